@@ -1,0 +1,1 @@
+//! Constrained decoding that keeps the language model's own distribution

@@ -1,0 +1,1 @@
+//! Runs decoder-only transformers of the Llama family with burn

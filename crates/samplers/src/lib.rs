@@ -1,0 +1,1 @@
+//! Samplers that keep the law of the language model under a constraint

@@ -1,0 +1,1 @@
+//! The embedded language model of unskew: weights, tokenizer, configuration and model card

@@ -1,0 +1,1 @@
+//! The corpus of cases that every engine of unskew runs over
