@@ -1,0 +1,159 @@
+//! What a constraint is to a sampler: a machine that reads tokens and says which may come next.
+//!
+//! The compiled constraint is immutable and shared; the position of one sequence is a `State` that is cloned to fork
+//! it; caches and buffers are a `Scratch` that is an argument. That separation is regex-automata's. With the caches
+//! inside the state, a clone either copies them or shares a lock.
+//!
+//! The end of the sequence is not a token here. A constraint answers [`is_accepting`](Constraint::is_accepting), its
+//! masks hold the tokens that continue the output, and whoever samples allows the end-of-sequence ids exactly in
+//! accepting states. So a constraint needs not know how a model ends its outputs, a cached mask serves both cases, and
+//! an empty mask in a state that does not accept has no meaning at all: it cannot happen.
+
+use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
+
+/// The token is not allowed in this state. The state is unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("token {token} is not allowed here")]
+#[non_exhaustive]
+pub struct Rejected {
+    /// The token.
+    pub token: TokenId,
+}
+
+impl Rejected {
+    /// The rejection of `token`.
+    pub const fn new(token: TokenId) -> Self {
+        Self { token }
+    }
+}
+
+/// A set of token sequences, as a machine.
+///
+/// # Laws
+///
+/// [`laws::check_constraint`](crate::laws::check_constraint) tests them over any implementation:
+///
+/// 1. The mask of a state has a bit set exactly for the tokens that [`advance`](Self::advance) takes.
+/// 2. From every reachable state an accepting one can be reached: an allowed token can be completed.
+/// 3. A rejected `advance` changes nothing, and a clone of a state is independent of it.
+/// 4. [`fill_masks`](Self::fill_masks), [`ready_mask`](Self::ready_mask), [`allows`](Self::allows) and
+///    [`forced`](Self::forced) agree with [`fill_mask`](Self::fill_mask).
+/// 5. A scratch is never part of the meaning: a fresh one and a used one give the same answers.
+/// 6. Tail bits are zero.
+///
+/// # Example
+///
+/// A constraint written by hand: at most two tokens, all of them `a`.
+///
+/// ```
+/// use unskew_core::{Constraint, MaskMut, Rejected, TokenId, laws};
+///
+/// struct AtMostTwo;
+///
+/// impl Constraint for AtMostTwo {
+///     type State = u8; // how many tokens there are
+///     type Scratch = ();
+///
+///     fn vocab_len(&self) -> usize {
+///         2
+///     }
+///     fn start(&self) -> u8 {
+///         0
+///     }
+///     fn scratch(&self) {}
+///     fn advance(&self, (): &mut (), state: &mut u8, token: TokenId) -> Result<(), Rejected> {
+///         if token == TokenId(0) && *state < 2 {
+///             *state += 1;
+///             Ok(())
+///         } else {
+///             Err(Rejected::new(token))
+///         }
+///     }
+///     fn is_accepting(&self, _state: &u8) -> bool {
+///         true
+///     }
+///     fn fill_mask(&self, (): &mut (), state: &u8, mut mask: MaskMut<'_>) {
+///         mask.clear();
+///         if *state < 2 {
+///             mask.insert(TokenId(0));
+///         }
+///     }
+/// }
+///
+/// laws::check_constraint(&AtMostTwo, 4).unwrap();
+/// ```
+pub trait Constraint: Send + Sync {
+    /// The position of one sequence. Cloning it forks the sequence.
+    type State: Clone + Send + 'static;
+    /// Caches and buffers: never part of the meaning. One per thread is enough.
+    type Scratch: Send + 'static;
+
+    /// The number of ids that a mask covers.
+    fn vocab_len(&self) -> usize;
+
+    /// The state before the first token.
+    fn start(&self) -> Self::State;
+
+    /// A fresh scratch.
+    fn scratch(&self) -> Self::Scratch;
+
+    /// Appends `token`.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected`] when the token is not allowed; the state is then unchanged.
+    fn advance(
+        &self,
+        scratch: &mut Self::Scratch,
+        state: &mut Self::State,
+        token: TokenId,
+    ) -> Result<(), Rejected>;
+
+    /// Whether the sequence may end here.
+    fn is_accepting(&self, state: &Self::State) -> bool;
+
+    /// Replaces the content of `mask` by the tokens that are allowed next.
+    ///
+    /// # Panics
+    ///
+    /// May panic if the mask does not cover [`vocab_len`](Self::vocab_len) ids.
+    fn fill_mask(&self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>);
+
+    /// The mask of `state` where it lies ready, so that the caller needs no copy. `None` says nothing.
+    fn ready_mask<'a>(&'a self, scratch: &'a Self::Scratch, state: &Self::State) -> Option<MaskRef<'a>> {
+        let _ = (scratch, state);
+        None
+    }
+
+    /// Whether `token` is allowed: one token, without the work of a whole mask.
+    fn allows(&self, scratch: &mut Self::Scratch, state: &Self::State, token: TokenId) -> bool {
+        self.advance(scratch, &mut state.clone(), token).is_ok()
+    }
+
+    /// The only way on: `Some(token)` exactly when the sequence may not end here and only this token is allowed.
+    fn forced(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<TokenId> {
+        if self.is_accepting(state) {
+            return None;
+        }
+        let mut mask = TokenMask::new(self.vocab_len());
+        self.fill_mask(scratch, state, mask.as_mut());
+        let mut ids = mask.ids();
+        ids.next().filter(|_| ids.next().is_none())
+    }
+
+    /// The masks of many sequences, row by row.
+    ///
+    /// # Panics
+    ///
+    /// If there are more states than rows. Rows beyond the states are left as they are.
+    fn fill_masks(
+        &self,
+        scratch: &mut Self::Scratch,
+        states: &mut dyn Iterator<Item = &Self::State>,
+        masks: &mut MaskBatch,
+    ) {
+        for (row, state) in states.enumerate() {
+            self.fill_mask(scratch, state, masks.row_mut(row));
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Token masks: one bit per token id, in words of 32 bits, least significant bit first, tail bits zero.
+//!
+//! That is the layout that llguidance, XGrammar and GPU kernels use, so that a mask goes to them without a copy. Bits
+//! are read and written through `bitvec`'s slices, whose order `Lsb0` over `u32` is this layout; whole words are
+//! public, because an engine that fills a mask from cached rows works on words.
+//!
+//! Owned and borrowed forms mirror `Vec`, `&[T]` and `&mut [T]`: [`TokenMask`], [`MaskRef`] and [`MaskMut`];
+//! [`MaskBatch`] is many masks in one allocation.
+
+use std::fmt;
+
+use bitvec::{order::Lsb0, slice::BitSlice};
+
+use crate::TokenId;
+
+/// Bits in a word of a mask.
+pub const WORD_BITS: usize = 32;
+
+/// How many words a mask over `vocab_len` ids takes.
+pub const fn words_for(vocab_len: usize) -> usize {
+    vocab_len.div_ceil(WORD_BITS)
+}
+
+/// A mask of its own: which of `len` token ids are allowed.
+///
+/// # Example
+///
+/// ```
+/// use unskew_core::{TokenId, TokenMask};
+///
+/// let mut mask = TokenMask::new(40);
+/// mask.as_mut().insert(TokenId(33));
+/// assert!(mask.contains(TokenId(33)));
+/// assert_eq!(mask.words(), [0, 0b10]);
+/// assert_eq!(mask.ids().collect::<Vec<_>>(), [TokenId(33)]);
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct TokenMask {
+    words: Vec<u32>,
+    len: usize,
+}
+
+impl TokenMask {
+    /// A mask over `len` ids that allows none.
+    pub fn new(len: usize) -> Self {
+        Self { words: vec![0; words_for(len)], len }
+    }
+
+    /// The mask as a borrowed one, to be changed.
+    #[allow(clippy::should_implement_trait, reason = "MaskMut carries a lifetime, so AsMut cannot express it")]
+    pub fn as_mut(&mut self) -> MaskMut<'_> {
+        MaskMut { words: &mut self.words, len: self.len }
+    }
+
+    /// The mask as a borrowed one.
+    #[allow(clippy::should_implement_trait, reason = "MaskRef carries a lifetime, so AsRef cannot express it")]
+    pub fn as_ref(&self) -> MaskRef<'_> {
+        MaskRef { words: &self.words, len: self.len }
+    }
+
+    /// The number of ids that the mask covers.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the mask covers no id at all; see [`none`](Self::none) for a mask that allows none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The words of the mask.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Whether `id` is allowed. False beyond the end.
+    #[inline]
+    pub fn contains(&self, id: TokenId) -> bool {
+        self.as_ref().contains(id)
+    }
+
+    /// How many ids are allowed.
+    pub fn count(&self) -> usize {
+        self.as_ref().count()
+    }
+
+    /// Whether no id is allowed.
+    pub fn none(&self) -> bool {
+        self.as_ref().none()
+    }
+
+    /// The allowed ids, in ascending order.
+    pub fn ids(&self) -> impl Iterator<Item = TokenId> {
+        self.as_ref().into_ids()
+    }
+}
+
+impl fmt::Debug for TokenMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+/// A borrowed mask.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct MaskRef<'a> {
+    /// `words_for(len)` words; bits at and beyond `len` are zero.
+    words: &'a [u32],
+    len: usize,
+}
+
+impl<'a> MaskRef<'a> {
+    /// A view of `words` as a mask over `len` ids.
+    ///
+    /// # Panics
+    ///
+    /// If the number of words is not [`words_for(len)`](words_for), or a tail bit is set.
+    pub fn new(words: &'a [u32], len: usize) -> Self {
+        assert_eq!(words.len(), words_for(len), "a mask over {len} ids has {} words", words_for(len));
+        let mask = Self { words, len };
+        assert!(mask.tail_is_zero(), "the bits of a mask beyond its {len} ids must be zero");
+        mask
+    }
+
+    /// The number of ids that the mask covers.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether the mask covers no id at all.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The words of the mask.
+    pub fn words(self) -> &'a [u32] {
+        self.words
+    }
+
+    /// The mask as bits.
+    pub fn bits(self) -> &'a BitSlice<u32, Lsb0> {
+        &BitSlice::from_slice(self.words)[..self.len]
+    }
+
+    /// Whether `id` is allowed. False beyond the end.
+    #[inline]
+    pub fn contains(self, id: TokenId) -> bool {
+        let word = self.words.get(id.index() / WORD_BITS).copied().unwrap_or(0);
+        word >> (id.index() % WORD_BITS) & 1 != 0
+    }
+
+    /// How many ids are allowed.
+    pub fn count(self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no id is allowed.
+    pub fn none(self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// The allowed ids, in ascending order.
+    pub fn into_ids(self) -> impl Iterator<Item = TokenId> + 'a {
+        self.bits().iter_ones().map(TokenId::from_index)
+    }
+
+    /// An owned copy.
+    pub fn to_owned(self) -> TokenMask {
+        TokenMask { words: self.words.to_vec(), len: self.len }
+    }
+
+    /// Whether every bit beyond the last id is zero, as the layout demands.
+    pub fn tail_is_zero(self) -> bool {
+        let used = self.len % WORD_BITS;
+        used == 0 || self.words.last().is_none_or(|word| word >> used == 0)
+    }
+}
+
+impl fmt::Debug for MaskRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} ids: ", self.count(), self.len)?;
+        f.debug_list().entries(self.into_ids().map(|id| id.0)).finish()
+    }
+}
+
+/// A mask borrowed to be changed. Its methods cannot set a tail bit.
+pub struct MaskMut<'a> {
+    words: &'a mut [u32],
+    len: usize,
+}
+
+impl<'a> MaskMut<'a> {
+    /// A view of `words` as a mask over `len` ids; the words may hold anything, and are cleared.
+    ///
+    /// # Panics
+    ///
+    /// If the number of words is not [`words_for(len)`](words_for).
+    pub fn new_cleared(words: &'a mut [u32], len: usize) -> Self {
+        assert_eq!(words.len(), words_for(len), "a mask over {len} ids has {} words", words_for(len));
+        words.fill(0);
+        Self { words, len }
+    }
+
+    /// The number of ids that the mask covers.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the mask covers no id at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The same mask, borrowed for shorter.
+    pub fn reborrow(&mut self) -> MaskMut<'_> {
+        MaskMut { words: self.words, len: self.len }
+    }
+
+    /// The mask to be read.
+    pub fn as_ref(&self) -> MaskRef<'_> {
+        MaskRef { words: self.words, len: self.len }
+    }
+
+    /// Allows no id.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Allows every id.
+    pub fn fill(&mut self) {
+        self.words.fill(u32::MAX);
+        if !self.len.is_multiple_of(WORD_BITS)
+            && let Some(last) = self.words.last_mut()
+        {
+            *last = (1 << (self.len % WORD_BITS)) - 1;
+        }
+    }
+
+    /// Allows `id`.
+    ///
+    /// # Panics
+    ///
+    /// If `id` is beyond the end.
+    #[inline]
+    pub fn insert(&mut self, id: TokenId) {
+        assert!(id.index() < self.len, "token id {id} is outside a mask over {} ids", self.len);
+        self.words[id.index() / WORD_BITS] |= 1 << (id.index() % WORD_BITS);
+    }
+
+    /// Forbids `id`. Nothing happens beyond the end.
+    #[inline]
+    pub fn remove(&mut self, id: TokenId) {
+        if let Some(word) = self.words.get_mut(id.index() / WORD_BITS) {
+            *word &= !(1 << (id.index() % WORD_BITS));
+        }
+    }
+
+    /// Becomes a copy of `other`.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths differ; so do [`union`](Self::union) and [`intersect`](Self::intersect).
+    pub fn copy_from(&mut self, other: MaskRef<'_>) {
+        assert_eq!(self.len, other.len, "masks of different lengths");
+        self.words.copy_from_slice(other.words);
+    }
+
+    /// Allows also what `other` allows.
+    pub fn union(&mut self, other: MaskRef<'_>) {
+        assert_eq!(self.len, other.len, "masks of different lengths");
+        for (word, more) in self.words.iter_mut().zip(other.words) {
+            *word |= more;
+        }
+    }
+
+    /// Keeps only what `other` allows too.
+    pub fn intersect(&mut self, other: MaskRef<'_>) {
+        assert_eq!(self.len, other.len, "masks of different lengths");
+        for (word, other) in self.words.iter_mut().zip(other.words) {
+            *word &= other;
+        }
+    }
+}
+
+impl fmt::Debug for MaskMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+/// Many masks over the same ids in one allocation: `rows x words_for(len)` words, row-major.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct MaskBatch {
+    words: Vec<u32>,
+    rows: usize,
+    len: usize,
+}
+
+impl MaskBatch {
+    /// `rows` masks over `len` ids that allow none.
+    pub fn new(rows: usize, len: usize) -> Self {
+        Self { words: vec![0; rows * words_for(len)], rows, len }
+    }
+
+    /// The number of masks.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of ids that each mask covers.
+    pub fn vocab_len(&self) -> usize {
+        self.len
+    }
+
+    /// All words, row-major: what a GPU buffer takes.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Mask `row`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row; so does [`row_mut`](Self::row_mut).
+    pub fn row(&self, row: usize) -> MaskRef<'_> {
+        assert!(row < self.rows, "row {row} of a batch of {}", self.rows);
+        let words = words_for(self.len);
+        MaskRef { words: &self.words[row * words..(row + 1) * words], len: self.len }
+    }
+
+    /// Mask `row`, to be changed.
+    pub fn row_mut(&mut self, row: usize) -> MaskMut<'_> {
+        assert!(row < self.rows, "row {row} of a batch of {}", self.rows);
+        let words = words_for(self.len);
+        MaskMut { words: &mut self.words[row * words..(row + 1) * words], len: self.len }
+    }
+}
+
+impl fmt::Debug for MaskBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries((0..self.rows).map(|row| self.row(row))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn fill_leaves_the_tail_zero_at_every_length() {
+        for len in 0..200 {
+            let mut mask = TokenMask::new(len);
+            mask.as_mut().fill();
+            assert_eq!(mask.count(), len);
+            assert!(mask.as_ref().tail_is_zero());
+            assert!(!mask.contains(TokenId::from_index(len)));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a mask over 33 ids")]
+    fn a_tail_bit_cannot_be_set() {
+        TokenMask::new(33).as_mut().insert(TokenId(33));
+    }
+
+    #[test]
+    #[should_panic(expected = "beyond its 33 ids must be zero")]
+    fn a_foreign_mask_with_a_tail_bit_is_refused() {
+        MaskRef::new(&[0, 0b10], 33);
+    }
+
+    #[test]
+    fn rows_of_a_batch_do_not_overlap() {
+        let mut batch = MaskBatch::new(3, 33);
+        batch.row_mut(1).fill();
+        assert_eq!((0..3).map(|row| batch.row(row).count()).collect::<Vec<_>>(), [0, 33, 0]);
+    }
+
+    proptest! {
+        /// The operations are those of sets, for every length and every content.
+        #[test]
+        fn masks_are_sets(
+            len in 1usize..100,
+            left in prop::collection::btree_set(0u32..100, 0..40),
+            right in prop::collection::btree_set(0u32..100, 0..40),
+        ) {
+            let clip = |ids: BTreeSet<u32>| ids.into_iter().filter(|id| (*id as usize) < len).collect::<BTreeSet<_>>();
+            let (left, right) = (clip(left), clip(right));
+            let mask = |ids: &BTreeSet<u32>| {
+                let mut mask = TokenMask::new(len);
+                ids.iter().for_each(|id| mask.as_mut().insert(TokenId(*id)));
+                mask
+            };
+            let set = |mask: &TokenMask| mask.ids().map(|id| id.0).collect::<BTreeSet<_>>();
+
+            let mut union = mask(&left);
+            union.as_mut().union(mask(&right).as_ref());
+            prop_assert_eq!(set(&union), left.union(&right).copied().collect());
+            prop_assert_eq!(union.count(), left.union(&right).count());
+
+            let mut both = mask(&left);
+            both.as_mut().intersect(mask(&right).as_ref());
+            prop_assert_eq!(set(&both), left.intersection(&right).copied().collect());
+
+            let mut without = mask(&left);
+            right.iter().for_each(|id| without.as_mut().remove(TokenId(*id)));
+            prop_assert_eq!(set(&without), left.difference(&right).copied().collect());
+            prop_assert_eq!(without.none(), left.is_subset(&right));
+        }
+    }
+}

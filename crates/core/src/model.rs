@@ -1,0 +1,213 @@
+//! What a language model is to a sampler: a batch of sequences goes in, rows of next-token logits come out.
+//!
+//! The trait is batch first (one sequence is a batch of one), because a model pays for a pass and not for a row, and
+//! because samplers that reject, fork and verify drafts need several positions of several sequences in one pass.
+//! A sequence can be forked and truncated, so that a sampler never computes a shared prefix twice.
+//!
+//! Tried instead: a method `next(&mut self, &[TokenId]) -> logits`. It is simpler, and it either recomputes the prefix
+//! or hides a cache whose hits depend on the order of the calls. A separate prefill method was tried too; it is the
+//! same operation as appending several tokens, so [`LanguageModel::extend`] does both.
+
+use crate::TokenId;
+
+/// Which rows of logits one [`Extension`] asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rows {
+    /// One row: the distribution after the last token of the sequence, also when no token is appended.
+    Last,
+    /// One row after each appended token, in order; none when no token is appended.
+    All,
+}
+
+impl Rows {
+    /// How many rows an extension by `appended` tokens yields.
+    pub const fn count(self, appended: usize) -> usize {
+        match self {
+            Self::Last => 1,
+            Self::All => appended,
+        }
+    }
+}
+
+/// One item of a batch: tokens to append to a sequence, and which rows of logits are wanted.
+#[derive(Debug)]
+pub struct Extension<'a, S> {
+    /// The sequence that grows.
+    pub sequence: &'a mut S,
+    /// The tokens to append; may be empty.
+    pub tokens: &'a [TokenId],
+    /// The rows that are wanted.
+    pub rows: Rows,
+}
+
+/// Rows of next-token logits, row-major, in one buffer that is used again from call to call.
+///
+/// A logit is an unnormalised natural-log probability; minus infinity means probability zero.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Logits {
+    vocab_len: usize,
+    values: Vec<f32>,
+}
+
+impl Logits {
+    /// An empty buffer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the buffer hold `rows` rows of `vocab_len` zeros and returns the values, row-major, to be written.
+    pub fn reset(&mut self, rows: usize, vocab_len: usize) -> &mut [f32] {
+        self.vocab_len = vocab_len;
+        self.values.clear();
+        self.values.resize(rows * vocab_len, 0.0);
+        &mut self.values
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.values.len().checked_div(self.vocab_len).unwrap_or(0)
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The length of a row.
+    pub fn vocab_len(&self) -> usize {
+        self.vocab_len
+    }
+
+    /// Row `index`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    pub fn row(&self, index: usize) -> &[f32] {
+        &self.values[index * self.vocab_len..(index + 1) * self.vocab_len]
+    }
+
+    /// Row `index`, to be changed in place.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    pub fn row_mut(&mut self, index: usize) -> &mut [f32] {
+        &mut self.values[index * self.vocab_len..(index + 1) * self.vocab_len]
+    }
+
+    /// All rows, in order.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        // `chunks_exact` refuses a length of zero; a buffer that was never reset has no values either.
+        self.values.chunks_exact(self.vocab_len.max(1))
+    }
+}
+
+/// A model of the next token, over many sequences at once.
+///
+/// # Laws
+///
+/// [`laws::check_model`](crate::laws::check_model) tests them over any implementation, up to a tolerance:
+/// appending tokens one by one, all at once, or in a batch with others yields the same rows; a fork and its original
+/// do not influence each other; truncating and appending again yields what a fresh sequence yields; an error from
+/// [`extend`](Self::extend) changes no sequence.
+///
+/// # Example
+///
+/// ```
+/// use unskew_core::{Extension, LanguageModel, Logits, Rows, TableModel, TokenId};
+///
+/// let mut model = TableModel::uniform(["a", "b"]);
+/// let mut sequence = model.start();
+/// let mut logits = Logits::new();
+/// model.extend(
+///     &mut [Extension { sequence: &mut sequence, tokens: &[TokenId(1)], rows: Rows::Last }],
+///     &mut logits,
+/// )?;
+/// assert!((logits.row(0)[0].exp() - 1.0 / 3.0).abs() < 1e-6);
+/// # Ok::<(), unskew_core::TableModelError>(())
+/// ```
+pub trait LanguageModel {
+    /// One sequence: its tokens so far and whatever the model keeps for them (a key-value cache).
+    type Sequence;
+    /// Why the model could not be evaluated.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// The length of a row of logits: every id below it is a token of the model.
+    fn vocab_len(&self) -> usize;
+
+    /// The most tokens that a sequence may hold, where there is such a limit.
+    fn context_len(&self) -> Option<usize>;
+
+    /// The empty sequence. No evaluation.
+    fn start(&mut self) -> Self::Sequence;
+
+    /// The number of tokens in `sequence`.
+    fn len(&self, sequence: &Self::Sequence) -> usize;
+
+    /// Whether `sequence` holds no token.
+    fn is_empty(&self, sequence: &Self::Sequence) -> bool {
+        self.len(sequence) == 0
+    }
+
+    /// An independent copy of `sequence`. Cheap: a model shares what it can and copies when one of the two grows.
+    fn fork(&mut self, sequence: &Self::Sequence) -> Self::Sequence;
+
+    /// Forgets all but the first `len` tokens of `sequence`.
+    ///
+    /// # Panics
+    ///
+    /// If `sequence` holds fewer than `len` tokens.
+    fn truncate(&mut self, sequence: &mut Self::Sequence, len: usize);
+
+    /// Appends tokens to each sequence of the batch, in one pass, and replaces the content of `logits` by the rows
+    /// that were asked for: item by item, within an item by position.
+    ///
+    /// # Errors
+    ///
+    /// When a token is not one of the model's, a sequence would pass [`context_len`](Self::context_len), a row is
+    /// asked of an empty sequence by a model that needs a token to start from, or the evaluation itself fails. Every
+    /// sequence of the batch is then as it was.
+    fn extend(
+        &mut self,
+        batch: &mut [Extension<'_, Self::Sequence>],
+        logits: &mut Logits,
+    ) -> Result<(), Self::Error>;
+}
+
+impl<M: LanguageModel + ?Sized> LanguageModel for &mut M {
+    type Sequence = M::Sequence;
+    type Error = M::Error;
+
+    fn vocab_len(&self) -> usize {
+        (**self).vocab_len()
+    }
+
+    fn context_len(&self) -> Option<usize> {
+        (**self).context_len()
+    }
+
+    fn start(&mut self) -> Self::Sequence {
+        (**self).start()
+    }
+
+    fn len(&self, sequence: &Self::Sequence) -> usize {
+        (**self).len(sequence)
+    }
+
+    fn fork(&mut self, sequence: &Self::Sequence) -> Self::Sequence {
+        (**self).fork(sequence)
+    }
+
+    fn truncate(&mut self, sequence: &mut Self::Sequence, len: usize) {
+        (**self).truncate(sequence, len);
+    }
+
+    fn extend(
+        &mut self,
+        batch: &mut [Extension<'_, Self::Sequence>],
+        logits: &mut Logits,
+    ) -> Result<(), Self::Error> {
+        (**self).extend(batch, logits)
+    }
+}

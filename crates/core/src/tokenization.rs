@@ -1,0 +1,217 @@
+//! How a tokenizer turns text into tokens, as data: normaliser, split pattern, merge table.
+//!
+//! Engines that enforce canonical token sequences build automata from these facts; a loader fills them in from a
+//! `tokenizer.json`. They live here and not with the loader, so that an engine depends on no tokenizer library.
+
+use std::collections::HashMap;
+
+use crate::TokenId;
+
+/// One merge of a byte-pair encoding: `left` followed by `right` becomes `result`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Merge {
+    /// The token on the left.
+    pub left: TokenId,
+    /// The token on the right.
+    pub right: TokenId,
+    /// The token that replaces the two.
+    pub result: TokenId,
+}
+
+/// The merges of a byte-pair encoding, by rank: rank 0 is applied first.
+///
+/// The pairs are distinct; several merges may have one result (tables converted from rank files or from SentencePiece
+/// list every split of a token).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MergeTable {
+    merges: Vec<Merge>,
+    ranks: HashMap<(TokenId, TokenId), u32>,
+}
+
+/// Two merges of one pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the pair of tokens {left} and {right} is merged twice, at ranks {first} and {second}")]
+#[non_exhaustive]
+pub struct DuplicateMerge {
+    /// The token on the left.
+    pub left: TokenId,
+    /// The token on the right.
+    pub right: TokenId,
+    /// The lower rank.
+    pub first: usize,
+    /// The higher rank.
+    pub second: usize,
+}
+
+impl MergeTable {
+    /// The table of `merges`, in order of rank.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateMerge`] when a pair occurs twice.
+    pub fn new(merges: Vec<Merge>) -> Result<Self, DuplicateMerge> {
+        let mut ranks = HashMap::with_capacity(merges.len());
+        for (rank, merge) in merges.iter().enumerate() {
+            let rank32 = u32::try_from(rank).expect("fewer than 2^32 merges");
+            if let Some(first) = ranks.insert((merge.left, merge.right), rank32) {
+                let Merge { left, right, .. } = *merge;
+                return Err(DuplicateMerge { left, right, first: first as usize, second: rank });
+            }
+        }
+        Ok(Self { merges, ranks })
+    }
+
+    /// All merges, by rank.
+    pub fn merges(&self) -> &[Merge] {
+        &self.merges
+    }
+
+    /// The rank of the merge of `left` and `right`, where there is one.
+    pub fn rank(&self, left: TokenId, right: TokenId) -> Option<usize> {
+        self.ranks.get(&(left, right)).map(|rank| *rank as usize)
+    }
+
+    /// The number of merges.
+    pub fn len(&self) -> usize {
+        self.merges.len()
+    }
+
+    /// Whether there is no merge.
+    pub fn is_empty(&self) -> bool {
+        self.merges.is_empty()
+    }
+}
+
+/// One step of a normaliser, which rewrites the text before it is split.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Normalizer {
+    /// A Unicode normalisation form.
+    Unicode(UnicodeForm),
+    /// Puts a string in front of a text that is not empty.
+    Prepend(String),
+    /// Replaces every occurrence of a literal string.
+    Replace {
+        /// What is replaced.
+        from: String,
+        /// What replaces it.
+        to: String,
+    },
+    /// A step that this data does not express, by the name that its source gives it.
+    Other(String),
+}
+
+/// A Unicode normalisation form.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UnicodeForm {
+    /// Canonical composition.
+    Nfc,
+    /// Canonical decomposition.
+    Nfd,
+    /// Compatibility composition.
+    Nfkc,
+    /// Compatibility decomposition.
+    Nfkd,
+}
+
+/// What happens to the text that a split pattern matches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SplitBehavior {
+    /// Each match is a piece of its own.
+    Isolated,
+    /// Matches are dropped.
+    Removed,
+    /// A match ends the piece before it.
+    MergedWithPrevious,
+    /// A match begins the piece after it.
+    MergedWithNext,
+    /// Adjacent matches form one piece.
+    Contiguous,
+}
+
+/// One step of a pre-tokenizer, which splits the text into pieces that merges never cross.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SplitPattern {
+    /// Split at the matches of a regex, in the syntax of Oniguruma (look-ahead occurs in practice).
+    Regex {
+        /// The regex, as its source spells it.
+        pattern: String,
+        /// What becomes of the matches.
+        behavior: SplitBehavior,
+        /// Whether the text between the matches is taken for the matches, and the other way round.
+        invert: bool,
+    },
+    /// Split at the occurrences of a literal string.
+    Literal {
+        /// The string.
+        text: String,
+        /// What becomes of the matches.
+        behavior: SplitBehavior,
+        /// As for `Regex`.
+        invert: bool,
+    },
+    /// A space is put in front of a text that does not begin with white space.
+    PrefixSpace,
+    /// SentencePiece's escape: spaces are spelled `replacement`, one may be put in front, and the text may be split
+    /// in front of each.
+    Metaspace {
+        /// What a space is spelled as, normally U+2581.
+        replacement: char,
+        /// Whether one is put in front of the text.
+        prepend: PrependScheme,
+        /// Whether the text is split in front of each.
+        split: bool,
+    },
+    /// A step that this data does not express, by the name that its source gives it.
+    Other(String),
+}
+
+/// When a metaspace step puts a space in front of the text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PrependScheme {
+    /// Never.
+    Never,
+    /// In front of the first piece of the text.
+    First,
+    /// In front of every piece between special tokens.
+    Always,
+}
+
+/// Everything that decides which token sequence a byte-pair tokenizer gives a text.
+///
+/// The encoder normalises, splits into pieces, and applies to each piece the lowest-ranked merge that occurs, leftmost
+/// first, until none does.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Tokenization {
+    /// The steps of the normaliser, in order.
+    pub normalizers: Vec<Normalizer>,
+    /// The steps of the pre-tokenizer, in order; none: merges run over the whole text.
+    pub splits: Vec<SplitPattern>,
+    /// The merges.
+    pub merges: MergeTable,
+    /// Whether a piece that is a token as a whole becomes that token without any merge (`ignore_merges`).
+    pub whole_pieces: bool,
+    /// Whether a character without a token is spelled by the tokens of its bytes (`byte_fallback`).
+    pub byte_fallback: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_positions_and_pairs_are_distinct() {
+        let merge = |left, right, result| Merge {
+            left: TokenId(left),
+            right: TokenId(right),
+            result: TokenId(result),
+        };
+        let table = MergeTable::new(vec![merge(0, 1, 2), merge(2, 1, 3), merge(0, 4, 3)]).unwrap();
+        assert_eq!(table.rank(TokenId(2), TokenId(1)), Some(1));
+        assert_eq!(table.rank(TokenId(1), TokenId(2)), None);
+        let error = MergeTable::new(vec![merge(0, 1, 2), merge(0, 1, 3)]).unwrap_err();
+        assert_eq!(error.to_string(), "the pair of tokens 0 and 1 is merged twice, at ranks 0 and 1");
+    }
+}
