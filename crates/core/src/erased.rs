@@ -69,7 +69,12 @@ impl Constraint for AnyConstraint {
         self.0.erased_scratch()
     }
 
-    fn advance(&self, scratch: &mut AnyScratch, state: &mut AnyState, token: TokenId) -> Result<(), Rejected> {
+    fn advance(
+        &self,
+        scratch: &mut AnyScratch,
+        state: &mut AnyState,
+        token: TokenId,
+    ) -> Result<(), Rejected> {
         self.0.erased_advance(scratch, state, token)
     }
 
@@ -133,7 +138,12 @@ trait Erased: Send + Sync {
     fn erased_vocab_len(&self) -> usize;
     fn erased_start(&self) -> AnyState;
     fn erased_scratch(&self) -> AnyScratch;
-    fn erased_advance(&self, s: &mut AnyScratch, state: &mut AnyState, token: TokenId) -> Result<(), Rejected>;
+    fn erased_advance(
+        &self,
+        s: &mut AnyScratch,
+        state: &mut AnyState,
+        token: TokenId,
+    ) -> Result<(), Rejected>;
     fn erased_is_accepting(&self, state: &AnyState) -> bool;
     fn erased_fill_mask(&self, s: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>);
     fn erased_ready_mask<'a>(&'a self, s: &'a AnyScratch, state: &AnyState) -> Option<MaskRef<'a>>;
@@ -160,7 +170,12 @@ impl<C: Constraint> Erased for C {
         AnyScratch(Box::new(self.scratch()))
     }
 
-    fn erased_advance(&self, s: &mut AnyScratch, state: &mut AnyState, token: TokenId) -> Result<(), Rejected> {
+    fn erased_advance(
+        &self,
+        s: &mut AnyScratch,
+        state: &mut AnyState,
+        token: TokenId,
+    ) -> Result<(), Rejected> {
         self.advance(scratch_mut::<C>(s), state_mut::<C>(state), token)
     }
 

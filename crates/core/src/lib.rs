@@ -1,20 +1,60 @@
-//! placeholder
+//! The ground that constrained decoding stands on: token ids, vocabularies, token masks, and the traits of a
+//! constraint, a language model and a sampler, with their laws as a test kit.
+//!
+//! # Should I be using this crate?
+//!
+//! To *write* an engine, a model runner or a sampler that works with the others: yes, it is made for that, and it
+//! changes rarely. To *use* one, start from the `unskew` crate, which re-exports all of them and shows how they fit.
+//!
+//! # What is here
+//!
+//! - [`TokenId`], [`Vocabulary`] and [`TokenTrie`]: what every id stands for, as flat data, and the order in which
+//!   engines walk it.
+//! - [`Tokenization`]: the normaliser, split pattern and merge table of a byte-pair tokenizer, as data.
+//! - [`TokenMask`], [`MaskRef`], [`MaskMut`], [`MaskBatch`]: which tokens are allowed, one bit each.
+//! - [`Constraint`]: a machine that reads tokens and says which may come next; [`AnyConstraint`] erases its type;
+//!   [`Unconstrained`] asks for nothing.
+//! - [`LanguageModel`]: sequences in, rows of logits out, in batches; [`TableModel`] is one given as a table.
+//! - [`Sampler`] and [`Draw`]: how outputs are drawn; [`ExactLaw`]: what their distribution should be.
+//! - [`laws`]: checks of all that for any implementation.
+//!
+//! # The end of a sequence
+//!
+//! A constraint's masks hold text tokens only. Whether the sequence may end is a question of its own
+//! ([`Constraint::is_accepting`]); samplers allow the end-of-sequence ids exactly when the answer is yes.
+//!
+//! # Features
+//!
+//! - `json` (off): [`TableModel::from_json`](TableModel#method.from_json) reads the JSON form of a table model. Costs
+//!   serde and serde_json.
+
 mod constraint;
 mod erased;
+mod exact;
+pub mod laws;
+pub mod logprob;
 mod mask;
 mod model;
-mod tokenization;
+mod sampler;
+mod table_model;
 mod token;
+mod tokenization;
 mod trie;
+mod unconstrained;
 mod vocabulary;
+
 pub use constraint::{Constraint, Rejected};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
+pub use exact::{EnumerationError, ExactLaw};
 pub use mask::{MaskBatch, MaskMut, MaskRef, TokenMask, WORD_BITS, words_for};
 pub use model::{Extension, LanguageModel, Logits, Rows};
+pub use sampler::{Cost, Draw, Finish, Origin, Sampler};
+pub use table_model::{TableModel, TableModelError};
 pub use token::TokenId;
 pub use tokenization::{
     DuplicateMerge, Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern, Tokenization,
     UnicodeForm,
 };
 pub use trie::{TokenTooLong, TokenTrie};
+pub use unconstrained::Unconstrained;
 pub use vocabulary::{TokenKind, Vocabulary, VocabularyBuilder, VocabularyError};

@@ -47,13 +47,19 @@ impl TokenMask {
     }
 
     /// The mask as a borrowed one, to be changed.
-    #[allow(clippy::should_implement_trait, reason = "MaskMut carries a lifetime, so AsMut cannot express it")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "MaskMut carries a lifetime, so AsMut cannot express it"
+    )]
     pub fn as_mut(&mut self) -> MaskMut<'_> {
         MaskMut { words: &mut self.words, len: self.len }
     }
 
     /// The mask as a borrowed one.
-    #[allow(clippy::should_implement_trait, reason = "MaskRef carries a lifetime, so AsRef cannot express it")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "MaskRef carries a lifetime, so AsRef cannot express it"
+    )]
     pub fn as_ref(&self) -> MaskRef<'_> {
         MaskRef { words: &self.words, len: self.len }
     }

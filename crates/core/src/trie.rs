@@ -73,8 +73,11 @@ impl TokenTrie {
     ///
     /// [`TokenTooLong`] when a token is longer than [`MAX_TOKEN_LEN`](Self::MAX_TOKEN_LEN).
     pub fn new(vocabulary: &Vocabulary) -> Result<Self, TokenTooLong> {
-        let mut texts: Vec<(&[u8], TokenId)> =
-            vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()).map(|(id, text)| (text, id)).collect();
+        let mut texts: Vec<(&[u8], TokenId)> = vocabulary
+            .text_tokens()
+            .filter(|(_, text)| !text.is_empty())
+            .map(|(id, text)| (text, id))
+            .collect();
         if let Some((text, token)) = texts.iter().find(|(text, _)| text.len() > Self::MAX_TOKEN_LEN) {
             return Err(TokenTooLong { token: *token, bytes: text.len(), limit: Self::MAX_TOKEN_LEN });
         }

@@ -1,0 +1,279 @@
+//! The laws of [`Constraint`], over every sequence of tokens up to a depth.
+
+use std::collections::VecDeque;
+
+use super::LawError;
+use crate::{Constraint, MaskBatch, TokenId, TokenMask};
+
+/// The most states that one check visits, and the most that it searches for an accepting one.
+const MAX_STATES: usize = 2_000;
+
+/// How many of the visited states are compared in one batch.
+const BATCH: usize = 7;
+
+/// Checks the laws of [`Constraint`] in every state that at most `depth` tokens reach, breadth first, up to 2,000
+/// states.
+///
+/// That every state can reach an accepting one is checked as far as it can be refuted: a state from which all of at
+/// most 2,000 sequences end without being accepted is a dead end. A constraint in which non-accepting sequences go on
+/// for ever is not found out.
+///
+/// Cost: `vocab_len` calls of `advance` for each visited state.
+///
+/// # Errors
+///
+/// The first law that does not hold.
+pub fn check_constraint<C: Constraint>(constraint: &C, depth: usize) -> Result<(), LawError> {
+    let mut checker = Checker {
+        constraint,
+        used: constraint.scratch(),
+        mask: TokenMask::new(constraint.vocab_len()),
+        seen: Vec::new(),
+    };
+    let mut queue = VecDeque::from([(Vec::new(), constraint.start())]);
+    while let Some((prefix, state)) = queue.pop_front() {
+        let allowed = checker.check_state(&prefix, &state)?;
+        if prefix.len() < depth && checker.seen.len() + queue.len() < MAX_STATES {
+            for id in allowed {
+                let mut after = state.clone();
+                let mut longer = prefix.clone();
+                longer.push(id);
+                checker.advance(&longer, &mut after)?;
+                queue.push_back((longer, after));
+            }
+        }
+        checker.seen.push((prefix, state));
+    }
+    checker.check_batches()
+}
+
+struct Checker<'a, C: Constraint> {
+    constraint: &'a C,
+    /// Used in every state: whatever it caches must not change an answer.
+    used: C::Scratch,
+    mask: TokenMask,
+    seen: Vec<(Vec<TokenId>, C::State)>,
+}
+
+impl<C: Constraint> Checker<'_, C> {
+    fn check_state(&mut self, prefix: &[TokenId], state: &C::State) -> Result<Vec<TokenId>, LawError> {
+        let at = || format!("after {prefix:?}");
+        let constraint = self.constraint;
+        let vocab_len = constraint.vocab_len();
+
+        // Laws 1 and 3: the mask is what advancing every token says, and a rejected advance changes nothing.
+        constraint.fill_mask(&mut self.used, state, self.mask.as_mut());
+        let mask = self.mask.clone();
+        if !mask.as_ref().tail_is_zero() {
+            return Err(LawError::new("tail bits are zero", at()));
+        }
+        for index in 0..vocab_len + 2 {
+            let id = TokenId::from_index(index);
+            let mut after = state.clone();
+            let taken = constraint.advance(&mut self.used, &mut after, id).is_ok();
+            if taken != mask.contains(id) {
+                let detail = format!("{}, token {id}: mask {}, advance {taken}", at(), mask.contains(id));
+                return Err(LawError::new("the mask is what advance takes", detail));
+            }
+            if constraint.allows(&mut self.used, state, id) != taken {
+                return Err(LawError::new("allows is what advance takes", format!("{}, token {id}", at())));
+            }
+            if !taken && self.mask_of(&after) != mask {
+                let detail = format!("{}, token {id}", at());
+                return Err(LawError::new("a rejected advance changes nothing", detail));
+            }
+        }
+        // The clones above were advanced: their original must be as it was.
+        if self.mask_of(state) != mask {
+            return Err(LawError::new("clones are independent", at()));
+        }
+
+        // Law 5: a fresh scratch, and a dirty buffer, give the same mask.
+        let mut fresh = constraint.scratch();
+        let mut dirty = TokenMask::new(vocab_len);
+        dirty.as_mut().fill();
+        constraint.fill_mask(&mut fresh, state, dirty.as_mut());
+        if dirty != mask {
+            return Err(LawError::new("a fresh scratch and a used buffer give the same mask", at()));
+        }
+
+        // Law 4: the shortcuts.
+        if let Some(ready) = constraint.ready_mask(&self.used, state)
+            && ready != mask.as_ref()
+        {
+            return Err(LawError::new("a ready mask is the mask", at()));
+        }
+        let accepting = constraint.is_accepting(state);
+        let allowed: Vec<_> = mask.ids().collect();
+        let forced = (!accepting && allowed.len() == 1).then(|| allowed[0]);
+        if constraint.forced(&mut self.used, state) != forced {
+            return Err(LawError::new("forced is the only token of a state that does not accept", at()));
+        }
+
+        // Law 2.
+        if !accepting && allowed.is_empty() {
+            return Err(LawError::new("no dead ends", format!("{}: empty mask, not accepting", at())));
+        }
+        if self.is_dead_end(state) {
+            return Err(LawError::new("no dead ends", format!("{}: no accepted output in reach", at())));
+        }
+        Ok(allowed)
+    }
+
+    fn mask_of(&mut self, state: &C::State) -> TokenMask {
+        let mut mask = TokenMask::new(self.constraint.vocab_len());
+        self.constraint.fill_mask(&mut self.used, state, mask.as_mut());
+        mask
+    }
+
+    fn advance(&mut self, prefix: &[TokenId], state: &mut C::State) -> Result<(), LawError> {
+        let token = prefix[prefix.len() - 1];
+        self.constraint.advance(&mut self.used, state, token).map_err(|rejected| {
+            LawError::new("advance is a function of the state", format!("{prefix:?}: {rejected}"))
+        })
+    }
+
+    /// Whether every sequence from `state` is known to end without being accepted.
+    fn is_dead_end(&mut self, state: &C::State) -> bool {
+        let mut queue = VecDeque::from([state.clone()]);
+        let mut visited = 0;
+        while let Some(state) = queue.pop_front() {
+            visited += 1;
+            if self.constraint.is_accepting(&state) || visited == MAX_STATES {
+                return false;
+            }
+            let mask = self.mask_of(&state);
+            for id in mask.ids().take(MAX_STATES - queue.len().min(MAX_STATES)) {
+                let mut after = state.clone();
+                if self.constraint.advance(&mut self.used, &mut after, id).is_ok() {
+                    queue.push_back(after);
+                }
+            }
+        }
+        true
+    }
+
+    /// Law 4 for batches: each row is the mask of its state, whatever lay in the buffer before.
+    fn check_batches(&mut self) -> Result<(), LawError> {
+        let vocab_len = self.constraint.vocab_len();
+        for states in self.seen.chunks(BATCH) {
+            let mut batch = MaskBatch::new(states.len() + 1, vocab_len);
+            (0..=states.len()).for_each(|row| batch.row_mut(row).fill());
+            let untouched = batch.row(states.len()).to_owned();
+            self.constraint.fill_masks(
+                &mut self.used,
+                &mut states.iter().map(|(_, state)| state),
+                &mut batch,
+            );
+            for (row, (prefix, state)) in states.iter().enumerate() {
+                self.constraint.fill_mask(&mut self.used, state, self.mask.as_mut());
+                if batch.row(row) != self.mask.as_ref() {
+                    return Err(LawError::new("a batch is its rows", format!("after {prefix:?}, row {row}")));
+                }
+            }
+            if batch.row(states.len()) != untouched.as_ref() {
+                return Err(LawError::new("a batch is its rows", "a row beyond the states was changed"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AnyConstraint, MaskMut, Rejected, TableModel, Unconstrained};
+
+    /// Exactly `length` tokens out of `0..3`, with one thing wrong.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Fault {
+        Nothing,
+        MaskTooWide,
+        DeadEnd,
+        ChangesOnReject,
+        Forced,
+        Dirty,
+        Batch,
+    }
+
+    #[derive(Clone)]
+    struct Exactly {
+        length: usize,
+        fault: Fault,
+    }
+
+    impl Constraint for Exactly {
+        type State = usize;
+        type Scratch = ();
+
+        fn vocab_len(&self) -> usize {
+            3
+        }
+        fn start(&self) -> usize {
+            0
+        }
+        fn scratch(&self) {}
+        fn advance(&self, (): &mut (), state: &mut usize, token: TokenId) -> Result<(), Rejected> {
+            if token.index() < 2 && *state < self.length {
+                *state += 1;
+                return Ok(());
+            }
+            if self.fault == Fault::ChangesOnReject && *state > 0 {
+                *state -= 1;
+            }
+            Err(Rejected::new(token))
+        }
+        fn is_accepting(&self, state: &usize) -> bool {
+            *state == self.length && self.fault != Fault::DeadEnd
+        }
+        fn fill_mask(&self, (): &mut (), state: &usize, mut mask: MaskMut<'_>) {
+            if self.fault != Fault::Dirty {
+                mask.clear();
+            }
+            if *state < self.length {
+                mask.insert(TokenId(0));
+                mask.insert(TokenId(1));
+            }
+            if self.fault == Fault::MaskTooWide && *state == 1 {
+                mask.insert(TokenId(2));
+            }
+        }
+        fn forced(&self, (): &mut (), _state: &usize) -> Option<TokenId> {
+            (self.fault == Fault::Forced).then_some(TokenId(0))
+        }
+        fn fill_masks(&self, (): &mut (), states: &mut dyn Iterator<Item = &usize>, masks: &mut MaskBatch) {
+            for (row, state) in states.enumerate() {
+                self.fill_mask(&mut (), state, masks.row_mut(row));
+                if self.fault == Fault::Batch {
+                    masks.row_mut(row).clear();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_fault_breaks_its_law() {
+        let check = |fault| check_constraint(&Exactly { length: 2, fault }, 3);
+        assert_eq!(check(Fault::Nothing), Ok(()));
+        for (fault, law) in [
+            (Fault::MaskTooWide, "the mask is what advance takes"),
+            (Fault::DeadEnd, "no dead ends"),
+            (Fault::ChangesOnReject, "a rejected advance changes nothing"),
+            (Fault::Forced, "forced is the only token of a state that does not accept"),
+            (Fault::Dirty, "a fresh scratch and a used buffer give the same mask"),
+            (Fault::Batch, "a batch is its rows"),
+        ] {
+            assert_eq!(check(fault).unwrap_err().law, law, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn an_erased_constraint_keeps_the_laws() {
+        let check = |constraint| check_constraint(&constraint, 3);
+        check(AnyConstraint::new(Exactly { length: 2, fault: Fault::Nothing })).unwrap();
+        let faulty = AnyConstraint::new(Exactly { length: 2, fault: Fault::Batch });
+        assert_eq!(check(faulty).unwrap_err().law, "a batch is its rows");
+        let model = TableModel::uniform(["a", "", "b"]);
+        check(AnyConstraint::new(Unconstrained::new(model.vocabulary()))).unwrap();
+    }
+}

@@ -1,0 +1,114 @@
+//! What a sampler returns, and how it is asked.
+//!
+//! A sampler is bound to its task (model, constraint, prompt, limits) when it is made, because most of them learn
+//! about that task as they draw; here only the drawing remains. The generator of random numbers is always an argument:
+//! with it as a field, a seed is a property of an object's history.
+
+use rand_core::Rng;
+
+use crate::TokenId;
+
+/// How an output ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Finish {
+    /// The model stopped, and the constraint accepts.
+    Stop,
+    /// The limit of tokens was reached: the output is only a prefix.
+    Length,
+}
+
+/// How a sampler came by an output.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Origin {
+    /// Drawn from the sampler's proposal and kept as it is.
+    Proposed,
+    /// Proposed and accepted by a test that makes its law exact.
+    Accepted,
+    /// Chosen among several proposals by weight, after no proposal was accepted: close to the law, not exact.
+    Resampled,
+}
+
+/// What an output cost.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Cost {
+    /// Positions that the model evaluated.
+    pub positions: u64,
+    /// Passes through the model, each over any number of positions.
+    pub passes: u64,
+    /// Outputs proposed, those given up half-way among them.
+    pub proposals: u64,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.positions += other.positions;
+        self.passes += other.passes;
+        self.proposals += other.proposals;
+    }
+}
+
+/// One output of a sampler.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Draw {
+    /// The tokens after the prompt, without the end of the sequence.
+    pub tokens: Vec<TokenId>,
+    /// The natural logarithm of the probability that the model itself gives these tokens and, with
+    /// [`Finish::Stop`], the end of the sequence after them.
+    pub log_prob: f64,
+    /// The logarithm of the weight that an average over outputs must give this one; zero where the sampler already
+    /// draws from its target law.
+    pub log_weight: f64,
+    /// How the output ended.
+    pub finish: Finish,
+    /// How the sampler came by it.
+    pub origin: Origin,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// A way to draw outputs of one task.
+///
+/// The task's target law is that of the model, given that the constraint accepts and that the output has at most the
+/// task's number of tokens. Each implementation states how its own law relates to that one;
+/// [`laws::check_sampler`](crate::laws::check_sampler) compares the two.
+pub trait Sampler {
+    /// Why nothing could be drawn.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Draws one output.
+    ///
+    /// # Errors
+    ///
+    /// When the model fails, or the sampler's limits are reached without an output.
+    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error>;
+
+    /// Draws `count` outputs and appends them to `draws`. The law of each is that of [`draw`](Self::draw); a sampler
+    /// may compute them together.
+    ///
+    /// # Errors
+    ///
+    /// As for [`draw`](Self::draw); the outputs drawn before the error stay.
+    fn draw_many(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        draws: &mut Vec<Draw>,
+    ) -> Result<(), Self::Error> {
+        for _ in 0..count {
+            draws.push(self.draw(rng)?);
+        }
+        Ok(())
+    }
+}
+
+impl<S: Sampler + ?Sized> Sampler for Box<S> {
+    type Error = S::Error;
+
+    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, S::Error> {
+        (**self).draw(rng)
+    }
+
+    fn draw_many(&mut self, count: usize, rng: &mut dyn Rng, draws: &mut Vec<Draw>) -> Result<(), S::Error> {
+        (**self).draw_many(count, rng, draws)
+    }
+}
