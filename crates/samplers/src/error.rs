@@ -1,0 +1,39 @@
+//! Why a sampler has no output.
+
+use unskew_core::TokenId;
+
+/// Why nothing could be drawn; `E` is the model's own error.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SampleError<E> {
+    /// The model failed.
+    #[error(transparent)]
+    Model(E),
+    /// A row of logits holds a NaN, or nothing but minus infinity.
+    #[error(
+        "the model's logits after {tokens} tokens of output are not a distribution: they hold NaN or no finite value"
+    )]
+    NotADistribution {
+        /// The number of tokens of the output before that row.
+        tokens: usize,
+    },
+    /// The model gives probability zero to everything that the constraint allows.
+    #[error(
+        "after the output tokens {tokens:?} the model gives probability zero to everything that the constraint allows"
+    )]
+    DeadEnd {
+        /// The tokens of the output.
+        tokens: Vec<TokenId>,
+    },
+    /// No proposal was accepted.
+    #[error(
+        "no output in {tries} tries: the model rarely or never satisfies the constraint within {max_tokens} tokens; \
+         allow more tokens or more tries, or use a sampler that does not reject"
+    )]
+    NoOutput {
+        /// The number of tries.
+        tries: u64,
+        /// The task's limit, in tokens.
+        max_tokens: usize,
+    },
+}

@@ -1,0 +1,139 @@
+//! A model at another temperature, or with its improbable tokens cut off, is a model: one whose law samplers keep.
+
+use unskew_core::{Extension, LanguageModel, Logits, logprob};
+
+use crate::Truncation;
+
+/// A model whose logits are divided by a temperature and then, if asked for, truncated.
+///
+/// # Example
+///
+/// ```
+/// use unskew_core::{Extension, LanguageModel, Logits, Rows, TableModel};
+/// use unskew_samplers::Warped;
+///
+/// let table = TableModel::new(["a", "b"], vec![0.5, 0.25, 0.25], [])?;
+/// let mut cold = Warped::new(table, 0.5, None)?;
+/// let (mut sequence, mut logits) = (cold.start(), Logits::new());
+/// cold.extend(&mut [Extension { sequence: &mut sequence, tokens: &[], rows: Rows::Last }], &mut logits)?;
+/// // Squared and renormalised: 4/6, 1/6, 1/6.
+/// let ratio = (logits.row(0)[0] - logits.row(0)[1]).exp();
+/// assert!((ratio - 4.0).abs() < 1e-5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Warped<M> {
+    model: M,
+    temperature: f64,
+    truncation: Option<Truncation>,
+}
+
+/// A temperature that is not a positive number.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+#[error("the temperature must be above 0 and finite, not {value}")]
+#[non_exhaustive]
+pub struct TemperatureError {
+    /// The temperature.
+    pub value: f64,
+}
+
+impl<M: LanguageModel> Warped<M> {
+    /// `model` at `temperature`, its distribution then truncated. At temperature 1 without truncation it is the model
+    /// itself, bit by bit.
+    ///
+    /// # Errors
+    ///
+    /// [`TemperatureError`] when the temperature is not a positive number.
+    pub fn new(model: M, temperature: f64, truncation: Option<Truncation>) -> Result<Self, TemperatureError> {
+        if !temperature.is_finite() || temperature <= 0.0 {
+            return Err(TemperatureError { value: temperature });
+        }
+        Ok(Self { model, temperature, truncation })
+    }
+
+    fn warp(&self, row: &mut [f32]) {
+        #[allow(clippy::float_cmp, reason = "exactly one is the temperature that changes nothing")]
+        if self.temperature != 1.0 {
+            for logit in row.iter_mut() {
+                #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
+                let warped = (f64::from(*logit) / self.temperature) as f32;
+                *logit = warped;
+            }
+        }
+        if let Some(truncation) = self.truncation {
+            let normalizer = logprob::log_normalizer(row);
+            let weights: Vec<f64> = row.iter().map(|logit| (f64::from(*logit) - normalizer).exp()).collect();
+            let mut kept = truncation.keep(&weights);
+            kept.sort_unstable();
+            let mut kept = kept.into_iter().peekable();
+            for (index, logit) in row.iter_mut().enumerate() {
+                if kept.next_if_eq(&index).is_none() {
+                    *logit = f32::NEG_INFINITY;
+                }
+            }
+        }
+    }
+}
+
+impl<M: LanguageModel> LanguageModel for Warped<M> {
+    type Sequence = M::Sequence;
+    type Error = M::Error;
+
+    fn vocab_len(&self) -> usize {
+        self.model.vocab_len()
+    }
+
+    fn context_len(&self) -> Option<usize> {
+        self.model.context_len()
+    }
+
+    fn start(&mut self) -> M::Sequence {
+        self.model.start()
+    }
+
+    fn len(&self, sequence: &M::Sequence) -> usize {
+        self.model.len(sequence)
+    }
+
+    fn fork(&mut self, sequence: &M::Sequence) -> M::Sequence {
+        self.model.fork(sequence)
+    }
+
+    fn truncate(&mut self, sequence: &mut M::Sequence, len: usize) {
+        self.model.truncate(sequence, len);
+    }
+
+    fn extend(
+        &mut self,
+        batch: &mut [Extension<'_, M::Sequence>],
+        logits: &mut Logits,
+    ) -> Result<(), M::Error> {
+        self.model.extend(batch, logits)?;
+        for row in 0..logits.len() {
+            self.warp(logits.row_mut(row));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_core::{TableModel, laws};
+
+    use super::*;
+
+    #[test]
+    fn a_warped_model_keeps_the_laws_of_models() {
+        let table = TableModel::new(["a", "b"], vec![0.5, 0.25, 0.25], []).unwrap();
+        let truncation = Truncation::new(Some(2), None).unwrap();
+        let mut warped = Warped::new(table, 0.7, Some(truncation)).unwrap();
+        laws::check_model(&mut warped, &[vec![0, 1, 1, 0], vec![], vec![1]], 0.0).unwrap();
+    }
+
+    #[test]
+    fn a_temperature_that_is_none_is_an_error() {
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Warped::new(TableModel::uniform(["a"]), value, None).is_err());
+        }
+    }
+}
