@@ -1,1 +1,36 @@
-//! Runs decoder-only transformers of the Llama family with burn
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `config` | the shape of a model, read from `config.json` and checked |
+//! | `parameters` | the table of parameters: names, shapes, orientation, random values |
+//! | `weights` | safetensors to host values |
+//! | `rotary` | position embeddings |
+//! | `model` | the decoder, one definition for training and inference |
+//! | `cache` | keys and values of one sequence, and attention over them |
+//! | `llama` | batches of sequences: the `LanguageModel` |
+//! | `train`, `save` | with the feature `train`: the training loop, checkpoints, writing a model |
+//!
+//! No type of burn appears in the public interface: a new version of it is not a breaking change here.
+
+mod backend;
+mod cache;
+mod config;
+mod llama;
+mod model;
+mod parameters;
+mod rotary;
+#[cfg(feature = "train")]
+mod save;
+#[cfg(feature = "train")]
+mod train;
+mod weights;
+
+pub use backend::Backend;
+pub use config::{ConfigError, ModelConfig};
+pub use llama::{Llama, ModelError, Sequence};
+#[cfg(feature = "train")]
+pub use train::{TrainError, TrainEvent, TrainOptions, TrainedModel, TrainingData, train};
+pub use weights::LoadError;

@@ -1,0 +1,401 @@
+//! A loaded model as a [`LanguageModel`]: batches of sequences of different lengths in one pass.
+//!
+//! The new positions of all sequences of a batch are one matrix of rows, without padding: embedding, linear maps
+//! and normalisations do not care which sequence a row belongs to, and attention runs sequence by sequence over its
+//! own cache. So sequences of any length, one new token or many (a prompt, a draft to verify), share a pass. Only
+//! rows whose logits are wanted go through the head, which for a small model is a large part of the work.
+//!
+//! Long prompts are cut into passes of at most [`PASS_ROWS`] rows, which bounds the memory of attention scores.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
+
+use crate::backend::Backend;
+use crate::cache::{Cache, Run};
+use crate::config::{ConfigError, ModelConfig};
+use crate::model::{Attention, Decoder};
+use crate::parameters::{self, transposed};
+use crate::rotary::Rotary;
+use crate::weights::{self, LoadError, Values};
+
+/// Most rows of one pass. Past a few hundred rows a pass is no faster per row.
+const PASS_ROWS: usize = 512;
+
+/// A model of the Llama family, ready to run.
+///
+/// # Example
+///
+/// ```
+/// use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
+/// use unskew_runner::{Llama, ModelConfig};
+///
+/// let config = ModelConfig::from_json(
+///     r#"{"model_type": "llama", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+///         "num_attention_heads": 2, "vocab_size": 10, "tie_word_embeddings": true}"#,
+/// )?;
+/// let mut model = Llama::random(&config, 0)?;
+/// let mut sequence = model.start();
+/// let mut logits = Logits::new();
+/// let tokens = [TokenId(3), TokenId(1)];
+/// model.extend(
+///     &mut [Extension { sequence: &mut sequence, tokens: &tokens, rows: Rows::Last }],
+///     &mut logits,
+/// )?;
+/// assert_eq!(logits.row(0).len(), 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Llama {
+    config: ModelConfig,
+    decoder: Decoder,
+    rotary: Rotary,
+    device: Device,
+    /// Which sequences are this model's.
+    id: u64,
+}
+
+/// One sequence of a [`Llama`]: its tokens, and the keys and values that it keeps for them.
+///
+/// Memory, beside the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each position that
+/// there is room for, which is up to twice the length. A fork shares them until one of the two grows.
+#[derive(Debug)]
+pub struct Sequence {
+    tokens: Vec<TokenId>,
+    cache: Cache,
+    model: u64,
+}
+
+impl Sequence {
+    /// The tokens so far.
+    #[must_use]
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+}
+
+/// Why a batch could not be evaluated. No sequence of the batch has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// Logits are wanted after no token at all.
+    #[error(
+        "item {item} of the batch asks for logits after an empty sequence; append a token first, such as {bos}"
+    )]
+    EmptyContext {
+        /// Which item of the batch.
+        item: usize,
+        /// The model's start token, or what to use in its place.
+        bos: String,
+    },
+    /// A sequence would not fit the context.
+    #[error(
+        "item {item} of the batch would hold {len} tokens, the model's context is {context}; truncate it first"
+    )]
+    ContextFull {
+        /// Which item of the batch.
+        item: usize,
+        /// The length that it would have.
+        len: usize,
+        /// The model's limit.
+        context: usize,
+    },
+    /// A token id is outside the vocabulary.
+    #[error(
+        "item {item} of the batch appends token {token}, but ids end below {vocab_len}; check the tokenizer"
+    )]
+    UnknownToken {
+        /// Which item of the batch.
+        item: usize,
+        /// The id.
+        token: u32,
+        /// The length of the vocabulary.
+        vocab_len: usize,
+    },
+    /// A sequence was started by another model.
+    #[error("item {item} of the batch was started by another model; start it with this one")]
+    ForeignSequence {
+        /// Which item of the batch.
+        item: usize,
+    },
+    /// The device failed to compute or to hand over the logits.
+    #[error("the device failed to evaluate the batch: {reason}")]
+    Device {
+        /// What the device says.
+        reason: String,
+    },
+}
+
+impl Llama {
+    /// Loads `config.json` and the weights from a folder as Hugging Face lays it out, onto the CPU.
+    ///
+    /// Memory at the peak: the model in f32 (a tied head counts as one more matrix) and its largest file.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] when a file is absent or damaged, when the configuration asks for what is not supported, and
+    /// when configuration and weights do not belong together.
+    pub fn from_dir(folder: impl AsRef<Path>) -> Result<Self, LoadError> {
+        let folder = folder.as_ref();
+        let path = folder.join("config.json");
+        let text = String::from_utf8(weights::read(&path)?)
+            .map_err(|error| LoadError::Damaged { path, reason: error.to_string() })?;
+        let config = ModelConfig::from_json(&text)?;
+        let values = weights::from_folder(&config, folder)?;
+        Ok(Self::new(config, values, Backend::Cpu))
+    }
+
+    /// Loads a model from the contents of a `config.json` and of a `model.safetensors`, onto the CPU.
+    ///
+    /// # Errors
+    ///
+    /// As [`Llama::from_dir`].
+    pub fn from_bytes(config_json: &str, safetensors: &[u8]) -> Result<Self, LoadError> {
+        let config = ModelConfig::from_json(config_json)?;
+        let values = weights::from_bytes(&config, safetensors)?;
+        Ok(Self::new(config, values, Backend::Cpu))
+    }
+
+    /// A model with random weights, for tests: a function of the configuration and the seed. Its logits vary by
+    /// about one.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] when the configuration is out of range.
+    pub fn random(config: &ModelConfig, seed: u64) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let values = parameters::random(config, &mut ChaCha8Rng::seed_from_u64(seed));
+        Ok(Self::new(config.clone(), values, Backend::Cpu))
+    }
+
+    /// Moves the model to another backend. Sequences that were started before do not follow it.
+    #[must_use]
+    pub fn to_backend(&self, backend: Backend) -> Self {
+        let device = backend.device();
+        let decoder = self.decoder.to_device(&device);
+        let rotary = Rotary::new(&self.config);
+        Self { config: self.config.clone(), decoder, rotary, device, id: next_id() }
+    }
+
+    /// The model's shape and its special tokens.
+    #[must_use]
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    pub(crate) fn new(config: ModelConfig, values: Values, backend: Backend) -> Self {
+        let device = backend.device();
+        let upload = |values, shape: [usize; 2]| Tensor::from_data(TensorData::new(values, shape), &device);
+        let (vocab, hidden) = (config.vocab_size, config.hidden_size);
+        let head = config
+            .tie_word_embeddings
+            .then(|| upload(transposed(&values[0], vocab, hidden), [hidden, vocab]));
+        let table = parameters::table(&config);
+        let tensors = table.iter().zip(values).map(|(row, values)| upload(values, row.shape)).collect();
+        let decoder = Decoder::new(&config, tensors, head);
+        let rotary = Rotary::new(&config);
+        Self { config, decoder, rotary, device, id: next_id() }
+    }
+}
+
+/// An id that no other model of this process has.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The work of one item of a batch: which positions to evaluate, and from which on logits are wanted.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    item: usize,
+    start: usize,
+    end: usize,
+    wanted_from: usize,
+}
+
+impl Work {
+    fn wanted(&self) -> usize {
+        self.end - self.wanted_from.clamp(self.start, self.end)
+    }
+
+    /// Cuts off at most `rows` positions from the front.
+    fn split_front(&mut self, rows: usize) -> Self {
+        let end = self.end.min(self.start + rows);
+        let front = Self { end, ..*self };
+        self.start = end;
+        front
+    }
+}
+
+impl Llama {
+    /// Checks a batch and says what to do for each item. Nothing is changed.
+    fn plan(&self, batch: &[Extension<'_, Sequence>]) -> Result<Vec<Work>, ModelError> {
+        let (vocab_len, context) = (self.config.vocab_size, self.config.max_position_embeddings);
+        let mut plan = Vec::with_capacity(batch.len());
+        for (item, extension) in batch.iter().enumerate() {
+            if extension.sequence.model != self.id {
+                return Err(ModelError::ForeignSequence { item });
+            }
+            if let Some(token) = extension.tokens.iter().find(|token| token.0 as usize >= vocab_len) {
+                return Err(ModelError::UnknownToken { item, token: token.0, vocab_len });
+            }
+            let old = extension.sequence.tokens.len();
+            let len = old + extension.tokens.len();
+            if len > context {
+                return Err(ModelError::ContextFull { item, len, context });
+            }
+            match extension.rows {
+                Rows::Last if len == 0 => {
+                    let bos = self.config.bos_token_id;
+                    let bos = bos.map_or_else(|| "the token for a line end".to_owned(), |id| id.to_string());
+                    return Err(ModelError::EmptyContext { item, bos });
+                }
+                // With nothing to append, the last position is evaluated again.
+                Rows::Last => {
+                    plan.push(Work { item, start: old.min(len - 1), end: len, wanted_from: len - 1 });
+                }
+                Rows::All => plan.push(Work { item, start: old, end: len, wanted_from: old }),
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Evaluates some positions of some sequences and writes the wanted rows of logits to the front of `output`;
+    /// returns how many values that were.
+    fn pass(
+        &mut self,
+        batch: &mut [Extension<'_, Sequence>],
+        pieces: &[Work],
+        output: &mut [f32],
+    ) -> Result<usize, ModelError> {
+        let mut tokens = Vec::new();
+        let mut wanted = Vec::new();
+        let mut runs = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let extension = &mut batch[piece.item];
+            let old = extension.sequence.tokens.len();
+            for position in piece.start..piece.end {
+                if position >= piece.wanted_from {
+                    wanted.push(tokens.len() as i32);
+                }
+                let known = extension.sequence.tokens.get(position);
+                tokens.push(known.unwrap_or_else(|| &extension.tokens[position - old]).0 as i32);
+            }
+            extension.sequence.cache.reserve(piece.end, &self.config, &self.device);
+            runs.push(Run::new(piece.start, piece.end, &self.config, &self.device));
+        }
+        let rows = tokens.len();
+        let positions = pieces.iter().flat_map(|piece| piece.start..piece.end);
+        let rotation = self.rotary.at(positions, &self.device);
+        let tokens = Tensor::<1, Int>::from_data(TensorData::new(tokens, [rows]), &self.device);
+        let hidden = self.decoder.forward(tokens, &rotation, |layer, attention| {
+            let mut attend = |index: usize, attention| {
+                let cache = &mut batch[pieces[index].item].sequence.cache;
+                cache.attend(layer, &runs[index], attention)
+            };
+            if pieces.len() == 1 {
+                return attend(0, attention);
+            }
+            let mut from = 0;
+            let mixed = pieces.iter().enumerate().map(|(index, piece)| {
+                let len = piece.end - piece.start;
+                let part = |all: &Tensor<3>| all.clone().narrow(0, from, len);
+                let part = Attention {
+                    queries: part(&attention.queries),
+                    keys: part(&attention.keys),
+                    values: part(&attention.values),
+                };
+                from += len;
+                attend(index, part)
+            });
+            Tensor::cat(mixed.collect(), 0)
+        });
+        let count = wanted.len();
+        if count == 0 {
+            return Ok(0);
+        }
+        let hidden = if count == rows {
+            hidden
+        } else {
+            hidden.select(0, Tensor::from_data(TensorData::new(wanted, [count]), &self.device))
+        };
+        let values = self
+            .decoder
+            .logits(hidden)
+            .try_into_vec_as::<f32>()
+            .map_err(|error| ModelError::Device { reason: error.to_string() })?;
+        output[..values.len()].copy_from_slice(&values);
+        Ok(values.len())
+    }
+}
+
+impl LanguageModel for Llama {
+    type Sequence = Sequence;
+    type Error = ModelError;
+
+    fn vocab_len(&self) -> usize {
+        self.config.vocab_size
+    }
+
+    fn context_len(&self) -> Option<usize> {
+        Some(self.config.max_position_embeddings)
+    }
+
+    fn start(&mut self) -> Sequence {
+        Sequence { tokens: Vec::new(), cache: Cache::new(), model: self.id }
+    }
+
+    fn len(&self, sequence: &Sequence) -> usize {
+        sequence.tokens.len()
+    }
+
+    /// Clones one handle for each layer; the first of the two to grow copies the keys and values.
+    fn fork(&mut self, sequence: &Sequence) -> Sequence {
+        Sequence { tokens: sequence.tokens.clone(), cache: sequence.cache.clone(), model: sequence.model }
+    }
+
+    fn truncate(&mut self, sequence: &mut Sequence, len: usize) {
+        let old = sequence.tokens.len();
+        assert!(len <= old, "cannot truncate a sequence of {old} tokens to {len}");
+        sequence.tokens.truncate(len);
+    }
+
+    fn extend(
+        &mut self,
+        batch: &mut [Extension<'_, Sequence>],
+        logits: &mut Logits,
+    ) -> Result<(), ModelError> {
+        let mut plan = self.plan(batch)?;
+        let rows = plan.iter().map(Work::wanted).sum();
+        let mut output = logits.reset(rows, self.config.vocab_size);
+        let mut rest = plan.as_mut_slice();
+        let mut pieces: Vec<Work> = Vec::with_capacity(rest.len());
+        let mut room = PASS_ROWS;
+        // Caches are written to beyond the sequences' lengths until all is done: an error then leaves no trace.
+        while let Some(work) = rest.first_mut() {
+            let piece = work.split_front(room);
+            let finished = work.start == work.end;
+            room -= piece.end - piece.start;
+            if piece.start < piece.end {
+                pieces.push(piece);
+            }
+            if finished {
+                rest = &mut rest[1..];
+            }
+            if !pieces.is_empty() && (room == 0 || rest.is_empty()) {
+                let written = self.pass(batch, &pieces, output)?;
+                output = &mut output[written..];
+                pieces.clear();
+                room = PASS_ROWS;
+            }
+        }
+        for extension in batch {
+            extension.sequence.tokens.extend_from_slice(extension.tokens);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! The decoder: embedding, layers of attention and feed-forward, final normalisation, head.
+//!
+//! One definition serves training and inference. All rows of all sequences are one matrix `[rows, hidden]`,
+//! because everything but attention treats rows alike; what differs between the two uses, which earlier rows a row
+//! may look at, is a closure that each caller passes to [`Decoder::forward`]. Two definitions, one padded to
+//! `[batch, time, hidden]` for training and one with a cache, were the alternative: they drift apart, and padding
+//! wastes work on ragged batches.
+//!
+//! The parameters are plain tensors rather than burn modules. Modules bring records, parameter ids and lazily
+//! initialised weights, none of which is used here: names and files belong to [`crate::parameters`].
+
+use burn::tensor::{Device, Int, Tensor, activation};
+
+use crate::config::ModelConfig;
+use crate::parameters::PER_LAYER;
+use crate::rotary::Rotation;
+
+/// The queries, keys and values of some rows in one layer, turned to their positions.
+#[derive(Debug)]
+pub(crate) struct Attention {
+    /// `[rows, heads, head_dim]`, already scaled by `1 / sqrt(head_dim)`.
+    pub(crate) queries: Tensor<3>,
+    /// `[rows, key_value_heads, head_dim]`
+    pub(crate) keys: Tensor<3>,
+    /// `[rows, key_value_heads, head_dim]`
+    pub(crate) values: Tensor<3>,
+}
+
+/// A decoder on some device.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoder {
+    /// `[vocab, hidden]`
+    embedding: Tensor<2>,
+    layers: Vec<Layer>,
+    /// `[1, hidden]`
+    norm: Tensor<2>,
+    /// `[hidden, vocab]`; absent where the embedding is used in its place, transposed.
+    head: Option<Tensor<2>>,
+    eps: f64,
+    head_dim: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Layer {
+    attention_norm: Tensor<2>,
+    query: Tensor<2>,
+    key: Tensor<2>,
+    value: Tensor<2>,
+    output: Tensor<2>,
+    feed_norm: Tensor<2>,
+    gate: Tensor<2>,
+    up: Tensor<2>,
+    down: Tensor<2>,
+}
+
+impl Decoder {
+    /// Assembles a decoder from its parameters in the order and shapes of [`crate::parameters::table`], and for a
+    /// tied head, where products of single rows must be fast, a contiguous `[hidden, vocab]` copy of the embedding.
+    pub(crate) fn new(
+        config: &ModelConfig,
+        parameters: Vec<Tensor<2>>,
+        tied_head: Option<Tensor<2>>,
+    ) -> Self {
+        debug_assert_eq!(
+            parameters.len(),
+            2 + PER_LAYER * config.num_hidden_layers + usize::from(!config.tie_word_embeddings)
+        );
+        let mut rest = parameters.into_iter();
+        let mut next = || rest.next().expect("the caller passes one tensor for each row of the table");
+        let embedding = next();
+        let layers = (0..config.num_hidden_layers)
+            .map(|_| Layer {
+                attention_norm: next(),
+                query: next(),
+                key: next(),
+                value: next(),
+                output: next(),
+                feed_norm: next(),
+                gate: next(),
+                up: next(),
+                down: next(),
+            })
+            .collect();
+        let norm = next();
+        let head = if config.tie_word_embeddings { tied_head } else { Some(next()) };
+        Self { embedding, layers, norm, head, eps: config.rms_norm_eps, head_dim: config.head_dim }
+    }
+
+    /// Runs all layers over the rows `tokens` and returns their last hidden states, normalised: `[rows, hidden]`.
+    ///
+    /// `attend(layer, attention)` mixes the rows of one layer and returns `[rows, heads * head_dim]`.
+    pub(crate) fn forward(
+        &self,
+        tokens: Tensor<1, Int>,
+        rotation: &Rotation,
+        mut attend: impl FnMut(usize, Attention) -> Tensor<2>,
+    ) -> Tensor<2> {
+        let mut stream = self.embedding.clone().select(0, tokens);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let input = self.normalised(stream.clone(), &layer.attention_norm);
+            let attention = self.project(layer, input, rotation);
+            stream = stream + attend(index, attention).matmul(layer.output.clone());
+            let input = self.normalised(stream.clone(), &layer.feed_norm);
+            let gate = activation::silu(input.clone().matmul(layer.gate.clone()));
+            let up = input.matmul(layer.up.clone());
+            stream = stream + (gate * up).matmul(layer.down.clone());
+        }
+        self.normalised(stream, &self.norm)
+    }
+
+    /// The logits `[rows, vocab]` of hidden states `[rows, hidden]`.
+    pub(crate) fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
+        match &self.head {
+            Some(head) => hidden.matmul(head.clone()),
+            None => hidden.matmul(self.embedding.clone().transpose()),
+        }
+    }
+
+    /// The same decoder on another device.
+    pub(crate) fn to_device(&self, device: &Device) -> Self {
+        // Through host data: tensors cannot move between backends directly.
+        let copy = |tensor: &Tensor<2>| -> Tensor<2> { Tensor::from_data(tensor.to_data(), device) };
+        let layers = self.layers.iter().map(|layer| Layer {
+            attention_norm: copy(&layer.attention_norm),
+            query: copy(&layer.query),
+            key: copy(&layer.key),
+            value: copy(&layer.value),
+            output: copy(&layer.output),
+            feed_norm: copy(&layer.feed_norm),
+            gate: copy(&layer.gate),
+            up: copy(&layer.up),
+            down: copy(&layer.down),
+        });
+        Self {
+            embedding: copy(&self.embedding),
+            layers: layers.collect(),
+            norm: copy(&self.norm),
+            head: self.head.as_ref().map(copy),
+            ..*self
+        }
+    }
+
+    fn project(&self, layer: &Layer, input: Tensor<2>, rotation: &Rotation) -> Attention {
+        let rows = input.dims()[0];
+        let width = self.head_dim;
+        let heads = |weight: &Tensor<2>| {
+            let count = weight.dims()[1] / width;
+            input.clone().matmul(weight.clone()).reshape([rows, count, width])
+        };
+        let scale = 1.0 / (width as f64).sqrt();
+        Attention {
+            queries: rotation.turn(heads(&layer.query)).mul_scalar(scale),
+            keys: rotation.turn(heads(&layer.key)),
+            values: heads(&layer.value),
+        }
+    }
+
+    /// Divides each row by its root mean square and scales it.
+    fn normalised(&self, rows: Tensor<2>, scale: &Tensor<2>) -> Tensor<2> {
+        let square = (rows.clone() * rows.clone()).mean_dim(1);
+        let inverse = square.add_scalar(self.eps).sqrt().recip();
+        rows * inverse * scale.clone()
+    }
+}

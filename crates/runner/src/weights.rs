@@ -1,0 +1,211 @@
+//! Reads the weights of a checkpoint: safetensors in F32, F16 or BF16, in one file or in several with an index.
+//!
+//! Everything is checked before anything large is allocated: that every tensor of the model is there, and that its
+//! type and shape are what the configuration says. A file is read whole and dropped when its tensors are
+//! converted, so that loading takes the f32 model and one file of memory at its peak. Mapping files into memory
+//! would save the file, but needs unsafe code, and a file that changes underneath is undefined behaviour.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, SafeTensors};
+use serde_json::Value;
+
+use crate::config::{ConfigError, ModelConfig};
+use crate::parameters::{self, Parameter, transposed};
+
+/// Why a model could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file cannot be read.
+    #[error(
+        "cannot read {path}; a model folder holds config.json and model.safetensors, or shards and their index"
+    )]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file is not what its name says: truncated, corrupt or of another format.
+    #[error("{path} is damaged: {reason}; fetch it again")]
+    Damaged {
+        /// The file, or `safetensors` for bytes in memory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A tensor of the model is in none of the files.
+    #[error(
+        "{path} has no tensor `{tensor}`, which config.json calls for; check that both are of the same model"
+    )]
+    Missing {
+        /// The file or index that was searched, or `safetensors` for bytes in memory.
+        path: PathBuf,
+        /// The Hugging Face name.
+        tensor: String,
+    },
+    /// A tensor's shape is not what the configuration says.
+    #[error(
+        "tensor `{tensor}` has shape {found:?}, config.json says {expected:?}; check that both are of the same model"
+    )]
+    Shape {
+        /// The Hugging Face name.
+        tensor: String,
+        /// The shape in the file.
+        found: Vec<usize>,
+        /// The shape that follows from the configuration.
+        expected: Vec<usize>,
+    },
+    /// A tensor's type cannot be read.
+    #[error("tensor `{tensor}` has type {found}, supported are F32, F16 and BF16; convert the checkpoint")]
+    Type {
+        /// The Hugging Face name.
+        tensor: String,
+        /// The type in the file.
+        found: String,
+    },
+    /// A weight is infinite or not a number.
+    #[error(
+        "tensor `{tensor}` holds {value} at {index}, but weights must be finite; fetch the checkpoint again"
+    )]
+    NotFinite {
+        /// The Hugging Face name.
+        tensor: String,
+        /// Position in the file's row-major order.
+        index: usize,
+        /// The value.
+        value: f32,
+    },
+}
+
+/// The name in errors of a checkpoint that was passed as bytes.
+const IN_MEMORY: &str = "safetensors";
+
+/// The values of all parameters, in the order and orientation of [`parameters::table`].
+pub(crate) type Values = Vec<Vec<f32>>;
+
+/// Reads a `model.safetensors` that is already in memory.
+pub(crate) fn from_bytes(config: &ModelConfig, bytes: &[u8]) -> Result<Values, LoadError> {
+    let path = Path::new(IN_MEMORY);
+    let mut loader = Loader::new(config);
+    let all: Vec<usize> = (0..loader.table.len()).collect();
+    loader.load(path, bytes, &all)?;
+    Ok(loader.values)
+}
+
+/// Reads the weights in a folder: `model.safetensors` where there is one, otherwise the shards that
+/// `model.safetensors.index.json` names.
+pub(crate) fn from_folder(config: &ModelConfig, folder: &Path) -> Result<Values, LoadError> {
+    let mut loader = Loader::new(config);
+    let single = folder.join("model.safetensors");
+    let index = folder.join("model.safetensors.index.json");
+    if single.exists() || !index.exists() {
+        let all: Vec<usize> = (0..loader.table.len()).collect();
+        loader.load(&single, &read(&single)?, &all)?;
+        return Ok(loader.values);
+    }
+    for (shard, parameters) in shards(&index, &loader.table)? {
+        let path = folder.join(shard);
+        loader.load(&path, &read(&path)?, &parameters)?;
+    }
+    Ok(loader.values)
+}
+
+/// Reads a file whole.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    fs::read(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })
+}
+
+/// Which rows of the table each shard holds, by the index file.
+fn shards(index: &Path, table: &[Parameter]) -> Result<BTreeMap<String, Vec<usize>>, LoadError> {
+    let damaged = |reason: String| LoadError::Damaged { path: index.to_owned(), reason };
+    let root: Value = serde_json::from_slice(&read(index)?).map_err(|error| damaged(error.to_string()))?;
+    let map: HashMap<&str, &Value> = match root.get("weight_map") {
+        Some(Value::Object(map)) => map.iter().map(|(name, shard)| (name.as_str(), shard)).collect(),
+        _ => return Err(damaged("it has no object `weight_map`".to_owned())),
+    };
+    let mut shards: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (row, parameter) in table.iter().enumerate() {
+        let Some(shard) = map.get(parameter.name.as_str()) else {
+            return Err(LoadError::Missing { path: index.to_owned(), tensor: parameter.name.clone() });
+        };
+        let Some(shard) = shard.as_str() else {
+            return Err(damaged(format!("the shard of `{}` is {shard}, not a file name", parameter.name)));
+        };
+        // An index must not reach outside its folder.
+        if Path::new(shard).file_name().is_none_or(|name| name != shard) {
+            return Err(damaged(format!(
+                "the shard of `{}` is \"{shard}\", not a file name",
+                parameter.name
+            )));
+        }
+        shards.entry(shard.to_owned()).or_default().push(row);
+    }
+    Ok(shards)
+}
+
+/// Collects values from one file after the other.
+struct Loader {
+    table: Vec<Parameter>,
+    values: Values,
+}
+
+impl Loader {
+    fn new(config: &ModelConfig) -> Self {
+        let table = parameters::table(config);
+        let values = vec![Vec::new(); table.len()];
+        Self { table, values }
+    }
+
+    /// Reads some rows of the table out of a file's bytes, after checking all of them.
+    fn load(&mut self, path: &Path, bytes: &[u8], rows: &[usize]) -> Result<(), LoadError> {
+        let file = SafeTensors::deserialize(bytes)
+            .map_err(|error| LoadError::Damaged { path: path.to_owned(), reason: error.to_string() })?;
+        for row in rows {
+            let parameter = &self.table[*row];
+            let tensor = parameter.name.clone();
+            let Ok(view) = file.tensor(&tensor) else {
+                return Err(LoadError::Missing { path: path.to_owned(), tensor });
+            };
+            let expected = parameter.file_shape();
+            if view.shape() != expected {
+                return Err(LoadError::Shape { tensor, found: view.shape().to_vec(), expected });
+            }
+            if !matches!(view.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+                return Err(LoadError::Type { tensor, found: format!("{:?}", view.dtype()) });
+            }
+        }
+        for row in rows {
+            let parameter = &self.table[*row];
+            let view = file.tensor(&parameter.name).expect("checked above");
+            let values = decode(view.dtype(), view.data());
+            if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+                let (tensor, value) = (parameter.name.clone(), values[index]);
+                return Err(LoadError::NotFinite { tensor, index, value });
+            }
+            let [inputs, outputs] = parameter.shape;
+            self.values[*row] =
+                if parameter.is_transposed() { transposed(&values, outputs, inputs) } else { values };
+        }
+        Ok(())
+    }
+}
+
+fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
+    let pair = |raw: &[u8]| [raw[0], raw[1]];
+    match dtype {
+        Dtype::F16 => bytes.chunks_exact(2).map(|raw| f16::from_le_bytes(pair(raw)).to_f32()).collect(),
+        Dtype::BF16 => bytes.chunks_exact(2).map(|raw| bf16::from_le_bytes(pair(raw)).to_f32()).collect(),
+        _ => bytes
+            .chunks_exact(4)
+            .map(|raw| f32::from_le_bytes(raw.try_into().expect("chunks of four")))
+            .collect(),
+    }
+}
