@@ -1,13 +1,115 @@
-//! Development tasks.
+//! `cargo xtask`: everything that is done to this repository, by name.
+//!
+//! Each task runs cargo and says what it runs, so that any of them can be repeated by hand.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
+
+mod check;
 #[cfg(feature = "train")]
 mod corpus;
+mod process;
+mod tidy;
 #[cfg(feature = "train")]
 mod train;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use process::cargo;
+
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-fn main() -> Result<()> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let steps = std::env::args().nth(2).map(|steps| steps.parse().unwrap());
-    #[cfg(feature = "train")]
-    train::run(root, steps)?;
+
+const USAGE: &str = "\
+cargo xtask TASK
+
+  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, packages
+  test              the tests alone
+  tidy              what no compiler checks: module docs, file lengths, who depends on whom, features documented
+  package           build every crate that is published from what would be published
+  train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
+  bench [FILTER]    the benchmarks
+  fuzz [TARGET] [SECONDS]
+                    fuzz one target, or each for the given time (default: each for 300 seconds)
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match run(&root(), &args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(root: &Path, args: &[&str]) -> Result<()> {
+    match args {
+        ["check"] => check::check(root),
+        ["test"] => check::test(root),
+        ["tidy"] => tidy::tidy(root),
+        ["package"] => check::package(root),
+        ["train", rest @ ..] if rest.len() < 2 => train(root, rest.first().copied()),
+        ["bench", rest @ ..] => bench(root, rest),
+        ["fuzz", rest @ ..] if rest.len() < 3 => fuzz(root, rest),
+        _ => {
+            eprint!("{USAGE}");
+            Err("no such task".into())
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().expect("xtask lies in the repository's root").to_owned()
+}
+
+#[cfg(feature = "train")]
+fn train(root: &Path, steps: Option<&str>) -> Result<()> {
+    train::run(root, steps.map(str::parse).transpose()?)
+}
+
+/// Without the feature, builds xtask again with it: only this task needs a tensor library.
+#[cfg(not(feature = "train"))]
+fn train(root: &Path, steps: Option<&str>) -> Result<()> {
+    let mut args = vec!["run", "--release", "--package", "xtask", "--features", "train", "--", "train"];
+    args.extend(steps);
+    cargo(root, &args)
+}
+
+fn bench(root: &Path, filter: &[&str]) -> Result<()> {
+    let mut args = vec!["bench", "--package", "unskew-benches"];
+    if !filter.is_empty() {
+        args.push("--");
+        args.extend(filter);
+    }
+    cargo(root, &args)
+}
+
+/// Runs libFuzzer without sanitizers, which need a nightly toolchain; the crates have no unsafe code.
+fn fuzz(root: &Path, args: &[&str]) -> Result<()> {
+    let (targets, seconds) = match args {
+        [target, seconds] => (vec![(*target).to_owned()], seconds.parse::<u32>()?),
+        [target] => (vec![(*target).to_owned()], 300),
+        _ => (fuzz_targets(root)?, 300),
+    };
+    for target in targets {
+        let limit = format!("-max_total_time={seconds}");
+        let args = ["fuzz", "run", "--sanitizer", "none", &target, "--", &limit, "-rss_limit_mb=4096", "-timeout=30"];
+        cargo(root, &args).map_err(|error| format!("{error}; `cargo install cargo-fuzz` provides `cargo fuzz`"))?;
+    }
     Ok(())
+}
+
+fn fuzz_targets(root: &Path) -> Result<Vec<String>> {
+    let mut targets = Vec::new();
+    for entry in std::fs::read_dir(root.join("fuzz/fuzz_targets"))? {
+        let path = entry?.path();
+        targets.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
+    }
+    targets.sort();
+    Ok(targets)
 }

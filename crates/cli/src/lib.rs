@@ -1,1 +1,61 @@
-//! Constrained decoding that keeps the language model's own distribution
+//! Constrained decoding that keeps the language model's own distribution.
+//!
+//! Engines that mask tokens make outputs valid and change what the model says: they push it down paths that it would
+//! not have taken. unskew gives the same guarantee on the form of an output, and draws it from
+//!
+//! ```text
+//! P(output | constraint) = P(output) / P(constraint)
+//! ```
+//!
+//! This crate re-exports the parts, each of which is a crate of its own:
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, and their laws as tests |
+//! | [`automata`] | regular expressions and lists of choices as exact constraints |
+//! | [`samplers`] | masked, rejection, DISC |
+//! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
+//! | [`runner`] | transformers of the Llama family (feature `runner`) |
+//! | [`tiny_model`] | the embedded models (feature `tiny-model`) |
+//!
+//! A library should depend with `default-features = false`: the default feature `cli` is the command line.
+//!
+//! # Example
+//!
+//! Any model, here one given as a table: it likes to begin with `0`, and rarely goes on as the constraint demands.
+//!
+//! ```
+//! use std::{collections::BTreeMap, sync::Arc};
+//! use unskew::{
+//!     automata::RegexConstraint,
+//!     core::{Sampler, TableModel, TokenId},
+//!     samplers::{Disc, DiscConfig, Masked, Task},
+//! };
+//! use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+//!
+//! let after_zero = (vec![TokenId(0)], vec![0.05, 0.05, 0.9]);
+//! let model = TableModel::new(["0", "1"], vec![0.6, 0.3, 0.1], [after_zero])?;
+//! let vocabulary = model.vocabulary().clone();
+//! let constraint = RegexConstraint::for_vocabulary("[01][01]", Arc::clone(&vocabulary))?;
+//!
+//! let task = || Task::new(model.clone(), &constraint, &vocabulary, 8);
+//! let share_of_zero = |sampler: &mut dyn Sampler<Error = _>| {
+//!     let mut rng = ChaCha8Rng::seed_from_u64(1);
+//!     (0..2000).filter(|_| sampler.draw(&mut rng).unwrap().tokens[0] == TokenId(0)).count() as f64 / 2000.0
+//! };
+//! let masked = share_of_zero(&mut Masked::new(task()));
+//! let faithful = share_of_zero(&mut Disc::new(task(), DiscConfig::default()));
+//! // Masking begins with `0` two times in three. The model itself, where it satisfies the constraint, two in eleven.
+//! assert!((masked - 0.667).abs() < 0.05 && (faithful - 0.182).abs() < 0.05);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub use unskew_automata as automata;
+pub use unskew_core as core;
+#[cfg(feature = "runner")]
+pub use unskew_runner as runner;
+pub use unskew_samplers as samplers;
+#[cfg(feature = "tiny-model")]
+pub use unskew_tiny_model as tiny_model;
+#[cfg(feature = "vocab")]
+pub use unskew_vocab as vocab;

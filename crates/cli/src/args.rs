@@ -1,0 +1,240 @@
+//! What the command line takes. The names here are a contract: scripts and benchmarks rely on them.
+
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Constrained decoding that keeps the language model's own distribution.
+#[derive(Debug, Parser)]
+#[command(name = "unskew", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write outputs of a model that satisfy a constraint
+    Generate(GenerateArgs),
+    /// Show the tokens that may come next
+    Mask(MaskArgs),
+    /// Test whether texts or token sequences satisfy a constraint, token by token
+    Check(CheckArgs),
+    /// Show a model's logits
+    Logits(LogitsArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ModelArgs {
+    /// `tiny` (embedded), the folder of a Hugging Face checkpoint, or `table:FILE`
+    #[arg(long, value_name = "tiny|DIR|table:FILE", default_value = "tiny")]
+    pub(crate) model: ModelChoice,
+    /// A tokenizer.json; by default the model's own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokenizer: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ModelChoice {
+    Tiny,
+    Folder(PathBuf),
+    Table(PathBuf),
+}
+
+impl std::str::FromStr for ModelChoice {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.strip_prefix("table:") {
+            Some(file) => Self::Table(file.into()),
+            None if text == "tiny" => Self::Tiny,
+            None => Self::Folder(text.into()),
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Constraint (none: any text)")]
+pub(crate) struct ConstraintArgs {
+    /// The whole output matches this regex (syntax of the `regex` crate)
+    #[arg(long, value_name = "R", group = "constraint")]
+    pub(crate) regex: Option<String>,
+    /// The same, read from a file (a line break at its end is not part of it)
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) regex_file: Option<PathBuf>,
+    /// The output is this text, or another one of those given
+    #[arg(long, value_name = "TEXT", group = "constraint")]
+    pub(crate) choice: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum SamplerKind {
+    /// An unbiased sampler fit for the constraint
+    Auto,
+    /// Each token from what the mask leaves: fast, and not the model's law
+    Masked,
+    /// Keep what satisfies the constraint: exact, slow
+    Rejection,
+    /// Masked proposals, accepted with the probability that makes them exact; resampled after many refusals
+    Disc,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum TruncateOrder {
+    /// The truncated model is the model
+    BeforeMask,
+    /// Truncate what the mask leaves (masked sampler only)
+    AfterMask,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum DiscForm {
+    /// Resample fresh proposals, as published
+    Fresh,
+    /// Resample the refused proposals
+    Reuse,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampler")]
+pub(crate) struct SamplerArgs {
+    /// How to draw
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) sampler: SamplerKind,
+    /// Divides the logits; the law that is kept is the model's at this temperature
+    #[arg(long, value_name = "T", default_value_t = 1.0)]
+    pub(crate) temperature: f64,
+    /// Keep the K most probable tokens
+    #[arg(long, value_name = "K", requires = "truncate")]
+    pub(crate) top_k: Option<usize>,
+    /// Keep the most probable tokens that together reach this probability
+    #[arg(long, value_name = "P", requires = "truncate")]
+    pub(crate) top_p: Option<f64>,
+    /// When top-k and top-p apply; required with them, because the two orders are different laws
+    #[arg(long, value_enum)]
+    pub(crate) truncate: Option<TruncateOrder>,
+    /// DISC: try K times, then resample among K proposals (default: many tries within a bounded number of model calls,
+    /// then 16 proposals)
+    #[arg(long, value_name = "K")]
+    pub(crate) disc_k: Option<u32>,
+    /// DISC: what is resampled when nothing was accepted
+    #[arg(long, value_enum, default_value = "fresh")]
+    pub(crate) disc_form: DiscForm,
+    /// Rejection: give up after this many tries for one output
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) max_tries: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// One JSON value a line
+    #[value(alias = "json")]
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// What stands before the output
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) prompt: String,
+    /// How many outputs
+    #[arg(short, value_name = "N", default_value = "1")]
+    pub(crate) n: NonZeroUsize,
+    /// The most tokens of an output (default: 256, or what the model's context leaves)
+    #[arg(long, value_name = "M")]
+    pub(crate) max_tokens: Option<NonZeroUsize>,
+    /// The seed of all random choices (default: another one each time)
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// How outputs are written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
+    #[command(flatten)]
+    pub(crate) sampler: SamplerArgs,
+}
+
+/// Token ids joined by commas; empty for none.
+#[derive(Clone, Debug)]
+pub(crate) struct Ids(pub(crate) Vec<u32>);
+
+impl std::str::FromStr for Ids {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim().is_empty() {
+            return Ok(Self(Vec::new()));
+        }
+        let id = |part: &str| {
+            part.trim()
+                .parse()
+                .map_err(|_| format!("{:?} is not a token id; ids are numbers joined by commas", part.trim()))
+        };
+        text.split(',').map(id).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MaskArgs {
+    /// The output so far
+    #[arg(long, value_name = "TEXT", conflicts_with = "prefix_ids")]
+    pub(crate) prefix: Option<String>,
+    /// The output so far, as token ids joined by commas
+    #[arg(long, value_name = "IDS")]
+    pub(crate) prefix_ids: Option<Ids>,
+    /// List the allowed ids
+    #[arg(long)]
+    pub(crate) ids: bool,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "what", required = true, multiple = false, args = ["text", "ids", "jsonl"])]
+pub(crate) struct CheckArgs {
+    /// A text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+    /// Token ids joined by commas; a last id that ends the sequence may be given
+    #[arg(long, value_name = "IDS")]
+    pub(crate) ids: Option<Ids>,
+    /// Every line of a file: `{"text": ...}` or `{"ids": [...]}`; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jsonl: Option<PathBuf>,
+    /// Measure the time of each mask, in microseconds
+    #[arg(long)]
+    pub(crate) timing: bool,
+    /// How answers are written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogitsArgs {
+    /// The tokens before, as ids joined by commas
+    #[arg(long, value_name = "IDS")]
+    pub(crate) ids: Ids,
+    /// The logits after each of the tokens, not only after the last
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How logits are written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}

@@ -1,0 +1,88 @@
+//! `unskew mask`: the tokens that may come next.
+
+use std::io::Write;
+
+use serde::Serialize;
+use unskew::core::{Constraint, TokenId, TokenMask};
+
+use crate::{
+    args::{Format, MaskArgs},
+    error::{Failure, Result},
+    load,
+};
+
+/// The most forced tokens that are followed: a constraint may force tokens without end only if it never accepts, which
+/// it must not, but a bound costs nothing.
+const MAX_FORCED: usize = 10_000;
+
+/// The most tokens that are shown to a person.
+const SHOWN: usize = 20;
+
+#[derive(Serialize)]
+struct Answer {
+    /// How many tokens may come next; the end of the sequence is not counted.
+    allowed: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ids: Option<Vec<u32>>,
+    /// Whether the output may end here.
+    accepting: bool,
+    /// The tokens that must follow, one after the other.
+    forced: Vec<u32>,
+}
+
+pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
+    let tokens = load::tokens(&args.model)?;
+    let constraint = load::constraint(&args.constraint, &tokens.vocabulary)?;
+    let prefix = match (&args.prefix, &args.prefix_ids) {
+        (Some(text), _) => tokens.encode_output(text)?,
+        (None, Some(ids)) => ids.0.iter().copied().map(TokenId).collect(),
+        (None, None) => Vec::new(),
+    };
+
+    let mut scratch = constraint.scratch();
+    let mut state = constraint.start();
+    for (index, token) in prefix.iter().enumerate() {
+        constraint.advance(&mut scratch, &mut state, *token).map_err(|_| {
+            let name = tokens.vocabulary.name(*token);
+            Failure::input(format!(
+                "the prefix is not allowed: its token {index}, {token} {name:?}, is rejected"
+            ))
+        })?;
+    }
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+    let accepting = constraint.is_accepting(&state);
+    let mut forced = Vec::new();
+    while let Some(token) = constraint.forced(&mut scratch, &state).filter(|_| forced.len() < MAX_FORCED) {
+        constraint.advance(&mut scratch, &mut state, token).map_err(|error| Failure::other(&error))?;
+        forced.push(token);
+    }
+
+    match args.format {
+        Format::Jsonl => {
+            let answer = Answer {
+                allowed: mask.count(),
+                ids: args.ids.then(|| mask.ids().map(|id| id.0).collect()),
+                accepting,
+                forced: forced.iter().map(|id| id.0).collect(),
+            };
+            writeln!(out, "{}", serde_json::to_string(&answer).map_err(|error| Failure::other(&error))?)?;
+        }
+        Format::Text => {
+            let end = if accepting { "the output may end here" } else { "the output may not end here" };
+            writeln!(out, "{} of {} tokens allowed; {end}", mask.count(), mask.len())?;
+            let shown = if args.ids { usize::MAX } else { SHOWN };
+            for id in mask.ids().take(shown) {
+                writeln!(out, "{id:>8} {:?}", tokens.vocabulary.name(id))?;
+            }
+            if mask.count() > shown {
+                writeln!(out, "         ... and {} more (--ids lists all)", mask.count() - shown)?;
+            }
+            if !forced.is_empty() {
+                writeln!(out, "forced: {:?}", tokens.decode(&forced))?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! From the options of the command line to a model, its tokens and a constraint.
+
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use unskew::{
+    automata::{Limits, RegexConstraint},
+    core::{AnyConstraint, LanguageModel, TableModel, TokenId, TokenTrie, Unconstrained, Vocabulary},
+    runner::{Llama, ModelConfig},
+    tiny_model,
+    vocab::Tokenizer,
+};
+
+use crate::{
+    any_model::AnyModel,
+    args::{ConstraintArgs, ModelArgs, ModelChoice},
+    error::{Failure, Result},
+};
+
+/// The largest table that is read, in bytes.
+const MAX_TABLE_BYTES: u64 = 1 << 30;
+
+/// What tokens are, and how a text becomes tokens.
+pub(crate) struct Tokens {
+    pub(crate) vocabulary: Arc<Vocabulary>,
+    encoder: Encoder,
+    /// What a text begins with, for models that need a first token.
+    begin: Vec<TokenId>,
+}
+
+enum Encoder {
+    Tokenizer(Box<Tokenizer>),
+    /// A table has no tokenizer: a text is spelled with the fewest tokens.
+    Fewest,
+}
+
+impl Tokens {
+    /// The tokens of a prompt, with whatever the tokenizer puts in front of a text.
+    pub(crate) fn encode_prompt(&self, text: &str) -> Result<Vec<TokenId>> {
+        let mut ids = match &self.encoder {
+            Encoder::Tokenizer(tokenizer) => {
+                tokenizer.encode(text, true).map_err(|error| Failure::bad(&error))?
+            }
+            Encoder::Fewest => fewest_tokens(&self.vocabulary, text)?,
+        };
+        if ids.is_empty() {
+            ids.clone_from(&self.begin);
+        }
+        Ok(ids)
+    }
+
+    /// The tokens of an output: what the tokenizer makes of the text in the middle of another.
+    pub(crate) fn encode_output(&self, text: &str) -> Result<Vec<TokenId>> {
+        match &self.encoder {
+            Encoder::Tokenizer(tokenizer) => continuation(tokenizer, text),
+            Encoder::Fewest => fewest_tokens(&self.vocabulary, text),
+        }
+    }
+
+    /// Whether the tokenizer itself would write these tokens for their text; `None` without a tokenizer.
+    pub(crate) fn is_canonical(&self, ids: &[TokenId]) -> Option<bool> {
+        let Encoder::Tokenizer(tokenizer) = &self.encoder else { return None };
+        let Ok(text) = String::from_utf8(self.vocabulary.decode(ids)) else { return Some(false) };
+        Some(continuation(tokenizer, &text).is_ok_and(|canonical| canonical == ids))
+    }
+
+    /// The text of an output, with what is not UTF-8 replaced.
+    pub(crate) fn decode(&self, ids: &[TokenId]) -> String {
+        String::from_utf8_lossy(&self.vocabulary.decode(ids)).into_owned()
+    }
+}
+
+/// The spelling of `text` with the fewest tokens; of several, the one whose last tokens are longest.
+fn fewest_tokens(vocabulary: &Vocabulary, text: &str) -> Result<Vec<TokenId>> {
+    let text = text.as_bytes();
+    // best[end]: the fewest tokens that spell text[..end], and the last of them.
+    let mut best: Vec<Option<(usize, TokenId)>> = vec![None; text.len() + 1];
+    let mut reached = 0;
+    for start in 0..=text.len() {
+        let count = match best[start] {
+            Some((count, _)) => count,
+            None if start == 0 => 0,
+            None => continue,
+        };
+        reached = start;
+        for (id, bytes) in vocabulary.text_tokens().filter(|(_, bytes)| !bytes.is_empty()) {
+            if text[start..].starts_with(bytes) {
+                let end = &mut best[start + bytes.len()];
+                if end.is_none_or(|(fewest, _)| count + 1 < fewest) {
+                    *end = Some((count + 1, id));
+                }
+            }
+        }
+    }
+    if reached < text.len() {
+        return Err(Failure::input(format!(
+            "the model's tokens cannot spell the text from byte {reached} on"
+        )));
+    }
+    let mut ids = Vec::new();
+    let mut end = text.len();
+    while end > 0 {
+        let (_, id) = best[end].expect("every reached end has a last token");
+        end -= vocabulary.text(id).map_or(0, <[u8]>::len);
+        ids.push(id);
+    }
+    ids.reverse();
+    Ok(ids)
+}
+
+/// The tokens alone: what masks and checks need, without reading any weights.
+pub(crate) fn tokens(args: &ModelArgs) -> Result<Tokens> {
+    let (own, end) = match (&args.model, &args.tokenizer) {
+        (ModelChoice::Table(path), None) => {
+            let vocabulary = table(path)?.vocabulary().clone();
+            return Ok(Tokens { vocabulary, encoder: Encoder::Fewest, begin: Vec::new() });
+        }
+        (_, Some(path)) => (read_tokenizer(path)?, None),
+        (ModelChoice::Tiny, None) => (tiny_tokenizer()?, None),
+        (ModelChoice::Folder(folder), None) => {
+            let end = read_config(folder)?.map(|config| config.eos_token_ids);
+            (read_tokenizer(&folder.join("tokenizer.json"))?, end)
+        }
+    };
+    with_end_of_sequence(own, end.as_deref().unwrap_or_default(), 0)
+}
+
+/// A model with its tokens.
+pub(crate) fn model(args: &ModelArgs) -> Result<(AnyModel, Tokens)> {
+    let llama = match &args.model {
+        ModelChoice::Table(path) => {
+            let model = table(path)?;
+            let tokens = match &args.tokenizer {
+                Some(path) => with_end_of_sequence(read_tokenizer(path)?, &[], model.vocab_len())?,
+                None => Tokens {
+                    vocabulary: model.vocabulary().clone(),
+                    encoder: Encoder::Fewest,
+                    begin: Vec::new(),
+                },
+            };
+            return Ok((AnyModel::Table(model), tokens));
+        }
+        ModelChoice::Tiny => {
+            let tiny = tiny_model::TINY;
+            Llama::from_bytes(tiny.config_json, tiny.safetensors).map_err(|error| Failure::other(&error))?
+        }
+        ModelChoice::Folder(folder) => {
+            if !folder.is_dir() {
+                let message = "no such folder; give `tiny`, the folder of a checkpoint, or `table:FILE`";
+                return Err(Failure::file(folder, message));
+            }
+            Llama::from_dir(folder).map_err(|error| Failure::bad(&error))?
+        }
+    };
+    let tokenizer = match (&args.tokenizer, &args.model) {
+        (Some(path), _) => read_tokenizer(path)?,
+        (None, ModelChoice::Folder(folder)) => read_tokenizer(&folder.join("tokenizer.json"))?,
+        (None, _) => tiny_tokenizer()?,
+    };
+    if tokenizer.vocabulary().len() > llama.vocab_len() {
+        return Err(Failure::input(format!(
+            "the tokenizer has {} ids and the model only {}: they do not belong together",
+            tokenizer.vocabulary().len(),
+            llama.vocab_len()
+        )));
+    }
+    let config = llama.config();
+    let mut tokens = with_end_of_sequence(tokenizer, &config.eos_token_ids, llama.vocab_len())?;
+    if tokens.begin.is_empty() {
+        tokens.begin.extend(config.bos_token_id.map(TokenId));
+    }
+    Ok((AnyModel::Llama(Box::new(llama)), tokens))
+}
+
+/// The tokens of a tokenizer for a model whose rows have `len` entries and whose configuration names `end` as the
+/// tokens that end a sequence (none: those that the tokenizer is known for).
+fn with_end_of_sequence(tokenizer: Tokenizer, end: &[u32], len: usize) -> Result<Tokens> {
+    let mut vocabulary = tokenizer.vocabulary().clone();
+    if !end.is_empty() {
+        let end: Vec<_> = end.iter().copied().map(TokenId).collect();
+        vocabulary = vocabulary.with_end_of_sequence(&end).map_err(|error| Failure::bad(&error))?;
+    }
+    let begin = tokenizer.begin_of_sequence().to_vec();
+    let vocabulary = Arc::new(vocabulary.padded(len));
+    Ok(Tokens { vocabulary, encoder: Encoder::Tokenizer(Box::new(tokenizer)), begin })
+}
+
+fn read_tokenizer(path: &Path) -> Result<Tokenizer> {
+    Tokenizer::from_file(path).map_err(|error| Failure::bad(&error))
+}
+
+fn tiny_tokenizer() -> Result<Tokenizer> {
+    Tokenizer::from_bytes(tiny_model::TOKENIZER_JSON.as_bytes()).map_err(|error| Failure::other(&error))
+}
+
+/// The configuration in a checkpoint's folder, if there is one that we can read: masks need no more than its
+/// end-of-sequence ids.
+fn read_config(folder: &Path) -> Result<Option<ModelConfig>> {
+    let path: PathBuf = folder.join("config.json");
+    if !folder.is_dir() {
+        return Err(Failure::file(
+            folder,
+            "no such folder; give `tiny`, the folder of a checkpoint, or `table:FILE`",
+        ));
+    }
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, error))?;
+    ModelConfig::from_json(&text).map(Some).map_err(|error| Failure::bad(&error))
+}
+
+fn table(path: &Path) -> Result<TableModel> {
+    let size = fs::metadata(path).map_err(|error| Failure::file(path, error))?.len();
+    if size > MAX_TABLE_BYTES {
+        return Err(Failure::file(path, format!("{size} bytes; a table may have at most {MAX_TABLE_BYTES}")));
+    }
+    let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
+    TableModel::from_json(&text).map_err(|error| Failure::file(path, error))
+}
+
+/// The constraint that the options ask for.
+pub(crate) fn constraint(args: &ConstraintArgs, vocabulary: &Arc<Vocabulary>) -> Result<AnyConstraint> {
+    let limits = Limits::default();
+    let pattern = match (&args.regex, &args.regex_file) {
+        (Some(pattern), _) => Some(pattern.clone()),
+        (None, Some(path)) => Some(read_pattern(path, &limits)?),
+        (None, None) => None,
+    };
+    if pattern.is_none() && args.choice.is_empty() {
+        return Ok(AnyConstraint::new(Unconstrained::new(vocabulary)));
+    }
+    let trie = Arc::new(TokenTrie::new(vocabulary).map_err(|error| Failure::bad(&error))?);
+    let vocabulary = Arc::clone(vocabulary);
+    let regex = match pattern {
+        Some(pattern) => RegexConstraint::new(&pattern, vocabulary, trie, &limits),
+        None => RegexConstraint::from_choices(&args.choice, vocabulary, trie, &limits),
+    };
+    regex.map(AnyConstraint::new).map_err(|error| Failure::bad(&error))
+}
+
+/// A regex from a file, without the line break at its end; no more of it than shows that it is too long.
+fn read_pattern(path: &Path, limits: &Limits) -> Result<String> {
+    let file = fs::File::open(path).map_err(|error| Failure::file(path, error))?;
+    let mut bytes = Vec::new();
+    let most = limits.pattern_bytes as u64 + 2;
+    file.take(most).read_to_end(&mut bytes).map_err(|error| Failure::file(path, error))?;
+    let pattern = String::from_utf8(bytes).map_err(|error| Failure::file(path, error))?;
+    Ok(pattern.strip_suffix('\n').map_or(pattern.clone(), str::to_owned))
+}
+
+impl ConstraintArgs {
+    /// Whether nothing is asked for.
+    pub(crate) fn is_none(&self) -> bool {
+        self.regex.is_none() && self.regex_file.is_none() && self.choice.is_empty()
+    }
+}
+
+/// The tokens of a text in the middle of another. A tokenizer that puts a space in front of every text is given a line
+/// break to put it in front of.
+fn continuation(tokenizer: &Tokenizer, text: &str) -> Result<Vec<TokenId>> {
+    let bad = |error| Failure::bad(&error);
+    if !tokenizer.prepends_space() || text.is_empty() {
+        return tokenizer.encode(text, false).map_err(bad);
+    }
+    let head = tokenizer.encode("\n", false).map_err(bad)?;
+    let whole = tokenizer.encode(&format!("\n{text}"), false).map_err(bad)?;
+    match whole.strip_prefix(head.as_slice()) {
+        Some(ids) => Ok(ids.to_vec()),
+        None => Err(Failure::input("the tokenizer merges across a line break; give ids instead of a text")),
+    }
+}

@@ -1,0 +1,67 @@
+//! The command line of unskew; see `unskew --help`.
+//!
+//! Results go to standard output, everything else to standard error. The exit code is 0 on success, 2 on bad usage or
+//! bad input (with one line that says what, where, and how to mend it), and 1 on anything else.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the program that talks to the user")]
+
+mod any_model;
+mod args;
+mod commands;
+mod error;
+mod load;
+
+use std::{io::Write, process::ExitCode};
+
+use clap::{Parser, error::ErrorKind};
+
+use crate::{
+    args::{Cli, Command},
+    error::{Failure, one_line},
+};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let result = match &cli.command {
+        Command::Generate(args) => commands::generate(args, &mut out),
+        Command::Mask(args) => commands::mask(args, &mut out),
+        Command::Check(args) => commands::check(args, &mut out),
+        Command::Logits(args) => commands::logits(args, &mut out),
+    };
+    // Lines that were answered before an error are answers all the same.
+    let result = result.and_then(|()| out.flush().map_err(Failure::from));
+    match result {
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = out.flush();
+            let (message, code) = match failure {
+                Failure::Input(message) => (message, 2),
+                Failure::Other(message) => (message, 1),
+                Failure::OutputClosed => unreachable!("matched above"),
+            };
+            eprintln!("error: {message}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Help and version are answers; everything else is one line and exit code 2.
+fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(2);
+    }
+    // The first paragraph is the message; the rest is the usage, which `--help` shows.
+    let text = error.render().to_string();
+    let message = text.split("\n\n").next().unwrap_or_default();
+    eprintln!("{} (see --help)", one_line(message));
+    ExitCode::from(2)
+}

@@ -1,0 +1,163 @@
+//! What each command answers, on a table model (exact numbers) and on the embedded model (properties: its logits
+//! differ in the last bits from machine to machine).
+
+mod support;
+
+use std::collections::HashMap;
+
+use regex::Regex;
+use serde_json::json;
+use support::{Files, TABLE, unskew};
+use unskew::core::{ExactLaw, TableModel, laws::chi_square};
+
+const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]";
+
+#[test]
+fn generate_writes_one_object_a_line() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let args = ["generate", "--model", "table:t.json", "--regex", "1{3}", "--seed", "1", "--format", "jsonl"];
+    let lines = files.run(&args).json();
+    // 0.5 * 0.45 * 0.45, and the end.
+    let logprob = (0.5 * 0.45 * 0.45 * 0.1_f64).ln();
+    let line = lines[0].as_object().unwrap();
+    assert!((line["logprob"].as_f64().unwrap() - logprob).abs() < 1e-5);
+    let mut keys: Vec<_> = line.keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    let all = ["finish", "how", "ids", "lm_calls", "lm_passes", "log_weight", "logprob", "proposals", "text"];
+    assert_eq!(keys, all);
+    assert_eq!((&line["text"], &line["ids"]), (&json!("111"), &json!([1, 1, 1])));
+    assert_eq!((&line["finish"], &line["how"], &line["log_weight"]), (&json!("stop"), &json!("accepted"), &json!(0.0)));
+}
+
+#[test]
+fn the_default_sampler_follows_the_exact_law() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let pattern = "(00000|1[01]{4}|0[01]{0,2})";
+    let n = "100000";
+    let args =
+        ["generate", "--model", "table:t.json", "--regex", pattern, "-n", n, "--seed", "5", "--format", "jsonl"];
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    for line in files.run(&args).json() {
+        *counts.entry(line["text"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+
+    let mut model = TableModel::from_json(TABLE).unwrap();
+    let vocabulary = model.vocabulary().clone();
+    let constraint = unskew::automata::RegexConstraint::for_vocabulary(pattern, vocabulary.clone()).unwrap();
+    let law = ExactLaw::enumerate(&mut model, &constraint, &[], vocabulary.end_of_sequence(), 10, 1000).unwrap();
+    let text = |output| String::from_utf8(vocabulary.decode(output)).unwrap();
+    assert!(counts.len() <= law.len());
+    let fit = chi_square(law.iter().map(|(output, probability)| {
+        (counts.get(&text(output)).copied().unwrap_or(0), probability)
+    }));
+    assert!(fit.deviation < 4.0, "{fit:?}");
+    assert!(fit.degrees_of_freedom > 15, "{fit:?}");
+}
+
+#[test]
+fn the_embedded_model_writes_dates_and_a_seed_repeats_them() {
+    let run = || unskew(&["generate", "--regex", DATE, "-n", "200", "--seed", "1", "--format", "jsonl"]);
+    let first = run();
+    let date = Regex::new(&format!("^{DATE}$")).unwrap();
+    let lines = first.json();
+    assert_eq!(lines.len(), 200);
+    for line in &lines {
+        assert!(date.is_match(line["text"].as_str().unwrap()), "{line}");
+        assert!(line["logprob"].as_f64().unwrap() < 0.0);
+        assert_eq!(line["finish"], "stop");
+    }
+    assert_eq!(first.stdout, run().stdout);
+    let other = unskew(&["generate", "--regex", DATE, "-n", "200", "--seed", "2", "--format", "jsonl"]);
+    assert_ne!(first.stdout, other.stdout);
+}
+
+#[test]
+fn every_sampler_and_option_runs_on_the_embedded_model() {
+    let base = ["generate", "--prompt", "{\"name\": \"", "--seed", "3", "--format", "jsonl", "-n", "3"];
+    let regex = ["--regex", r#"[A-Z][a-z]{2,12} [A-Z][a-z]{2,12}"#];
+    for more in [
+        &["--sampler", "masked"][..],
+        &["--sampler", "disc", "--disc-k", "4", "--disc-form", "reuse"],
+        &["--sampler", "masked", "--top-k", "40", "--truncate", "after-mask"],
+        &["--top-p", "0.9", "--truncate", "before-mask", "--temperature", "0.8", "--disc-k", "20"],
+    ] {
+        let args = [&base[..], &regex, more].concat();
+        for line in unskew(&args).json() {
+            assert!(line["text"].as_str().unwrap().contains(' '), "{more:?}: {line}");
+        }
+    }
+    // Without a constraint, and cut off.
+    let args = [&base[..], &["--max-tokens", "2"]].concat();
+    assert!(unskew(&args).json().iter().all(|line| line["ids"].as_array().unwrap().len() <= 2));
+    let choices = ["--choice", "Anna", "--choice", "Zzyzx", "--sampler", "masked"];
+    for line in unskew(&[&base[..], &choices].concat()).json() {
+        assert!(["Anna", "Zzyzx"].contains(&line["text"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn mask_shows_what_may_follow() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let mask = |more: &[&str]| {
+        let base = ["mask", "--model", "table:t.json", "--regex", "0*(11)?", "--format", "json", "--ids"];
+        files.run(&[&base, more].concat()).json().remove(0)
+    };
+    assert_eq!(mask(&[]), json!({"allowed": 2, "ids": [0, 1], "accepting": true, "forced": []}));
+    let after = json!({"allowed": 1, "ids": [1], "accepting": false, "forced": [1]});
+    assert_eq!(mask(&["--prefix", "001"]), after);
+    assert_eq!(mask(&["--prefix-ids", "0, 0,1"]), after);
+    assert_eq!(mask(&["--prefix-ids", "1,1"]), json!({"allowed": 0, "ids": [], "accepting": true, "forced": []}));
+}
+
+#[test]
+fn check_says_where_and_whether_it_is_complete() {
+    let check = |args: &[&str]| {
+        let base = ["check", "--regex", "[0-9]{4}-[0-9]{2}", "--format", "json"];
+        unskew(&[&base, args].concat()).json().remove(0)
+    };
+    assert_eq!(check(&["--text", "2024-12"]), json!({"accepted": true, "canonical": true, "rejected_at": null}));
+    assert_eq!(check(&["--text", "2024-"]), json!({"accepted": false, "canonical": true, "rejected_at": null}));
+    assert_eq!(check(&["--text", "x"])["rejected_at"], 0);
+
+    // Byte by byte: allowed, but not what the tokenizer would write. The bytes' ids are those of their own texts.
+    let byte = |text: &str| {
+        let answer = unskew(&["mask", "--choice", text, "--ids", "--format", "json"]).json().remove(0);
+        answer["ids"][0].as_u64().unwrap().to_string()
+    };
+    let ids = ["2", "0", "2", "4", "-", "1", "2"].map(byte).join(",");
+    assert_eq!(check(&["--ids", &ids]), json!({"accepted": true, "canonical": false, "rejected_at": null}));
+    // The end of the sequence, id 0, is allowed at the end and nowhere else.
+    assert_eq!(check(&["--ids", &format!("{ids},0")])["accepted"], true);
+    assert_eq!(check(&["--ids", "0"])["rejected_at"], 0);
+
+    let timed = check(&["--text", "2024-12", "--timing"]);
+    let times = timed["mask_us"].as_array().unwrap();
+    assert!(times.len() > 2 && times.iter().all(|time| time.as_f64().unwrap() >= 0.0));
+}
+
+#[test]
+fn check_answers_ten_thousand_lines() {
+    let lines: String = (0..10_000)
+        .map(|index| if index % 2 == 0 { format!("{{\"text\": \"{index:04}-01\"}}\n") } else { "{\"ids\": [0]}\n".to_owned() })
+        .collect();
+    let files = Files::new(&[("lines.jsonl", lines.as_bytes())]);
+    let args = ["check", "--regex", "[0-9]{4}-[0-9]{2}", "--jsonl", "lines.jsonl", "--format", "jsonl"];
+    let answers = files.run(&args).json();
+    assert_eq!(answers.len(), 10_000);
+    assert!(answers.iter().enumerate().all(|(index, answer)| answer["accepted"] == (index % 2 == 0)));
+}
+
+#[test]
+fn logits_are_the_models_own() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let logits = |more: &[&str]| {
+        files.run(&[&["logits", "--model", "table:t.json", "--format", "json"], more].concat()).json().remove(0)
+    };
+    let near = |value: &serde_json::Value, probability: f64| (value.as_f64().unwrap() - probability.ln()).abs() < 1e-6;
+    let last = &logits(&["--ids", "0,0"])["logits"];
+    assert!(near(&last[0], 0.9) && near(&last[1], 0.05) && near(&last[2], 0.05));
+    let all = &logits(&["--ids", "0,0", "--all"])["logits"];
+    assert!(near(&all[0][0], 0.45) && near(&all[1][0], 0.9));
+    assert_eq!(logits(&["--ids", ""])["logits"][2], json!(null));
+    assert_eq!(unskew(&["logits", "--ids", "0", "--format", "json"]).json()[0]["logits"].as_array().unwrap().len(), 2048);
+}

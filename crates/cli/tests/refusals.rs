@@ -1,0 +1,116 @@
+//! Bad input: one clear line that says what, where and how to mend it, and exit code 2.
+
+mod support;
+
+use insta::assert_snapshot;
+use support::{Files, TABLE, unskew};
+
+fn refusal(args: &[&str]) -> String {
+    unskew(args).refusal().to_owned()
+}
+
+fn with(files: &[(&str, &[u8])], args: &[&str]) -> String {
+    Files::new(files).run(args).refusal().to_owned()
+}
+
+#[test]
+fn usage() {
+    assert_snapshot!(refusal(&["generate", "-n", "0"]));
+    assert_snapshot!(refusal(&["generate", "--regex", "a", "--choice", "b"]));
+    assert_snapshot!(refusal(&["generate", "--sampler", "magic"]));
+    assert_snapshot!(refusal(&["generate", "--top-k", "3"]));
+    assert_snapshot!(refusal(&["generate", "--top-k", "0", "--truncate", "before-mask"]));
+    assert_snapshot!(refusal(&["generate", "--regex", "a", "--top-k", "3", "--truncate", "after-mask"]));
+    assert_snapshot!(refusal(&["generate", "--truncate", "before-mask"]));
+    assert_snapshot!(refusal(&["generate", "--temperature", "0"]));
+    assert_snapshot!(refusal(&["generate", "--max-tokens", "5000"]));
+    assert_snapshot!(refusal(&["check"]));
+    assert_snapshot!(refusal(&["logits", "--ids", "1,x"]));
+    assert_snapshot!(refusal(&["logits", "--ids", "1,5000"]));
+    assert_snapshot!(refusal(&["logits", "--ids", ""]));
+    assert_snapshot!(refusal(&["frobnicate"]));
+}
+
+#[test]
+fn constraints() {
+    assert_snapshot!(refusal(&["mask", "--regex", "a(b"]));
+    assert_snapshot!(refusal(&["mask", "--regex", "ab\n(?=c)d"]));
+    assert_snapshot!(refusal(&["mask", "--regex", r"(a)\1"]));
+    assert_snapshot!(refusal(&["mask", "--regex", r"a\b"]));
+    assert_snapshot!(refusal(&["mask", "--regex", "[a&&b]"]));
+    assert_snapshot!(refusal(&["mask", "--regex", "(a{1000}){1000}"]));
+    assert_snapshot!(refusal(&["mask", "--choice", "a", "--choice", ""]));
+    assert_snapshot!(refusal(&["mask", "--regex", "ab*", "--prefix", "ac"]));
+    assert_snapshot!(with(&[("t.json", TABLE)], &["mask", "--model", "table:t.json", "--regex", "[a-z]+"]));
+}
+
+/// Longer than any argument can be, so from a file.
+#[test]
+fn ten_megabytes_of_regex() {
+    let pattern = vec![b'a'; 10 << 20];
+    assert_snapshot!(with(&[("r.txt", &pattern)], &["mask", "--regex-file", "r.txt"]));
+    assert_snapshot!(with(&[("r.txt", b"\xff")], &["mask", "--regex-file", "r.txt"]));
+    assert_snapshot!(refusal(&["mask", "--regex-file", "nowhere.txt"]));
+}
+
+#[test]
+fn tables() {
+    let table = |text: &str| with(&[("t.json", text.as_bytes())], &["generate", "--model", "table:t.json"]);
+    assert_snapshot!(table(r#"{"tokens": ["0"], "eos": 1, "default": [0.5, 0.5], "contexts": {"0 0": [0.5, 0.4]}}"#));
+    assert_snapshot!(table(r#"{"tokens": ["0"], "eos": 1}"#));
+    assert_snapshot!(table("nonsense"));
+    assert_snapshot!(refusal(&["generate", "--model", "table:nowhere.json"]));
+    assert_snapshot!(with(&[("t.json", TABLE)], &["mask", "--model", "table:t.json", "--prefix", "0x1"]));
+}
+
+#[test]
+fn tokenizers_and_checkpoints() {
+    assert_snapshot!(refusal(&["mask", "--tokenizer", "nowhere.json"]));
+    assert_snapshot!(with(&[("t.json", b"{}")], &["mask", "--tokenizer", "t.json"]));
+    assert_snapshot!(with(&[("t.json", b"{\n  nonsense")], &["mask", "--tokenizer", "t.json"]));
+    assert_snapshot!(refusal(&["generate", "--model", "nowhere"]));
+
+    let tiny = unskew::tiny_model::TINY;
+    let tokenizer = unskew::tiny_model::TOKENIZER_JSON.as_bytes();
+    let checkpoint = |config: &str, weights: &[u8]| {
+        let files = [
+            ("m/config.json", config.as_bytes()),
+            ("m/model.safetensors", weights),
+            ("m/tokenizer.json", tokenizer),
+        ];
+        with(&files, &["generate", "--model", "m"])
+    };
+    assert_snapshot!(checkpoint(tiny.config_json, &tiny.safetensors[..100_000]));
+    assert_snapshot!(checkpoint(&tiny.config_json.replace("\"hidden_size\": 192", "\"hidden_size\": 96"), tiny.safetensors));
+    assert_snapshot!(checkpoint(&tiny.config_json.replace("\"llama\"", "\"mamba\""), tiny.safetensors));
+    assert_snapshot!(checkpoint("{}", tiny.safetensors));
+    let files = Files::new(&[("m/config.json", tiny.config_json.as_bytes()), ("m/tokenizer.json", tokenizer)]);
+    assert!(!files.path("m/model.safetensors").exists());
+    assert_snapshot!(files.run(&["generate", "--model", "m"]).refusal());
+}
+
+#[test]
+fn lines() {
+    let lines = |text: &str| {
+        let files = Files::new(&[("l.jsonl", text.as_bytes())]);
+        let run = files.run(&["check", "--regex", "a+", "--jsonl", "l.jsonl", "--format", "jsonl"]);
+        assert_eq!(run.code, 2);
+        // The lines before the bad one were answered.
+        assert_eq!(run.stdout.lines().count(), text.lines().take_while(|line| line.contains("\"a\"")).count());
+        run.stderr.trim_end().to_owned()
+    };
+    assert_snapshot!(lines("{\"text\": \"a\"}\n{\"text\": \"a\"}\n{\"text\": \"a\"\n"));
+    assert_snapshot!(lines("{\"text\": \"a\"}\n{\"words\": 3}\n"));
+    assert_snapshot!(lines("{\"text\": \"a\", \"ids\": [1]}\n"));
+    assert_snapshot!(lines("{}"));
+}
+
+/// What the user cannot see coming is no usage error: exit code 1.
+#[test]
+fn what_the_model_never_writes() {
+    let table = br#"{"tokens": ["0", "1"], "eos": 2, "default": [0.9, 0.0, 0.1]}"#;
+    let files = Files::new(&[("t.json", table)]);
+    let run = files.run(&["generate", "--model", "table:t.json", "--regex", "1+", "--seed", "1", "--format", "jsonl"]);
+    assert_eq!(run.code, 1);
+    assert_snapshot!(run.stderr.trim_end());
+}

@@ -1,0 +1,74 @@
+//! Runs the command line as a user does.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+/// A run of the program in a folder of its own.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs `unskew` with `args` in `folder`.
+pub(crate) fn unskew_in(folder: &std::path::Path, args: &[&str]) -> Run {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_unskew")).args(args).current_dir(folder).output().unwrap();
+    Run {
+        code: status.code().unwrap(),
+        stdout: String::from_utf8(stdout).unwrap(),
+        stderr: String::from_utf8(stderr).unwrap(),
+    }
+}
+
+/// Runs `unskew` with `args`.
+pub(crate) fn unskew(args: &[&str]) -> Run {
+    unskew_in(&std::env::temp_dir(), args)
+}
+
+impl Run {
+    /// The lines of a run that must have succeeded, as JSON.
+    pub(crate) fn json(&self) -> Vec<Value> {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The message of a run that must have failed with bad input: exactly one line, and nothing on standard output.
+    pub(crate) fn refusal(&self) -> &str {
+        assert_eq!((self.code, self.stdout.as_str()), (2, ""), "{}", self.stderr);
+        assert_eq!(self.stderr.lines().count(), 1, "{}", self.stderr);
+        self.stderr.trim_end()
+    }
+}
+
+/// A folder with files, gone when it is dropped.
+pub(crate) struct Files(tempfile::TempDir);
+
+impl Files {
+    pub(crate) fn new(files: &[(&str, &[u8])]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        Self(folder)
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        unskew_in(self.0.path(), args)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// The table of the command line's own documentation.
+pub(crate) const TABLE: &[u8] = br#"{"tokens": ["0", "1"], "eos": 2, "default": [0.45, 0.45, 0.10],
+ "contexts": {"": [0.5, 0.5, 0.0], "0 0": [0.9, 0.05, 0.05]}}"#;

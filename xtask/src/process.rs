@@ -1,0 +1,24 @@
+//! Running cargo, visibly.
+
+use std::{path::Path, process::Command, time::Instant};
+
+use crate::Result;
+
+/// Runs `cargo` with `args` in `root` and fails as it fails.
+pub(crate) fn cargo(root: &Path, args: &[&str]) -> Result<()> {
+    run(root, args, &[])
+}
+
+/// As [`cargo`], with environment variables.
+pub(crate) fn run(root: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<()> {
+    let line = format!("cargo {}", args.join(" "));
+    println!("$ {line}");
+    let begin = Instant::now();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo).args(args).envs(env.iter().copied()).current_dir(root).status()?;
+    if !status.success() {
+        return Err(format!("`{line}` failed ({status})").into());
+    }
+    println!("  {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}

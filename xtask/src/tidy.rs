@@ -1,0 +1,190 @@
+//! `cargo xtask tidy`: the rules of this repository that no compiler checks.
+//!
+//! - Who depends on whom, from `cargo metadata`: the arrows of ARCHITECTURE.md, and which crate alone may name a heavy
+//!   library.
+//! - Every Rust file begins with a module doc and has at most 800 lines without its tests.
+//! - Every feature has a comment that says what it is and what it costs.
+//! - Nothing unfinished, nothing switched off, no path of one machine.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::Result;
+
+/// The most lines of a file, its tests not counted.
+const MAX_LINES: usize = 800;
+
+/// Which crates of the workspace each may depend on, development dependencies not counted.
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("unskew-core", &[]),
+    ("unskew-vocab", &["unskew-core"]),
+    ("unskew-automata", &["unskew-core"]),
+    ("unskew-samplers", &["unskew-core"]),
+    ("unskew-tiny-model", &[]),
+    ("unskew-runner", &["unskew-core"]),
+    (
+        "unskew",
+        &[
+            "unskew-automata",
+            "unskew-core",
+            "unskew-runner",
+            "unskew-samplers",
+            "unskew-tiny-model",
+            "unskew-vocab",
+        ],
+    ),
+    ("unskew-testdata", &[]),
+    ("unskew-benches", &["unskew-automata", "unskew-core", "unskew-runner", "unskew-tiny-model", "unskew-vocab"]),
+    ("xtask", &["unskew-runner", "unskew-vocab"]),
+];
+
+/// Libraries that only one crate may name.
+const ALONE: [(&str, &str); 4] =
+    [("burn", "unskew-runner"), ("tokenizers", "unskew-vocab"), ("clap", "unskew"), ("wgpu", "unskew-sets")];
+
+/// What must not stand in the sources. Spelled so that this file does not find itself.
+const FORBIDDEN: [&str; 5] = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME"), concat!("dbg", "!("), concat!("#[ign", "ore")];
+
+pub(crate) fn tidy(root: &Path) -> Result<()> {
+    println!("$ tidy");
+    let mut faults = Vec::new();
+    dependencies(root, &mut faults)?;
+    sources(root, &mut faults)?;
+    if faults.is_empty() {
+        return Ok(());
+    }
+    for fault in &faults {
+        eprintln!("tidy: {fault}");
+    }
+    Err(format!("tidy found {} faults", faults.len()).into())
+}
+
+fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root)
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = ARROWS.iter().find(|(crate_name, _)| *crate_name == name) else {
+            faults.push(format!("{name}: a new crate; add its arrows to xtask/src/tidy.rs and ARCHITECTURE.md"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let other = dependency["name"].as_str().unwrap_or_default();
+            let development = dependency["kind"] == "dev";
+            let ours = ARROWS.iter().any(|(crate_name, _)| *crate_name == other);
+            if ours && !development && !allowed.contains(&other) {
+                faults.push(format!("{name} must not depend on {other}"));
+            }
+            if ours && development && other == "unskew-testdata" && dependency["req"] != "*" {
+                faults.push(format!("{name}: unskew-testdata is never published; name it without a version"));
+            }
+            match ALONE.iter().find(|(library, _)| *library == other) {
+                Some((_, owner)) if *owner != name => {
+                    faults.push(format!("{name} must not name {other}: only {owner} does"));
+                }
+                _ => {}
+            }
+        }
+        let manifest = PathBuf::from(package["manifest_path"].as_str().unwrap_or_default());
+        features(&manifest, faults)?;
+    }
+    Ok(())
+}
+
+/// Every feature but `default` has a comment above it.
+fn features(manifest: &Path, faults: &mut Vec<String>) -> Result<()> {
+    let text = fs::read_to_string(manifest)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let Some(begin) = lines.iter().position(|line| *line == "[features]") else { return Ok(()) };
+    for (index, line) in lines.iter().enumerate().skip(begin + 1).take_while(|(_, line)| !line.starts_with('[')) {
+        // A feature is a key at the start of a line; its list may go on over indented lines.
+        let key = line.split('=').next().unwrap_or_default().trim_end();
+        let is_key = line.contains('=') && line.starts_with(|first: char| first.is_ascii_alphanumeric());
+        if is_key && key != "default" && !lines[index - 1].starts_with('#') {
+            faults.push(format!("{}:{}: feature `{key}` has no comment", manifest.display(), index + 1));
+        }
+    }
+    Ok(())
+}
+
+fn sources(root: &Path, faults: &mut Vec<String>) -> Result<()> {
+    let output = Command::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root).output()?;
+    for name in String::from_utf8_lossy(&output.stdout).lines() {
+        let path = root.join(name);
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        if name.ends_with(".rs") {
+            source(name, &text, faults);
+        }
+        if !name.ends_with(".json") {
+            for (number, line) in text.lines().enumerate() {
+                if has_machine_path(line) {
+                    faults.push(format!("{name}:{}: a path of one machine", number + 1));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn source(name: &str, text: &str, faults: &mut Vec<String>) {
+    let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
+    if !first.is_some_and(|line| line.starts_with("//!")) {
+        faults.push(format!("{name}: begins without a module doc"));
+    }
+    let is_test = name.starts_with("tests/") || name.contains("/tests/") || name.ends_with("tests.rs");
+    let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
+    if !is_test && lines > MAX_LINES {
+        faults.push(format!("{name}: {lines} lines without tests; at most {MAX_LINES}"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        for word in FORBIDDEN.iter().filter(|word| line.contains(**word)) {
+            faults.push(format!("{name}:{}: `{word}`", number + 1));
+        }
+    }
+}
+
+/// An absolute path into a home or a checkout.
+fn has_machine_path(line: &str) -> bool {
+    ["work", "root", "home", "Users"].iter().any(|folder| {
+        let path = format!("/{folder}/");
+        line.match_indices(&path).any(|(at, _)| {
+            // The end of a longer path or of an address is not the beginning of one.
+            !line[..at].ends_with(|before: char| before.is_alphanumeric() || "._-}".contains(before))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_a_source_are_found() {
+        let mut faults = Vec::new();
+        let unfinished = format!("fn f() {{ {} }}", FORBIDDEN[0]);
+        source("a.rs", &format!("//! Doc.\n{unfinished}\n"), &mut faults);
+        source("b.rs", "fn f() {}\n", &mut faults);
+        source("c.rs", &format!("//! Doc.\n{}", "\n".repeat(MAX_LINES)), &mut faults);
+        source("d.rs", &format!("#![no_std]\n\n//! Doc.\n#[cfg(test)]\n{}", "\n".repeat(MAX_LINES)), &mut faults);
+        assert_eq!(faults.len(), 3, "{faults:?}");
+    }
+
+    #[test]
+    fn machine_paths_are_absolute() {
+        let path = |folder: &str| format!("see /{folder}/x");
+        assert!(has_machine_path(&path("work")) && has_machine_path(&path("home")));
+        assert!(!has_machine_path("https://example.org/work/x") && !has_machine_path("../work/x"));
+    }
+}
