@@ -24,6 +24,9 @@ use crate::{
 /// The largest table that is read, in bytes.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
 
+/// How much of a regex is read, in bytes: far beyond the engine's own limit, so that its error can name the size.
+const MAX_PATTERN_BYTES: u64 = 1 << 28;
+
 /// What tokens are, and how a text becomes tokens.
 pub(crate) struct Tokens {
     pub(crate) vocabulary: Arc<Vocabulary>,
@@ -228,7 +231,7 @@ pub(crate) fn constraint(args: &ConstraintArgs, vocabulary: &Arc<Vocabulary>) ->
     let limits = Limits::default();
     let pattern = match (&args.regex, &args.regex_file) {
         (Some(pattern), _) => Some(pattern.clone()),
-        (None, Some(path)) => Some(read_pattern(path, &limits)?),
+        (None, Some(path)) => Some(read_pattern(path)?),
         (None, None) => None,
     };
     if pattern.is_none() && args.choice.is_empty() {
@@ -243,12 +246,11 @@ pub(crate) fn constraint(args: &ConstraintArgs, vocabulary: &Arc<Vocabulary>) ->
     regex.map(AnyConstraint::new).map_err(|error| Failure::bad(&error))
 }
 
-/// A regex from a file, without the line break at its end; no more of it than shows that it is too long.
-fn read_pattern(path: &Path, limits: &Limits) -> Result<String> {
+/// A regex from a file, without the line break at its end.
+fn read_pattern(path: &Path) -> Result<String> {
     let file = fs::File::open(path).map_err(|error| Failure::file(path, error))?;
     let mut bytes = Vec::new();
-    let most = limits.pattern_bytes as u64 + 2;
-    file.take(most).read_to_end(&mut bytes).map_err(|error| Failure::file(path, error))?;
+    file.take(MAX_PATTERN_BYTES).read_to_end(&mut bytes).map_err(|error| Failure::file(path, error))?;
     let pattern = String::from_utf8(bytes).map_err(|error| Failure::file(path, error))?;
     Ok(pattern.strip_suffix('\n').map_or(pattern.clone(), str::to_owned))
 }

@@ -1,0 +1,59 @@
+//! Any regex and any tokens after it: no panic, no hang, and masks that say what `advance` says.
+//!
+//! The limits are small, so that a run is spent on many regexes and not on a few huge ones.
+
+#![no_main]
+
+use std::{fmt, sync::Arc};
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use unskew_automata::{Limits, RegexConstraint};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+
+#[derive(Arbitrary)]
+struct Case {
+    pattern: String,
+    tokens: Vec<Vec<u8>>,
+    /// Without all bytes as tokens, masks must also leave out what cannot be completed.
+    all_bytes: bool,
+    prefix: Vec<u16>,
+}
+
+/// Prints a case as the test that repeats it.
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pattern, tokens, all_bytes, prefix } = self;
+        write!(f, "Case {{ pattern: {pattern:?}.into(), tokens: vec!{tokens:?}, all_bytes: {all_bytes}, prefix: vec!{prefix:?} }}")
+    }
+}
+
+fuzz_target!(|case: Case| {
+    let mut builder = Vocabulary::builder();
+    case.tokens.iter().take(64).for_each(|token| drop(builder.text(token)));
+    if case.all_bytes {
+        (0..=255).for_each(|byte| drop(builder.text(&[byte])));
+    }
+    let vocabulary = Arc::new(builder.build().unwrap());
+    let Ok(trie) = TokenTrie::new(&vocabulary) else { return };
+    let mut limits = Limits::default();
+    limits.nfa_states = 5_000;
+    limits.dfa_states = 2_000;
+    let Ok(constraint) = RegexConstraint::new(&case.pattern, vocabulary.clone(), Arc::new(trie), &limits) else { return };
+
+    let mut scratch = constraint.scratch();
+    let mut state = constraint.start();
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    for choice in std::iter::once(&0).chain(case.prefix.iter().take(64)) {
+        constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+        assert!(!mask.none() || constraint.is_accepting(&state), "a dead end");
+        for index in 0..vocabulary.len() {
+            let id = TokenId::from_index(index);
+            let taken = constraint.advance(&mut scratch, &mut state.clone(), id).is_ok();
+            assert_eq!(mask.contains(id), taken, "token {id}");
+        }
+        let allowed: Vec<_> = mask.ids().collect();
+        let Some(token) = allowed.get(*choice as usize % allowed.len().max(1)) else { break };
+        constraint.advance(&mut scratch, &mut state, *token).unwrap();
+    }
+});

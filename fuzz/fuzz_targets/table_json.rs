@@ -1,0 +1,13 @@
+//! Any bytes as a table model: an error or a model whose rows are distributions.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use unskew_core::{TableModel, laws};
+
+fuzz_target!(|json: &[u8]| {
+    let Ok(mut model) = TableModel::from_json(json) else { return };
+    if model.vocabulary().len() > 1 {
+        laws::check_model(&mut model, &[vec![0, 0], vec![0]], 0.0).unwrap();
+    }
+});
