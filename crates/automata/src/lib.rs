@@ -1,1 +1,82 @@
-//! Regular expressions as exact constraints over tokens
+//! Regular expressions as exact constraints over tokens.
+//!
+//! A pattern goes through these stages, each with a type or a file of its own:
+//!
+//! ```text
+//! pattern --syntax--> tree --nfa--> NFA over bytes --determinize--> DFA --minimize--> Dfa --token_dfa--> TokenDfa
+//!                                                        literals --acyclic--^                               |
+//!                                                                                    masks, kept: RegexConstraint
+//! ```
+//!
+//! # Exact means
+//!
+//! - A token is allowed if and only if its text can be continued to a whole match **with tokens of the vocabulary**. An
+//!   allowed token never leads to a dead end.
+//! - The whole output matches. `^` and `$` may stand anywhere and mean what they mean in the `regex` crate.
+//! - What cannot be enforced is a [`RegexError`] with its place, never ignored: look-around, back-references, word
+//!   boundaries, and `^` and `$` under the flag `m`.
+//! - Outputs are valid UTF-8 as a whole; single tokens need not be.
+//! - Every stage has a limit ([`Limits`]), and the error names the value and the limit.
+//!
+//! # Should you use this crate?
+//!
+//! For dates, numbers, identifiers, enumerations, records without nesting: yes. For JSON with nesting, or a programming
+//! language, use a grammar: a regular expression cannot count brackets. For one of a million known items use a sorted
+//! set; a DFA of a million texts is large. To search in text use the `regex` crate.
+//!
+//! All token sequences that spell a match are allowed, not only those that the tokenizer itself would write.
+//!
+//! # Example
+//!
+//! ```
+//! use std::sync::Arc;
+//! use unskew_automata::{Limits, RegexConstraint};
+//! use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+//!
+//! let mut builder = Vocabulary::builder();
+//! for digit in b'0'..=b'9' {
+//!     builder.text(&[digit]);
+//! }
+//! let dash = builder.text(b"-");
+//! let year = builder.text(b"2026-");
+//! let vocabulary = Arc::new(builder.build()?);
+//! let trie = Arc::new(TokenTrie::new(&vocabulary)?); // shared by all constraints over this vocabulary
+//!
+//! let pattern = "[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]";
+//! let date = RegexConstraint::new(pattern, vocabulary, trie, &Limits::default())?;
+//!
+//! let mut state = date.start();
+//! date.advance(&mut (), &mut state, year)?;
+//! let mut mask = TokenMask::new(date.vocab_len());
+//! date.fill_mask(&mut (), &state, mask.as_mut());
+//! assert_eq!(mask.ids().collect::<Vec<_>>(), [TokenId(0), TokenId(1)]); // a month begins with 0 or 1
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod acyclic;
+mod check;
+mod classes;
+pub mod debug;
+mod determinize;
+mod dfa;
+mod error;
+mod limits;
+mod minimize;
+mod nfa;
+mod regex;
+mod state;
+mod syntax;
+mod table;
+mod token_dfa;
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct ReadmeExamples;
+
+pub use classes::ByteClasses;
+pub use dfa::{Dfa, Edge};
+pub use error::{Construct, Place, RegexError};
+pub use limits::Limits;
+pub use regex::RegexConstraint;
+pub use state::StateId;
+pub use token_dfa::TokenDfa;

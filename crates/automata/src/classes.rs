@@ -1,0 +1,81 @@
+//! Byte classes: bytes that an automaton never tells apart, so that its table has a column for each class and not for
+//! each byte. Patterns over ASCII have 4 to 30 columns instead of 256,
+//! those with `\w` about 100.
+
+use std::fmt;
+
+/// An equivalence of bytes: class numbers from 0, none left out.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ByteClasses {
+    /// The class of each byte. Class numbers appear in ascending order of their smallest byte.
+    of: Box<[u8; 256]>,
+    /// 1 to 256.
+    len: u16,
+}
+
+impl ByteClasses {
+    /// The classes whose members are neighbours, where `begins[b]` says that byte `b` is the first of a class.
+    pub(crate) fn from_begins(begins: &[bool; 256]) -> Self {
+        let mut class = 0u16;
+        let mut of = Box::new([0; 256]);
+        for byte in 1..256 {
+            class += u16::from(begins[byte]);
+            of[byte] = u8::try_from(class).expect("256 bytes are in at most 256 classes");
+        }
+        Self { of, len: class + 1 }
+    }
+
+    /// The coarser classes in which two bytes are together where `columns` has the same number for their present
+    /// classes. Answers also which present class stands for each new one.
+    pub(crate) fn merged(&self, columns: &[usize]) -> (Self, Vec<u8>) {
+        let mut new_of_column: Vec<Option<u8>> = vec![None; columns.len()];
+        let mut representatives = Vec::new();
+        let mut of = Box::new([0; 256]);
+        for byte in 0..256 {
+            let column = columns[usize::from(self.of[byte])];
+            of[byte] = *new_of_column[column].get_or_insert_with(|| {
+                representatives.push(self.of[byte]);
+                u8::try_from(representatives.len() - 1).expect("256 bytes are in at most 256 classes")
+            });
+        }
+        let len = u16::try_from(representatives.len()).expect("256 bytes are in at most 256 classes");
+        (Self { of, len }, representatives)
+    }
+
+    /// The class of `byte`.
+    #[inline]
+    pub fn get(&self, byte: u8) -> u8 {
+        self.of[usize::from(byte)]
+    }
+
+    /// The number of classes: 1 to 256.
+    #[allow(clippy::len_without_is_empty, reason = "there is always a class")]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// For each class its smallest byte.
+    pub fn representatives(&self) -> impl Iterator<Item = u8> {
+        let mut next = 0;
+        (0..=255).filter(move |byte| {
+            let new = usize::from(self.get(*byte)) == next;
+            next += usize::from(new);
+            new
+        })
+    }
+}
+
+impl fmt::Debug for ByteClasses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} classes: ", self.len)?;
+        let mut list = f.debug_list();
+        let mut first = 0u8;
+        for byte in 0..=255u8 {
+            if byte == 255 || self.get(byte) != self.get(byte + 1) {
+                list.entry(&format_args!("{first:#04x}..={byte:#04x} => {}", self.get(byte)));
+                first = byte.wrapping_add(1);
+            }
+        }
+        list.finish()
+    }
+}

@@ -1,0 +1,259 @@
+//! Why a pattern, or a list of choices, does not become a constraint.
+//!
+//! One enum with public fields and not an opaque struct: a caller can react to most of these (raise the limit that is
+//! named, point at the place, fall back to another constraint). Every message is one line: what, where, the value and
+//! the limit, and a way out. The pattern itself is not kept: it may be a megabyte, and whoever prints the error has it;
+//! [`Place::caret`] takes it back to draw the line with a caret.
+
+use std::{fmt, ops::Range};
+
+use regex_syntax::ast::Span;
+use unskew_core::TokenTooLong;
+
+/// A stretch of a pattern.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Place {
+    /// Byte offsets into the pattern.
+    pub span: Range<usize>,
+    /// The line on which the stretch begins, from 1.
+    pub line: usize,
+    /// The column at which the stretch begins, in characters, from 1.
+    pub column: usize,
+}
+
+impl Place {
+    /// The line of `pattern` on which the place begins, cut to its surroundings if it is long, and below it carets
+    /// under the stretch. Two lines without a newline at the end.
+    ///
+    /// Any other text than the pattern that the place belongs to gives an arbitrary answer, but never a panic.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use unskew_automata::{Dfa, Limits};
+    ///
+    /// let error = Dfa::from_pattern(r"[a-z]+\b!", &Limits::default()).unwrap_err();
+    /// assert_eq!(error.place().unwrap().caret(r"[a-z]+\b!"), "[a-z]+\\b!\n      ^^");
+    /// ```
+    pub fn caret(&self, pattern: &str) -> String {
+        /// Characters shown before and after the start of the place.
+        const AROUND: usize = 60;
+        let line = pattern.lines().nth(self.line.saturating_sub(1)).unwrap_or("");
+        let start = self.column.saturating_sub(1);
+        let skipped = start.saturating_sub(AROUND);
+        let shown: String = line.chars().skip(skipped).take(2 * AROUND).collect();
+        let length = pattern.get(self.span.clone()).map_or(1, |text| text.chars().count());
+        let visible = shown.chars().count().saturating_sub(start - skipped);
+        let carets = length.min(visible).max(1);
+        format!("{shown}\n{}{}", " ".repeat(start - skipped), "^".repeat(carets))
+    }
+}
+
+impl From<&Span> for Place {
+    fn from(span: &Span) -> Self {
+        Self { span: span.start.offset..span.end.offset, line: span.start.line, column: span.start.column }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// A construct of regex syntax that is understood but cannot be enforced exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Construct {
+    /// `(?=…)`, `(?!…)`, `(?<=…)`, `(?<!…)`.
+    LookAround,
+    /// `\1` and the like.
+    BackReference,
+    /// `\b`, `\B`, `\<`, `\>`, `\b{start}` and their kin.
+    WordBoundary,
+    /// `^` and `$` under the flag `m`, where they match at lines.
+    LineAnchor,
+}
+
+impl Construct {
+    fn advice(self) -> &'static str {
+        match self {
+            Self::LookAround => "write the alternatives out",
+            Self::BackReference => "list the texts that may repeat as alternatives",
+            Self::WordBoundary => "write out which characters may stand on both sides",
+            Self::LineAnchor => "drop the flag `m` and write `\\n` where a line ends",
+        }
+    }
+}
+
+impl fmt::Display for Construct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LookAround => "look-around",
+            Self::BackReference => "a back-reference",
+            Self::WordBoundary => "a word boundary",
+            Self::LineAnchor => "a line anchor under the flag `m`",
+        })
+    }
+}
+
+/// Why there is no constraint.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegexError {
+    /// The text of the pattern is too long; nothing of it was read.
+    #[error(
+        "the regex is {bytes} bytes long; the limit is {limit} (Limits::pattern_bytes): shorten it, or raise the limit"
+    )]
+    PatternTooLong {
+        /// The length of the pattern, in bytes.
+        bytes: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// Not a regex, or one that is not about text.
+    #[error("{message}, at {place}")]
+    #[non_exhaustive]
+    Syntax {
+        /// What is wrong.
+        message: String,
+        /// Where.
+        place: Place,
+    },
+    /// A construct that cannot be enforced exactly.
+    #[error("{construct} is not supported, at {place}: {}", construct.advice())]
+    Unsupported {
+        /// The construct.
+        construct: Construct,
+        /// Where.
+        place: Place,
+    },
+    /// Groups, classes or repetitions are nested too deep.
+    #[error(
+        "the regex nests deeper than {limit} levels (Limits::nest), at {place}: flatten it, or raise the limit"
+    )]
+    NestTooDeep {
+        /// The limit.
+        limit: u32,
+        /// Where it is passed.
+        place: Place,
+    },
+    /// Reading the pattern would take too long.
+    #[error(
+        "the character classes and group names of the regex need about {steps} steps to read; the limit is {limit} \
+         (Limits::syntax_steps), passed at {place}: use fewer of them, or raise the limit"
+    )]
+    SyntaxTooCostly {
+        /// The steps up to the place.
+        steps: u64,
+        /// The limit.
+        limit: u64,
+        /// Where it is passed.
+        place: Place,
+    },
+    /// The NFA would be too large. It was not built.
+    #[error(
+        "the regex needs an NFA of {size} states and transitions; the limit is {limit} (Limits::nfa_size): lower its \
+         repetition counts, or raise the limit"
+    )]
+    NfaTooLarge {
+        /// The size, in states and transitions; `u64::MAX` stands for any number beyond.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The DFA has too many states.
+    #[error(
+        "the DFA has more than {limit} states (Limits::dfa_states): lower the repetition counts after ambiguous parts \
+         of the pattern, or raise the limit"
+    )]
+    TooManyDfaStates {
+        /// The limit, which the state that was not added would have passed.
+        limit: usize,
+    },
+    /// The DFA takes too much memory.
+    #[error(
+        "the DFA needs more than {bytes} bytes; the limit is {limit} (Limits::dfa_bytes): lower the repetition counts, \
+         use smaller character classes, or raise the limit"
+    )]
+    DfaTooLarge {
+        /// The memory at the point where it was given up, in bytes.
+        bytes: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// Making the DFA takes too long.
+    #[error(
+        "making the DFA takes more than {limit} steps (Limits::dfa_steps), {states} states into it: lower the \
+         repetition counts of nested repetitions, or raise the limit"
+    )]
+    DfaTooCostly {
+        /// The limit.
+        limit: u64,
+        /// How many states of the DFA there were.
+        states: usize,
+    },
+    /// No text matches at all, not even the empty one.
+    #[error(
+        "the regex matches nothing, not even the empty text: look for an empty class or for `$` before text"
+    )]
+    MatchesNothing,
+    /// A list of choices without a choice.
+    #[error("there is no choice to choose from: give at least one")]
+    NoChoices,
+    /// A choice without text.
+    #[error("choice {index} (counted from 0) is empty: remove it, or use a regex that ends in `?`")]
+    EmptyChoice {
+        /// Its position, from 0.
+        index: usize,
+    },
+    /// No sequence of tokens spells a match.
+    #[error(
+        "the vocabulary cannot spell any match: no sequence of its text tokens is accepted, and {} of the bytes that \
+         matches use have no token of their own", missing.len()
+    )]
+    #[non_exhaustive]
+    Unspellable {
+        /// The bytes that occur in matches and have no token of their own, in ascending order.
+        missing: Vec<u8>,
+    },
+    /// Finding out which states tokens can complete takes too long.
+    #[error(
+        "finding out which matches the vocabulary can spell takes more than {limit} steps (Limits::spelling_steps), \
+         because {missing} of the bytes that matches use have no token of their own: add them to the vocabulary, or \
+         raise the limit"
+    )]
+    SpellingTooCostly {
+        /// The limit.
+        limit: u64,
+        /// How many bytes occur in matches and have no token of their own.
+        missing: usize,
+    },
+    /// The trie was built from another vocabulary.
+    #[error(
+        "the token trie covers {trie} ids and the vocabulary has {vocabulary}: build the trie from the vocabulary"
+    )]
+    TrieMismatch {
+        /// The number of ids that the trie covers.
+        trie: usize,
+        /// The number of ids of the vocabulary.
+        vocabulary: usize,
+    },
+    /// A token is longer than a trie can hold.
+    #[error(transparent)]
+    TokenTooLong(#[from] TokenTooLong),
+}
+
+impl RegexError {
+    /// Where in the pattern, for the errors that have a place there.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Syntax { place, .. }
+            | Self::Unsupported { place, .. }
+            | Self::NestTooDeep { place, .. }
+            | Self::SyntaxTooCostly { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Every bound on what a pattern may cost, in one place.
+//!
+//! A pattern comes from outside. Each stage therefore stops at a limit, and its error names the value, the limit and
+//! the field to raise. A bound on the length of the pattern alone does not do: `a{1000}{1000}{1000}` is short. A bound
+//! on time does not either: the same pattern would then compile on one machine and not on another. So work is bounded
+//! by counting steps.
+
+/// What compiling a pattern may cost. The defaults keep it below about 2 seconds and 512 MiB, whatever the pattern.
+///
+/// # Example
+///
+/// ```
+/// use unskew_automata::{Dfa, Limits, RegexError};
+///
+/// let limits = Limits { dfa_states: 100, ..Limits::default() };
+/// let error = Dfa::from_pattern("(a|b)*a(a|b){10}", &limits).unwrap_err();
+/// assert!(matches!(error, RegexError::TooManyDfaStates { limit: 100, .. }));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The length of the pattern, in bytes. Default: 1 MiB.
+    ///
+    /// The syntax tree takes up to about 400 bytes for each byte of the pattern, so this bounds memory too.
+    pub pattern_bytes: usize,
+    /// How deep groups, classes, repetitions, concatenations and alternations may nest. Default: 250, and values
+    /// above [`MAX_NEST`](Self::MAX_NEST) count as that.
+    pub nest: u32,
+    /// Elementary operations (about 5 ns each) for reading the pattern and expanding its character classes, as
+    /// estimated from the syntax before they are spent. Default: 100 million.
+    ///
+    /// This bounds what the other limits cannot see: `(?i)[\x00-\u{10ffff}]` costs 5 ms each time it occurs.
+    pub syntax_steps: u64,
+    /// States and transitions of the NFA together, counted before it is built. Default: 4 million (at most 48 MiB).
+    pub nfa_size: u64,
+    /// States of the DFA while it is built; minimising may leave fewer. Default: 2^18.
+    pub dfa_states: usize,
+    /// Memory of the DFA while it is built, the sets of NFA states included, in bytes. Default: 96 MiB.
+    ///
+    /// Minimising takes up to twice as much again.
+    pub dfa_bytes: usize,
+    /// Steps of the subset construction, which makes the DFA: one for every NFA state or transition looked at.
+    /// Default: 150 million.
+    pub dfa_steps: u64,
+    /// Steps through the token trie for finding out which states tokens can complete. Nothing is spent where the
+    /// vocabulary has a token for each single byte that the pattern uses. Default: 200 million.
+    pub spelling_steps: u64,
+    /// Memory for cached masks, in bytes; states beyond it have their masks computed each time. Default: 64 MiB.
+    pub mask_cache_bytes: usize,
+}
+
+impl Limits {
+    /// The largest [`nest`](Self::nest) that is honoured. Parts of the syntax tree are compared recursively; at this
+    /// depth that fits in any thread's stack.
+    pub const MAX_NEST: u32 = 1_000;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            pattern_bytes: 1 << 20,
+            nest: 250,
+            syntax_steps: 100_000_000,
+            nfa_size: 4_000_000,
+            dfa_states: 1 << 18,
+            dfa_bytes: 96 << 20,
+            dfa_steps: 150_000_000,
+            spelling_steps: 200_000_000,
+            mask_cache_bytes: 64 << 20,
+        }
+    }
+}

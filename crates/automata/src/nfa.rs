@@ -1,0 +1,444 @@
+//! Syntax tree to NFA over bytes (Thompson's construction), measured before it is built.
+//!
+//! The construction runs from the end of the pattern to its beginning: to compile a piece, the state that comes after
+//! it must be known, and what comes out is the state that begins it. So nothing is patched later but loops, and an
+//! optional tail `x{0,9}` leaves straight to what follows from each of its copies, instead of through the others.
+//!
+//! A pattern of 12 bytes can ask for 10^9 states. [`Nfa::new`] first computes the exact size from the tree and only
+//! builds what is within the limit. Neither pass recurses: nesting cannot overflow the stack.
+
+use std::collections::HashMap;
+
+use regex_syntax::hir::{self, Class, Hir, HirKind, Look};
+
+use crate::{RegexError, acyclic::Acyclic};
+
+/// A state of an [`Nfa`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct NfaId(pub(crate) u32);
+
+impl NfaId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a state does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NfaState {
+    /// Reads a byte: `transitions[first..last]`.
+    Bytes { first: u32, last: u32 },
+    /// Goes on to each of `alternatives[first..last]` without reading.
+    Split { first: u32, last: u32 },
+    /// Goes on if nothing was read yet.
+    AtStart(NfaId),
+    /// Goes on if nothing will be read any more.
+    AtEnd(NfaId),
+    /// The pattern ends here.
+    Accept,
+}
+
+/// Reads a byte in `first..=last`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Transition {
+    pub(crate) first: u8,
+    pub(crate) last: u8,
+    pub(crate) next: NfaId,
+}
+
+/// A nondeterministic automaton over bytes that matches a whole text, from its first byte to its last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Nfa {
+    states: Vec<NfaState>,
+    /// Those of one state are disjoint and ascending.
+    transitions: Vec<Transition>,
+    alternatives: Vec<NfaId>,
+    start: NfaId,
+}
+
+impl Nfa {
+    /// The NFA of `hir`. O(n + m) for n nodes of the tree and an NFA of m states and transitions.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError::NfaTooLarge`] when n states and transitions together pass `limit`.
+    pub(crate) fn new(hir: &Hir, limit: u64) -> Result<Self, RegexError> {
+        // Ids are 32 bits wide.
+        let limit = limit.min(u64::from(u32::MAX));
+        let mut classes = Classes::default();
+        let size = hir::visit(hir, Sizes { classes: &mut classes, sizes: vec![] })
+            .unwrap_or_else(|never| match never {});
+        if size > limit {
+            return Err(RegexError::NfaTooLarge { size, limit });
+        }
+        Ok(Compiler::new(&classes).compile(hir))
+    }
+
+    pub(crate) fn start(&self) -> NfaId {
+        self.start
+    }
+
+    pub(crate) fn state(&self, id: NfaId) -> NfaState {
+        self.states[id.index()]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    pub(crate) fn transitions(&self) -> &[Transition] {
+        &self.transitions
+    }
+
+    /// The transitions of a state that reads a byte.
+    pub(crate) fn bytes(&self, first: u32, last: u32) -> &[Transition] {
+        &self.transitions[first as usize..last as usize]
+    }
+
+    /// The successors of a state that splits.
+    pub(crate) fn split(&self, first: u32, last: u32) -> &[NfaId] {
+        &self.alternatives[first as usize..last as usize]
+    }
+
+    /// States and transitions together: what the limit is about.
+    #[cfg(test)]
+    fn size(&self) -> usize {
+        self.states.len() + self.transitions.len() + self.alternatives.len()
+    }
+}
+
+/// The automata of the classes of a tree, each distinct class once.
+#[derive(Default)]
+struct Classes {
+    automata: Vec<Acyclic>,
+    /// The position in `automata` by ranges of characters or bytes.
+    by_ranges: HashMap<Vec<(u32, u32)>, usize>,
+    /// The position in `automata` by node of the tree, so that the second pass compares no ranges.
+    by_node: HashMap<*const Hir, usize>,
+}
+
+impl Classes {
+    fn add(&mut self, node: &Hir, class: &Class) -> &Acyclic {
+        let ranges = match class {
+            Class::Unicode(class) => {
+                class.iter().map(|range| (u32::from(range.start()), u32::from(range.end()))).collect()
+            }
+            // These match ASCII only, so bytes and characters are the same.
+            Class::Bytes(class) => {
+                class.iter().map(|range| (u32::from(range.start()), u32::from(range.end()))).collect()
+            }
+        };
+        let index = *self.by_ranges.entry(ranges).or_insert_with(|| {
+            self.automata.push(Acyclic::class(class));
+            self.automata.len() - 1
+        });
+        self.by_node.insert(std::ptr::from_ref(node), index);
+        &self.automata[index]
+    }
+
+    fn get(&self, node: &Hir) -> &Acyclic {
+        &self.automata[self.by_node[&std::ptr::from_ref(node)]]
+    }
+}
+
+/// A split with two alternatives.
+const FORK: u64 = 3;
+
+/// Computes the size of an NFA. Must agree with [`Compiler`] exactly; a test compares them.
+struct Sizes<'c> {
+    classes: &'c mut Classes,
+    /// Of the pieces whose surroundings are not complete yet.
+    sizes: Vec<u64>,
+}
+
+impl Sizes<'_> {
+    fn pop(&mut self) -> u64 {
+        self.sizes.pop().expect("every piece has a size")
+    }
+
+    fn sum(&mut self, count: usize) -> u64 {
+        (0..count).fold(0, |sum, _| sum.saturating_add(self.pop()))
+    }
+}
+
+impl hir::Visitor for Sizes<'_> {
+    type Output = u64;
+    type Err = std::convert::Infallible;
+
+    fn finish(mut self) -> Result<u64, Self::Err> {
+        Ok(self.pop().saturating_add(1))
+    }
+
+    fn visit_post(&mut self, hir: &Hir) -> Result<(), Self::Err> {
+        let size = match hir.kind() {
+            HirKind::Empty => 0,
+            HirKind::Literal(literal) => 2 * literal.0.len() as u64,
+            HirKind::Class(class) => {
+                let class = self.classes.add(hir, class);
+                if class.matches_nothing() { 1 } else { (class.len() - 1 + class.edge_count()) as u64 }
+            }
+            HirKind::Look(_) => 1,
+            HirKind::Capture(_) => self.pop(),
+            HirKind::Concat(parts) => self.sum(parts.len()),
+            HirKind::Alternation(parts) => self.sum(parts.len()).saturating_add(1 + parts.len() as u64),
+            HirKind::Repetition(repetition) => {
+                let once = self.pop();
+                let min = u64::from(repetition.min);
+                match repetition.max {
+                    None => once.saturating_mul(min.max(1)).saturating_add(FORK),
+                    Some(max) => once
+                        .saturating_mul(u64::from(max))
+                        .saturating_add((u64::from(max) - min).saturating_mul(FORK)),
+                }
+            }
+        };
+        self.sizes.push(size);
+        Ok(())
+    }
+}
+
+/// What remains to be done, latest first.
+enum Task<'h> {
+    /// Put the piece before `next`.
+    Compile(&'h Hir),
+    /// The alternatives from `at` on are to be put before `join`; those before have their entries.
+    Alternatives { parts: &'h [Hir], at: usize, join: NfaId, entries: Vec<NfaId> },
+    /// `left` more copies that may each be left out, leading to `exit` then.
+    Optional { sub: &'h Hir, left: u32, exit: NfaId },
+    /// What begins at `next` may be left out.
+    Fork { exit: NfaId },
+    /// `left` more copies.
+    Copies { sub: &'h Hir, left: u32 },
+    /// The body of a loop is before `fork`: close the loop. Its entry is the body if it runs at least once.
+    Loop { fork: NfaId, exit: NfaId, at_least_once: bool },
+}
+
+struct Compiler<'c> {
+    classes: &'c Classes,
+    nfa: Nfa,
+    /// The state that what is compiled next leads to.
+    next: NfaId,
+}
+
+impl<'c> Compiler<'c> {
+    fn new(classes: &'c Classes) -> Self {
+        let accept = NfaId(0);
+        let nfa =
+            Nfa { states: vec![NfaState::Accept], transitions: vec![], alternatives: vec![], start: accept };
+        Self { classes, nfa, next: accept }
+    }
+
+    fn compile(mut self, hir: &Hir) -> Nfa {
+        let mut tasks = vec![Task::Compile(hir)];
+        while let Some(task) = tasks.pop() {
+            self.run(task, &mut tasks);
+        }
+        self.nfa.start = self.next;
+        self.nfa
+    }
+
+    fn run<'h>(&mut self, task: Task<'h>, tasks: &mut Vec<Task<'h>>) {
+        match task {
+            Task::Compile(hir) => self.piece(hir, tasks),
+            Task::Alternatives { parts, at, join, mut entries } => {
+                if at > 0 {
+                    entries.push(self.next);
+                }
+                if let Some(part) = parts.get(at) {
+                    self.next = join;
+                    tasks.push(Task::Alternatives { parts, at: at + 1, join, entries });
+                    tasks.push(Task::Compile(part));
+                } else {
+                    self.next = self.push_split(&entries);
+                }
+            }
+            Task::Optional { sub, left, exit } => {
+                if left > 0 {
+                    tasks.push(Task::Optional { sub, left: left - 1, exit });
+                    tasks.push(Task::Fork { exit });
+                    tasks.push(Task::Compile(sub));
+                }
+            }
+            Task::Fork { exit } => self.next = self.push_split(&[self.next, exit]),
+            Task::Copies { sub, left } => {
+                if left > 0 {
+                    tasks.push(Task::Copies { sub, left: left - 1 });
+                    tasks.push(Task::Compile(sub));
+                }
+            }
+            Task::Loop { fork, exit, at_least_once } => {
+                let first = self.push_alternatives(&[self.next, exit]);
+                self.nfa.states[fork.index()] = NfaState::Split { first, last: first + 2 };
+                if !at_least_once {
+                    self.next = fork;
+                }
+            }
+        }
+    }
+
+    fn piece<'h>(&mut self, hir: &'h Hir, tasks: &mut Vec<Task<'h>>) {
+        match hir.kind() {
+            HirKind::Empty => {}
+            HirKind::Literal(literal) => {
+                for byte in literal.0.iter().rev() {
+                    let first = self.push_transition(*byte, *byte, self.next);
+                    self.next = self.push(NfaState::Bytes { first, last: first + 1 });
+                }
+            }
+            HirKind::Class(_) => self.class(hir),
+            HirKind::Look(look) => {
+                let state = match look {
+                    Look::Start => NfaState::AtStart(self.next),
+                    Look::End => NfaState::AtEnd(self.next),
+                    _ => unreachable!("the syntax check admits no other look-around"),
+                };
+                self.next = self.push(state);
+            }
+            HirKind::Capture(capture) => tasks.push(Task::Compile(&capture.sub)),
+            // The last part is compiled first.
+            HirKind::Concat(parts) => tasks.extend(parts.iter().map(Task::Compile)),
+            HirKind::Alternation(parts) => {
+                tasks.push(Task::Alternatives { parts, at: 0, join: self.next, entries: vec![] });
+            }
+            HirKind::Repetition(repetition) => {
+                let (sub, min) = (&*repetition.sub, repetition.min);
+                match repetition.max {
+                    None => {
+                        tasks.push(Task::Copies { sub, left: min.saturating_sub(1) });
+                        let fork = self.push(NfaState::Split { first: 0, last: 0 });
+                        tasks.push(Task::Loop { fork, exit: self.next, at_least_once: min > 0 });
+                        tasks.push(Task::Compile(sub));
+                        self.next = fork;
+                    }
+                    Some(max) => {
+                        tasks.push(Task::Copies { sub, left: min });
+                        tasks.push(Task::Optional { sub, left: max - min, exit: self.next });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies the automaton of a class, its accepting node being `next`.
+    fn class(&mut self, hir: &Hir) {
+        let class = self.classes.get(hir);
+        if class.matches_nothing() {
+            self.next = self.push(NfaState::Bytes { first: 0, last: 0 });
+            return;
+        }
+        let (after, base) = (self.next, self.nfa.states.len());
+        // Node 0 is the accepting one; the others follow `base` in their order.
+        for node in 1..class.len() {
+            let first = index(self.nfa.transitions.len());
+            for edge in class.edges(node) {
+                let next = if edge.to == 0 { after } else { NfaId(index(base) + edge.to - 1) };
+                self.push_transition(edge.first, edge.last, next);
+            }
+            self.next = self.push(NfaState::Bytes { first, last: index(self.nfa.transitions.len()) });
+        }
+    }
+
+    fn push(&mut self, state: NfaState) -> NfaId {
+        self.nfa.states.push(state);
+        NfaId(index(self.nfa.states.len() - 1))
+    }
+
+    fn push_transition(&mut self, first: u8, last: u8, next: NfaId) -> u32 {
+        self.nfa.transitions.push(Transition { first, last, next });
+        index(self.nfa.transitions.len() - 1)
+    }
+
+    fn push_alternatives(&mut self, alternatives: &[NfaId]) -> u32 {
+        let first = index(self.nfa.alternatives.len());
+        self.nfa.alternatives.extend_from_slice(alternatives);
+        first
+    }
+
+    fn push_split(&mut self, alternatives: &[NfaId]) -> NfaId {
+        let first = self.push_alternatives(alternatives);
+        self.push(NfaState::Split { first, last: first + index(alternatives.len()) })
+    }
+}
+
+fn index(value: usize) -> u32 {
+    u32::try_from(value).expect("the size was found to be within 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hir(pattern: &str) -> Hir {
+        crate::syntax::parse(pattern, &crate::Limits::default()).unwrap()
+    }
+
+    fn size_of(pattern: &str) -> (u64, usize) {
+        let hir = hir(pattern);
+        let RegexError::NfaTooLarge { size, .. } = Nfa::new(&hir, 0).unwrap_err() else {
+            panic!("another error")
+        };
+        (size, Nfa::new(&hir, size).unwrap().size())
+    }
+
+    #[test]
+    fn the_size_is_known_before_it_is_built() {
+        for pattern in [
+            "",
+            "a",
+            "abc",
+            "[a-z]",
+            r"\w",
+            "[a&&b]",
+            "a|bc|",
+            "a*",
+            "a+",
+            "(a|b){3}",
+            "a{2,5}",
+            "a{3,}",
+            "(a{2}b){2,4}",
+            "^a$",
+            "()",
+            "()?",
+            "()*",
+            "(?:^){5}",
+            "((a*)*)*",
+            "(|a)+",
+            "(?i)straße",
+            "(a?){3}",
+            "[a&&b]{3}|c",
+            "a{0}",
+        ] {
+            let (size, built) = size_of(pattern);
+            assert_eq!(size, built as u64, "{pattern}");
+        }
+        // 2 for each byte, 1 for the end, 3 for the loop.
+        assert_eq!(size_of("ab+").0, 8);
+    }
+
+    #[test]
+    fn what_would_explode_is_refused_at_once() {
+        for pattern in
+            ["a{1000}{1000}", "a{1000}{1000}{1000}", "((a{99999}){99999}){99999}", r"(\w{0,99999}){0,99999}"]
+        {
+            let started = std::time::Instant::now();
+            let error = Nfa::new(&hir(pattern), 1_000_000).unwrap_err();
+            assert!(matches!(error, RegexError::NfaTooLarge { limit: 1_000_000, .. }), "{error}");
+            assert!(started.elapsed().as_secs() < 2, "{pattern}");
+        }
+        assert_eq!(
+            Nfa::new(&hir("a{1000}{1000}"), 1_000).unwrap_err().to_string(),
+            "the regex needs an NFA of 2000001 states and transitions; the limit is 1000 (Limits::nfa_size): lower its \
+             repetition counts, or raise the limit"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_size_is_exact(pattern in unskew_testdata::strategies::pattern()) {
+            let (size, built) = size_of(&pattern.to_string());
+            prop_assert_eq!(size, built as u64);
+        }
+    }
+}
