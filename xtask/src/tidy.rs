@@ -38,7 +38,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "unskew-vocab",
         ],
     ),
-    ("unskew-testdata", &[]),
+    ("unskew-testdata", &["unskew-core"]),
     ("unskew-benches", &["unskew-automata", "unskew-core", "unskew-runner", "unskew-tiny-model", "unskew-vocab"]),
     ("xtask", &["unskew-runner", "unskew-vocab"]),
 ];

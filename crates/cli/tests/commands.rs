@@ -26,7 +26,10 @@ fn generate_writes_one_object_a_line() {
     let all = ["finish", "how", "ids", "lm_calls", "lm_passes", "log_weight", "logprob", "proposals", "text"];
     assert_eq!(keys, all);
     assert_eq!((&line["text"], &line["ids"]), (&json!("111"), &json!([1, 1, 1])));
-    assert_eq!((&line["finish"], &line["how"], &line["log_weight"]), (&json!("stop"), &json!("accepted"), &json!(0.0)));
+    assert_eq!(
+        (&line["finish"], &line["how"], &line["log_weight"]),
+        (&json!("stop"), &json!("accepted"), &json!(0.0))
+    );
 }
 
 #[test]
@@ -34,8 +37,19 @@ fn the_default_sampler_follows_the_exact_law() {
     let files = Files::new(&[("t.json", TABLE)]);
     let pattern = "(00000|1[01]{4}|0[01]{0,2})";
     let n = "100000";
-    let args =
-        ["generate", "--model", "table:t.json", "--regex", pattern, "-n", n, "--seed", "5", "--format", "jsonl"];
+    let args = [
+        "generate",
+        "--model",
+        "table:t.json",
+        "--regex",
+        pattern,
+        "-n",
+        n,
+        "--seed",
+        "5",
+        "--format",
+        "jsonl",
+    ];
     let mut counts: HashMap<String, u64> = HashMap::new();
     for line in files.run(&args).json() {
         *counts.entry(line["text"].as_str().unwrap().to_owned()).or_default() += 1;
@@ -44,37 +58,41 @@ fn the_default_sampler_follows_the_exact_law() {
     let mut model = TableModel::from_json(TABLE).unwrap();
     let vocabulary = model.vocabulary().clone();
     let constraint = unskew::automata::RegexConstraint::for_vocabulary(pattern, vocabulary.clone()).unwrap();
-    let law = ExactLaw::enumerate(&mut model, &constraint, &[], vocabulary.end_of_sequence(), 10, 1000).unwrap();
+    let law =
+        ExactLaw::enumerate(&mut model, &constraint, &[], vocabulary.end_of_sequence(), 10, 1000).unwrap();
     let text = |output| String::from_utf8(vocabulary.decode(output)).unwrap();
     assert!(counts.len() <= law.len());
-    let fit = chi_square(law.iter().map(|(output, probability)| {
-        (counts.get(&text(output)).copied().unwrap_or(0), probability)
-    }));
+    let fit = chi_square(
+        law.iter()
+            .map(|(output, probability)| (counts.get(&text(output)).copied().unwrap_or(0), probability)),
+    );
     assert!(fit.deviation < 4.0, "{fit:?}");
     assert!(fit.degrees_of_freedom > 15, "{fit:?}");
 }
 
 #[test]
 fn the_embedded_model_writes_dates_and_a_seed_repeats_them() {
-    let run = || unskew(&["generate", "--regex", DATE, "-n", "200", "--seed", "1", "--format", "jsonl"]);
-    let first = run();
+    let dates = |n: &str, seed: &str| {
+        unskew(&["generate", "--regex", DATE, "-n", n, "--seed", seed, "--format", "jsonl"])
+    };
+    let first = dates("50", "1");
     let date = Regex::new(&format!("^{DATE}$")).unwrap();
     let lines = first.json();
-    assert_eq!(lines.len(), 200);
+    assert_eq!(lines.len(), 50);
     for line in &lines {
         assert!(date.is_match(line["text"].as_str().unwrap()), "{line}");
         assert!(line["logprob"].as_f64().unwrap() < 0.0);
         assert_eq!(line["finish"], "stop");
     }
-    assert_eq!(first.stdout, run().stdout);
-    let other = unskew(&["generate", "--regex", DATE, "-n", "200", "--seed", "2", "--format", "jsonl"]);
-    assert_ne!(first.stdout, other.stdout);
+    let again = dates("10", "1").stdout;
+    assert!(first.stdout.starts_with(&again));
+    assert_ne!(again, dates("10", "2").stdout);
 }
 
 #[test]
 fn every_sampler_and_option_runs_on_the_embedded_model() {
     let base = ["generate", "--prompt", "{\"name\": \"", "--seed", "3", "--format", "jsonl", "-n", "3"];
-    let regex = ["--regex", r#"[A-Z][a-z]{2,12} [A-Z][a-z]{2,12}"#];
+    let regex = ["--regex", r#"[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9], "city": "[A-Z][a-z]+"\}"#];
     for more in [
         &["--sampler", "masked"][..],
         &["--sampler", "disc", "--disc-k", "4", "--disc-form", "reuse"],
@@ -106,7 +124,10 @@ fn mask_shows_what_may_follow() {
     let after = json!({"allowed": 1, "ids": [1], "accepting": false, "forced": [1]});
     assert_eq!(mask(&["--prefix", "001"]), after);
     assert_eq!(mask(&["--prefix-ids", "0, 0,1"]), after);
-    assert_eq!(mask(&["--prefix-ids", "1,1"]), json!({"allowed": 0, "ids": [], "accepting": true, "forced": []}));
+    assert_eq!(
+        mask(&["--prefix-ids", "1,1"]),
+        json!({"allowed": 0, "ids": [], "accepting": true, "forced": []})
+    );
 }
 
 #[test]
@@ -115,8 +136,14 @@ fn check_says_where_and_whether_it_is_complete() {
         let base = ["check", "--regex", "[0-9]{4}-[0-9]{2}", "--format", "json"];
         unskew(&[&base, args].concat()).json().remove(0)
     };
-    assert_eq!(check(&["--text", "2024-12"]), json!({"accepted": true, "canonical": true, "rejected_at": null}));
-    assert_eq!(check(&["--text", "2024-"]), json!({"accepted": false, "canonical": true, "rejected_at": null}));
+    assert_eq!(
+        check(&["--text", "2024-12"]),
+        json!({"accepted": true, "canonical": true, "rejected_at": null})
+    );
+    assert_eq!(
+        check(&["--text", "2024-"]),
+        json!({"accepted": false, "canonical": true, "rejected_at": null})
+    );
     assert_eq!(check(&["--text", "x"])["rejected_at"], 0);
 
     // Byte by byte: allowed, but not what the tokenizer would write. The bytes' ids are those of their own texts.
@@ -138,7 +165,13 @@ fn check_says_where_and_whether_it_is_complete() {
 #[test]
 fn check_answers_ten_thousand_lines() {
     let lines: String = (0..10_000)
-        .map(|index| if index % 2 == 0 { format!("{{\"text\": \"{index:04}-01\"}}\n") } else { "{\"ids\": [0]}\n".to_owned() })
+        .map(|index| {
+            if index % 2 == 0 {
+                format!("{{\"text\": \"{index:04}-01\"}}\n")
+            } else {
+                "{\"ids\": [0]}\n".to_owned()
+            }
+        })
         .collect();
     let files = Files::new(&[("lines.jsonl", lines.as_bytes())]);
     let args = ["check", "--regex", "[0-9]{4}-[0-9]{2}", "--jsonl", "lines.jsonl", "--format", "jsonl"];
@@ -151,13 +184,21 @@ fn check_answers_ten_thousand_lines() {
 fn logits_are_the_models_own() {
     let files = Files::new(&[("t.json", TABLE)]);
     let logits = |more: &[&str]| {
-        files.run(&[&["logits", "--model", "table:t.json", "--format", "json"], more].concat()).json().remove(0)
+        files
+            .run(&[&["logits", "--model", "table:t.json", "--format", "json"], more].concat())
+            .json()
+            .remove(0)
     };
-    let near = |value: &serde_json::Value, probability: f64| (value.as_f64().unwrap() - probability.ln()).abs() < 1e-6;
+    let near = |value: &serde_json::Value, probability: f64| {
+        (value.as_f64().unwrap() - probability.ln()).abs() < 1e-6
+    };
     let last = &logits(&["--ids", "0,0"])["logits"];
     assert!(near(&last[0], 0.9) && near(&last[1], 0.05) && near(&last[2], 0.05));
     let all = &logits(&["--ids", "0,0", "--all"])["logits"];
     assert!(near(&all[0][0], 0.45) && near(&all[1][0], 0.9));
     assert_eq!(logits(&["--ids", ""])["logits"][2], json!(null));
-    assert_eq!(unskew(&["logits", "--ids", "0", "--format", "json"]).json()[0]["logits"].as_array().unwrap().len(), 2048);
+    assert_eq!(
+        unskew(&["logits", "--ids", "0", "--format", "json"]).json()[0]["logits"].as_array().unwrap().len(),
+        2048
+    );
 }

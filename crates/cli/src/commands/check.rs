@@ -104,7 +104,7 @@ impl Checker<'_> {
                 continue;
             }
             let question: Question =
-                serde_json::from_slice(&line).map_err(|error| at(&json_error(&error)))?;
+                serde_json::from_slice(line.trim_ascii_end()).map_err(|error| at(&json_error(&error)))?;
             let ids = match question {
                 Question { text: Some(text), ids: None } => {
                     self.tokens.encode_output(&text).map_err(|failure| match failure {

@@ -147,7 +147,8 @@ fn any_seed() -> u64 {
 }
 
 fn heading(args: &GenerateArgs, kind: SamplerKind, seed: u64) -> String {
-    let constraint = match (&args.constraint.regex, &args.constraint.regex_file, args.constraint.choice.len()) {
+    let constraint = match (&args.constraint.regex, &args.constraint.regex_file, args.constraint.choice.len())
+    {
         (Some(regex), ..) => format!("regex {regex}"),
         (None, Some(path), _) => format!("regex of {}", path.display()),
         (None, None, 0) => "no constraint".to_owned(),
