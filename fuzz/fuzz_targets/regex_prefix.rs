@@ -30,14 +30,18 @@ impl fmt::Debug for Case {
 
 fuzz_target!(|case: Case| {
     let mut builder = Vocabulary::builder();
-    case.tokens.iter().take(64).for_each(|token| drop(builder.text(token)));
+    for token in case.tokens.iter().take(64) {
+        builder.text(token);
+    }
     if case.all_bytes {
-        (0..=255).for_each(|byte| drop(builder.text(&[byte])));
+        for byte in 0..=255 {
+            builder.text(&[byte]);
+        }
     }
     let vocabulary = Arc::new(builder.build().unwrap());
     let Ok(trie) = TokenTrie::new(&vocabulary) else { return };
     let mut limits = Limits::default();
-    limits.nfa_states = 5_000;
+    limits.nfa_size = 20_000;
     limits.dfa_states = 2_000;
     let Ok(constraint) = RegexConstraint::new(&case.pattern, vocabulary.clone(), Arc::new(trie), &limits) else { return };
 

@@ -26,7 +26,10 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"])?;
     tidy::tidy(root)?;
     let warnings = ["--", "--deny", "warnings"];
-    cargo(root, &[&["clippy", "--workspace", "--all-targets", "--features", FEATURES][..], &warnings].concat())?;
+    cargo(
+        root,
+        &[&["clippy", "--workspace", "--all-targets", "--features", FEATURES][..], &warnings].concat(),
+    )?;
     run(
         root,
         &["doc", "--workspace", "--no-deps", "--document-private-items", "--features", FEATURES],

@@ -97,9 +97,17 @@ fn fuzz(root: &Path, args: &[&str]) -> Result<()> {
         _ => (fuzz_targets(root)?, 300),
     };
     for target in targets {
+        // What was found before, which stays on this machine, and the seeds, which libFuzzer reads and does not change.
+        let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
+        std::fs::create_dir_all(root.join(&corpus))?;
         let limit = format!("-max_total_time={seconds}");
-        let args = ["fuzz", "run", "--sanitizer", "none", &target, "--", &limit, "-rss_limit_mb=4096", "-timeout=30"];
-        cargo(root, &args).map_err(|error| format!("{error}; `cargo install cargo-fuzz` provides `cargo fuzz`"))?;
+        let mut args = vec!["fuzz", "run", "--sanitizer", "none", target.as_str(), corpus.as_str()];
+        if root.join(&seeds).is_dir() {
+            args.push(&seeds);
+        }
+        args.extend(["--", &limit, "-rss_limit_mb=4096", "-timeout=30"]);
+        cargo(root, &args)
+            .map_err(|error| format!("{error}; `cargo install cargo-fuzz` provides `cargo fuzz`"))?;
     }
     Ok(())
 }

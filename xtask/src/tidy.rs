@@ -39,7 +39,10 @@ const ARROWS: [(&str, &[&str]); 10] = [
         ],
     ),
     ("unskew-testdata", &["unskew-core"]),
-    ("unskew-benches", &["unskew-automata", "unskew-core", "unskew-runner", "unskew-tiny-model", "unskew-vocab"]),
+    (
+        "unskew-benches",
+        &["unskew-automata", "unskew-core", "unskew-runner", "unskew-tiny-model", "unskew-vocab"],
+    ),
     ("xtask", &["unskew-runner", "unskew-vocab"]),
 ];
 
@@ -48,7 +51,13 @@ const ALONE: [(&str, &str); 4] =
     [("burn", "unskew-runner"), ("tokenizers", "unskew-vocab"), ("clap", "unskew"), ("wgpu", "unskew-sets")];
 
 /// What must not stand in the sources. Spelled so that this file does not find itself.
-const FORBIDDEN: [&str; 5] = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME"), concat!("dbg", "!("), concat!("#[ign", "ore")];
+const FORBIDDEN: [&str; 5] = [
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("FIX", "ME"),
+    concat!("dbg", "!("),
+    concat!("#[ign", "ore"),
+];
 
 pub(crate) fn tidy(root: &Path) -> Result<()> {
     println!("$ tidy");
@@ -77,7 +86,9 @@ fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<()> {
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, allowed)) = ARROWS.iter().find(|(crate_name, _)| *crate_name == name) else {
-            faults.push(format!("{name}: a new crate; add its arrows to xtask/src/tidy.rs and ARCHITECTURE.md"));
+            faults.push(format!(
+                "{name}: a new crate; add its arrows to xtask/src/tidy.rs and ARCHITECTURE.md"
+            ));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
@@ -108,7 +119,9 @@ fn features(manifest: &Path, faults: &mut Vec<String>) -> Result<()> {
     let text = fs::read_to_string(manifest)?;
     let lines: Vec<&str> = text.lines().collect();
     let Some(begin) = lines.iter().position(|line| *line == "[features]") else { return Ok(()) };
-    for (index, line) in lines.iter().enumerate().skip(begin + 1).take_while(|(_, line)| !line.starts_with('[')) {
+    for (index, line) in
+        lines.iter().enumerate().skip(begin + 1).take_while(|(_, line)| !line.starts_with('['))
+    {
         // A feature is a key at the start of a line; its list may go on over indented lines.
         let key = line.split('=').next().unwrap_or_default().trim_end();
         let is_key = line.contains('=') && line.starts_with(|first: char| first.is_ascii_alphanumeric());
@@ -120,7 +133,10 @@ fn features(manifest: &Path, faults: &mut Vec<String>) -> Result<()> {
 }
 
 fn sources(root: &Path, faults: &mut Vec<String>) -> Result<()> {
-    let output = Command::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root).output()?;
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()?;
     for name in String::from_utf8_lossy(&output.stdout).lines() {
         let path = root.join(name);
         let Ok(text) = fs::read_to_string(&path) else { continue };
@@ -177,7 +193,11 @@ mod tests {
         source("a.rs", &format!("//! Doc.\n{unfinished}\n"), &mut faults);
         source("b.rs", "fn f() {}\n", &mut faults);
         source("c.rs", &format!("//! Doc.\n{}", "\n".repeat(MAX_LINES)), &mut faults);
-        source("d.rs", &format!("#![no_std]\n\n//! Doc.\n#[cfg(test)]\n{}", "\n".repeat(MAX_LINES)), &mut faults);
+        source(
+            "d.rs",
+            &format!("#![no_std]\n\n//! Doc.\n#[cfg(test)]\n{}", "\n".repeat(MAX_LINES)),
+            &mut faults,
+        );
         assert_eq!(faults.len(), 3, "{faults:?}");
     }
 

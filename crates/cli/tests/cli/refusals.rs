@@ -1,9 +1,7 @@
 //! Bad input: one clear line that says what, where and how to mend it, and exit code 2.
 
-mod support;
-
+use crate::support::{Files, TABLE, unskew};
 use insta::assert_snapshot;
-use support::{Files, TABLE, unskew};
 
 fn refusal(args: &[&str]) -> String {
     unskew(args).refusal().to_owned()

@@ -1,13 +1,11 @@
 //! What each command answers, on a table model (exact numbers) and on the embedded model (properties: its logits
 //! differ in the last bits from machine to machine).
 
-mod support;
-
 use std::collections::HashMap;
 
+use crate::support::{Files, TABLE, unskew};
 use regex::Regex;
 use serde_json::json;
-use support::{Files, TABLE, unskew};
 use unskew::core::{ExactLaw, TableModel, laws::chi_square};
 
 const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]";
