@@ -34,8 +34,7 @@ fn regex(criterion: &mut Criterion) {
             });
 
             // Without room for masks each one is computed again.
-            let mut no_room = Limits::default();
-            no_room.mask_cache_bytes = 0;
+            let no_room = Limits { mask_cache_bytes: 0, ..Limits::default() };
             for (kind, limits) in [("computed", no_room), ("cached", Limits::default())] {
                 let constraint = constraint(&subject, pattern, &limits);
                 let (mut scratch, state) = (constraint.scratch(), constraint.start());
@@ -49,7 +48,9 @@ fn regex(criterion: &mut Criterion) {
             group.bench_function("oracle", |bencher| {
                 bencher.iter(|| {
                     (0..constraint.vocab_len())
-                        .filter(|index| constraint.allows(&mut scratch, black_box(&state), TokenId::from_index(*index)))
+                        .filter(|index| {
+                            constraint.allows(&mut scratch, black_box(&state), TokenId::from_index(*index))
+                        })
                         .count()
                 });
             });

@@ -33,7 +33,8 @@ pub const REGEXES: [(&str, &str); 4] = [
 ///
 /// If a tokenizer cannot be loaded.
 pub fn subjects() -> Vec<Subject> {
-    let tiny = Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).expect("the embedded tokenizer");
+    let tiny =
+        Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).expect("the embedded tokenizer");
     let mut subjects = vec![subject("tiny", &tiny)];
     if let Some(data) = std::env::var_os("UNSKEW_DATA") {
         let folder = Path::new(&data).join("tokenizers");

@@ -40,9 +40,7 @@ fuzz_target!(|case: Case| {
     }
     let vocabulary = Arc::new(builder.build().unwrap());
     let Ok(trie) = TokenTrie::new(&vocabulary) else { return };
-    let mut limits = Limits::default();
-    limits.nfa_size = 20_000;
-    limits.dfa_states = 2_000;
+    let limits = Limits { nfa_size: 20_000, dfa_states: 2_000, ..Limits::default() };
     let Ok(constraint) = RegexConstraint::new(&case.pattern, vocabulary.clone(), Arc::new(trie), &limits) else { return };
 
     let mut scratch = constraint.scratch();

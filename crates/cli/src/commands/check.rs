@@ -10,6 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use unskew::core::{AnyConstraint, AnyScratch, Constraint, TokenId, TokenMask};
 
+use super::write_json;
 use crate::{
     args::{CheckArgs, Format},
     error::{Failure, Result, one_line},
@@ -173,9 +174,7 @@ fn json_error(error: &serde_json::Error) -> String {
 
 fn write(format: Format, answer: &Answer, out: &mut dyn Write) -> Result<()> {
     match format {
-        Format::Jsonl => {
-            writeln!(out, "{}", serde_json::to_string(answer).map_err(|error| Failure::other(&error))?)?
-        }
+        Format::Jsonl => write_json(answer, out)?,
         Format::Text => {
             let verdict = match (answer.accepted, answer.rejected_at) {
                 (true, _) => "accepted".to_owned(),

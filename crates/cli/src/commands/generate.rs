@@ -13,6 +13,7 @@ use unskew::{
     samplers::{Disc, DiscConfig, Form, Masked, Rejection, SampleError, Task, Truncation, Warped},
 };
 
+use super::write_json;
 use crate::{
     any_model::{AnyModel, AnyModelError},
     args::{DiscForm, Format, GenerateArgs, SamplerArgs, SamplerKind, TruncateOrder},
@@ -197,7 +198,7 @@ fn write(format: Format, tokens: &Tokens, draw: &Draw, out: &mut dyn Write) -> R
                 finish,
                 how,
             };
-            writeln!(out, "{}", serde_json::to_string(&line).map_err(|error| Failure::other(&error))?)?;
+            write_json(&line, out)?;
         }
         Format::Text => {
             let cut = if draw.finish == Finish::Length { ", cut off at the length limit" } else { "" };

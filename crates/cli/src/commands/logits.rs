@@ -5,6 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use unskew::core::{Extension, LanguageModel, Logits, Rows, TokenId, logprob::log_normalizer};
 
+use super::write_json;
 use crate::{
     args::{Format, LogitsArgs},
     error::{Failure, Result},
@@ -42,7 +43,7 @@ pub(crate) fn logits(args: &LogitsArgs, out: &mut dyn Write) -> Result<()> {
             let values =
                 if args.all { Values::All(logits.rows().collect()) } else { Values::Last(logits.row(0)) };
             let answer = Answer { logits: values };
-            writeln!(out, "{}", serde_json::to_string(&answer).map_err(|error| Failure::other(&error))?)?;
+            write_json(&answer, out)?;
         }
         Format::Text => {
             for (row, position) in logits.rows().zip(if args.all { 1.. } else { ids.len().. }) {

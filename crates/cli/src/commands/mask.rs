@@ -5,6 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use unskew::core::{Constraint, TokenId, TokenMask};
 
+use super::write_json;
 use crate::{
     args::{Format, MaskArgs},
     error::{Failure, Result},
@@ -66,7 +67,7 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
                 accepting,
                 forced: forced.iter().map(|id| id.0).collect(),
             };
-            writeln!(out, "{}", serde_json::to_string(&answer).map_err(|error| Failure::other(&error))?)?;
+            write_json(&answer, out)?;
         }
         Format::Text => {
             let end = if accepting { "the output may end here" } else { "the output may not end here" };

@@ -5,7 +5,19 @@ mod generate;
 mod logits;
 mod mask;
 
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::error::{Failure, Result};
+
 pub(crate) use check::check;
 pub(crate) use generate::generate;
 pub(crate) use logits::logits;
 pub(crate) use mask::mask;
+
+/// Writes one JSON value as a line.
+fn write_json(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
+    let line = serde_json::to_string(value).map_err(|error| Failure::other(&error))?;
+    Ok(writeln!(out, "{line}")?)
+}
