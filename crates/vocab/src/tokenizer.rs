@@ -1,0 +1,540 @@
+//! A loaded tokenizer: the vocabulary and the segmentation as data, and the encoder.
+
+use std::{borrow::Cow, fmt, io::Read, path::Path};
+
+use unskew_core::{Merge, TokenId, TokenKind, Tokenization, Vocabulary};
+
+use crate::{
+    Limits, TokenizationError, TokenizerError,
+    bytes::{self, Meaning, Spelling, byte_to_alphabet, fallback_name},
+    encoder::{self, Encoder, NormalizerChain, Piece},
+    error::quoted,
+    json::{File, ModelKind, ModelTokens},
+    pipeline::{self, NormalizerStep, SplitStep},
+    tokenization,
+};
+
+/// Control tokens of these names end a sequence, as far as a `tokenizer.json` tells.
+const END_OF_SEQUENCE: [&str; 14] = [
+    "</s>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<eos>",
+    "<|eos|>",
+    "[EOS]",
+    "<end_of_turn>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<|EOT|>",
+    "<｜end▁of▁sentence｜>",
+];
+
+/// The longest token of a unigram model, in bytes: the encoder keeps them in a trie of one allocation per byte and
+/// tries every prefix of the text, so that its time grows with the square of this.
+const UNIGRAM_PIECE_LIMIT: usize = 1024;
+
+/// How much longer than the limit of a text its normalised form may be: canonical decomposition makes three bytes of
+/// one at the most; what makes more of a text than this is a file that is meant to.
+const NORMALIZED_GROWTH: usize = 4;
+
+/// The longest word that a WordPiece model may be asked to segment, in characters: time grows with its cube.
+const WORD_LIMIT: u64 = 1000;
+
+/// A tokenizer, loaded: what its ids spell, how it segments text, and the encoder itself.
+///
+/// Immutable and shareable between threads. See the [crate documentation](crate) for an example.
+pub struct Tokenizer {
+    vocabulary: Vocabulary,
+    tokenization: Result<Tokenization, TokenizationError>,
+    added: Vec<AddedToken>,
+    fallback: Vec<(u8, TokenId)>,
+    before: Vec<TokenId>,
+    behind: Vec<TokenId>,
+    spelling: Spelling,
+    prepends_space: bool,
+    encoder: Encoder,
+    limits: Limits,
+}
+
+/// A token that is matched on the text before the model sees it.
+///
+/// The bytes of one that is not special are those of its content. With `lstrip` or `rstrip` it also swallows the white
+/// space beside it, so that a text may be longer than the bytes of its ids.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct AddedToken {
+    /// Its id.
+    pub id: TokenId,
+    /// The text that it matches.
+    pub content: String,
+    /// Whether it is a control token; otherwise it is text.
+    pub special: bool,
+    /// Whether it matches whole words only.
+    pub single_word: bool,
+    /// Whether it swallows the white space in front of it.
+    pub lstrip: bool,
+    /// Whether it swallows the white space behind it.
+    pub rstrip: bool,
+    /// Whether it is matched, in its normalised form, on the normalised text.
+    pub normalized: bool,
+}
+
+impl Tokenizer {
+    /// Loads a `tokenizer.json` with the default [`Limits`].
+    ///
+    /// # Errors
+    ///
+    /// [`TokenizerError::File`] names the file; its source says what is wrong, as for
+    /// [`from_bytes`](Self::from_bytes).
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, TokenizerError> {
+        Self::from_file_with(path, Limits::DEFAULT)
+    }
+
+    /// Loads a `tokenizer.json` with other limits.
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_file`](Self::from_file).
+    pub fn from_file_with(path: impl AsRef<Path>, limits: Limits) -> Result<Self, TokenizerError> {
+        let path = path.as_ref();
+        let in_file = |source| TokenizerError::File { path: path.to_owned(), source: Box::new(source) };
+        let bytes = read(path, limits.file_bytes).map_err(in_file)?;
+        Self::from_bytes_with(&bytes, limits).map_err(in_file)
+    }
+
+    /// Reads a `tokenizer.json` with the default [`Limits`].
+    ///
+    /// Takes a few seconds per gigabyte of JSON; memory is about twenty times the file while it works and about six
+    /// times afterwards, most of it the encoder's.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenizerError`]: not JSON (with line and column), not a `tokenizer.json` (with what is missing), ids beyond
+    /// the limit or doubled, merges of unknown tokens, steps whose effect on the bytes of tokens is not known exactly,
+    /// and regexes that the encoder refuses.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenizerError> {
+        Self::from_bytes_with(bytes, Limits::DEFAULT)
+    }
+
+    /// Reads a `tokenizer.json` with other limits.
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_bytes`](Self::from_bytes).
+    pub fn from_bytes_with(bytes: &[u8], limits: Limits) -> Result<Self, TokenizerError> {
+        Self::from_json(File::read(bytes, &limits)?, limits)
+    }
+
+    pub(crate) fn from_json(file: File, limits: Limits) -> Result<Self, TokenizerError> {
+        let normalizers = pipeline::normalizers(&file.normalizer)?;
+        let splits = pipeline::splits(&file.pre_tokenizer)?;
+        let decoders = pipeline::decoders(&file.decoder)?;
+        let frame = pipeline::frame(&file.post_processor)?;
+        let mut model = file.model.ok_or_else(|| TokenizerError::not_tokenizer("`model`", "missing"))?;
+        let kind = model.kind()?;
+        let tokens = ModelTokens::read(model.vocab.take(), kind, &limits)?;
+        let added = file.added_tokens.unwrap_or_default();
+
+        let by_name = tokens.by_name()?;
+        let word_prefix = match kind {
+            ModelKind::WordPiece => Some(model.continuing_subword_prefix.as_deref().unwrap_or("##")),
+            ModelKind::Bpe | ModelKind::WordLevel | ModelKind::Unigram => None,
+        };
+        let mut byte_fallback =
+            model.byte_fallback.unwrap_or(false) && matches!(kind, ModelKind::Bpe | ModelKind::Unigram);
+        let is_complete =
+            (0..=255).all(|byte| by_name.contains_key(byte_to_alphabet(byte).to_string().as_str()));
+        if byte_fallback
+            && is_complete
+            && Spelling::new(kind, word_prefix, false, &normalizers, &splits, &decoders)
+                .is_ok_and(|spelling| spelling.is_byte_level())
+        {
+            // Every byte has its token: the encoder never falls back.
+            byte_fallback = false;
+        }
+        let spelling = Spelling::new(kind, word_prefix, byte_fallback, &normalizers, &splits, &decoders)?;
+        let unknown = unknown_id(kind, &model, &tokens, &by_name)?;
+
+        let chain = NormalizerChain::new(&normalizers, limits.text_bytes.saturating_mul(NORMALIZED_GROWTH))?;
+        let normalize = |text: &str| chain.normalize(text);
+        let meanings =
+            bytes::meanings(&spelling, &tokens.tokens, &by_name, &added, unknown, &limits, normalize)?;
+        let vocabulary = vocabulary(meanings)?;
+        let fallback = if byte_fallback {
+            let id = |byte| by_name.get(fallback_name(byte).as_str()).map(|id| (byte, TokenId(*id)));
+            (0..=255).filter_map(id).collect()
+        } else {
+            Vec::new()
+        };
+
+        let (merges, merge_names) = match kind {
+            ModelKind::Bpe => merges(&mut model, &by_name)?,
+            ModelKind::WordPiece | ModelKind::WordLevel | ModelKind::Unigram => Default::default(),
+        };
+        drop(by_name);
+        let whole_pieces = model.ignore_merges.unwrap_or(false);
+        let tokenization = match (kind, model.dropout) {
+            (ModelKind::Bpe, None | Some(0.0)) => {
+                tokenization::facts(&normalizers, &splits, merges, whole_pieces, byte_fallback, &vocabulary)
+            }
+            (ModelKind::Bpe, Some(probability)) => Err(TokenizationError::Dropout { probability }),
+            _ => Err(TokenizationError::NoMerges { model: kind.name() }),
+        };
+        let ids = |place: &str, ids: Vec<u64>| frame_ids(place, &ids, &vocabulary);
+        let (before, behind) = (ids("in front of", frame.before)?, ids("behind", frame.behind)?);
+        let prepends_space = prepends_space(&spelling, &normalizers, &splits);
+        let model = encoder_model(kind, model, tokens, merge_names, unknown, byte_fallback)?;
+        let encoder = Encoder::new(model, chain, &splits, &added)?;
+        let added = added.into_iter().map(AddedToken::new).collect();
+        Ok(Self {
+            vocabulary,
+            tokenization,
+            added,
+            fallback,
+            before,
+            behind,
+            spelling,
+            prepends_space,
+            encoder,
+            limits,
+        })
+    }
+
+    /// The same tokenizer with other end-of-sequence ids, as a checkpoint's configuration names them. The file itself
+    /// does not say which they are; without this they are the control tokens of well-known names.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenizerError::Vocabulary`] when an id is not a control token.
+    pub fn with_end_of_sequence(mut self, ids: &[TokenId]) -> Result<Self, TokenizerError> {
+        self.vocabulary = self.vocabulary.with_end_of_sequence(ids)?;
+        Ok(self)
+    }
+
+    /// What every id spells.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// How text is segmented, as data.
+    ///
+    /// Steps are given as the file has them: with a SentencePiece style normaliser the text between the normaliser and
+    /// the merges spells a space U+2581, where the bytes of the vocabulary have a space.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenizationError`] where there is no such data (only byte-pair encodings have merges) or it would not be
+    /// exact. The vocabulary and the encoder work all the same.
+    pub fn tokenization(&self) -> Result<&Tokenization, TokenizationError> {
+        // The error is small, and an owned one goes through `?` where the tokenizer ends.
+        self.tokenization.as_ref().map_err(Clone::clone)
+    }
+
+    /// The tokens that are matched on the text before the model sees it, in the order of the file.
+    pub fn added_tokens(&self) -> &[AddedToken] {
+        &self.added
+    }
+
+    /// The tokens that spell single bytes of characters without a token (`byte_fallback`), by byte; empty where the
+    /// model has none. A character that has a token of its own is never spelled with these, though they may share its
+    /// bytes.
+    pub fn fallback_tokens(&self) -> &[(u8, TokenId)] {
+        &self.fallback
+    }
+
+    /// The ids that are put in front of a sequence when special tokens are asked for; often one, or none.
+    pub fn begin_of_sequence(&self) -> &[TokenId] {
+        &self.before
+    }
+
+    /// The ids that are put behind a sequence when special tokens are asked for; none for most language models.
+    pub fn behind_sequence(&self) -> &[TokenId] {
+        &self.behind
+    }
+
+    /// Whether a space is put in front of a text (some tokenizers do so only where there is none): the first token of
+    /// an encoded text then spells a space that the text does not have.
+    pub fn prepends_space(&self) -> bool {
+        self.prepends_space
+    }
+
+    /// The limits that the tokenizer was loaded with.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The ids of `text`, with `add_special` between those that the file puts around a sequence.
+    ///
+    /// Added tokens are matched in the text, control tokens too: text of unknown origin can name them. Where the model
+    /// has no token for a character and no unknown token either, the character is dropped. Random merge dropout, which
+    /// is for training, is not applied.
+    ///
+    /// Time is about O(n log n) for n bytes of text.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenizerError::TextTooLong`] beyond [`Limits::text_bytes`], and [`TokenizerError::Encode`] where the model
+    /// meets an unknown character and names an unknown token that it does not have.
+    pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<TokenId>, TokenizerError> {
+        self.check_length(text)?;
+        let ids = self.encoder.encode(text)?.into_iter().map(TokenId);
+        if add_special {
+            Ok(self.before.iter().copied().chain(ids).chain(self.behind.iter().copied()).collect())
+        } else {
+            Ok(ids.collect())
+        }
+    }
+
+    /// The text of a whole encoded sequence: control tokens add nothing, bytes that are not UTF-8 become U+FFFD, and a
+    /// space that the tokenizer puts in front of a text is taken off, where the file's decoder does so.
+    ///
+    /// A continuation is not a whole sequence: use [`Vocabulary::decode`], which neither drops nor replaces a byte.
+    pub fn decode(&self, ids: &[TokenId]) -> String {
+        let bytes = self.vocabulary.decode(ids);
+        let text = match bytes.strip_prefix(b" ") {
+            Some(rest) if self.spelling.strips_space => rest,
+            _ => &bytes,
+        };
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    /// The bytes that the text tokens of `encode(text, false)` spell: `text` as the steps in front of the model leave
+    /// it, with the spaces that they put in front, without control tokens and without what a step removes (a WordPiece
+    /// tokenizer keeps words and drops what was between them).
+    ///
+    /// For a byte-level tokenizer without normaliser this is `text` itself. It holds where every character of the text
+    /// has a token; an unknown token spells nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenizerError::TextTooLong`] and [`TokenizerError::Encode`], as for [`encode`](Self::encode).
+    pub fn expected_bytes<'a>(&self, text: &'a str) -> Result<Cow<'a, [u8]>, TokenizerError> {
+        self.check_length(text)?;
+        let mut bytes = Vec::with_capacity(text.len() + 1);
+        self.encoder.each_piece(text, |piece| {
+            match piece {
+                Piece::Added(id) => {
+                    bytes.extend_from_slice(self.vocabulary.text(TokenId(id)).unwrap_or_default());
+                }
+                // Only a decoder that does not fit the steps in front of the model leaves a piece unspelled.
+                Piece::Text(piece) => match self.spelling.piece(piece) {
+                    Ok(spelled) => bytes.extend(spelled),
+                    Err(_) => bytes.extend_from_slice(piece.as_bytes()),
+                },
+            }
+            Ok(())
+        })?;
+        Ok(if bytes == text.as_bytes() { Cow::Borrowed(text.as_bytes()) } else { Cow::Owned(bytes) })
+    }
+
+    fn check_length(&self, text: &str) -> Result<(), TokenizerError> {
+        match (text.len(), self.limits.text_bytes) {
+            (bytes, limit) if bytes > limit => Err(TokenizerError::TextTooLong { bytes, limit }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer")
+            .field("vocabulary", &self.vocabulary)
+            .field("merges", &self.tokenization.as_ref().map(|facts| facts.merges.len()))
+            .field("added", &self.added.len())
+            .field("before", &self.before)
+            .field("behind", &self.behind)
+            .field("spelling", &self.spelling)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AddedToken {
+    fn new(token: crate::json::Added) -> Self {
+        let crate::json::Added { id, content, single_word, lstrip, rstrip, normalized, special } = token;
+        // The id was checked with the meanings.
+        let id = TokenId(u32::try_from(id).unwrap_or(u32::MAX));
+        Self { id, content, special, single_word, lstrip, rstrip, normalized }
+    }
+}
+
+/// The bytes of a file, up to `limit`; a longer file, or one that grows while it is read, is an error.
+pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, TokenizerError> {
+    let file = std::fs::File::open(path).map_err(TokenizerError::Read)?;
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(most).read_to_end(&mut bytes).map_err(TokenizerError::Read)?;
+    if bytes.len() > limit {
+        return Err(TokenizerError::FileTooLarge { limit });
+    }
+    Ok(bytes)
+}
+
+fn vocabulary(meanings: Vec<(u32, Meaning)>) -> Result<Vocabulary, TokenizerError> {
+    let mut builder = Vocabulary::builder();
+    let mut next = 0;
+    for (id, meaning) in meanings {
+        while next < id {
+            builder.unused();
+            next += 1;
+        }
+        match meaning {
+            Meaning::Text(bytes) => {
+                builder.text(&bytes);
+            }
+            Meaning::Control(name) => {
+                let id = builder.control(&name);
+                if END_OF_SEQUENCE.contains(&name.as_str()) {
+                    builder.end_of_sequence(id);
+                }
+            }
+        }
+        next += 1;
+    }
+    Ok(builder.build()?)
+}
+
+/// The id of the unknown token, which is a control token: it stands for text that it does not spell.
+fn unknown_id(
+    kind: ModelKind,
+    model: &crate::json::Model,
+    tokens: &ModelTokens,
+    by_name: &std::collections::HashMap<&str, u32>,
+) -> Result<Option<u32>, TokenizerError> {
+    match kind {
+        ModelKind::Unigram => match model.unk_id {
+            None => Ok(None),
+            Some(id) => match u32::try_from(id) {
+                Ok(id32) if (id32 as usize) < tokens.tokens.len() => Ok(Some(id32)),
+                _ => {
+                    let reason = format!("it is {id}, but there are {} tokens", tokens.tokens.len());
+                    Err(TokenizerError::not_tokenizer("`model.unk_id`", reason))
+                }
+            },
+        },
+        ModelKind::Bpe => Ok(model.unk_token.as_deref().and_then(|name| by_name.get(name).copied())),
+        ModelKind::WordPiece | ModelKind::WordLevel => match model.unk_token.as_deref() {
+            None => Err(TokenizerError::not_tokenizer("`model.unk_token`", "missing")),
+            Some(name) => Ok(by_name.get(name).copied()),
+        },
+    }
+}
+
+type Merges = (Vec<Merge>, Vec<(String, String)>);
+
+/// The merges of a byte-pair model, by id and by name: each side and each result is a token of the model.
+fn merges(
+    model: &mut crate::json::Model,
+    by_name: &std::collections::HashMap<&str, u32>,
+) -> Result<Merges, TokenizerError> {
+    for (field, value) in [
+        ("`model.continuing_subword_prefix`", &model.continuing_subword_prefix),
+        ("`model.end_of_word_suffix`", &model.end_of_word_suffix),
+    ] {
+        if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {
+            let what = format!("{} marks where a word begins or ends", quoted(value));
+            return Err(TokenizerError::unsupported(field, what));
+        }
+    }
+    let listed =
+        model.merges.take().ok_or_else(|| TokenizerError::not_tokenizer("`model.merges`", "missing"))?;
+    let mut by_id = Vec::with_capacity(listed.len());
+    let mut names = Vec::with_capacity(listed.len());
+    let mut whole = String::new();
+    for (left, right) in listed.into_iter().filter_map(|pair| pair.0) {
+        whole.clear();
+        whole.push_str(&left);
+        whole.push_str(&right);
+        let ids = [&left, &right, &whole].map(|name| by_name.get(name.as_str()).copied());
+        let [Some(left_id), Some(right_id), Some(result)] = ids else {
+            let missing = [&left, &right, &whole][ids.iter().position(Option::is_none).unwrap_or(2)];
+            return Err(TokenizerError::Merge {
+                rank: names.len(),
+                left: quoted(&left),
+                right: quoted(&right),
+                reason: format!("{} is not in `model.vocab`", quoted(missing)),
+            });
+        };
+        by_id.push(tokenization::merge(left_id, right_id, result));
+        names.push((left, right));
+    }
+    Ok((by_id, names))
+}
+
+fn frame_ids(place: &str, ids: &[u64], vocabulary: &Vocabulary) -> Result<Vec<TokenId>, TokenizerError> {
+    let known = |id: &u64| {
+        let token =
+            u32::try_from(*id).ok().map(TokenId).filter(|id| vocabulary.kind(*id) != TokenKind::Unused);
+        token.ok_or_else(|| {
+            let reason = format!("it puts id {id} {place} a sequence, and there is no such token");
+            TokenizerError::not_tokenizer("`post_processor`", reason)
+        })
+    };
+    ids.iter().map(known).collect()
+}
+
+fn prepends_space(spelling: &Spelling, normalizers: &[NormalizerStep], splits: &[SplitStep]) -> bool {
+    let by_normalizer = normalizers.iter().any(|step| match step {
+        NormalizerStep::Prepend(text) => spelling.piece(text).is_ok_and(|bytes| bytes.starts_with(b" ")),
+        _ => false,
+    });
+    let by_splitter = splits.iter().any(|step| match step {
+        SplitStep::ByteLevel { prefix_space, .. } => *prefix_space,
+        SplitStep::Metaspace { prepend, .. } => *prepend != unskew_core::PrependScheme::Never,
+        _ => false,
+    });
+    by_normalizer || by_splitter || spelling.is_by_words()
+}
+
+fn encoder_model(
+    kind: ModelKind,
+    model: crate::json::Model,
+    tokens: ModelTokens,
+    merges: Vec<(String, String)>,
+    unknown: Option<u32>,
+    byte_fallback: bool,
+) -> Result<encoder::Model, TokenizerError> {
+    let ModelTokens { tokens, scores } = tokens;
+    Ok(match kind {
+        ModelKind::Bpe => encoder::Model::Bpe {
+            tokens,
+            merges,
+            unknown: model.unk_token,
+            fuse_unknown: model.fuse_unk.unwrap_or(false),
+            byte_fallback,
+            ignore_merges: model.ignore_merges.unwrap_or(false),
+        },
+        ModelKind::WordPiece => {
+            let longest = model.max_input_chars_per_word.unwrap_or(100);
+            if longest > WORD_LIMIT {
+                let reason = format!("it is {longest}, the limit is {WORD_LIMIT}");
+                return Err(TokenizerError::not_tokenizer("`model.max_input_chars_per_word`", reason));
+            }
+            encoder::Model::WordPiece {
+                tokens,
+                unknown: model.unk_token.unwrap_or_default(),
+                prefix: model.continuing_subword_prefix.unwrap_or_else(|| "##".to_owned()),
+                longest_word: usize::try_from(longest).unwrap_or(usize::MAX),
+            }
+        }
+        ModelKind::WordLevel => {
+            encoder::Model::WordLevel { tokens, unknown: model.unk_token.unwrap_or_default() }
+        }
+        ModelKind::Unigram => {
+            if let Some((token, id)) = tokens.iter().find(|(token, _)| token.len() > UNIGRAM_PIECE_LIMIT) {
+                let bytes = token.len();
+                let reason = format!(
+                    "token {id} is {bytes} bytes long, the limit of a Unigram model is {UNIGRAM_PIECE_LIMIT}"
+                );
+                return Err(TokenizerError::not_tokenizer("`model.vocab`", reason));
+            }
+            encoder::Model::Unigram {
+                pieces: tokens.into_iter().map(|(token, _)| token).zip(scores).collect(),
+                unknown: unknown.map(|id| id as usize),
+                byte_fallback,
+            }
+        }
+    })
+}

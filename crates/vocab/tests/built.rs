@@ -1,0 +1,324 @@
+//! Small tokenizers of every kind, built in memory: what their tokens spell, and how text comes back.
+
+mod common;
+
+use common::{
+    built, byte_level, check_spelling, load, sentence_piece_by_metaspace, texts, unigram, word_level,
+    word_piece,
+};
+use serde_json::{Value, json};
+use unskew_core::{Normalizer, PrependScheme, SplitPattern, TokenId, TokenKind};
+use unskew_vocab::{TokenizationError, Tokenizer, TokenizerError};
+
+fn error(json: &Value) -> TokenizerError {
+    Tokenizer::from_bytes(json.to_string().as_bytes()).expect_err("the file is wrong")
+}
+
+#[test]
+fn tokens_spell_what_they_say() {
+    for (name, json) in built() {
+        let tokenizer = load(&json);
+        for text in texts() {
+            // The encoder finds byte tokens of a unigram model in text that spells their names.
+            if name == "unigram" && text.contains("<0x") {
+                continue;
+            }
+            let ids = tokenizer.encode(&text, false).unwrap();
+            let knows_all = ids.iter().all(|id| tokenizer.vocabulary().kind(*id) == TokenKind::Text);
+            if knows_all {
+                check_spelling(name, &tokenizer, &text);
+            }
+            let expected = tokenizer.expected_bytes(&text).unwrap();
+            let marked = text.replace('▁', " ");
+            match name {
+                "byte level" => assert!(knows_all && *expected == *text.as_bytes()),
+                "normaliser" if text.is_empty() => assert_eq!(*expected, *b""),
+                "normaliser" => assert!(knows_all && *expected == *format!(" {marked}").as_bytes()),
+                "metaspace never" => assert!(knows_all && *expected == *marked.as_bytes()),
+                "metaspace always" | "metaspace first" => {
+                    let front = if marked.is_empty() || marked.starts_with(' ') { "" } else { " " };
+                    assert!(knows_all && *expected == *format!("{front}{marked}").as_bytes());
+                }
+                _ => {}
+            }
+            let decoded = tokenizer.decode(&ids);
+            match name {
+                "byte level" => assert_eq!(decoded, text),
+                "normaliser" | "metaspace never" => assert_eq!(decoded, marked),
+                // The space that was there and the one that is put in front cannot be told apart.
+                "metaspace always" | "metaspace first" => {
+                    assert_eq!(decoded, marked.strip_prefix(' ').unwrap_or(&marked));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn byte_level_tokens_are_bytes() {
+    let tokenizer = load(&byte_level());
+    let vocabulary = tokenizer.vocabulary();
+    assert_eq!(vocabulary.len(), 268);
+    for byte in 0..=255u8 {
+        assert_eq!(vocabulary.text(TokenId(u32::from(byte))), Some(&[byte][..]));
+    }
+    assert_eq!(vocabulary.text(TokenId(258)), Some(&b" the"[..]));
+    assert_eq!(vocabulary.text(TokenId(263)), Some(&[0xe4, 0xb8][..]));
+    assert_eq!(vocabulary.kind(TokenId(264)), TokenKind::Unused);
+    assert_eq!(vocabulary.kind(TokenId(265)), TokenKind::Unused);
+    assert_eq!(vocabulary.end_of_sequence(), [TokenId(266)]);
+    // An added token is matched on the text: its bytes are those of the text, not of the alphabet.
+    assert_eq!(vocabulary.text(TokenId(267)), Some("<|raw é|>".as_bytes()));
+    let ids = check_spelling("byte level", &tokenizer, "the<|raw é|>中 the");
+    assert_eq!(ids, [257, 267, 263, 0xad, 258].map(TokenId));
+    assert_eq!(tokenizer.decode(&ids), "the<|raw é|>中 the");
+
+    assert_eq!(tokenizer.begin_of_sequence(), [TokenId(266)]);
+    assert_eq!(tokenizer.encode("er", true).unwrap(), [266, 259].map(TokenId));
+    assert!(!tokenizer.prepends_space());
+}
+
+#[test]
+fn a_prefix_space_is_a_fact() {
+    let mut json = byte_level();
+    json["pre_tokenizer"]["add_prefix_space"] = json!(true);
+    let tokenizer = load(&json);
+    assert!(tokenizer.prepends_space());
+    assert_eq!(tokenizer.tokenization().unwrap().splits[0], SplitPattern::PrefixSpace);
+    assert_eq!(check_spelling("prefix", &tokenizer, "the"), [TokenId(258)]);
+    assert_eq!(tokenizer.expected_bytes("the").unwrap(), &b" the"[..]);
+    assert_eq!(tokenizer.expected_bytes(" the").unwrap(), &b" the"[..]);
+    assert_eq!(tokenizer.expected_bytes("\nx").unwrap(), &b" \nx"[..]);
+    // Behind another step it would be put in front of every piece: not what the data means by it.
+    let digits = json!({"type": "Digits", "individual_digits": true});
+    json["pre_tokenizer"] = json!({"type": "Sequence", "pretokenizers": [digits, json["pre_tokenizer"]]});
+    let tokenizer = load(&json);
+    check_spelling("prefix", &tokenizer, "a1 b22");
+    assert!(matches!(tokenizer.tokenization().unwrap().splits[1], SplitPattern::Other(_)));
+}
+
+#[test]
+fn a_byte_level_normaliser_spells_the_same() {
+    let mut json = byte_level();
+    json["normalizer"] = json!({"type": "ByteLevel"});
+    json["pre_tokenizer"] = Value::Null;
+    json["added_tokens"][1]["normalized"] = json!(true);
+    let tokenizer = load(&json);
+    for text in texts() {
+        check_spelling("normaliser", &tokenizer, &text);
+        assert_eq!(tokenizer.expected_bytes(&text).unwrap(), text.as_bytes());
+    }
+    check_spelling("normaliser", &tokenizer, "x<|raw é|>y");
+    assert_eq!(tokenizer.tokenization().unwrap().normalizers, []);
+}
+
+#[test]
+fn metaspace_steps_are_facts() {
+    let tokenizer = load(&sentence_piece_by_metaspace("first", true));
+    let facts = tokenizer.tokenization().unwrap();
+    let metaspace =
+        SplitPattern::Metaspace { replacement: '▁', prepend: PrependScheme::First, split: true };
+    assert_eq!(facts.splits, [metaspace]);
+    assert!(facts.byte_fallback);
+    assert_eq!(tokenizer.fallback_tokens()[0x41], (0x41, TokenId(3 + 0x41)));
+
+    // The first piece of the text gets a space, the one behind a control token does not.
+    let ids = check_spelling("first", &tokenizer, "hello</s>hello");
+    assert_eq!(tokenizer.vocabulary().decode(&ids), b" hellohello");
+    let tokenizer = load(&sentence_piece_by_metaspace("always", true));
+    let ids = check_spelling("always", &tokenizer, "hello</s>hello");
+    assert_eq!(tokenizer.vocabulary().decode(&ids), b" hello hello");
+    // `é` has a token of its own, `ä` is spelled in bytes.
+    let ids = check_spelling("always", &tokenizer, "éä");
+    assert_eq!(ids.len(), 4);
+
+    // The old flag.
+    let mut json = sentence_piece_by_metaspace("always", true);
+    json["pre_tokenizer"] = json!({"type": "Metaspace", "replacement": "▁", "add_prefix_space": false});
+    assert!(!load(&json).prepends_space());
+}
+
+#[test]
+fn a_literal_byte_name_in_text_is_text() {
+    for (name, json) in built().into_iter().skip(1).take(4) {
+        let ids = check_spelling(name, &load(&json), "<0x41>");
+        assert!(!ids.contains(&TokenId(3 + 0x41)), "{name}");
+    }
+}
+
+#[test]
+fn a_unigram_model_has_a_vocabulary_and_no_merges() {
+    let tokenizer = load(&unigram());
+    let ids = check_spelling("unigram", &tokenizer, "the he ä");
+    assert_eq!(tokenizer.vocabulary().decode(&ids), " the he ä".as_bytes());
+    assert_eq!(tokenizer.decode(&ids), "the he ä");
+    // The normaliser composes.
+    assert_eq!(tokenizer.expected_bytes("e\u{301}").unwrap(), " é".as_bytes());
+    assert_eq!(tokenizer.behind_sequence(), [TokenId(1)]);
+    assert_eq!(tokenizer.vocabulary().kind(TokenId(2)), TokenKind::Control);
+    let error = tokenizer.tokenization().unwrap_err();
+    assert_eq!(error, TokenizationError::NoMerges { model: "Unigram" });
+    assert_eq!(
+        error.to_string(),
+        "a Unigram model has no merges; engines that need them work with byte-pair encodings only"
+    );
+}
+
+#[test]
+fn words_are_spelled_with_a_space_in_front() {
+    let tokenizer = load(&word_piece());
+    let ids = check_spelling("word piece", &tokenizer, "The tokenizers,  é");
+    assert_eq!(tokenizer.vocabulary().decode(&ids), " the tokenizers , é".as_bytes());
+    assert_eq!(tokenizer.decode(&ids), "the tokenizers , é");
+    let framed = tokenizer.encode("a", true).unwrap();
+    assert_eq!(framed, [2, 9, 3].map(TokenId));
+    assert_eq!(tokenizer.encode("xyz", false).unwrap(), [TokenId(1)]);
+    assert!(tokenizer.tokenization().is_err());
+
+    let tokenizer = load(&word_level());
+    let ids = check_spelling("word level", &tokenizer, "hello   world\nhello");
+    assert_eq!(tokenizer.vocabulary().decode(&ids), b" hello world hello");
+}
+
+#[test]
+fn normalisers_are_facts() {
+    let mut json = byte_level();
+    json["normalizer"] = json!({"type": "Sequence", "normalizers": [
+        {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}]},
+        {"type": "Replace", "pattern": {"Regex": "x+"}, "content": "y"},
+        {"type": "Strip", "strip_left": true, "strip_right": true}]});
+    let tokenizer = load(&json);
+    let names: Vec<_> = tokenizer.tokenization().unwrap().normalizers.clone();
+    assert_eq!(names[0], Normalizer::Unicode(unskew_core::UnicodeForm::Nfkc));
+    assert_eq!(names[1..], ["Lowercase", "Replace", "Strip"].map(|name| Normalizer::Other(name.to_owned())));
+    let ids = check_spelling("normalisers", &tokenizer, " Axxﬁ \u{212b}  ");
+    assert_eq!(tokenizer.vocabulary().decode(&ids), "ayfi å".as_bytes());
+}
+
+/// SentencePiece's character map: one rule, `a` to `é`.
+#[test]
+fn a_character_map_normalises() {
+    let mut array = vec![0u32; 1024];
+    array[0] = 256 << 10;
+    array[256 ^ usize::from(b'a')] = (512 << 10) | 0x100 | u32::from(b'a');
+    array[768 ^ usize::from(b'a')] = 1 | 0x8000_0000;
+    let mut map = 4096u32.to_le_bytes().to_vec();
+    map.extend(array.iter().flat_map(|unit| unit.to_le_bytes()));
+    map.extend_from_slice("\0é\0".as_bytes());
+    let mut json = unigram();
+    json["normalizer"] = json!({"type": "Precompiled", "precompiled_charsmap": base64(&map)});
+    let tokenizer = load(&json);
+    let ids = check_spelling("map", &tokenizer, "tahab");
+    assert_eq!(tokenizer.vocabulary().decode(&ids), " téhéb".as_bytes());
+
+    let mut damaged = map;
+    damaged[5] = 0xff;
+    json["normalizer"]["precompiled_charsmap"] = json!(base64(&damaged));
+    assert_eq!(
+        error(&json).to_string(),
+        "not a tokenizer.json: normalizer: the character map points outside its array"
+    );
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for digit in 0..4 {
+            let value = (bits >> (18 - 6 * digit)) as usize & 63;
+            text.push(if digit > group.len() { '=' } else { char::from(DIGITS[value]) });
+        }
+    }
+    text
+}
+
+#[test]
+fn dropout_keeps_the_encoder_and_hides_the_merges() {
+    let mut json = byte_level();
+    json["model"]["dropout"] = json!(0.5);
+    let tokenizer = load(&json);
+    assert_eq!(tokenizer.tokenization().unwrap_err(), TokenizationError::Dropout { probability: 0.5 });
+    for _ in 0..20 {
+        assert_eq!(tokenizer.encode(" the", false).unwrap(), [TokenId(258)]);
+    }
+    json["model"]["dropout"] = json!(0.0);
+    assert!(load(&json).tokenization().is_ok());
+}
+
+#[test]
+fn merges_that_mean_something_else_are_errors() {
+    // A merge that makes a control token.
+    let mut json = byte_level();
+    json["model"]["vocab"]["zz"] = json!(300);
+    json["model"]["merges"].as_array_mut().unwrap().push(json!("z z"));
+    json["added_tokens"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"id": 300, "content": "zz", "single_word": false,
+        "lstrip": false, "rstrip": false, "normalized": false, "special": true}));
+    let tokenization = load(&json).tokenization().unwrap_err();
+    assert_eq!(tokenization, TokenizationError::ControlMerge { rank: 8, token: TokenId(300) });
+    // One whose result is a byte by its name.
+    let mut json = sentence_piece_by_metaspace("never", true);
+    let vocab = json["model"]["vocab"].as_object_mut().unwrap();
+    for (id, name) in ["<0x4", "1>"].iter().enumerate() {
+        vocab.insert((*name).to_owned(), json!(400 + id));
+    }
+    json["model"]["merges"].as_array_mut().unwrap().push(json!(["<0x4", "1>"]));
+    let tokenization = load(&json).tokenization().unwrap_err();
+    assert_eq!(tokenization, TokenizationError::MergeBytes { rank: 7, result: TokenId(3 + 0x41) });
+    // One that is listed twice.
+    let mut json = byte_level();
+    json["model"]["merges"].as_array_mut().unwrap().push(json!(["t", "h"]));
+    let tokenization = load(&json).tokenization().unwrap_err().to_string();
+    assert_eq!(tokenization, "the pair of tokens 116 and 104 is merged twice, at ranks 0 and 8");
+}
+
+#[test]
+fn end_of_sequence_can_be_named() {
+    let tokenizer = load(&word_piece());
+    assert_eq!(tokenizer.vocabulary().end_of_sequence(), []);
+    let tokenizer = tokenizer.with_end_of_sequence(&[TokenId(3)]).unwrap();
+    assert_eq!(tokenizer.vocabulary().end_of_sequence(), [TokenId(3)]);
+    let error = tokenizer.with_end_of_sequence(&[TokenId(5)]).unwrap_err();
+    assert!(error.to_string().starts_with("end-of-sequence id 5 is not a control token"));
+}
+
+/// Tokens without which a character cannot be spelled: dropped, or the unknown token, as the model says.
+#[test]
+fn characters_without_a_token() {
+    let mut json = byte_level();
+    json["model"]["vocab"].as_object_mut().unwrap().remove("z");
+    let tokenizer = load(&json);
+    assert_eq!(tokenizer.encode("azb", false).unwrap(), [u32::from(b'a'), u32::from(b'b')].map(TokenId));
+    json["model"]["unk_token"] = json!("<|endoftext|>");
+    let tokenizer = load(&json);
+    assert_eq!(tokenizer.encode("azb", false).unwrap()[1], TokenId(266));
+}
+
+/// The library, reading the same files itself, gives the same ids, where it does not stumble over its own offsets.
+#[test]
+fn the_encoder_is_the_library() {
+    for (name, json) in built() {
+        let tokenizer = load(&json);
+        let mut json = json;
+        // The library does not read a template for pairs that is empty.
+        json["post_processor"] = Value::Null;
+        let library = tokenizers::Tokenizer::from_bytes(json.to_string())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        for text in texts() {
+            let ours: Vec<u32> = tokenizer.encode(&text, false).unwrap().into_iter().map(u32::from).collect();
+            let theirs = library.encode_fast(text.as_str(), false).unwrap();
+            assert_eq!(ours, theirs.get_ids(), "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tokenizer_is_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>(_: &T) {}
+    shared(&load(&byte_level()));
+}
