@@ -43,21 +43,25 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     cargo(root, &["test", "--workspace"])
 }
 
-/// Packages and builds every published crate. A package has no workspace around it, and so none of its profiles: they
-/// are given again, so that the dependencies that the tests have built are used.
+/// Packages and builds every published crate from its package. A package has no workspace around it, and so none of its
+/// profiles: with them given again, the dependencies that the tests have built serve here too.
 pub(crate) fn package(root: &Path) -> Result<()> {
-    let profile = "profile.dev";
-    let config = [
-        format!("{profile}.opt-level=1"),
-        format!("{profile}.debug=\"line-tables-only\""),
-        format!("{profile}.package.\"*\".debug=false"),
-    ];
-    let mut args = vec!["package", "--allow-dirty"];
-    for setting in &config {
-        args.extend(["--config", setting]);
-    }
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml"))?;
+    let profile = dev_profile(&manifest).ok_or("Cargo.toml has no [profile.dev] before [profile.release]")?;
+    std::fs::create_dir_all(root.join("target"))?;
+    let config = root.join("target/dev-profile.toml");
+    std::fs::write(&config, profile)?;
+
+    let config = config.to_str().ok_or("the path of the repository is not UTF-8")?;
+    let mut args = vec!["package", "--allow-dirty", "--config", config];
     for package in PUBLISHED {
         args.extend(["--package", package]);
     }
     cargo(root, &args)
+}
+
+/// The part of a manifest that says how debug builds are made.
+fn dev_profile(manifest: &str) -> Option<&str> {
+    let (_, from_dev) = manifest.split_at_checked(manifest.find("[profile.dev]")?)?;
+    from_dev.get(..from_dev.find("[profile.release]")?)
 }

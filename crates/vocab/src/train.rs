@@ -78,6 +78,19 @@ type Pair = (u32, u32);
 ///
 /// [`TrainError`] when the size is too small or too large, or a special token is empty, doubled or a single byte's
 /// spelling.
+///
+/// # Example
+///
+/// ```
+/// use unskew_vocab::{Tokenizer, train_byte_level_bpe};
+///
+/// let texts = ["low lower lowest", "new newer newest"].map(str::to_owned);
+/// let file = train_byte_level_bpe(texts.into_iter(), 264, &["<|endoftext|>"])?;
+/// let tokenizer = Tokenizer::from_bytes(&file)?;
+/// assert_eq!(tokenizer.vocabulary().len(), 264);
+/// assert!(tokenizer.encode("lowest", false)?.len() < 6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn train_byte_level_bpe(
     texts: impl Iterator<Item = String>,
     vocab_size: usize,
@@ -431,5 +444,27 @@ mod tests {
         assert_eq!(tokenizer.decode(&encoding.get_ids()[1..], false).unwrap(), text);
         assert_eq!(tokenizer.encode("the", false).unwrap().get_ids().len(), 1);
         assert_eq!(tokenizer.get_vocab_size(true), 285);
+    }
+
+    #[test]
+    fn sizes_and_special_tokens_are_checked() {
+        let error = |size, special: &[&str]| {
+            train_byte_level_bpe(std::iter::once("a b".to_owned()), size, special).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error(257, &["<a>", "<b>"]),
+            "a vocabulary of 257 ids has no room for 256 bytes and 2 special tokens; ask for at least 258"
+        );
+        assert!(error(usize::MAX, &[]).contains("beyond the limit of 4194304"));
+        assert_eq!(
+            error(300, &["<a>", "<a>"]),
+            "\"<a>\" cannot be a special token: it is given twice; name it otherwise"
+        );
+        assert!(error(300, &[""]).contains("it is empty"));
+        assert!(error(300, &["a"]).contains("the spelling of a single byte"));
+        // Text that spells a special token is never merged into it.
+        let file = train_byte_level_bpe(std::iter::repeat_n("<a><a>".to_owned(), 9), 270, &["<a>"]).unwrap();
+        let tokenizer = tokenizers::Tokenizer::from_bytes(&file).unwrap();
+        assert_eq!(tokenizer.token_to_id("<a>"), Some(0));
     }
 }

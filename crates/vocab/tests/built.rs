@@ -3,8 +3,8 @@
 mod common;
 
 use common::{
-    built, byte_level, check_spelling, load, sentence_piece_by_metaspace, texts, unigram, word_level,
-    word_piece,
+    base64, built, byte_level, character_map, check_spelling, load, sentence_piece_by_metaspace, texts,
+    unigram, word_level, word_piece,
 };
 use serde_json::{Value, json};
 use unskew_core::{Normalizer, PrependScheme, SplitPattern, TokenId, TokenKind};
@@ -199,13 +199,7 @@ fn normalisers_are_facts() {
 /// SentencePiece's character map: one rule, `a` to `é`.
 #[test]
 fn a_character_map_normalises() {
-    let mut array = vec![0u32; 1024];
-    array[0] = 256 << 10;
-    array[256 ^ usize::from(b'a')] = (512 << 10) | 0x100 | u32::from(b'a');
-    array[768 ^ usize::from(b'a')] = 1 | 0x8000_0000;
-    let mut map = 4096u32.to_le_bytes().to_vec();
-    map.extend(array.iter().flat_map(|unit| unit.to_le_bytes()));
-    map.extend_from_slice("\0é\0".as_bytes());
+    let map = character_map();
     let mut json = unigram();
     json["normalizer"] = json!({"type": "Precompiled", "precompiled_charsmap": base64(&map)});
     let tokenizer = load(&json);
@@ -219,20 +213,6 @@ fn a_character_map_normalises() {
         error(&json).to_string(),
         "not a tokenizer.json: normalizer: the character map points outside its array"
     );
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for digit in 0..4 {
-            let value = (bits >> (18 - 6 * digit)) as usize & 63;
-            text.push(if digit > group.len() { '=' } else { char::from(DIGITS[value]) });
-        }
-    }
-    text
 }
 
 #[test]

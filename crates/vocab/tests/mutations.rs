@@ -7,7 +7,7 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::built;
+use common::{base64, built, character_map, unigram};
 use serde_json::{Value, json};
 use unskew_core::TokenId;
 use unskew_vocab::Tokenizer;
@@ -236,6 +236,27 @@ fn damaged_bytes_load_or_fail() {
         }
         try_out(&format!("case {case}"), &bytes);
     }
+}
+
+/// The encoder follows a character map wherever it points: what passes the check points inside.
+#[test]
+fn damaged_character_maps_load_or_fail() {
+    let mut loaded = 0;
+    for case in 0..cases() {
+        let mut dice = Dice::new(case);
+        let mut map = character_map();
+        for _ in 0..=dice.below(6) {
+            // The units that the rule goes through, the size, the replacements, or anything.
+            let anywhere = 4 + 4 * dice.below(1024);
+            let place = *dice.pick(&[0, 4, 4 + 4 * (256 ^ 97), 4 + 4 * (768 ^ 97), 4100, anywhere]);
+            map[place + dice.below(4)] = *dice.pick(&[0, 1, 2, 4, 0x61, 0x80, 0xc3, 0xff]);
+        }
+        let mut file = unigram();
+        file["normalizer"] = json!({"type": "Precompiled", "precompiled_charsmap": base64(&map)});
+        loaded += u64::from(try_out(&format!("case {case}"), file.to_string().as_bytes()));
+    }
+    println!("{loaded} of {} character maps loaded", cases());
+    assert!(loaded * 20 > cases(), "too few maps load for the encoder to be tried");
 }
 
 /// Sound steps in any combination and order, around any model: files that no one would write, and that load.

@@ -8,20 +8,7 @@ use proptest::prelude::*;
 use unskew_core::TokenId;
 use unskew_vocab::{Tokenizer, TokenizerError};
 
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for digit in 0..4 {
-            let value = (bits >> (18 - 6 * digit)) as usize & 63;
-            text.push(if digit > group.len() { '=' } else { char::from(DIGITS[value]) });
-        }
-    }
-    text
-}
+use common::base64;
 
 fn file(tokens: &[Vec<u8>]) -> String {
     tokens.iter().enumerate().map(|(rank, token)| format!("{} {rank}\n", base64(token))).collect()

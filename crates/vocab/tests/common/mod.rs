@@ -285,3 +285,29 @@ pub(crate) fn built() -> Vec<(&'static str, Value)> {
 pub(crate) fn load(json: &Value) -> Tokenizer {
     Tokenizer::from_bytes(json.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error}"))
 }
+
+/// SentencePiece's character map with one rule, `a` to `é`.
+pub(crate) fn character_map() -> Vec<u8> {
+    let mut array = vec![0u32; 1024];
+    array[0] = 256 << 10;
+    array[256 ^ usize::from(b'a')] = (512 << 10) | 0x100 | u32::from(b'a');
+    array[768 ^ usize::from(b'a')] = 1 | 0x8000_0000;
+    let mut map = 4096u32.to_le_bytes().to_vec();
+    map.extend(array.iter().flat_map(|unit| unit.to_le_bytes()));
+    map.extend_from_slice("\0é\0".as_bytes());
+    map
+}
+
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for digit in 0..4 {
+            let value = (bits >> (18 - 6 * digit)) as usize & 63;
+            text.push(if digit > group.len() { '=' } else { char::from(DIGITS[value]) });
+        }
+    }
+    text
+}
