@@ -151,7 +151,7 @@ pub enum SplitPattern {
         /// As for `Regex`.
         invert: bool,
     },
-    /// A space is put in front of a text that does not begin with white space.
+    /// A space is put in front of a text that does not begin with one.
     PrefixSpace,
     /// SentencePiece's escape: spaces are spelled `replacement`, one may be put in front, and the text may be split
     /// in front of each.
