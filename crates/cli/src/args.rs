@@ -90,9 +90,11 @@ pub(crate) enum TruncateOrder {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum DiscForm {
-    /// Resample fresh proposals, as published
+    /// Proposals learn from refused tries; fresh ones are resampled
+    Learned,
+    /// Masked proposals; fresh ones are resampled, as published
     Fresh,
-    /// Resample the refused proposals
+    /// Masked proposals; the refused ones are resampled
     Reuse,
 }
 
@@ -118,8 +120,8 @@ pub(crate) struct SamplerArgs {
     /// then 16 proposals)
     #[arg(long, value_name = "K")]
     pub(crate) disc_k: Option<u32>,
-    /// DISC: what is resampled when nothing was accepted
-    #[arg(long, value_enum, default_value = "fresh")]
+    /// DISC: what is proposed, and what is resampled when nothing was accepted
+    #[arg(long, value_enum, default_value = "learned")]
     pub(crate) disc_form: DiscForm,
     /// Rejection: give up after this many tries for one output
     #[arg(long, value_name = "N", default_value_t = 100_000)]

@@ -6,12 +6,14 @@
 //! importance resampling with the weights `x` gives a law that is close to it and not equal; the output says which of
 //! the two it was ([`Origin`]).
 //!
-//! Three things here are ours:
+//! Four things here are ours:
 //! - The mass of the **empty prefix** is the same for all outputs. Leaving it out of every test changes no law and
 //!   divides the number of tries by it: for a prompt after which the model would rarely begin as the constraint
 //!   demands, that is most of the cost.
 //! - The test is made **prefix by prefix**, so that a refused proposal stops early (see the `walk` module), and known
 //!   prefixes cost no evaluation.
+//! - [`Form::Learned`]: the proposal avoids what earlier tries have found to fail, and the test is left to the prefixes
+//!   that are new. The law is the same and the tries are fewer; where all prefixes are known, the first is accepted.
 //! - [`Form::Reuse`]: refused proposals are kept and resampled with weights `x / (1 - x)`, since they follow the
 //!   proposal's law times `1 - x`. No further proposal is needed, and at equal cost the law is closer; but every
 //!   proposal must then be completed.
@@ -23,16 +25,18 @@ use crate::{
     SampleError, Task,
     prefixes::Prefixes,
     random::{uniform, weighted},
-    walk::{Coins, End, Output, Walk, walk},
+    walk::{Coins, End, Output, Proposal, Walk, walk},
 };
 
-/// What is resampled when no proposal was accepted.
+/// What is proposed, and what is resampled when no proposal was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Form {
-    /// As published: fresh masked proposals, with weights `x`. Tries stop early.
+    /// Proposals learn from the tries before them; fresh ones are resampled, with the weights of their own proposal.
     #[default]
+    Learned,
+    /// As published: masked proposals; fresh ones are resampled, with weights `x`.
     Fresh,
-    /// The refused proposals themselves, with weights `x / (1 - x)`.
+    /// Masked proposals; the refused ones themselves are resampled, with weights `x / (1 - x)`.
     Reuse,
 }
 
@@ -51,9 +55,9 @@ pub struct DiscConfig {
 }
 
 impl Default for DiscConfig {
-    /// 10,000 tries within 4,096 positions (tries over known prefixes are free), then 16 proposals.
+    /// Proposals that learn: 10,000 tries within 512 positions (tries over known prefixes are free), then 16 proposals.
     fn default() -> Self {
-        Self { max_tries: 10_000, max_positions: 4096, particles: 16, form: Form::Fresh }
+        Self { max_tries: 10_000, max_positions: 512, particles: 16, form: Form::Learned }
     }
 }
 
@@ -66,11 +70,11 @@ impl DiscConfig {
 
 /// DISC, over any constraint and any model.
 ///
-/// - **Law**: with `p` the probability that one try is refused and `K` tries, `(1 - p^K)` of the target law plus `p^K`
+/// - **Law** (forms `Fresh` and `Reuse`): with `p` the probability that one try is refused and `K` tries, `(1 - p^K)` of the target law plus `p^K`
 ///   of the resampling's (the paper's theorem 3.1). Outputs that say [`Origin::Accepted`] follow the target law
 ///   exactly.
 /// - **Cost**: `1 / (1 - p)` tries on average without the bound, where `1 - p` is the probability that the model
-///   satisfies the constraint, given that its first token does.
+///   satisfies the constraint, given that its first token does; fewer and fewer with [`Form::Learned`].
 #[derive(Debug)]
 pub struct Disc<M: LanguageModel, C: Constraint> {
     prefixes: Prefixes<M, C>,
@@ -88,20 +92,25 @@ impl<M: LanguageModel, C: Constraint> Disc<M, C> {
         rng: &mut dyn Rng,
         refused: &mut Vec<Output>,
     ) -> Result<Option<Output>, SampleError<M::Error>> {
-        let coins = match self.config.form {
-            Form::Fresh => Coins::BelowRoot,
-            Form::Reuse => Coins::None,
+        let (coins, proposal) = match self.config.form {
+            Form::Learned => (Coins::BelowRoot, Proposal::Learned),
+            Form::Fresh => (Coins::BelowRoot, Proposal::Masked),
+            Form::Reuse => (Coins::None, Proposal::Masked),
         };
-        let how = Walk { coins, cut: false, truncation: None };
-        let End::Output(output) = walk(&mut self.prefixes, how, rng)? else { return Ok(None) };
-        match self.config.form {
-            Form::Fresh => Ok(Some(output)),
-            Form::Reuse if uniform(rng).ln() < mass_below_root(&output) => Ok(Some(output)),
-            Form::Reuse => {
-                refused.push(output);
-                Ok(None)
+        let how = Walk { coins, proposal, cut: false };
+        let output = match walk(&mut self.prefixes, how, rng)? {
+            End::Output(output) => output,
+            // Nothing is left of the empty prefix: no number of tries will help.
+            End::Stuck(tokens) if tokens.is_empty() => {
+                return Err(SampleError::Impossible { max_tokens: self.prefixes.max_tokens() });
             }
+            End::Stuck(_) | End::Refused => return Ok(None),
+        };
+        if self.config.form == Form::Reuse && uniform(rng).ln() >= log_mass_below_root(&output) {
+            refused.push(output);
+            return Ok(None);
         }
+        Ok(Some(output))
     }
 
     /// One of several proposals, by weight.
@@ -110,18 +119,26 @@ impl<M: LanguageModel, C: Constraint> Disc<M, C> {
         rng: &mut dyn Rng,
         mut candidates: Vec<Output>,
     ) -> Result<Option<Output>, SampleError<M::Error>> {
-        let log_weight: fn(&Output) -> f64 = match self.config.form {
-            Form::Fresh => {
-                let how = Walk { coins: Coins::None, cut: false, truncation: None };
-                for _ in 0..self.config.particles {
-                    if let End::Output(output) = walk(&mut self.prefixes, how, rng)? {
-                        candidates.push(output);
-                    }
+        let proposal = match self.config.form {
+            Form::Learned => Some(Proposal::Learned),
+            Form::Fresh => Some(Proposal::Masked),
+            Form::Reuse => None,
+        };
+        if let Some(proposal) = proposal {
+            let how = Walk { coins: Coins::None, proposal, cut: false };
+            for _ in 0..self.config.particles {
+                if let End::Output(output) = walk(&mut self.prefixes, how, rng)? {
+                    candidates.push(output);
                 }
-                mass_below_root
             }
+        }
+        let log_weight: fn(&Output) -> f64 = match self.config.form {
+            // Each by its own proposal: what is learnt between two of them changes it.
+            Form::Learned | Form::Fresh => Output::log_ratio,
             // ln(x / (1 - x)); a refused output has x < 1.
-            Form::Reuse => |output| mass_below_root(output) - (-mass_below_root(output).exp()).ln_1p(),
+            Form::Reuse => {
+                |output| log_mass_below_root(output) - (-log_mass_below_root(output).exp()).ln_1p()
+            }
         };
         let log_weights: Vec<f64> = candidates.iter().map(log_weight).collect();
         // Products of many masses underflow: divide all by the greatest.
@@ -132,8 +149,8 @@ impl<M: LanguageModel, C: Constraint> Disc<M, C> {
 }
 
 /// `ln x` without the empty prefix; rounding must not make it positive.
-fn mass_below_root(output: &Output) -> f64 {
-    (output.log_mass() - output.log_root_mass).min(0.0)
+fn log_mass_below_root(output: &Output) -> f64 {
+    (output.log_ratio() - output.log_root_mass).min(0.0)
 }
 
 impl<M: LanguageModel, C: Constraint> Sampler for Disc<M, C> {
@@ -141,7 +158,8 @@ impl<M: LanguageModel, C: Constraint> Sampler for Disc<M, C> {
 
     /// # Errors
     ///
-    /// [`SampleError`] when the model fails, or no proposal ends within the length limit.
+    /// [`SampleError`] when the model fails, no proposal ends within the length limit, or the model cannot write any
+    /// accepted output ([`SampleError::Impossible`]).
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
         // Also what an error left behind.
         self.prefixes.take_cost();
@@ -159,7 +177,7 @@ impl<M: LanguageModel, C: Constraint> Sampler for Disc<M, C> {
         if found.is_none() {
             self.prefixes.keep_within_limit();
             found = self.resample(rng, refused)?.map(|output| (output, Origin::Resampled));
-            if self.config.form == Form::Fresh {
+            if self.config.form != Form::Reuse {
                 tries += self.config.particles;
             }
         }

@@ -19,11 +19,20 @@ pub enum SampleError<E> {
     },
     /// The model gives probability zero to everything that the constraint allows.
     #[error(
-        "after the output tokens {tokens:?} the model gives probability zero to everything that the constraint allows"
+        "the model gives probability zero to all that the constraint allows after the output tokens {tokens:?}"
     )]
     DeadEnd {
         /// The tokens of the output.
         tokens: Vec<TokenId>,
+    },
+    /// The model cannot write any output that is asked for.
+    #[error(
+        "the model gives probability zero to every accepted output of at most {max_tokens} tokens; \
+         allow more tokens, or less strict outputs"
+    )]
+    Impossible {
+        /// The task's limit, in tokens.
+        max_tokens: usize,
     },
     /// No proposal was accepted.
     #[error(

@@ -11,7 +11,7 @@ use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler};
 use crate::{
     SampleError, Task, Truncation,
     prefixes::Prefixes,
-    walk::{Coins, End, Walk, walk},
+    walk::{Coins, End, Proposal, Walk, walk},
 };
 
 /// Masked sampling, for speed, for comparison, and as a proposal.
@@ -49,7 +49,8 @@ impl<M: LanguageModel, C: Constraint> Sampler for Masked<M, C> {
     /// [`SampleError`] when the model fails, or gives probability zero to everything that is allowed.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
         self.prefixes.keep_within_limit();
-        let how = Walk { coins: Coins::None, cut: true, truncation: self.truncation };
+        let proposal = self.truncation.map_or(Proposal::Masked, Proposal::Truncated);
+        let how = Walk { coins: Coins::None, proposal, cut: true };
         let output = match walk(&mut self.prefixes, how, rng)? {
             End::Output(output) => output,
             End::Stuck(tokens) => return Err(SampleError::DeadEnd { tokens }),
@@ -57,7 +58,7 @@ impl<M: LanguageModel, C: Constraint> Sampler for Masked<M, C> {
         };
         let mut cost = self.prefixes.take_cost();
         cost.proposals = 1;
-        let log_weight = output.log_mass();
+        let log_weight = output.log_ratio();
         Ok(Draw {
             tokens: output.tokens,
             log_prob: output.log_prob,

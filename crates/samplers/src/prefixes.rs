@@ -35,6 +35,11 @@ pub(crate) struct Step {
     pub(crate) stop: f64,
     /// `stop` and all `probabilities` together: what the mask leaves of the model's distribution.
     pub(crate) mass: f64,
+    /// Of each token: its probability times the bound of the prefix that it leads to.
+    pub(crate) weights: Vec<f64>,
+    /// `stop` and all `weights` together: an upper bound on the probability that the model, from here, completes an
+    /// accepted output. It is `mass` at first and falls as longer prefixes are evaluated; 0 at a dead end.
+    pub(crate) bound: f64,
 }
 
 struct Node<S> {
@@ -182,9 +187,26 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         (*depth < self.task.max_tokens).then(|| self.task.constraint.forced(&mut self.scratch, state))?
     }
 
-    /// What was found about a prefix, if it was evaluated.
-    pub(crate) fn known(&self, node: NodeId) -> Option<&Step> {
-        self.nodes[node.0].step.as_ref()
+    /// Whether a prefix was evaluated.
+    pub(crate) fn is_known(&self, node: NodeId) -> bool {
+        self.nodes[node.0].step.is_some()
+    }
+
+    /// Takes into the bounds of a prefix's ancestors what its evaluation, and theirs, found. The sums are made again
+    /// and not corrected by differences, which would lose the small bounds in the rounding of the large ones.
+    pub(crate) fn tighten_above(&mut self, node: NodeId) {
+        let mut at = node;
+        while let Some(parent) = self.nodes[at.0].parent {
+            let token = self.nodes[at.0].token;
+            let bound = self.nodes[at.0].step.as_ref().map_or(1.0, |step| step.bound);
+            if let Some(step) = &mut self.nodes[parent.0].step
+                && let Ok(index) = step.tokens.binary_search(&token)
+            {
+                step.weights[index] = step.probabilities[index] * bound;
+                step.bound = step.stop + step.weights.iter().sum::<f64>();
+            }
+            at = parent;
+        }
     }
 
     /// What may follow a prefix. Evaluates it, and those of its ancestors that were not evaluated, in one pass.
@@ -291,8 +313,9 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             }
         }
         let mass = stop + probabilities.iter().sum::<f64>();
-        self.bytes += size_of_val(&tokens[..]) + size_of_val(&probabilities[..]);
-        self.nodes[node.0].step = Some(Step { tokens, probabilities, stop, mass });
+        self.bytes += size_of_val(&tokens[..]) + 2 * size_of_val(&probabilities[..]);
+        let weights = probabilities.clone();
+        self.nodes[node.0].step = Some(Step { tokens, probabilities, stop, mass, weights, bound: mass });
         Ok(())
     }
 }

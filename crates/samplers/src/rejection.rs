@@ -10,7 +10,7 @@ use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler};
 use crate::{
     SampleError, Task,
     prefixes::Prefixes,
-    walk::{Coins, End, Walk, walk},
+    walk::{Coins, End, Proposal, Walk, walk},
 };
 
 /// Rejection sampling, with a bounded number of tries.
@@ -37,7 +37,7 @@ impl<M: LanguageModel, C: Constraint> Sampler for Rejection<M, C> {
     ///
     /// [`SampleError`] when the model fails, or no try is accepted.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        let how = Walk { coins: Coins::All, cut: false, truncation: None };
+        let how = Walk { coins: Coins::All, proposal: Proposal::Masked, cut: false };
         for tries in 1..=self.max_tries {
             self.prefixes.keep_within_limit();
             if let End::Output(output) = walk(&mut self.prefixes, how, rng)? {

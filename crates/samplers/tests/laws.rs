@@ -13,7 +13,7 @@ use unskew_samplers::{Disc, DiscConfig, Form, Masked, Rejection, SampleError, Ta
 
 /// Enough tries that no output is resampled on any of the tasks.
 const PATIENT: DiscConfig =
-    DiscConfig { max_tries: 1_000_000, max_positions: u64::MAX, particles: 1, form: Form::Fresh };
+    DiscConfig { max_tries: 1_000_000, max_positions: u64::MAX, particles: 1, form: Form::Learned };
 
 /// The outputs of `G_sk` (grammar-aligned decoding, example 2): `00000`, and everything of length five that starts
 /// with 1.
@@ -86,17 +86,18 @@ fn exact_samplers_follow_the_law_of_random_tasks() {
         let (model, constraint) = random_task(seed);
         let Some(law) = law(&model, &constraint) else { continue };
         tested += 1;
-        let reuse = DiscConfig { form: Form::Reuse, ..PATIENT };
+        let of_form = |form| Disc::new(task(&model, &constraint), DiscConfig { form, ..PATIENT });
         for (name, sampler) in [
             (
                 "rejection",
                 &mut Rejection::new(task(&model, &constraint), 10_000_000) as &mut dyn Sampler<Error = _>,
             ),
-            ("disc", &mut Disc::new(task(&model, &constraint), PATIENT)),
             ("disc, default", &mut Disc::new(task(&model, &constraint), DiscConfig::default())),
-            ("disc, reuse", &mut Disc::new(task(&model, &constraint), reuse)),
+            ("disc, learned", &mut of_form(Form::Learned)),
+            ("disc, fresh", &mut of_form(Form::Fresh)),
+            ("disc, reuse", &mut of_form(Form::Reuse)),
         ] {
-            if let Err(error) = check_sampler(sampler, &law, 4_000, &mut rng(seed)) {
+            if let Err(error) = check_sampler(sampler, &law, 2_000, &mut rng(seed)) {
                 panic!("task {seed}, {name}: {error}");
             }
         }
@@ -179,6 +180,7 @@ fn bounded_disc_follows_its_published_law() {
                 let candidate = |(probability, x): (f64, f64)| match form {
                     Form::Fresh => (probability, x),
                     Form::Reuse => (probability * (1.0 - x) / refused, x / (1.0 - x)),
+                    Form::Learned => unreachable!("its law depends on its past"),
                 };
                 let mut resampled: BTreeMap<Vec<TokenId>, f64> = BTreeMap::new();
                 for (left, values) in &proposal {
@@ -212,6 +214,45 @@ fn bounded_disc_follows_its_published_law() {
             }
         }
     }
+}
+
+/// What a sampler has learnt must not show in its law: the first and the third output of many new samplers.
+#[test]
+fn learning_changes_no_law() {
+    for (model, constraint) in [biased(0.9, 0.3), skewed()] {
+        let law = law(&model, &constraint).unwrap();
+        let mut counts: [HashMap<Vec<TokenId>, u64>; 3] = Default::default();
+        for session in 0..4_000 {
+            let mut rng = rng(session);
+            let mut disc = Disc::new(task(&model, &constraint), PATIENT);
+            for counts in &mut counts {
+                let draw = disc.draw(&mut rng).unwrap();
+                assert_eq!(draw.origin, Origin::Accepted);
+                *counts.entry(draw.tokens).or_default() += 1;
+            }
+        }
+        for counts in [&counts[0], &counts[2]] {
+            let fit = chi_square(law.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p)));
+            assert!(fit.deviation < 4.0, "{fit:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_known_is_not_refused_again() {
+    // Accepted by itself once in 100,000 times.
+    let (model, constraint) = (biased(0.5, 0.5).0, outputs(["0000000", "1010101"], 3));
+    let stop = vec![0.4, 0.4, 0.2];
+    let model = TableModel::new(["0", "1"], stop, [(vec![], model.row(&[]).to_vec())]).unwrap();
+    let mut disc = Disc::new(task(&model, &constraint), DiscConfig::default());
+    let mut rng = rng(3);
+    let first = disc.draw(&mut rng).unwrap();
+    for _ in 0..100 {
+        disc.draw(&mut rng).unwrap();
+    }
+    let late = disc.draw(&mut rng).unwrap();
+    assert_eq!((late.cost.proposals, late.cost.positions, late.origin), (1, 0, Origin::Accepted));
+    assert!(first.cost.proposals < 10, "{first:?}");
 }
 
 #[test]
@@ -307,9 +348,12 @@ fn the_length_limit_cuts_masked_outputs_and_is_part_of_the_exact_law() {
     assert_eq!((draw.finish, draw.tokens.len()), (Finish::Length, 3));
     assert!((draw.log_prob - 3.0 * 0.45_f64.ln()).abs() < 1e-4);
 
-    let config = DiscConfig { max_tries: 50, ..DiscConfig::default() };
-    let error = Disc::new(short(3), config).draw(&mut rng(1)).unwrap_err();
+    // Without learning, the sampler cannot know that all tries fail alike.
+    let fresh = DiscConfig { max_tries: 50, form: Form::Fresh, ..DiscConfig::default() };
+    let error = Disc::new(short(3), fresh).draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::NoOutput { tries: 66, max_tokens: 3 });
+    let error = Disc::new(short(3), DiscConfig::default()).draw(&mut rng(1)).unwrap_err();
+    assert_eq!(error, SampleError::Impossible { max_tokens: 3 });
     let error = Rejection::new(short(3), 20).draw(&mut rng(1)).unwrap_err();
     assert!(error.to_string().starts_with("no output in 20 tries"), "{error}");
 }
@@ -322,7 +366,7 @@ fn what_the_model_cannot_write_is_a_dead_end() {
     assert_eq!(error, SampleError::DeadEnd { tokens: ids("0") });
     let error =
         Disc::new(task(&model, &outputs(["00"], 3)), DiscConfig::default()).draw(&mut rng(1)).unwrap_err();
-    assert!(matches!(error, SampleError::NoOutput { .. }));
+    assert_eq!(error, SampleError::Impossible { max_tokens: 8 });
 }
 
 /// A model whose logits are not numbers.

@@ -134,6 +134,7 @@ fn sampler<'a>(
         (SamplerKind::Disc | SamplerKind::Auto, _) => {
             let config = args.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
             let form = match args.disc_form {
+                DiscForm::Learned => Form::Learned,
                 DiscForm::Fresh => Form::Fresh,
                 DiscForm::Reuse => Form::Reuse,
             };
