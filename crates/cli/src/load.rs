@@ -59,7 +59,9 @@ impl Tokens {
     /// The tokens of an output: what the tokenizer makes of the text in the middle of another.
     pub(crate) fn encode_output(&self, text: &str) -> Result<Vec<TokenId>> {
         match &self.encoder {
-            Encoder::Tokenizer(tokenizer) => continuation(tokenizer, text),
+            Encoder::Tokenizer(tokenizer) => {
+                tokenizer.encode_continuation(text).map_err(|error| Failure::bad(&error))
+            }
             Encoder::Fewest => fewest_tokens(&self.vocabulary, text),
         }
     }
@@ -68,7 +70,7 @@ impl Tokens {
     pub(crate) fn is_canonical(&self, ids: &[TokenId]) -> Option<bool> {
         let Encoder::Tokenizer(tokenizer) = &self.encoder else { return None };
         let Ok(text) = String::from_utf8(self.vocabulary.decode(ids)) else { return Some(false) };
-        Some(continuation(tokenizer, &text).is_ok_and(|canonical| canonical == ids))
+        Some(tokenizer.encode_continuation(&text).is_ok_and(|canonical| canonical == ids))
     }
 
     /// The text of an output, with what is not UTF-8 replaced.
@@ -259,20 +261,5 @@ impl ConstraintArgs {
     /// Whether nothing is asked for.
     pub(crate) fn is_none(&self) -> bool {
         self.regex.is_none() && self.regex_file.is_none() && self.choice.is_empty()
-    }
-}
-
-/// The tokens of a text in the middle of another. A tokenizer that puts a space in front of every text is given a line
-/// break to put it in front of.
-fn continuation(tokenizer: &Tokenizer, text: &str) -> Result<Vec<TokenId>> {
-    let bad = |error| Failure::bad(&error);
-    if !tokenizer.prepends_space() || text.is_empty() {
-        return tokenizer.encode(text, false).map_err(bad);
-    }
-    let head = tokenizer.encode("\n", false).map_err(bad)?;
-    let whole = tokenizer.encode(&format!("\n{text}"), false).map_err(bad)?;
-    match whole.strip_prefix(head.as_slice()) {
-        Some(ids) => Ok(ids.to_vec()),
-        None => Err(Failure::input("the tokenizer merges across a line break; give ids instead of a text")),
     }
 }

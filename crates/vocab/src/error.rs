@@ -158,6 +158,11 @@ pub enum TokenizerError {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// A continuation whose tokens depend on what stands before it.
+    #[error(
+        "the text cannot be encoded by itself: the tokenizer merges across a line break before it; give token ids"
+    )]
+    Continuation,
     /// The encoder failed on a text.
     #[error("the text cannot be encoded: {reason}")]
     Encode {

@@ -288,6 +288,26 @@ impl Tokenizer {
         }
     }
 
+    /// The ids of `text` in the middle of another, as a model writes it after a prompt: without special tokens, and
+    /// without a space that the tokenizer puts in front of whole texts only.
+    ///
+    /// A tokenizer that does so ([`prepends_space`](Self::prepends_space)) is given a line break to put the space in
+    /// front of; the ids after those of the line break are the answer. Other tokenizers are asked as by
+    /// [`encode`](Self::encode).
+    ///
+    /// # Errors
+    ///
+    /// As for [`encode`](Self::encode), and [`TokenizerError::Continuation`] where the line break does not stay by
+    /// itself.
+    pub fn encode_continuation(&self, text: &str) -> Result<Vec<TokenId>, TokenizerError> {
+        if !self.prepends_space || text.is_empty() {
+            return self.encode(text, false);
+        }
+        let head = self.encode("\n", false)?;
+        let whole = self.encode(&format!("\n{text}"), false)?;
+        whole.strip_prefix(head.as_slice()).map(<[_]>::to_vec).ok_or(TokenizerError::Continuation)
+    }
+
     /// The text of a whole encoded sequence: control tokens add nothing, bytes that are not UTF-8 become U+FFFD, and a
     /// space that the tokenizer puts in front of a text is taken off, where the file's decoder does so.
     ///

@@ -75,6 +75,22 @@ fn tokens_spell_the_text() {
 }
 
 #[test]
+fn a_continuation_spells_the_text_and_no_space_before_it() {
+    for (name, path) in known_files() {
+        let tokenizer = Tokenizer::from_file(&path).unwrap();
+        for text in texts() {
+            let ids = tokenizer
+                .encode_continuation(&text)
+                .unwrap_or_else(|error| panic!("{name}: {text:?}: {error}"));
+            let after_break = format!("\n{text}");
+            let expected = tokenizer.expected_bytes(&after_break).unwrap();
+            let begin = usize::from(tokenizer.prepends_space()) + 1;
+            assert_eq!(tokenizer.vocabulary().decode(&ids), expected[begin..], "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
 fn every_token_that_is_text_encodes_to_its_bytes() {
     for (name, path) in known_files() {
         let tokenizer = Tokenizer::from_file(&path).unwrap();
