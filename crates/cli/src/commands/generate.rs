@@ -47,6 +47,9 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let (model, tokens) = load::model(&args.model)?;
     let constraint = load::constraint(&args.constraint, &tokens.vocabulary)?;
     let prompt = tokens.encode_prompt(&args.prompt)?;
+    if prompt.is_empty() && matches!(model, AnyModel::Llama(_)) {
+        return Err(Failure::input("this model names no token that begins a text; give a --prompt"));
+    }
     let max_tokens = max_tokens(args, &model, &prompt)?;
     let (kind, truncation) = choose(args)?;
     let before = truncation.filter(|_| args.sampler.truncate == Some(TruncateOrder::BeforeMask));

@@ -87,6 +87,22 @@ fn tokenizers_and_checkpoints() {
     ));
     assert_snapshot!(checkpoint(&tiny.config_json.replace("\"llama\"", "\"mamba\""), tiny.safetensors));
     assert_snapshot!(checkpoint("{}", tiny.safetensors));
+
+    let nothing_begins = |text: &str| {
+        let mut value: serde_json::Value = serde_json::from_str(text).unwrap();
+        for key in ["bos_token_id", "post_processor"] {
+            value.as_object_mut().unwrap().remove(key);
+        }
+        value.to_string()
+    };
+    let config = nothing_begins(tiny.config_json);
+    let tokenizer_json = nothing_begins(unskew::tiny_model::TOKENIZER_JSON);
+    let files = [
+        ("m/config.json", config.as_bytes()),
+        ("m/tokenizer.json", tokenizer_json.as_bytes()),
+        ("m/model.safetensors", tiny.safetensors),
+    ];
+    assert_snapshot!("nothing_begins", with(&files, &["generate", "--model", "m"]));
     let files =
         Files::new(&[("m/config.json", tiny.config_json.as_bytes()), ("m/tokenizer.json", tokenizer)]);
     assert!(!files.path("m/model.safetensors").exists());
