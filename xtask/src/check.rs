@@ -1,6 +1,6 @@
 //! What CI runs, in one process, cheapest first.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{
     Result,
@@ -52,12 +52,36 @@ pub(crate) fn package(root: &Path) -> Result<()> {
     let config = root.join("target/dev-profile.toml");
     std::fs::write(&config, profile)?;
 
+    forget_packages()?;
     let config = config.to_str().ok_or("the path of the repository is not UTF-8")?;
     let mut args = vec!["package", "--allow-dirty", "--config", config];
     for package in PUBLISHED {
         args.extend(["--package", package]);
     }
     cargo(root, &args)
+}
+
+/// Removes what cargo keeps of earlier packages. It takes a published version to be immutable, so it would build a crate
+/// against the others as they were when a repository at this path was last packaged under the same version.
+fn forget_packages() -> Result<()> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home =
+        home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).ok_or("there is no home directory")?;
+    let Ok(registries) = std::fs::read_dir(home.join("registry/src")) else { return Ok(()) };
+    for registry in registries {
+        let registry = registry?;
+        // Cargo names the sources of a registry after its host, and those of a folder have none.
+        if !registry.file_name().to_string_lossy().starts_with('-') {
+            continue;
+        }
+        for package in PUBLISHED {
+            let sources = registry.path().join(format!("{package}-{}", env!("CARGO_PKG_VERSION")));
+            if sources.is_dir() {
+                std::fs::remove_dir_all(sources)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The part of a manifest that says how debug builds are made.
