@@ -202,8 +202,12 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             if let Some(step) = &mut self.nodes[parent.0].step
                 && let Ok(index) = step.tokens.binary_search(&token)
             {
-                step.weights[index] = step.probabilities[index] * bound;
-                step.bound = step.stop + step.weights.iter().sum::<f64>();
+                let weight = step.probabilities[index] * bound;
+                // Where nothing was learnt, most of a walk over known prefixes, there is nothing to add up.
+                if step.weights[index].to_bits() != weight.to_bits() {
+                    step.weights[index] = weight;
+                    step.bound = step.stop + step.weights.iter().sum::<f64>();
+                }
             }
             at = parent;
         }
@@ -218,22 +222,8 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
     }
 
     fn evaluate(&mut self, node: NodeId) -> Result<(), SampleError<M::Error>> {
-        if !self.prompted {
-            let prompt = std::mem::take(&mut self.task.prompt);
-            let result = self.extend(&prompt, Rows::Last);
-            self.task.prompt = prompt;
-            result?;
-            self.prompted = true;
-            self.read_row(Self::ROOT, 0)?;
-            if node == Self::ROOT {
-                return Ok(());
-            }
-        } else if self.nodes[Self::ROOT.0].step.is_none() {
-            // The tree was emptied: the root's row is asked for again.
-            self.task.model.truncate(&mut self.sequence, self.task.prompt.len());
-            self.cursor.clear();
-            self.extend(&[], Rows::Last)?;
-            self.read_row(Self::ROOT, 0)?;
+        if !self.is_known(Self::ROOT) {
+            self.evaluate_root()?;
             if node == Self::ROOT {
                 return Ok(());
             }
@@ -267,6 +257,19 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             self.read_row(node, row)?;
         }
         Ok(())
+    }
+
+    /// Appends the prompt; where it is appended already, because the tree was emptied, asks for its last row again.
+    fn evaluate_root(&mut self) -> Result<(), SampleError<M::Error>> {
+        if self.prompted {
+            self.task.model.truncate(&mut self.sequence, self.task.prompt.len());
+            self.cursor.clear();
+            self.extend(&[], Rows::Last)?;
+        } else {
+            self.extend(&self.task.prompt.clone(), Rows::Last)?;
+            self.prompted = true;
+        }
+        self.read_row(Self::ROOT, 0)
     }
 
     fn extend(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), SampleError<M::Error>> {
