@@ -52,8 +52,8 @@ pub use sampler::{Cost, Draw, Finish, Origin, Sampler};
 pub use table_model::{TableModel, TableModelError};
 pub use token::TokenId;
 pub use tokenization::{
-    DuplicateMerge, Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern, Tokenization,
-    UnicodeForm,
+    AddedToken, DuplicateMerge, Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern,
+    Symbols, Tokenization, UnicodeForm,
 };
 pub use trie::{TokenTooLong, TokenTrie};
 pub use unconstrained::Unconstrained;

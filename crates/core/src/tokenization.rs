@@ -178,10 +178,47 @@ pub enum PrependScheme {
     Always,
 }
 
+/// The tokens that a piece consists of before the first merge.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Symbols {
+    /// Bytes: each is the model's token of that one byte.
+    #[default]
+    Bytes,
+    /// Characters: each is the model's token of that one character. Where there is none, it is spelled by the fallback
+    /// tokens of its bytes.
+    Characters {
+        /// The fallback tokens, by byte (`byte_fallback`); empty where the model has none. They may share their bytes
+        /// with other tokens, and a character that has a token of its own is never spelled with them.
+        fallback: Vec<(u8, TokenId)>,
+    },
+}
+
+/// A token that the encoder matches on the text itself, before it normalises and splits what stands between.
+///
+/// Where several match, the leftmost wins, and of those the longest. It takes part in no merge, even where the model
+/// has a token of the same text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AddedToken {
+    /// Its id.
+    pub id: TokenId,
+    /// The text that it matches.
+    pub content: String,
+    /// Whether it is a control token; otherwise it is text.
+    pub special: bool,
+    /// Whether it matches whole words only.
+    pub single_word: bool,
+    /// Whether it swallows the white space in front of it.
+    pub lstrip: bool,
+    /// Whether it swallows the white space behind it.
+    pub rstrip: bool,
+    /// Whether it is matched, in its normalised form, on the normalised text.
+    pub normalized: bool,
+}
+
 /// Everything that decides which token sequence a byte-pair tokenizer gives a text.
 ///
-/// The encoder normalises, splits into pieces, and applies to each piece the lowest-ranked merge that occurs, leftmost
-/// first, until none does.
+/// The encoder matches added tokens, normalises the text between them, splits it into pieces, and applies to each piece
+/// the lowest-ranked merge that occurs, leftmost first, until none does.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tokenization {
@@ -193,8 +230,10 @@ pub struct Tokenization {
     pub merges: MergeTable,
     /// Whether a piece that is a token as a whole becomes that token without any merge (`ignore_merges`).
     pub whole_pieces: bool,
-    /// Whether a character without a token is spelled by the tokens of its bytes (`byte_fallback`).
-    pub byte_fallback: bool,
+    /// What a piece consists of before the first merge.
+    pub symbols: Symbols,
+    /// The tokens that are matched on the text before all this.
+    pub added: Vec<AddedToken>,
 }
 
 #[cfg(test)]

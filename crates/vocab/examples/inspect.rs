@@ -7,6 +7,7 @@
 
 use std::{error::Error, time::Instant};
 
+use unskew_core::Symbols;
 use unskew_vocab::Tokenizer;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -24,8 +25,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(facts) => {
             println!("normalizers: {:?}", facts.normalizers);
             println!("splits: {:?}", facts.splits);
-            let (merges, whole, fallback) = (facts.merges.len(), facts.whole_pieces, facts.byte_fallback);
-            println!("merges: {merges}, whole pieces: {whole}, byte fallback: {fallback}");
+            let (merges, whole) = (facts.merges.len(), facts.whole_pieces);
+            let symbols = match &facts.symbols {
+                Symbols::Bytes => "bytes".to_owned(),
+                Symbols::Characters { fallback } => format!("characters, {} fallback tokens", fallback.len()),
+            };
+            println!("merges: {merges}, whole pieces: {whole}, symbols: {symbols}");
         }
         Err(error) => println!("segmentation: {error}"),
     }

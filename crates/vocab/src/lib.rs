@@ -99,6 +99,7 @@ mod train;
 
 pub use error::{TokenizationError, TokenizerError};
 pub use limits::Limits;
-pub use tokenizer::{AddedToken, Tokenizer};
+pub use tokenizer::Tokenizer;
 #[cfg(feature = "train")]
 pub use train::{TrainError, train_byte_level_bpe};
+pub use unskew_core::AddedToken;

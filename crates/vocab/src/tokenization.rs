@@ -17,13 +17,11 @@ use crate::{
 pub(crate) const BYTE_LEVEL_PATTERN: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// The facts of a byte-pair model.
+/// The steps and merges of a byte-pair model.
 pub(crate) fn facts(
     normalizers: &[NormalizerStep],
     splits: &[SplitStep],
     merges: Vec<Merge>,
-    whole_pieces: bool,
-    byte_fallback: bool,
     vocabulary: &Vocabulary,
 ) -> Result<Tokenization, TokenizationError> {
     for (rank, merge) in merges.iter().enumerate() {
@@ -43,8 +41,6 @@ pub(crate) fn facts(
     facts.normalizers = normalizer_facts(normalizers);
     facts.splits = split_facts(splits, normalizers.contains(&NormalizerStep::ByteLevel));
     facts.merges = MergeTable::new(merges)?;
-    facts.whole_pieces = whole_pieces;
-    facts.byte_fallback = byte_fallback;
     Ok(facts)
 }
 

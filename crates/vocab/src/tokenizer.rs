@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, io::Read, path::Path};
 
-use unskew_core::{Merge, TokenId, TokenKind, Tokenization, Vocabulary};
+use unskew_core::{AddedToken, Merge, Symbols, TokenId, TokenKind, Tokenization, Vocabulary};
 
 use crate::{
     Limits, TokenizationError, TokenizerError,
@@ -57,29 +57,6 @@ pub struct Tokenizer {
     prepends_space: bool,
     encoder: Encoder,
     limits: Limits,
-}
-
-/// A token that is matched on the text before the model sees it.
-///
-/// The bytes of one that is not special are those of its content. With `lstrip` or `rstrip` it also swallows the white
-/// space beside it, so that a text may be longer than the bytes of its ids.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct AddedToken {
-    /// Its id.
-    pub id: TokenId,
-    /// The text that it matches.
-    pub content: String,
-    /// Whether it is a control token; otherwise it is text.
-    pub special: bool,
-    /// Whether it matches whole words only.
-    pub single_word: bool,
-    /// Whether it swallows the white space in front of it.
-    pub lstrip: bool,
-    /// Whether it swallows the white space behind it.
-    pub rstrip: bool,
-    /// Whether it is matched, in its normalised form, on the normalised text.
-    pub normalized: bool,
 }
 
 impl Tokenizer {
@@ -178,7 +155,16 @@ impl Tokenizer {
         let whole_pieces = model.ignore_merges.unwrap_or(false);
         let tokenization = match (kind, model.dropout) {
             (ModelKind::Bpe, None | Some(0.0)) => {
-                tokenization::facts(&normalizers, &splits, merges, whole_pieces, byte_fallback, &vocabulary)
+                let symbols = match spelling.is_byte_level() {
+                    true => Symbols::Bytes,
+                    false => Symbols::Characters { fallback: fallback.clone() },
+                };
+                tokenization::facts(&normalizers, &splits, merges, &vocabulary).map(|mut facts| {
+                    facts.whole_pieces = whole_pieces;
+                    facts.symbols = symbols;
+                    facts.added = added.iter().map(added_token).collect();
+                    facts
+                })
             }
             (ModelKind::Bpe, Some(probability)) => Err(TokenizationError::Dropout { probability }),
             _ => Err(TokenizationError::NoMerges { model: kind.name() }),
@@ -188,7 +174,7 @@ impl Tokenizer {
         let prepends_space = prepends_space(&spelling, &normalizers, &splits);
         let model = encoder_model(kind, model, tokens, merge_names, unknown, byte_fallback)?;
         let encoder = Encoder::new(model, chain, &splits, &added)?;
-        let added = added.into_iter().map(AddedToken::new).collect();
+        let added = added.iter().map(added_token).collect();
         Ok(Self {
             vocabulary,
             tokenization,
@@ -371,12 +357,16 @@ impl fmt::Debug for Tokenizer {
     }
 }
 
-impl AddedToken {
-    fn new(token: crate::json::Added) -> Self {
-        let crate::json::Added { id, content, single_word, lstrip, rstrip, normalized, special } = token;
-        // The id was checked with the meanings.
-        let id = TokenId(u32::try_from(id).unwrap_or(u32::MAX));
-        Self { id, content, special, single_word, lstrip, rstrip, normalized }
+/// An added token of the file, whose id was checked with the meanings.
+fn added_token(token: &crate::json::Added) -> AddedToken {
+    AddedToken {
+        id: TokenId(u32::try_from(token.id).unwrap_or(u32::MAX)),
+        content: token.content.clone(),
+        special: token.special,
+        single_word: token.single_word,
+        lstrip: token.lstrip,
+        rstrip: token.rstrip,
+        normalized: token.normalized,
     }
 }
 

@@ -7,7 +7,7 @@ use common::{
     unigram, word_level, word_piece,
 };
 use serde_json::{Value, json};
-use unskew_core::{Normalizer, PrependScheme, SplitPattern, TokenId, TokenKind};
+use unskew_core::{Normalizer, PrependScheme, SplitPattern, Symbols, TokenId, TokenKind};
 use unskew_vocab::{TokenizationError, Tokenizer, TokenizerError};
 
 fn error(json: &Value) -> TokenizerError {
@@ -120,7 +120,7 @@ fn metaspace_steps_are_facts() {
     let metaspace =
         SplitPattern::Metaspace { replacement: '▁', prepend: PrependScheme::First, split: true };
     assert_eq!(facts.splits, [metaspace]);
-    assert!(facts.byte_fallback);
+    assert_eq!(facts.symbols, Symbols::Characters { fallback: tokenizer.fallback_tokens().to_vec() });
     assert_eq!(tokenizer.fallback_tokens()[0x41], (0x41, TokenId(3 + 0x41)));
 
     // The first piece of the text gets a space, the one behind a control token does not.

@@ -11,7 +11,9 @@ use proptest::{
     prelude::*,
     test_runner::{Config, RngSeed, TestRunner},
 };
-use unskew_core::{Normalizer, SplitBehavior, SplitPattern, TokenId, TokenKind, Tokenization, UnicodeForm};
+use unskew_core::{
+    Normalizer, SplitBehavior, SplitPattern, Symbols, TokenId, TokenKind, Tokenization, UnicodeForm,
+};
 use unskew_vocab::Tokenizer;
 
 use common::{check_spelling, known_files, texts};
@@ -197,30 +199,31 @@ fn segmentation_facts_are_those_of_the_files() {
     let g = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
     for (name, path) in known_files() {
         let tokenizer = Tokenizer::from_file(&path).unwrap();
-        let Tokenization { normalizers, splits, merges, whole_pieces, byte_fallback, .. } =
+        let Tokenization { normalizers, splits, merges, whole_pieces, symbols, .. } =
             tokenizer.tokenization().unwrap();
+        let by_bytes = *symbols == Symbols::Bytes;
         match name.as_str() {
             "gpt2" => {
                 assert_eq!((normalizers.as_slice(), splits.as_slice()), (&[][..], &[regex(g)][..]));
-                assert_eq!((merges.len(), *whole_pieces, *byte_fallback), (50_000, false, false));
+                assert_eq!((merges.len(), *whole_pieces, by_bytes), (50_000, false, true));
             }
             "llama3" => {
                 assert_eq!((normalizers.as_slice(), splits.as_slice()), (&[][..], &[regex(r1)][..]));
-                assert_eq!((merges.len(), *whole_pieces, *byte_fallback), (280_147, true, false));
+                assert_eq!((merges.len(), *whole_pieces, by_bytes), (280_147, true, true));
             }
             "qwen2" => {
                 let nfc = [Normalizer::Unicode(UnicodeForm::Nfc)];
                 assert_eq!((normalizers.as_slice(), splits.as_slice()), (&nfc[..], &[regex(r2)][..]));
-                assert_eq!((merges.len(), *whole_pieces, *byte_fallback), (151_387, false, false));
+                assert_eq!((merges.len(), *whole_pieces, by_bytes), (151_387, false, true));
             }
             "cl100k" => {
                 assert_eq!((normalizers.as_slice(), splits.as_slice()), (&[][..], &[regex(r3)][..]));
-                assert_eq!((merges.len(), *whole_pieces, *byte_fallback), (100_000, true, false));
+                assert_eq!((merges.len(), *whole_pieces, by_bytes), (100_000, true, true));
             }
             "llama2" | "mistral-v1" => {
                 assert_eq!((normalizers.as_slice(), splits.as_slice()), (&sentence_piece[..], &[][..]));
                 let count = if name == "llama2" { 61_249 } else { 58_980 };
-                assert_eq!((merges.len(), *whole_pieces, *byte_fallback), (count, false, true));
+                assert_eq!((merges.len(), *whole_pieces, by_bytes), (count, false, false));
                 assert_eq!(tokenizer.fallback_tokens().len(), 256);
             }
             other => println!("{other}: nothing is known about this one"),
@@ -259,7 +262,7 @@ impl<'a> Reference<'a> {
         {
             return vec![*id];
         }
-        let mut ids: Vec<TokenId> = if self.facts.byte_fallback {
+        let mut ids: Vec<TokenId> = if self.facts.symbols != Symbols::Bytes {
             let symbols = piece.chars().flat_map(|character| {
                 let text = character.to_string();
                 match self.by_bytes.get(text.as_bytes()) {
