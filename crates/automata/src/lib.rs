@@ -54,6 +54,7 @@
 //! ```
 
 mod acyclic;
+mod canonical;
 mod check;
 mod classes;
 pub mod debug;

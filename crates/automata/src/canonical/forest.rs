@@ -1,0 +1,470 @@
+//! Which tokens may stand next to a given one, for all tokens at once.
+//!
+//! By the pair test a neighbour `u` of `t` is forbidden because of one merge `a b` of a token `a` on the right edge of
+//! `t`'s tree and a token `b` on the left edge of `u`'s, which happens before either is used up. Put all tokens into a
+//! forest in which the parent of a token is its left part: then `b` is on the left edge of `u` exactly when `u` lies in
+//! the subtree of `b`, and "used up too late" means that `u` is `b` itself or lies under a child of `b` that is made late
+//! enough. With the children of `b` in order from the last made to the first, depth first, these tokens are **one
+//! interval**. So the set of the neighbours that `t` forbids is a union of intervals, one for each merge whose left part
+//! lies on the right edge of `t` and comes in time, and nothing needs to be stored for it but the two forests: for 128,000
+//! tokens a few megabytes, where lists of forbidden pairs would take gigabytes.
+//!
+//! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form: its states are
+//! the classes of tokens that forbid the same neighbours ([`Neighbours::class`]).
+
+use std::{collections::HashMap, ops::Range};
+
+use unskew_core::MergeTable;
+
+use super::derivation::{Derivations, MergeOrder, NONE};
+
+/// All tokens below their left parts, or below their right parts, depth first, later made children first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Forest {
+    /// The tokens that are made, in depth-first order.
+    pub(crate) order: Vec<u32>,
+    /// The position of each token in `order`; [`NONE`] for tokens that are not made.
+    pub(crate) position: Vec<u32>,
+    /// By position: the end of the subtree.
+    pub(crate) end: Vec<u32>,
+    /// `children[first_child[t]..first_child[t + 1]]` are the children of token `t`, the last made first.
+    pub(crate) first_child: Vec<u32>,
+    pub(crate) children: Vec<u32>,
+}
+
+impl Forest {
+    /// The forest in which the parent of a token is `parent[token]`. Unordered tokens are left out.
+    fn new(trees: &Derivations, parent: &[u32]) -> Self {
+        let len = parent.len();
+        let mut tokens: Vec<u32> = (0u32..).take(len).filter(|token| trees.is_made(*token)).collect();
+        tokens.retain(|token| trees.unordered.binary_search(token).is_err());
+        // By parent, and below a parent from the last made to the first; roots are behind all others.
+        let sort_key =
+            |token: u32| (parent[token as usize], std::cmp::Reverse(trees.key[token as usize]), token);
+        tokens.sort_unstable_by_key(|token| sort_key(*token));
+        let roots = tokens.split_off(tokens.partition_point(|token| parent[*token as usize] != NONE));
+        let children = tokens;
+        let mut first_child = vec![0u32; len + 1];
+        for child in &children {
+            first_child[parent[*child as usize] as usize + 1] += 1;
+        }
+        for token in 0..len {
+            first_child[token + 1] += first_child[token];
+        }
+
+        let mut forest = Self {
+            order: Vec::with_capacity(roots.len() + children.len()),
+            position: vec![NONE; len],
+            end: vec![0; roots.len() + children.len()],
+            first_child,
+            children,
+        };
+        // A token is opened, its children are, and then it is closed.
+        let mut open: Vec<(u32, bool)> = roots.iter().rev().map(|root| (*root, true)).collect();
+        while let Some((token, opens)) = open.pop() {
+            if opens {
+                forest.position[token as usize] = index(forest.order.len());
+                forest.order.push(token);
+                open.push((token, false));
+                open.extend(forest.children_of(token).iter().rev().map(|child| (*child, true)));
+            } else {
+                forest.end[forest.position[token as usize] as usize] = index(forest.order.len());
+            }
+        }
+        forest
+    }
+
+    fn children_of(&self, token: u32) -> &[u32] {
+        let range = self.first_child[token as usize] as usize..self.first_child[token as usize + 1] as usize;
+        &self.children[range]
+    }
+
+    /// `token` itself and what lies below those of its children that are made at `since` or later.
+    fn from_child_key(&self, keys: &[u32], token: u32, since: u32) -> Range<u32> {
+        let begin = self.position[token as usize];
+        let children = self.children_of(token);
+        let late = children.partition_point(|child| keys[*child as usize] >= since);
+        let end = match late.checked_sub(1) {
+            None => begin + 1,
+            Some(last) => self.end[self.position[children[last] as usize] as usize],
+        };
+        begin..end
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        let lists = [&self.order, &self.position, &self.end, &self.first_child, &self.children];
+        lists.iter().map(|list| size_of_val(&list[..])).sum()
+    }
+}
+
+/// The merges of each token with a partner on one side.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Partners {
+    /// The partners of token `t` are at `first[t]..first[t + 1]`, in ascending order.
+    pub(crate) first: Vec<u32>,
+    pub(crate) partner: Vec<u32>,
+    /// 1 + the rank of the merge.
+    pub(crate) key: Vec<u32>,
+}
+
+impl Partners {
+    fn new(len: usize, merges: impl Iterator<Item = (u32, u32, u32)>) -> Self {
+        let mut merges: Vec<(u32, u32, u32)> = merges.collect();
+        merges.sort_unstable();
+        let mut first = vec![0u32; len + 1];
+        for (token, ..) in &merges {
+            first[*token as usize + 1] += 1;
+        }
+        for token in 0..len {
+            first[token + 1] += first[token];
+        }
+        Self {
+            first,
+            partner: merges.iter().map(|merge| merge.1).collect(),
+            key: merges.iter().map(|merge| merge.2).collect(),
+        }
+    }
+
+    fn range(&self, token: u32) -> Range<usize> {
+        self.first[token as usize] as usize..self.first[token as usize + 1] as usize
+    }
+
+    /// Partners and keys.
+    fn of(&self, token: u32) -> impl Iterator<Item = (u32, u32)> {
+        let range = self.range(token);
+        self.partner[range.clone()].iter().copied().zip(self.key[range].iter().copied())
+    }
+
+    /// When `token` and `partner` are merged.
+    pub(crate) fn key(&self, token: u32, partner: u32) -> Option<u32> {
+        let range = self.range(token);
+        let at = self.partner[range.clone()].binary_search(&partner).ok()?;
+        Some(self.key[range.start + at])
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        [&self.first, &self.partner, &self.key].iter().map(|list| size_of_val(&list[..])).sum()
+    }
+}
+
+/// The tokens that may be neighbours in a piece.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Neighbours {
+    pub(crate) trees: Derivations,
+    /// Below left parts.
+    pub(crate) lefts: Forest,
+    /// Below right parts.
+    pub(crate) rights: Forest,
+    /// By left token.
+    pub(crate) by_left: Partners,
+    /// By right token.
+    pub(crate) by_right: Partners,
+    /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for tokens that are not made.
+    pub(crate) class: Vec<u32>,
+    /// A token of each class.
+    pub(crate) class_token: Vec<u32>,
+    /// For each unordered token the right neighbours that it forbids and the left neighbours that forbid it, ascending;
+    /// found by encoding.
+    pub(crate) unordered: Vec<Unordered>,
+}
+
+/// The neighbours of a token to which the rule about edges does not apply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unordered {
+    pub(crate) token: u32,
+    pub(crate) forbids: Vec<u32>,
+    pub(crate) forbidden_after: Vec<u32>,
+}
+
+impl Neighbours {
+    /// Cost: O(m log m) for m merges, and for each unordered token two encodings per token.
+    pub(crate) fn new(trees: Derivations, merges: &MergeTable) -> Self {
+        let len = trees.key.len();
+        let made = (1u32..).zip(merges.merges()).filter_map(|(key, merge)| {
+            let (left, right) = (merge.left.0, merge.right.0);
+            (trees.is_made(left) && trees.is_made(right)).then_some((left, right, key))
+        });
+        let made: Vec<_> = made.collect();
+        let mut neighbours = Self {
+            lefts: Forest::new(&trees, &trees.left),
+            rights: Forest::new(&trees, &trees.right),
+            by_left: Partners::new(len, made.iter().copied()),
+            by_right: Partners::new(len, made.iter().map(|(left, right, key)| (*right, *left, *key))),
+            class: vec![NONE; len],
+            class_token: Vec::new(),
+            unordered: Vec::new(),
+            trees,
+        };
+        neighbours.unordered = neighbours
+            .trees
+            .unordered
+            .iter()
+            .map(|token| neighbours.encoded_neighbours(*token, merges))
+            .collect();
+        neighbours.find_classes();
+        neighbours
+    }
+
+    /// The classes: what a token forbids is decided by the tokens on the right edge of its tree and by how many of their
+    /// merges come in time.
+    fn find_classes(&mut self) {
+        let trees = &self.trees;
+        let len = trees.key.len();
+        // For each token the keys of its merges in ascending order, and whether one of its partners can be made later than
+        // the merge: then it also counts when the token is used up.
+        let mut keys = self.by_left.key.clone();
+        let mut is_improper = vec![false; len];
+        for token in 0..len {
+            let range = self.by_left.range(index(token));
+            keys[range].sort_unstable();
+            is_improper[token] =
+                self.by_left.of(index(token)).any(|(partner, key)| trees.key[partner as usize] >= key);
+        }
+        let mut classes: HashMap<Vec<(u32, u32, u32)>, u32> = HashMap::new();
+        let mut signature = Vec::new();
+        for token in (0u32..).take(len) {
+            if !trees.is_made(token) {
+                continue;
+            }
+            signature.clear();
+            if trees.unordered.binary_search(&token).is_ok() {
+                signature.push((token, NONE, NONE));
+            } else {
+                let (mut at, mut end) = (token, u32::MAX);
+                while at != NONE {
+                    let range = self.by_left.range(at);
+                    let in_time = keys[range].partition_point(|key| *key < end);
+                    if in_time > 0 {
+                        let end = if is_improper[at as usize] { end } else { 0 };
+                        signature.push((at, index(in_time), end));
+                    }
+                    end = trees.key[at as usize];
+                    at = trees.right[at as usize];
+                }
+                for unordered in &self.unordered {
+                    if unordered.forbidden_after.binary_search(&token).is_ok() {
+                        signature.push((unordered.token, NONE, NONE));
+                    }
+                }
+            }
+            self.class[token as usize] = match classes.get(&signature) {
+                Some(class) => *class,
+                None => {
+                    let class = index(self.class_token.len());
+                    self.class_token.push(token);
+                    classes.insert(signature.clone(), class);
+                    class
+                }
+            };
+        }
+    }
+
+    /// Calls `each` with the intervals of [`Forest::order`] of `lefts` whose tokens must not follow `token`, which is made,
+    /// and then with lists of tokens. They may overlap.
+    fn forbidden_intervals(&self, token: u32, mut each: impl FnMut(Range<u32>)) {
+        let keys = &self.trees.key;
+        // The token on the right edge, and when it is used up.
+        let (mut at, mut end) = (token, u32::MAX);
+        while at != NONE {
+            let born = keys[at as usize];
+            for (partner, key) in self.by_left.of(at) {
+                let partner_born = keys[partner as usize];
+                let in_time = key < end && partner_born < end;
+                if in_time
+                    && self.counts(key, born.max(partner_born))
+                    && self.lefts.position[partner as usize] != NONE
+                {
+                    each(self.lefts.from_child_key(keys, partner, key.max(born)));
+                }
+            }
+            end = born;
+            at = self.trees.right[at as usize];
+        }
+    }
+
+    /// As [`forbidden_intervals`](Self::forbidden_intervals) the other way round: intervals of `rights` with the tokens
+    /// that `token` must not follow.
+    fn forbidding_intervals(&self, token: u32, mut each: impl FnMut(Range<u32>)) {
+        let keys = &self.trees.key;
+        let (mut at, mut end) = (token, u32::MAX);
+        while at != NONE {
+            let born = keys[at as usize];
+            for (partner, key) in self.by_right.of(at) {
+                let partner_born = keys[partner as usize];
+                // At equal rank the left one of two merges comes first.
+                let in_time = key <= end && partner_born <= end;
+                if in_time
+                    && self.counts(key, born.max(partner_born))
+                    && self.rights.position[partner as usize] != NONE
+                {
+                    each(self.rights.from_child_key(keys, partner, (key.max(born)).saturating_add(1)));
+                }
+            }
+            end = born;
+            at = self.trees.left[at as usize];
+        }
+    }
+
+    /// Whether a merge at `key` of two tokens that exist from `since` on happens at all.
+    fn counts(&self, key: u32, since: u32) -> bool {
+        self.trees.order == MergeOrder::LowestRank || key > since
+    }
+
+    /// Calls `each` with the tokens that must not follow `token`, some perhaps several times.
+    pub(crate) fn forbidden(&self, token: u32, mut each: impl FnMut(u32)) {
+        if let Some(unordered) = self.unordered(token) {
+            unordered.forbids.iter().for_each(|token| each(*token));
+            return;
+        }
+        self.forbidden_intervals(token, |range| {
+            self.lefts.order[range.start as usize..range.end as usize].iter().for_each(|token| each(*token));
+        });
+        for unordered in &self.unordered {
+            if unordered.forbidden_after.binary_search(&token).is_ok() {
+                each(unordered.token);
+            }
+        }
+    }
+
+    /// Calls `each` with the tokens that `token` must not follow, some perhaps several times.
+    pub(crate) fn forbidding(&self, token: u32, mut each: impl FnMut(u32)) {
+        if let Some(unordered) = self.unordered(token) {
+            unordered.forbidden_after.iter().for_each(|token| each(*token));
+            return;
+        }
+        self.forbidding_intervals(token, |range| {
+            self.rights.order[range.start as usize..range.end as usize].iter().for_each(|token| each(*token));
+        });
+        for unordered in &self.unordered {
+            if unordered.forbids.binary_search(&token).is_ok() {
+                each(unordered.token);
+            }
+        }
+    }
+
+    /// Whether `right` may follow `left` in a piece; both are made. By the pair test: O(depth) look-ups.
+    pub(crate) fn may_follow(&self, left: u32, right: u32) -> bool {
+        if let Some(unordered) = self.unordered(left) {
+            return unordered.forbids.binary_search(&right).is_err();
+        }
+        if let Some(unordered) = self.unordered(right) {
+            return unordered.forbidden_after.binary_search(&left).is_err();
+        }
+        !super::pair::crosses(&self.trees, |left, right| self.by_left.key(left, right), left, right, false)
+    }
+
+    fn unordered(&self, token: u32) -> Option<&Unordered> {
+        let at = self.trees.unordered.binary_search(&token).ok()?;
+        Some(&self.unordered[at])
+    }
+
+    fn encoded_neighbours(&self, token: u32, merges: &MergeTable) -> Unordered {
+        let parts = |left: u32, right: u32| {
+            let mut piece = Vec::new();
+            self.trees.push_symbols(left, &mut piece);
+            self.trees.push_symbols(right, &mut piece);
+            super::derivation::encode(&mut piece, merges);
+            piece == [left, right]
+        };
+        let made = || (0u32..).take(self.trees.key.len()).filter(|other| self.trees.is_made(*other));
+        Unordered {
+            token,
+            forbids: made().filter(|right| !parts(token, *right)).collect(),
+            forbidden_after: made().filter(|left| !parts(*left, token)).collect(),
+        }
+    }
+
+    /// In bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let Derivations { key, left, right, .. } = &self.trees;
+        let lists = [key, left, right, &self.class, &self.class_token];
+        let unordered: usize =
+            self.unordered.iter().map(|lists| 4 * (lists.forbids.len() + lists.forbidden_after.len())).sum();
+        lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
+            + self.lefts.memory_usage()
+            + self.rights.memory_usage()
+            + self.by_left.memory_usage()
+            + self.by_right.memory_usage()
+            + unordered
+    }
+}
+
+fn index(value: usize) -> u32 {
+    u32::try_from(value).expect("token ids are 32 bits wide")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{
+        super::{
+            derivation::{encode, encode_by_passes},
+            testing::{Listing, Random, table},
+        },
+        *,
+    };
+    use unskew_core::TokenId;
+
+    /// Trees, intervals in both directions and the pair test against encoding the two tokens together, for every pair of
+    /// every table; and that classes forbid the same.
+    #[test]
+    fn neighbours_are_what_encoding_keeps_apart() {
+        let mut unordered = 0;
+        for seed in 0..3_000 {
+            let mut random = Random::new(seed);
+            let letters = 1 + random.below(3);
+            let listing = [Listing::Proper, Listing::AllSplits, Listing::Shuffled][random.below(3)];
+            let count = 1 + random.below(20);
+            let (texts, merges) = table(&mut random, letters, count, listing);
+            for order in [MergeOrder::LowestRank, MergeOrder::Passes] {
+                let context = format!("seed {seed}, {listing:?}, {order:?}");
+                let lengths = |token: u32| texts[token as usize].len();
+                let symbols = (0..letters).map(TokenId::from_index);
+                let trees = Derivations::new(texts.len(), lengths, symbols, &merges, order);
+                let neighbours = Neighbours::new(trees, &merges);
+                unordered += neighbours.unordered.len();
+                let encoded = |text: &[u8]| {
+                    let mut piece: Vec<u32> = text.iter().map(|byte| u32::from(byte - b'a')).collect();
+                    match order {
+                        MergeOrder::LowestRank => encode(&mut piece, &merges),
+                        MergeOrder::Passes => encode_by_passes(&mut piece, &merges),
+                    }
+                    piece
+                };
+                let tokens = || 0..u32::try_from(texts.len()).unwrap();
+                let text = |token: u32| &texts[token as usize];
+                for token in tokens() {
+                    assert_eq!(
+                        neighbours.trees.is_made(token),
+                        encoded(text(token)) == [token],
+                        "{context}: {token}"
+                    );
+                }
+                let made = || tokens().filter(|token| neighbours.trees.is_made(*token));
+                let mut of_class = HashMap::new();
+                for left in made() {
+                    let expected: BTreeSet<u32> = made()
+                        .filter(|right| encoded(&[&text(left)[..], text(*right)].concat()) != [left, *right])
+                        .collect();
+                    let mut found = BTreeSet::new();
+                    neighbours.forbidden(left, |token| _ = found.insert(token));
+                    assert_eq!(found, expected, "{context}: after {left}");
+                    for right in made() {
+                        assert_eq!(
+                            neighbours.may_follow(left, right),
+                            !expected.contains(&right),
+                            "{context}"
+                        );
+                        let mut found = false;
+                        neighbours.forbidding(right, |token| found |= token == left);
+                        assert_eq!(found, expected.contains(&right), "{context}: {left} before {right}");
+                    }
+                    let class = neighbours.class[left as usize];
+                    assert_eq!(of_class.entry(class).or_insert(expected.clone()), &expected, "{context}");
+                }
+            }
+        }
+        assert!(unordered > 100, "{unordered}: shuffled tables have tokens made before their parts");
+    }
+}
