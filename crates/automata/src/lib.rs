@@ -54,7 +54,7 @@
 //! ```
 
 mod acyclic;
-mod canonical;
+pub mod canonical;
 mod check;
 mod classes;
 pub mod debug;

@@ -39,9 +39,9 @@ pub(crate) struct Derivations {
     pub(crate) left: Vec<u32>,
     /// The right part.
     pub(crate) right: Vec<u32>,
-    /// Tokens with a part, at any depth, that is made later than the whole, ascending: merges out of order, to which the
-    /// rule about edges of trees does not apply.
-    pub(crate) unordered: Vec<u32>,
+    /// When the token is made at the earliest: the greatest key in its tree. Greater than its own where a part is made
+    /// late: then its last merge follows at once, before anything else happens.
+    pub(crate) time: Vec<u32>,
 }
 
 impl Derivations {
@@ -61,10 +61,11 @@ impl Derivations {
             key: vec![NONE; len],
             left: vec![NONE; len],
             right: vec![NONE; len],
-            unordered: Vec::new(),
+            time: vec![NONE; len],
         };
         for symbol in symbols {
             trees.key[symbol.index()] = 0;
+            trees.time[symbol.index()] = 0;
         }
         // Parts are shorter than the whole, so in this order they are known.
         let mut by_length: Vec<(u32, u32)> = (0u32..)
@@ -72,40 +73,23 @@ impl Derivations {
             .map(|(rank, merge)| (u32::try_from(lengths(merge.result.0)).unwrap_or(u32::MAX), rank))
             .collect();
         by_length.sort_unstable();
-        let mut is_unordered = vec![false; len];
         for (_, rank) in by_length {
             let merge = merges.merges()[rank as usize];
             let [left, right, result] = [merge.left, merge.right, merge.result].map(|token| token.0);
-            let key = rank + 1;
             // A symbol is never made by a merge, whatever the table says; of several splits one is the encoder's.
-            if trees.key[result as usize] != NONE || !trees.is_made(left) || !trees.is_made(right) {
+            if trees.is_made(result) || !trees.is_made(left) || !trees.is_made(right) {
                 continue;
             }
-            let parts_key = trees.key[left as usize].max(trees.key[right as usize]);
-            if order == MergeOrder::Passes && key <= parts_key {
-                continue;
-            }
-            let parts_unordered = is_unordered[left as usize] || is_unordered[right as usize];
-            let is_split = if parts_unordered {
-                let mut piece = Vec::new();
-                trees.push_symbols(left, &mut piece);
-                trees.push_symbols(right, &mut piece);
-                last_merge(&mut piece, merges) == Some((left, right))
-            } else {
-                !pair::crosses(&trees, |left, right| key_of(merges, left, right), left, right, true)
-            };
-            if is_split {
-                trees.key[result as usize] = key;
-                trees.left[result as usize] = left;
-                trees.right[result as usize] = right;
-                is_unordered[result as usize] = parts_unordered || key < parts_key;
+            let key = rank + 1;
+            let since = trees.time[left as usize].max(trees.time[right as usize]);
+            let in_time = order == MergeOrder::LowestRank || key > since;
+            if in_time && !pair::crosses(&trees, |left, right| key_of(merges, left, right), left, right, true)
+            {
+                let result = result as usize;
+                (trees.key[result], trees.left[result], trees.right[result]) = (key, left, right);
+                trees.time[result] = key.max(since);
             }
         }
-        trees.unordered = (0u32..)
-            .zip(&is_unordered)
-            .filter(|(_, unordered)| **unordered)
-            .map(|(token, _)| token)
-            .collect();
         trees
     }
 
@@ -115,15 +99,38 @@ impl Derivations {
         self.key[token as usize] != NONE
     }
 
-    /// Appends the symbols of a token that is made.
-    pub(crate) fn push_symbols(&self, token: u32, symbols: &mut Vec<u32>) {
-        let mut open = vec![token];
-        while let Some(token) = open.pop() {
-            match self.left[token as usize] {
-                NONE => symbols.push(token),
-                left => open.extend([self.right[token as usize], left]),
-            }
+    /// Calls `each` with the tokens on one edge of the tree of `token`, from the whole down to the symbol (`down` is
+    /// `left` or `right`), each with the token that uses it up.
+    pub(crate) fn on_edge(&self, down: &[u32], token: u32, mut each: impl FnMut(u32, Option<u32>)) {
+        let (mut at, mut above) = (token, None);
+        while at != NONE {
+            each(at, above);
+            above = Some(at);
+            at = down[at as usize];
         }
+    }
+
+    /// The last moment at which the left part of `whole` can still be merged with something on its left: a merge of this
+    /// key or a lower one comes first.
+    ///
+    /// That is when the whole is made. But where the left part itself is made only then, the last merge of the whole
+    /// follows at once, unless the right part is made then too: of merges of one rank, the left ones come first.
+    #[inline]
+    pub(crate) fn left_end(&self, whole: u32) -> u32 {
+        let (left, right, whole) = (self.left[whole as usize], self.right[whole as usize], whole as usize);
+        if self.time[left as usize] == self.time[whole] && self.time[right as usize] != self.time[whole] {
+            self.key[whole]
+        } else {
+            self.time[whole]
+        }
+    }
+
+    /// The last moment at which the right part of `whole` can still be merged with something on its right: a merge of a
+    /// lower key comes first.
+    #[inline]
+    pub(crate) fn right_end(&self, whole: u32) -> u32 {
+        let (right, whole) = (self.right[whole as usize], whole as usize);
+        if self.time[right as usize] == self.time[whole] { self.key[whole] } else { self.time[whole] }
     }
 }
 
@@ -131,42 +138,4 @@ impl Derivations {
 pub(crate) fn key_of(merges: &MergeTable, left: u32, right: u32) -> Option<u32> {
     let rank = merges.rank(TokenId(left), TokenId(right))?;
     Some(u32::try_from(rank).expect("ranks are 32 bits wide") + 1)
-}
-
-/// Applies `merges` to the symbols of a piece, lowest rank first, leftmost first. The slow definition.
-pub(crate) fn encode(piece: &mut Vec<u32>, merges: &MergeTable) {
-    while apply_lowest(piece, merges).is_some() {}
-}
-
-/// As [`encode`], and answers the parts of the last merge.
-fn last_merge(piece: &mut Vec<u32>, merges: &MergeTable) -> Option<(u32, u32)> {
-    let mut last = None;
-    while let Some(parts) = apply_lowest(piece, merges) {
-        last = Some(parts);
-    }
-    last.filter(|_| piece.len() == 1)
-}
-
-fn apply_lowest(piece: &mut Vec<u32>, merges: &MergeTable) -> Option<(u32, u32)> {
-    let ranks = piece.windows(2).enumerate();
-    let (rank, at) =
-        ranks.filter_map(|(at, pair)| Some((merges.rank(TokenId(pair[0]), TokenId(pair[1]))?, at))).min()?;
-    let parts = (piece[at], piece[at + 1]);
-    piece[at] = merges.merges()[rank].result.0;
-    piece.remove(at + 1);
-    Some(parts)
-}
-
-/// Applies each merge once, in order of rank, from the left.
-pub(crate) fn encode_by_passes(piece: &mut Vec<u32>, merges: &MergeTable) {
-    for merge in merges.merges() {
-        let mut at = 0;
-        while at + 1 < piece.len() {
-            if piece[at] == merge.left.0 && piece[at + 1] == merge.right.0 {
-                piece[at] = merge.result.0;
-                piece.remove(at + 1);
-            }
-            at += 1;
-        }
-    }
 }

@@ -12,7 +12,7 @@
 //! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form: its states are
 //! the classes of tokens that forbid the same neighbours ([`Neighbours::class`]).
 
-use std::{collections::HashMap, ops::Range};
+use std::{cmp::Reverse, collections::HashMap, ops::Range};
 
 use unskew_core::MergeTable;
 
@@ -33,15 +33,14 @@ pub(crate) struct Forest {
 }
 
 impl Forest {
-    /// The forest in which the parent of a token is `parent[token]`. Unordered tokens are left out.
+    /// The forest in which the parent of a token is `parent[token]`.
     fn new(trees: &Derivations, parent: &[u32]) -> Self {
         let len = parent.len();
         let mut tokens: Vec<u32> = (0u32..).take(len).filter(|token| trees.is_made(*token)).collect();
-        tokens.retain(|token| trees.unordered.binary_search(token).is_err());
         // By parent, and below a parent from the last made to the first; roots are behind all others.
-        let sort_key =
-            |token: u32| (parent[token as usize], std::cmp::Reverse(trees.key[token as usize]), token);
-        tokens.sort_unstable_by_key(|token| sort_key(*token));
+        tokens.sort_unstable_by_key(|token| {
+            (parent[*token as usize], Reverse(trees.time[*token as usize]), *token)
+        });
         let roots = tokens.split_off(tokens.partition_point(|token| parent[*token as usize] != NONE));
         let children = tokens;
         let mut first_child = vec![0u32; len + 1];
@@ -79,16 +78,27 @@ impl Forest {
         &self.children[range]
     }
 
-    /// `token` itself and what lies below those of its children that are made at `since` or later.
-    fn from_child_key(&self, keys: &[u32], token: u32, since: u32) -> Range<u32> {
+    /// Calls `each` with intervals of `order`: `token` itself and what lies below those of its children that are made at
+    /// `since` or later and for which `counts` holds, which is asked only of children made at the same time as `token`.
+    fn subtrees(
+        &self,
+        times: &[u32],
+        token: u32,
+        since: u32,
+        counts: impl Fn(u32) -> bool,
+        mut each: impl FnMut(Range<u32>),
+    ) {
+        let time = times[token as usize];
         let begin = self.position[token as usize];
         let children = self.children_of(token);
-        let late = children.partition_point(|child| keys[*child as usize] >= since);
-        let end = match late.checked_sub(1) {
-            None => begin + 1,
-            Some(last) => self.end[self.position[children[last] as usize] as usize],
-        };
-        begin..end
+        let late = children.partition_point(|child| times[*child as usize] >= since.max(time + 1));
+        let end_of = |child: u32| self.end[self.position[child as usize] as usize];
+        each(begin..late.checked_sub(1).map_or(begin + 1, |last| end_of(children[last])));
+        // Children that follow their part at once: rare, and behind the others.
+        let at_once = children.partition_point(|child| times[*child as usize] > time);
+        for child in children[at_once..].iter().filter(|child| counts(**child)) {
+            each(self.position[*child as usize]..end_of(*child));
+        }
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
@@ -163,21 +173,10 @@ pub(crate) struct Neighbours {
     pub(crate) class: Vec<u32>,
     /// A token of each class.
     pub(crate) class_token: Vec<u32>,
-    /// For each unordered token the right neighbours that it forbids and the left neighbours that forbid it, ascending;
-    /// found by encoding.
-    pub(crate) unordered: Vec<Unordered>,
-}
-
-/// The neighbours of a token to which the rule about edges does not apply.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Unordered {
-    pub(crate) token: u32,
-    pub(crate) forbids: Vec<u32>,
-    pub(crate) forbidden_after: Vec<u32>,
 }
 
 impl Neighbours {
-    /// Cost: O(m log m) for m merges, and for each unordered token two encodings per token.
+    /// Cost: O(m log m) for m merges.
     pub(crate) fn new(trees: Derivations, merges: &MergeTable) -> Self {
         let len = trees.key.len();
         let made = (1u32..).zip(merges.merges()).filter_map(|(key, merge)| {
@@ -192,15 +191,8 @@ impl Neighbours {
             by_right: Partners::new(len, made.iter().map(|(left, right, key)| (*right, *left, *key))),
             class: vec![NONE; len],
             class_token: Vec::new(),
-            unordered: Vec::new(),
             trees,
         };
-        neighbours.unordered = neighbours
-            .trees
-            .unordered
-            .iter()
-            .map(|token| neighbours.encoded_neighbours(*token, merges))
-            .collect();
         neighbours.find_classes();
         neighbours
     }
@@ -211,14 +203,14 @@ impl Neighbours {
         let trees = &self.trees;
         let len = trees.key.len();
         // For each token the keys of its merges in ascending order, and whether one of its partners can be made later than
-        // the merge: then it also counts when the token is used up.
+        // the merge: then it also counts when exactly the token is used up.
         let mut keys = self.by_left.key.clone();
         let mut is_improper = vec![false; len];
         for token in 0..len {
             let range = self.by_left.range(index(token));
             keys[range].sort_unstable();
             is_improper[token] =
-                self.by_left.of(index(token)).any(|(partner, key)| trees.key[partner as usize] >= key);
+                self.by_left.of(index(token)).any(|(partner, key)| trees.time[partner as usize] >= key);
         }
         let mut classes: HashMap<Vec<(u32, u32, u32)>, u32> = HashMap::new();
         let mut signature = Vec::new();
@@ -227,26 +219,14 @@ impl Neighbours {
                 continue;
             }
             signature.clear();
-            if trees.unordered.binary_search(&token).is_ok() {
-                signature.push((token, NONE, NONE));
-            } else {
-                let (mut at, mut end) = (token, u32::MAX);
-                while at != NONE {
-                    let range = self.by_left.range(at);
-                    let in_time = keys[range].partition_point(|key| *key < end);
-                    if in_time > 0 {
-                        let end = if is_improper[at as usize] { end } else { 0 };
-                        signature.push((at, index(in_time), end));
-                    }
-                    end = trees.key[at as usize];
-                    at = trees.right[at as usize];
+            trees.on_edge(&trees.right, token, |at, above| {
+                let end = above.map_or(u32::MAX, |above| trees.right_end(above));
+                let in_time = keys[self.by_left.range(at)].partition_point(|key| *key < end);
+                if in_time > 0 {
+                    let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
+                    signature.push((at, index(in_time), if is_improper[at as usize] { until } else { 0 }));
                 }
-                for unordered in &self.unordered {
-                    if unordered.forbidden_after.binary_search(&token).is_ok() {
-                        signature.push((unordered.token, NONE, NONE));
-                    }
-                }
-            }
+            });
             self.class[token as usize] = match classes.get(&signature) {
                 Some(class) => *class,
                 None => {
@@ -259,133 +239,76 @@ impl Neighbours {
         }
     }
 
-    /// Calls `each` with the intervals of [`Forest::order`] of `lefts` whose tokens must not follow `token`, which is made,
-    /// and then with lists of tokens. They may overlap.
+    /// Calls `each` with the intervals of the order of `lefts` whose tokens must not follow `token`, which is made. They
+    /// may overlap.
     fn forbidden_intervals(&self, token: u32, mut each: impl FnMut(Range<u32>)) {
-        let keys = &self.trees.key;
-        // The token on the right edge, and when it is used up.
-        let (mut at, mut end) = (token, u32::MAX);
-        while at != NONE {
-            let born = keys[at as usize];
+        let trees = &self.trees;
+        trees.on_edge(&trees.right, token, |at, above| {
+            let end = above.map_or(u32::MAX, |above| trees.right_end(above));
+            let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
+            let since = trees.time[at as usize];
             for (partner, key) in self.by_left.of(at) {
-                let partner_born = keys[partner as usize];
-                let in_time = key < end && partner_born < end;
-                if in_time
-                    && self.counts(key, born.max(partner_born))
-                    && self.lefts.position[partner as usize] != NONE
-                {
-                    each(self.lefts.from_child_key(keys, partner, key.max(born)));
+                let partner_since = trees.time[partner as usize];
+                if key < end && partner_since < until && self.happens(key, since.max(partner_since)) {
+                    let counts = |child| since <= trees.time[child as usize] && key <= trees.left_end(child);
+                    self.lefts.subtrees(&trees.time, partner, key.max(since), counts, &mut each);
                 }
             }
-            end = born;
-            at = self.trees.right[at as usize];
-        }
+        });
     }
 
     /// As [`forbidden_intervals`](Self::forbidden_intervals) the other way round: intervals of `rights` with the tokens
     /// that `token` must not follow.
     fn forbidding_intervals(&self, token: u32, mut each: impl FnMut(Range<u32>)) {
-        let keys = &self.trees.key;
-        let (mut at, mut end) = (token, u32::MAX);
-        while at != NONE {
-            let born = keys[at as usize];
+        let trees = &self.trees;
+        trees.on_edge(&trees.left, token, |at, above| {
+            // At equal rank the left one of two merges comes first.
+            let end = above.map_or(u32::MAX, |above| trees.left_end(above));
+            let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
+            let since = trees.time[at as usize];
             for (partner, key) in self.by_right.of(at) {
-                let partner_born = keys[partner as usize];
-                // At equal rank the left one of two merges comes first.
-                let in_time = key <= end && partner_born <= end;
-                if in_time
-                    && self.counts(key, born.max(partner_born))
-                    && self.rights.position[partner as usize] != NONE
-                {
-                    each(self.rights.from_child_key(keys, partner, (key.max(born)).saturating_add(1)));
+                let partner_since = trees.time[partner as usize];
+                if key <= end && partner_since <= until && self.happens(key, since.max(partner_since)) {
+                    let counts = |child| since < trees.time[child as usize] && key < trees.right_end(child);
+                    self.rights.subtrees(&trees.time, partner, key.max(since) + 1, counts, &mut each);
                 }
             }
-            end = born;
-            at = self.trees.left[at as usize];
-        }
+        });
     }
 
     /// Whether a merge at `key` of two tokens that exist from `since` on happens at all.
-    fn counts(&self, key: u32, since: u32) -> bool {
+    fn happens(&self, key: u32, since: u32) -> bool {
         self.trees.order == MergeOrder::LowestRank || key > since
     }
 
     /// Calls `each` with the tokens that must not follow `token`, some perhaps several times.
     pub(crate) fn forbidden(&self, token: u32, mut each: impl FnMut(u32)) {
-        if let Some(unordered) = self.unordered(token) {
-            unordered.forbids.iter().for_each(|token| each(*token));
-            return;
-        }
         self.forbidden_intervals(token, |range| {
             self.lefts.order[range.start as usize..range.end as usize].iter().for_each(|token| each(*token));
         });
-        for unordered in &self.unordered {
-            if unordered.forbidden_after.binary_search(&token).is_ok() {
-                each(unordered.token);
-            }
-        }
     }
 
     /// Calls `each` with the tokens that `token` must not follow, some perhaps several times.
     pub(crate) fn forbidding(&self, token: u32, mut each: impl FnMut(u32)) {
-        if let Some(unordered) = self.unordered(token) {
-            unordered.forbidden_after.iter().for_each(|token| each(*token));
-            return;
-        }
         self.forbidding_intervals(token, |range| {
             self.rights.order[range.start as usize..range.end as usize].iter().for_each(|token| each(*token));
         });
-        for unordered in &self.unordered {
-            if unordered.forbids.binary_search(&token).is_ok() {
-                each(unordered.token);
-            }
-        }
     }
 
     /// Whether `right` may follow `left` in a piece; both are made. By the pair test: O(depth) look-ups.
     pub(crate) fn may_follow(&self, left: u32, right: u32) -> bool {
-        if let Some(unordered) = self.unordered(left) {
-            return unordered.forbids.binary_search(&right).is_err();
-        }
-        if let Some(unordered) = self.unordered(right) {
-            return unordered.forbidden_after.binary_search(&left).is_err();
-        }
         !super::pair::crosses(&self.trees, |left, right| self.by_left.key(left, right), left, right, false)
-    }
-
-    fn unordered(&self, token: u32) -> Option<&Unordered> {
-        let at = self.trees.unordered.binary_search(&token).ok()?;
-        Some(&self.unordered[at])
-    }
-
-    fn encoded_neighbours(&self, token: u32, merges: &MergeTable) -> Unordered {
-        let parts = |left: u32, right: u32| {
-            let mut piece = Vec::new();
-            self.trees.push_symbols(left, &mut piece);
-            self.trees.push_symbols(right, &mut piece);
-            super::derivation::encode(&mut piece, merges);
-            piece == [left, right]
-        };
-        let made = || (0u32..).take(self.trees.key.len()).filter(|other| self.trees.is_made(*other));
-        Unordered {
-            token,
-            forbids: made().filter(|right| !parts(token, *right)).collect(),
-            forbidden_after: made().filter(|left| !parts(*left, token)).collect(),
-        }
     }
 
     /// In bytes.
     pub(crate) fn memory_usage(&self) -> usize {
-        let Derivations { key, left, right, .. } = &self.trees;
-        let lists = [key, left, right, &self.class, &self.class_token];
-        let unordered: usize =
-            self.unordered.iter().map(|lists| 4 * (lists.forbids.len() + lists.forbidden_after.len())).sum();
+        let Derivations { key, time, left, right, .. } = &self.trees;
+        let lists = [key, time, left, right, &self.class, &self.class_token];
         lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + self.lefts.memory_usage()
             + self.rights.memory_usage()
             + self.by_left.memory_usage()
             + self.by_right.memory_usage()
-            + unordered
     }
 }
 
@@ -398,10 +321,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{
-        super::{
-            derivation::{encode, encode_by_passes},
-            testing::{Listing, Random, table},
-        },
+        super::testing::{Listing, Random, encode, encode_by_passes, table},
         *,
     };
     use unskew_core::TokenId;
@@ -410,7 +330,7 @@ mod tests {
     /// every table; and that classes forbid the same.
     #[test]
     fn neighbours_are_what_encoding_keeps_apart() {
-        let mut unordered = 0;
+        let mut late = 0;
         for seed in 0..3_000 {
             let mut random = Random::new(seed);
             let letters = 1 + random.below(3);
@@ -423,7 +343,13 @@ mod tests {
                 let symbols = (0..letters).map(TokenId::from_index);
                 let trees = Derivations::new(texts.len(), lengths, symbols, &merges, order);
                 let neighbours = Neighbours::new(trees, &merges);
-                unordered += neighbours.unordered.len();
+                late += neighbours
+                    .trees
+                    .key
+                    .iter()
+                    .zip(&neighbours.trees.time)
+                    .filter(|(key, time)| key < time)
+                    .count();
                 let encoded = |text: &[u8]| {
                     let mut piece: Vec<u32> = text.iter().map(|byte| u32::from(byte - b'a')).collect();
                     match order {
@@ -465,6 +391,6 @@ mod tests {
                 }
             }
         }
-        assert!(unordered > 100, "{unordered}: shuffled tables have tokens made before their parts");
+        assert!(late > 100, "{late}: shuffled tables have tokens that rank before their parts");
     }
 }

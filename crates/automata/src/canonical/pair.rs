@@ -11,8 +11,8 @@
 
 use super::derivation::{Derivations, MergeOrder, NONE};
 
-/// Whether some merge crosses the boundary between `left` and `right`, which are made and not unordered, when their texts
-/// are encoded together. `merge_key(a, b)` is 1 + the rank of the merge of `a` and `b`. With `inner` the merge of `left`
+/// Whether some merge crosses the boundary between `left` and `right`, which are made, when their texts are encoded
+/// together. `merge_key(a, b)` is 1 + the rank of the merge of `a` and `b`. With `inner` the merge of `left`
 /// and `right` themselves does not count.
 pub(crate) fn crosses(
     trees: &Derivations,
@@ -21,31 +21,34 @@ pub(crate) fn crosses(
     right: u32,
     inner: bool,
 ) -> bool {
-    // What uses each of the two up: the token above it, and when that is made.
-    let above = |up: u32| if up == NONE { u32::MAX } else { trees.key[up as usize] };
     // From the symbols at the boundary upwards, in the order of time.
     let left_edge = edge(&trees.right, left);
     let right_edge = edge(&trees.left, right);
     let (mut i, mut j) = (left_edge.len() - 1, right_edge.len() - 1);
     loop {
         let (a, b) = (left_edge[i], right_edge[j]);
-        let a_end = above(if i == 0 { NONE } else { left_edge[i - 1] });
-        let b_end = above(if j == 0 { NONE } else { right_edge[j - 1] });
+        // The tokens that use them up, and when these are made.
+        let a_above = i.checked_sub(1).map(|i| left_edge[i]);
+        let b_above = j.checked_sub(1).map(|j| right_edge[j]);
+        let a_until = a_above.map_or(u32::MAX, |above| trees.time[above as usize]);
+        let b_until = b_above.map_or(u32::MAX, |above| trees.time[above as usize]);
         let is_whole = i == 0 && j == 0;
-        if !(is_whole && inner)
+        let (a_since, b_since) = (trees.time[a as usize], trees.time[b as usize]);
+        // At equal rank the left one of two merges comes first.
+        let meet = b_since < a_until && a_since <= b_until;
+        if meet
+            && !(is_whole && inner)
             && let Some(key) = merge_key(a, b)
+            && key < a_above.map_or(u32::MAX, |above| trees.right_end(above))
+            && key <= b_above.map_or(u32::MAX, |above| trees.left_end(above))
+            && (trees.order == MergeOrder::LowestRank || key > a_since.max(b_since))
         {
-            // At equal rank the left one of two merges comes first.
-            let in_time = key < a_end && key <= b_end;
-            let since = trees.key[a as usize].max(trees.key[b as usize]);
-            if in_time && (trees.order == MergeOrder::LowestRank || key > since) {
-                return true;
-            }
+            return true;
         }
         if is_whole {
             return false;
         }
-        if a_end <= b_end {
+        if a_until <= b_until {
             i -= 1;
         } else {
             j -= 1;
