@@ -1,0 +1,111 @@
+//! Why a tokenizer's own sequences cannot be told from others, or a constraint admits none of them.
+
+use unskew_core::TokenId;
+
+use crate::{RegexError, SplitError};
+
+/// Why there is no [`TokenizerAutomaton`](super::TokenizerAutomaton), or no constraint over one.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CanonicalError {
+    /// A step of the pre-tokenizer that cannot be followed exactly.
+    #[error("the tokenizer's own sequences cannot be enforced: {0}")]
+    Split(#[from] SplitError),
+    /// A step of the normaliser that cannot be followed exactly.
+    #[error(
+        "the tokenizer's own sequences cannot be enforced: its normaliser has the step {step}, and which texts it \
+         leaves as they are is not known exactly; leave out the demand for canonical sequences"
+    )]
+    Normalizer {
+        /// The step.
+        step: String,
+    },
+    /// An added token whose matching cannot be followed exactly.
+    #[error(
+        "the tokenizer's own sequences cannot be enforced: its added token {token} ({content:?}) {reason}; remove it \
+         from the tokenizer, or make it special"
+    )]
+    AddedToken {
+        /// The token.
+        token: TokenId,
+        /// The text that it matches.
+        content: String,
+        /// What about it.
+        reason: &'static str,
+    },
+    /// The texts that the normaliser leaves as they are need too large an automaton.
+    #[error(
+        "the automaton of the texts that the tokenizer leaves as they are has more than {limit} states: it has too many \
+         added tokens, or too long ones"
+    )]
+    TooManyTextStates {
+        /// The limit.
+        limit: usize,
+    },
+    /// The vocabulary is not the one that the automaton was built for.
+    #[error(
+        "the tokenizer automaton covers {automaton} ids and the vocabulary has {vocabulary}: build it for this \
+         vocabulary"
+    )]
+    VocabularyMismatch {
+        /// The number of ids that the automaton covers.
+        automaton: usize,
+        /// The number of ids of the vocabulary.
+        vocabulary: usize,
+    },
+    /// The constraint itself.
+    #[error(transparent)]
+    Regex(#[from] RegexError),
+    /// The product of the constraint with the tokenizer has too many states.
+    #[error(
+        "the constraint together with the tokenizer's splitting has more than {limit} states (Limits::product_states): \
+         lower repetition counts, use smaller character classes, or raise the limit"
+    )]
+    TooManyProductStates {
+        /// The limit.
+        limit: usize,
+    },
+    /// No text that the constraint accepts has a sequence of the tokenizer's own.
+    #[error(
+        "no output is both accepted and the tokenizer's own: {}", reason.explanation()
+    )]
+    NothingCanonical {
+        /// Why, as far as it is known.
+        reason: NothingCanonical,
+    },
+}
+
+/// Why no sequence of the tokenizer's own is accepted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum NothingCanonical {
+    /// Every accepted text is rewritten by the normaliser, or holds the text of an added token, or is not UTF-8.
+    Rewritten,
+    /// Every accepted text has a character that no token spells.
+    Unspellable {
+        /// The bytes that occur in accepted texts and in no token that the tokenizer makes, in ascending order.
+        missing: Vec<u8>,
+    },
+}
+
+impl NothingCanonical {
+    fn explanation(&self) -> String {
+        match self {
+            Self::Rewritten => "the tokenizer rewrites every accepted text (its normaliser changes it, it holds the text \
+                 of an added token, or it is not UTF-8): change the constraint"
+                .to_owned(),
+            Self::Unspellable { missing } if missing.is_empty() => {
+                "every accepted text has a character that no token spells: change the constraint".to_owned()
+            }
+            Self::Unspellable { missing } => {
+                let bytes: Vec<_> = missing.iter().take(8).map(|byte| format!("0x{byte:02x}")).collect();
+                let more = if missing.len() > 8 { ", .." } else { "" };
+                format!(
+                    "every accepted text has a character that no token spells (no token has the bytes {}{more}): change \
+                     the constraint",
+                    bytes.join(", ")
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Pieces that become one token without any merge (`ignore_merges`), where merges would make something else of them.
+//!
+//! Some encoders look a whole piece up in the vocabulary first. For tokens that merges make anyway that changes nothing.
+//! The others (588 of Llama 3's) are written exactly where they are a whole piece, and the tokens that merges would make
+//! of such a piece must not be. So those sequences lie in a small trie, which is followed from the start of each piece.
+
+use super::derivation::NONE;
+
+/// The merged sequences of pieces that are written as one token instead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WholePieces {
+    /// Node 0 is the root: the start of a piece.
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Node {
+    /// The token that leads here; [`NONE`] for the root.
+    token: u32,
+    /// Whether a piece may not end here.
+    is_complete: bool,
+    /// Tokens and nodes, in ascending order of tokens.
+    children: Vec<(u32, u32)>,
+}
+
+impl Default for WholePieces {
+    fn default() -> Self {
+        Self { nodes: vec![Node { token: NONE, is_complete: false, children: vec![] }] }
+    }
+}
+
+impl WholePieces {
+    /// The start of a piece.
+    pub(crate) const ROOT: u32 = 0;
+
+    /// Adds the sequence that merges would make of a piece.
+    pub(crate) fn insert(&mut self, sequence: &[u32]) {
+        let mut at = Self::ROOT;
+        for token in sequence {
+            at = match self.child(at, *token) {
+                Some(child) => child,
+                None => {
+                    let child = u32::try_from(self.nodes.len()).expect("fewer nodes than token ids");
+                    self.nodes.push(Node { token: *token, is_complete: false, children: vec![] });
+                    let children = &mut self.nodes[at as usize].children;
+                    let place = children.partition_point(|(other, _)| other < token);
+                    children.insert(place, (*token, child));
+                    child
+                }
+            };
+        }
+        self.nodes[at as usize].is_complete = true;
+    }
+
+    pub(crate) fn child(&self, node: u32, token: u32) -> Option<u32> {
+        let children = &self.nodes[node as usize].children;
+        let at = children.binary_search_by_key(&token, |(token, _)| *token).ok()?;
+        Some(children[at].1)
+    }
+
+    /// The tokens that lead on from `node`, with the nodes that they lead to.
+    pub(crate) fn children(&self, node: u32) -> &[(u32, u32)] {
+        &self.nodes[node as usize].children
+    }
+
+    /// The token that leads to `node`, which is not the root.
+    pub(crate) fn token(&self, node: u32) -> u32 {
+        self.nodes[node as usize].token
+    }
+
+    /// Whether a piece must not end at `node`, because it is written as one token.
+    pub(crate) fn is_complete(&self, node: u32) -> bool {
+        self.nodes[node as usize].is_complete
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// All complete sequences, in the order of their tokens: [`insert`](Self::insert)ing them gives an equal trie up to
+    /// the numbers of nodes.
+    pub(crate) fn sequences(&self) -> Vec<Vec<u32>> {
+        let mut found = Vec::new();
+        let mut open = vec![(Self::ROOT, Vec::new())];
+        while let Some((node, sequence)) = open.pop() {
+            if self.is_complete(node) {
+                found.push(sequence.clone());
+            }
+            open.extend(self.children(node).iter().rev().map(|(token, child)| {
+                let longer = sequence.iter().copied().chain([*token]).collect();
+                (*child, longer)
+            }));
+        }
+        found
+    }
+}
