@@ -54,7 +54,7 @@
 //! ```
 
 mod acyclic;
-pub mod canonical;
+mod canonical;
 mod check;
 mod classes;
 pub mod debug;
@@ -65,6 +65,7 @@ mod limits;
 mod minimize;
 mod nfa;
 mod regex;
+mod split;
 mod state;
 mod syntax;
 mod table;
@@ -74,10 +75,15 @@ mod token_dfa;
 #[cfg(doctest)]
 struct ReadmeExamples;
 
+pub use canonical::{
+    CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState, MergeOrder, NothingCanonical,
+    TokenizerAutomaton,
+};
 pub use classes::ByteClasses;
 pub use dfa::{Dfa, Edge};
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
 pub use regex::RegexConstraint;
+pub use split::{SplitError, SplitLimits};
 pub use state::StateId;
 pub use token_dfa::TokenDfa;

@@ -44,6 +44,8 @@ pub struct Limits {
     /// Steps through the token trie for finding out which states tokens can complete. Nothing is spent where the
     /// vocabulary has a token for each single byte that the pattern uses. Default: 200 million.
     pub spelling_steps: u64,
+    /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences. Default: 2^19.
+    pub product_states: usize,
     /// Memory for cached masks, in bytes; states beyond it have their masks computed each time. Default: 64 MiB.
     pub mask_cache_bytes: usize,
 }
@@ -65,6 +67,7 @@ impl Default for Limits {
             dfa_bytes: 96 << 20,
             dfa_steps: 150_000_000,
             spelling_steps: 200_000_000,
+            product_states: 1 << 19,
             mask_cache_bytes: 64 << 20,
         }
     }

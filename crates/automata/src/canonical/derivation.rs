@@ -15,7 +15,7 @@ use unskew_core::{MergeTable, TokenId};
 use super::pair;
 
 /// When a merge is applied.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MergeOrder {
     /// The lowest-ranked merge that occurs anywhere in the piece, leftmost first, until none occurs: what encoders do.
     #[default]

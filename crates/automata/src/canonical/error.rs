@@ -91,9 +91,11 @@ pub enum NothingCanonical {
 impl NothingCanonical {
     fn explanation(&self) -> String {
         match self {
-            Self::Rewritten => "the tokenizer rewrites every accepted text (its normaliser changes it, it holds the text \
+            Self::Rewritten => {
+                "the tokenizer rewrites every accepted text (its normaliser changes it, it holds the text \
                  of an added token, or it is not UTF-8): change the constraint"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::Unspellable { missing } if missing.is_empty() => {
                 "every accepted text has a character that no token spells: change the constraint".to_owned()
             }

@@ -352,10 +352,7 @@ mod tests {
                     .count();
                 let encoded = |text: &[u8]| {
                     let mut piece: Vec<u32> = text.iter().map(|byte| u32::from(byte - b'a')).collect();
-                    match order {
-                        MergeOrder::LowestRank => encode(&mut piece, &merges),
-                        MergeOrder::Passes => encode_by_passes(&mut piece, &merges),
-                    }
+                    encode::merge(&mut piece, &merges, order);
                     piece
                 };
                 let tokens = || 0..u32::try_from(texts.len()).unwrap();

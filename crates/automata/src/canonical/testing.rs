@@ -75,29 +75,3 @@ pub(crate) fn table(
     };
     (texts, MergeTable::new(list.into_iter().map(merge).collect()).unwrap())
 }
-
-/// Applies `merges` to the symbols of a piece, lowest rank first, leftmost first.
-pub(crate) fn encode(piece: &mut Vec<u32>, merges: &MergeTable) {
-    loop {
-        let ranks = piece.windows(2).enumerate();
-        let lowest =
-            ranks.filter_map(|(at, pair)| Some((merges.rank(TokenId(pair[0]), TokenId(pair[1]))?, at))).min();
-        let Some((rank, at)) = lowest else { return };
-        piece[at] = merges.merges()[rank].result.0;
-        piece.remove(at + 1);
-    }
-}
-
-/// Applies each merge once, in order of rank, from the left.
-pub(crate) fn encode_by_passes(piece: &mut Vec<u32>, merges: &MergeTable) {
-    for merge in merges.merges() {
-        let mut at = 0;
-        while at + 1 < piece.len() {
-            if piece[at] == merge.left.0 && piece[at + 1] == merge.right.0 {
-                piece[at] = merge.result.0;
-                piece.remove(at + 1);
-            }
-            at += 1;
-        }
-    }
-}

@@ -6,11 +6,7 @@
 
 use std::collections::HashMap;
 
-use aho_corasick::{
-    Anchored, MatchKind,
-    automaton::Automaton,
-    dfa::DFA,
-};
+use aho_corasick::{Anchored, MatchKind, automaton::Automaton, dfa::DFA};
 use unskew_core::{AddedToken, Normalizer, SplitPattern, Symbols, Tokenization, UnicodeForm};
 
 use super::CanonicalError;
@@ -62,7 +58,8 @@ impl TextDfa {
         if contents.iter().map(Vec::len).sum::<usize>() > STATE_LIMIT {
             return Err(too_many());
         }
-        let search = DFA::builder().match_kind(MatchKind::Standard).build(contents).map_err(|_| too_many())?;
+        let search =
+            DFA::builder().match_kind(MatchKind::Standard).build(contents).map_err(|_| too_many())?;
         let start = search.start_state(Anchored::No).map_err(|_| too_many())?;
         // Two bytes are together if no content holds either alone.
         let mut begins = [false; 256];
@@ -124,8 +121,11 @@ impl TextFacts {
         }
         let (mut contents, mut texts) = (Vec::new(), Vec::new());
         for token in added.iter().filter(|token| !token.content.is_empty()) {
-            let refuse =
-                |reason| CanonicalError::AddedToken { token: token.id, content: shortened(&token.content), reason };
+            let refuse = |reason| CanonicalError::AddedToken {
+                token: token.id,
+                content: shortened(&token.content),
+                reason,
+            };
             let content = match_text(token, normalizers)
                 .ok_or_else(|| refuse("is matched on the normalised text, where it reads otherwise"))?;
             if token.single_word {
@@ -136,7 +136,9 @@ impl TextFacts {
                     return Err(refuse("swallows the white space beside it"));
                 }
                 if prepends {
-                    return Err(refuse("is text, and the tokenizer puts a space in front of the text behind it"));
+                    return Err(refuse(
+                        "is text, and the tokenizer puts a space in front of the text behind it",
+                    ));
                 }
                 texts.push((token.id.0, content.clone().into_bytes()));
             }
