@@ -1,7 +1,8 @@
 //! Sets of characters, and the partition of all characters into atoms: classes that no set tells apart.
 //!
-//! Everything up to the last stage runs over atoms. The patterns in use have 10 to 40 of them; over bytes, `\p{L}`
-//! alone is an automaton of a hundred states, and determinising that together with priorities takes seconds.
+//! Everything up to the last stage runs over atoms. The patterns in use have 6 to 30 of them. Over bytes instead, each
+//! `\p{L}` would bring an NFA of hundreds of states into the construction with priorities, where every state is a
+//! list of threads; and look-ahead at one character would be look-ahead at up to four bytes.
 
 use std::collections::HashMap;
 
@@ -179,9 +180,9 @@ mod tests {
         };
         assert_eq!(of('a'), of('一'));
         assert_eq!(of('\0'), of(char::MAX));
-        assert_eq!(atoms.members[0][of('B')], true);
-        assert_eq!(atoms.members[1][of('b')], false);
-        assert_eq!(atoms.members[3][of('b')], false);
+        assert!(atoms.members[0][of('B')]);
+        assert!(!atoms.members[1][of('b')]);
+        assert!(!atoms.members[3][of('b')]);
         assert!(
             atoms.runs.iter().all(|run| char::from_u32(run.0).is_some() && char::from_u32(run.1).is_some())
         );

@@ -13,9 +13,9 @@
 //!   option any more. When the gap ends they become obligations, and the next piece has to be a match.
 //!
 //! Threads are kept as they are before their conditions are looked at, since look-ahead needs the next character.
-//! Nothing is guessed, so the automaton is deterministic as it comes out, and the sets stay small: the patterns in use
-//! have 10 to 300 states. Tried instead: the automaton of texts that begin with a match, its complement for each
-//! thread in front, and their product, which is a page of set algebra and fifty times slower.
+//! Nothing is guessed, so the automaton is deterministic as it comes out, and the lists stay short. The other way to put
+//! it is by sets of texts, for each thread the texts in which all threads in front of it fail, as products of
+//! complements; that is one product for each alternative, and most of their states would be merged again.
 
 use std::collections::HashMap;
 
@@ -125,6 +125,7 @@ impl Determinizer<'_, '_> {
             let state = states[at].clone();
             at += 1;
             let accepting = self.accepts(&state)?;
+            self.budget.spend(2 * self.atoms.count)?;
             let row = marked.push(accepting);
             for mark in [false, true] {
                 for look in 0..self.holds.len() - 1 {

@@ -6,7 +6,6 @@
 /// Bounds on turning split patterns into an automaton. The defaults keep it below about 2 seconds and 256 MiB; the
 /// patterns in use need a thousandth of that.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct SplitLimits {
     /// The length of each pattern, in bytes. Default: 64 KiB.
     pub pattern_bytes: usize,

@@ -143,6 +143,7 @@ impl Marked {
             }
         }
 
+        budget.spend(self.next.len())?;
         // Equal columns say the same: one of each will do.
         let mut columns: HashMap<Vec<u32>, usize> = HashMap::new();
         for column in 0..2 * self.atoms {

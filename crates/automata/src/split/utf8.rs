@@ -2,7 +2,8 @@
 //!
 //! The tree tells from the bytes of a character which atom it is; equal subtrees are one node. A state of the automaton
 //! over atoms then becomes the tree with its targets put in for the atoms, and equal nodes are again one state. Compiling
-//! each state's sets to UTF-8 on its own gives the same automaton and takes as many times as long as there are states.
+//! the sets of each state to UTF-8 on their own would give the same automaton, and do the work on thousands of ranges
+//! once for each state instead of once.
 
 use std::collections::HashMap;
 
