@@ -1,6 +1,6 @@
 //! Sets of characters, and the partition of all characters into atoms: classes that no set tells apart.
 //!
-//! Everything up to the last stage runs over atoms. The patterns in use have 6 to 30 of them. Over bytes instead, each
+//! Everything up to the last stage runs over atoms. The patterns in use have 10 to 27 of them. Over bytes instead, each
 //! `\p{L}` would bring an NFA of hundreds of states into the construction with priorities, where every state is a
 //! list of threads; and look-ahead at one character would be look-ahead at up to four bytes.
 

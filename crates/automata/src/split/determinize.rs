@@ -13,7 +13,8 @@
 //!   option any more. When the gap ends they become obligations, and the next piece has to be a match.
 //!
 //! Threads are kept as they are before their conditions are looked at, since look-ahead needs the next character.
-//! Nothing is guessed, so the automaton is deterministic as it comes out, and the lists stay short. The other way to put
+//! Nothing is guessed, so the automaton is deterministic as it comes out, and the lists stay short: 27 states for
+//! the pattern of GPT-2, 99 for that of GPT-4o, and 15 and 30 once equal ones are merged. The other way to put
 //! it is by sets of texts, for each thread the texts in which all threads in front of it fail, as products of
 //! complements; that is one product for each alternative, and most of their states would be merged again.
 

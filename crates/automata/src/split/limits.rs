@@ -3,8 +3,8 @@
 //! A tokenizer file comes from outside, so every stage stops at a limit and names it. Work is counted in steps and not
 //! in seconds: a file must not load on one machine and fail on another.
 
-/// Bounds on turning split patterns into an automaton. The defaults keep it below about 2 seconds and 256 MiB; the
-/// patterns in use need a thousandth of that.
+/// Bounds on turning split patterns into an automaton. The defaults keep it below about 2 seconds and 512 MiB. The
+/// patterns in use spend 0.1 to 0.4 million steps, which take 2 to 7 ms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SplitLimits {
     /// The length of each pattern, in bytes. Default: 64 KiB.
