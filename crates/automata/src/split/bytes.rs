@@ -1,0 +1,236 @@
+//! The automaton over atoms becomes one over bytes, in its smallest form.
+//!
+//! A state over bytes is a state over atoms at a boundary of characters, or the same with a mark that has just been
+//! set, or a node of the decision tree with targets put in. Each is known by what it leads to, and what it leads to
+//! is numbered before it; so equal states become one while they are made, and nothing is left to minimise.
+
+use std::collections::{HashMap, hash_map::Entry};
+
+use super::{
+    SplitDfa, SplitError,
+    limits::Budget,
+    marked::{Marked, START},
+    utf8::{Edges, Target, Tree, push},
+};
+use crate::{ByteClasses, table::DEAD};
+
+/// A state over bytes.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+struct State {
+    next: Edges<u32>,
+    fallback: Edges<u32>,
+    mark: Option<u32>,
+    accepting: bool,
+}
+
+struct Expander<'a, 'l> {
+    tree: &'a Tree,
+    states: Vec<State>,
+    numbers: HashMap<State, u32>,
+    /// By node of the tree: the state that it becomes with the targets at hand.
+    values: Vec<u32>,
+    budget: &'a mut Budget<'l>,
+}
+
+/// The automaton over bytes. `coarse` says which atom of `marked` an atom of `tree` is part of, and `unknown` whether
+/// its characters are spelled by fallback tokens; `None` where there are no such tokens.
+pub(super) fn expand(
+    marked: &Marked,
+    tree: &Tree,
+    coarse: &[Option<usize>],
+    unknown: Option<&[bool]>,
+    budget: &mut Budget<'_>,
+) -> Result<SplitDfa, SplitError> {
+    let mut expander = Expander {
+        tree,
+        // The states at boundaries come first, so that their numbers are known before what they lead to.
+        states: vec![State::default(); marked.len()],
+        numbers: HashMap::new(),
+        values: vec![DEAD; tree.nodes.len()],
+        budget,
+    };
+    let states = 0..u32::try_from(marked.len()).expect("fewer than 2^32 states");
+    let row = |state: u32, mark: bool| {
+        let targets = marked.targets(state, mark);
+        coarse.iter().map(|atom| atom.map_or(DEAD, |atom| targets[atom])).collect::<Vec<u32>>()
+    };
+    for state in states.clone() {
+        expander.boundary(state, &row(state, false), unknown)?;
+        expander.states[state as usize].accepting = marked.accepting[state as usize];
+    }
+    // A state that neither accepts nor can be marked may equal one that has just been marked.
+    let can_be_marked: Vec<bool> =
+        states.clone().map(|state| row(state, true).iter().any(|target| *target != DEAD)).collect();
+    for state in states.clone() {
+        let made = &expander.states[state as usize];
+        if !made.accepting && !can_be_marked[state as usize] {
+            expander.numbers.insert(made.clone(), state);
+        }
+    }
+    for state in states.filter(|state| can_be_marked[*state as usize]) {
+        let made = expander.made(&row(state, true), unknown)?;
+        let number = expander.number(made)?;
+        expander.states[state as usize].mark = Some(number);
+    }
+    Ok(assemble(&expander.states, unknown.is_some()))
+}
+
+impl Expander<'_, '_> {
+    fn boundary(&mut self, state: u32, row: &[u32], unknown: Option<&[bool]>) -> Result<(), SplitError> {
+        self.states[state as usize] = self.made(row, unknown)?;
+        Ok(())
+    }
+
+    /// The state at a boundary of characters with the targets `row`.
+    fn made(&mut self, row: &[u32], unknown: Option<&[bool]>) -> Result<State, SplitError> {
+        let next = self.edges(row, false)?;
+        let fallback = match unknown {
+            None => vec![],
+            Some(unknown) => {
+                let row: Vec<u32> = row
+                    .iter()
+                    .zip(unknown)
+                    .map(|(target, unknown)| if *unknown { *target } else { DEAD })
+                    .collect();
+                self.edges(&row, true)?
+            }
+        };
+        Ok(State { next, fallback, ..State::default() })
+    }
+
+    /// The tree with `row` put in for the atoms: the edges of its root.
+    fn edges(&mut self, row: &[u32], fallback: bool) -> Result<Edges<u32>, SplitError> {
+        let tree = self.tree;
+        let mut steps = tree.root.len();
+        for (node, edges) in tree.nodes.iter().enumerate() {
+            steps += edges.len();
+            let edges = put_in(edges, row, &self.values);
+            self.values[node] = if edges.is_empty() {
+                DEAD
+            } else if fallback {
+                self.number(State { fallback: edges, ..State::default() })?
+            } else {
+                self.number(State { next: edges, ..State::default() })?
+            };
+        }
+        self.budget.spend(steps)?;
+        Ok(put_in(&tree.root, row, &self.values))
+    }
+
+    fn number(&mut self, state: State) -> Result<u32, SplitError> {
+        match self.numbers.entry(state) {
+            Entry::Occupied(entry) => Ok(*entry.get()),
+            Entry::Vacant(entry) => {
+                self.budget.states(self.states.len() + 1)?;
+                let number = u32::try_from(self.states.len()).expect("the limit is below 2^32");
+                self.states.push(entry.key().clone());
+                Ok(*entry.insert(number))
+            }
+        }
+    }
+}
+
+/// `edges` with their targets looked up, without those that lead nowhere.
+fn put_in(edges: &Edges<Target>, row: &[u32], values: &[u32]) -> Edges<u32> {
+    let mut out = Vec::with_capacity(edges.len());
+    for (low, high, target) in edges {
+        let target = match target {
+            Target::Atom(atom) => row[*atom as usize],
+            Target::Node(node) => values[*node as usize],
+        };
+        if target != DEAD {
+            push(&mut out, (*low, *high), target);
+        }
+    }
+    out
+}
+
+/// The tables, with states numbered breadth-first over the coarsest classes: targets by class, the mark, fallback
+/// targets by class.
+fn assemble(states: &[State], has_fallback: bool) -> SplitDfa {
+    let mut reached = vec![false; states.len()];
+    let mut open = vec![START];
+    reached[START as usize] = true;
+    let mut begins = [false; 256];
+    while let Some(state) = open.pop() {
+        let State { next, fallback, mark, .. } = &states[state as usize];
+        let mut reach = |target: u32| {
+            if !std::mem::replace(&mut reached[target as usize], true) {
+                open.push(target);
+            }
+        };
+        for (low, high, target) in next.iter().chain(fallback) {
+            begins[usize::from(*low)] = true;
+            if let Some(above) = high.checked_add(1) {
+                begins[usize::from(above)] = true;
+            }
+            reach(*target);
+        }
+        if let Some(mark) = mark {
+            reach(*mark);
+        }
+    }
+
+    // Dense rows over neighbouring bytes that nothing tells apart, in which equal columns are then found.
+    let fine = ByteClasses::from_begins(&begins);
+    let width = fine.len();
+    let lists = 1 + usize::from(has_fallback);
+    let mut rows = Vec::new();
+    let mut row_of = vec![usize::MAX; states.len()];
+    for (state, made) in states.iter().enumerate().filter(|(state, _)| reached[*state]) {
+        row_of[state] = rows.len();
+        for edges in [&made.next, &made.fallback].into_iter().take(lists) {
+            let at = rows.len();
+            rows.resize(at + width, DEAD);
+            for (low, high, target) in edges {
+                rows[at + usize::from(fine.get(*low))..=at + usize::from(fine.get(*high))].fill(*target);
+            }
+        }
+    }
+    let (classes, columns) = fine.merged(&equal_columns(&rows, width));
+
+    let mut dfa =
+        SplitDfa { classes, next: vec![], fallback: vec![], mark: vec![], accepting: vec![], start: 0 };
+    let mut numbers = vec![DEAD; states.len()];
+    numbers[START as usize] = 0;
+    let mut order = vec![START];
+    let mut at = 0;
+    while let Some(state) = order.get(at).copied() {
+        at += 1;
+        let State { mark, accepting, .. } = &states[state as usize];
+        let mut number = |target: u32| {
+            if target == DEAD {
+                return DEAD;
+            }
+            if numbers[target as usize] == DEAD {
+                numbers[target as usize] = u32::try_from(order.len()).expect("fewer than 2^32 states");
+                order.push(target);
+            }
+            numbers[target as usize]
+        };
+        let row = &rows[row_of[state as usize]..][..width * lists];
+        dfa.next.extend(columns.iter().map(|column| number(row[usize::from(*column)])));
+        dfa.mark.push(number(mark.unwrap_or(DEAD)));
+        if has_fallback {
+            let row = &row[width..];
+            dfa.fallback.extend(columns.iter().map(|column| number(row[usize::from(*column)])));
+        }
+        dfa.accepting.push(*accepting);
+    }
+    dfa
+}
+
+/// For each of `width` columns the first one that equals it.
+fn equal_columns(rows: &[u32], width: usize) -> Vec<usize> {
+    let mut first_of: Vec<usize> = vec![0; width];
+    for row in rows.chunks_exact(width) {
+        if (0..width).all(|column| row[column] == row[first_of[column]]) {
+            continue;
+        }
+        let mut firsts = HashMap::new();
+        first_of = (0..width)
+            .map(|column| *firsts.entry((first_of[column], row[column])).or_insert(column))
+            .collect();
+    }
+    first_of
+}

@@ -1,0 +1,113 @@
+//! Why the pre-tokenizer of a tokenizer does not become an automaton.
+//!
+//! Everything that has no exact automaton here is refused with its step, its place and its name. An approximation
+//! would show only as wrong token sequences for rare texts, which nobody could trace back.
+
+use crate::Place;
+
+/// Why there is no automaton of the split patterns. Steps count from 1.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SplitError {
+    /// The text of a pattern is too long; nothing of it was read.
+    #[error(
+        "the pattern of split step {step} is {bytes} bytes long; the limit is {limit} (SplitLimits::pattern_bytes)"
+    )]
+    PatternTooLong {
+        /// The step.
+        step: usize,
+        /// The length of the pattern, in bytes.
+        bytes: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// Not a regex, as the library that splits with it would read it.
+    #[error("split step {step}: {message}, at {place}")]
+    #[non_exhaustive]
+    Syntax {
+        /// The step.
+        step: usize,
+        /// What is wrong.
+        message: String,
+        /// Where.
+        place: Place,
+    },
+    /// A construct of a pattern that has no exact automaton here, or that regex engines read differently.
+    #[error("split step {step}: {construct} is not supported, at {place}")]
+    Unsupported {
+        /// The step.
+        step: usize,
+        /// The construct.
+        construct: &'static str,
+        /// Where.
+        place: Place,
+    },
+    /// A step as a whole that has no exact automaton here.
+    #[error("split step {step} is not supported: {reason}")]
+    UnsupportedStep {
+        /// The step.
+        step: usize,
+        /// What it is.
+        reason: String,
+    },
+    /// A pattern matches the empty text somewhere. What then becomes of the text between two matches differs between
+    /// libraries.
+    #[error("the pattern of split step {step} can match the empty text")]
+    MatchesEmpty {
+        /// The step.
+        step: usize,
+    },
+    /// Groups are nested too deep.
+    #[error("split step {step} nests groups deeper than {limit} levels (SplitLimits::nest), at {place}")]
+    NestTooDeep {
+        /// The step.
+        step: usize,
+        /// The limit.
+        limit: usize,
+        /// Where it is passed.
+        place: Place,
+    },
+    /// Too many different sets of characters.
+    #[error("split step {step} brings the sets of characters beyond {limit} (SplitLimits::sets), at {place}")]
+    TooManySets {
+        /// The step.
+        step: usize,
+        /// The limit.
+        limit: usize,
+        /// Where it is passed.
+        place: Place,
+    },
+    /// The NFA of a pattern is too large.
+    #[error("the NFA of split step {step} has more than {limit} states (SplitLimits::nfa_states)")]
+    NfaTooLarge {
+        /// The step.
+        step: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// An automaton has too many states.
+    #[error("the automaton of the split steps has more than {limit} states (SplitLimits::states)")]
+    TooManyStates {
+        /// The limit.
+        limit: usize,
+    },
+    /// The construction takes too long.
+    #[error("the automaton of the split steps takes more than {limit} steps to make (SplitLimits::steps)")]
+    TooCostly {
+        /// The limit.
+        limit: u64,
+    },
+}
+
+impl SplitError {
+    /// Where in the pattern, for the errors that have a place there.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Syntax { place, .. }
+            | Self::Unsupported { place, .. }
+            | Self::NestTooDeep { place, .. }
+            | Self::TooManySets { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What the split patterns of a tokenizer may cost.
+//!
+//! A tokenizer file comes from outside, so every stage stops at a limit and names it. Work is counted in steps and not
+//! in seconds: a file must not load on one machine and fail on another.
+
+/// Bounds on turning split patterns into an automaton. The defaults keep it below about 2 seconds and 512 MiB. The
+/// patterns in use spend 0.1 to 0.4 million steps, which take 2 to 7 ms.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SplitLimits {
+    /// The length of each pattern, in bytes. Default: 64 KiB.
+    pub pattern_bytes: usize,
+    /// How deep groups may nest. Default: 100, and values above [`MAX_NEST`](Self::MAX_NEST) count as that.
+    pub nest: usize,
+    /// Distinct sets of characters in all patterns together: classes, escapes, letters. Default: 500.
+    pub sets: usize,
+    /// States of the NFA of one pattern, with its repetitions written out. Default: 50,000.
+    pub nfa_states: usize,
+    /// States of each automaton on the way. Default: 2^16.
+    pub states: usize,
+    /// Elementary steps of all constructions together. Default: 100 million.
+    pub steps: u64,
+}
+
+impl SplitLimits {
+    /// The largest [`nest`](Self::nest) that is honoured: what any thread's stack can hold.
+    pub const MAX_NEST: usize = 250;
+}
+
+impl Default for SplitLimits {
+    fn default() -> Self {
+        Self {
+            pattern_bytes: 64 << 10,
+            nest: 100,
+            sets: 500,
+            nfa_states: 50_000,
+            states: 1 << 16,
+            steps: 100_000_000,
+        }
+    }
+}
+
+/// The steps that are left.
+pub(super) struct Budget<'a> {
+    pub(super) limits: &'a SplitLimits,
+    spent: u64,
+}
+
+impl<'a> Budget<'a> {
+    pub(super) fn new(limits: &'a SplitLimits) -> Self {
+        Self { limits, spent: 0 }
+    }
+
+    pub(super) fn spend(&mut self, steps: usize) -> Result<(), super::SplitError> {
+        self.spent += steps as u64;
+        if self.spent > self.limits.steps {
+            return Err(super::SplitError::TooCostly { limit: self.limits.steps });
+        }
+        Ok(())
+    }
+
+    /// Whether an automaton may have `states` states.
+    pub(super) fn states(&self, states: usize) -> Result<(), super::SplitError> {
+        if states > self.limits.states {
+            return Err(super::SplitError::TooManyStates { limit: self.limits.states });
+        }
+        Ok(())
+    }
+}

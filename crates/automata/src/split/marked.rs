@@ -1,0 +1,206 @@
+//! Automata over marked text at the level of atoms: several steps in one, and the smallest automaton.
+
+use std::collections::HashMap;
+
+use super::{SplitError, limits::Budget};
+use crate::table::DEAD;
+
+/// A partial deterministic automaton. A symbol is an atom and whether a mark stands in front of it.
+#[derive(Clone, Debug)]
+pub(super) struct Marked {
+    pub(super) atoms: usize,
+    /// By state: the targets without a mark by atom, then those with one.
+    next: Vec<u32>,
+    pub(super) accepting: Vec<bool>,
+}
+
+/// The state in which every automaton starts.
+pub(super) const START: u32 = 0;
+
+impl Marked {
+    pub(super) fn new(atoms: usize) -> Self {
+        Self { atoms, next: vec![], accepting: vec![] }
+    }
+
+    /// Texts of one piece.
+    pub(super) fn whole(atoms: usize) -> Self {
+        let mut whole = Self::new(atoms);
+        whole.push(true);
+        whole.next[..atoms].fill(START);
+        whole
+    }
+
+    /// Adds a state without transitions.
+    pub(super) fn push(&mut self, accepting: bool) -> u32 {
+        self.next.resize(self.next.len() + 2 * self.atoms, DEAD);
+        self.accepting.push(accepting);
+        u32::try_from(self.accepting.len() - 1).expect("fewer than 2^32 states")
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.accepting.len()
+    }
+
+    fn at(&self, state: u32, mark: bool, atom: usize) -> usize {
+        (2 * state as usize + usize::from(mark)) * self.atoms + atom
+    }
+
+    pub(super) fn next_mut(&mut self, state: u32, mark: bool, atom: usize) -> &mut u32 {
+        let at = self.at(state, mark, atom);
+        &mut self.next[at]
+    }
+
+    /// The targets of `state`, with or without a mark, by atom.
+    pub(super) fn targets(&self, state: u32, mark: bool) -> &[u32] {
+        &self.next[self.at(state, mark, 0)..][..self.atoms]
+    }
+
+    fn row(&self, state: usize) -> &[u32] {
+        &self.next[state * 2 * self.atoms..][..2 * self.atoms]
+    }
+
+    /// Without transitions over `atoms`.
+    pub(super) fn forbid(&mut self, atoms: &[bool]) {
+        for (at, next) in self.next.iter_mut().enumerate() {
+            if atoms[at % self.atoms] {
+                *next = DEAD;
+            }
+        }
+    }
+
+    /// First the steps of `self`, then the step `later` on each of their pieces.
+    ///
+    /// The marks are those of `later`; which of them are boundaries of `self` too is not visible. At such a boundary
+    /// `later` has to accept and starts again. A text has one right choice, and the subset construction tries both.
+    pub(super) fn then(&self, later: &Self, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
+        let mut product = Self::new(self.atoms);
+        let start = vec![(START, START)];
+        let mut numbers = HashMap::from([(start.clone(), 0u32)]);
+        let mut states = vec![start];
+        let mut at = 0;
+        while at < states.len() {
+            let state = states[at].clone();
+            at += 1;
+            let accepts =
+                |pair: &(u32, u32)| self.accepting[pair.0 as usize] && later.accepting[pair.1 as usize];
+            let row = product.push(state.iter().any(accepts));
+            for mark in [false, true] {
+                for atom in 0..self.atoms {
+                    let mut next = Vec::new();
+                    for (first, second) in &state {
+                        let mut add = |first: u32, second: u32| {
+                            if first != DEAD && second != DEAD {
+                                next.push((first, second));
+                            }
+                        };
+                        add(self.targets(*first, false)[atom], later.targets(*second, mark)[atom]);
+                        if mark && later.accepting[*second as usize] {
+                            add(self.targets(*first, true)[atom], later.targets(START, false)[atom]);
+                        }
+                    }
+                    budget.spend(1 + state.len())?;
+                    if next.is_empty() {
+                        continue;
+                    }
+                    next.sort_unstable();
+                    next.dedup();
+                    let number = match numbers.get(&next) {
+                        Some(number) => *number,
+                        None => {
+                            budget.states(states.len() + 1)?;
+                            let number = u32::try_from(states.len()).expect("the limit is below 2^32");
+                            numbers.insert(next.clone(), number);
+                            states.push(next);
+                            number
+                        }
+                    };
+                    *product.next_mut(row, mark, atom) = number;
+                }
+            }
+        }
+        Ok(product)
+    }
+
+    /// The smallest automaton of the language: without states from which nothing is accepted, equal states merged.
+    /// The start stays, even where it accepts nothing.
+    ///
+    /// Moore's refinement, since rounds are few here: what tells two states apart is a match or two away.
+    pub(super) fn reduced(&self, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
+        let mut alive = self.accepting.clone();
+        // States were numbered as they were found, so that most of this is done in one round backwards.
+        loop {
+            budget.spend(self.next.len())?;
+            let mut changed = false;
+            for state in (0..self.len()).rev() {
+                let found = |next: &u32| *next != DEAD && alive[*next as usize];
+                if !alive[state] && self.row(state).iter().any(found) {
+                    alive[state] = true;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+
+        budget.spend(self.next.len())?;
+        // Equal columns say the same: one of each will do.
+        let mut columns: HashMap<Vec<u32>, usize> = HashMap::new();
+        for column in 0..2 * self.atoms {
+            let entries = (0..self.len()).map(|state| self.row(state)[column]).collect();
+            columns.entry(entries).or_insert(column);
+        }
+        let mut columns: Vec<usize> = columns.into_values().collect();
+        columns.sort_unstable();
+
+        const NONE: u32 = u32::MAX;
+        let mut blocks: Vec<u32> = (0..self.len())
+            .map(|state| if alive[state] { u32::from(self.accepting[state]) } else { NONE })
+            .collect();
+        let mut count = 0;
+        loop {
+            budget.spend(self.len() * columns.len())?;
+            let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
+            let mut refined = Vec::with_capacity(self.len());
+            for state in 0..self.len() {
+                if !alive[state] {
+                    refined.push(NONE);
+                    continue;
+                }
+                let row = self.row(state);
+                let mut signature = Vec::with_capacity(columns.len() + 1);
+                signature.push(blocks[state]);
+                signature.extend(columns.iter().map(|column| match row[*column] {
+                    DEAD => NONE,
+                    next => blocks[next as usize],
+                }));
+                let fresh = u32::try_from(numbers.len()).expect("fewer blocks than states");
+                refined.push(*numbers.entry(signature).or_insert(fresh));
+            }
+            blocks = refined;
+            if numbers.len() == count {
+                break;
+            }
+            count = numbers.len();
+        }
+
+        let mut reduced = Self::new(self.atoms);
+        if blocks[START as usize] == NONE {
+            reduced.push(false);
+            return Ok(reduced);
+        }
+        // Blocks are numbered by their first states, so the start comes first.
+        for state in 0..self.len() {
+            if blocks[state] == NONE || (blocks[state] as usize) < reduced.len() {
+                continue;
+            }
+            let new = reduced.push(self.accepting[state]);
+            for (column, next) in self.row(state).iter().enumerate() {
+                if *next != DEAD && blocks[*next as usize] != NONE {
+                    reduced.next[new as usize * 2 * self.atoms + column] = blocks[*next as usize];
+                }
+            }
+        }
+        Ok(reduced)
+    }
+}

@@ -1,0 +1,626 @@
+//! Split patterns to syntax trees over sets of characters.
+//!
+//! Split patterns are written for backtracking engines: look-ahead and possessive quantifiers are normal in them, and
+//! `regex-syntax` refuses both. So the outer syntax is read here, and only classes go to `regex-syntax`, which knows
+//! Unicode. Where engines differ, `fancy-regex` is followed, since that is what text is split with here; what it and
+//! Oniguruma read differently without need is refused.
+//!
+//! - `$` is the end of the text. In Oniguruma it is also in front of a newline that ends the text.
+//! - `{n,m}+` is possessive. In Oniguruma's Ruby syntax it is a repetition of a repetition.
+//! - `(?i:…)` folds characters one by one. Oniguruma also lets `ss` match `ß`.
+//! - POSIX classes such as `[:alpha:]` are ASCII, and `--` and `~~` in a class are operators.
+//!
+//! Look-ahead is supported for one character or the end of the text. It then is a condition on the next symbol, which
+//! the construction has at hand. Longer look-ahead could be made part of the automaton as well; no pattern in use has
+//! it.
+
+use std::ops::Range;
+
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
+
+use super::{
+    SplitError,
+    chars::{CharSet, Sets},
+    limits::{Budget, SplitLimits},
+};
+use crate::{Limits, Place, RegexError};
+
+/// A pattern over numbered sets of characters. In an alternation and in a choice between stopping and going on, the
+/// first that leads to a match wins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Ast {
+    Empty,
+    /// One character of the set.
+    Set(usize),
+    /// The next character is of the set, or, if `end`, there is none. Nothing is read.
+    Look {
+        set: usize,
+        end: bool,
+    },
+    /// The start of the text.
+    Start,
+    Concat(Vec<Ast>),
+    Alternation(Vec<Ast>),
+    Repeat {
+        part: Box<Ast>,
+        min: u32,
+        max: Option<u32>,
+        lazy: bool,
+    },
+    /// As many characters of the set as there are, up to `max`. None is given back.
+    Possessive {
+        set: usize,
+        /// The number of the complement.
+        others: usize,
+        min: u32,
+        max: Option<u32>,
+    },
+}
+
+impl Ast {
+    /// The lengths of the shortest and of the longest text that can match, in characters. Conditions are taken to hold.
+    pub(super) fn width(&self) -> (u32, Option<u32>) {
+        let times = |(low, high): (u32, Option<u32>), min: u32, max: Option<u32>| {
+            let high = match (high, max) {
+                (Some(0), _) => Some(0),
+                (Some(high), Some(max)) => Some(high.saturating_mul(max)),
+                _ => None,
+            };
+            (low.saturating_mul(min), high)
+        };
+        match self {
+            Self::Empty | Self::Look { .. } | Self::Start => (0, Some(0)),
+            Self::Set(_) => (1, Some(1)),
+            Self::Concat(parts) => parts.iter().fold((0, Some(0)), |(low, high), part| {
+                let (part_low, part_high) = part.width();
+                (
+                    low.saturating_add(part_low),
+                    high.zip(part_high).map(|(left, right)| left.saturating_add(right)),
+                )
+            }),
+            Self::Alternation(parts) => {
+                let widths = parts.iter().map(Self::width);
+                widths
+                    .reduce(|left, right| {
+                        (left.0.min(right.0), left.1.zip(right.1).map(|(left, right)| left.max(right)))
+                    })
+                    .unwrap_or((0, Some(0)))
+            }
+            Self::Repeat { part, min, max, .. } => times(part.width(), *min, *max),
+            Self::Possessive { min, max, .. } => (*min, *max),
+        }
+    }
+}
+
+/// Reads `pattern`, that of split step `step`.
+pub(super) fn parse(
+    pattern: &str,
+    step: usize,
+    sets: &mut Sets,
+    budget: &mut Budget<'_>,
+) -> Result<Ast, SplitError> {
+    let limit = budget.limits.pattern_bytes;
+    if pattern.len() > limit {
+        return Err(SplitError::PatternTooLong { step, bytes: pattern.len(), limit });
+    }
+    let mut parser = Parser { text: pattern, at: 0, step, flags: Flags::default(), depth: 0, sets, budget };
+    let ast = parser.alternation()?;
+    match parser.peek() {
+        None => Ok(ast),
+        Some(_) => Err(parser.syntax("a group is closed that was not opened", parser.at)),
+    }
+}
+
+/// The tree of a text that stands for itself.
+pub(super) fn literal(
+    text: &str,
+    step: usize,
+    sets: &mut Sets,
+    budget: &mut Budget<'_>,
+) -> Result<Ast, SplitError> {
+    let limit = budget.limits.pattern_bytes;
+    if text.len() > limit {
+        return Err(SplitError::PatternTooLong { step, bytes: text.len(), limit });
+    }
+    let mut parser = Parser { text, at: 0, step, flags: Flags::default(), depth: 0, sets, budget };
+    let mut parts = Vec::new();
+    while let Some(char) = parser.next() {
+        parts.push(parser.char(char, parser.at - char.len_utf8())?);
+    }
+    Ok(concat(parts))
+}
+
+fn concat(mut parts: Vec<Ast>) -> Ast {
+    match parts.len() {
+        0 => Ast::Empty,
+        1 => parts.remove(0),
+        _ => Ast::Concat(parts),
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    ignore_case: bool,
+    dot_newline: bool,
+}
+
+/// What an escape stands for.
+enum Escape {
+    Char(char),
+    /// A class, as `regex-syntax` reads it.
+    Class(String),
+}
+
+struct Parser<'p, 'l> {
+    text: &'p str,
+    at: usize,
+    step: usize,
+    flags: Flags,
+    depth: usize,
+    sets: &'p mut Sets,
+    budget: &'p mut Budget<'l>,
+}
+
+impl Parser<'_, '_> {
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let char = self.peek()?;
+        self.at += char.len_utf8();
+        Some(char)
+    }
+
+    fn eat(&mut self, text: &str) -> bool {
+        let found = self.rest().starts_with(text);
+        if found {
+            self.at += text.len();
+        }
+        found
+    }
+
+    /// The stretch from `from` up to where reading has come, or one character.
+    fn place(&self, from: usize) -> Place {
+        let one = self.text[from..].chars().next().map_or(0, char::len_utf8);
+        place(self.text, from..self.at.max(from + one))
+    }
+
+    fn syntax(&self, message: &str, from: usize) -> SplitError {
+        SplitError::Syntax { step: self.step, message: message.to_owned(), place: self.place(from) }
+    }
+
+    fn unsupported(&self, construct: &'static str, from: usize) -> SplitError {
+        SplitError::Unsupported { step: self.step, construct, place: self.place(from) }
+    }
+
+    fn alternation(&mut self) -> Result<Ast, SplitError> {
+        let mut branches = vec![self.branch()?];
+        while self.eat("|") {
+            branches.push(self.branch()?);
+        }
+        if branches.len() == 1 {
+            return Ok(branches.remove(0));
+        }
+        // Alternatives of one character each go on alike, so their order does not matter.
+        let mut union = CharSet::default();
+        for branch in &branches {
+            let Ast::Set(number) = branch else { return Ok(Ast::Alternation(branches)) };
+            let set = self.sets.get(*number);
+            self.budget.spend(union.ranges() + set.ranges())?;
+            union = union.union(set);
+        }
+        Ok(Ast::Set(self.add(union, self.at)?))
+    }
+
+    fn branch(&mut self) -> Result<Ast, SplitError> {
+        let mut parts = Vec::new();
+        while !matches!(self.peek(), None | Some('|' | ')')) {
+            match self.piece()? {
+                Ast::Empty => {}
+                part => parts.push(part),
+            }
+        }
+        Ok(concat(parts))
+    }
+
+    fn piece(&mut self) -> Result<Ast, SplitError> {
+        let from = self.at;
+        let atom = self.atom()?;
+        let quantifier = self.at;
+        let Some((min, max, interval)) = self.quantifier()? else { return Ok(atom) };
+        let lazy = self.eat("?");
+        let possessive = self.eat("+");
+        if lazy && (possessive || interval && max == Some(min)) {
+            // `{n}?` is lazy in one engine and optional in the other.
+            return Err(self.unsupported("this mix of quantifiers", quantifier));
+        }
+        let end = self.at;
+        if self.quantifier()?.is_some() {
+            return Err(self.unsupported("a quantifier after a quantifier", end));
+        }
+        if matches!(atom, Ast::Empty | Ast::Look { .. } | Ast::Start) {
+            return Err(self.unsupported("a quantifier after what reads nothing", quantifier));
+        }
+        if max.is_none() && atom.width().0 == 0 {
+            return Err(
+                self.unsupported("a repetition without bound of a part that can match the empty text", from)
+            );
+        }
+        let repeat = Ast::Repeat { part: Box::new(atom), min, max, lazy };
+        if possessive { self.atomic(repeat, from) } else { Ok(repeat) }
+    }
+
+    /// `?`, `*`, `+` or an interval: its bounds, and whether it is an interval.
+    fn quantifier(&mut self) -> Result<Option<(u32, Option<u32>, bool)>, SplitError> {
+        let from = self.at;
+        let bounds = match self.peek() {
+            Some('?') => (0, Some(1)),
+            Some('*') => (0, None),
+            Some('+') => (1, None),
+            Some('{') => {
+                if self.rest().starts_with("{,}") {
+                    return Err(self.unsupported("an interval without bounds", from));
+                }
+                let Some((min, max, len)) = interval(self.rest()) else { return Ok(None) };
+                self.at += len;
+                if max.is_some_and(|max| max < min) {
+                    return Err(self.syntax("the interval ends before it begins", from));
+                }
+                return Ok(Some((min, max, true)));
+            }
+            _ => return Ok(None),
+        };
+        self.at += 1;
+        Ok(Some((bounds.0, bounds.1, false)))
+    }
+
+    /// `part` without giving back.
+    fn atomic(&mut self, part: Ast, from: usize) -> Result<Ast, SplitError> {
+        match part {
+            Ast::Set(_) => Ok(part),
+            Ast::Repeat { part, min, max, lazy: false } if matches!(*part, Ast::Set(_)) => {
+                let Ast::Set(set) = *part else { unreachable!("checked by the guard") };
+                let others = self.add(self.sets.get(set).complement(), from)?;
+                Ok(Ast::Possessive { set, others, min, max })
+            }
+            _ => Err(self.unsupported(
+                "a possessive quantifier or an atomic group around more than a repeated character",
+                from,
+            )),
+        }
+    }
+
+    fn atom(&mut self) -> Result<Ast, SplitError> {
+        let from = self.at;
+        if self.rest().starts_with('{') && interval(self.rest()).is_some() {
+            return Err(self.syntax("there is nothing to repeat", from));
+        }
+        let Some(char) = self.next() else { return Ok(Ast::Empty) };
+        match char {
+            '.' => {
+                let newline = CharSet::from_chars(&['\n']);
+                let excluded = if self.flags.dot_newline { CharSet::default() } else { newline };
+                Ok(Ast::Set(self.add(excluded.complement(), from)?))
+            }
+            '^' => Ok(Ast::Start),
+            '$' => self.end(from),
+            '(' => {
+                self.depth += 1;
+                let limit = self.budget.limits.nest.min(SplitLimits::MAX_NEST);
+                if self.depth > limit {
+                    return Err(SplitError::NestTooDeep { step: self.step, limit, place: self.place(from) });
+                }
+                let flags = self.flags;
+                let group = self.group(from)?;
+                self.depth -= 1;
+                if group.is_some() {
+                    self.flags = flags;
+                }
+                Ok(group.unwrap_or(Ast::Empty))
+            }
+            '[' => {
+                let text = self.class(from)?;
+                self.set(&text, from)
+            }
+            '\\' => self.escaped(from),
+            '*' | '+' | '?' => Err(self.syntax("there is nothing to repeat", from)),
+            char => self.char(char, from),
+        }
+    }
+
+    fn end(&mut self, from: usize) -> Result<Ast, SplitError> {
+        Ok(Ast::Look { set: self.add(CharSet::default(), from)?, end: true })
+    }
+
+    /// The inside of a group that begins at `from`, and its end. `None` where it only sets flags.
+    fn group(&mut self, from: usize) -> Result<Option<Ast>, SplitError> {
+        if !self.eat("?") {
+            return self.inside(from).map(Some);
+        }
+        if self.eat("=") || self.eat("!") {
+            let negative = self.text[..self.at].ends_with('!');
+            let inside = self.inside(from)?;
+            return self.look(&inside, negative, from).map(Some);
+        }
+        if self.eat("<=") || self.eat("<!") {
+            return Err(self.unsupported("look-behind", from));
+        }
+        if self.eat("#") {
+            return Err(self.unsupported("a comment", from));
+        }
+        if self.eat("(") {
+            return Err(self.unsupported("a conditional group", from));
+        }
+        if self.eat("P=") || self.eat("P>") {
+            return Err(self.unsupported("a back-reference or a call of a group", from));
+        }
+        if self.eat(">") {
+            let inside = self.inside(from)?;
+            return self.atomic(inside, from).map(Some);
+        }
+        if self.eat("P<") || self.eat("<") || self.eat("'") {
+            let close = if self.text[..self.at].ends_with('\'') { '\'' } else { '>' };
+            let name = self.rest().split(close).next().unwrap_or("");
+            let len = name.len();
+            if len == 0 || !name.chars().all(|char| char.is_alphanumeric() || char == '_') {
+                return Err(self.syntax("a group with a name that is not one", from));
+            }
+            self.at += len;
+            if !self.eat(">") && !self.eat("'") {
+                return Err(self.syntax("a group with a name that is not one", from));
+            }
+            return self.inside(from).map(Some);
+        }
+        let mut on = true;
+        while let Some(char) = self.next() {
+            match char {
+                'i' => self.flags.ignore_case = on,
+                's' => self.flags.dot_newline = on,
+                'u' if on => {}
+                '-' if on => on = false,
+                ':' => return self.inside(from).map(Some),
+                // Whether they reach beyond the next `|` or the end of the group differs between engines.
+                ')' if from > 0 => {
+                    return Err(self.unsupported("setting flags in the middle of the pattern", from));
+                }
+                ')' => return Ok(None),
+                'm' | 'x' | 'U' => return Err(self.unsupported("a flag other than `i`, `s` and `u`", from)),
+                _ => return Err(self.syntax("a group of an unknown kind", from)),
+            }
+        }
+        Err(self.syntax("a group is not closed", from))
+    }
+
+    fn inside(&mut self, from: usize) -> Result<Ast, SplitError> {
+        let inside = self.alternation()?;
+        if !self.eat(")") {
+            return Err(self.syntax("a group is not closed", from));
+        }
+        Ok(inside)
+    }
+
+    /// Look-ahead at `inside`.
+    fn look(&mut self, inside: &Ast, negative: bool, from: usize) -> Result<Ast, SplitError> {
+        let parts = match inside {
+            Ast::Alternation(parts) => &parts[..],
+            one => std::slice::from_ref(one),
+        };
+        let (mut set, mut end) = (CharSet::default(), false);
+        for part in parts {
+            let number = match part {
+                Ast::Set(number) => *number,
+                // Looking ahead at a look-ahead is that look-ahead.
+                Ast::Look { set, end: at_end } => {
+                    end |= *at_end;
+                    *set
+                }
+                _ => {
+                    return Err(self.unsupported(
+                        "look-ahead at anything but one character or the end of the text",
+                        from,
+                    ));
+                }
+            };
+            let part = self.sets.get(number);
+            self.budget.spend(set.ranges() + part.ranges())?;
+            set = set.union(part);
+        }
+        if negative {
+            (set, end) = (set.complement(), !end);
+        }
+        Ok(Ast::Look { set: self.add(set, from)?, end })
+    }
+
+    fn escaped(&mut self, from: usize) -> Result<Ast, SplitError> {
+        match self.peek() {
+            Some('A') => {
+                self.at += 1;
+                Ok(Ast::Start)
+            }
+            Some('z') => {
+                self.at += 1;
+                self.end(from)
+            }
+            Some('Z') => Err(self.unsupported("`\\Z`", from)),
+            Some('b' | 'B' | '<' | '>') => Err(self.unsupported("a word boundary", from)),
+            Some('K') => Err(self.unsupported("`\\K`", from)),
+            Some('G') => Err(self.unsupported("`\\G`", from)),
+            Some('R' | 'X' | 'N' | 'O' | 'y' | 'Y') => {
+                Err(self.unsupported("an escape for more than a class", from))
+            }
+            Some('k' | 'g') => Err(self.unsupported("a back-reference or a call of a group", from)),
+            _ => match self.escape(from)? {
+                Escape::Char(char) => self.char(char, from),
+                Escape::Class(text) => self.set(&text, from),
+            },
+        }
+    }
+
+    /// An escape that stands for characters, behind the backslash at `from`.
+    fn escape(&mut self, from: usize) -> Result<Escape, SplitError> {
+        let Some(char) = self.next() else {
+            return Err(self.syntax("a backslash with nothing behind it", from));
+        };
+        Ok(match char {
+            '0'..='9' => return Err(self.unsupported("a back-reference or an octal escape", from)),
+            'd' | 'D' | 's' | 'S' | 'w' | 'W' => Escape::Class(self.text[from..self.at].to_owned()),
+            'h' => Escape::Class("[0-9A-Fa-f]".to_owned()),
+            'H' => Escape::Class("[^0-9A-Fa-f]".to_owned()),
+            'p' | 'P' => {
+                if self.next() == Some('{') {
+                    let Some(len) = self.rest().find('}') else {
+                        return Err(self.syntax("a property is not closed", from));
+                    };
+                    self.at += len + 1;
+                }
+                Escape::Class(self.text[from..self.at].to_owned())
+            }
+            'x' => Escape::Char(self.hex(2, from)?),
+            'u' => Escape::Char(self.hex(4, from)?),
+            'U' => Escape::Char(self.hex(8, from)?),
+            'a' => Escape::Char('\x07'),
+            'b' => Escape::Char('\x08'),
+            'e' => Escape::Char('\x1b'),
+            'f' => Escape::Char('\x0c'),
+            'n' => Escape::Char('\n'),
+            'r' => Escape::Char('\r'),
+            't' => Escape::Char('\t'),
+            'v' => Escape::Char('\x0b'),
+            char if char.is_ascii_alphabetic() || !char.is_ascii() => {
+                return Err(self.syntax("an unknown escape", from));
+            }
+            char => Escape::Char(char),
+        })
+    }
+
+    /// The number behind `\x` and its kin: `digits` digits, or any up to 8 in braces.
+    fn hex(&mut self, digits: usize, from: usize) -> Result<char, SplitError> {
+        let rest = self.rest();
+        let (number, len) = match rest.strip_prefix('{') {
+            Some(inner) => {
+                let number = inner.split('}').next().unwrap_or("");
+                (number, number.len() + 2)
+            }
+            None => (rest.get(..digits).unwrap_or(""), digits),
+        };
+        let valid = (1..=8).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let closed = rest.get(..len).is_some();
+        let char = u32::from_str_radix(number, 16).ok().and_then(char::from_u32);
+        match char {
+            Some(char) if valid && closed => {
+                self.at += len;
+                Ok(char)
+            }
+            _ => Err(self.syntax("not the number of a character", from)),
+        }
+    }
+
+    /// The class that begins at `from`, as `regex-syntax` reads it.
+    fn class(&mut self, from: usize) -> Result<String, SplitError> {
+        let mut text = "[".to_owned();
+        if self.eat("^") {
+            text.push('^');
+        }
+        if self.eat("]") {
+            text.push(']');
+        }
+        let mut nest = 1;
+        while nest > 0 {
+            let at = self.at;
+            let Some(char) = self.next() else {
+                return Err(self.syntax("a class is not closed", from));
+            };
+            match char {
+                '\\' => match self.escape(at)? {
+                    Escape::Char(char) => {
+                        regex_syntax::escape_into(char.encode_utf8(&mut [0; 4]), &mut text);
+                    }
+                    Escape::Class(class) => text.push_str(&class),
+                },
+                char => {
+                    nest += i32::from(char == '[') - i32::from(char == ']');
+                    text.push(char);
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    /// One character, in either case where case is ignored.
+    fn char(&mut self, char: char, from: usize) -> Result<Ast, SplitError> {
+        let mut class = ClassUnicode::new([ClassUnicodeRange::new(char, char)]);
+        if self.flags.ignore_case && class.try_case_fold_simple().is_err() {
+            return Err(self.unsupported("ignoring case without case tables", from));
+        }
+        Ok(Ast::Set(self.add(CharSet::from_class(&class), from)?))
+    }
+
+    /// The set of a class.
+    fn set(&mut self, text: &str, from: usize) -> Result<Ast, SplitError> {
+        /// What one class may cost; the dearest there is costs half of it.
+        const STEPS: u64 = 3_000_000;
+        let limits = Limits { syntax_steps: STEPS, ..Limits::default() };
+        let text = if self.flags.ignore_case { format!("(?i:{text})") } else { text.to_owned() };
+        let class = crate::syntax::parse(&text, &limits).map_err(|error| match error {
+            RegexError::Syntax { message, .. } => self.syntax(&message, from),
+            error => self.syntax(&error.to_string(), from),
+        })?;
+        let set = match class.kind() {
+            HirKind::Class(Class::Unicode(class)) => CharSet::from_class(class),
+            HirKind::Class(Class::Bytes(class)) if class.ranges().is_empty() => CharSet::default(),
+            HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
+                Ok(text) if text.chars().count() == 1 => {
+                    CharSet::from_chars(&text.chars().collect::<Vec<_>>())
+                }
+                _ => return Err(self.syntax("not a class", from)),
+            },
+            _ => return Err(self.syntax("not a class", from)),
+        };
+        self.budget.spend(100 + 10 * set.ranges())?;
+        Ok(Ast::Set(self.add(set, from)?))
+    }
+
+    fn add(&mut self, set: CharSet, from: usize) -> Result<usize, SplitError> {
+        self.budget.spend(1 + set.ranges())?;
+        let number = self.sets.add(set);
+        let limit = self.budget.limits.sets;
+        if self.sets.len() > limit {
+            return Err(SplitError::TooManySets { step: self.step, limit, place: self.place(from) });
+        }
+        Ok(number)
+    }
+}
+
+/// The interval at the start of `text`: its bounds and its length. Anything else in braces stands for itself.
+fn interval(text: &str) -> Option<(u32, Option<u32>, usize)> {
+    let inner = text.strip_prefix('{')?;
+    let inner = &inner[..inner.find('}')?];
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        // A number beyond any limit is cut to one that still is.
+        digits.then(|| text.parse::<u32>().unwrap_or(u32::MAX))
+    };
+    let (min, max) = match inner.split_once(',') {
+        None => (number(inner)?, Some(number(inner)?)),
+        Some(("", "")) => return None,
+        Some(("", max)) => (0, Some(number(max)?)),
+        Some((min, "")) => (number(min)?, None),
+        Some((min, max)) => (number(min)?, Some(number(max)?)),
+    };
+    Some((min, max, inner.len() + 2))
+}
+
+fn place(text: &str, span: Range<usize>) -> Place {
+    let before = &text[..span.start];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    Place {
+        line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+        span,
+    }
+}

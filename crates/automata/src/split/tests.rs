@@ -1,0 +1,817 @@
+//! The automaton against the engine that it stands for: random texts, all or some of their markings.
+
+use std::fmt::Write as _;
+
+use unskew_core::PrependScheme;
+
+use super::*;
+use crate::table::DEAD;
+
+fn regex(pattern: &str) -> SplitPattern {
+    with(pattern, SplitBehavior::Isolated, false)
+}
+
+fn with(pattern: &str, behavior: SplitBehavior, invert: bool) -> SplitPattern {
+    SplitPattern::Regex { pattern: pattern.to_owned(), behavior, invert }
+}
+
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const CL100K: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
+const DEEPSEEK2_LETTERS: &str =
+    r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕ]+";
+
+/// The pre-tokenizers in use, and ones that are close to them.
+fn known_patterns() -> Vec<(&'static str, Vec<SplitPattern>)> {
+    use SplitBehavior::{Contiguous, Isolated, MergedWithNext, MergedWithPrevious, Removed};
+    let tail = |tail: &str| {
+        vec![regex(&format!(
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{tail}|\s*[\r\n]|\s+(?!\S)|\s"
+        ))]
+    };
+    let deepseek2 = |digits| {
+        vec![
+            regex(r"[\r\n]"),
+            regex(DEEPSEEK2_LETTERS),
+            regex(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"),
+            regex(r"\s+$"),
+            regex("[一-龥ࠀ-一가-퟿]+"),
+            with(r"\p{N}", digits, false),
+        ]
+    };
+    let metaspace = |split| {
+        vec![SplitPattern::Metaspace { replacement: '\u{2581}', prepend: PrependScheme::First, split }]
+    };
+    let literal = |text: &str, behavior, invert| {
+        vec![SplitPattern::Literal { text: text.to_owned(), behavior, invert }]
+    };
+    let o200k_words = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*";
+    vec![
+        ("none", vec![]),
+        ("gpt-2", vec![SplitPattern::PrefixSpace, regex(GPT2)]),
+        ("gpt-2, Contiguous digits first", vec![with(r"\p{N}", Contiguous, false), regex(GPT2)]),
+        ("starcoder", vec![regex(r"\p{N}"), regex(GPT2)]),
+        ("cl100k", vec![regex(CL100K)]),
+        ("cl100k, Removed and inverted", vec![with(CL100K, Removed, true)]),
+        ("cl100k, \\s+\\z", tail(r"\s+\z")),
+        ("cl100k, \\s++$", tail(r"\s++$")),
+        ("cl100k, \\s+$", tail(r"\s+$")),
+        (
+            "cl100k, possessive",
+            vec![regex(
+                r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+            )],
+        ),
+        ("llama 3", vec![regex(LLAMA3)]),
+        ("qwen 2", vec![regex(&LLAMA3.replace("{1,3}", ""))]),
+        ("o200k", vec![regex(O200K)]),
+        (
+            "tekken",
+            vec![regex(&format!(
+                r"{o200k_words}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+            ))],
+        ),
+        ("deepseek 2", deepseek2(Isolated)),
+        ("deepseek 2, Contiguous digits", deepseek2(Contiguous)),
+        ("deepseek 3", vec![regex(r"\p{N}{1,3}"), regex("[一-龥぀-ゟ゠-ヿ]+"), regex(DEEPSEEK3)]),
+        ("metaspace", metaspace(true)),
+        ("metaspace without a split", metaspace(false)),
+        ("space, MergedWithPrevious", literal(" ", MergedWithPrevious, false)),
+        ("space, MergedWithPrevious, inverted", literal(" ", MergedWithPrevious, true)),
+        ("letters, MergedWithNext, inverted", vec![with(r"\p{L}", MergedWithNext, true)]),
+        ("literal", literal("ll", Isolated, true)),
+        ("words, Removed and inverted", vec![with(r"\w+|[^\w\s]+", Removed, true)]),
+        (
+            "lazy and anchored",
+            vec![regex(r"^\s+?(?=\p{L}|$)|(?:'s){2,}?|\p{L}{2,4}?(?!\p{L})"), regex("l{2}|^ ")],
+        ),
+    ]
+}
+
+fn build(splits: &[SplitPattern]) -> SplitDfa {
+    SplitDfa::new(splits, &SplitOptions::default(), &SplitLimits::default()).unwrap()
+}
+
+/// What the library does with one step, on whole texts.
+struct Oracle {
+    steps: Vec<(fancy_regex::Regex, SplitBehavior, bool)>,
+}
+
+impl Oracle {
+    fn new(splits: &[SplitPattern]) -> Option<Self> {
+        let mut steps = Vec::new();
+        for split in splits {
+            let (pattern, behavior, invert) = match split {
+                SplitPattern::Regex { pattern, behavior, invert } => (pattern.clone(), *behavior, *invert),
+                SplitPattern::Literal { text, behavior, invert } => {
+                    (fancy_regex::escape(text).into_owned(), *behavior, *invert)
+                }
+                SplitPattern::Metaspace { split: true, .. } => {
+                    (" ".to_owned(), SplitBehavior::MergedWithNext, false)
+                }
+                _ => continue,
+            };
+            steps.push((fancy_regex::Regex::new(&pattern).ok()?, behavior, invert));
+        }
+        Some(Self { steps })
+    }
+
+    /// The offsets at which pieces end, but for the last one. `None` where a part of the text is dropped.
+    fn boundaries(&self, text: &str) -> Option<Vec<usize>> {
+        let mut pieces = vec![(0, text.len())];
+        for (regex, behavior, invert) in &self.steps {
+            let mut split = Vec::new();
+            for (from, to) in pieces {
+                let mut parts: Vec<(usize, usize, bool)> = Vec::new();
+                let mut at = from;
+                for found in regex.find_iter(&text[from..to]) {
+                    let found = found.unwrap();
+                    let (start, end) = (from + found.start(), from + found.end());
+                    if at < start {
+                        parts.push((at, start, *invert));
+                    }
+                    parts.push((start, end, !invert));
+                    at = end;
+                }
+                if at < to {
+                    parts.push((at, to, *invert));
+                }
+                split.extend(behave(&parts, *behavior)?);
+            }
+            pieces = split;
+        }
+        Some(pieces.iter().map(|piece| piece.1).filter(|end| *end < text.len()).collect())
+    }
+}
+
+fn behave(parts: &[(usize, usize, bool)], behavior: SplitBehavior) -> Option<Vec<(usize, usize)>> {
+    let mut pieces: Vec<(usize, usize)> = Vec::new();
+    let mut before = false;
+    match behavior {
+        SplitBehavior::Isolated => return Some(parts.iter().map(|part| (part.0, part.1)).collect()),
+        SplitBehavior::Removed => {
+            return parts.iter().map(|part| (!part.2).then_some((part.0, part.1))).collect();
+        }
+        SplitBehavior::Contiguous => {
+            for (start, end, matched) in parts {
+                match pieces.last_mut() {
+                    Some(last) if *matched == before => last.1 = *end,
+                    _ => pieces.push((*start, *end)),
+                }
+                before = *matched;
+            }
+        }
+        SplitBehavior::MergedWithPrevious => {
+            for (start, end, matched) in parts {
+                match pieces.last_mut() {
+                    Some(last) if *matched && !before => last.1 = *end,
+                    _ => pieces.push((*start, *end)),
+                }
+                before = *matched;
+            }
+        }
+        SplitBehavior::MergedWithNext => {
+            for (start, end, matched) in parts.iter().rev() {
+                match pieces.last_mut() {
+                    Some(last) if *matched && !before => last.0 = *start,
+                    _ => pieces.push((*start, *end)),
+                }
+                before = *matched;
+            }
+            pieces.reverse();
+        }
+    }
+    Some(pieces)
+}
+
+impl SplitDfa {
+    fn step(&self, state: u32, byte: u8) -> u32 {
+        if state == DEAD {
+            return DEAD;
+        }
+        self.next[state as usize * self.classes.len() + usize::from(self.classes.get(byte))]
+    }
+
+    fn marked(&self, state: u32) -> u32 {
+        if state == DEAD { DEAD } else { self.mark[state as usize] }
+    }
+
+    fn accepts(&self, text: &str, boundaries: &[usize]) -> bool {
+        let mut state = self.start;
+        for (at, byte) in text.bytes().enumerate() {
+            if boundaries.contains(&at) {
+                state = self.marked(state);
+            }
+            state = self.step(state, byte);
+        }
+        state != DEAD && self.accepting[state as usize]
+    }
+}
+
+/// A small generator of numbers that look random, the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound as u64).unwrap()
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    /// A text over a few characters of the alphabet, so that runs are frequent.
+    fn text(&mut self, alphabet: &[char], max: usize) -> String {
+        let few: Vec<char> = (0..1 + self.below(6)).map(|_| self.pick(alphabet)).collect();
+        let len = self.below(max + 1);
+        (0..len).map(|_| if self.below(8) == 0 { self.pick(alphabet) } else { self.pick(&few) }).collect()
+    }
+}
+
+/// Space of several kinds, line ends, letters of all categories, marks, digits, contractions, punctuation, emoji.
+const ALPHABET: [char; 64] = [
+    ' ',
+    ' ',
+    ' ',
+    '\n',
+    '\n',
+    '\r',
+    '\t',
+    '\u{a0}',
+    '\u{3000}',
+    '\u{85}',
+    '\u{2028}',
+    '\'',
+    '\'',
+    's',
+    'S',
+    'ſ',
+    't',
+    'T',
+    'd',
+    'm',
+    'M',
+    'r',
+    'e',
+    'E',
+    'v',
+    'V',
+    'l',
+    'L',
+    'K',
+    'k',
+    'a',
+    'Z',
+    'ǅ',
+    'ʰ',
+    'ª',
+    '中',
+    '日',
+    'ア',
+    '가',
+    'ß',
+    'É',
+    'é',
+    '\u{301}',
+    '\u{903}',
+    '\u{20dd}',
+    '0',
+    '7',
+    '٣',
+    'Ⅷ',
+    '½',
+    '!',
+    '.',
+    '-',
+    '/',
+    '_',
+    '$',
+    '+',
+    '。',
+    '«',
+    '😀',
+    '\u{200d}',
+    '\u{0}',
+    '\u{10ffff}',
+    '\u{feff}',
+];
+
+/// The marks of the oracle are accepted, and no others: all markings of a short text, and otherwise those with one
+/// mark more or less, and a random one.
+fn check(dfa: &SplitDfa, oracle: &Oracle, text: &str, random: &mut Random) {
+    let truth = oracle.boundaries(text);
+    let describe = |marks: &[usize]| format!("{text:?} with marks at {marks:?}; right is {truth:?}");
+    if let Some(truth) = &truth {
+        assert!(dfa.accepts(text, truth), "refused: {}", describe(truth));
+    }
+    // Also marks at both ends.
+    let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    let refuse = |marks: &[usize]| {
+        if truth.as_deref() != Some(marks) {
+            assert!(!dfa.accepts(text, marks), "accepted: {}", describe(marks));
+        }
+    };
+    if places.len() <= 6 {
+        for bits in 0..1usize << places.len() {
+            let marks: Vec<usize> = places
+                .iter()
+                .enumerate()
+                .filter(|(bit, _)| bits >> bit & 1 == 1)
+                .map(|(_, at)| *at)
+                .collect();
+            refuse(&marks);
+        }
+        return;
+    }
+    let base = truth.clone().unwrap_or_default();
+    for _ in 0..3 {
+        let place = random.pick(&places);
+        let mut marks = base.clone();
+        match marks.binary_search(&place) {
+            Ok(at) => {
+                marks.remove(at);
+            }
+            Err(at) => marks.insert(at, place),
+        }
+        refuse(&marks);
+    }
+    let marks: Vec<usize> = places.into_iter().filter(|_| random.below(2) == 0).collect();
+    refuse(&marks);
+}
+
+/// `debug` cases in a debug build and a hundred times as many in a release build.
+fn cases(debug: usize) -> usize {
+    if cfg!(debug_assertions) { debug } else { 100 * debug }
+}
+
+#[test]
+fn known_patterns_split_as_the_engine_does() {
+    let mut random = Random(1);
+    for (name, splits) in known_patterns() {
+        let dfa = build(&splits);
+        let oracle = Oracle::new(&splits).unwrap();
+        for _ in 0..cases(1_000) {
+            let max = random.pick(&[3, 6, 6, 12, 30]);
+            let text = random.text(&ALPHABET, max);
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                check(&dfa, &oracle, &text, &mut random);
+            }));
+            assert!(result.is_ok(), "{name}");
+        }
+    }
+}
+
+/// Every character, alone and between letters and spaces.
+#[test]
+fn every_character_is_in_its_class() {
+    for splits in [vec![regex(GPT2)], vec![regex(O200K)]] {
+        let dfa = build(&splits);
+        let oracle = Oracle::new(&splits).unwrap();
+        let step = if cfg!(debug_assertions) { 37 } else { 1 };
+        for char in ('\0'..=char::MAX).step_by(step) {
+            let text = format!("a{char} {char}'{char}");
+            let truth = oracle.boundaries(&text).unwrap();
+            assert!(dfa.accepts(&text, &truth), "{text:?}: {truth:?}");
+        }
+    }
+}
+
+/// A random pattern over few characters.
+fn pattern(random: &mut Random, depth: usize) -> String {
+    const ATOMS: [&str; 12] =
+        ["a", "b", "c", " ", r"\n", ".", "[ab]", "[^a]", r"\s", r"\S", "(?i:B)", r"\p{Lu}"];
+    const LOOKS: [&str; 12] = [
+        "(?!a)",
+        "(?=b)",
+        r"(?!\S)",
+        "$",
+        r"\z",
+        "^",
+        "(?=a|$)",
+        "(?!b|c)",
+        "(?=(?!a))",
+        "(?![ab]|$)",
+        "(?!$)",
+        r"\A",
+    ];
+    const QUANTIFIERS: [&str; 12] =
+        ["?", "*", "+", "??", "*?", "+?", "{2}", "{1,2}", "{0,3}?", "{2,}", "{,2}", "{1}"];
+    const POSSESSIVE: [&str; 6] = ["?+", "*+", "++", "{1,3}+", "{2,}+", "{2}+"];
+    match random.below(if depth == 0 { 4 } else { 12 }) {
+        0..=2 => random.pick(&ATOMS).to_owned(),
+        3 => format!("{}{}", random.pick(&ATOMS), random.pick(&POSSESSIVE)),
+        4 | 5 => {
+            let parts: Vec<String> = (0..2 + random.below(2)).map(|_| pattern(random, depth - 1)).collect();
+            format!("(?:{})", parts.join("|"))
+        }
+        6..=8 => (0..2 + random.below(2)).map(|_| pattern(random, depth - 1)).collect(),
+        9 => format!("{}{}", pattern(random, depth - 1), random.pick(&LOOKS)),
+        _ => format!("(?:{}){}", pattern(random, depth - 1), random.pick(&QUANTIFIERS)),
+    }
+}
+
+#[test]
+fn random_patterns_split_as_the_engine_does() {
+    let mut random = Random(7);
+    let (mut built, mut failed) = (0, 0);
+    while built < cases(300) {
+        let count = random.pick(&[1, 1, 1, 2, 3]);
+        let splits: Vec<SplitPattern> = (0..count)
+            .map(|_| {
+                let text = pattern(&mut random, 3);
+                let behavior = random.pick(&[
+                    SplitBehavior::Isolated,
+                    SplitBehavior::Isolated,
+                    SplitBehavior::Isolated,
+                    SplitBehavior::Removed,
+                    SplitBehavior::Contiguous,
+                    SplitBehavior::MergedWithNext,
+                    SplitBehavior::MergedWithPrevious,
+                ]);
+                with(&text, behavior, behavior == SplitBehavior::Removed || random.below(2) == 0)
+            })
+            .collect();
+        let dfa = match SplitDfa::new(&splits, &SplitOptions::default(), &SplitLimits::default()) {
+            Ok(dfa) => dfa,
+            Err(
+                SplitError::MatchesEmpty { .. }
+                | SplitError::Unsupported { .. }
+                | SplitError::UnsupportedStep { .. },
+            ) => {
+                failed += 1;
+                assert!(failed < 50 * cases(300), "nearly all patterns are refused");
+                continue;
+            }
+            Err(error) => panic!("{splits:?}: {error}"),
+        };
+        let Some(oracle) = Oracle::new(&splits) else { continue };
+        built += 1;
+        for _ in 0..15 {
+            let max = random.pick(&[3, 5, 6, 9]);
+            let text = random.text(&['a', 'b', 'c', 'B', ' ', '\n', 'é'], max);
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                check(&dfa, &oracle, &text, &mut random);
+            }));
+            assert!(result.is_ok(), "{splits:?}");
+        }
+    }
+}
+
+/// All states live, no two equal, numbered breadth-first, classes coarsest.
+#[test]
+fn the_automaton_is_minimal_and_canonical() {
+    let mut known: Vec<char> = "abc 中é".chars().collect();
+    known.sort_unstable();
+    for (name, splits) in known_patterns() {
+        for options in
+            [SplitOptions::default(), SplitOptions { forbidden: &['_', '中'], known: Some(&known) }]
+        {
+            let dfa = SplitDfa::new(&splits, &options, &SplitLimits::default()).unwrap();
+            let width = dfa.classes.len();
+            let states = dfa.accepting.len();
+            // The check takes longer than all else here.
+            if cfg!(debug_assertions) && states > 1_500 {
+                continue;
+            }
+            assert_eq!(dfa.fallback.len(), if options.known.is_some() { dfa.next.len() } else { 0 });
+            let rows: Vec<Vec<u32>> = (0..states)
+                .map(|state| {
+                    let mut row = dfa.next[state * width..][..width].to_vec();
+                    row.push(dfa.mark[state]);
+                    row.extend(dfa.fallback.get(state * width..(state + 1) * width).unwrap_or(&[]));
+                    row
+                })
+                .collect();
+            // Moore's refinement from acceptance alone ends with every state by itself.
+            let mut blocks: Vec<usize> =
+                dfa.accepting.iter().map(|accepting| usize::from(*accepting)).collect();
+            let mut count = 0;
+            loop {
+                let mut numbers = std::collections::HashMap::new();
+                blocks = (0..states)
+                    .map(|state| {
+                        let row: Vec<usize> = rows[state]
+                            .iter()
+                            .map(|next| if *next == DEAD { usize::MAX } else { blocks[*next as usize] })
+                            .collect();
+                        let fresh = numbers.len();
+                        *numbers.entry((blocks[state], row)).or_insert(fresh)
+                    })
+                    .collect();
+                if numbers.len() == count {
+                    break;
+                }
+                count = numbers.len();
+            }
+            assert_eq!(count, states, "{name}");
+            let mut found = 0;
+            for next in rows.iter().flatten().filter(|next| **next != DEAD) {
+                assert!(*next <= found + 1, "{name}");
+                found = found.max(*next);
+            }
+            assert_eq!(found as usize, states - 1, "{name}");
+            let mut alive = dfa.accepting.clone();
+            while let Some(state) = (0..states).find(|state| {
+                !alive[*state] && rows[*state].iter().any(|next| *next != DEAD && alive[*next as usize])
+            }) {
+                for state in (state..states).rev() {
+                    alive[state] |= rows[state].iter().any(|next| *next != DEAD && alive[*next as usize]);
+                }
+            }
+            assert!(alive.iter().all(|alive| *alive), "{name}");
+            let columns: std::collections::HashSet<Vec<u32>> = (0..width)
+                .map(|class| {
+                    rows.iter()
+                        .flat_map(|row| [row[class], *row.get(width + 1 + class).unwrap_or(&DEAD)])
+                        .collect()
+                })
+                .collect();
+            assert_eq!(columns.len(), width, "{name}");
+        }
+    }
+}
+
+/// Reading a character through fallback tokens leads where reading it normally does, for exactly the characters
+/// without a token; forbidden ones lead nowhere.
+#[test]
+fn fallback_reads_unknown_characters_only() {
+    let mut known: Vec<char> = ALPHABET.iter().copied().step_by(2).collect();
+    known.sort_unstable();
+    known.dedup();
+    let forbidden = ['_', 'é', '中', '\u{2581}'];
+    let options = SplitOptions { forbidden: &forbidden, known: Some(&known) };
+    for splits in [vec![], vec![regex(GPT2)], vec![regex(O200K)]] {
+        let plain = SplitDfa::new(
+            &splits,
+            &SplitOptions { forbidden: &forbidden, known: None },
+            &SplitLimits::default(),
+        )
+        .unwrap();
+        let dfa = SplitDfa::new(&splits, &options, &SplitLimits::default()).unwrap();
+        let width = dfa.classes.len();
+        let walk = |table: &[u32], state: u32, text: &str| {
+            text.bytes().fold(state, |state, byte| match state {
+                DEAD => DEAD,
+                state => table[state as usize * width + usize::from(dfa.classes.get(byte))],
+            })
+        };
+        // The boundary states: those in which a character ends.
+        let mut boundaries = vec![dfa.start];
+        let mut at = 0;
+        while at < boundaries.len() {
+            let state = boundaries[at];
+            at += 1;
+            let mut next: Vec<u32> =
+                ALPHABET.iter().map(|char| walk(&dfa.next, state, char.encode_utf8(&mut [0; 4]))).collect();
+            next.push(dfa.mark[state as usize]);
+            for next in next {
+                if next != DEAD && !boundaries.contains(&next) {
+                    boundaries.push(next);
+                }
+            }
+        }
+        for char in ALPHABET.iter().copied().chain(forbidden).chain(['q', '\u{800}', '𝒜', 'х']) {
+            let mut bytes = [0; 4];
+            let text: &str = char.encode_utf8(&mut bytes);
+            for state in boundaries.iter().copied() {
+                let normal = walk(&dfa.next, state, text);
+                let through = walk(&dfa.fallback, state, text);
+                let unknown = known.binary_search(&char).is_err();
+                assert_eq!(through, if unknown { normal } else { DEAD }, "{char:?}");
+                if forbidden.contains(&char) {
+                    assert_eq!(normal, DEAD);
+                }
+            }
+            // Inside a character the two do not mix.
+            for cut in 1..text.len() {
+                let (head, tail) = text.as_bytes().split_at(cut);
+                let go = |table: &[u32], state: u32, bytes: &[u8]| {
+                    bytes.iter().fold(state, |state, byte| match state {
+                        DEAD => DEAD,
+                        state => table[state as usize * width + usize::from(dfa.classes.get(*byte))],
+                    })
+                };
+                for (one, other) in [(&dfa.next, &dfa.fallback), (&dfa.fallback, &dfa.next)] {
+                    let inside = go(one, dfa.start, head);
+                    assert_eq!(go(other, inside, &tail[..1]), DEAD);
+                    assert!(inside == DEAD || dfa.mark[inside as usize] == DEAD);
+                }
+            }
+        }
+        // Without fallback transitions it is the automaton of a model over bytes.
+        let oracle = Oracle::new(&splits).unwrap();
+        let mut random = Random(3);
+        for _ in 0..500 {
+            let text = random.text(&ALPHABET, 8);
+            let truth = oracle.boundaries(&text).unwrap();
+            let fine = !text.contains(forbidden);
+            assert_eq!(dfa.accepts(&text, &truth), fine, "{text:?}");
+            assert_eq!(plain.accepts(&text, &truth), fine, "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn texts_are_valid_utf_8() {
+    let dfa = build(&[regex(GPT2)]);
+    for bad in
+        [&b"\x80"[..], b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe4\xb8", b"\xff", b"a\xc3"]
+    {
+        let end = bad.iter().fold(dfa.start, |state, byte| dfa.step(state, *byte));
+        assert!(end == DEAD || !dfa.accepting[end as usize], "{bad:?}");
+    }
+    assert_eq!(dfa.mark[dfa.start as usize], DEAD);
+    let after = dfa.marked(dfa.step(dfa.start, b'a'));
+    assert_eq!(dfa.marked(after), DEAD);
+}
+
+#[test]
+fn sizes_and_times() {
+    let mut sizes = String::new();
+    for (name, splits) in known_patterns() {
+        let start = std::time::Instant::now();
+        let dfa = build(&splits);
+        let time = start.elapsed();
+        writeln!(sizes, "{name}: {} states, {} classes", dfa.accepting.len(), dfa.classes.len()).unwrap();
+        #[allow(clippy::print_stderr, reason = "shown only where asked for")]
+        {
+            eprintln!("{name}: {time:?}, {} states, {} classes", dfa.accepting.len(), dfa.classes.len());
+        }
+    }
+    insta::assert_snapshot!(sizes);
+}
+
+fn refusal(splits: &[SplitPattern]) -> String {
+    SplitDfa::new(splits, &SplitOptions::default(), &SplitLimits::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_has_no_exact_automaton_is_refused_by_name() {
+    let mut report = String::new();
+    for pattern in [
+        // Constructs.
+        "a(?<=b)c",
+        "(?<!b)c",
+        r"(a)\1",
+        r"a\012",
+        r"(?<n>a)\k<n>",
+        r"(a)\g<1>",
+        "(?P<n>a)(?P=n)",
+        r"\bfoo",
+        r"a\B",
+        r"\<a",
+        r"a\>",
+        r"a\Z",
+        r"a\Kb",
+        r"\Ga",
+        r"\R",
+        r"\X",
+        "(?>ab|a)c",
+        "(?>a+b)",
+        "(?:ab)++c",
+        "(?:a|bc)?+",
+        "(?!ab)c",
+        "é(?=a*)b",
+        "a(?=)",
+        "(a)?(?(1)b)",
+        "a(?#note)b",
+        "(?m)a$",
+        "(?x)a b",
+        "(?i:a(?i)b)",
+        "a(?i)b|c",
+        "a{2}{3}",
+        "a**",
+        "a+?+",
+        "a{3}?",
+        "a{,}",
+        "^*a",
+        "(?!a)+b",
+        "$?a",
+        "(?:a?)*b",
+        "(?:a|(?!b))+c",
+        // Syntax.
+        "(a",
+        "a)",
+        "a|*",
+        "+a",
+        "{2}a",
+        "a{3,2}",
+        "[a",
+        "[z-a]",
+        r"a\",
+        r"\q",
+        r"\é",
+        r"[\q]",
+        r"\x4",
+        r"\x{}",
+        r"\x{110000}",
+        r"\ud800",
+        r"\p{Nope}",
+        r"\p{L",
+        "(?y:a)",
+        "(?<1>a",
+        "(?<>a)",
+        "(?",
+        // Others.
+        "",
+        "a*",
+        "a|$",
+        r"\s*(?!\S)",
+        "^b*",
+    ] {
+        let error = refusal(&[SplitPattern::PrefixSpace, regex(pattern)]);
+        assert_eq!(error.lines().count(), 1, "{error}");
+        writeln!(report, "{pattern:<16} {error}").unwrap();
+    }
+    insta::assert_snapshot!(report);
+}
+
+#[test]
+fn steps_that_are_not_exact_are_refused() {
+    let mut report = String::new();
+    let literal =
+        |text: &str, behavior| SplitPattern::Literal { text: text.to_owned(), behavior, invert: false };
+    for split in [
+        SplitPattern::Other("Punctuation".to_owned()),
+        with(r"\s", SplitBehavior::Removed, false),
+        literal("-", SplitBehavior::Removed),
+        literal("", SplitBehavior::Isolated),
+        with("ab?", SplitBehavior::Contiguous, false),
+        with("ab", SplitBehavior::MergedWithPrevious, false),
+        with("a(?!b)", SplitBehavior::MergedWithNext, true),
+    ] {
+        writeln!(report, "{}", refusal(&[regex("a"), split])).unwrap();
+    }
+    insta::assert_snapshot!(report, @r"
+    split step 2 is not supported: `Punctuation` is not expressed as a pattern
+    split step 2 is not supported: it removes what its pattern matches, so that tokens do not spell the text
+    split step 2 is not supported: it removes what its pattern matches, so that tokens do not spell the text
+    the pattern of split step 2 can match the empty text
+    split step 2 is not supported: `Contiguous` is supported only for a pattern that matches exactly one character
+    split step 2 is not supported: `MergedWithPrevious` and `MergedWithNext` are supported only for a pattern that is one set of characters
+    split step 2 is not supported: `MergedWithPrevious` and `MergedWithNext` are supported only for a pattern that is one set of characters
+    ");
+}
+
+#[test]
+fn limits_are_named() {
+    let defaults = SplitLimits::default();
+    let mut report = String::new();
+    let error = |splits: &[SplitPattern], limits: &SplitLimits| {
+        SplitDfa::new(splits, &SplitOptions::default(), limits).unwrap_err().to_string()
+    };
+    for (pattern, limits) in [
+        ("a".repeat(70_000), defaults.clone()),
+        ("((a))".to_owned(), SplitLimits { nest: 1, ..defaults.clone() }),
+        (format!("{}a{}", "(".repeat(600), ")".repeat(600)), SplitLimits { nest: 1_000, ..defaults.clone() }),
+        ("[a-c]d".to_owned(), SplitLimits { sets: 1, ..defaults.clone() }),
+        ("a{1000}{1000}".replacen("}{", "}b){", 1).replacen('a', "(?:a", 1), defaults.clone()),
+        ("a{99999999999}".to_owned(), defaults.clone()),
+        ("(?:a?){99999999}b".to_owned(), defaults.clone()),
+        ("(?:(?:){9999999})b".to_owned(), defaults.clone()),
+        (r"\p{L}+|\p{N}".to_owned(), SplitLimits { states: 50, ..defaults.clone() }),
+        ("(?:a|b)*a(?:a|b){20}c".to_owned(), defaults.clone()),
+        ("(?:a|b)*a(?:a|b){20}c".to_owned(), SplitLimits { steps: 10_000, ..defaults.clone() }),
+    ] {
+        let start = std::time::Instant::now();
+        writeln!(report, "{}", error(&[regex(&pattern)], &limits)).unwrap();
+        assert!(start.elapsed().as_secs() < 20, "{pattern:.30}: {:?}", start.elapsed());
+    }
+    insta::assert_snapshot!(report, @r"
+    the pattern of split step 1 is 70000 bytes long; the limit is 65536 (SplitLimits::pattern_bytes)
+    split step 1 nests groups deeper than 1 levels (SplitLimits::nest), at line 1, column 2
+    split step 1 nests groups deeper than 250 levels (SplitLimits::nest), at line 1, column 251
+    split step 1 brings the sets of characters beyond 1 (SplitLimits::sets), at line 1, column 6
+    the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
+    the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
+    the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
+    split step 1: a quantifier after what reads nothing is not supported, at line 1, column 8
+    the automaton of the split steps has more than 50 states (SplitLimits::states)
+    the automaton of the split steps has more than 65536 states (SplitLimits::states)
+    the automaton of the split steps takes more than 10000 steps to make (SplitLimits::steps)
+    ");
+}
+
+/// Whatever the text of a pattern, there is an automaton or an error.
+#[test]
+fn no_text_of_a_pattern_panics() {
+    const PARTS: [&str; 40] = [
+        "(", ")", "(?", "(?:", "(?!", "(?=", "(?>", "(?i)", "(?i:", "(?<", "(?P<", "'", "[", "]", "[^", "&&",
+        "--", "-", "{", "}", "2", ",", "{2,3}", "?", "*", "+", "|", "\\", "\\p", "\\x", "\\d", "$", "^", ".",
+        "a", "é", ":", "\n", "#", ">",
+    ];
+    let mut random = Random(11);
+    let limits = SplitLimits { steps: 200_000, states: 500, ..SplitLimits::default() };
+    for _ in 0..cases(3_000) {
+        let text: String = (0..1 + random.below(10)).map(|_| random.pick(&PARTS)).collect();
+        let built = SplitDfa::new(&[regex(&text)], &SplitOptions::default(), &limits);
+        if let Some(place) = built.err().as_ref().and_then(SplitError::place) {
+            assert!(text.get(place.span.clone()).is_some(), "{text:?}: {place:?}");
+        }
+    }
+}

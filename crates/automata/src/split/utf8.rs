@@ -1,0 +1,104 @@
+//! From atoms to bytes: one decision tree for all states.
+//!
+//! The tree tells from the bytes of a character which atom it is; equal subtrees are one node. A state of the automaton
+//! over atoms then becomes the tree with its targets put in for the atoms, and equal nodes are again one state. Compiling
+//! the sets of each state to UTF-8 on their own would give the same automaton, and do the work on thousands of ranges
+//! once for each state instead of once.
+
+use std::collections::HashMap;
+
+use regex_syntax::utf8::Utf8Sequences;
+
+use super::{SplitError, chars::Atoms, limits::Budget};
+
+/// Where a byte leads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Target {
+    /// The character is complete.
+    Atom(u32),
+    Node(u32),
+}
+
+/// Bytes from the first to the second lead to the third, in ascending order.
+pub(super) type Edges<T> = Vec<(u8, u8, T)>;
+
+pub(super) struct Tree {
+    /// The nodes, each behind those that it leads to.
+    pub(super) nodes: Vec<Edges<Target>>,
+    pub(super) root: Edges<Target>,
+}
+
+impl Tree {
+    pub(super) fn new(atoms: &Atoms, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
+        let mut builder = Builder { nodes: vec![], numbers: HashMap::new(), open: vec![Open::default()] };
+        for (low, high, atom) in &atoms.runs {
+            let (Some(low), Some(high)) = (char::from_u32(*low), char::from_u32(*high)) else {
+                unreachable!("runs begin and end with characters");
+            };
+            // Runs ascend and so do the sequences of each; so a path that is left never comes back.
+            for sequence in Utf8Sequences::new(low, high) {
+                let ranges = sequence.as_slice();
+                budget.spend(ranges.len())?;
+                builder.add(ranges.iter().map(|range| (range.start, range.end)), *atom);
+            }
+        }
+        builder.close(0);
+        let root = builder.open.remove(0).edges;
+        Ok(Self { nodes: builder.nodes, root })
+    }
+}
+
+struct Builder {
+    nodes: Vec<Edges<Target>>,
+    numbers: HashMap<Edges<Target>, u32>,
+    /// The nodes on the path to the last sequence.
+    open: Vec<Open>,
+}
+
+/// A node to which edges may still be added.
+#[derive(Default)]
+struct Open {
+    edges: Edges<Target>,
+    /// The bytes that lead to the next open node.
+    last: Option<(u8, u8)>,
+}
+
+impl Builder {
+    fn add(&mut self, sequence: impl ExactSizeIterator<Item = (u8, u8)>, atom: u32) {
+        let len = sequence.len();
+        for (depth, range) in sequence.enumerate() {
+            if depth + 1 == len {
+                self.close(depth);
+                push(&mut self.open[depth].edges, range, Target::Atom(atom));
+            } else if self.open[depth].last != Some(range) {
+                self.close(depth);
+                self.open[depth].last = Some(range);
+                self.open.push(Open::default());
+            }
+        }
+    }
+
+    /// Completes all open nodes below `depth`.
+    fn close(&mut self, depth: usize) {
+        while self.open.len() > depth + 1 {
+            let Some(Open { edges, .. }) = self.open.pop() else { return };
+            let fresh = u32::try_from(self.nodes.len()).expect("fewer nodes than characters");
+            let number = *self.numbers.entry(edges).or_insert_with_key(|edges| {
+                self.nodes.push(edges.clone());
+                fresh
+            });
+            let above = self.open.len() - 1;
+            if let Some(range) = self.open[above].last.take() {
+                push(&mut self.open[above].edges, range, Target::Node(number));
+            }
+        }
+    }
+}
+
+/// Adds an edge behind all others; neighbours with one target become one.
+pub(super) fn push<T: PartialEq>(edges: &mut Edges<T>, range: (u8, u8), target: T) {
+    match edges.last_mut() {
+        Some(last) if last.2 == target && last.1.checked_add(1) == Some(range.0) => last.1 = range.1,
+        _ => edges.push((range.0, range.1, target)),
+    }
+}
