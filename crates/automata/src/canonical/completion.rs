@@ -131,7 +131,8 @@ impl Search<'_> {
         }
         let last = whole.token(node);
         self.any_token(state, |token, behind| {
-            self.tokenizer.neighbours.may_follow(last, token)
+            self.tokenizer.roles[token as usize] != Role::Whole
+                && self.tokenizer.neighbours.may_follow(last, token)
                 && match whole.child(node, token) {
                     Some(child) => self.may_precede_node(child, behind),
                     None => self.may_precede(token, behind),

@@ -321,7 +321,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{
-        super::testing::{Listing, Random, encode, encode_by_passes, table},
+        super::{
+            encode,
+            testing::{Listing, Random, table},
+        },
         *,
     };
     use unskew_core::TokenId;
