@@ -44,6 +44,20 @@ pub struct Limits {
     /// Steps through the token trie for finding out which states tokens can complete. Nothing is spent where the
     /// vocabulary has a token for each single byte that the pattern uses. Default: 200 million.
     pub spelling_steps: u64,
+    /// Transitions that a [`LiftedDfa`](crate::LiftedDfa) stores: one for each state and class of tokens. Default: 2^23,
+    /// which take 64 MiB.
+    pub lift_transitions: usize,
+    /// Steps through token classes for a [`LiftedDfa`](crate::LiftedDfa): one for each prefix of a class and state.
+    /// Default: 400 million.
+    pub lift_steps: u64,
+    /// States of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^18.
+    pub merge_states: usize,
+    /// Edges of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^20 (about
+    /// 100 MiB while it is built).
+    pub merge_edges: usize,
+    /// Steps of DirectMerge: one for every edge that is added or removed, and for every state that is looked at by a
+    /// merge. Default: 10 million.
+    pub merge_steps: u64,
     /// Memory for cached masks, in bytes; states beyond it have their masks computed each time. Default: 64 MiB.
     pub mask_cache_bytes: usize,
 }
@@ -65,6 +79,11 @@ impl Default for Limits {
             dfa_bytes: 96 << 20,
             dfa_steps: 150_000_000,
             spelling_steps: 200_000_000,
+            lift_transitions: 1 << 23,
+            lift_steps: 400_000_000,
+            merge_states: 1 << 18,
+            merge_edges: 1 << 20,
+            merge_steps: 10_000_000,
             mask_cache_bytes: 64 << 20,
         }
     }
