@@ -112,9 +112,9 @@ impl MergedDfa {
     ///
     /// # Cost
     ///
-    /// O(r) for a table of r merges, and for each merge the edges that it touches. The automaton may grow: by at most a
-    /// state for each state and merge, in practice little for names, dates and records, and a lot for `[a-z]*`, in
-    /// which thousands of merges meet. [`Limits::merge_states`], [`Limits::merge_edges`] and [`Limits::merge_steps`]
+    /// O(r) for a table of r merges, and for each merge the edges that it touches. A merge may double the states between
+    /// its two tokens: in practice that is little for names, dates and records, and a lot for `[a-z]*`, in which
+    /// thousands of merges meet. [`Limits::merge_states`], [`Limits::merge_edges`] and [`Limits::merge_steps`]
     /// bound it.
     ///
     /// # Errors

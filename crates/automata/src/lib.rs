@@ -24,7 +24,8 @@
 //! language, use a grammar: a regular expression cannot count brackets. For one of a million known items use a sorted
 //! set; a DFA of a million texts is large. To search in text use the `regex` crate.
 //!
-//! All token sequences that spell a match are allowed, not only those that the tokenizer itself would write.
+//! All token sequences that spell a match are allowed, not only those that the tokenizer itself would write. For these
+//! alone, of texts that the tokenizer does not split into pieces, there is [`MergedDfa`].
 //!
 //! # Example
 //!
