@@ -242,6 +242,7 @@ fn compare(kind: Kind, cases: usize, seed: u64) -> usize {
         assert!(expected.iter().all(|sequence| merged.accepts(sequence)));
         if done % 10 == 0 && merged.len() <= 40 {
             check_form(&merged);
+            laws::check_constraint(&merged, 3).unwrap();
         }
         done += 1;
         compared += expected.len();
