@@ -9,6 +9,7 @@
 
 mod cases;
 pub mod strategies;
+pub mod two_names;
 
 pub use cases::{Case, Constraint, ExpectedError, Mask, cases};
 use unskew_core::Vocabulary;

@@ -1,12 +1,88 @@
-//! Printers of a DFA, for people: a table for the terminal and a graph for Graphviz.
+//! Printers of automata, for people: a table for the terminal and a graph for Graphviz.
 //!
-//! Plain strings: a graph library would be a dependency for everyone who only wants a constraint.
+//! Every automaton of this crate becomes a [`Diagram`]: a graph of petgraph, with the edges between two states drawn as
+//! one. Graphviz gets it through petgraph's own printer, which knows the syntax and its escapes.
+//!
+//! Tried instead: strings put together here. It was shorter for one automaton and not for three, and nothing else (a
+//! layout, a search for cycles) could be done with them.
 
 use std::{fmt::Write, ops::RangeInclusive};
 
-use crate::{Dfa, Edge};
+use petgraph::{
+    dot::{Config, Dot, RankDir},
+    graph::{DiGraph, NodeIndex},
+    visit::EdgeRef,
+};
+use unskew_core::{TokenId, Vocabulary};
 
-/// The DFA in the language of Graphviz: `dot -Tsvg` draws it. Accepting states have a double border.
+use crate::{Dfa, LiftedDfa, MergedDfa, StateId};
+
+/// An automaton as a graph with labels, to be printed by [`dot`] and [`table`].
+///
+/// A `&Dfa` and a `&LiftedDfa` convert into it, and a `&MergedDfa` with the `&Vocabulary` that spells its tokens.
+#[derive(Clone, Debug)]
+pub struct Diagram {
+    graph: DiGraph<Node, String>,
+}
+
+/// A state, or the point that marks the start.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// `None` for the point.
+    state: Option<StateId>,
+    accepting: bool,
+}
+
+impl Diagram {
+    /// The diagram of these states, in this order, each with whether it accepts and its edges. The first is the start.
+    fn new(states: impl Iterator<Item = (StateId, bool, Vec<(StateId, String)>)>) -> Self {
+        let mut graph = DiGraph::new();
+        let mut nodes = std::collections::HashMap::new();
+        let states: Vec<_> = states.collect();
+        for (state, accepting, _) in &states {
+            nodes.insert(*state, graph.add_node(Node { state: Some(*state), accepting: *accepting }));
+        }
+        let begin = graph.add_node(Node { state: None, accepting: false });
+        graph.add_edge(begin, NodeIndex::new(0), String::new());
+        for (state, _, edges) in states {
+            for (target, label) in edges {
+                graph.add_edge(nodes[&state], nodes[&target], label);
+            }
+        }
+        Self { graph }
+    }
+}
+
+impl From<&Dfa> for Diagram {
+    fn from(dfa: &Dfa) -> Self {
+        Self::new(dfa.states().map(|state| {
+            let edges = dfa.edges(state).map(|edge| (edge.target, bytes(&edge.bytes)));
+            (state, dfa.is_accepting(state), by_target(edges))
+        }))
+    }
+}
+
+impl From<&LiftedDfa> for Diagram {
+    fn from(lifted: &LiftedDfa) -> Self {
+        Self::new(lifted.states().map(|state| {
+            let mut edges: Vec<_> = lifted.edges(state).collect();
+            edges.sort_unstable();
+            let edges = edges.into_iter().map(|(id, target)| (target, token(lifted.vocabulary(), id)));
+            (state, lifted.is_accepting(state), by_target(edges))
+        }))
+    }
+}
+
+impl From<(&MergedDfa, &Vocabulary)> for Diagram {
+    fn from((merged, vocabulary): (&MergedDfa, &Vocabulary)) -> Self {
+        Self::new(merged.states().map(|state| {
+            let edges = merged.edges(state).map(|(id, target)| (target, token(vocabulary, id)));
+            (state, merged.is_accepting(state), by_target(edges))
+        }))
+    }
+}
+
+/// The automaton in the language of Graphviz: `dot -Tsvg` draws it. Accepting states have a double border.
 ///
 /// # Example
 ///
@@ -14,27 +90,27 @@ use crate::{Dfa, Edge};
 /// use unskew_automata::{Dfa, Limits, debug};
 ///
 /// let dfa = Dfa::from_pattern("[0-9a]x?", &Limits::default())?;
-/// assert!(debug::dot(&dfa).contains(r#"0 -> 1 [label="0-9 a"];"#));
+/// assert!(debug::dot(&dfa).contains(r#"0 -> 1 [ label = "0-9 a" ]"#));
 /// # Ok::<(), unskew_automata::RegexError>(())
 /// ```
-pub fn dot(dfa: &Dfa) -> String {
-    let mut text =
-        String::from("digraph dfa {\n  rankdir=LR;\n  node [shape=circle];\n  begin [shape=point];\n");
-    write_line(&mut text, format_args!("  begin -> {};", dfa.start()));
-    for state in dfa.states() {
-        if dfa.is_accepting(state) {
-            write_line(&mut text, format_args!("  {state} [shape=doublecircle];"));
-        }
-        for (target, label) in labels(dfa.edges(state)) {
-            let label = label.replace('\\', "\\\\").replace('"', "\\\"");
-            write_line(&mut text, format_args!("  {state} -> {target} [label=\"{label}\"];"));
-        }
-    }
-    text.push_str("}\n");
-    text
+pub fn dot(automaton: impl Into<Diagram>) -> String {
+    let Diagram { graph } = automaton.into();
+    let named = graph.map(
+        |_, node| node.state.map(|state| state.to_string()).unwrap_or_default(),
+        |_, label| label.clone(),
+    );
+    let shape = |node: NodeIndex| match graph[node] {
+        Node { state: None, .. } => "shape = point ",
+        Node { accepting: true, .. } => "shape = doublecircle ",
+        Node { accepting: false, .. } => "shape = circle ",
+    };
+    let config = [Config::RankDir(RankDir::LR)];
+    let node_attributes = |_, (node, _): (NodeIndex, &String)| shape(node).to_owned();
+    Dot::with_attr_getters(&named, &config, &|_, _| String::new(), &node_attributes).to_string()
 }
 
-/// The DFA as lines of text: one for each state, marked with `*` where it accepts, with its edges.
+/// The automaton as lines of text: one for each state, marked with `*` where it accepts, with its edges. The first is
+/// the start.
 ///
 /// # Example
 ///
@@ -45,32 +121,37 @@ pub fn dot(dfa: &Dfa) -> String {
 /// assert_eq!(debug::table(&dfa), " 0  0-9 a -> 1\n*1  x -> 2\n*2\n");
 /// # Ok::<(), unskew_automata::RegexError>(())
 /// ```
-pub fn table(dfa: &Dfa) -> String {
-    let width = (dfa.len() - 1).to_string().len();
+pub fn table(automaton: impl Into<Diagram>) -> String {
+    let Diagram { graph } = automaton.into();
+    let states = || graph.node_weights().filter_map(|node| Some((node.state?, node.accepting)));
+    let width = states().map(|(state, _)| state.to_string().len()).max().unwrap_or(0);
     let mut text = String::new();
-    for state in dfa.states() {
-        let mark = if dfa.is_accepting(state) { '*' } else { ' ' };
-        let edges: Vec<String> = labels(dfa.edges(state))
-            .into_iter()
-            .map(|(target, label)| format!("{label} -> {target}"))
+    for (index, (state, accepting)) in states().enumerate() {
+        let mark = if accepting { '*' } else { ' ' };
+        // petgraph iterates from the newest edge to the oldest.
+        let mut edges: Vec<String> = graph
+            .edges(NodeIndex::new(index))
+            .filter_map(|edge| Some(format!("{} -> {}", edge.weight(), graph[edge.target()].state?)))
             .collect();
+        edges.reverse();
         let line = format!("{mark}{:<width$}  {}", state.index(), edges.join(", "));
-        write_line(&mut text, format_args!("{}", line.trim_end()));
+        writeln!(text, "{}", line.trim_end()).expect("a string can always be written to");
     }
     text
 }
 
-/// The edges by target, in the order in which targets first appear, each with all its bytes.
-fn labels(edges: impl Iterator<Item = Edge>) -> Vec<(crate::StateId, String)> {
-    let mut labels: Vec<(crate::StateId, String)> = Vec::new();
-    for edge in edges {
-        let bytes = bytes(&edge.bytes);
-        match labels.iter_mut().find(|(target, _)| *target == edge.target) {
-            Some((_, label)) => {
-                label.push(' ');
-                label.push_str(&bytes);
+/// The edges by target, in the order in which targets first appear, each with all its labels.
+fn by_target(edges: impl Iterator<Item = (StateId, String)>) -> Vec<(StateId, String)> {
+    let mut places = std::collections::HashMap::new();
+    let mut labels: Vec<(StateId, String)> = Vec::new();
+    for (target, label) in edges {
+        let place = *places.entry(target).or_insert(labels.len());
+        match labels.get_mut(place) {
+            Some((_, all)) => {
+                all.push(' ');
+                all.push_str(&label);
             }
-            None => labels.push((edge.target, bytes)),
+            None => labels.push((target, label)),
         }
     }
     labels
@@ -90,8 +171,33 @@ fn bytes(range: &RangeInclusive<u8>) -> String {
     }
 }
 
-fn write_line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(text, "{line}").expect("a string can always be written to");
+/// What a space in a token is shown as; a blank separates tokens.
+const SPACE: char = '\u{2423}';
+
+/// The text of a token: letters and signs as they are, a space as `␣`, and in hexadecimal what is not UTF-8, cannot be
+/// seen, or separates edges here.
+fn token(vocabulary: &Vocabulary, id: TokenId) -> String {
+    let Some(text) = vocabulary.text(id) else { return vocabulary.name(id).into_owned() };
+    let mut label = String::new();
+    let hexadecimal = |label: &mut String, bytes: &[u8]| {
+        for byte in bytes {
+            write!(label, "\\x{byte:02x}").expect("a string can always be written to");
+        }
+    };
+    for chunk in text.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                ' ' => label.push(SPACE),
+                ',' | '>' | SPACE => hexadecimal(&mut label, char.encode_utf8(&mut [0; 4]).as_bytes()),
+                _ if char.is_control() || char.is_whitespace() => {
+                    hexadecimal(&mut label, char.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => label.push(char),
+            }
+        }
+        hexadecimal(&mut label, chunk.invalid());
+    }
+    label
 }
 
 #[cfg(test)]
@@ -103,6 +209,19 @@ mod tests {
     fn special_bytes_are_escaped() {
         let dfa = Dfa::from_pattern(r#"[-, "\\é]"#, &Limits::default()).unwrap();
         assert_eq!(table(&dfa), " 0  \\x20 \" \\x2c-\\x2d \\ -> 1, \\xc3 -> 2\n*1\n 2  \\xa9 -> 1\n");
-        assert!(dot(&dfa).contains(r#"0 -> 1 [label="\\x20 \" \\x2c-\\x2d \\"];"#), "{}", dot(&dfa));
+        assert!(dot(&dfa).contains(r#"0 -> 1 [ label = "\\x20 \" \\x2c-\\x2d \\" ]"#), "{}", dot(&dfa));
+    }
+
+    #[test]
+    fn tokens_are_readable() {
+        let mut builder = Vocabulary::builder();
+        let texts: [&[u8]; 6] =
+            [b" the", "日本".as_bytes(), b"\xe6\x97", b"a\n\t", b"a,->", "\u{2423}".as_bytes()];
+        let ids = texts.map(|text| builder.text(text));
+        let end = builder.control("<end>");
+        let vocabulary = builder.build().unwrap();
+        let labels = ids.map(|id| token(&vocabulary, id));
+        assert_eq!(labels, ["␣the", "日本", "\\xe6\\x97", "a\\x0a\\x09", "a\\x2c-\\x3e", "\\xe2\\x90\\xa3"]);
+        assert_eq!(token(&vocabulary, end), "<end>");
     }
 }

@@ -8,7 +8,7 @@
 use std::{fmt, ops::Range};
 
 use regex_syntax::ast::Span;
-use unskew_core::TokenTooLong;
+use unskew_core::{TokenId, TokenTooLong};
 
 /// A stretch of a pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -229,6 +229,72 @@ pub enum RegexError {
         limit: u64,
         /// How many bytes occur in matches and have no token of their own.
         missing: usize,
+    },
+    /// The automaton of all spellings is too large.
+    #[error(
+        "the automaton of all spellings has more than {limit} transitions (Limits::lift_transitions), {states} states \
+         into it: use a RegexConstraint, which computes them as they are needed, or raise the limit"
+    )]
+    LiftTooLarge {
+        /// The limit, in transitions of token classes.
+        limit: usize,
+        /// How many states had their transitions.
+        states: usize,
+    },
+    /// Making the automaton of all spellings takes too long.
+    #[error(
+        "making the automaton of all spellings takes more than {limit} steps (Limits::lift_steps), {states} states into \
+         it: use a RegexConstraint, which computes transitions as they are needed, or raise the limit"
+    )]
+    LiftTooCostly {
+        /// The limit.
+        limit: u64,
+        /// How many states had their transitions.
+        states: usize,
+    },
+    /// The automaton of proper token sequences has too many states.
+    #[error(
+        "merging makes more than {limit} states (Limits::merge_states) at the merge of rank {rank}: make the pattern \
+         smaller, or raise the limit"
+    )]
+    TooManyMergedStates {
+        /// The limit, which the state that was not added would have passed.
+        limit: usize,
+        /// The rank of the merge; the number of merges if it was passed after the last.
+        rank: usize,
+    },
+    /// The automaton of proper token sequences has too many edges.
+    #[error(
+        "merging makes more than {limit} edges (Limits::merge_edges) at the merge of rank {rank}: use smaller character \
+         classes, or raise the limit"
+    )]
+    TooManyMergedEdges {
+        /// The limit, which the edge that was not added would have passed.
+        limit: usize,
+        /// The rank of the merge; the number of merges if it was passed after the last.
+        rank: usize,
+    },
+    /// Making the automaton of proper token sequences takes too long.
+    #[error(
+        "merging takes more than {limit} steps (Limits::merge_steps), passed at the merge of rank {rank}: make the \
+         pattern smaller, or raise the limit"
+    )]
+    MergeTooCostly {
+        /// The limit.
+        limit: u64,
+        /// The rank of the merge; the number of merges if it was passed after the last.
+        rank: usize,
+    },
+    /// A merge or a symbol names a token beyond the vocabulary.
+    #[error(
+        "token {token} is not in the vocabulary, which has {vocab_len} ids: take symbols and merges from the same \
+         tokenizer as the vocabulary"
+    )]
+    ForeignToken {
+        /// The token.
+        token: TokenId,
+        /// The number of ids of the vocabulary.
+        vocab_len: usize,
     },
     /// The trie was built from another vocabulary.
     #[error(

@@ -24,7 +24,8 @@
 //! language, use a grammar: a regular expression cannot count brackets. For one of a million known items use a sorted
 //! set; a DFA of a million texts is large. To search in text use the `regex` crate.
 //!
-//! All token sequences that spell a match are allowed, not only those that the tokenizer itself would write.
+//! All token sequences that spell a match are allowed, not only those that the tokenizer itself would write. For these
+//! alone, of texts that the tokenizer does not split into pieces, there is [`MergedDfa`].
 //!
 //! # Example
 //!
@@ -60,11 +61,15 @@ mod classes;
 pub mod debug;
 mod determinize;
 mod dfa;
+mod direct_merge;
 mod error;
+mod lift;
 mod limits;
+mod merged;
 mod minimize;
 mod nfa;
 mod regex;
+mod sparse;
 mod split;
 mod state;
 mod syntax;
@@ -81,8 +86,11 @@ pub use canonical::{
 };
 pub use classes::ByteClasses;
 pub use dfa::{Dfa, Edge};
+pub use direct_merge::ByteSymbols;
 pub use error::{Construct, Place, RegexError};
+pub use lift::LiftedDfa;
 pub use limits::Limits;
+pub use merged::MergedDfa;
 pub use regex::RegexConstraint;
 pub use split::{SplitError, SplitLimits};
 pub use state::StateId;

@@ -46,6 +46,20 @@ pub struct Limits {
     pub spelling_steps: u64,
     /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences. Default: 2^19.
     pub product_states: usize,
+    /// Transitions that a [`LiftedDfa`](crate::LiftedDfa) stores: one for each state and class of tokens. Default: 2^23,
+    /// which take 64 MiB.
+    pub lift_transitions: usize,
+    /// Steps through token classes for a [`LiftedDfa`](crate::LiftedDfa): one for each prefix of a class and state.
+    /// Default: 400 million.
+    pub lift_steps: u64,
+    /// States of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^18.
+    pub merge_states: usize,
+    /// Edges of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^20 (about
+    /// 100 MiB while it is built).
+    pub merge_edges: usize,
+    /// Steps of DirectMerge: one for every edge that is added or removed, and for every state that is looked at by a
+    /// merge. Default: 10 million.
+    pub merge_steps: u64,
     /// Memory for cached masks, in bytes; states beyond it have their masks computed each time. Default: 64 MiB.
     pub mask_cache_bytes: usize,
 }
@@ -68,6 +82,11 @@ impl Default for Limits {
             dfa_steps: 150_000_000,
             spelling_steps: 200_000_000,
             product_states: 1 << 19,
+            lift_transitions: 1 << 23,
+            lift_steps: 400_000_000,
+            merge_states: 1 << 18,
+            merge_edges: 1 << 20,
+            merge_steps: 10_000_000,
             mask_cache_bytes: 64 << 20,
         }
     }

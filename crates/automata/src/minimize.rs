@@ -67,13 +67,13 @@ fn refine(table: &Table) -> Partition {
 }
 
 /// Disjoint blocks of states that can be split in time proportional to what is split off.
-struct Partition {
+pub(crate) struct Partition {
     /// The states, those of a block side by side, the marked ones of a block first.
     order: Vec<StateId>,
     /// By state: its position in `order`.
     position: Vec<u32>,
     /// By state: its block.
-    of: Vec<u32>,
+    pub(crate) of: Vec<u32>,
     /// By block: `order[begin..end]` are its members.
     bounds: Vec<(u32, u32)>,
     /// By block: how many members are marked.
@@ -84,7 +84,7 @@ struct Partition {
 
 impl Partition {
     /// One block of `states` states.
-    fn new(states: usize) -> Self {
+    pub(crate) fn new(states: usize) -> Self {
         let count = StateId::from_index(states).0;
         Self {
             order: (0..count).map(StateId).collect(),
@@ -96,17 +96,17 @@ impl Partition {
         }
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.bounds.len()
     }
 
-    fn members(&self, block: usize) -> &[StateId] {
+    pub(crate) fn members(&self, block: usize) -> &[StateId] {
         let (begin, end) = self.bounds[block];
         &self.order[begin as usize..end as usize]
     }
 
     /// Marks `state`, unless it is marked.
-    fn mark(&mut self, state: StateId) {
+    pub(crate) fn mark(&mut self, state: StateId) {
         let block = self.of[state.index()];
         let marked = &mut self.marked[block as usize];
         let boundary = self.bounds[block as usize].0 + *marked;
@@ -126,7 +126,7 @@ impl Partition {
 
     /// Splits every block into its marked members and the rest, where there are both; the smaller part becomes a new
     /// block. Calls `split` with the old and the new block of each. No member is marked afterwards.
-    fn split_marked(&mut self, mut split: impl FnMut(usize, usize)) {
+    pub(crate) fn split_marked(&mut self, mut split: impl FnMut(usize, usize)) {
         while let Some(block) = self.touched.pop() {
             let block = block as usize;
             let (begin, end) = self.bounds[block];

@@ -148,7 +148,7 @@ impl TokenDfa {
         &self.trie
     }
 
-    fn is_completable(&self, state: StateId) -> bool {
+    pub(crate) fn is_completable(&self, state: StateId) -> bool {
         self.completable.as_ref().is_none_or(|completable| completable[state])
     }
 }
