@@ -130,6 +130,25 @@ impl TokenDfa {
         }
     }
 
+    /// The only token that is allowed in `state`, if there is exactly one. A walk that ends at the second one.
+    ///
+    /// # Panics
+    ///
+    /// If the DFA has no such state.
+    pub fn only(&self, state: StateId) -> Option<TokenId> {
+        let (only, several) = (Cell::new(None), Cell::new(false));
+        self.trie.walk(
+            state,
+            |state, byte| self.dfa.step(state, byte).filter(|_| !several.get()),
+            |token, state| {
+                if self.is_completable(state) && only.replace(Some(token)).is_some() {
+                    several.set(true);
+                }
+            },
+        );
+        only.get().filter(|_| !several.get())
+    }
+
     /// The automaton over bytes.
     pub fn dfa(&self) -> &Arc<Dfa> {
         &self.dfa

@@ -307,7 +307,7 @@ mod tests {
         }
 
         fn admits(&mut self, state: u32, token: TokenId) -> bool {
-            (token.0 + state) % 3 != 0
+            !(token.0 + state).is_multiple_of(3)
         }
     }
 
