@@ -8,6 +8,10 @@
 //!   stays where it is with all of them (`[^"]*`), or goes from state to state (`.{0,100}`). Then all tokens below are
 //!   allowed at once, by a union of masks if they are many.
 //! - Where a symbol beyond ASCII leads is looked up once for each state of a walk.
+//!
+//! Measured over 44 regexes and 4,500 states on 128,000 tokens, first visits: the median is 5 microseconds, the 99th
+//! percentile 217 in one run and 172 as the smallest of three; the walk over bytes takes 2 and 1,393. So a mask of few
+//! tokens costs two to three microseconds more than by that walk.
 
 use crate::{
     MaskMut, TokenId, WORD_BITS,

@@ -27,7 +27,8 @@ const LARGE: usize = 48;
 const LEVELS: u8 = 5;
 
 /// From how many tokens on a set of them is also kept as a mask. Setting a bit takes about a nanosecond, and the union
-/// of two masks over 128,000 ids about half a microsecond.
+/// of two masks over 128,000 ids about half a microsecond. 400 takes 6 MB more and is no faster; 3,000 is a tenth
+/// slower.
 const MASK_TOKENS: u32 = 1024;
 
 /// From how many tokens on it is worth asking whether a subtree is allowed as a whole.
