@@ -48,6 +48,11 @@ impl ByteClasses {
         self.of[usize::from(byte)]
     }
 
+    /// The class of each byte.
+    pub fn as_array(&self) -> &[u8; 256] {
+        &self.of
+    }
+
     /// The number of classes: 1 to 256.
     #[allow(clippy::len_without_is_empty, reason = "there is always a class")]
     pub fn len(&self) -> usize {

@@ -4,10 +4,6 @@
 //! else that a closure passes (splits, anchors, the end) has done its work by then and is not kept, so that sets stay
 //! small and equal ones are recognised.
 //!
-//! **Anchors.** `^` holds where nothing was read: only the closure of the start passes it. `$` holds where nothing
-//! follows: no closure passes it to read on, but a second look through it says whether the text may end here. So the
-//! language is exactly that of the pattern between `\A` and `\z`, wherever its anchors stand.
-//!
 //! **Speed.** Inside UTF-8 classes most sets have one member, and most targets too. Both have a path of their own: one
 //! array maps an NFA state to the DFA state of its closure. Without them `\w{400}` took 140 ms here instead of 90, and
 //! a loop over many words closes over all of them again after each word.
@@ -19,12 +15,10 @@ use std::{collections::HashMap, rc::Rc};
 
 use crate::{
     ByteClasses, Limits, RegexError, StateId,
+    closure::{ACCEPTING, Closure},
     nfa::{Nfa, NfaId, NfaState, Transition},
     table::{DEAD, Table},
 };
-
-/// Stands at the end of a set whose text may end. No NFA has that many states.
-const ACCEPTING: u32 = u32::MAX;
 
 /// What a set costs beside its members, in bytes: its header, its entry in the map and its place in the list.
 const SET_OVERHEAD: usize = 96;
@@ -42,18 +36,14 @@ pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexErro
         ids: HashMap::new(),
         sets: vec![],
         of_target: vec![DEAD; nfa.len()],
-        visited: vec![0; nfa.len()],
-        visit: 0,
-        stack: vec![],
-        ends: vec![],
-        set: vec![],
+        closure: Closure::new(nfa.len()),
         cursors: vec![],
         targets: vec![],
         before: vec![],
         bytes: nfa.len() * 8,
         steps: 0,
     };
-    determinizer.closure(&[nfa.start()], true);
+    determinizer.closure.run(nfa, &[nfa.start()], true);
     let start = determinizer.state()?;
     determinizer.table.start = start;
 
@@ -66,7 +56,7 @@ pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexErro
 }
 
 /// Marks the bytes at which `transitions` begin, and those after which they end.
-fn mark_begins(transitions: &[Transition], begins: &mut [bool; 256]) {
+pub(crate) fn mark_begins(transitions: &[Transition], begins: &mut [bool; 256]) {
     for transition in transitions {
         begins[usize::from(transition.first)] = true;
         if let Some(after) = transition.last.checked_add(1) {
@@ -84,14 +74,7 @@ struct Determinizer<'n> {
     sets: Vec<Rc<[u32]>>,
     /// By NFA state: the DFA state of its closure after a byte was read, or [`DEAD`] where that is not known yet.
     of_target: Vec<u32>,
-    /// By NFA state: the number of the closure that came there last.
-    visited: Vec<u32>,
-    visit: u32,
-    stack: Vec<NfaId>,
-    /// The `$` that the present closure met.
-    ends: Vec<NfaId>,
-    /// The result of the present closure: sorted, with [`ACCEPTING`] at the end if the text may end.
-    set: Vec<u32>,
+    closure: Closure,
     /// By member of the set that is expanded: its remaining transitions.
     cursors: Vec<(u32, u32)>,
     /// Where the present byte leads, and where the one before it did.
@@ -130,7 +113,7 @@ impl Determinizer<'_> {
                     [] => DEAD,
                     [only] => self.after(*only)?,
                     targets => {
-                        self.closure(targets, false);
+                        self.closure.run(self.nfa, targets, false);
                         self.state()?.0
                     }
                 };
@@ -188,59 +171,18 @@ impl Determinizer<'_> {
         if known != DEAD {
             return Ok(known);
         }
-        self.closure(&[target], false);
+        self.closure.run(self.nfa, &[target], false);
         let state = self.state()?.0;
         self.of_target[target.index()] = state;
         Ok(state)
     }
 
-    /// Puts into `set` what can be reached from `targets` without reading; `at_start` if nothing was read before.
-    fn closure(&mut self, targets: &[NfaId], at_start: bool) {
-        self.visit += 1;
-        self.set.clear();
-        self.ends.clear();
-        self.stack.extend_from_slice(targets);
-        let mut accepting = self.follow(at_start, false);
-        if !accepting && !self.ends.is_empty() {
-            self.stack.append(&mut self.ends);
-            // What the first look visited leads to no end without passing a `$`, and all of those are on the stack.
-            accepting = self.follow(at_start, true);
-        }
-        self.set.sort_unstable();
-        if accepting {
-            self.set.push(ACCEPTING);
-        }
-    }
-
-    /// Empties the stack into what was visited; answers whether the end of the pattern was among it. Collects bytes
-    /// and `$`; `at_end` passes `$` and collects no bytes.
-    fn follow(&mut self, at_start: bool, at_end: bool) -> bool {
-        let mut accepting = false;
-        while let Some(id) = self.stack.pop() {
-            self.steps += 1;
-            if std::mem::replace(&mut self.visited[id.index()], self.visit) == self.visit {
-                continue;
-            }
-            match self.nfa.state(id) {
-                NfaState::Bytes { .. } if at_end => {}
-                NfaState::Bytes { .. } => self.set.push(id.0),
-                NfaState::Split { first, last } => self.stack.extend(self.nfa.split(first, last)),
-                NfaState::AtStart(next) if at_start => self.stack.push(next),
-                NfaState::AtStart(_) => {}
-                NfaState::AtEnd(next) if at_end => self.stack.push(next),
-                NfaState::AtEnd(next) => self.ends.push(next),
-                NfaState::Accept => accepting = true,
-            }
-        }
-        accepting
-    }
-
     /// The DFA state of `set`, a new one if need be.
     fn state(&mut self) -> Result<StateId, RegexError> {
         // Sorting and hashing the set.
-        self.steps += 2 * self.set.len() as u64;
+        self.steps += 2 * self.closure.set.len() as u64;
         self.check_steps()?;
-        if let Some(id) = self.ids.get(&self.set[..]) {
+        if let Some(id) = self.ids.get(&self.closure.set[..]) {
             return Ok(*id);
         }
         // Ids are 32 bits wide, and the largest means that there is no transition.
@@ -248,19 +190,20 @@ impl Determinizer<'_> {
         if self.sets.len() >= limit {
             return Err(RegexError::TooManyDfaStates { limit });
         }
-        self.bytes += SET_OVERHEAD + size_of_val(&self.set[..]) + self.table.classes.len() * size_of::<u32>();
+        self.bytes +=
+            SET_OVERHEAD + size_of_val(&self.closure.set[..]) + self.table.classes.len() * size_of::<u32>();
         if self.bytes > self.limits.dfa_bytes {
             return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit: self.limits.dfa_bytes });
         }
-        let id = self.table.push(self.set.last() == Some(&ACCEPTING));
-        let set: Rc<[u32]> = Rc::from(&self.set[..]);
+        let id = self.table.push(self.closure.set.last() == Some(&ACCEPTING));
+        let set: Rc<[u32]> = Rc::from(&self.closure.set[..]);
         self.sets.push(Rc::clone(&set));
         self.ids.insert(set, id);
         Ok(id)
     }
 
     fn check_steps(&self) -> Result<(), RegexError> {
-        if self.steps > self.limits.dfa_steps {
+        if self.steps + self.closure.steps > self.limits.dfa_steps {
             let (limit, states) = (self.limits.dfa_steps, self.sets.len());
             return Err(RegexError::DfaTooCostly { limit, states });
         }

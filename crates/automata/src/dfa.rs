@@ -5,6 +5,8 @@
 
 use std::{fmt, ops::RangeInclusive};
 
+use unskew_core::DenseTable;
+
 use crate::{
     ByteClasses, Limits, RegexError, StateId,
     acyclic::{Acyclic, Builder},
@@ -216,6 +218,12 @@ impl Dfa {
     /// The memory that the tables take, in bytes; the struct itself is not counted.
     pub fn memory_usage(&self) -> usize {
         self.table.memory_usage() + 256
+    }
+
+    /// The table as a walk over a vocabulary takes it.
+    pub(crate) fn dense(&self) -> DenseTable<'_> {
+        let classes = &self.table.classes;
+        DenseTable { classes: classes.as_array(), width: classes.len(), next: &self.table.next }
     }
 
     pub(crate) fn table(&self) -> &Table {

@@ -62,6 +62,9 @@ pub struct Limits {
     pub merge_steps: u64,
     /// Memory for cached masks, in bytes; states beyond it have their masks computed each time. Default: 64 MiB.
     pub mask_cache_bytes: usize,
+    /// Memory for what one scratch of a [`LazyRegexConstraint`](crate::LazyRegexConstraint) makes on the way, masks
+    /// included, in bytes; beyond it all of that is made again. A single step may pass it by a little. Default: 32 MiB.
+    pub lazy_bytes: usize,
 }
 
 impl Limits {
@@ -88,6 +91,7 @@ impl Default for Limits {
             merge_edges: 1 << 20,
             merge_steps: 10_000_000,
             mask_cache_bytes: 64 << 20,
+            lazy_bytes: 32 << 20,
         }
     }
 }

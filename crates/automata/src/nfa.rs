@@ -100,6 +100,66 @@ impl Nfa {
         &self.alternatives[first as usize..last as usize]
     }
 
+    /// The memory of the tables, in bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.states[..])
+            + size_of_val(&self.transitions[..])
+            + size_of_val(&self.alternatives[..])
+    }
+
+    /// The NFA with the same language in which each transition leads on to the end of some text: those that do not are
+    /// gone, and states that had only such ones no longer read. State numbers stay. O(n) for n states and transitions.
+    pub(crate) fn trimmed(mut self) -> Self {
+        // Two copies of each state: before the end, and at the end, where `$` was passed and nothing is read any more.
+        // Nothing here is the beginning of the text, so `^` leads nowhere: the start's own closure needs no trimming.
+        let states = self.states.len();
+        let mut edges: Vec<(u32, u32)> = vec![];
+        let mut found: Vec<u32> = vec![];
+        let at_end = |id: NfaId| index(states) + id.0;
+        for (id, state) in (0..).map(NfaId).zip(&self.states) {
+            match *state {
+                NfaState::Bytes { first, last } => {
+                    edges.extend(self.bytes(first, last).iter().map(|transition| (transition.next.0, id.0)));
+                }
+                NfaState::Split { first, last } => {
+                    for next in self.split(first, last) {
+                        edges.extend([(next.0, id.0), (at_end(*next), at_end(id))]);
+                    }
+                }
+                NfaState::AtStart(_) => {}
+                NfaState::AtEnd(next) => edges.extend([(at_end(next), id.0), (at_end(next), at_end(id))]),
+                NfaState::Accept => found.extend([id.0, at_end(id)]),
+            }
+        }
+        edges.sort_unstable();
+        let mut alive = vec![false; 2 * states];
+        found.iter().for_each(|id| alive[*id as usize] = true);
+        while let Some(id) = found.pop() {
+            let begin = edges.partition_point(|(target, _)| *target < id);
+            for (_, source) in edges[begin..].iter().take_while(|(target, _)| *target == id) {
+                if !std::mem::replace(&mut alive[*source as usize], true) {
+                    found.push(*source);
+                }
+            }
+        }
+        let mut transitions = Vec::with_capacity(self.transitions.len());
+        for state in &mut self.states {
+            if let NfaState::Bytes { first, last } = *state {
+                let begin = index(transitions.len());
+                let kept = &self.transitions[first as usize..last as usize];
+                transitions.extend(kept.iter().filter(|transition| alive[transition.next.index()]));
+                let end = index(transitions.len());
+                *state = if begin == end {
+                    NfaState::Split { first: 0, last: 0 }
+                } else {
+                    NfaState::Bytes { first: begin, last: end }
+                };
+            }
+        }
+        self.transitions = transitions;
+        self
+    }
+
     /// States and transitions together: what the limit is about.
     #[cfg(test)]
     fn size(&self) -> usize {

@@ -12,7 +12,7 @@ use std::{
     fmt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
 
@@ -55,7 +55,15 @@ pub struct RegexConstraint {
     rows: StateVec<OnceLock<Box<[u32]>>>,
     /// How many more masks may be kept.
     rows_left: AtomicUsize,
+    /// By state: the only token that is allowed, [`SEVERAL`], or [`NOT_ASKED`].
+    only: StateVec<AtomicU32>,
 }
+
+/// No token is forced.
+const SEVERAL: u32 = u32::MAX;
+
+/// Whether a token is forced was not asked yet.
+const NOT_ASKED: u32 = u32::MAX - 1;
 
 impl RegexConstraint {
     /// The constraint that the whole output matches `pattern`; for the syntax see [`Dfa::from_pattern`]. `trie` is the
@@ -114,7 +122,8 @@ impl RegexConstraint {
         let rows = tokens.dfa().states().map(|_| OnceLock::new()).collect();
         let row_bytes = words_for(tokens.vocabulary().len()) * size_of::<u32>();
         let rows_left = AtomicUsize::new(limits.mask_cache_bytes / row_bytes.max(1));
-        Ok(Self { tokens, rows, rows_left })
+        let only = tokens.dfa().states().map(|_| AtomicU32::new(NOT_ASKED)).collect();
+        Ok(Self { tokens, rows, rows_left, only })
     }
 
     /// The automaton that the constraint reads tokens by.
@@ -128,7 +137,7 @@ impl RegexConstraint {
         let dfa = self.tokens.dfa();
         let rows = dfa.states().filter_map(|state| self.rows[state].get());
         let kept: usize = rows.map(|row| size_of_val(&row[..])).sum();
-        dfa.memory_usage() + dfa.len() * size_of::<OnceLock<Box<[u32]>>>() + kept
+        dfa.memory_usage() + dfa.len() * (size_of::<OnceLock<Box<[u32]>>>() + size_of::<AtomicU32>()) + kept
     }
 
     /// The kept mask of `state`, computed now if it was not; `None` if there is no memory left for it.
@@ -193,6 +202,21 @@ impl Constraint for RegexConstraint {
     /// Reads the token's bytes; no mask is computed.
     fn allows(&self, (): &mut (), state: &StateId, token: TokenId) -> bool {
         self.tokens.step(*state, token).is_some()
+    }
+
+    /// A walk that ends at the second token that is found; remembered for each state.
+    fn forced(&self, (): &mut (), state: &StateId) -> Option<TokenId> {
+        if self.is_accepting(state) {
+            return None;
+        }
+        // Whoever asks at the same time finds the same.
+        let known = &self.only[*state];
+        let mut only = known.load(Ordering::Relaxed);
+        if only == NOT_ASKED {
+            only = self.tokens.only(*state).map_or(SEVERAL, |token| token.0);
+            known.store(only, Ordering::Relaxed);
+        }
+        (only < NOT_ASKED).then_some(TokenId(only))
     }
 }
 

@@ -11,7 +11,7 @@
 use crate::{ByteClasses, StateId};
 
 /// No transition.
-pub(crate) const DEAD: u32 = u32::MAX;
+pub(crate) use unskew_core::DEAD;
 
 /// A partial deterministic automaton.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -12,7 +12,7 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use unskew_core::{MaskMut, TokenId, TokenTrie, Vocabulary};
+use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdict, Vocabulary};
 
 use crate::{Dfa, Limits, RegexError, StateId, state::StateVec, table::Inverse};
 
@@ -121,16 +121,32 @@ impl TokenDfa {
     ///
     /// If the mask does not cover the ids of the vocabulary.
     pub fn fill_mask(&self, state: StateId, mut mask: MaskMut<'_>) {
+        assert!(state.index() < self.dfa.len(), "the DFA has no state {state}");
         mask.clear();
-        let step = |state, byte| self.dfa.step(state, byte);
+        let mut table = self.dfa.dense();
         match &self.completable {
-            None => self.trie.walk(state, step, |token, _| mask.insert(token)),
-            Some(completable) => self.trie.walk(state, step, |token, state| {
-                if completable[state] {
-                    mask.insert(token);
-                }
-            }),
+            None => self.trie.fill(&mut table, state.0, mask),
+            Some(completable) => self.trie.fill(&mut Completable { table, completable }, state.0, mask),
         }
+    }
+
+    /// The only token that is allowed in `state`, if there is exactly one. A walk that ends at the second one.
+    ///
+    /// # Panics
+    ///
+    /// If the DFA has no such state.
+    pub fn only(&self, state: StateId) -> Option<TokenId> {
+        let (only, several) = (Cell::new(None), Cell::new(false));
+        self.trie.walk(
+            state,
+            |state, byte| self.dfa.step(state, byte).filter(|_| !several.get()),
+            |token, state| {
+                if self.is_completable(state) && only.replace(Some(token)).is_some() {
+                    several.set(true);
+                }
+            },
+        );
+        only.get().filter(|_| !several.get())
     }
 
     /// The automaton over bytes.
@@ -150,6 +166,29 @@ impl TokenDfa {
 
     pub(crate) fn is_completable(&self, state: StateId) -> bool {
         self.completable.as_ref().is_none_or(|completable| completable[state])
+    }
+}
+
+/// A DFA some of whose states no tokens complete.
+struct Completable<'a> {
+    table: DenseTable<'a>,
+    completable: &'a StateVec<bool>,
+}
+
+impl ByteAutomaton for Completable<'_> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.table.class(byte)
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.table.step(state, byte)
+    }
+
+    #[inline]
+    fn verdict(&mut self, state: u32) -> Verdict {
+        if self.completable[StateId(state)] { Verdict::All } else { Verdict::None }
     }
 }
 

@@ -253,6 +253,11 @@ impl<'a> MaskMut<'a> {
         self.words[id.index() / WORD_BITS] |= 1 << (id.index() % WORD_BITS);
     }
 
+    /// The words, for an engine that sets bits in them; it must leave the tail zero.
+    pub(crate) fn into_words(self) -> &'a mut [u32] {
+        self.words
+    }
+
     /// Forbids `id`. Nothing happens beyond the end.
     #[inline]
     pub fn remove(&mut self, id: TokenId) {

@@ -1,0 +1,182 @@
+//! The lazy constraint is the full one: the same masks in every state that tokens reach, with memory and without, and
+//! exact where there is no full one to compare with.
+
+use std::{collections::HashSet, sync::Arc};
+
+use proptest::prelude::*;
+use unskew_automata::{
+    Dfa, LazyRegexConstraint, LazyState, Limits, RegexConstraint, RegexError, StateId, regex,
+};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
+use unskew_testdata::{Token, strategies, vocabulary};
+
+fn small() -> Limits {
+    Limits { nfa_size: 20_000, dfa_states: 500, dfa_bytes: 2 << 20, dfa_steps: 200_000, ..Limits::default() }
+}
+
+fn texts<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> (Arc<Vocabulary>, Arc<TokenTrie>) {
+    let mut builder = Vocabulary::builder();
+    for text in texts {
+        builder.text(text.as_ref());
+    }
+    let vocabulary = Arc::new(builder.build().unwrap());
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    (vocabulary, trie)
+}
+
+fn mask<C: Constraint>(constraint: &C, scratch: &mut C::Scratch, state: &C::State) -> TokenMask {
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    mask.as_mut().fill();
+    constraint.fill_mask(scratch, state, mask.as_mut());
+    mask
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Every pair of states that the same tokens reach; with room, and with none or little, so that caches are thrown
+    /// away in the middle.
+    #[test]
+    fn masks_are_those_of_the_full_constraint(
+        pattern in strategies::pattern(),
+        mut tokens in strategies::tokens(),
+        room in prop::sample::select(vec![0usize, 300, 3_000, 1 << 20]),
+    ) {
+        tokens.extend((0..=255).map(|byte| Token::Text(vec![byte])));
+        let pattern = pattern.to_string();
+        let vocabulary = Arc::new(vocabulary(&tokens));
+        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let limits = Limits { lazy_bytes: room, ..small() };
+        let lazy = LazyRegexConstraint::new(&pattern, Arc::clone(&vocabulary), Arc::clone(&trie), &limits);
+        let full = match RegexConstraint::new(&pattern, vocabulary, trie, &limits) {
+            Ok(full) => full,
+            Err(RegexError::MatchesNothing) => {
+                prop_assert_eq!(lazy.unwrap_err(), RegexError::MatchesNothing);
+                return Ok(());
+            }
+            Err(_) => return Ok(()),
+        };
+        let lazy = lazy.unwrap();
+        let mut scratch = lazy.scratch();
+        let mut seen: HashSet<(StateId, LazyState)> = HashSet::new();
+        let mut open = vec![(full.start(), lazy.start())];
+        while let Some((full_state, lazy_state)) = open.pop() {
+            if seen.len() > 60 || !seen.insert((full_state, lazy_state.clone())) {
+                continue;
+            }
+            let expected = mask(&full, &mut full.scratch(), &full_state);
+            for _ in 0..2 {
+                prop_assert_eq!(&mask(&lazy, &mut scratch, &lazy_state), &expected, "{:?}", pattern);
+            }
+            prop_assert_eq!(lazy.is_accepting(&lazy_state), full.is_accepting(&full_state));
+            prop_assert_eq!(
+                lazy.forced(&mut scratch, &lazy_state),
+                full.forced(&mut full.scratch(), &full_state)
+            );
+            for id in (0..tokens.len() + 1).map(TokenId::from_index) {
+                prop_assert_eq!(lazy.allows(&mut scratch, &lazy_state, id), expected.contains(id));
+                let (mut full_after, mut lazy_after) = (full_state, lazy_state.clone());
+                let result = lazy.advance(&mut scratch, &mut lazy_after, id);
+                prop_assert_eq!(result.is_ok(), expected.contains(id));
+                if result.is_ok() {
+                    full.advance(&mut full.scratch(), &mut full_after, id).unwrap();
+                    open.push((full_after, lazy_after));
+                } else {
+                    prop_assert_eq!(&lazy_after, &lazy_state);
+                }
+            }
+        }
+    }
+
+    /// The laws that come with the trait.
+    #[test]
+    fn the_laws_hold(pattern in strategies::pattern(), mut tokens in strategies::tokens()) {
+        tokens.extend((0..=255).map(|byte| Token::Text(vec![byte])));
+        let vocabulary = Arc::new(vocabulary(&tokens));
+        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        if let Ok(lazy) = LazyRegexConstraint::new(&pattern.to_string(), vocabulary, trie, &small()) {
+            let checked = laws::check_constraint(&lazy, 1);
+            prop_assert!(checked.is_ok(), "{}", checked.unwrap_err());
+        }
+    }
+}
+
+/// Which of the last 21 letters are `a`: 2^21 states, each of which a walk may meet. The oracle is the definition.
+#[test]
+fn a_million_states_are_exact() {
+    let (vocabulary, trie) = texts(["a", "b", "ab", "ba", "bbbbb", "abc", "c"]);
+    let constraint =
+        LazyRegexConstraint::new("(a|b)*a(a|b){20}c", Arc::clone(&vocabulary), trie, &Limits::default())
+            .unwrap();
+    let mut scratch = constraint.scratch();
+    let mut random = 12_345u32;
+    for _ in 0..200 {
+        let (mut state, mut text) = (constraint.start(), Vec::new());
+        for _ in 0..40 {
+            // A text may go on if it is of letters, or ends in a `c` after letters of which the 21st from the end is `a`.
+            let allowed = |more: &[u8]| {
+                let text = [&text[..], more].concat();
+                let letters = text.strip_suffix(b"c").unwrap_or(&text);
+                let ends = letters.len() < text.len();
+                let whole = letters.len() >= 21 && letters[letters.len() - 21] == b'a';
+                letters.iter().all(|byte| b"ab".contains(byte)) && (!ends || whole)
+            };
+            let expected: Vec<TokenId> = vocabulary
+                .text_tokens()
+                .filter(|(_, more)| !text.ends_with(b"c") && allowed(more))
+                .map(|(id, _)| id)
+                .collect();
+            let mask = mask(&constraint, &mut scratch, &state);
+            assert_eq!(mask.ids().collect::<Vec<_>>(), expected);
+            assert_eq!(constraint.is_accepting(&state), text.ends_with(b"c"));
+            if expected.is_empty() {
+                break;
+            }
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let token = expected[(random >> 16) as usize % expected.len()];
+            constraint.advance(&mut scratch, &mut state, token).unwrap();
+            text.extend_from_slice(vocabulary.text(token).unwrap());
+        }
+    }
+}
+
+/// Any text that holds one of 2,000 words: masks of anything at all, and the end is where it should be.
+#[test]
+fn a_word_somewhere_in_a_text() {
+    let bytes: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+    let words: Vec<String> = (0..2_000u32).map(|n| format!("w{:04}x", n * 4_099 % 10_000)).collect();
+    let (vocabulary, trie) =
+        texts(bytes.into_iter().chain(["w0000", "0x ", " any", "\n"].map(|text| text.as_bytes().to_vec())));
+    let pattern = format!(".*({}).*", words.join("|"));
+    let limits = Limits::default();
+    let constraint = LazyRegexConstraint::new(&pattern, vocabulary, trie, &limits).unwrap();
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let newline = TokenId(259);
+    let mut text = String::new();
+    for piece in ["any", " w000", "0x", " w"] {
+        for byte in piece.bytes() {
+            let mask = mask(&constraint, &mut scratch, &state);
+            assert!(mask.contains(TokenId(256)) && !mask.contains(newline) && !mask.contains(TokenId(10)));
+            constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte))).unwrap();
+            text.push(char::from(byte));
+            assert_eq!(constraint.is_accepting(&state), words.iter().any(|word| text.contains(word)));
+        }
+    }
+    assert!(text.contains("w0000x"));
+}
+
+#[test]
+fn the_kind_is_chosen_by_the_limits() {
+    let limits = Limits { dfa_states: 100, ..Limits::default() };
+    let (vocabulary, trie) = texts(["a", "b"]);
+    for pattern in ["a*b", "(a|b)*a(a|b){10}"] {
+        let any = regex(pattern, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap();
+        laws::check_constraint(&any, 4).unwrap();
+    }
+    // Without a token for `b` alone the full DFA would be needed.
+    let (vocabulary, trie) = texts(["a", "bb"]);
+    let error = regex("(a|b)*a(a|b){10}", vocabulary, trie, &limits).unwrap_err();
+    assert_eq!(error, RegexError::TooManyDfaStates { limit: 100 });
+    let error = Dfa::from_pattern("(a|b)*a(a|b){10}", &limits).unwrap_err();
+    assert_eq!(error, RegexError::TooManyDfaStates { limit: 100 });
+}

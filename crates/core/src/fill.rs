@@ -1,0 +1,401 @@
+//! The walk of an automaton over a vocabulary that fills a mask: on quotients where it can, on bytes where it must.
+//!
+//! Three things make it fast, and none of them changes what is found:
+//!
+//! - On a [quotient](crate::quotient), all tokens of equal shape are one node. A node is entered if the automaton leads
+//!   all characters of its last symbol to one state; else its members are walked one by one.
+//! - Below a node it may be that whatever the tokens hold leads on: the symbols below are known, and the automaton
+//!   stays where it is with all of them (`[^"]*`), or goes from state to state (`.{0,100}`). Then all tokens below are
+//!   allowed at once, by a union of masks if they are many.
+//! - Where a symbol beyond ASCII leads is looked up once for each state of a walk.
+//!
+//! Measured over 44 regexes and 4,500 states on 128,000 tokens, first visits: the median is 5 microseconds, the 99th
+//! percentile 217 in one run and 172 as the smallest of three; the walk over bytes takes 2 and 1,393. So a mask of few
+//! tokens costs two to three microseconds more than by that walk.
+
+use crate::{
+    MaskMut, TokenId, WORD_BITS,
+    quotient::{Facts, Member, NONE, Quotient, Quotients},
+    symbols::{DIGIT, LOWER, MAX_SYMBOLS, Runs, Symbols, UPPER},
+    trie::{ByteTrie, Node},
+};
+
+/// A [`ByteAutomaton`] has no transition there.
+pub const DEAD: u32 = u32::MAX;
+
+/// Not all characters of a symbol lead to one place.
+pub(crate) const MIXED: u32 = u32::MAX - 1;
+
+/// Not looked up yet.
+const UNKNOWN: u32 = u32::MAX - 2;
+
+/// How many states in a row are looked at when it is asked whether all below a node is allowed.
+const CHAIN: usize = 40;
+
+/// Which tokens are allowed that end in a state of a [`ByteAutomaton`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Verdict {
+    /// All of them.
+    All,
+    /// None of them. Longer tokens may be.
+    None,
+    /// That depends on the token: [`ByteAutomaton::admits`].
+    Each,
+}
+
+/// An automaton over bytes that tells which tokens are allowed, for [`TokenTrie::fill`](crate::TokenTrie::fill).
+///
+/// States are numbers below `u32::MAX - 2`. The methods may change the automaton (one that is built as it is walked
+/// needs that), but the same question must have the same answer for the duration of a walk.
+pub trait ByteAutomaton {
+    /// The class of `byte`: the automaton never tells bytes of one class apart. It matters for speed alone, so every
+    /// byte may be a class of its own.
+    fn class(&self, byte: u8) -> u8;
+
+    /// The state after `byte`, or [`DEAD`] if no token that goes on like this is allowed.
+    fn step(&mut self, state: u32, byte: u8) -> u32;
+
+    /// Which tokens are allowed that end in `state`.
+    fn verdict(&mut self, state: u32) -> Verdict {
+        let _ = state;
+        Verdict::All
+    }
+
+    /// Whether `token` is allowed, which ends in `state`. Asked only where the verdict is [`Verdict::Each`]; the same
+    /// token may be asked for more than once.
+    fn admits(&mut self, state: u32, token: TokenId) -> bool {
+        let _ = (state, token);
+        true
+    }
+}
+
+/// A table as a [`ByteAutomaton`]: every token is allowed that is read to its end.
+///
+/// # Example
+///
+/// ```
+/// use unskew_core::{DEAD, DenseTable, TokenId, TokenMask, TokenTrie, Vocabulary};
+///
+/// let mut builder = Vocabulary::builder();
+/// for text in ["a", "ab", "b", "ba"] {
+///     builder.text(text.as_bytes());
+/// }
+/// let trie = TokenTrie::new(&builder.build()?)?;
+///
+/// // `a` and then any number of `b`. The classes are: anything else, `a`, `b`.
+/// let mut classes = [0; 256];
+/// (classes[usize::from(b'a')], classes[usize::from(b'b')]) = (1, 2);
+/// let mut table = DenseTable { classes: &classes, width: 3, next: &[DEAD, 1, DEAD, DEAD, DEAD, 1] };
+/// let mut mask = TokenMask::new(4);
+/// trie.fill(&mut table, 0, mask.as_mut());
+/// assert_eq!(mask.ids().collect::<Vec<_>>(), [TokenId(0), TokenId(1)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(clippy::exhaustive_structs, reason = "it is made by naming its fields")]
+pub struct DenseTable<'a> {
+    /// The class of each byte.
+    pub classes: &'a [u8; 256],
+    /// The number of classes.
+    pub width: usize,
+    /// `next[state * width + class]` is a state or [`DEAD`].
+    pub next: &'a [u32],
+}
+
+impl ByteAutomaton for DenseTable<'_> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.classes[usize::from(byte)]
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.next[state as usize * self.width + usize::from(self.class(byte))]
+    }
+}
+
+/// Adds to `mask` the tokens that `automaton` allows from `start`.
+pub(crate) fn fill<A: ByteAutomaton>(
+    trie: &ByteTrie,
+    irregular: &ByteTrie,
+    quotients: &Quotients,
+    automaton: &mut A,
+    start: u32,
+    mask: MaskMut<'_>,
+) {
+    let words = mask.into_words();
+    let runs = Runs::new(automaton);
+    let mut walk = Walk {
+        trie,
+        quotients,
+        automaton,
+        runs,
+        words,
+        states: vec![],
+        rows: vec![],
+        slots: vec![],
+        last: (NONE, 0),
+    };
+    walk.bytes(irregular, 0, irregular.len(), 0, start);
+    walk.quotient(quotients.all[0], start);
+}
+
+struct Walk<'a, 'm, A> {
+    trie: &'a ByteTrie,
+    quotients: &'a Quotients,
+    automaton: &'a mut A,
+    runs: Runs,
+    words: &'m mut [u32],
+    /// The states along the present prefix, those of nested quotients behind those around them.
+    states: Vec<u32>,
+    /// By place of a state: where each symbol leads, or [`UNKNOWN`].
+    rows: Vec<[u32; MAX_SYMBOLS]>,
+    /// A hash table from states to their place in `rows`: pairs, [`NONE`] where there is none.
+    slots: Vec<(u32, u32)>,
+    /// The pair that was looked up last.
+    last: (u32, u32),
+}
+
+impl<'a, A: ByteAutomaton> Walk<'a, '_, A> {
+    /// Walks a quotient from `start`. The tokens of the empty string are not its business.
+    fn quotient(&mut self, quotient: Quotient, start: u32) {
+        if self.whole(quotient.facts, start) {
+            return;
+        }
+        let quotients = self.quotients;
+        let base = self.states.len();
+        self.states.resize(base + quotient.height as usize + 1, start);
+        let (mut at, end) = (quotient.first as usize, quotient.end as usize);
+        while at < end {
+            let node = quotients.nodes[at];
+            let state = self.states[base + node.depth()];
+            let symbol = node.symbol();
+            let next = match symbol {
+                LOWER | UPPER | DIGIT => Symbols::ascii_target(self.automaton, &self.runs, state, symbol),
+                0..128 => self.automaton.step(state, symbol),
+                _ => self.wide_target(state, symbol),
+            };
+            match next {
+                DEAD => at = node.end as usize,
+                MIXED => {
+                    self.members(at, state);
+                    at = node.end as usize;
+                }
+                next => {
+                    self.states[base + node.depth() + 1] = next;
+                    let own = node.first_token as usize..quotients.nodes[at + 1].first_token as usize;
+                    if node.facts == NONE {
+                        self.add(next, &quotients.tokens[own]);
+                        at += 1;
+                    } else {
+                        match quotients.facts[node.facts as usize].own_mask {
+                            NONE => self.add(next, &quotients.tokens[own]),
+                            mask => self.add_many(next, &quotients.tokens[own], mask),
+                        }
+                        at = if self.whole(node.facts, next) { node.end as usize } else { at + 1 };
+                    }
+                }
+            }
+        }
+        self.states.truncate(base);
+    }
+
+    /// Goes on from the members of a node of a quotient, into whose last symbol the automaton goes from `state`.
+    fn members(&mut self, at: usize, state: u32) {
+        let (trie, quotients) = (self.trie, self.quotients);
+        let first = quotients.nodes[at].first_member as usize;
+        let mut members = &quotients.members[first..quotients.nodes[at + 1].first_member as usize];
+        while let Some(Member { char, .. }) = members.first().copied() {
+            let mut buffer = [0; 4];
+            let char_of = char::from_u32(char).expect("members end with characters");
+            let mut next = state;
+            for byte in char_of.encode_utf8(&mut buffer).bytes() {
+                next = self.automaton.step(next, byte);
+                if next == DEAD {
+                    break;
+                }
+            }
+            let same = members.partition_point(|member| member.char == char);
+            if next != DEAD {
+                for member in &members[..same] {
+                    let node = trie.nodes[member.node as usize];
+                    let own =
+                        node.first_token as usize..trie.nodes[member.node as usize + 1].first_token as usize;
+                    self.add(next, &trie.tokens[own]);
+                    let below = member.node as usize + 1..node.end as usize;
+                    if below.is_empty() {
+                        continue;
+                    }
+                    match member.quotient {
+                        NONE => self.bytes(trie, below.start, below.end, node.depth() + 1, next),
+                        quotient => self.quotient(quotients.all[quotient as usize], next),
+                    }
+                }
+            }
+            members = &members[same..];
+        }
+    }
+
+    /// Walks nodes of a byte trie, of which the first is `depth` bytes long when its last is not counted.
+    fn bytes(&mut self, trie: &ByteTrie, first: usize, end: usize, depth: usize, start: u32) {
+        let base = self.states.len();
+        self.states.push(start);
+        let mut at = first;
+        while at < end {
+            let node: Node = trie.nodes[at];
+            let level = base + node.depth() - depth;
+            match self.automaton.step(self.states[level], node.byte()) {
+                DEAD => at = node.end as usize,
+                next => {
+                    if level + 1 == self.states.len() {
+                        self.states.push(next);
+                    } else {
+                        self.states[level + 1] = next;
+                    }
+                    at += 1;
+                    let own = node.first_token as usize..trie.nodes[at].first_token as usize;
+                    self.add(next, &trie.tokens[own]);
+                }
+            }
+        }
+        self.states.truncate(base);
+    }
+
+    /// Allows `tokens`, which end in `state`, as far as its verdict says so.
+    #[inline]
+    fn add(&mut self, state: u32, tokens: &[TokenId]) {
+        if tokens.is_empty() {
+            return;
+        }
+        let verdict = self.automaton.verdict(state);
+        if verdict == Verdict::None {
+            return;
+        }
+        for token in tokens {
+            if verdict == Verdict::All || self.automaton.admits(state, *token) {
+                self.words[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
+            }
+        }
+    }
+
+    /// As [`add`](Self::add), for tokens that are also there as a mask.
+    fn add_many(&mut self, state: u32, tokens: &[TokenId], mask: u32) {
+        match self.automaton.verdict(state) {
+            Verdict::All => self.add_mask(mask),
+            Verdict::None => {}
+            Verdict::Each => self.add(state, tokens),
+        }
+    }
+
+    fn add_mask(&mut self, mask: u32) {
+        for (word, more) in self.words.iter_mut().zip(self.quotients.mask(mask)) {
+            *word |= more;
+        }
+    }
+
+    /// Allows all that lies below a node, if it is seen at once that all of it is allowed from `state`.
+    fn whole(&mut self, facts: u32, state: u32) -> bool {
+        if facts == NONE {
+            return false;
+        }
+        let facts = self.quotients.facts[facts as usize];
+        if facts.below.0 == facts.below.1 || !self.is_whole(facts, state) {
+            return false;
+        }
+        match facts.below_mask {
+            NONE => {
+                for token in &self.quotients.tokens[facts.below.0 as usize..facts.below.1 as usize] {
+                    self.words[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
+                }
+            }
+            mask => self.add_mask(mask),
+        }
+        true
+    }
+
+    /// Whether the symbols below all lead from `state` to one state, those from there to one, and so on as far down as
+    /// strings go, and every token is allowed that ends in one of these states.
+    fn is_whole(&mut self, facts: Facts, mut state: u32) -> bool {
+        let set = self.quotients.sets[facts.set as usize];
+        for step in 0..facts.height as usize {
+            let mut next = UNKNOWN;
+            for (index, mut word) in set.into_iter().enumerate() {
+                while word != 0 {
+                    let symbol = (index * 64) as u8 + word.trailing_zeros() as u8;
+                    word &= word - 1;
+                    let target = match symbol {
+                        LOWER | UPPER | DIGIT => {
+                            Symbols::ascii_target(self.automaton, &self.runs, state, symbol)
+                        }
+                        0..128 => self.automaton.step(state, symbol),
+                        _ => self.wide_target(state, symbol),
+                    };
+                    if target >= MIXED || (next != UNKNOWN && next != target) {
+                        return false;
+                    }
+                    next = target;
+                }
+            }
+            if self.automaton.verdict(next) != Verdict::All {
+                return false;
+            }
+            if next == state {
+                return true;
+            }
+            if step == CHAIN {
+                return false;
+            }
+            state = next;
+        }
+        true
+    }
+
+    /// Where a symbol beyond ASCII leads; see [`Symbols::target`].
+    #[inline]
+    fn wide_target(&mut self, state: u32, symbol: u8) -> u32 {
+        let place = if self.last.0 == state { self.last.1 } else { self.place(state) };
+        let known = self.rows[place as usize][usize::from(symbol)];
+        if known != UNKNOWN {
+            return known;
+        }
+        let target = self.quotients.symbols.target(self.automaton, &self.runs, state, symbol);
+        self.rows[place as usize][usize::from(symbol)] = target;
+        target
+    }
+
+    /// The place of the row of `state`, a new one if need be.
+    #[cold]
+    fn place(&mut self, state: u32) -> u32 {
+        if self.rows.len() * 2 >= self.slots.len() {
+            let len = (self.slots.len() * 2).max(32);
+            let old = std::mem::replace(&mut self.slots, vec![(NONE, 0); len]);
+            for pair in old.into_iter().filter(|pair| pair.0 != NONE) {
+                let slot = self.slot(pair.0);
+                self.slots[slot] = pair;
+            }
+        }
+        let slot = self.slot(state);
+        if self.slots[slot].0 == NONE {
+            let mut row = [UNKNOWN; MAX_SYMBOLS];
+            // Where any character beyond ASCII leads, often to one place, is asked once for all symbols.
+            let any = self.quotients.symbols.any_target(self.automaton, &self.runs, state);
+            if any != MIXED {
+                row[128..].fill(any);
+            }
+            self.slots[slot] = (state, self.rows.len() as u32);
+            self.rows.push(row);
+        }
+        self.last = self.slots[slot];
+        self.last.1
+    }
+
+    /// Where `state` is in the hash table, or would be.
+    fn slot(&self, state: u32) -> usize {
+        let last = self.slots.len() - 1;
+        let mut slot = (state.wrapping_mul(0x9e37_79b9) >> 7) as usize & last;
+        while self.slots[slot].0 != state && self.slots[slot].0 != NONE {
+            slot = (slot + 1) & last;
+        }
+        slot
+    }
+}

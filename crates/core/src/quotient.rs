@@ -1,0 +1,417 @@
+//! The quotient of a vocabulary: its tokens as strings of [`Symbols`], equal strings merged, as tries.
+//!
+//! The trie of 128,000 tokens has 270,000 nodes; of the tokens that are words, 30 strings of symbols are left (`aaaa`,
+//! ` Aaaaaa`). A walk of an automaton over these visits hundreds of nodes where the walk over the bytes visits a hundred
+//! thousand, as long as the automaton does not tell the characters of a symbol apart. Where it does, the walk goes on
+//! from the *members* of a node, the places of the byte trie that spell it, each with a state of its own.
+//!
+//! There is a quotient for the whole trie and one for each large subtree (in four levels: `␣`, `␣c`, `␣co`, `␣con`). So
+//! where a pattern singles out some first letters, as keywords among identifiers do, what follows the others is walked
+//! in quotients again, and not byte by byte.
+//!
+//! Tokens that are not whole characters, about 1,500, are in no quotient; they have a small byte trie of their own.
+
+use std::collections::HashMap;
+
+use crate::{
+    TokenId, WORD_BITS,
+    symbols::Symbols,
+    trie::{Node, index},
+    words_for,
+};
+
+/// The members and tokens of subtrees smaller than this are walked byte by byte.
+const LARGE: usize = 48;
+
+/// How many quotients may be nested in each other. It bounds time and memory, and the recursion of a walk.
+const LEVELS: u8 = 5;
+
+/// From how many tokens on a set of them is also kept as a mask. Setting a bit takes about a nanosecond, and the union
+/// of two masks over 128,000 ids about half a microsecond. 400 takes 6 MB more and is no faster; 3,000 is a tenth
+/// slower.
+const MASK_TOKENS: u32 = 1024;
+
+/// From how many tokens on it is worth asking whether a subtree is allowed as a whole.
+const WHOLE_TOKENS: u32 = 16;
+
+/// No such thing.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A set of symbols.
+pub(crate) type SymbolSet = [u64; 4];
+
+/// A string of symbols that begins tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct QuotientNode {
+    /// Index of the first node after this one's subtree.
+    pub(crate) end: u32,
+    /// Its tokens: from here to the first token of the next node.
+    pub(crate) first_token: u32,
+    /// Its members: from here to the first member of the next node.
+    pub(crate) first_member: u32,
+    /// The length of the string, minus one, in the high 24 bits; its last symbol in the low 8.
+    depth_and_symbol: u32,
+    /// Index into the facts, or [`NONE`].
+    pub(crate) facts: u32,
+}
+
+impl QuotientNode {
+    #[inline]
+    pub(crate) fn symbol(self) -> u8 {
+        (self.depth_and_symbol & 0xff) as u8
+    }
+
+    #[inline]
+    pub(crate) fn depth(self) -> usize {
+        (self.depth_and_symbol >> 8) as usize
+    }
+}
+
+/// What is known of a node with many tokens at it or below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Facts {
+    /// The symbols below the node; index into the sets.
+    pub(crate) set: u32,
+    /// The length of the longest string below the node, beyond the node's own.
+    pub(crate) height: u32,
+    /// The node's own tokens as a mask, or [`NONE`].
+    pub(crate) own_mask: u32,
+    /// The tokens below the node as a mask, or [`NONE`].
+    pub(crate) below_mask: u32,
+    /// The tokens below the node.
+    pub(crate) below: (u32, u32),
+}
+
+/// A place of the byte trie that a node of a quotient stands for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Member {
+    /// The last character.
+    pub(crate) char: u32,
+    /// The node of the byte trie that ends it.
+    pub(crate) node: u32,
+    /// The quotient of what lies below, or [`NONE`].
+    pub(crate) quotient: u32,
+}
+
+/// The quotient of one subtree of the byte trie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Quotient {
+    pub(crate) first: u32,
+    pub(crate) end: u32,
+    /// The length of the longest string.
+    pub(crate) height: u32,
+    /// About the empty string.
+    pub(crate) facts: u32,
+}
+
+/// The quotients of a byte trie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Quotients {
+    pub(crate) symbols: Symbols,
+    /// Each quotient depth-first, and one sentinel at the end.
+    pub(crate) nodes: Vec<QuotientNode>,
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) facts: Vec<Facts>,
+    pub(crate) sets: Vec<SymbolSet>,
+    masks: Vec<u32>,
+    words: usize,
+    /// The first is that of the whole trie.
+    pub(crate) all: Vec<Quotient>,
+}
+
+impl Quotients {
+    /// The quotients of the byte trie `nodes`, whose tokens are `tokens`; and the tokens that are not whole characters,
+    /// as indices into `tokens`. O(n log n) for n nodes.
+    pub(crate) fn new(nodes: &[Node], tokens: &[TokenId], vocab_len: usize) -> (Self, Vec<usize>) {
+        let mut symbols = Symbols::new();
+        let (edges, irregular) = Edges::new(nodes, &mut symbols);
+        let mut builder = Builder {
+            trie: nodes,
+            trie_tokens: tokens,
+            edges,
+            quotients: Self {
+                symbols,
+                nodes: vec![],
+                tokens: vec![],
+                members: vec![],
+                facts: vec![],
+                sets: vec![],
+                masks: vec![],
+                words: words_for(vocab_len),
+                all: vec![],
+            },
+            ids_of_sets: HashMap::new(),
+        };
+        builder.build();
+        let mut quotients = builder.quotients;
+        quotients.nodes.push(QuotientNode {
+            end: index(quotients.nodes.len()),
+            first_token: index(quotients.tokens.len()),
+            first_member: index(quotients.members.len()),
+            depth_and_symbol: 0,
+            facts: NONE,
+        });
+        (quotients, irregular)
+    }
+
+    pub(crate) fn mask(&self, mask: u32) -> &[u32] {
+        &self.masks[mask as usize * self.words..][..self.words]
+    }
+
+    /// The memory of the tables, in bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.symbols.memory_usage()
+            + size_of_val(&self.nodes[..])
+            + size_of_val(&self.tokens[..])
+            + size_of_val(&self.members[..])
+            + size_of_val(&self.facts[..])
+            + size_of_val(&self.sets[..])
+            + size_of_val(&self.masks[..])
+            + size_of_val(&self.all[..])
+    }
+}
+
+/// The byte trie as a trie of characters: by node at which a character ends, the characters that follow.
+struct Edges {
+    /// By node of the byte trie, the root last: the first of its edges.
+    first: Vec<u32>,
+    edges: Vec<Edge>,
+}
+
+/// A character that follows a place of the trie.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Edge {
+    symbol: u8,
+    member: Member,
+}
+
+/// How far a prefix is read.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// The place where the last whole character ended; [`NONE`] where the bytes are not text.
+    at: u32,
+    /// The bytes since then.
+    bytes: [u8; 4],
+    len: u8,
+}
+
+impl Edges {
+    /// Answers also which tokens are not whole characters that have a symbol.
+    fn new(nodes: &[Node], symbols: &mut Symbols) -> (Self, Vec<usize>) {
+        let root = index(nodes.len() - 1);
+        let mut found: Vec<(u32, Edge)> = Vec::with_capacity(nodes.len());
+        let mut irregular = vec![];
+        let mut cache: HashMap<char, Option<u8>> = HashMap::new();
+        let mut readings = vec![Reading { at: root, bytes: [0; 4], len: 0 }];
+        for (node_index, pair) in nodes.windows(2).enumerate() {
+            let node = pair[0];
+            let mut reading = readings[node.depth()];
+            if reading.at != NONE {
+                let here = index(node_index);
+                reading.bytes[usize::from(reading.len)] = node.byte();
+                reading.len += 1;
+                match std::str::from_utf8(&reading.bytes[..usize::from(reading.len)]) {
+                    Ok(text) => {
+                        let char = text.chars().next().expect("there is a byte");
+                        let symbol = if char.is_ascii() {
+                            symbols.symbol(char)
+                        } else {
+                            *cache.entry(char).or_insert_with(|| symbols.symbol(char))
+                        };
+                        let member = Member { char: char as u32, node: here, quotient: NONE };
+                        found.extend(symbol.map(|symbol| (reading.at, Edge { symbol, member })));
+                        let at = if symbol.is_some() { here } else { NONE };
+                        reading = Reading { at, bytes: [0; 4], len: 0 };
+                    }
+                    Err(error) if error.error_len().is_some() => reading.at = NONE,
+                    Err(_) => {}
+                }
+            }
+            if reading.at == NONE || reading.len > 0 {
+                irregular.extend(node.first_token as usize..pair[1].first_token as usize);
+            }
+            readings.truncate(node.depth() + 1);
+            readings.push(reading);
+        }
+        // By counting: the edges of each place, in their order.
+        let mut first = vec![0; nodes.len() + 1];
+        for (place, _) in &found {
+            first[*place as usize + 1] += 1;
+        }
+        for place in 0..nodes.len() {
+            first[place + 1] += first[place];
+        }
+        let mut at = first.clone();
+        let none = Edge { symbol: 0, member: Member { char: 0, node: 0, quotient: NONE } };
+        let mut edges = vec![none; found.len()];
+        for (place, edge) in found {
+            let slot = &mut at[place as usize];
+            edges[*slot as usize] = edge;
+            *slot += 1;
+        }
+        (Self { first, edges }, irregular)
+    }
+
+    fn of(&self, place: u32) -> &[Edge] {
+        &self.edges[self.first[place as usize] as usize..self.first[place as usize + 1] as usize]
+    }
+}
+
+struct Builder<'t> {
+    trie: &'t [Node],
+    trie_tokens: &'t [TokenId],
+    edges: Edges,
+    quotients: Quotients,
+    ids_of_sets: HashMap<SymbolSet, u32>,
+}
+
+impl Builder<'_> {
+    fn build(&mut self) {
+        // By node of the byte trie: its quotient.
+        let mut of_node = vec![NONE; self.trie.len()];
+        let root = index(self.trie.len() - 1);
+        self.quotient(root);
+        // Large subtrees, level by level.
+        let mut level = vec![root];
+        for _ in 1..LEVELS {
+            let mut next = vec![];
+            for place in level {
+                // A place with a single continuation is not worth a quotient; its continuation may be.
+                let mut open = vec![place];
+                while let Some(place) = open.pop() {
+                    for edge in self.edges.of(place) {
+                        let node = edge.member.node;
+                        let size = self.trie[node as usize].end - node;
+                        if (size as usize) < LARGE {
+                            continue;
+                        }
+                        if self.edges.of(node).len() > 1 {
+                            next.push(node);
+                        } else {
+                            open.push(node);
+                        }
+                    }
+                }
+            }
+            for place in &next {
+                of_node[*place as usize] = index(self.quotients.all.len());
+                self.quotient(*place);
+            }
+            level = next;
+        }
+        for member in &mut self.quotients.members {
+            member.quotient = of_node[member.node as usize];
+        }
+    }
+
+    /// Builds the quotient of what lies below `place`.
+    fn quotient(&mut self, place: u32) {
+        let first = self.quotients.nodes.len();
+        let mut parents: Vec<u32> = vec![];
+        let mut open: Vec<u32> = vec![];
+        // The groups that wait for their node, the next one last: depth, and where their edges begin in `work`.
+        let mut groups: Vec<(usize, usize)> = vec![];
+        let mut work: Vec<Edge> = self.edges.of(place).to_vec();
+        let mut height = 0;
+        group(&mut work[..], 0, 0, &mut groups);
+        while let Some((depth, begin)) = groups.pop() {
+            let node = index(self.quotients.nodes.len());
+            for closed in open.drain(depth..) {
+                self.quotients.nodes[closed as usize].end = node;
+            }
+            parents.push(open.last().copied().unwrap_or(NONE));
+            open.push(node);
+            height = height.max(depth + 1);
+            let first_member = self.quotients.members.len();
+            let first_token = self.quotients.tokens.len();
+            self.quotients.nodes.push(QuotientNode {
+                end: 0,
+                first_token: index(first_token),
+                first_member: index(first_member),
+                depth_and_symbol: index(depth) << 8 | u32::from(work[begin].symbol),
+                facts: NONE,
+            });
+            self.quotients.members.extend(work.drain(begin..).map(|edge| edge.member));
+            for member in first_member..self.quotients.members.len() {
+                let member = self.quotients.members[member].node as usize;
+                let own = self.trie[member].first_token as usize..self.trie[member + 1].first_token as usize;
+                self.quotients.tokens.extend_from_slice(&self.trie_tokens[own]);
+                work.extend_from_slice(self.edges.of(index(member)));
+            }
+            self.quotients.tokens[first_token..].sort_unstable();
+            group(&mut work[begin..], begin, depth + 1, &mut groups);
+        }
+        let end = index(self.quotients.nodes.len());
+        for closed in open {
+            self.quotients.nodes[closed as usize].end = end;
+        }
+        let facts = self.facts(first, &parents);
+        self.quotients.all.push(Quotient { first: index(first), end, height: index(height), facts });
+    }
+
+    /// The facts of the nodes from `first` on, and those of the empty string.
+    fn facts(&mut self, first: usize, parents: &[u32]) -> u32 {
+        let mut below: Vec<(SymbolSet, u32)> = vec![([0; 4], 0); parents.len()];
+        let (mut all, mut height) = ([0; 4], 0);
+        let tokens_end = index(self.quotients.tokens.len());
+        for at in (0..parents.len()).rev() {
+            let node = self.quotients.nodes[first + at];
+            let own_end =
+                self.quotients.nodes.get(first + at + 1).map_or(tokens_end, |next| next.first_token);
+            let below_end =
+                self.quotients.nodes.get(node.end as usize).map_or(tokens_end, |next| next.first_token);
+            let (mut set, own_height) = below[at];
+            self.quotients.nodes[first + at].facts =
+                self.add_facts(set, own_height, (node.first_token, own_end), (own_end, below_end));
+            set[usize::from(node.symbol() / 64)] |= 1 << (node.symbol() % 64);
+            let (parent_set, parent_height) = match parents[at] {
+                NONE => (&mut all, &mut height),
+                parent => {
+                    let (set, height) = &mut below[parent as usize - first];
+                    (set, height)
+                }
+            };
+            parent_set.iter_mut().zip(set).for_each(|(word, more)| *word |= more);
+            *parent_height = (*parent_height).max(own_height + 1);
+        }
+        let begin = self.quotients.nodes.get(first).map_or(tokens_end, |node| node.first_token);
+        self.add_facts(all, height, (begin, begin), (begin, tokens_end))
+    }
+
+    fn add_facts(&mut self, set: SymbolSet, height: u32, own: (u32, u32), below: (u32, u32)) -> u32 {
+        if own.1 - own.0 < MASK_TOKENS && below.1 - below.0 < WHOLE_TOKENS {
+            return NONE;
+        }
+        let quotients = &mut self.quotients;
+        let set = *self.ids_of_sets.entry(set).or_insert_with(|| {
+            quotients.sets.push(set);
+            index(quotients.sets.len() - 1)
+        });
+        let [own_mask, below_mask] = [own, below].map(|(begin, end)| {
+            if end - begin < MASK_TOKENS {
+                return NONE;
+            }
+            let mask = quotients.masks.len();
+            quotients.masks.resize(mask + quotients.words, 0);
+            for token in &quotients.tokens[begin as usize..end as usize] {
+                quotients.masks[mask + token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
+            }
+            index(mask / quotients.words)
+        });
+        quotients.facts.push(Facts { set, height, own_mask, below_mask, below });
+        index(quotients.facts.len() - 1)
+    }
+}
+
+/// Sorts `edges`, which begin at `offset`, and adds their groups by symbol, the smallest symbol last.
+fn group(edges: &mut [Edge], offset: usize, depth: usize, groups: &mut Vec<(usize, usize)>) {
+    // The group that is taken first lies last; in it, members ascend.
+    edges.sort_unstable_by(|left, right| right.symbol.cmp(&left.symbol).then(left.member.cmp(&right.member)));
+    let mut before = None;
+    for (at, edge) in edges.iter().enumerate() {
+        if before.replace(edge.symbol) != Some(edge.symbol) {
+            groups.push((depth, offset + at));
+        }
+    }
+}
