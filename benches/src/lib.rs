@@ -3,7 +3,7 @@
 //! The embedded tokenizer is always there. With the environment variable `UNSKEW_DATA` set to a folder that holds
 //! `tokenizers/NAME/tokenizer.json`, those are measured too.
 //!
-//! `benches/regex.rs` watches our own engine with criterion. The suite ([`run`]) compares engines: every regex of
+//! `benches/regex.rs` watches our own engine with criterion. The suite ([`run()`]) compares engines: every regex of
 //! [`suite`] on every engine of [`engine`] and, with the feature `peers`, of other projects, in one process.
 
 pub mod engine;

@@ -68,9 +68,12 @@ pub fn run(meter: Option<Meter>) -> ExitCode {
 
 fn program(meter: Option<Meter>) -> Result<(), String> {
     let options = Options::parse(std::env::args().skip(1))?;
-    let mut builders = ours();
     #[cfg(feature = "peers")]
-    builders.extend(crate::peers::peers().into_iter().filter(|peer| options.wants_peer(peer.name)));
+    let peers = crate::peers::peers();
+    #[cfg(not(feature = "peers"))]
+    let peers: Vec<Builder> = Vec::new();
+    let mut builders = ours();
+    builders.extend(peers.into_iter().filter(|peer| options.wants_peer(peer.name)));
     if let Some(name) = &options.worker {
         let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
         return serve(builder, &options, meter, &mut std::io::stdout().lock());
