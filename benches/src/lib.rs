@@ -1,25 +1,50 @@
-//! What the benchmarks share: vocabularies and constraints.
+//! What the benchmarks share: vocabularies, regexes, engines, and how they are measured and reported.
 //!
 //! The embedded tokenizer is always there. With the environment variable `UNSKEW_DATA` set to a folder that holds
 //! `tokenizers/NAME/tokenizer.json`, those are measured too.
+//!
+//! `benches/regex.rs` watches our own engine with criterion. The suite ([`run()`]) compares engines: every regex of
+//! [`suite`] on every engine of [`engine`] and, with the feature `peers`, of other projects, in one process.
+
+pub mod engine;
+pub mod measure;
+mod options;
+#[cfg(feature = "peers")]
+pub mod peers;
+mod report;
+mod run;
+pub mod suite;
+mod worker;
 
 use std::{path::Path, sync::Arc};
 
-use unskew_core::{TokenTrie, Vocabulary};
+use unskew_core::{TokenId, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
+pub use run::run;
+
 /// A vocabulary to measure on.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Subject {
     /// What to call it.
     pub name: String,
+    /// Where it comes from.
+    pub tokenizer: Arc<Tokenizer>,
     /// Its tokens.
     pub vocabulary: Arc<Vocabulary>,
     /// Their trie.
     pub trie: Arc<TokenTrie>,
+    /// The ids that are no text tokens.
+    pub others: Arc<[usize]>,
 }
 
-/// The regexes that engines are measured on, by name.
+impl std::fmt::Debug for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subject").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The regexes that our own engine is watched on, by name.
 pub const REGEXES: [(&str, &str); 4] = [
     ("date", "[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]"),
     ("email", r"[a-z][a-z0-9.]{0,20}@[a-z]{2,10}(\.[a-z]{2,6}){1,2}"),
@@ -27,27 +52,48 @@ pub const REGEXES: [(&str, &str); 4] = [
     ("text", r"(\p{L}+[ ,.])*\p{L}+\."),
 ];
 
-/// The embedded tokenizer's vocabulary, and those under `UNSKEW_DATA`.
+/// The vocabularies that the suite knows, the embedded one first.
+pub const VOCABULARIES: [&str; 6] = ["tiny", "cl100k", "gpt2", "llama3", "qwen2", "mistral-v1"];
+
+/// The embedded tokenizer's vocabulary, and those of GPT-2 and Llama 3 under `UNSKEW_DATA`.
 ///
 /// # Panics
 ///
 /// If a tokenizer cannot be loaded.
 pub fn subjects() -> Vec<Subject> {
-    let tiny =
-        Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).expect("the embedded tokenizer");
-    let mut subjects = vec![subject("tiny", &tiny)];
-    if let Some(data) = std::env::var_os("UNSKEW_DATA") {
-        let folder = Path::new(&data).join("tokenizers");
-        for name in ["gpt2", "llama3"] {
-            let file = folder.join(name).join("tokenizer.json");
-            subjects.push(subject(name, &Tokenizer::from_file(file).expect("a tokenizer")));
-        }
-    }
-    subjects
+    let has_data = std::env::var_os("UNSKEW_DATA").is_some();
+    let names = if has_data { &["tiny", "gpt2", "llama3"][..] } else { &["tiny"] };
+    names.iter().map(|name| subject(name).expect("a tokenizer").expect("a file")).collect()
 }
 
-fn subject(name: &str, tokenizer: &Tokenizer) -> Subject {
+/// The vocabulary of this name; `None` if there is no file for it.
+///
+/// # Errors
+///
+/// A file that is no tokenizer.
+pub fn subject(name: &str) -> Result<Option<Subject>, String> {
+    let tokenizer = if name == "tiny" {
+        Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes())
+    } else {
+        let Some(data) = std::env::var_os("UNSKEW_DATA") else { return Ok(None) };
+        let file = Path::new(&data).join("tokenizers").join(name).join("tokenizer.json");
+        if !file.is_file() {
+            return Ok(None);
+        }
+        Tokenizer::from_file(file)
+    };
+    let tokenizer = tokenizer.map_err(|error| format!("{name}: {error}"))?;
     let vocabulary = Arc::new(tokenizer.vocabulary().clone());
-    let trie = Arc::new(TokenTrie::new(&vocabulary).expect("tokens of a usual length"));
-    Subject { name: name.to_owned(), vocabulary, trie }
+    let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| format!("{name}: {error}"))?);
+    let others = (0..vocabulary.len()).filter(|index| vocabulary.text(TokenId::from_index(*index)).is_none());
+    let others = others.collect();
+    Ok(Some(Subject { name: name.to_owned(), tokenizer: Arc::new(tokenizer), vocabulary, trie, others }))
+}
+
+impl Subject {
+    /// The id that engines which need one are told to end sequences by; beyond the vocabulary if it names none.
+    pub fn end(&self) -> TokenId {
+        let known = self.vocabulary.end_of_sequence().first().copied();
+        known.unwrap_or_else(|| TokenId::from_index(self.vocabulary.len()))
+    }
 }

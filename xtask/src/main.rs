@@ -29,7 +29,11 @@ cargo xtask TASK
   tidy              what no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from what would be published
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
-  bench [FILTER]    the benchmarks
+  bench [FILTER]    the benchmarks of our own engines
+  bench regex [OPTIONS] [FILTER ...]
+                    the regex engines beside published ones: times (`--help` lists the options; builds the peers)
+  bench regex-memory [OPTIONS] [FILTER ...]
+                    likewise: memory
   fuzz [TARGET] [SECONDS]
                     fuzz one target, or each for the given time (default: each for 300 seconds)
 ";
@@ -80,7 +84,18 @@ fn train(root: &Path, steps: Option<&str>) -> Result<()> {
     cargo(root, &args)
 }
 
+/// Without a name, criterion's benchmarks. The engines of other projects take minutes to build, so that they are behind a
+/// feature that only the programs which compare engines are built with.
 fn bench(root: &Path, filter: &[&str]) -> Result<()> {
+    let program = match filter.first() {
+        Some(&"regex") => Some("regex_suite"),
+        Some(&"regex-memory") => Some("regex_memory"),
+        _ => None,
+    };
+    if let Some(program) = program {
+        let package = ["run", "--release", "--package", "unskew-benches", "--features", "peers"];
+        return cargo(root, &[&package[..], &["--bin", program, "--"], &filter[1..]].concat());
+    }
     let mut args = vec!["bench", "--package", "unskew-benches"];
     if !filter.is_empty() {
         args.push("--");

@@ -1,0 +1,218 @@
+//! What a compared engine is to the suite, and ours.
+//!
+//! To add an engine of ours, implement [`Engine`] with a [`ConstraintMatcher`] and append a [`Builder`] to [`ours`].
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use unskew_automata::{Limits, RegexConstraint};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie};
+
+use crate::Subject;
+
+/// How an engine is made for a vocabulary. What it builds once per vocabulary is timed by the suite.
+#[derive(Clone, Copy, Debug)]
+pub struct Builder {
+    /// What reports call the engine. The names of ours, and no others, begin with `unskew`.
+    pub name: &'static str,
+    /// Builds all that the engine shares between regexes.
+    pub build: fn(&Subject) -> Result<Box<dyn Engine>, String>,
+    /// Which token sequences its masks allow.
+    pub allows: Allows,
+    /// Whether a regex can take so long that the engine runs in a process of its own, which can be ended.
+    pub apart: bool,
+}
+
+/// Which of the token sequences that spell a match an engine allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allows {
+    /// All of them: masks of such engines must be the same.
+    AllSpellings,
+    /// Fewer: only those that the tokenizer writes, as far as the engine can tell.
+    FewerSpellings,
+}
+
+/// An engine, over one vocabulary.
+pub trait Engine {
+    /// Compiles a regex, ready for the first mask.
+    ///
+    /// # Errors
+    ///
+    /// The engine's own words.
+    fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String>;
+
+    /// Whether compiling leaves no work for masks, so that one compiled regex serves all samples and visits.
+    fn ahead_of_time(&self) -> bool {
+        false
+    }
+
+    /// Facts about what was built beforehand, for the report: sizes, or how long it takes to load instead.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A compiled regex with the position of one sequence in it.
+///
+/// Masks stay with the matcher: each engine hands them out in its own way, and none pays for a copy that its users need
+/// not make.
+pub trait Matcher {
+    /// Makes the mask of the position.
+    fn mask(&mut self);
+
+    /// The words of the mask made last; whether they include the end of the sequence is up to the engine.
+    fn words(&self) -> &[u32];
+
+    /// Appends `token`; false if the engine refuses it.
+    fn commit(&mut self, token: TokenId) -> bool;
+
+    /// Whether the sequence may end here.
+    fn is_accepting(&mut self) -> bool;
+
+    /// Goes back to before the first token, with all that was learnt on the way kept.
+    fn reset(&mut self);
+
+    /// The token that the engine forces here, so that a model need not be asked.
+    fn forced(&mut self) -> Option<TokenId>;
+
+    /// The memory of the compiled regex as the engine itself tells it, in bytes.
+    fn memory(&self) -> Option<usize> {
+        None
+    }
+
+    /// Makes the masks of all states, for at most about `limit`; `None` for an engine that has no list of its states.
+    fn all_masks(&mut self, limit: Duration) -> Option<AllMasks> {
+        let _ = limit;
+        None
+    }
+}
+
+/// What it takes to make the masks of all states ahead of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct AllMasks {
+    /// States of the automaton.
+    pub states: usize,
+    /// How many masks were made before the limit.
+    pub made: usize,
+    /// The time for these, in nanoseconds.
+    pub ns: u64,
+}
+
+/// The name of the engine that others are compared with.
+pub const LIFTED: &str = "unskew lifted";
+
+/// The engines of this repository.
+pub fn ours() -> Vec<Builder> {
+    vec![Builder { name: LIFTED, build: Lifted::build, allows: Allows::AllSpellings, apart: false }]
+}
+
+/// [`RegexConstraint`]: a byte automaton, lifted to tokens state by state.
+struct Lifted {
+    subject: Subject,
+    trie: Arc<TokenTrie>,
+}
+
+impl Lifted {
+    fn build(subject: &Subject) -> Result<Box<dyn Engine>, String> {
+        // The subject has a trie too; this one is built to be timed.
+        let trie = Arc::new(TokenTrie::new(&subject.vocabulary).map_err(|error| error.to_string())?);
+        Ok(Box::new(Self { subject: subject.clone(), trie }))
+    }
+}
+
+impl Engine for Lifted {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
+        let (vocabulary, trie) = (Arc::clone(&self.subject.vocabulary), Arc::clone(&self.trie));
+        let constraint = RegexConstraint::new(pattern, vocabulary, trie, &Limits::default())
+            .map_err(|error| error.to_string())?;
+        let matcher = ConstraintMatcher::new(constraint, RegexConstraint::memory_usage);
+        Ok(Box::new(matcher.with_all_masks(lifted_masks)))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![format!("trie: {:.1} MB", self.trie.memory_usage() as f64 / 1e6)]
+    }
+}
+
+/// Each mask is made into the same buffer: the limit on kept masks has no part in this time.
+fn lifted_masks(constraint: &RegexConstraint, limit: Duration) -> AllMasks {
+    let (tokens, begin) = (constraint.tokens(), Instant::now());
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    let mut made = 0;
+    for state in tokens.dfa().states() {
+        if begin.elapsed() > limit {
+            break;
+        }
+        tokens.fill_mask(state, mask.as_mut());
+        made += 1;
+    }
+    AllMasks { states: tokens.dfa().len(), made, ns: crate::measure::ns(begin) }
+}
+
+/// A matcher of any [`Constraint`].
+#[derive(Debug)]
+pub struct ConstraintMatcher<C: Constraint> {
+    state: C::State,
+    scratch: C::Scratch,
+    mask: TokenMask,
+    memory: fn(&C) -> usize,
+    all_masks: Option<fn(&C, Duration) -> AllMasks>,
+    constraint: C,
+}
+
+impl<C: Constraint> ConstraintMatcher<C> {
+    /// A matcher at the start of `constraint`; `memory` tells its size.
+    pub fn new(constraint: C, memory: fn(&C) -> usize) -> Self {
+        Self {
+            state: constraint.start(),
+            scratch: constraint.scratch(),
+            mask: TokenMask::new(constraint.vocab_len()),
+            memory,
+            all_masks: None,
+            constraint,
+        }
+    }
+
+    /// Adds the way to make all masks of a constraint, for the time of an eager automaton.
+    #[must_use]
+    pub fn with_all_masks(mut self, all_masks: fn(&C, Duration) -> AllMasks) -> Self {
+        self.all_masks = Some(all_masks);
+        self
+    }
+}
+
+impl<C: Constraint> Matcher for ConstraintMatcher<C> {
+    fn mask(&mut self) {
+        self.constraint.fill_mask(&mut self.scratch, &self.state, self.mask.as_mut());
+    }
+
+    fn words(&self) -> &[u32] {
+        self.mask.words()
+    }
+
+    fn commit(&mut self, token: TokenId) -> bool {
+        self.constraint.advance(&mut self.scratch, &mut self.state, token).is_ok()
+    }
+
+    fn is_accepting(&mut self) -> bool {
+        self.constraint.is_accepting(&self.state)
+    }
+
+    fn reset(&mut self) {
+        self.state = self.constraint.start();
+    }
+
+    fn forced(&mut self) -> Option<TokenId> {
+        self.constraint.forced(&mut self.scratch, &self.state)
+    }
+
+    fn memory(&self) -> Option<usize> {
+        Some((self.memory)(&self.constraint))
+    }
+
+    fn all_masks(&mut self, limit: Duration) -> Option<AllMasks> {
+        self.all_masks.map(|all_masks| all_masks(&self.constraint, limit))
+    }
+}

@@ -1,0 +1,271 @@
+//! One engine on one regex: what is timed, and how often.
+//!
+//! A round compiles the regex afresh for every sample, so that each mask along it is made for the first time; then it
+//! walks the same sample again, over what the engine has kept. Several rounds, between which other engines have their
+//! turn, leave the smallest time of each step: what disturbs a machine makes steps slower, never faster. So a reported
+//! percentile is one over regexes and positions, not over disturbances.
+//!
+//! An engine that does all its work ahead of time is compiled once per round for all samples.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use unskew_core::{TokenId, WORD_BITS, words_for};
+
+use crate::{
+    Subject,
+    engine::{AllMasks, Engine, Matcher},
+    suite::Case,
+};
+
+/// The longest time that making all masks of one regex may take.
+const ALL_MASKS: Duration = Duration::from_secs(3);
+
+/// How the heap is looked at, in a program whose allocator counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    /// Bytes allocated now.
+    pub current: fn() -> usize,
+    /// The most bytes since the last reset.
+    pub peak: fn() -> usize,
+    /// Begins a new peak.
+    pub reset: fn(),
+}
+
+/// A regex with its samples as tokens of one vocabulary.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The regex.
+    pub case: Case,
+    /// Its samples.
+    pub samples: Vec<Vec<TokenId>>,
+}
+
+impl Task {
+    /// Tokenizes the samples of `case` as a model would write them after a prompt.
+    ///
+    /// # Errors
+    ///
+    /// A sample that the tokenizer cannot write.
+    pub fn new(case: Case, subject: &Subject) -> Result<Self, String> {
+        let encode = |text: &str| {
+            let ids = subject.tokenizer.encode_continuation(text).map_err(|error| error.to_string())?;
+            // What a tokenizer drops or normalises is no match any more.
+            if subject.vocabulary.decode(&ids) == text.as_bytes() {
+                Ok(ids)
+            } else {
+                Err(format!("{}: the tokenizer changes {text:?}", case.name))
+            }
+        };
+        let samples = case.samples.iter().map(|text| encode(text)).collect::<Result<_, _>>()?;
+        Ok(Self { case, samples })
+    }
+}
+
+/// What came out for one regex: the smallest times of all rounds, in nanoseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// From the pattern to a matcher.
+    pub compile: u64,
+    /// From the pattern to the first mask.
+    pub to_first_mask: u64,
+    /// The samples, in order.
+    pub walks: Vec<Walk>,
+    /// The memory that the engine tells after all walks, in bytes.
+    pub memory: Option<usize>,
+    /// Heap that the compiled regex holds after all walks, and the most that was in use on the way, in bytes; only in a
+    /// program that counts.
+    pub heap: Option<(usize, usize)>,
+    /// All masks ahead of time.
+    pub all_masks: Option<AllMasks>,
+}
+
+/// One walk along a sample.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Walk {
+    /// Times of the masks made for the first time: before each token, and after the last.
+    pub first: Vec<u64>,
+    /// Times of the same masks on the second walk.
+    pub second: Vec<u64>,
+    /// Times of taking each token.
+    pub commit: Vec<u64>,
+    /// At which position the sample was refused: a token that the mask lacks, or an end that is not accepted.
+    pub refused: Option<usize>,
+    /// A number for each mask, the same for the same text tokens.
+    pub masks: Vec<u64>,
+    /// At how many of the tokens the engine forces that token.
+    pub forced: usize,
+}
+
+/// Nanoseconds since `begin`.
+pub(crate) fn ns(begin: Instant) -> u64 {
+    u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Measures one round, and gives back the last matcher. An engine that works ahead of time takes the one of the round
+/// before instead of compiling again.
+///
+/// # Errors
+///
+/// The engine's words for why it does not compile the regex.
+pub fn round<'a>(
+    engine: &'a dyn Engine,
+    task: &Task,
+    mut last: Option<Box<dyn Matcher + 'a>>,
+) -> Result<(Outcome, Option<Box<dyn Matcher + 'a>>), String> {
+    let mut outcome = Outcome {
+        compile: u64::MAX,
+        to_first_mask: u64::MAX,
+        walks: Vec::new(),
+        memory: None,
+        heap: None,
+        all_masks: None,
+    };
+    for sample in &task.samples {
+        let (mut matcher, compile) = match last.take() {
+            Some(mut matcher) if engine.ahead_of_time() => {
+                matcher.reset();
+                (matcher, None)
+            }
+            _ => {
+                let begin = Instant::now();
+                let matcher = engine.compile(&task.case.pattern)?;
+                (matcher, Some(ns(begin)))
+            }
+        };
+        let begin = Instant::now();
+        matcher.mask();
+        let first = ns(begin);
+        if let Some(compile) = compile {
+            outcome.compile = outcome.compile.min(compile);
+            outcome.to_first_mask = outcome.to_first_mask.min(compile + first);
+        }
+        let mut walk = Walk { first: vec![first], ..Walk::default() };
+        walk_along(&mut *matcher, sample, &mut walk);
+        if walk.refused.is_none() {
+            matcher.reset();
+            walk_again(&mut *matcher, sample, &mut walk);
+        }
+        outcome.walks.push(walk);
+        outcome.memory = outcome.memory.max(matcher.memory());
+        last = Some(matcher);
+    }
+    Ok((outcome, last))
+}
+
+/// The first walk; the mask of the start is made already.
+fn walk_along(matcher: &mut dyn Matcher, sample: &[TokenId], walk: &mut Walk) {
+    for (position, token) in sample.iter().enumerate() {
+        if !contains(matcher.words(), *token) {
+            walk.refused = Some(position);
+            return;
+        }
+        let begin = Instant::now();
+        let taken = matcher.commit(*token);
+        walk.commit.push(ns(begin));
+        if !taken {
+            walk.refused = Some(position);
+            return;
+        }
+        let begin = Instant::now();
+        matcher.mask();
+        walk.first.push(ns(begin));
+    }
+    if !matcher.is_accepting() {
+        walk.refused = Some(sample.len());
+    }
+}
+
+/// The second walk, over a sample that the first has accepted.
+fn walk_again(matcher: &mut dyn Matcher, sample: &[TokenId], walk: &mut Walk) {
+    for position in 0..=sample.len() {
+        let begin = Instant::now();
+        matcher.mask();
+        walk.second.push(ns(begin));
+        if let Some(token) = sample.get(position) {
+            let begin = Instant::now();
+            matcher.commit(*token);
+            walk.commit[position] = walk.commit[position].min(ns(begin));
+        }
+    }
+}
+
+/// What is not timed: which masks come out, which tokens are forced, and what all masks cost.
+pub fn examine(matcher: &mut dyn Matcher, subject: &Subject, task: &Task, outcome: &mut Outcome) {
+    for (sample, walk) in task.samples.iter().zip(&mut outcome.walks) {
+        matcher.reset();
+        for position in 0..walk.refused.unwrap_or(sample.len() + 1) {
+            let token = sample.get(position);
+            walk.forced += usize::from(token.is_some() && matcher.forced().as_ref() == token);
+            matcher.mask();
+            walk.masks.push(digest(matcher.words(), subject));
+            if let Some(token) = token {
+                matcher.commit(*token);
+            }
+        }
+    }
+    matcher.reset();
+    outcome.all_masks = matcher.all_masks(ALL_MASKS);
+}
+
+/// Counts the heap that one regex takes, compiled and walked along all samples.
+///
+/// # Errors
+///
+/// As for [`round`].
+pub fn weigh(engine: &dyn Engine, task: &Task, meter: Meter) -> Result<Outcome, String> {
+    let before = (meter.current)();
+    (meter.reset)();
+    let mut matcher = engine.compile(&task.case.pattern)?;
+    for sample in &task.samples {
+        matcher.reset();
+        matcher.mask();
+        for token in sample {
+            if !contains(matcher.words(), *token) || !matcher.commit(*token) {
+                break;
+            }
+            matcher.mask();
+        }
+    }
+    let held = (meter.current)().saturating_sub(before);
+    let peak = (meter.peak)().saturating_sub(before);
+    let memory = matcher.memory();
+    let heap = Some((held, peak));
+    Ok(Outcome { compile: 0, to_first_mask: 0, walks: Vec::new(), memory, heap, all_masks: None })
+}
+
+impl Outcome {
+    /// Keeps the smaller of each two times.
+    pub fn merge(&mut self, other: &Self) {
+        self.compile = self.compile.min(other.compile);
+        self.to_first_mask = self.to_first_mask.min(other.to_first_mask);
+        for (walk, other) in self.walks.iter_mut().zip(&other.walks) {
+            smaller(&mut walk.first, &other.first);
+            smaller(&mut walk.second, &other.second);
+            smaller(&mut walk.commit, &other.commit);
+        }
+        self.memory = self.memory.max(other.memory);
+    }
+}
+
+fn smaller(times: &mut [u64], others: &[u64]) {
+    times.iter_mut().zip(others).for_each(|(time, other)| *time = (*time).min(*other));
+}
+
+fn contains(words: &[u32], token: TokenId) -> bool {
+    let word = words.get(token.index() / WORD_BITS).copied().unwrap_or(0);
+    word >> (token.index() % WORD_BITS) & 1 != 0
+}
+
+/// A hash of which text tokens a mask allows (FNV-1a over words).
+fn digest(words: &[u32], subject: &Subject) -> u64 {
+    let mut own = vec![0; words_for(subject.vocabulary.len())];
+    own.iter_mut().zip(words).for_each(|(own, word)| *own = *word);
+    for index in subject.others.iter().copied().chain([subject.end().index()]) {
+        if let Some(word) = own.get_mut(index / WORD_BITS) {
+            *word &= !(1 << (index % WORD_BITS));
+        }
+    }
+    own.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ u64::from(*word)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,126 @@
+//! The options of the suite's programs.
+
+use std::time::Duration;
+
+/// What the programs print when asked for help.
+pub(crate) const USAGE: &str = "\
+[OPTIONS] [FILTER ...]     regexes whose name contains one of the filters; all without
+
+  --vocabulary NAME,...    only these vocabularies (tiny, and those under UNSKEW_DATA)
+  --engine NAME,...        only engines whose name contains one of these, and ours
+  --rounds N               how often everything is measured after a first time; the smallest time counts (default: 3)
+  --peer-limit SECONDS     for one regex of an engine that runs in a process of its own (default: 10)
+  --peer-memory GB         likewise, for its memory (default: 6)
+  --record                 write the report to benches/record too
+";
+
+/// The options, read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Options {
+    /// Parts of names of regexes.
+    pub(crate) filters: Vec<String>,
+    /// Names of vocabularies.
+    pub(crate) vocabularies: Vec<String>,
+    /// Parts of names of engines.
+    pub(crate) engines: Vec<String>,
+    /// How often everything is measured after a first time.
+    pub(crate) rounds: usize,
+    /// The time for one regex in a process apart.
+    pub(crate) peer_limit: Duration,
+    /// The memory of a process apart, in bytes.
+    pub(crate) peer_memory: u64,
+    /// Whether the report is written to a file.
+    pub(crate) record: bool,
+    /// Set in a process apart: the engine that it serves.
+    pub(crate) worker: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            filters: Vec::new(),
+            vocabularies: Vec::new(),
+            engines: Vec::new(),
+            rounds: 3,
+            peer_limit: Duration::from_secs(10),
+            peer_memory: 6_000_000_000,
+            record: false,
+            worker: None,
+        }
+    }
+}
+
+impl Options {
+    /// Reads the arguments of a program.
+    ///
+    /// # Errors
+    ///
+    /// An unknown option, or a value that is missing or is no number; a request for help too.
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self::default();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+            let list = |text: String| text.split(',').map(str::to_owned).collect();
+            match arg.as_str() {
+                "--vocabulary" => options.vocabularies = list(value()?),
+                "--engine" => options.engines = list(value()?),
+                "--rounds" => options.rounds = number::<usize>(&arg, &value()?)?.max(1),
+                "--peer-limit" => {
+                    options.peer_limit = Duration::try_from_secs_f64(number(&arg, &value()?)?)
+                        .map_err(|error| format!("{arg}: {error}"))?;
+                }
+                "--peer-memory" => options.peer_memory = number::<u64>(&arg, &value()?)? * 1_000_000_000,
+                "--record" => options.record = true,
+                "--worker" => options.worker = Some(value()?),
+                _ if arg.starts_with('-') => return Err(format!("no option {arg}\n\n{USAGE}")),
+                _ => options.filters.push(arg),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether a regex of this name is wanted.
+    pub(crate) fn wants_regex(&self, name: &str) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter.as_str()))
+    }
+
+    /// Whether a vocabulary of this name is wanted.
+    pub(crate) fn wants_vocabulary(&self, name: &str) -> bool {
+        self.vocabularies.is_empty() || self.vocabularies.iter().any(|wanted| wanted == name)
+    }
+
+    /// Whether a peer of this name is wanted.
+    pub(crate) fn wants_peer(&self, name: &str) -> bool {
+        self.engines.is_empty() || self.engines.iter().any(|part| name.contains(part.as_str()))
+    }
+}
+
+fn number<T: std::str::FromStr<Err: std::fmt::Display>>(option: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|error| format!("{option} {text}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Options, String> {
+        Options::parse(text.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn options_and_filters_mix() {
+        let options = parse("json --rounds 2 --vocabulary tiny,gpt2 uuid --peer-limit 0.5 --record").unwrap();
+        assert_eq!(options.filters, ["json", "uuid"]);
+        assert!(options.wants_vocabulary("gpt2") && !options.wants_vocabulary("llama3"));
+        assert!(options.wants_regex("json-string") && !options.wants_regex("date"));
+        assert_eq!((options.rounds, options.peer_limit), (2, Duration::from_millis(500)));
+        assert!(options.record);
+    }
+
+    #[test]
+    fn faults_are_told() {
+        assert!(parse("--rounds").unwrap_err().contains("needs a value"));
+        assert!(parse("--rounds many").unwrap_err().contains("--rounds many"));
+        assert!(parse("--help").unwrap_err().contains("--peer-limit"));
+    }
+}

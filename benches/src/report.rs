@@ -1,0 +1,597 @@
+//! The report of the suite, in Markdown: what was measured on what, distributions, ratios, and what peers refused.
+
+use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
+
+use crate::{
+    engine::{Allows, LIFTED},
+    measure::{Outcome, Walk},
+    options::Options,
+    run::{EngineResult, VocabularyResult},
+};
+
+/// What is timed, as a column of times per regex.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Metric {
+    Compile,
+    ToFirstMask,
+    First,
+    Second,
+    Commit,
+}
+
+impl Metric {
+    const ALL: [Self; 5] = [Self::Compile, Self::ToFirstMask, Self::First, Self::Second, Self::Commit];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Compile => "compile",
+            Self::ToFirstMask => "pattern to first mask",
+            Self::First => "mask, first visit",
+            Self::Second => "mask, second visit",
+            Self::Commit => "commit",
+        }
+    }
+
+    /// The times of one walk; none for what is timed once per regex.
+    fn of_walk(self, walk: &Walk) -> &[u64] {
+        match self {
+            Self::Compile | Self::ToFirstMask => &[],
+            Self::First => &walk.first,
+            Self::Second => &walk.second,
+            Self::Commit => &walk.commit,
+        }
+    }
+
+    fn of_regex(self, outcome: &Outcome) -> Option<u64> {
+        match self {
+            Self::Compile => Some(outcome.compile),
+            Self::ToFirstMask => Some(outcome.to_first_mask),
+            Self::First | Self::Second | Self::Commit => None,
+        }
+    }
+
+    /// All times of one regex, those of samples that were refused left out.
+    fn times(self, outcome: &Outcome) -> Vec<u64> {
+        let walks = outcome.walks.iter().filter(|walk| walk.refused.is_none());
+        self.of_regex(outcome)
+            .into_iter()
+            .chain(walks.flat_map(|walk| self.of_walk(walk).iter().copied()))
+            .collect()
+    }
+
+    /// The times of the same steps under two engines, where both have them.
+    fn pairs(self, ours: &Outcome, peer: &Outcome) -> Vec<(u64, u64)> {
+        let regex = self.of_regex(ours).zip(self.of_regex(peer));
+        let walks = ours.walks.iter().zip(&peer.walks);
+        let walks = walks.filter(|(ours, peer)| ours.refused.is_none() && peer.refused.is_none());
+        let steps = walks.flat_map(|(ours, peer)| {
+            self.of_walk(ours).iter().copied().zip(self.of_walk(peer).iter().copied())
+        });
+        regex.into_iter().chain(steps).collect()
+    }
+}
+
+/// The whole report.
+pub(crate) fn report(
+    results: &[VocabularyResult],
+    options: &Options,
+    memory: bool,
+    elapsed: Duration,
+) -> String {
+    let title = if memory { "Regex engines side by side: memory" } else { "Regex engines side by side" };
+    let mut out = format!("# {title}, {}\n\n", today());
+    out += &machine();
+    out += &command(options, memory);
+    let _ = writeln!(out, "The run took {:.0} s.\n", elapsed.as_secs_f64());
+    out += if memory { ABOUT_MEMORY } else { ABOUT_TIMES };
+    for result in results {
+        let _ = writeln!(
+            out,
+            "\n## {}: {} ids, {} regexes, {} samples, {} tokens\n",
+            result.name,
+            thousands(result.ids as f64, 0),
+            result.tasks.len(),
+            result.tasks.iter().map(|task| task.samples.len()).sum::<usize>(),
+            result.tasks.iter().flat_map(|task| &task.samples).map(Vec::len).sum::<usize>(),
+        );
+        for reason in &result.left_out {
+            let _ = writeln!(out, "Left out: {reason}.\n");
+        }
+        out += &prepared(result);
+        if memory {
+            out += &heaps(result);
+        } else {
+            out += &coverage(result);
+            out += &distributions(result);
+            out += &ratios(result);
+            out += &all_masks(result);
+            out += &per_regex(result);
+        }
+        out += &refusals(result, memory);
+    }
+    out
+}
+
+const ABOUT_TIMES: &str = "\
+Times are wall-clock times in microseconds, of each step the smallest over all rounds, one thread; reading the clock takes
+about 0.03 of them. Percentiles are nearest ranks, over regexes for the first two rows of a table and over all positions of
+all samples for the others. `first visit` is the first mask at a position under a matcher compiled for that sample, `second
+visit` the same position when the sample is walked again. llguidance allocates each mask; ours copies each into the caller's
+buffer; outlines-core's is its map of allowed tokens turned into bits. `llguidance` has the tokenizer's encoder and forces
+tokens, `llguidance lifted` has none and allows all spellings. A ratio above 1 means that ours takes less time.
+";
+
+const ABOUT_MEMORY: &str = "\
+Kilobytes of heap, counted by the allocator. `held` is what a compiled regex holds after all its samples were walked, caches
+included; `peak` the most that was in use on the way. A ratio above 1 means that ours takes less memory.
+";
+
+/// A reason in one short line.
+pub(crate) fn brief(reason: &str) -> String {
+    let line: String = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cut = line.char_indices().nth(100).map_or(line.len(), |(at, _)| at);
+    let dots = if cut < line.len() { "..." } else { "" };
+    format!("{}{dots}", &line[..cut]).replace('|', "\\|").replace('`', "'")
+}
+
+fn prepared(result: &VocabularyResult) -> String {
+    let mut out =
+        "| built once per vocabulary | ms | held MB | peak MB | notes |\n|---|--:|--:|--:|---|\n".to_owned();
+    for engine in &result.engines {
+        let (ms, held, peak, notes) = match &engine.prepared {
+            Ok(prepared) => {
+                let megabytes = |bytes: usize| thousands(bytes as f64 / 1e6, 1);
+                (
+                    thousands(prepared.ns as f64 / 1e6, 1),
+                    prepared.heap.map_or("-".into(), |(held, _)| megabytes(held)),
+                    prepared.heap.map_or("-".into(), |(_, peak)| megabytes(peak)),
+                    prepared.notes.join("; "),
+                )
+            }
+            Err(reason) => ("-".into(), "-".into(), "-".into(), brief(reason)),
+        };
+        let _ = writeln!(out, "| {} | {ms} | {held} | {peak} | {notes} |", engine.builder.name);
+    }
+    out + "\n"
+}
+
+fn coverage(result: &VocabularyResult) -> String {
+    let mut out = "| engine | regexes compiled | samples accepted | masks that differ from ours lifted | forced tokens, all | forced tokens, JSON |\n|---|--:|--:|--:|--:|--:|\n".to_owned();
+    let lifted = result.engines.iter().find(|engine| engine.builder.name == LIFTED);
+    for engine in &result.engines {
+        let compiled = engine.outcomes.iter().flatten().count();
+        let walks = || engine.outcomes.iter().flatten().flat_map(|outcome| &outcome.walks);
+        let accepted = walks().filter(|walk| walk.refused.is_none()).count();
+        let differ = if engine.builder.allows == Allows::AllSpellings
+            && engine.builder.name != LIFTED
+            && let Some(lifted) = lifted
+        {
+            let (differ, all) = differing(lifted, engine);
+            format!("{differ} of {all}")
+        } else {
+            "-".to_owned()
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {compiled} of {} | {accepted} of {} | {differ} | {} | {} |",
+            engine.builder.name,
+            result.tasks.len(),
+            walks().count(),
+            forced(result, engine, |_| true),
+            forced(result, engine, |json| json),
+        );
+    }
+    out + "\n"
+}
+
+/// How many masks of two engines differ, of how many.
+fn differing(left: &EngineResult, right: &EngineResult) -> (usize, usize) {
+    let masks = both(left, right)
+        .flat_map(|(left, right)| left.walks.iter().zip(&right.walks))
+        .flat_map(|(left, right)| left.masks.iter().zip(&right.masks));
+    masks.fold((0, 0), |(differ, all), (left, right)| (differ + usize::from(left != right), all + 1))
+}
+
+/// The share of tokens that an engine forces, over accepted samples of the regexes that are asked for.
+fn forced(result: &VocabularyResult, engine: &EngineResult, wanted: impl Fn(bool) -> bool) -> String {
+    let walks = result.tasks.iter().zip(&engine.outcomes).filter(|(task, _)| wanted(task.case.json));
+    let walks = walks.filter_map(|(_, outcome)| outcome.as_ref().ok()).flat_map(|outcome| &outcome.walks);
+    let (forced, all) = walks
+        .filter(|walk| walk.refused.is_none())
+        .fold((0, 0), |(forced, all), walk| (forced + walk.forced, all + walk.commit.len()));
+    if all == 0 { "-".into() } else { format!("{:.1} %", 100.0 * forced as f64 / all as f64) }
+}
+
+fn distributions(result: &VocabularyResult) -> String {
+    let mut out = String::new();
+    for engine in &result.engines {
+        let _ = writeln!(
+            out,
+            "| {} | n | mean | p50 | p90 | p99 | p99.9 | max |\n|---|--:|--:|--:|--:|--:|--:|--:|",
+            engine.builder.name
+        );
+        for metric in Metric::ALL {
+            let mut times: Vec<u64> =
+                engine.outcomes.iter().flatten().flat_map(|outcome| metric.times(outcome)).collect();
+            times.sort_unstable();
+            let _ = writeln!(out, "| {} | {} |", metric.name(), distribution(&times, 1e3));
+        }
+        out += "\n";
+    }
+    out
+}
+
+/// Cells: how many, mean and percentiles of sorted numbers, in units of `unit`.
+fn distribution(sorted: &[u64], unit: f64) -> String {
+    if sorted.is_empty() {
+        return "0 | - | - | - | - | - | -".into();
+    }
+    let mean = sorted.iter().sum::<u64>() as f64 / sorted.len() as f64;
+    let mut cells = vec![sorted.len().to_string(), amount(mean / unit)];
+    for permille in [500, 900, 990, 999, 1000] {
+        cells.push(amount(percentile(sorted, permille) as f64 / unit));
+    }
+    cells.join(" | ")
+}
+
+/// The nearest rank.
+fn percentile(sorted: &[u64], permille: usize) -> u64 {
+    let rank = (sorted.len() * permille).div_ceil(1000).max(1);
+    sorted[rank - 1]
+}
+
+fn ratios(result: &VocabularyResult) -> String {
+    let mut out = "| ours | peer | what | pairs | geometric mean of peer / ours | ours takes less | smallest mean of a regex | largest |\n|---|---|---|--:|--:|--:|---|---|\n".to_owned();
+    let rows = out.len();
+    for (ours, peer) in of_ours_and_peers(result) {
+        for metric in Metric::ALL {
+            let by_regex: Vec<(&str, Vec<(u64, u64)>)> = result
+                .tasks
+                .iter()
+                .zip(ours.outcomes.iter().zip(&peer.outcomes))
+                .filter_map(|(task, (ours, peer))| {
+                    let pairs = metric.pairs(ours.as_ref().ok()?, peer.as_ref().ok()?);
+                    (!pairs.is_empty()).then_some((task.case.name, pairs))
+                })
+                .collect();
+            let pairs: Vec<(u64, u64)> = by_regex.iter().flat_map(|(_, pairs)| pairs).copied().collect();
+            if pairs.is_empty() {
+                continue;
+            }
+            let means = by_regex.iter().map(|(name, pairs)| (*name, geometric_mean(pairs)));
+            let mut means: Vec<(&str, f64)> = means.collect();
+            means.sort_by(|left, right| left.1.total_cmp(&right.1));
+            let named = |entry: Option<&(&str, f64)>| {
+                entry.map_or("-".to_owned(), |(name, mean)| format!("{} ({name})", amount(*mean)))
+            };
+            let wins = pairs.iter().filter(|(ours, peer)| ours < peer).count();
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {} | {} | {:.0} % | {} | {} |",
+                ours.builder.name,
+                peer.builder.name,
+                metric.name(),
+                pairs.len(),
+                amount(geometric_mean(&pairs)),
+                100.0 * wins as f64 / pairs.len() as f64,
+                named(means.first()),
+                named(means.last()),
+            );
+        }
+    }
+    if out.len() == rows { String::new() } else { out + "\n" }
+}
+
+fn of_ours_and_peers(result: &VocabularyResult) -> impl Iterator<Item = (&EngineResult, &EngineResult)> {
+    let is_ours = |engine: &&EngineResult| engine.builder.name.starts_with("unskew");
+    let peers = move || result.engines.iter().filter(move |engine| !is_ours(engine));
+    result.engines.iter().filter(is_ours).flat_map(move |ours| peers().map(move |peer| (ours, peer)))
+}
+
+/// Of the second number over the first; what takes no time counts as one nanosecond.
+fn geometric_mean(pairs: &[(u64, u64)]) -> f64 {
+    let ratio = |(ours, peer): &(u64, u64)| ((*peer).max(1) as f64 / (*ours).max(1) as f64).ln();
+    (pairs.iter().map(ratio).sum::<f64>() / pairs.len() as f64).exp()
+}
+
+fn all_masks(result: &VocabularyResult) -> String {
+    let mut out = String::new();
+    for engine in &result.engines {
+        let all: Vec<_> = engine
+            .outcomes
+            .iter()
+            .zip(&result.tasks)
+            .filter_map(|(outcome, task)| Some((outcome.as_ref().ok()?.all_masks?, task.case.name)))
+            .collect();
+        if all.is_empty() {
+            continue;
+        }
+        let mut times: Vec<u64> = all.iter().map(|(all, _)| all.ns).collect();
+        times.sort_unstable();
+        let mut states: Vec<u64> = all.iter().map(|(all, _)| all.states as u64).collect();
+        states.sort_unstable();
+        let _ = writeln!(
+            out,
+            "| {}, all masks ahead | n | mean | p50 | p90 | p99 | p99.9 | max |\n|---|--:|--:|--:|--:|--:|--:|--:|",
+            engine.builder.name
+        );
+        let _ = writeln!(out, "| ms | {} |", distribution(&times, 1e6));
+        let _ = writeln!(out, "| states | {} |\n", distribution(&states, 1.0));
+        for (all, name) in all.iter().filter(|(all, _)| all.made < all.states) {
+            let _ = writeln!(
+                out,
+                "Cut off: {name}, {} of {} states in {:.1} s.\n",
+                all.made,
+                all.states,
+                all.ns as f64 / 1e9
+            );
+        }
+    }
+    out
+}
+
+fn per_regex(result: &VocabularyResult) -> String {
+    let mut out =
+        "Pattern to first mask, and in brackets the mean and the largest mask on the first visit, refused samples left out:\n\n| regex |".to_owned();
+    for engine in &result.engines {
+        let _ = write!(out, " {} |", engine.builder.name);
+    }
+    out += "\n|---|";
+    out += &"--:|".repeat(result.engines.len());
+    out += "\n";
+    for (index, task) in result.tasks.iter().enumerate() {
+        let _ = write!(out, "| {} |", task.case.name);
+        for engine in &result.engines {
+            let cell = match &engine.outcomes[index] {
+                Err(_) => "refused".to_owned(),
+                Ok(outcome) => {
+                    let first = amount(outcome.to_first_mask as f64 / 1e3);
+                    let masks = Metric::First.times(outcome);
+                    let sum = masks.iter().sum::<u64>() as f64;
+                    match masks.iter().max() {
+                        Some(largest) => {
+                            let mean = amount(sum / masks.len() as f64 / 1e3);
+                            format!("{first} ({mean}, {})", amount(*largest as f64 / 1e3))
+                        }
+                        None => format!("{first} (-)"),
+                    }
+                }
+            };
+            let _ = write!(out, " {cell} |");
+        }
+        out += "\n";
+    }
+    out + "\n"
+}
+
+fn heaps(result: &VocabularyResult) -> String {
+    let mut out = "| heap of a regex, kB | n | mean | p50 | p90 | p99 | p99.9 | max | largest for |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n".to_owned();
+    let pick = |outcome: &Outcome, peak: bool| {
+        outcome.heap.map_or(0, |(held, most)| if peak { most as u64 } else { held as u64 })
+    };
+    for engine in &result.engines {
+        for peak in [false, true] {
+            let mut sizes: Vec<u64> =
+                engine.outcomes.iter().flatten().map(|outcome| pick(outcome, peak)).collect();
+            sizes.sort_unstable();
+            let largest = engine
+                .outcomes
+                .iter()
+                .zip(&result.tasks)
+                .filter_map(|(outcome, task)| Some((pick(outcome.as_ref().ok()?, peak), task.case.name)))
+                .max();
+            let _ = writeln!(
+                out,
+                "| {}, {} | {} | {} |",
+                engine.builder.name,
+                if peak { "peak" } else { "held" },
+                distribution(&sizes, 1e3),
+                largest.map_or("-", |(_, name)| name),
+            );
+        }
+    }
+    out += "\n| ours | peer | pairs | geometric mean of peer / ours, held | peak |\n|---|---|--:|--:|--:|\n";
+    for (ours, peer) in of_ours_and_peers(result) {
+        let pairs = |peak: bool| -> Vec<(u64, u64)> {
+            both(ours, peer).map(|(ours, peer)| (pick(ours, peak), pick(peer, peak))).collect()
+        };
+        let (held, peak) = (geometric_mean(&pairs(false)), geometric_mean(&pairs(true)));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            ours.builder.name,
+            peer.builder.name,
+            both(ours, peer).count(),
+            amount(held),
+            amount(peak)
+        );
+    }
+    out + "\n"
+}
+
+fn refusals(result: &VocabularyResult, memory: bool) -> String {
+    let mut out = String::new();
+    for engine in &result.engines {
+        let named = || result.tasks.iter().zip(&engine.outcomes);
+        for (task, outcome) in named() {
+            if let Err(reason) = outcome {
+                let _ = writeln!(
+                    out,
+                    "- {}: **{}** not compiled: {}",
+                    engine.builder.name,
+                    task.case.name,
+                    brief(reason)
+                );
+            }
+        }
+        for (task, outcome) in named() {
+            let walks = outcome.iter().flat_map(|outcome| &outcome.walks);
+            let samples = task.case.samples.iter().zip(&task.samples);
+            let refused = walks.zip(samples).filter_map(|(walk, sample)| Some((walk.refused?, sample)));
+            let refused: Vec<_> = refused.collect();
+            if let Some((position, (text, tokens))) = refused.first() {
+                let _ = writeln!(
+                    out,
+                    "- {}: **{}** refuses {} of {} samples: `{}` at token {position} of {}",
+                    engine.builder.name,
+                    task.case.name,
+                    refused.len(),
+                    task.samples.len(),
+                    brief(&text.escape_debug().to_string()),
+                    tokens.len(),
+                );
+            }
+        }
+    }
+    match (out.is_empty(), memory) {
+        (true, true) => String::new(),
+        (true, false) => "Nothing was refused.\n".into(),
+        (false, _) => format!(
+            "Refused, with the first position that fails (the number of tokens stands for the end):\n\n{out}"
+        ),
+    }
+}
+
+/// Three significant digits and thousands.
+fn amount(value: f64) -> String {
+    let decimals = match value.abs() {
+        value if value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    thousands(value, decimals)
+}
+
+fn thousands(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut out = String::new();
+    for (index, digit) in whole.char_indices() {
+        if index > 0 && (whole.len() - index) % 3 == 0 && !out.ends_with('-') {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + rest
+}
+
+/// Writes the report into `benches/record` under today's date and a name that is free, and tells the file's name.
+pub(crate) fn record(report: &str, memory: bool) -> Result<String, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
+    let stem = format!("{}-regex{}", today(), if memory { "-memory" } else { "" });
+    let names =
+        (1..).map(|count| if count == 1 { format!("{stem}.md") } else { format!("{stem}-{count}.md") });
+    let name = names.into_iter().find(|name| !folder.join(name).exists()).ok_or("no free name")?;
+    fs::write(folder.join(&name), report).map_err(|error| error.to_string())?;
+    Ok(name)
+}
+
+fn today() -> String {
+    output("date", &["+%F"])
+}
+
+fn command(options: &Options, memory: bool) -> String {
+    let task = if memory { "regex-memory" } else { "regex" };
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("UNSKEW_DATA=... cargo xtask bench {task} {}", args.join(" "));
+    format!(
+        "Command: `{}`; a peer in a process of its own has {:.0?} and {} GB for a regex.\n",
+        command.trim_end(),
+        options.peer_limit,
+        options.peer_memory / 1_000_000_000,
+    )
+}
+
+fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
+        value.map_or("unknown".to_owned(), |(_, value)| value.trim().to_owned())
+    };
+    let cpu = field(&read("/proc/cpuinfo"), "model name");
+    let memory = field(&read("/proc/meminfo"), "MemTotal");
+    let gigabytes = memory.trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1e6;
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let commit = output("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
+    let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
+    let changed = if changed.is_empty() { "" } else { ", with changes" };
+    let lock = read(&format!("{root}/Cargo.lock"));
+    let peers = ["llguidance", "toktrie", "outlines-core"].map(|name| {
+        let version =
+            lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
+        let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());
+        format!("{name} {}", version.unwrap_or("unknown"))
+    });
+    format!(
+        "Machine: {cpu}, {cores} cores, {gigabytes:.0} GB, load at the end {load}; {}, release profile. Commit: \
+         {commit}{changed}.\nPeers: {}, as published.\n",
+        output("rustc", &["--version"]),
+        peers.join(", "),
+    )
+}
+
+/// What a program prints, without the line break; `unknown` if it cannot be run.
+fn output(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    output.map_or("unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// What both engines have compiled.
+fn both<'a>(
+    ours: &'a EngineResult,
+    peer: &'a EngineResult,
+) -> impl Iterator<Item = (&'a Outcome, &'a Outcome)> {
+    let outcomes = ours.outcomes.iter().zip(&peer.outcomes);
+    outcomes.filter_map(|(ours, peer)| Some((ours.as_ref().ok()?, peer.as_ref().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let sorted: Vec<u64> = (1..=200).collect();
+        assert_eq!([500, 900, 990, 999, 1000].map(|at| percentile(&sorted, at)), [100, 180, 198, 200, 200]);
+        assert_eq!(percentile(&[7], 500), 7);
+    }
+
+    #[test]
+    fn geometric_means_are_symmetric() {
+        assert!((geometric_mean(&[(1, 4), (4, 1), (3, 3)]) - 1.0).abs() < 1e-12);
+        assert!((geometric_mean(&[(10, 20), (10, 80)]) - 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(["1,234,567", "-1,000"], [thousands(1_234_567.0, 0), thousands(-1000.0, 0)]);
+        assert_eq!(["0.12", "12.3", "123", "12,346"], [0.123, 12.34, 123.4, 12_345.6].map(amount));
+        assert_eq!(thousands(-100.0, 1), "-100.0");
+    }
+
+    #[test]
+    fn steps_of_refused_samples_are_not_compared() {
+        let walk = |refused| Walk {
+            first: vec![1, 2],
+            second: vec![1, 1],
+            commit: vec![1],
+            refused,
+            ..Walk::default()
+        };
+        let outcome = |refused| Outcome {
+            compile: 5,
+            to_first_mask: 6,
+            walks: vec![walk(None), walk(refused)],
+            memory: None,
+            heap: None,
+            all_masks: None,
+        };
+        let (ours, peer) = (outcome(None), outcome(Some(1)));
+        assert_eq!(Metric::First.pairs(&ours, &peer), [(1, 1), (2, 2)]);
+        assert_eq!(Metric::ToFirstMask.pairs(&ours, &peer), [(6, 6)]);
+        assert_eq!(Metric::First.times(&ours).len(), 4);
+        assert_eq!(Metric::First.times(&peer).len(), 2);
+    }
+}

@@ -1,0 +1,201 @@
+//! The run of the suite: every vocabulary, every regex, every engine.
+//!
+//! Engines take turns within each regex (A B A B), so that a change of the machine's mood meets all of them. Engines
+//! with a process of their own come last.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the body of programs that talk to their user")]
+
+use std::{process::ExitCode, time::Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Subject, VOCABULARIES,
+    engine::{Builder, Engine, ours},
+    measure::{Meter, Outcome, Task, examine, ns, round, weigh},
+    options::Options,
+    report, subject, suite,
+    worker::{Worker, serve},
+};
+
+/// What an engine builds once per vocabulary.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Prepared {
+    /// How long that took, in nanoseconds.
+    pub(crate) ns: u64,
+    /// The heap that it holds and the most in use on the way, in bytes; only in a program that counts.
+    pub(crate) heap: Option<(usize, usize)>,
+    /// What the engine says about it.
+    pub(crate) notes: Vec<String>,
+}
+
+/// All that came out for one engine on one vocabulary.
+#[derive(Debug)]
+pub(crate) struct EngineResult {
+    /// The engine.
+    pub(crate) builder: Builder,
+    /// What was built beforehand, or why it could not be.
+    pub(crate) prepared: Result<Prepared, String>,
+    /// For each regex, in order: what came out, or why nothing did.
+    pub(crate) outcomes: Vec<Result<Outcome, String>>,
+}
+
+/// All that came out for one vocabulary.
+#[derive(Debug)]
+pub(crate) struct VocabularyResult {
+    /// Its name.
+    pub(crate) name: String,
+    /// How many ids it has.
+    pub(crate) ids: usize,
+    /// The regexes.
+    pub(crate) tasks: Vec<Task>,
+    /// Regexes that were left out, and why.
+    pub(crate) left_out: Vec<String>,
+    /// The engines, ours first.
+    pub(crate) engines: Vec<EngineResult>,
+}
+
+/// The suite as a program. With a `meter` it counts memory instead of time.
+pub fn run(meter: Option<Meter>) -> ExitCode {
+    match program(meter) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn program(meter: Option<Meter>) -> Result<(), String> {
+    let options = Options::parse(std::env::args().skip(1))?;
+    #[cfg(feature = "peers")]
+    let peers = crate::peers::peers();
+    #[cfg(not(feature = "peers"))]
+    let peers: Vec<Builder> = Vec::new();
+    let mut builders = ours();
+    builders.extend(peers.into_iter().filter(|peer| options.wants_peer(peer.name)));
+    if let Some(name) = &options.worker {
+        let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
+        return serve(builder, &options, meter, &mut std::io::stdout().lock());
+    }
+
+    let begin = Instant::now();
+    let mut results = Vec::new();
+    for name in VOCABULARIES.into_iter().filter(|name| options.wants_vocabulary(name)) {
+        match subject(name)? {
+            Some(subject) => results.push(vocabulary(&subject, &builders, &options, meter)?),
+            None => eprintln!("{name}: no such file under UNSKEW_DATA; left out"),
+        }
+    }
+    if results.is_empty() {
+        return Err("no vocabulary to measure on".into());
+    }
+    let report = report::report(&results, &options, meter.is_some(), begin.elapsed());
+    println!("{report}");
+    if options.record {
+        let file = report::record(&report, meter.is_some())?;
+        eprintln!("written to benches/record/{file}");
+    }
+    Ok(())
+}
+
+fn vocabulary(
+    subject: &Subject,
+    builders: &[Builder],
+    options: &Options,
+    meter: Option<Meter>,
+) -> Result<VocabularyResult, String> {
+    let (mut tasks, mut left_out) = (Vec::new(), Vec::new());
+    for case in suite::cases().into_iter().filter(|case| options.wants_regex(case.name)) {
+        match Task::new(case, subject) {
+            Ok(task) => tasks.push(task),
+            Err(reason) => left_out.push(reason),
+        }
+    }
+    let (mut engines, mut results) = (Vec::new(), Vec::new());
+    for builder in builders.iter().filter(|builder| !builder.apart) {
+        eprintln!("{}: {}: preparing", subject.name, builder.name);
+        match prepare(builder, subject, meter) {
+            Ok((engine, prepared)) => {
+                engines.push(engine);
+                results.push(EngineResult {
+                    builder: *builder,
+                    prepared: Ok(prepared),
+                    outcomes: Vec::new(),
+                });
+            }
+            Err(error) => return Err(format!("{}: {}: {error}", subject.name, builder.name)),
+        }
+    }
+    for task in &tasks {
+        eprintln!("{}: {}", subject.name, task.case.name);
+        let outcomes = turns(&engines, subject, task, options.rounds, meter);
+        results.iter_mut().zip(outcomes).for_each(|(result, outcome)| result.outcomes.push(outcome));
+    }
+    drop(engines);
+
+    for builder in builders.iter().filter(|builder| builder.apart) {
+        let mut worker = Worker::new(options, builder.name, &subject.name);
+        let mut outcomes = Vec::new();
+        for task in &tasks {
+            let outcome = worker.measure(task.case.name);
+            let reason = outcome.as_ref().err().map_or("done", |reason| reason.as_str());
+            eprintln!("{}: {}: {}: {}", subject.name, builder.name, task.case.name, report::brief(reason));
+            outcomes.push(outcome);
+        }
+        let prepared = worker.prepared.take().ok_or_else(|| "never ready".to_owned());
+        results.push(EngineResult { builder: *builder, prepared, outcomes });
+    }
+    let (name, ids) = (subject.name.clone(), subject.vocabulary.len());
+    Ok(VocabularyResult { name, ids, tasks, left_out, engines: results })
+}
+
+/// Builds an engine, timed and counted.
+pub(crate) fn prepare(
+    builder: &Builder,
+    subject: &Subject,
+    meter: Option<Meter>,
+) -> Result<(Box<dyn Engine>, Prepared), String> {
+    let before = meter.map(|meter| {
+        (meter.reset)();
+        (meter.current)()
+    });
+    let begin = Instant::now();
+    let engine = (builder.build)(subject)?;
+    let ns = ns(begin);
+    let heap = meter.zip(before).map(|(meter, before)| {
+        ((meter.current)().saturating_sub(before), (meter.peak)().saturating_sub(before))
+    });
+    let notes = engine.notes();
+    Ok((engine, Prepared { ns, heap, notes }))
+}
+
+/// A first round and all others of one regex, the engines in turn.
+fn turns(
+    engines: &[Box<dyn Engine>],
+    subject: &Subject,
+    task: &Task,
+    rounds: usize,
+    meter: Option<Meter>,
+) -> Vec<Result<Outcome, String>> {
+    if let Some(meter) = meter {
+        return engines.iter().map(|engine| weigh(&**engine, task, meter)).collect();
+    }
+    let mut outcomes: Vec<Result<Outcome, String>> =
+        engines.iter().map(|engine| Ok(round(&**engine, task, None)?.0)).collect();
+    for turn in 1..=rounds {
+        for (engine, outcome) in engines.iter().zip(&mut outcomes) {
+            let Ok(so_far) = outcome else { continue };
+            match round(&**engine, task, None) {
+                Ok((more, matcher)) => {
+                    so_far.merge(&more);
+                    if let Some(mut matcher) = matcher.filter(|_| turn == rounds) {
+                        examine(&mut *matcher, subject, task, so_far);
+                    }
+                }
+                Err(error) => *outcome = Err(error),
+            }
+        }
+    }
+    outcomes
+}
