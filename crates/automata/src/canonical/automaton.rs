@@ -10,9 +10,9 @@
 //! neither necessary (`1`, two blanks, a blank, `2` is canonical, and the blanks alone are not) nor sufficient
 //! (`bas`, `'`, `Sa` under o200k: the contraction belongs to the word).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt, sync::OnceLock};
 
-use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, Vocabulary};
+use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, Vocabulary, words_for};
 
 use super::{
     CanonicalError, MergeOrder,
@@ -46,11 +46,16 @@ pub(crate) enum Role {
 ///
 /// Immutable; one serves all constraints over its vocabulary. For building, saving and loading see the methods; for using
 /// it, [`CanonicalConstraint`](super::CanonicalConstraint).
-#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TokenizerAutomaton {
     pub(crate) fingerprint: u64,
     pub(crate) vocab_len: usize,
     pub(crate) roles: Vec<Role>,
+    /// The tokens of role `Made`, one bit each.
+    pub(crate) made: Vec<u32>,
+    /// The tokens of role `Whole`.
+    pub(crate) only_whole: Vec<u32>,
+    /// By byte: the symbol of the text of that one byte, or [`NONE`].
+    pub(crate) symbols: Vec<u32>,
     pub(crate) neighbours: Neighbours,
     pub(crate) whole: WholePieces,
     /// By byte: the token that spells it in a character without a token, or [`NONE`].
@@ -59,6 +64,24 @@ pub struct TokenizerAutomaton {
     pub(crate) text: TextDfa,
     /// Added tokens that are text, with their bytes.
     pub(crate) added: Vec<(u32, Vec<u8>)>,
+    pub(crate) sets: Sets,
+}
+
+/// Sets of tokens that constraints ask for again and again, one bit each, made when they are first asked for.
+#[derive(Default)]
+pub(crate) struct Sets {
+    /// By byte: the tokens that forbid the symbol of that byte.
+    forbidding: ByByte,
+    /// By byte: the tokens whose text ends in it.
+    ending: ByByte,
+}
+
+struct ByByte(Vec<OnceLock<Box<[u32]>>>);
+
+impl Default for ByByte {
+    fn default() -> Self {
+        Self((0..256).map(|_| OnceLock::new()).collect())
+    }
 }
 
 impl TokenizerAutomaton {
@@ -148,17 +171,28 @@ impl TokenizerAutomaton {
         };
         let options = SplitOptions { forbidden: &facts.forbidden, known: known.as_deref() };
         let split = SplitDfa::new(&tokenization.splits, &options, &SplitLimits::default())?;
+        let mut by_byte = vec![NONE; 256];
+        for (text, token) in &symbols {
+            if let [byte] = text[..] {
+                by_byte[usize::from(byte)] = token.0;
+            }
+        }
         let neighbours = Neighbours::new(trees, &tokenization.merges);
+        let (made, only_whole) = sets_of_roles(&roles);
         Ok(Self {
             fingerprint: super::file::fingerprint(vocabulary, tokenization, order),
             vocab_len: len,
             roles,
+            made,
+            only_whole,
+            symbols: by_byte,
             neighbours,
             whole,
             fallback,
             split,
             text: facts.dfa,
             added: facts.added.into_iter().filter(|(token, _)| (*token as usize) < len).collect(),
+            sets: Sets::default(),
         })
     }
 
@@ -196,6 +230,41 @@ impl TokenizerAutomaton {
         forbidden
     }
 
+    /// Whether `token` is a symbol or made by merges.
+    #[inline]
+    pub(crate) fn is_made(&self, token: u32) -> bool {
+        self.made.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
+    }
+
+    /// The tokens that forbid the symbol of `byte`, which there is.
+    pub(crate) fn forbidding_symbol(&self, byte: u8) -> &[u32] {
+        self.sets.forbidding.0[usize::from(byte)].get_or_init(|| {
+            let mut words = vec![0u32; words_for(self.vocab_len)];
+            self.neighbours.forbidding(self.symbols[usize::from(byte)], |token| {
+                words[token as usize / 32] |= 1 << (token % 32);
+            });
+            words.into()
+        })
+    }
+
+    /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
+    pub(crate) fn ending_in(&self, bytes: &[u64; 4], vocabulary: &Vocabulary) -> Vec<u32> {
+        let mut words = vec![0u32; words_for(self.vocab_len)];
+        for byte in (0..=255u8).filter(|byte| bytes[usize::from(byte / 64)] >> (byte % 64) & 1 != 0) {
+            let ending = self.sets.ending.0[usize::from(byte)].get_or_init(|| {
+                let mut words = vec![0u32; words_for(self.vocab_len)];
+                for (token, text) in vocabulary.text_tokens() {
+                    if text.last() == Some(&byte) && self.is_made(token.0) {
+                        words[token.index() / 32] |= 1 << (token.0 % 32);
+                    }
+                }
+                words.into()
+            });
+            words.iter_mut().zip(ending).for_each(|(word, ending)| *word |= ending);
+        }
+        words
+    }
+
     /// The memory that it takes, in bytes.
     pub fn memory_usage(&self) -> usize {
         let split = [&self.split.next, &self.split.fallback, &self.split.mark];
@@ -204,6 +273,30 @@ impl TokenizerAutomaton {
             + split.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + size_of_val(&self.text.next[..])
     }
+}
+
+impl fmt::Debug for TokenizerAutomaton {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenizerAutomaton")
+            .field("vocab_len", &self.vocab_len)
+            .field("classes", &self.classes())
+            .field("split_states", &self.split.accepting.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The tokens of role `Made`, one bit each, and those of role `Whole`.
+pub(crate) fn sets_of_roles(roles: &[Role]) -> (Vec<u32>, Vec<u32>) {
+    let mut made = vec![0u32; words_for(roles.len())];
+    let mut only_whole = Vec::new();
+    for (token, role) in (0u32..).zip(roles) {
+        match role {
+            Role::Made => made[token as usize / 32] |= 1 << (token % 32),
+            Role::Whole => only_whole.push(token),
+            Role::Never | Role::Fallback | Role::Added => {}
+        }
+    }
+    (made, only_whole)
 }
 
 /// The symbol of each text that has one. Of two tokens with one text it is the one that takes part in merges.

@@ -10,9 +10,9 @@
 //! all, and what settles a state is found after a few steps through the trie. The published way, a search over all pairs
 //! of a state of the constraint and a state of the tokenizer, forwards and backwards, took 27 seconds for a constraint.
 
-use std::{cell::Cell, collections::HashSet};
+use std::cell::Cell;
 
-use unskew_core::{TokenTrie, words_for};
+use unskew_core::{ByteAutomaton, MaskMut, TokenId, TokenTrie, Verdict, Vocabulary, words_for};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
@@ -48,17 +48,25 @@ pub(crate) struct Completion {
 }
 
 /// The search, and what a constraint asks again later.
+#[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) product: &'a Product,
     pub(crate) tokenizer: &'a TokenizerAutomaton,
+    pub(crate) vocabulary: &'a Vocabulary,
     pub(crate) trie: &'a TokenTrie,
     pub(crate) completion: &'a Completion,
 }
 
 impl Completion {
     /// Cost: for each state a walk through the trie that ends as soon as the state is settled.
-    pub(crate) fn new(product: &Product, tokenizer: &TokenizerAutomaton, trie: &TokenTrie) -> Self {
+    pub(crate) fn new(
+        product: &Product,
+        tokenizer: &TokenizerAutomaton,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+    ) -> Self {
         let len = product.len();
+        let into = product.bytes_into();
         let mut completion = Self { before: vec![Before::None; len], boundary: vec![false; len] };
         let mut open = product.by_distance.clone();
         // States whose sets may still grow: something that they depend on was not settled.
@@ -67,14 +75,17 @@ impl Completion {
             let mut changed = false;
             for state in &open {
                 let at = *state as usize;
-                let search = Search { product, tokenizer, trie, completion: &completion };
+                let search = Search { product, tokenizer, vocabulary, trie, completion: &completion };
                 let unsettled = Cell::new(false);
                 let depends = |other: Option<u32>| {
                     unsettled.set(unsettled.get() | other.is_none_or(|other| !settled[other as usize]));
                 };
                 let boundary = search.is_boundary(*state, depends);
-                let before =
-                    if boundary && !product.fresh[at] { Before::Any } else { search.before(*state, depends) };
+                let before = if boundary && !product.fresh[at] {
+                    Before::Any
+                } else {
+                    search.before(*state, &into[at], depends)
+                };
                 changed |= before != completion.before[at] || boundary != completion.boundary[at];
                 settled[at] = before == Before::Any || !unsettled.get();
                 completion.before[at] = before;
@@ -182,8 +193,45 @@ impl Search<'_> {
         found.get()
     }
 
-    /// What may stand in front of `state`, as far as it is known of the states behind it.
-    fn before(&self, state: u32, depends: impl Fn(Option<u32>)) -> Before {
+    /// The tokens that can be read from `state` and lead on, whatever stands in front: one bit each, in words of a mask
+    /// over the vocabulary. Added tokens are not among them.
+    pub(crate) fn row(&self, state: u32) -> Vec<u32> {
+        let len = self.vocabulary.len();
+        let mut words = vec![0u32; words_for(len)];
+        let mut mask = MaskMut::new_cleared(&mut words, len);
+        self.trie.fill(&mut Reader(*self), state, mask.reborrow());
+        // The trie has tokens that merges never make, and tokens of fallback, which are read otherwise.
+        let made = self.tokenizer.made.iter().copied().chain(std::iter::repeat(0));
+        words.iter_mut().zip(made).for_each(|(word, made)| *word &= made);
+        let mut set = |token: u32, allowed: bool| {
+            let (word, bit) = (&mut words[token as usize / 32], 1 << (token % 32));
+            if allowed { *word |= bit } else { *word &= !bit }
+        };
+        if !self.product.fallback.is_empty() {
+            for (byte, token) in
+                (0..=255u8).zip(&self.tokenizer.fallback).filter(|(_, token)| **token != NONE)
+            {
+                let behind = self.product.step_fallback(state, byte);
+                set(*token, behind != DEAD && self.may_precede(*token, behind));
+            }
+        }
+        if self.product.fresh[state as usize] {
+            let read = |token: u32| self.product.run(state, self.vocabulary.text(TokenId(token))?);
+            for (token, _) in self.tokenizer.whole.children(WholePieces::ROOT) {
+                if self.tokenizer.roles[*token as usize] == Role::Made {
+                    set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+                }
+            }
+            for token in &self.tokenizer.only_whole {
+                set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+            }
+        }
+        words
+    }
+
+    /// What may stand in front of `state`, into which the bytes `into` lead, as far as it is known of the states behind
+    /// it.
+    fn before(&self, state: u32, into: &[u64; 4], depends: impl Fn(Option<u32>)) -> Before {
         if self.product.fresh[state as usize] {
             let leads_on = self.any_token(state, |token, behind| {
                 // Sequences that are written as one token are followed further than one state.
@@ -213,68 +261,93 @@ impl Search<'_> {
         if !many {
             return Before::FollowedBy(followers.into());
         }
-        // Many do: a token that forbids all of them is rare. Tokens that begin differently leave the fewest.
-        let mut except = Intersection { tokenizer: self.tokenizer, words: None };
-        let mut seen = HashSet::new();
-        self.any_token(state, |token, behind| {
-            let first = self.first_symbol(token);
-            if !seen.contains(&first) && leads_on(token, behind) {
-                seen.insert(first);
-                except.forbidding(token);
+        // Many do: a token that forbids all of them is rare. Of those that can stand here at all, keep those that forbid
+        // every symbol that leads on.
+        let mut except = self.tokenizer.ending_in(into, self.vocabulary);
+        for (byte, symbol) in (0..=255u8).zip(&self.tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE)
+        {
+            let behind = self.product.step(state, byte);
+            if behind != DEAD && leads_on(*symbol, behind) {
+                let forbidding = self.tokenizer.forbidding_symbol(byte);
+                let mut left = 0;
+                for (word, forbidding) in except.iter_mut().zip(forbidding) {
+                    *word &= forbidding;
+                    left |= *word;
+                }
+                if left == 0 {
+                    return Before::Any;
+                }
             }
-            except.is_empty()
-        });
-        if except.is_empty() {
-            return Before::Any;
         }
-        let except: Vec<u32> = except
-            .tokens()
-            .filter(|before| {
-                let mut forbidden = HashSet::new();
-                self.tokenizer.neighbours.forbidden(*before, |token| _ = forbidden.insert(token));
-                !self.any_token(state, |token, behind| !forbidden.contains(&token) && leads_on(token, behind))
-            })
-            .collect();
-        if except.is_empty() { Before::Any } else { Before::Except(except.into()) }
+        // And of these the ones that forbid all longer tokens too.
+        let row = self.row(state);
+        let followers: Vec<u32> = bits(&row).collect();
+        let except: Vec<u32> =
+            bits(&except).filter(|before| !self.some_may_follow(*before, &row, &followers)).collect();
+        if !except.is_empty() {
+            // Any token that does not lead on yet may do so later.
+            self.any_token(state, |token, behind| {
+                leads_on(token, behind);
+                false
+            });
+            return Before::Except(except.into());
+        }
+        Before::Any
     }
 
-    /// The symbol that the text of a token begins with.
-    fn first_symbol(&self, token: u32) -> u32 {
-        let left = &self.tokenizer.neighbours.trees.left;
-        let parts =
-            std::iter::successors(Some(token), |at| Some(left[*at as usize]).filter(|left| *left != NONE));
-        parts.last().unwrap_or(token)
+    /// Whether one of `followers`, which are the bits of `row`, may follow `token`.
+    fn some_may_follow(&self, token: u32, row: &[u32], followers: &[u32]) -> bool {
+        /// So many are tried one by one, from all over the row, before all are compared at once.
+        const TRIES: usize = 24;
+        let stride = followers.len() / TRIES + 1;
+        let tried = followers.iter().step_by(stride);
+        if tried.into_iter().any(|next| self.tokenizer.neighbours.may_follow(token, *next)) {
+            return true;
+        }
+        if stride == 1 {
+            return false;
+        }
+        let mut row = row.to_vec();
+        self.tokenizer.neighbours.forbidden(token, |next| row[next as usize / 32] &= !(1 << (next % 32)));
+        row.iter().any(|word| *word != 0)
     }
 }
 
-/// The tokens that forbid all of several followers.
-struct Intersection<'a> {
-    tokenizer: &'a TokenizerAutomaton,
-    /// One bit for each token; `None` before the first follower.
-    words: Option<Vec<u32>>,
-}
+/// The product, read by the trie.
+struct Reader<'a>(Search<'a>);
 
-impl Intersection<'_> {
-    /// Keeps the tokens that forbid `follower` too.
-    fn forbidding(&mut self, follower: u32) {
-        let mut more = vec![0u32; words_for(self.tokenizer.vocab_len)];
-        self.tokenizer
-            .neighbours
-            .forbidding(follower, |token| more[token as usize / 32] |= 1 << (token % 32));
-        match &mut self.words {
-            None => self.words = Some(more),
-            Some(words) => words.iter_mut().zip(more).for_each(|(word, more)| *word &= more),
+impl ByteAutomaton for Reader<'_> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.0.product.classes[usize::from(byte)]
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.0.product.step(state, byte)
+    }
+
+    #[inline]
+    fn verdict(&mut self, state: u32) -> Verdict {
+        match self.0.completion.before[state as usize] {
+            Before::Any => Verdict::All,
+            Before::None => Verdict::None,
+            Before::FollowedBy(_) | Before::Except(_) => Verdict::Each,
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.words.as_ref().is_some_and(|words| words.iter().all(|word| *word == 0))
+    fn admits(&mut self, state: u32, token: TokenId) -> bool {
+        // Other tokens are taken off the row afterwards.
+        self.0.tokenizer.is_made(token.0) && self.0.may_precede(token.0, state)
     }
+}
 
-    fn tokens(&self) -> impl Iterator<Item = u32> {
-        let bits = (0u32..).zip(self.words.iter().flatten().copied());
-        bits.flat_map(|(at, word)| {
-            (0..32).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 32 + bit)
-        })
-    }
+/// The positions of the bits that are set.
+pub(crate) fn bits(words: &[u32]) -> impl Iterator<Item = u32> {
+    let words = (0u32..).zip(words.iter().copied());
+    words.flat_map(|(at, word)| {
+        std::iter::successors(Some(word), |word| Some(word & (word - 1)))
+            .take_while(|word| *word != 0)
+            .map(move |word| at * 32 + word.trailing_zeros())
+    })
 }

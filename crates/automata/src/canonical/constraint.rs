@@ -24,7 +24,7 @@ use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenTrie, Vo
 use super::{
     CanonicalError,
     automaton::{Role, TokenizerAutomaton},
-    completion::{Before, Completion, Search},
+    completion::{Before, Completion, Search, bits},
     error::NothingCanonical,
     product::Product,
     whole::WholePieces,
@@ -170,7 +170,7 @@ impl CanonicalConstraint {
             return Err(RegexError::TrieMismatch { trie, vocabulary }.into());
         }
         let product = Product::new(dfa, &tokenizer, limits)?;
-        let completion = Completion::new(&product, &tokenizer, &trie);
+        let completion = Completion::new(&product, &tokenizer, &vocabulary, &trie);
         let start = product.start as usize;
         if completion.before[start] == Before::None {
             return Err(CanonicalError::NothingCanonical {
@@ -217,6 +217,7 @@ impl CanonicalConstraint {
         Search {
             product: &self.product,
             tokenizer: &self.tokenizer,
+            vocabulary: &self.vocabulary,
             trie: &self.trie,
             completion: &self.completion,
         }
@@ -238,27 +239,9 @@ impl CanonicalConstraint {
     }
 
     fn compute_row(&self, state: u32) -> Row {
-        let search = self.search();
-        let is_fresh = self.product.fresh[state as usize];
-        let mut tokens = Vec::new();
-        search.any_token(state, |token, behind| {
-            let leads_on = if is_fresh {
-                search.may_begin(token, behind)
-            } else {
-                self.tokenizer.roles[token as usize] != Role::Whole && search.may_precede(token, behind)
-            };
-            if leads_on {
-                tokens.push(token);
-            }
-            false
-        });
-        if tokens.len() <= SHORT {
-            tokens.sort_unstable();
-            return Row::Short(tokens.into());
-        }
-        let mut words = vec![0u32; words_for(self.vocab_len())];
-        tokens.iter().for_each(|token| words[*token as usize / 32] |= 1 << (token % 32));
-        Row::Long(words.into())
+        let words = self.search().row(state);
+        let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
+        if count <= SHORT { Row::Short(bits(&words).collect()) } else { Row::Long(words.into()) }
     }
 
     /// The state behind `token` read from `state`.

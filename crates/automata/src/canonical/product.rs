@@ -163,6 +163,24 @@ impl Product {
             .map(|(_, token, to)| (*token, *to))
     }
 
+    /// By state: the bytes that lead into it, one bit each.
+    pub(crate) fn bytes_into(&self) -> Vec<[u64; 4]> {
+        let mut of_column = vec![[0u64; 4]; self.width];
+        for byte in 0..=255u8 {
+            of_column[usize::from(self.classes[usize::from(byte)])][usize::from(byte / 64)] |=
+                1 << (byte % 64);
+        }
+        let mut into = vec![[0u64; 4]; self.len()];
+        for table in [&self.next, &self.fallback] {
+            for row in table.chunks_exact(self.width) {
+                for (target, bytes) in row.iter().zip(&of_column).filter(|(target, _)| **target != DEAD) {
+                    into[*target as usize].iter_mut().zip(bytes).for_each(|(all, bytes)| *all |= bytes);
+                }
+            }
+        }
+        into
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
         size_of_val(&self.next[..])
             + size_of_val(&self.fallback[..])
