@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Instant};
 use unskew_automata::*;
 use unskew_core::*;
 fn main() {
+    let only = std::env::var("ONLY").unwrap_or_default();
     let which: Vec<String> = std::env::args().skip(1).collect();
     for name in ["gpt2", "cl100k", "llama3", "qwen2", "llama2", "mistral-v1"] {
         if !which.is_empty() && !which.iter().any(|w| w == name) {

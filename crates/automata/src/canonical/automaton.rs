@@ -64,23 +64,20 @@ pub struct TokenizerAutomaton {
     pub(crate) text: TextDfa,
     /// Added tokens that are text, with their bytes.
     pub(crate) added: Vec<(u32, Vec<u8>)>,
-    pub(crate) sets: Sets,
+    sets: Sets,
 }
 
-/// Sets of tokens that constraints ask for again and again, one bit each, made when they are first asked for.
-#[derive(Default)]
-pub(crate) struct Sets {
-    /// By byte: the tokens that forbid the symbol of that byte.
-    forbidding: ByByte,
-    /// By byte: the tokens whose text ends in it.
-    ending: ByByte,
+/// Sets of tokens that constraints ask for again and again, made when they are first asked for.
+struct Sets {
+    /// By byte: the tokens that forbid the symbol of that byte, one bit each.
+    forbidding: Vec<OnceLock<Box<[u32]>>>,
+    /// The tokens that merges make, by the last byte of their text.
+    by_last_byte: OnceLock<Vec<Vec<u32>>>,
 }
 
-struct ByByte(Vec<OnceLock<Box<[u32]>>>);
-
-impl Default for ByByte {
+impl Default for Sets {
     fn default() -> Self {
-        Self((0..256).map(|_| OnceLock::new()).collect())
+        Self { forbidding: (0..256).map(|_| OnceLock::new()).collect(), by_last_byte: OnceLock::new() }
     }
 }
 
@@ -238,7 +235,7 @@ impl TokenizerAutomaton {
 
     /// The tokens that forbid the symbol of `byte`, which there is.
     pub(crate) fn forbidding_symbol(&self, byte: u8) -> &[u32] {
-        self.sets.forbidding.0[usize::from(byte)].get_or_init(|| {
+        self.sets.forbidding[usize::from(byte)].get_or_init(|| {
             let mut words = vec![0u32; words_for(self.vocab_len)];
             self.neighbours.forbidding(self.symbols[usize::from(byte)], |token| {
                 words[token as usize / 32] |= 1 << (token % 32);
@@ -249,18 +246,18 @@ impl TokenizerAutomaton {
 
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
     pub(crate) fn ending_in(&self, bytes: &[u64; 4], vocabulary: &Vocabulary) -> Vec<u32> {
+        let by_last_byte = self.sets.by_last_byte.get_or_init(|| {
+            let mut by_last_byte = vec![Vec::new(); 256];
+            for (token, text) in vocabulary.text_tokens().filter(|(token, _)| self.is_made(token.0)) {
+                text.last().into_iter().for_each(|last| by_last_byte[usize::from(*last)].push(token.0));
+            }
+            by_last_byte
+        });
         let mut words = vec![0u32; words_for(self.vocab_len)];
         for byte in (0..=255u8).filter(|byte| bytes[usize::from(byte / 64)] >> (byte % 64) & 1 != 0) {
-            let ending = self.sets.ending.0[usize::from(byte)].get_or_init(|| {
-                let mut words = vec![0u32; words_for(self.vocab_len)];
-                for (token, text) in vocabulary.text_tokens() {
-                    if text.last() == Some(&byte) && self.is_made(token.0) {
-                        words[token.index() / 32] |= 1 << (token.0 % 32);
-                    }
-                }
-                words.into()
-            });
-            words.iter_mut().zip(ending).for_each(|(word, ending)| *word |= ending);
+            for token in &by_last_byte[usize::from(byte)] {
+                words[*token as usize / 32] |= 1 << (token % 32);
+            }
         }
         words
     }

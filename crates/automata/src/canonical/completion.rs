@@ -17,13 +17,16 @@ use unskew_core::{ByteAutomaton, MaskMut, TokenId, TokenTrie, Verdict, Vocabular
 use super::{
     automaton::{Role, TokenizerAutomaton},
     derivation::NONE,
-    product::Product,
+    product::{Product, Sources},
     whole::WholePieces,
 };
 use crate::table::DEAD;
 
 /// Up to so many tokens that may follow are kept as they are.
 const FEW: usize = 16;
+
+/// In the first round, a state that depends on so many unsettled ones is left for the next.
+const PATIENCE: u32 = 32;
 
 /// The tokens that may stand in front of a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,36 +69,40 @@ impl Completion {
         trie: &TokenTrie,
     ) -> Self {
         let len = product.len();
-        let into = product.bytes_into();
+        let sources = product.sources();
         let mut completion = Self { before: vec![Before::None; len], boundary: vec![false; len] };
         let mut open = product.by_distance.clone();
         // States whose sets may still grow: something that they depend on was not settled.
         let mut settled = vec![false; len];
-        loop {
+        for round in 0.. {
             let mut changed = false;
             for state in &open {
                 let at = *state as usize;
                 let search = Search { product, tokenizer, vocabulary, trie, completion: &completion };
-                let unsettled = Cell::new(false);
+                let unsettled = Cell::new(0);
                 let depends = |other: Option<u32>| {
-                    unsettled.set(unsettled.get() | other.is_none_or(|other| !settled[other as usize]));
+                    let is_settled = other.is_some_and(|other| settled[other as usize]);
+                    unsettled.set(unsettled.get() + u32::from(!is_settled));
                 };
+                // In the first round it is better to come back than to look through all that is not known yet.
+                let tired = || round == 0 && unsettled.get() > PATIENCE;
                 let boundary = search.is_boundary(*state, depends);
                 let before = if boundary && !product.fresh[at] {
                     Before::Any
                 } else {
-                    search.before(*state, &into[at], depends)
+                    search.before(*state, &sources, depends, tired)
                 };
                 changed |= before != completion.before[at] || boundary != completion.boundary[at];
-                settled[at] = before == Before::Any || !unsettled.get();
+                settled[at] = before == Before::Any || unsettled.get() == 0;
                 completion.before[at] = before;
                 completion.boundary[at] = boundary;
             }
             open.retain(|state| !settled[*state as usize]);
-            if !changed || open.is_empty() {
-                return completion;
+            if (!changed && round > 0) || open.is_empty() {
+                break;
             }
         }
+        completion
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
@@ -229,18 +236,25 @@ impl Search<'_> {
         words
     }
 
-    /// What may stand in front of `state`, into which the bytes `into` lead, as far as it is known of the states behind
-    /// it.
-    fn before(&self, state: u32, into: &[u64; 4], depends: impl Fn(Option<u32>)) -> Before {
+    /// What may stand in front of `state`, as far as it is known of the states behind it. Less than that once `tired`.
+    fn before(
+        &self,
+        state: u32,
+        sources: &Sources,
+        depends: impl Fn(Option<u32>),
+        tired: impl Fn() -> bool,
+    ) -> Before {
         if self.product.fresh[state as usize] {
-            let leads_on = self.any_token(state, |token, behind| {
+            let leads_on = Cell::new(false);
+            self.any_token(state, |token, behind| {
                 // Sequences that are written as one token are followed further than one state.
                 let is_short = self.tokenizer.whole.child(WholePieces::ROOT, token).is_none();
                 depends(is_short.then_some(behind));
-                self.may_begin(token, behind)
+                leads_on.set(self.may_begin(token, behind));
+                leads_on.get() || tired()
             });
             // The text may end where nothing was written, or behind an added token.
-            let leads_on = leads_on || self.is_boundary(state, depends);
+            let leads_on = leads_on.get() || self.is_boundary(state, depends);
             return if leads_on { Before::Any } else { Before::None };
         }
         let leads_on = |token: u32, behind: u32| {
@@ -249,21 +263,21 @@ impl Search<'_> {
         };
         // Few tokens lead on: keep them.
         let mut followers: Vec<u32> = Vec::new();
-        let many = self.any_token(state, |token, behind| {
+        self.any_token(state, |token, behind| {
             if leads_on(token, behind) {
                 followers.push(token);
             }
-            followers.len() > FEW
+            followers.len() > FEW || tired()
         });
         if followers.is_empty() {
             return Before::None;
         }
-        if !many {
+        if followers.len() <= FEW {
             return Before::FollowedBy(followers.into());
         }
         // Many do: a token that forbids all of them is rare. Of those that can stand here at all, keep those that forbid
         // every symbol that leads on.
-        let mut except = self.tokenizer.ending_in(into, self.vocabulary);
+        let mut except = self.tokenizer.ending_in(&sources.bytes(self.product, state), self.vocabulary);
         for (byte, symbol) in (0..=255u8).zip(&self.tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE)
         {
             let behind = self.product.step(state, byte);
@@ -279,20 +293,29 @@ impl Search<'_> {
                 }
             }
         }
+        let arriving = |token: &u32| {
+            self.vocabulary
+                .text(TokenId(*token))
+                .is_some_and(|text| sources.arrives(self.product, state, text))
+        };
+        let except: Vec<u32> = bits(&except).filter(arriving).collect();
+        if except.is_empty() {
+            return Before::Any;
+        }
         // And of these the ones that forbid all longer tokens too.
         let row = self.row(state);
         let followers: Vec<u32> = bits(&row).collect();
         let except: Vec<u32> =
-            bits(&except).filter(|before| !self.some_may_follow(*before, &row, &followers)).collect();
-        if !except.is_empty() {
-            // Any token that does not lead on yet may do so later.
-            self.any_token(state, |token, behind| {
-                leads_on(token, behind);
-                false
-            });
-            return Before::Except(except.into());
+            except.into_iter().filter(|before| !self.some_may_follow(*before, &row, &followers)).collect();
+        if except.is_empty() {
+            return Before::Any;
         }
-        Before::Any
+        // Any token that does not lead on yet may do so later.
+        self.any_token(state, |token, behind| {
+            leads_on(token, behind);
+            false
+        });
+        Before::Except(except.into())
     }
 
     /// Whether one of `followers`, which are the bits of `row`, may follow `token`.

@@ -163,22 +163,23 @@ impl Product {
             .map(|(_, token, to)| (*token, *to))
     }
 
-    /// By state: the bytes that lead into it, one bit each.
-    pub(crate) fn bytes_into(&self) -> Vec<[u64; 4]> {
-        let mut of_column = vec![[0u64; 4]; self.width];
-        for byte in 0..=255u8 {
-            of_column[usize::from(self.classes[usize::from(byte)])][usize::from(byte / 64)] |=
-                1 << (byte % 64);
-        }
-        let mut into = vec![[0u64; 4]; self.len()];
+    /// The transitions over bytes, by the states that they lead to.
+    pub(crate) fn sources(&self) -> Sources {
+        let mut edges: Vec<(u32, u8, u32)> = Vec::new();
         for table in [&self.next, &self.fallback] {
-            for row in table.chunks_exact(self.width) {
-                for (target, bytes) in row.iter().zip(&of_column).filter(|(target, _)| **target != DEAD) {
-                    into[*target as usize].iter_mut().zip(bytes).for_each(|(all, bytes)| *all |= bytes);
-                }
+            for (source, row) in (0u32..).zip(table.chunks_exact(self.width)) {
+                let targets = (0..=255u8).zip(row).filter(|(_, target)| **target != DEAD);
+                edges.extend(targets.map(|(column, target)| (*target, column, source)));
             }
         }
-        into
+        edges.sort_unstable();
+        edges.dedup();
+        let mut first = vec![0; self.len() + 1];
+        edges.iter().for_each(|(target, ..)| first[*target as usize + 1] += 1);
+        for state in 0..self.len() {
+            first[state + 1] += first[state];
+        }
+        Sources { first, edges: edges.into_iter().map(|(_, column, source)| (column, source)).collect() }
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
@@ -272,6 +273,53 @@ impl Product {
             classes: self.classes,
             width: self.width,
         })
+    }
+}
+
+/// The transitions of a [`Product`] over bytes, backwards.
+pub(crate) struct Sources {
+    /// By state: where its edges begin.
+    first: Vec<usize>,
+    /// Columns and sources, in ascending order.
+    edges: Vec<(u8, u32)>,
+}
+
+impl Sources {
+    fn of(&self, state: u32) -> &[(u8, u32)] {
+        &self.edges[self.first[state as usize]..self.first[state as usize + 1]]
+    }
+
+    /// The bytes that lead into `state`, one bit each.
+    pub(crate) fn bytes(&self, product: &Product, state: u32) -> [u64; 4] {
+        let mut columns = [false; 256];
+        self.of(state).iter().for_each(|(column, _)| columns[usize::from(*column)] = true);
+        let mut bytes = [0; 4];
+        for byte in (0..=255u8).filter(|byte| columns[usize::from(product.classes[usize::from(*byte)])]) {
+            bytes[usize::from(byte / 64)] |= 1 << (byte % 64);
+        }
+        bytes
+    }
+
+    /// Whether `text`, read from some state, leads to `state`.
+    pub(crate) fn arrives(&self, product: &Product, state: u32, text: &[u8]) -> bool {
+        let mut at: Vec<u32> = vec![state];
+        for byte in text.iter().rev() {
+            let column = product.classes[usize::from(*byte)];
+            let mut before: Vec<u32> = Vec::new();
+            for state in at {
+                let edges = self.of(state);
+                let begin = edges.partition_point(|(other, _)| *other < column);
+                let here = edges[begin..].iter().take_while(|(other, _)| *other == column);
+                before.extend(here.map(|(_, source)| *source));
+            }
+            before.sort_unstable();
+            before.dedup();
+            at = before;
+            if at.is_empty() {
+                return false;
+            }
+        }
+        true
     }
 }
 
