@@ -148,14 +148,26 @@ impl Search<'_> {
             return true;
         }
         let last = whole.token(node);
-        self.any_token(state, |token, behind| {
+        if !self.may_precede(last, state) {
+            return false;
+        }
+        let leads_on = |token: u32, behind: u32| {
             self.tokenizer.roles[token as usize] != Role::Whole
                 && self.tokenizer.neighbours.may_follow(last, token)
                 && match whole.child(node, token) {
                     Some(child) => self.may_precede_node(child, behind),
                     None => self.may_precede(token, behind),
                 }
-        })
+        };
+        // Symbols are few, and in a wide state one of them does.
+        for (byte, symbol) in (0..=255u8).zip(&self.tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE)
+        {
+            let behind = self.product.step(state, byte);
+            if behind != DEAD && leads_on(*symbol, behind) {
+                return true;
+            }
+        }
+        self.any_token(state, leads_on)
     }
 
     /// Whether `token`, as the first of a piece, leads to `state` and no dead end.
@@ -246,13 +258,18 @@ impl Search<'_> {
     ) -> Before {
         if self.product.fresh[state as usize] {
             let leads_on = Cell::new(false);
+            let is_node = |token: u32| self.tokenizer.whole.child(WholePieces::ROOT, token).is_some();
             self.any_token(state, |token, behind| {
-                // Sequences that are written as one token are followed further than one state.
-                let is_short = self.tokenizer.whole.child(WholePieces::ROOT, token).is_none();
-                depends(is_short.then_some(behind));
-                leads_on.set(self.may_begin(token, behind));
+                // Sequences that are written as one token are followed further than one state, so they come last.
+                depends((!is_node(token)).then_some(behind));
+                leads_on.set(!is_node(token) && self.may_begin(token, behind));
                 leads_on.get() || tired()
             });
+            if !leads_on.get() && !tired() {
+                let found =
+                    self.any_token(state, |token, behind| is_node(token) && self.may_begin(token, behind));
+                leads_on.set(found);
+            }
             // The text may end where nothing was written, or behind an added token.
             let leads_on = leads_on.get() || self.is_boundary(state, depends);
             return if leads_on { Before::Any } else { Before::None };
