@@ -2,6 +2,7 @@
 
 mod derivation;
 mod forest;
+mod nfc;
 mod pair;
 #[cfg(test)]
 mod testing;
