@@ -62,6 +62,8 @@ pub struct TokenizerAutomaton {
     pub(crate) fallback: Vec<u32>,
     pub(crate) split: SplitDfa,
     pub(crate) text: TextDfa,
+    /// Whether texts are brought into normalisation form C.
+    pub(crate) nfc: bool,
     /// Added tokens that are text, with their bytes.
     pub(crate) added: Vec<(u32, Vec<u8>)>,
     sets: Sets,
@@ -188,6 +190,7 @@ impl TokenizerAutomaton {
             fallback,
             split,
             text: facts.dfa,
+            nfc: facts.nfc,
             added: facts.added.into_iter().filter(|(token, _)| (*token as usize) < len).collect(),
             sets: Sets::default(),
         })

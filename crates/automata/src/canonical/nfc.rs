@@ -1,9 +1,682 @@
-//! nfc stub
+//! The texts in normalisation form C, as an automaton over bytes.
+//!
+//! An encoder with an NFC normaliser gives ids to a text only if that text is its own form C. Whether it is depends on
+//! little of what was read: on the last starter (a character of combining class 0), and on the class of the last mark
+//! behind it. This file works that out once, for all of Unicode.
+//!
+//! # What is kept of a text
+//!
+//! Let a text in form C end in a starter S and marks (characters of a class above 0) behind it, and let x come next,
+//! itself in form C. Form C is closed under substrings, so nothing in front of S matters, and
+//!
+//! - a mark x is refused if its class is below that of the mark before it: form C sorts them.
+//! - x is refused if it would become part of S: the form C would begin with something longer than S. Behind a mark of
+//!   its own or a higher class it cannot, so a starter cannot behind any mark.
+//! - In front of x there are otherwise only marks of lower classes, none of which became part of S, and they do not keep
+//!   x from it. So x becomes part of S exactly if the pair Sx is not in form C. Not S itself decides that but S without
+//!   those marks of its decomposition that sort behind x: `é` refuses U+0323, since there is an `ẹ`.
+//! - All else is accepted: where x stays outside, the rest of S is put together again as if x were not there.
+//!
+//! Characters that can compose with one before them are few (110), so a state is a set of them and a class: those that
+//! S refuses and that are of a higher class than the last mark, and the class of that mark. The empty set without a mark
+//! is the start: nothing was read, or last a character that never composes with what follows, as most.
+//!
+//! # Size and cost
+//!
+//! 126 sets of refused characters and 55 classes give 4,812 states between characters. Nearly every one of them needs
+//! states of its own inside the characters that are marks: 24,715 states and 136 classes of bytes, 13 MB, and no smaller
+//! automaton has this language. Most of it is for marks of one script on letters of another: text in 18 languages passed
+//! through 221 states. It is built in 0.1 s. Tried instead:
+//!
+//! - Automata for the order of marks and for compositions, side by side: 425 and 14,853 states; one for each class that
+//!   composes, 6,400 in all. A step costs as many look-ups as there are automata, and their product is this automaton.
+//! - To forget S behind a mark that does not compose with it, and to refuse there whatever composes with anything: 1,212
+//!   states. It refuses `n` with a tilde below and a circumflex, which is in form C: only other letters compose with a
+//!   circumflex.
+//!
+//! # Which Unicode
+//!
+//! The normaliser of the tokenizers library is the judge, so the tables are those that it uses: the crate
+//! `unicode-normalization-alignments` 0.1.12 with Unicode 9. Later versions do not change what it says about characters
+//! that it knows. All others are to it starters that never compose. Compared with Unicode 18, 188 marks (U+08D3, U+1DF6,
+//! U+1E4EE, …) may stand in any order and hide a mark behind them from the letter before them, and 21 characters
+//! (U+105C9, U+11938, U+16D68, …) are not put together from their parts. The library leaves such texts alone, so they
+//! are accepted, though they are not in form C today. What is in form C today is accepted.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::LazyLock,
+};
+
+use unicode_normalization_alignments::{
+    UnicodeNormalization,
+    char::{canonical_combining_class, compose, decompose_canonical},
+};
+
 use super::text::TextDfa;
+use crate::{
+    ByteClasses, StateId,
+    table::{DEAD, Table},
+};
+
+/// All texts that are in normalisation form C, and what these can begin with, also inside a character. The start is
+/// state 0. Built at the first call.
 pub(crate) fn nfc() -> &'static TextDfa {
-    static A: std::sync::LazyLock<TextDfa> = std::sync::LazyLock::new(TextDfa::any);
-    &A
+    static NFC: LazyLock<TextDfa> = LazyLock::new(|| {
+        let table = build(&Characters::new());
+        TextDfa { classes: table.classes, next: table.next, start: table.start.0 }
+    });
+    &NFC
 }
+
+/// The form C of a text.
 pub(crate) fn normalized(text: &str) -> String {
-    text.to_owned()
+    text.nfc().map(|(character, _)| character).collect()
+}
+
+/// Characters that can compose with one before them: a bit for each, in ascending order of classes.
+type Set = u128;
+
+/// What all that follows depends on, between two characters. Class 0 is no mark behind the last starter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Between {
+    /// Which characters would compose with what was read.
+    refused: Set,
+    class: u8,
+}
+
+/// What a character does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    /// Is not in form C even alone, or is no character.
+    Never,
+    Starter {
+        /// As what it is refused: one bit or none.
+        member: Set,
+        /// What it refuses behind itself.
+        refuses: Set,
+    },
+    Mark {
+        class: u8,
+        member: Set,
+    },
+}
+
+/// The characters by what they do.
+struct Characters {
+    /// [`Kind::Never`] is the first.
+    kinds: Vec<Kind>,
+    /// By code point, surrogates included: into `kinds`.
+    of: Vec<u16>,
+    /// By class: the members of higher classes.
+    above: [Set; 256],
+}
+
+impl Characters {
+    fn new() -> Self {
+        // The characters that decompose, and what into; those that stay as they are alone. Nearly all are starters that
+        // do not decompose.
+        let mut composed: Vec<(char, Vec<char>)> = Vec::new();
+        let mut never: Vec<char> = Vec::new();
+        let mut marks: Vec<(char, u8)> = Vec::new();
+        let mut parts = Vec::new();
+        for character in '\0'..=char::MAX {
+            parts.clear();
+            decompose_canonical(character, |part| parts.push(part));
+            let class = canonical_combining_class(character);
+            if parts != [character] {
+                let mut form = parts.iter().copied().nfc().map(|(character, _)| character);
+                if form.next() == Some(character) && form.next().is_none() {
+                    composed.push((character, parts.clone()));
+                } else {
+                    never.push(character);
+                }
+            } else if class != 0 {
+                marks.push((character, class));
+            }
+        }
+
+        let followers: BTreeSet<(u8, char)> = composed
+            .iter()
+            .flat_map(|(_, parts)| &parts[1..])
+            .map(|part| (canonical_combining_class(*part), *part))
+            .collect();
+        let followers: Vec<(u8, char)> = followers.into_iter().collect();
+        assert!(followers.len() <= 128, "the members of a set have a bit each");
+        let members: HashMap<char, Set> =
+            followers.iter().enumerate().map(|(bit, (_, character))| (*character, 1 << bit)).collect();
+        let member = |first: char| members.get(&first).copied().unwrap_or(0);
+        let mut above = [0; 256];
+        for (class, above) in (0..=255).zip(&mut above) {
+            let higher = followers.iter().filter(|follower| follower.0 > class);
+            *above = higher.map(|(_, character)| member(*character)).fold(0, |set, member| set | member);
+        }
+
+        let mut characters = Self { kinds: vec![Kind::Never], of: vec![0; 0x11_0000], above };
+        let mut ids = HashMap::from([(Kind::Never, 0u16)]);
+        let mut id = |kind| {
+            *ids.entry(kind).or_insert_with(|| {
+                characters.kinds.push(kind);
+                u16::try_from(characters.kinds.len() - 1).expect("hundreds of kinds")
+            })
+        };
+        let of = &mut characters.of;
+        of.fill(id(Kind::Starter { member: 0, refuses: 0 }));
+        of[0xd800..0xe000].fill(0);
+        for character in never {
+            of[character as usize] = 0;
+        }
+        for (character, class) in marks {
+            of[character as usize] = id(Kind::Mark { class, member: member(character) });
+        }
+        let starters: BTreeSet<char> = composed
+            .iter()
+            .flat_map(|(_, parts)| parts)
+            .copied()
+            .filter(|part| canonical_combining_class(*part) == 0)
+            .collect();
+        let simple = starters.into_iter().map(|character| (character, vec![character]));
+        for (character, parts) in simple.chain(composed) {
+            let refuses = refuses(character, &parts, &followers);
+            of[character as usize] = id(Kind::Starter { member: member(parts[0]), refuses });
+        }
+        characters
+    }
+}
+
+/// Which of `followers` compose with `starter`, which decomposes into `parts`, where only marks of lower classes stand
+/// in between.
+fn refuses(starter: char, parts: &[char], followers: &[(u8, char)]) -> Set {
+    let is_starter = |part: &char| canonical_combining_class(*part) == 0;
+    let marks = parts.iter().rposition(is_starter).map_or(0, |last| last + 1);
+    let mut base = parts[0];
+    for part in &parts[1..marks] {
+        base = compose(base, *part).expect("the parts compose to the starter");
+    }
+    let mut marks = parts[marks..].iter().copied().peekable();
+    let mut set = 0;
+    for (bit, (class, follower)) in followers.iter().enumerate() {
+        // A starter comes behind all marks; a mark in front of those of higher classes.
+        while let Some(mark) = marks.next_if(|mark| *class != 0 && canonical_combining_class(*mark) <= *class)
+        {
+            base = compose(base, mark).expect("the parts compose to the starter");
+        }
+        let base = if *class == 0 { starter } else { base };
+        set |= Set::from(compose(base, *follower).is_some()) << bit;
+    }
+    set
+}
+
+/// The states between characters.
+struct States {
+    states: Vec<Between>,
+    ids: HashMap<Between, u32>,
+}
+
+impl States {
+    fn id(&mut self, state: Between) -> u32 {
+        *self.ids.entry(state).or_insert_with(|| {
+            self.states.push(state);
+            StateId::from_index(self.states.len() - 1).0
+        })
+    }
+}
+
+/// 64 neighbours, told apart by one byte: of characters, or of patterns below.
+struct Pattern {
+    /// The different ones among them.
+    distinct: Vec<u16>,
+    /// For each of them its place in `distinct`.
+    of: [u8; 64],
+    /// What was made of it so far: the targets of `distinct`, and the state for those.
+    made: HashMap<Vec<u32>, u32>,
+    /// The latest of `made`.
+    latest: (Vec<u32>, u32),
+}
+
+impl Pattern {
+    fn new(children: &[u16]) -> Self {
+        let mut distinct = Vec::new();
+        let of = std::array::from_fn(|at| {
+            // Beyond the last code point there is nothing.
+            let child = children.get(at).copied().unwrap_or(0);
+            let place = distinct.iter().position(|other| *other == child).unwrap_or_else(|| {
+                distinct.push(child);
+                distinct.len() - 1
+            });
+            u8::try_from(place).expect("below 64")
+        });
+        Self { distinct, of, made: HashMap::new(), latest: (Vec::new(), DEAD) }
+    }
+}
+
+/// States inside characters, for which a continuation byte comes next.
+struct Inside {
+    rows: Vec<[u32; 64]>,
+    ids: HashMap<[u32; 64], u32>,
+    /// The number of the first.
+    first: usize,
+    targets: Vec<u32>,
+}
+
+impl Inside {
+    /// The state that reads one of the children of `pattern`, whose targets are `below`.
+    fn state(&mut self, pattern: &mut Pattern, below: &[u32]) -> u32 {
+        self.targets.clear();
+        self.targets.extend(pattern.distinct.iter().map(|child| below[usize::from(*child)]));
+        if self.targets.iter().all(|target| *target == DEAD) {
+            return DEAD;
+        }
+        // Most patterns have the same targets in all states, or in those with the same set.
+        if pattern.latest.0 == self.targets {
+            return pattern.latest.1;
+        }
+        let id = pattern.made.get(&self.targets).copied().unwrap_or_else(|| {
+            let row = pattern.of.map(|place| self.targets[usize::from(place)]);
+            let id = *self.ids.entry(row).or_insert_with(|| {
+                self.rows.push(row);
+                StateId::from_index(self.first + self.rows.len() - 1).0
+            });
+            pattern.made.insert(self.targets.clone(), id);
+            id
+        });
+        pattern.latest.0.clone_from(&self.targets);
+        pattern.latest.1 = id;
+        id
+    }
+}
+
+/// What one byte of an encoding tells apart.
+struct Level {
+    /// The different runs of 64; that of nothing is the first.
+    patterns: Vec<Pattern>,
+    /// The pattern of each run.
+    of: Vec<u16>,
+    /// By pattern: its state, for the present state in front of the character.
+    targets: Vec<u32>,
+}
+
+impl Level {
+    /// `below` is what the bytes lead to.
+    fn new(below: &[u16]) -> Self {
+        let mut ids: HashMap<&[u16], u16> = HashMap::from([(&[0; 64][..], 0)]);
+        let mut patterns = vec![Pattern::new(&[])];
+        let of = below
+            .chunks(64)
+            .map(|run| {
+                *ids.entry(run).or_insert_with(|| {
+                    patterns.push(Pattern::new(run));
+                    u16::try_from(patterns.len() - 1).expect("hundreds of patterns")
+                })
+            })
+            .collect();
+        Self { patterns, of, targets: Vec::new() }
+    }
+
+    /// The level of the byte in front of this one's. The first `shorter` runs have shorter encodings.
+    fn above(&self, shorter: usize) -> Self {
+        let mut below = self.of.clone();
+        below[..shorter].fill(0);
+        Self::new(&below)
+    }
+
+    fn set_targets(&mut self, inside: &mut Inside, below: &[u32]) {
+        self.targets.clear();
+        self.targets.extend(self.patterns.iter_mut().map(|pattern| inside.state(pattern, below)));
+    }
+
+    fn target(&self, run: u8) -> u32 {
+        self.targets[usize::from(self.of[usize::from(run)])]
+    }
+}
+
+/// The minimal automaton of the texts whose characters are accepted in turn.
+fn build(characters: &Characters) -> Table {
+    let mut states = States { states: Vec::new(), ids: HashMap::new() };
+    states.id(Between { refused: 0, class: 0 });
+    // Where a starter is accepted, it leads to the same state from everywhere.
+    let behind_starter: Vec<u32> = characters
+        .kinds
+        .iter()
+        .map(|kind| match *kind {
+            Kind::Starter { refuses, .. } => states.id(Between { refused: refuses, class: 0 }),
+            _ => DEAD,
+        })
+        .collect();
+    let mut mark_classes = [false; 256];
+    for kind in &characters.kinds {
+        if let Kind::Mark { class, .. } = kind {
+            mark_classes[usize::from(*class)] = true;
+        }
+    }
+    // Nothing is sorted in front of marks of the lowest class, so it counts as none.
+    let lowest = mark_classes.iter().position(|is_used| *is_used);
+    // By state: the targets of the classes of marks.
+    let mut behind_mark: Vec<[u32; 256]> = Vec::new();
+    while let Some(state) = states.states.get(behind_mark.len()).copied() {
+        let mut targets = [DEAD; 256];
+        for class in state.class..=255 {
+            if mark_classes[usize::from(class)] {
+                let refused = state.refused & characters.above[usize::from(class)];
+                let kept = if Some(usize::from(class)) == lowest { 0 } else { class };
+                targets[usize::from(class)] = states.id(Between { refused, class: kept });
+            }
+        }
+        behind_mark.push(targets);
+    }
+
+    let mut last = Level::new(&characters.of);
+    let mut middle = last.above(32);
+    let mut second = middle.above(16);
+
+    let mut begins = [true; 256];
+    for (begins, neighbours) in begins[1..0x80].iter_mut().zip(characters.of.windows(2)) {
+        *begins = neighbours[0] != neighbours[1];
+    }
+    let mut table = Table::new(ByteClasses::from_begins(&begins));
+    let mut inside =
+        Inside { rows: Vec::new(), ids: HashMap::new(), first: states.states.len(), targets: Vec::new() };
+    let mut targets = Vec::new();
+    for (state, behind_mark) in states.states.iter().zip(&behind_mark) {
+        targets.clear();
+        targets.extend(characters.kinds.iter().zip(&behind_starter).map(|(kind, behind)| match *kind {
+            Kind::Starter { member, .. } if state.refused & member == 0 => *behind,
+            Kind::Mark { class, member } if state.refused & member == 0 => behind_mark[usize::from(class)],
+            _ => DEAD,
+        }));
+        last.set_targets(&mut inside, &targets);
+        middle.set_targets(&mut inside, &last.targets);
+        second.set_targets(&mut inside, &middle.targets);
+        let row = table.push(true);
+        for byte in 0..=255 {
+            let target = match byte {
+                0..=0x7f => targets[usize::from(characters.of[usize::from(byte)])],
+                0xc2..=0xdf => last.target(byte - 0xc0),
+                0xe0..=0xef => middle.target(byte - 0xe0),
+                0xf0..=0xf4 => second.target(byte - 0xf0),
+                _ => DEAD,
+            };
+            let class = table.classes.get(byte);
+            table.row_mut(row)[usize::from(class)] = target;
+        }
+    }
+    let first = usize::from(table.classes.get(0x80));
+    for row in &inside.rows {
+        let state = table.push(true);
+        table.row_mut(state)[first..first + 64].copy_from_slice(row);
+    }
+    table.canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::testing::Random, *};
+    use crate::minimize::minimized;
+
+    fn step(state: u32, byte: u8) -> Option<u32> {
+        let dfa = nfc();
+        let next = dfa.next[state as usize * dfa.classes.len() + usize::from(dfa.classes.get(byte))];
+        (next != DEAD).then_some(next)
+    }
+
+    fn accepts(text: &str) -> bool {
+        text.bytes().try_fold(nfc().start, step).is_some()
+    }
+
+    fn check(text: &str) {
+        assert_eq!(accepts(text), normalized(text) == text, "{text:?} = {}", text.escape_unicode());
+    }
+
+    /// The characters that take part in anything, by what part they take. The last two are the first of each kind, and
+    /// some that later versions of Unicode treat otherwise.
+    fn interesting() -> [Vec<char>; 8] {
+        let characters = Characters::new();
+        let mut groups: [Vec<char>; 8] = Default::default();
+        let mut seen = BTreeSet::new();
+        let mut parts = BTreeSet::new();
+        for character in '\0'..=char::MAX {
+            let kind = characters.of[character as usize];
+            let mut is_composed = false;
+            decompose_canonical(character, |part| {
+                if part != character {
+                    is_composed = true;
+                    parts.insert(part);
+                }
+            });
+            match characters.kinds[usize::from(kind)] {
+                Kind::Never => groups[0].push(character),
+                Kind::Mark { member: 0, .. } => groups[1].push(character),
+                Kind::Mark { .. } => groups[2].push(character),
+                Kind::Starter { .. } if ('\u{ac00}'..='\u{d7a3}').contains(&character) => {
+                    groups[3].push(character);
+                }
+                Kind::Starter { .. } if is_composed => groups[4].push(character),
+                Kind::Starter { .. } => {}
+            }
+            if seen.insert(kind) {
+                groups[6].push(character);
+            }
+        }
+        groups[5] = parts.into_iter().collect();
+        groups[7] =
+            "\u{8d3}\u{1df6}\u{1e4ee}\u{c3c}\u{113c2}\u{113c9}\u{16d67}\u{11935}\u{11930}\u{16121}\n \u{34f}"
+                .chars()
+                .collect();
+        groups
+    }
+
+    fn pick(random: &mut Random, groups: &[Vec<char>; 8]) -> char {
+        let group = &groups[random.below(groups.len())];
+        group[random.below(group.len())]
+    }
+
+    fn check_random(count: usize, seed: u64) {
+        let groups = interesting();
+        let mut random = Random::new(seed);
+        let mut accepted = 0;
+        for _ in 0..count {
+            let length = 2 + random.below(5);
+            let mut text: String = (0..length).map(|_| pick(&mut random, &groups)).collect();
+            if random.below(2) > 0 {
+                // A text that is nearly in form C.
+                text = normalized(&text);
+                text.push(pick(&mut random, &groups));
+            }
+            check(&text);
+            accepted += usize::from(accepts(&text));
+        }
+        assert!((count / 4..count * 3 / 4).contains(&accepted), "{accepted} of {count}");
+    }
+
+    #[test]
+    fn every_character() {
+        let mut buffer = [0; 4];
+        for character in '\0'..=char::MAX {
+            check(character.encode_utf8(&mut buffer));
+        }
+    }
+
+    /// Together with [`every_character`]: nothing but UTF-8 is accepted, and no state is a dead end.
+    #[test]
+    fn only_utf8() {
+        let dfa = nfc();
+        let is_between = |state| step(state, b'\n').is_some();
+        let mut open = vec![(dfa.start, 0)];
+        let mut characters = 0;
+        while let Some((state, length)) = open.pop() {
+            for byte in 0..=255 {
+                match step(state, byte) {
+                    Some(next) if is_between(next) => characters += 1,
+                    Some(next) => {
+                        assert!(length < 3);
+                        open.push((next, length + 1));
+                    }
+                    None => {}
+                }
+            }
+        }
+        let mut buffer = [0; 4];
+        let stable = ('\0'..=char::MAX).filter(|character| accepts(character.encode_utf8(&mut buffer)));
+        assert_eq!(characters, stable.count());
+        for state in 0..dfa.next.len() / dfa.classes.len() {
+            let state = StateId::from_index(state).0;
+            assert!((0..=255).any(|byte| step(state, byte).is_some()));
+            assert_eq!(is_between(state), (0..0x80).any(|byte| step(state, byte).is_some()));
+        }
+    }
+
+    #[test]
+    fn pairs_of_kinds() {
+        let first = &interesting()[6];
+        for left in first {
+            for right in first {
+                check(&String::from_iter([*left, *right]));
+            }
+        }
+    }
+
+    #[test]
+    fn random_texts() {
+        check_random(200_000, 1);
+    }
+
+    #[test]
+    // 200 million pairs: a minute in release.
+    #[cfg(not(debug_assertions))]
+    fn all_pairs() {
+        let all: BTreeSet<char> = interesting().into_iter().flatten().collect();
+        let mut text = String::new();
+        for left in &all {
+            for right in &all {
+                text.clear();
+                text.extend([*left, *right]);
+                check(&text);
+            }
+        }
+    }
+
+    #[test]
+    // 24 million texts: half a minute in release.
+    #[cfg(not(debug_assertions))]
+    fn triples_of_kinds() {
+        let first = &interesting()[6];
+        let mut text = String::new();
+        for left in first {
+            for middle in first {
+                for right in first {
+                    text.clear();
+                    text.extend([*left, *middle, *right]);
+                    check(&text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    // 20 million texts: half a minute in release.
+    #[cfg(not(debug_assertions))]
+    fn many_random_texts() {
+        check_random(20_000_000, 2);
+    }
+
+    #[test]
+    fn known_cases() {
+        for text in [
+            "",
+            "plain",
+            "e\u{316}\u{323}",
+            "\u{e9}\u{316}",
+            // The first mark below hides the dot from the letter.
+            "\u{e9}\u{316}\u{323}",
+            "n\u{330}\u{302}",
+            "\u{301}\u{302}",
+            "\u{1100}\u{302e}\u{1161}",
+            "\u{ac01}\u{11a8}",
+            "\u{ac00}\u{11a7}",
+            "\u{9c7}\u{9bc}\u{9be}",
+            "<\u{327}\u{34f}\u{338}",
+            // Unicode 9 knows none of these characters.
+            "a\u{1e4ee}\u{301}",
+            "\u{16d67}\u{16d67}",
+            "\u{11935}\u{11930}",
+        ] {
+            assert_eq!(normalized(text), text, "{}", text.escape_unicode());
+            assert!(accepts(text), "{}", text.escape_unicode());
+        }
+        for text in [
+            "e\u{301}",
+            "\u{e9}\u{323}",
+            "e\u{316}\u{301}",
+            "e\u{5b7}\u{301}",
+            "a\u{301}\u{316}",
+            "\u{1100}\u{1161}",
+            "\u{ac00}\u{11a8}",
+            "\u{1100}\u{ac00}\u{11a8}",
+            "\u{212b}",
+            "\u{344}",
+            "\u{958}",
+            "\u{9c7}\u{9be}",
+            "\u{dd9}\u{dcf}\u{dca}",
+            "\u{ddc}\u{dca}",
+            "<\u{327}\u{338}",
+            "\u{304b}\u{93c}\u{3099}",
+            "\u{11131}\u{11127}",
+        ] {
+            assert_ne!(normalized(text), text, "{}", text.escape_unicode());
+            assert!(!accepts(text), "{}", text.escape_unicode());
+        }
+    }
+
+    #[test]
+    fn real_texts() {
+        for text in [
+            "Tiếng Việt là ngôn ngữ của người Việt và là ngôn ngữ chính thức tại Việt Nam.",
+            "Žluťoučký kůň úpěl ďábelské ódy. Zażółć gęślą jaźń. Íslenska er ættuð úr norrænu.",
+            "Ἐν ἀρχῇ ἦν ὁ λόγος, καὶ ὁ λόγος ἦν πρὸς τὸν θεόν, καὶ θεὸς ἦν ὁ λόγος.",
+            "Съешь ещё этих мягких французских булок, да выпей же чаю. Її об'єднання; ў Беларусі.",
+            "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다.",
+            "すべての人間は、生まれながらにして自由であり、パーティーでございます。",
+            "人人生而自由,在尊严和权利上一律平等。",
+            "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता। पढ़ाई, लड़का, ज़रूर",
+            "সমস্ত মানুষ স্বাধীনভাবে সমান মর্যাদা এবং অধিকার নিয়ে জন্মগ্রহণ করে। কোনো মৌলিক",
+            "மனிதப் பிறிவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்; கொள், சௌந்தர்யம்",
+            "සියලු මනුෂ්‍යයෝ නිදහස්ව උපත ලබා ඇත. ගෝලය, කෞතුක",
+            "ഒരു മനുഷ്യരും സ്വാതന്ത്ര്യത്തോടുകൂടി; കൊച്ചി, കോഴി",
+            "בְּרֵאשִׁית בָּרָא אֱלֹהִים אֵת הַשָּׁמַיִם וְאֵת הָאָרֶץ׃",
+            "يُولَدُ جَمِيعُ النَّاسِ أَحْرَارًا مُتَسَاوِينَ فِي الْكَرَامَةِ وَالْحُقُوقِ. آؤ، ئۇيغۇر",
+            "མིའི་རིགས་རྒྱུད་ཡོངས་ལ་སྐྱེས་ཙམ་ཉིད་ནས་ཆེ་མཐོངས་དང༌།",
+            "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ",
+            "လူတိုင်းသည် တူညီ လွတ်လပ်သော ဂုဏ်သိက္ခာဖြင့် လည်းကောင်း ဦး",
+            "👩‍👩‍👧 𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𝅘𝅥𝅮 ≠ ≰ Å Ω ﬁ ½ e̶x̶ Z̷̢͎a̸̛̠ḻ̵̛g̷͓̈́o̵",
+        ] {
+            check(text);
+            let form = normalized(text);
+            assert!(accepts(&form), "{form}");
+            let apart: String = text.nfd().map(|(character, _)| character).collect();
+            check(&apart);
+            for (at, _) in text.char_indices() {
+                check(&text[at..]);
+                check(&apart.chars().skip(at % 7).take(5).collect::<String>());
+            }
+        }
+    }
+
+    #[test]
+    fn size() {
+        let characters = Characters::new();
+        let sets: BTreeSet<Set> = characters
+            .kinds
+            .iter()
+            .map(|kind| if let Kind::Starter { refuses, .. } = kind { *refuses } else { 0 })
+            .filter(|set| *set != 0)
+            .collect();
+        assert_eq!(sets.len(), 126);
+        let table = build(&characters);
+        assert_eq!((table.len(), table.classes.len(), table.start.index()), (24_715, 136, 0));
+        let line = usize::from(table.classes.get(b'\n'));
+        assert_eq!(table.states().filter(|state| table.row(*state)[line] != DEAD).count(), 4_812);
+        let start = table.row(table.start)[usize::from(table.classes.get(b'0'))];
+        assert_eq!(start, 0);
+        assert_eq!(minimized(table.clone()).len(), table.len());
+    }
 }

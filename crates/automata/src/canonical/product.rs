@@ -12,7 +12,9 @@
 
 use std::collections::HashMap;
 
-use super::{CanonicalError, automaton::TokenizerAutomaton, error::NothingCanonical};
+use super::{
+    CanonicalError, automaton::TokenizerAutomaton, error::NothingCanonical, nfc::nfc, text::TextDfa,
+};
 use crate::{Dfa, Limits, StateId, table::DEAD};
 
 /// The product automaton. Every state is reachable and can reach an accepting one, over bytes.
@@ -42,6 +44,7 @@ pub(crate) struct Product {
 struct Parts {
     regex: StateId,
     text: u32,
+    nfc: u32,
     split: u32,
     fresh: bool,
 }
@@ -49,6 +52,8 @@ struct Parts {
 struct Builder<'a> {
     dfa: &'a Dfa,
     tokenizer: &'a TokenizerAutomaton,
+    /// The texts in normalisation form C, if only these are encoded as they are; else any.
+    nfc: &'a TextDfa,
     limit: usize,
     ids: HashMap<Parts, u32>,
     states: Vec<Parts>,
@@ -65,18 +70,26 @@ impl Product {
         tokenizer: &TokenizerAutomaton,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        let mut builder =
-            Builder { dfa, tokenizer, limit: limits.product_states, ids: HashMap::new(), states: Vec::new() };
+        let any = TextDfa::any();
+        let nfc = if tokenizer.nfc && dfa.bytes().any(|byte| !byte.is_ascii()) { nfc() } else { &any };
+        let mut builder = Builder {
+            dfa,
+            tokenizer,
+            nfc,
+            limit: limits.product_states,
+            ids: HashMap::new(),
+            states: Vec::new(),
+        };
         let TokenizerAutomaton { split, text, .. } = tokenizer;
         // Columns: bytes that none of the three tells apart. Bytes that the constraint never reads share one.
         let mut used = [false; 256];
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
-        let mut columns: HashMap<Option<(u8, u8, u8)>, u8> = HashMap::new();
+        let mut columns: HashMap<Option<[u8; 4]>, u8> = HashMap::new();
         let mut classes = Box::new([0; 256]);
         let mut column_bytes = Vec::new();
         for byte in 0..=255u8 {
-            let key = used[usize::from(byte)]
-                .then(|| (dfa.classes().get(byte), text.classes.get(byte), split.classes.get(byte)));
+            let classes_of = [dfa.classes(), &text.classes, &nfc.classes, &split.classes];
+            let key = used[usize::from(byte)].then(|| classes_of.map(|classes| classes.get(byte)));
             let next = column_bytes.len();
             let column = *columns.entry(key).or_insert_with(|| {
                 column_bytes.push(byte);
@@ -87,8 +100,13 @@ impl Product {
         let width = column_bytes.len();
         let has_fallback = !split.fallback.is_empty();
 
-        let start =
-            builder.id(Parts { regex: dfa.start(), text: text.start, split: split.start, fresh: true })?;
+        let start = builder.id(Parts {
+            regex: dfa.start(),
+            text: text.start,
+            nfc: nfc.start,
+            split: split.start,
+            fresh: true,
+        })?;
         let (mut next, mut fallback, mut mark) = (Vec::new(), Vec::new(), Vec::new());
         let (mut accepting, mut fresh, mut added) = (Vec::new(), Vec::new(), Vec::new());
         let mut at = 0;
@@ -109,8 +127,13 @@ impl Product {
             if ends {
                 for (token, content) in &tokenizer.added {
                     if let Some(regex) = dfa.run(parts.regex, content) {
-                        let behind =
-                            builder.id(Parts { regex, text: text.start, split: split.start, fresh: true })?;
+                        let behind = builder.id(Parts {
+                            regex,
+                            text: text.start,
+                            nfc: nfc.start,
+                            split: split.start,
+                            fresh: true,
+                        })?;
                         added.push((u32::try_from(at).expect("limited"), *token, behind));
                     }
                 }
@@ -342,12 +365,12 @@ impl Builder<'_> {
     fn step(&mut self, from: Parts, byte: u8, split_next: &[u32]) -> Result<u32, CanonicalError> {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         let Some(regex) = self.dfa.step(from.regex, byte) else { return Ok(DEAD) };
-        let text = text.step(from.text, byte);
+        let (text, nfc) = (text.step(from.text, byte), self.nfc.step(from.nfc, byte));
         let column = usize::from(split.classes.get(byte));
         let split = split_next[from.split as usize * split.classes.len() + column];
-        if text == DEAD || split == DEAD {
+        if text == DEAD || nfc == DEAD || split == DEAD {
             return Ok(DEAD);
         }
-        self.id(Parts { regex, text, split, fresh: false })
+        self.id(Parts { regex, text, nfc, split, fresh: false })
     }
 }

@@ -27,7 +27,10 @@ pub(crate) struct TextDfa {
 /// What the steps in front of the model mean for texts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TextFacts {
+    /// The texts that hold no added token.
     pub(crate) dfa: TextDfa,
+    /// Whether texts are brought into normalisation form C.
+    pub(crate) nfc: bool,
     /// Characters that the steps put in the place of others, so that none stands for itself.
     pub(crate) forbidden: Vec<char>,
     /// The added tokens that are text, with what they spell.
@@ -43,10 +46,6 @@ impl TextDfa {
     #[inline]
     pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
         self.next[state as usize * self.classes.len() + usize::from(self.classes.get(byte))]
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.next.len() / self.classes.len()
     }
 
     /// The texts in which none of `contents` occurs.
@@ -148,11 +147,7 @@ impl TextFacts {
             check_overlaps(&contents)?;
         }
         let contents: Vec<Vec<u8>> = contents.into_iter().map(|(_, content)| content.into_bytes()).collect();
-        let mut dfa = TextDfa::without(&contents)?;
-        if nfc {
-            dfa = intersection(&dfa, super::nfc::nfc())?;
-        }
-        Ok(Self { dfa, forbidden, added: texts })
+        Ok(Self { dfa: TextDfa::without(&contents)?, nfc, forbidden, added: texts })
     }
 }
 
@@ -198,37 +193,4 @@ fn check_overlaps(contents: &[(&AddedToken, String)]) -> Result<(), CanonicalErr
 
 fn shortened(text: &str) -> String {
     if text.chars().count() > 40 { text.chars().take(40).chain(['…']).collect() } else { text.to_owned() }
-}
-
-/// The texts that both accept.
-fn intersection(left: &TextDfa, right: &TextDfa) -> Result<TextDfa, CanonicalError> {
-    let mut begins = [false; 256];
-    for byte in 1..=255u8 {
-        begins[usize::from(byte)] = left.classes.get(byte) != left.classes.get(byte - 1)
-            || right.classes.get(byte) != right.classes.get(byte - 1);
-    }
-    let classes = ByteClasses::from_begins(&begins);
-    let bytes: Vec<u8> = classes.representatives().collect();
-    let mut ids = HashMap::from([((left.start, right.start), 0u32)]);
-    let mut states = vec![(left.start, right.start)];
-    let mut next = Vec::new();
-    let mut at = 0;
-    while at < states.len() {
-        if states.len() > STATE_LIMIT {
-            return Err(CanonicalError::TooManyTextStates { limit: STATE_LIMIT });
-        }
-        for byte in &bytes {
-            let target = (left.step(states[at].0, *byte), right.step(states[at].1, *byte));
-            next.push(if target.0 == DEAD || target.1 == DEAD {
-                DEAD
-            } else {
-                *ids.entry(target).or_insert_with(|| {
-                    states.push(target);
-                    u32::try_from(states.len() - 1).expect("the number of states is bounded")
-                })
-            });
-        }
-        at += 1;
-    }
-    Ok(TextDfa { classes, next, start: 0 })
 }
