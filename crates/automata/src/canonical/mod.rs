@@ -11,6 +11,7 @@ mod forest;
 mod nfc;
 mod pair;
 mod product;
+mod settle;
 #[cfg(test)]
 mod testing;
 mod text;

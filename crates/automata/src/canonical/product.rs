@@ -256,23 +256,26 @@ impl Product {
             }
         }
         // Breadth-first from the accepting states.
-        let mut new_id = vec![DEAD; len];
+        let mut distance = vec![DEAD; len];
         let mut order: Vec<u32> =
             (0u32..).zip(&self.accepting).filter(|(_, a)| **a).map(|(s, _)| s).collect();
-        order.iter().for_each(|state| new_id[*state as usize] = 0);
+        order.iter().for_each(|state| distance[*state as usize] = 0);
         let mut at = 0;
         while let Some(state) = order.get(at).copied() {
             for source in &sources[first[state as usize] as usize..first[state as usize + 1] as usize] {
-                if new_id[*source as usize] == DEAD {
-                    new_id[*source as usize] = 0;
+                if distance[*source as usize] == DEAD {
+                    distance[*source as usize] = distance[state as usize] + 1;
                     order.push(*source);
                 }
             }
             at += 1;
         }
-        if new_id[self.start as usize] == DEAD {
+        if distance[self.start as usize] == DEAD {
             return None;
         }
+        // Of equally distant states the later ones first: in a counted repetition they are what earlier ones lead to.
+        order.sort_unstable_by_key(|state| (distance[*state as usize], std::cmp::Reverse(*state)));
+        let mut new_id = distance;
         let alive: Vec<usize> = (0..len).filter(|state| new_id[*state] != DEAD).collect();
         for (new, old) in (0u32..).zip(&alive) {
             new_id[*old] = new;
