@@ -221,8 +221,8 @@ impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
 pub(crate) fn bits(words: &[u32]) -> impl Iterator<Item = u32> {
     let words = (0u32..).zip(words.iter().copied());
     words.flat_map(|(at, word)| {
-        std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)))
-            .take_while(|word| *word != 0)
+        let rest_of = |word: u32| (word != 0).then_some(word);
+        std::iter::successors(rest_of(word), move |word| rest_of(word & (word - 1)))
             .map(move |word| at * 32 + word.trailing_zeros())
     })
 }
