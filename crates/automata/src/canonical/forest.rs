@@ -91,8 +91,7 @@ impl Forest {
                 end[last as usize] = at;
                 open.pop();
             }
-            let is_placed = parent == NONE || !open.is_empty();
-            if !is_placed || !trees.is_made(token) || position[token as usize] != NONE {
+            if (parent != NONE && open.is_empty()) || position[token as usize] != NONE {
                 return None;
             }
             position[token as usize] = at;
@@ -104,10 +103,10 @@ impl Forest {
         let mut children = Vec::with_capacity(order.len());
         for (token, position) in position.iter().copied().enumerate() {
             first_child.push(index(children.len()));
+            if (position == NONE) != (trees.key[token] == NONE) {
+                return None;
+            }
             if position == NONE {
-                if trees.key[token] != NONE {
-                    return None;
-                }
                 continue;
             }
             let (mut at, mut before) = (position as usize + 1, u32::MAX);

@@ -83,10 +83,6 @@ impl WholePieces {
         self.nodes[node as usize].is_complete
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// All complete sequences, in the order of their tokens: [`insert`](Self::insert)ing them gives an equal trie up to
     /// the numbers of nodes.
     pub(crate) fn sequences(&self) -> Vec<Vec<u32>> {
