@@ -26,6 +26,8 @@ mod derivation;
 mod encode;
 mod error;
 mod file;
+#[cfg(test)]
+mod file_tests;
 mod forest;
 mod nfc;
 mod pair;
@@ -40,3 +42,4 @@ pub use automaton::TokenizerAutomaton;
 pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use derivation::MergeOrder;
 pub use error::{CanonicalError, NothingCanonical};
+pub use file::AutomatonFileError;
