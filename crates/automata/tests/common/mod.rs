@@ -53,6 +53,8 @@ pub(crate) struct Subject {
     pub(crate) any: CanonicalConstraint,
     by_bytes: HashMap<Vec<u8>, Vec<TokenId>>,
     longest: usize,
+    /// The tokens of a single byte.
+    single: Vec<TokenId>,
     /// Sets of tokens that make trouble, one bit each.
     nasty: Vec<Vec<u32>>,
 }
@@ -74,6 +76,8 @@ impl Subject {
         for (token, text) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
             by_bytes.entry(text.to_vec()).or_default().push(token);
         }
+        let single = vocabulary.text_tokens().filter(|(_, text)| text.len() == 1).map(|(token, _)| token);
+        let single = single.collect();
         let longest = vocabulary.longest_text().min(40);
         let is_space = |text: &str| text.chars().all(char::is_whitespace);
         let kinds: [&dyn Fn(&[u8]) -> bool; 6] = [
@@ -103,6 +107,7 @@ impl Subject {
             any,
             by_bytes,
             longest,
+            single,
             nasty: nasty.to_vec(),
         })
     }
@@ -164,6 +169,12 @@ impl Subject {
             ids.push(token);
         }
         Some(ids)
+    }
+
+    /// The tokens of a mask that are a single byte.
+    pub(crate) fn single_bytes(&self, mask: &[u32]) -> Vec<TokenId> {
+        let single = self.single.iter().copied();
+        single.filter(|TokenId(id)| mask[*id as usize / 32] >> (id % 32) & 1 != 0).collect()
     }
 
     /// One of the tokens of a mask: any with the same probability, or one that makes trouble.
