@@ -156,6 +156,21 @@ impl TokenizerAutomaton {
                 Role::Never
             };
         }
+        if tokenization.whole_pieces {
+            // A piece that reads like the name of a token is that token, even where the token spells something else.
+            let bytes = (0..=255u8).filter(|byte| fallback[usize::from(*byte)] != NONE);
+            let controls = vocabulary
+                .control_tokens()
+                .filter(|(id, _)| tokenization.added.iter().all(|added| added.id != *id));
+            let names = bytes
+                .map(|byte| format!("<0x{byte:02X}>"))
+                .chain(controls.map(|(_, name)| name.into_owned()));
+            for name in names.filter(|name| !name.is_empty()) {
+                if let Some(piece) = merged(name.as_bytes(), &symbols, &fallback, tokenization, order) {
+                    whole.insert(&piece);
+                }
+            }
+        }
         for (token, _) in facts.added.iter().filter(|(token, _)| (*token as usize) < len) {
             roles[*token as usize] = Role::Added;
         }

@@ -179,14 +179,18 @@ fn is_space(text: &str) -> bool {
 }
 
 /// Where added tokens are text, what lies between two of them is encoded by itself. That is exact if none can be found
-/// across or within another.
+/// across or within another. Control tokens are in no text, so two of them may overlap.
 fn check_overlaps(contents: &[(&AddedToken, String)]) -> Result<(), CanonicalError> {
     for (index, (token, content)) in contents.iter().enumerate() {
-        for (other_index, (_, other)) in contents.iter().enumerate() {
+        for (other_index, (other_token, other)) in contents.iter().enumerate() {
+            if token.special && other_token.special {
+                continue;
+            }
             let within = index != other_index && content.contains(other.as_str());
             let overlaps = (1..content.len().min(other.len()))
                 .any(|length| content.as_bytes()[content.len() - length..] == other.as_bytes()[..length]);
             if within || overlaps {
+                let (token, content) = if token.special { (other_token, other) } else { (token, content) };
                 return Err(CanonicalError::AddedToken {
                     token: token.id,
                     content: shortened(content),

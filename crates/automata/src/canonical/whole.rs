@@ -2,7 +2,8 @@
 //!
 //! Some encoders look a whole piece up in the vocabulary first. For tokens that merges make anyway that changes nothing.
 //! The others (588 of Llama 3's) are written exactly where they are a whole piece, and the tokens that merges would make
-//! of such a piece must not be. So those sequences lie in a small trie, which is followed from the start of each piece.
+//! of such a piece must not be. Nor must those of a piece that reads like the name of a token that spells something else
+//! (`<0x0A>`). So those sequences lie in a small trie, which is followed from the start of each piece.
 
 use super::derivation::NONE;
 
