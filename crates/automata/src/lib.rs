@@ -83,8 +83,9 @@ mod token_dfa;
 struct ReadmeExamples;
 
 pub use canonical::{
-    CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState, MergeOrder, NothingCanonical,
-    TokenizerAutomaton,
+    ByteSet, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState, HardBigrams,
+    LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
+    VegasLibrary, vegas_configurations,
 };
 pub use classes::ByteClasses;
 pub use dfa::{Dfa, Edge};

@@ -14,9 +14,13 @@ mod product;
 #[cfg(test)]
 mod testing;
 mod text;
+mod vegas;
 mod whole;
 
 pub use automaton::TokenizerAutomaton;
 pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use derivation::MergeOrder;
 pub use error::{CanonicalError, NothingCanonical};
+pub use vegas::{
+    ByteSet, HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary, vegas_configurations,
+};
