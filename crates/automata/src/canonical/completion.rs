@@ -68,12 +68,24 @@ impl Completion {
         vocabulary: &Vocabulary,
         trie: &TokenTrie,
     ) -> Self {
-        let len = product.len();
+        Self::knowing(product, tokenizer, vocabulary, trie, vec![false; product.len()])
+    }
+
+    /// As [`new`](Self::new), where it is known of some states that every token may stand in front.
+    pub(crate) fn knowing(
+        product: &Product,
+        tokenizer: &TokenizerAutomaton,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+        known: Vec<bool>,
+    ) -> Self {
         let sources = product.sources();
-        let mut completion = Self { before: vec![Before::None; len], boundary: vec![false; len] };
+        let before = known.iter().map(|known| if *known { Before::Any } else { Before::None });
+        let mut completion = Self { before: before.collect(), boundary: product.accepting.clone() };
         let mut open = product.by_distance.clone();
+        open.retain(|state| !known[*state as usize]);
         // States whose sets may still grow: something that they depend on was not settled.
-        let mut settled = vec![false; len];
+        let mut settled = known;
         for round in 0.. {
             let mut changed = false;
             for state in &open {

@@ -295,8 +295,15 @@ impl CanonicalConstraint {
     }
 
     /// Makes the rows of the states that are asked for now, and not when they are first needed.
-    pub(super) fn make_rows(&self, wanted: impl Fn(u32) -> bool) {
-        (0u32..).take(self.product.len()).filter(|state| wanted(*state)).for_each(|state| self.with_row(state, |_| ()));
+    /// `wanted` is told whether the state is fresh or a boundary.
+    pub(super) fn make_rows(&self, wanted: impl Fn(u32, bool) -> bool) {
+        let is_boundary =
+            self.completion.boundary.iter().zip(&self.product.fresh).map(|(end, fresh)| *end || *fresh);
+        for (state, _) in
+            (0u32..).zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
+        {
+            self.with_row(state, |_| ());
+        }
     }
 
     pub(super) fn shared(&self) -> Option<&Shared> {

@@ -22,5 +22,6 @@ pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use derivation::MergeOrder;
 pub use error::{CanonicalError, NothingCanonical};
 pub use vegas::{
-    ByteSet, HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary, vegas_configurations,
+    ByteSet, HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary,
+    vegas_configurations,
 };

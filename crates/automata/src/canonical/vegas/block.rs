@@ -16,7 +16,8 @@
 //! or has a mark or an added token behind it, is a boundary, whatever these lead to; that is a bit of the state. Let `q`
 //! be a gate from which bytes lead on, and `t` a token that ends there. The rest of the piece from `q` to its end has an
 //! encoding `u1 u2 ..`; `t u1` are neighbours that no merge joins, as the merge's token would hold a hard pair; so `t` may
-//! stand in front of `q`. The piece is not looked up as a whole either: that token would hold the pair too. **All ends lead
+//! stand in front of `q`. (One hard pair for each byte that leads in is enough for that, so many inner states need no
+//! search.) The piece is not looked up as a whole either: that token would hold the pair too. **All ends lead
 //! on**, those without further bytes because they are boundaries. Now `t` may stand in front of an inner state if that is
 //! a boundary, or if a token `u` that may follow `t` is read from it to a state that `u` may stand in front of. `u` does not
 //! pass a gate, so it stays in the block or comes to an end of it: by induction over the length of the shortest
@@ -112,6 +113,9 @@ pub(crate) struct Blocks<'a> {
     pub(crate) boundary: Vec<bool>,
     /// By state: the block of the state, of gates that of the source.
     block: Vec<u32>,
+    /// By state: whether every token that arrives may stand in front of it, for one of the reasons that take no search:
+    /// a source, a boundary, or each byte that leads into it is hard before some byte that leads out.
+    pub(crate) known: Vec<bool>,
     /// By state: whether bytes lead on.
     leads_on: Vec<bool>,
     /// By block: its entries.
@@ -151,23 +155,26 @@ impl<'a> Blocks<'a> {
                 }
             }
         }
-        let mut decided: HashMap<(ByteSet, ByteSet), bool> = HashMap::new();
-        let gate: Vec<bool> = (0..len)
-            .map(|state| {
-                !product.fresh[state]
-                    && *decided
-                        .entry((into[state], out[state]))
-                        .or_insert_with(|| facts.hard.all_hard(&into[state], &out[state]))
-            })
-            .collect();
+        let mut decided: HashMap<(ByteSet, ByteSet), [bool; 2]> = HashMap::new();
+        let (mut gate, mut known) = (Vec::with_capacity(len), Vec::with_capacity(len));
+        for state in 0..len {
+            let [all, some] = *decided.entry((into[state], out[state])).or_insert_with(|| {
+                let some = |left: u8| out[state].iter().any(|right| facts.hard.is_hard(left, right));
+                [facts.hard.all_hard(&into[state], &out[state]), into[state].iter().all(some)]
+            });
+            gate.push(all && !product.fresh[state]);
+            known.push(all || some || product.fresh[state]);
+        }
         let mut has_added = vec![false; len];
         product.added.iter().for_each(|(state, ..)| has_added[*state as usize] = true);
-        let boundary =
-            (0..len).map(|state| product.accepting[state] || product.mark[state] != DEAD || has_added[state]);
+        let boundary = |state| product.accepting[state] || product.mark[state] != DEAD || has_added[state];
+        let boundary: Vec<bool> = (0..len).map(boundary).collect();
+        known.iter_mut().zip(&boundary).for_each(|(known, boundary)| *known |= boundary);
         let mut blocks = Self {
             product,
             runs,
-            boundary: boundary.collect(),
+            boundary,
+            known,
             leads_on: out.iter().map(|out| !out.is_empty()).collect(),
             gate,
             block: Vec::new(),
@@ -328,11 +335,16 @@ impl<'a> Blocks<'a> {
         let table = |table: &[u32]| {
             let mut rows = Vec::with_capacity(if table.is_empty() { 0 } else { (len + 2) * width });
             for state in &form.states {
-                let row = table.get(*state as usize * width..(*state as usize + 1) * width).unwrap_or_default();
+                let row =
+                    table.get(*state as usize * width..(*state as usize + 1) * width).unwrap_or_default();
                 rows.extend(row.iter().map(|target| match *target {
                     DEAD => DEAD,
                     gate if self.gate[gate as usize] => {
-                        if self.leads_on[gate as usize] { leads_on } else { ends }
+                        if self.leads_on[gate as usize] {
+                            leads_on
+                        } else {
+                            ends
+                        }
                     }
                     target => number[&target],
                 }));
@@ -368,7 +380,8 @@ impl<'a> Blocks<'a> {
 fn by_distance(product: &Product) -> Vec<u32> {
     let sources = product.sources();
     let mut seen = product.accepting.clone();
-    let mut order: Vec<u32> = (0u32..).zip(&seen).filter(|(_, seen)| **seen).map(|(state, _)| state).collect();
+    let mut order: Vec<u32> =
+        (0u32..).zip(&seen).filter(|(_, seen)| **seen).map(|(state, _)| state).collect();
     let mut at = 0;
     while let Some(state) = order.get(at).copied() {
         for (_, source) in sources.of(state) {

@@ -48,7 +48,9 @@ pub enum LibraryFileError {
     #[error("the file is no library of sub-automata: it does not begin with UNSKEWVL")]
     Magic,
     /// The file is of another version.
-    #[error("the library's file has version {found}, and this program reads version {expected}: build it again")]
+    #[error(
+        "the library's file has version {found}, and this program reads version {expected}: build it again"
+    )]
     Version {
         /// The version of the file.
         found: u32,

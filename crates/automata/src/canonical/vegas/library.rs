@@ -124,7 +124,7 @@ impl Shared {
         Ok(self.cell(state).get_or_init(|| row))
     }
 
-    /// The number of states of the block of `state`.
+    /// The number of states of the block that `state` belongs to.
     pub(super) fn block_len(&self, state: u32) -> usize {
         self.blocks[self.places[state as usize].0 as usize].before.len()
     }
@@ -260,16 +260,10 @@ impl VegasLibrary {
                 Some(block) => block,
                 None => {
                     let alone = blocks.alone(&form);
-                    let mut own = Completion::new(&alone, tokenizer, vocabulary, trie).before;
+                    let known = form.states.iter().map(|state| blocks.known[*state as usize]);
+                    let known = known.chain([true; 2]).collect();
+                    let mut own = Completion::knowing(&alone, tokenizer, vocabulary, trie, known).before;
                     own.truncate(len);
-                    for (state, own) in form.states.iter().zip(&mut own) {
-                        let state = *state as usize;
-                        // In front of sources stands nothing that matters.
-                        if blocks.gate[state] {
-                            *own = Before::Any;
-                        }
-                        debug_assert!(!product.fresh[state] || *own == Before::Any, "all fresh states lead on");
-                    }
                     let rows = (0..len).map(|_| OnceLock::new()).collect();
                     self.insert(form.key, Block { before: own.into(), rows })
                 }

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{Dfa, Limits};
 
-/// Rows are made beforehand for blocks of up to so many states.
-const ROWS: usize = 4096;
+/// In larger blocks, rows are made beforehand for the states in which characters end, and not for those within.
+const SMALL: usize = 64;
 
 /// Values of JSON.
 const JSON: [&str; 14] = [
@@ -74,10 +74,18 @@ impl VegasLibrary {
         for pattern in patterns {
             let dfa = Dfa::from_pattern(&pattern, limits)?;
             let (tokenizer, vocabulary) = (Arc::clone(tokenizer), Arc::clone(vocabulary));
-            match CanonicalConstraint::with_library(&dfa, tokenizer, vocabulary, Arc::clone(trie), self, limits) {
+            match CanonicalConstraint::with_library(
+                &dfa,
+                tokenizer,
+                vocabulary,
+                Arc::clone(trie),
+                self,
+                limits,
+            ) {
                 Ok(constraint) => {
                     if let Some(shared) = constraint.shared() {
-                        constraint.make_rows(|state| shared.block_len(state) <= ROWS);
+                        constraint
+                            .make_rows(|state, is_boundary| is_boundary || shared.block_len(state) <= SMALL);
                     }
                 }
                 Err(CanonicalError::NothingCanonical { .. }) => {}
