@@ -105,7 +105,10 @@ impl Completion {
                     search.before(*state, &sources, depends, tired)
                 };
                 changed |= before != completion.before[at] || boundary != completion.boundary[at];
-                settled[at] = before == Before::Any || unsettled.get() == 0;
+                // Whether the piece may end here matters by itself, for tokens that are written as whole pieces.
+                let may_become = product.mark[at] != DEAD || product.added(*state).next().is_some();
+                let ends_known = boundary || product.fresh[at] || !may_become;
+                settled[at] = unsettled.get() == 0 || (before == Before::Any && ends_known);
                 completion.before[at] = before;
                 completion.boundary[at] = boundary;
             }
