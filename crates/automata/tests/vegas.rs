@@ -349,11 +349,6 @@ fn hard_pairs_of_real_vocabularies() {
     let Some(tokenizer) = real("cl100k") else { return };
     let hard = HardBigrams::new(tokenizer.vocabulary());
     let printable: ByteSet = (b' '..=b'~').chain(*b"\t\n").collect();
-    println!("{} of 9409, with the carriage return {}", hard.count(&printable), {
-        let mut more = printable;
-        more.insert(b'\r');
-        hard.count(&more)
-    });
     let before_all = |left: u8, rights: &[u8]| rights.iter().all(|right| hard.is_hard(left, *right));
     let alphanumeric: Vec<u8> = (b'0'..=b'9').chain(b'a'..=b'z').chain(b'A'..=b'Z').collect();
     assert!(before_all(b'\n', &alphanumeric) && before_all(b'\n', b"\"[{") && !hard.is_hard(b'\n', b' '));
