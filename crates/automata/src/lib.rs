@@ -84,8 +84,9 @@ mod token_dfa;
 struct ReadmeExamples;
 
 pub use canonical::{
-    AutomatonFileError, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState, MergeOrder,
-    NothingCanonical, TokenizerAutomaton,
+    AutomatonFileError, ByteSet, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState,
+    HardBigrams, LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton,
+    VegasConfiguration, VegasLibrary, vegas_configurations,
 };
 pub use classes::ByteClasses;
 pub use dfa::{Dfa, Edge};

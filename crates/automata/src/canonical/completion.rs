@@ -79,7 +79,8 @@ impl Search<'_> {
     /// Whether `state` can be completed where `node` of the pieces that are looked up as a whole was reached.
     pub(crate) fn may_precede_node(&self, node: u32, state: u32) -> bool {
         let whole = &self.tokenizer.whole;
-        if !whole.is_complete(node) && self.completion.boundary[state as usize] {
+        let may_end = !whole.is_complete(node) && self.completion.boundary[state as usize];
+        if may_end || state == self.product.leads_on {
             return true;
         }
         let last = whole.token(node);

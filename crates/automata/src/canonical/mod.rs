@@ -36,6 +36,7 @@ mod settle;
 #[cfg(test)]
 mod testing;
 mod text;
+mod vegas;
 mod whole;
 
 pub use automaton::TokenizerAutomaton;
@@ -43,3 +44,7 @@ pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use derivation::MergeOrder;
 pub use error::{CanonicalError, NothingCanonical};
 pub use file::AutomatonFileError;
+pub use vegas::{
+    ByteSet, HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary,
+    vegas_configurations,
+};

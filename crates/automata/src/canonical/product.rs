@@ -37,6 +37,8 @@ pub(crate) struct Product {
     pub(crate) start: u32,
     /// The states from the nearest to an accepting one to the farthest.
     pub(crate) by_distance: Vec<u32>,
+    /// Of a block ([`super::vegas`]): the end from which bytes lead on, whatever stands in front; else [`DEAD`].
+    pub(crate) leads_on: u32,
 }
 
 /// What a state is made of.
@@ -151,6 +153,7 @@ impl Product {
             added,
             start,
             by_distance: Vec::new(),
+            leads_on: DEAD,
         };
         product.trimmed().ok_or(CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten })
     }
@@ -298,6 +301,7 @@ impl Product {
             by_distance: order.iter().map(|state| renamed(*state)).collect(),
             classes: self.classes,
             width: self.width,
+            leads_on: DEAD,
         })
     }
 }
@@ -311,7 +315,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    fn of(&self, state: u32) -> &[(u8, u32)] {
+    /// Columns and sources of the transitions that lead into `state`.
+    pub(crate) fn of(&self, state: u32) -> &[(u8, u32)] {
         &self.edges[self.first[state as usize]..self.first[state as usize + 1]]
     }
 

@@ -38,20 +38,32 @@ impl Completion {
         vocabulary: &Vocabulary,
         trie: &TokenTrie,
     ) -> Self {
-        let len = product.len();
+        Self::knowing(product, tokenizer, vocabulary, trie, vec![false; product.len()])
+    }
+
+    /// As [`new`](Self::new), where it is known of some states that every token may stand in front.
+    pub(crate) fn knowing(
+        product: &Product,
+        tokenizer: &TokenizerAutomaton,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+        known: Vec<bool>,
+    ) -> Self {
+        let before = known.iter().map(|known| if *known { Before::Any } else { Before::None });
+        let mut completion = Self { before: before.collect(), boundary: product.accepting.clone() };
+        let mut open = product.by_distance.clone();
+        open.retain(|state| !known[*state as usize]);
         let mut rounds = Rounds {
             product,
             tokenizer,
             vocabulary,
             trie,
             sources: product.sources(),
-            settled: vec![false; len],
+            settled: known,
             forbidding: HashMap::new(),
             forbidden: HashMap::new(),
             forbidding_all: HashMap::new(),
         };
-        let mut completion = Self { before: vec![Before::None; len], boundary: vec![false; len] };
-        let mut open = product.by_distance.clone();
         // Rounds are hasty as long as that leads anywhere.
         let mut hasty = true;
         while !open.is_empty() {
@@ -61,7 +73,10 @@ impl Completion {
                 let unsettled = Cell::new(0);
                 let (boundary, before) = rounds.state(*state, &completion, &unsettled, hasty);
                 changed |= before != completion.before[at] || boundary != completion.boundary[at];
-                rounds.settled[at] = before == Before::Any || unsettled.get() == 0;
+                // Whether the piece may end here matters by itself, for tokens that are written as whole pieces.
+                let may_end_later =
+                    !boundary && (product.mark[at] != DEAD || product.added(*state).next().is_some());
+                rounds.settled[at] = unsettled.get() == 0 || (before == Before::Any && !may_end_later);
                 completion.before[at] = before;
                 completion.boundary[at] = boundary;
             }
