@@ -169,7 +169,7 @@ impl<'a> MaskRef<'a> {
     pub fn into_ids(self) -> impl Iterator<Item = TokenId> + 'a {
         // Word by word: a search for each next bit takes several times as long.
         (0u32..).step_by(WORD_BITS).zip(self.words).flat_map(|(first, word)| {
-            std::iter::successors(Some(*word), |rest| Some(rest & (rest - 1)))
+            std::iter::successors(Some(*word), |rest| Some(rest & rest.wrapping_sub(1)))
                 .take_while(|rest| *rest != 0)
                 .map(move |rest| TokenId(first + rest.trailing_zeros()))
         })
