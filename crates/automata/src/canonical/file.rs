@@ -3,8 +3,8 @@
 //! The file holds what takes time to find out and nothing that follows from it in one pass: of the merge trees the last
 //! merge of each token, of the forests their depth-first order, of the tables of partners the order of the merges. The
 //! rest is put together while it is checked, with the merges of the tokenizer that the caller has anyway; so a file cannot
-//! name a merge that the tokenizer does not have. For Llama 3 that is a third of what the automaton takes in memory, and
-//! faster than reading all of it.
+//! name a merge that the tokenizer does not have. For Llama 3 the file has 6 MB, less than half of
+//! what the automaton takes in memory.
 //!
 //! ```text
 //! "unskew canon"  version: u32  checksum: u64  length of the file: u64  fingerprint: u64  sections ..
@@ -176,7 +176,7 @@ impl TokenizerAutomaton {
     /// The automaton that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. `vocabulary` may be padded otherwise
     /// than the one that it was built for.
     ///
-    /// Cost: O(n) for n ids and merges; about 5 ms for 128,000 ids and 280,000 merges.
+    /// Cost: O(n) for n ids and merges; about 3 ms for 32,000 ids and 15 ms for 128,000, a tenth of building.
     ///
     /// # Errors
     ///

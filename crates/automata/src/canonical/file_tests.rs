@@ -186,7 +186,7 @@ fn foreign_contents_never_panic() {
                     taken += 1;
                 }
                 Err(AutomatonFileError::Invalid { .. } | AutomatonFileError::OtherTokenizer { .. }) => {
-                    refused += 1
+                    refused += 1;
                 }
                 Err(error) => panic!("seed {seed}, {at}: {error}"),
             }

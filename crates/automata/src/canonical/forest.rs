@@ -334,11 +334,9 @@ impl Neighbours {
         // the merge: then it also counts when exactly the token is used up.
         let mut keys = self.by_left.key.clone();
         let mut is_improper = vec![false; len];
-        for token in 0..len {
-            let range = self.by_left.range(index(token));
-            keys[range].sort_unstable();
-            is_improper[token] =
-                self.by_left.of(index(token)).any(|(partner, key)| trees.time[partner as usize] >= key);
+        for (token, is_improper) in (0u32..).zip(&mut is_improper) {
+            keys[self.by_left.range(token)].sort_unstable();
+            *is_improper = self.by_left.of(token).any(|(partner, key)| trees.time[partner as usize] >= key);
         }
         let mut classes: HashMap<Vec<(u32, u32, u32)>, u32> = HashMap::new();
         let mut signature = Vec::new();
