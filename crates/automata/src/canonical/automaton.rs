@@ -19,12 +19,16 @@ use super::{
     derivation::{Derivations, NONE},
     forest::Neighbours,
     text::{TextDfa, TextFacts},
+    vegas::block::Facts,
     whole::WholePieces,
 };
 use crate::{
     SplitLimits,
     split::{SplitDfa, SplitOptions},
 };
+
+/// The most tokens that merges may make of a piece which is written as one token. Such sequences are followed recursively.
+const WHOLE_PIECE_LIMIT: usize = 1_000;
 
 /// What a token is to the encoder. The numbers are those of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +72,8 @@ pub struct TokenizerAutomaton {
     pub(crate) added: Vec<(u32, Vec<u8>)>,
     /// The tokens that merges make, by the last byte of their text; made when it is first asked for.
     by_last_byte: OnceLock<Vec<Vec<u32>>>,
+    /// What is known of byte bigrams; likewise.
+    facts: OnceLock<Facts>,
 }
 
 /// What an automaton is made of, but for what follows from it at once. The fields are those of the automaton.
@@ -110,6 +116,12 @@ impl TokenizerAutomaton {
     ) -> Result<Self, CanonicalError> {
         let facts = TextFacts::new(tokenization)?;
         let len = vocabulary.len();
+        for (rank, merge) in tokenization.merges.merges().iter().enumerate() {
+            let ids = [merge.left, merge.right, merge.result];
+            if let Some(token) = ids.into_iter().find(|token| token.index() >= len) {
+                return Err(CanonicalError::ForeignMerge { rank, token, ids: len });
+            }
+        }
         let mut roles = vec![Role::Never; len];
         let mut fallback = vec![NONE; 256];
         if let Symbols::Characters { fallback: tokens } = &tokenization.symbols {
@@ -149,7 +161,7 @@ impl TokenizerAutomaton {
                 Role::Made
             } else if tokenization.whole_pieces {
                 if let Some(piece) = merged(text, &symbols, &fallback, tokenization, order) {
-                    whole.insert(&piece);
+                    insert_whole(&mut whole, token, &piece)?;
                 }
                 Role::Whole
             } else {
@@ -158,16 +170,16 @@ impl TokenizerAutomaton {
         }
         if tokenization.whole_pieces {
             // A piece that reads like the name of a token is that token, even where the token spells something else.
-            let bytes = (0..=255u8).filter(|byte| fallback[usize::from(*byte)] != NONE);
+            let bytes = (0..=255u8).zip(&fallback).filter(|(_, token)| **token != NONE);
             let controls = vocabulary
                 .control_tokens()
                 .filter(|(id, _)| tokenization.added.iter().all(|added| added.id != *id));
             let names = bytes
-                .map(|byte| format!("<0x{byte:02X}>"))
-                .chain(controls.map(|(_, name)| name.into_owned()));
-            for name in names.filter(|name| !name.is_empty()) {
+                .map(|(byte, token)| (TokenId(*token), format!("<0x{byte:02X}>")))
+                .chain(controls.map(|(token, name)| (token, name.into_owned())));
+            for (token, name) in names.filter(|(_, name)| !name.is_empty()) {
                 if let Some(piece) = merged(name.as_bytes(), &symbols, &fallback, tokenization, order) {
-                    whole.insert(&piece);
+                    insert_whole(&mut whole, token, &piece)?;
                 }
             }
         }
@@ -228,6 +240,7 @@ impl TokenizerAutomaton {
             nfc,
             added,
             by_last_byte: OnceLock::new(),
+            facts: OnceLock::new(),
         }
     }
 
@@ -269,6 +282,11 @@ impl TokenizerAutomaton {
     #[inline]
     pub(crate) fn is_made(&self, token: u32) -> bool {
         self.made.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
+    }
+
+    /// Which bigrams of bytes no token holds, and whether all texts can be spelled.
+    pub(crate) fn facts(&self, vocabulary: &Vocabulary) -> &Facts {
+        self.facts.get_or_init(|| Facts::new(self, vocabulary))
     }
 
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
@@ -352,6 +370,16 @@ fn symbols(
         }
     }
     symbols
+}
+
+/// Adds what merges would make of the text of `token`, which is looked up as a whole.
+fn insert_whole(whole: &mut WholePieces, token: TokenId, piece: &[u32]) -> Result<(), CanonicalError> {
+    if piece.len() > WHOLE_PIECE_LIMIT {
+        let (tokens, limit) = (piece.len(), WHOLE_PIECE_LIMIT);
+        return Err(CanonicalError::WholePieceTooLong { token, tokens, limit });
+    }
+    whole.insert(piece);
+    Ok(())
 }
 
 /// What merges make of a piece. `None` if it has a character without a token.

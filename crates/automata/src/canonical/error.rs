@@ -42,6 +42,32 @@ pub enum CanonicalError {
         /// The limit.
         limit: usize,
     },
+    /// A merge names an id that the vocabulary does not have.
+    #[error(
+        "the merge at rank {rank} names token {token} and the vocabulary has {ids} ids: give the vocabulary and the merges \
+         of one tokenizer"
+    )]
+    ForeignMerge {
+        /// The rank of the merge.
+        rank: usize,
+        /// The token.
+        token: TokenId,
+        /// The number of ids of the vocabulary.
+        ids: usize,
+    },
+    /// A token that is only written as a whole piece would be too many tokens otherwise.
+    #[error(
+        "the tokenizer's own sequences cannot be enforced: merges would make {tokens} tokens of the text of token {token}, \
+         which is looked up as a whole; the limit is {limit}"
+    )]
+    WholePieceTooLong {
+        /// The token.
+        token: TokenId,
+        /// How many tokens merges make of it.
+        tokens: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The vocabulary is not the one that the automaton was built for.
     #[error(
         "the tokenizer automaton covers {automaton} ids and the vocabulary has {vocabulary}: build it for this \

@@ -14,6 +14,7 @@ use super::{
     completion::{Before, Completion, Search, bits},
     derivation::NONE,
     product::{Product, Sources},
+    vegas::block::Blocks,
     whole::WholePieces,
 };
 use crate::table::DEAD;
@@ -38,19 +39,26 @@ impl Completion {
         vocabulary: &Vocabulary,
         trie: &TokenTrie,
     ) -> Self {
-        Self::knowing(product, tokenizer, vocabulary, trie, vec![false; product.len()])
+        // Where all that can be read can be spelled, most is known without a search.
+        let (known, boundary) = match Blocks::new(product, tokenizer, tokenizer.facts(vocabulary)) {
+            Some(blocks) => (blocks.known, blocks.boundary),
+            None => (vec![false; product.len()], product.accepting.clone()),
+        };
+        Self::knowing(product, tokenizer, vocabulary, trie, known, boundary)
     }
 
-    /// As [`new`](Self::new), where it is known of some states that every token may stand in front.
+    /// As [`new`](Self::new), where it is `known` of some states that every token may stand in front. Of these, `boundary`
+    /// says whether the piece may end there.
     pub(crate) fn knowing(
         product: &Product,
         tokenizer: &TokenizerAutomaton,
         vocabulary: &Vocabulary,
         trie: &TokenTrie,
         known: Vec<bool>,
+        boundary: Vec<bool>,
     ) -> Self {
         let before = known.iter().map(|known| if *known { Before::Any } else { Before::None });
-        let mut completion = Self { before: before.collect(), boundary: product.accepting.clone() };
+        let mut completion = Self { before: before.collect(), boundary };
         let mut open = product.by_distance.clone();
         open.retain(|state| !known[*state as usize]);
         let mut rounds = Rounds {

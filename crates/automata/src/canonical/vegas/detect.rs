@@ -56,7 +56,7 @@ pub struct VegasConfiguration {
 /// let hard = HardBigrams::new(&builder.build()?);
 /// let found = vegas_configurations("name: [ab]+\n", &hard, &Limits::default())?;
 /// assert_eq!(found.len(), 1);
-/// assert_eq!(found[0].pattern, "(?: )[ab]+"); // the blank may merge with the value
+/// assert!(found[0].pattern.contains("[ab]")); // with the blank, which may merge with the value
 /// assert!(found[0].before.contains(b':') && found[0].behind.contains(b'\n'));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

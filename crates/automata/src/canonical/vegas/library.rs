@@ -243,7 +243,7 @@ impl VegasLibrary {
         vocabulary: &Vocabulary,
         trie: &TokenTrie,
     ) -> Option<(Completion, Shared)> {
-        let blocks = Blocks::new(product, tokenizer, &self.facts)?;
+        let blocks = Blocks::new(product, tokenizer, tokenizer.facts(vocabulary))?;
         let mut before = vec![Before::None; product.len()];
         let mut places = vec![(0, 0); product.len()];
         let mut numbers = vec![DEAD; product.len()];
@@ -262,7 +262,15 @@ impl VegasLibrary {
                     let alone = blocks.alone(&form);
                     let known = form.states.iter().map(|state| blocks.known[*state as usize]);
                     let known = known.chain([true; 2]).collect();
-                    let mut own = Completion::knowing(&alone, tokenizer, vocabulary, trie, known).before;
+                    let mut own = Completion::knowing(
+                        &alone,
+                        tokenizer,
+                        vocabulary,
+                        trie,
+                        known,
+                        alone.accepting.clone(),
+                    )
+                    .before;
                     own.truncate(len);
                     let rows = (0..len).map(|_| OnceLock::new()).collect();
                     self.insert(form.key, Block { before: own.into(), rows })

@@ -4,7 +4,7 @@
 //! [`block`] cuts the product of a constraint with its tokenizer at the same places, and [`library`] keeps what was
 //! computed for each part, for all constraints of a tokenizer and, by [`file`](mod@file), from one run to the next.
 
-mod block;
+pub(crate) mod block;
 mod detect;
 mod file;
 mod hard;
