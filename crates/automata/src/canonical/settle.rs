@@ -98,6 +98,9 @@ impl Completion {
     }
 }
 
+/// The bytes that lead into a state, and tokens that lead on from it.
+type Followers = ([u64; 4], Vec<u32>);
+
 struct Rounds<'a> {
     product: &'a Product,
     tokenizer: &'a TokenizerAutomaton,
@@ -112,7 +115,7 @@ struct Rounds<'a> {
     forbidden: HashMap<u32, Box<[u32]>>,
     /// By the bytes that lead into a state and what leads on: the tokens that end in one of the bytes and forbid all of
     /// that. States of a repetition have them in common.
-    forbidding_all: HashMap<([u64; 4], Vec<u32>), Rc<[u32]>>,
+    forbidding_all: HashMap<Followers, Rc<[u32]>>,
 }
 
 impl Rounds<'_> {
@@ -199,7 +202,8 @@ impl Rounds<'_> {
             text.is_some_and(|text| self.sources.arrives(product, state, text))
         };
         let mut except: Vec<u32> = except.iter().copied().filter(arrives).collect();
-        if !except.is_empty() && !few && !(hasty && unsettled.get() > 0) {
+        let later = hasty && unsettled.get() > 0;
+        if !few && !later && !except.is_empty() {
             // And of these the ones that forbid all longer tokens too. What does not lead on yet may do so later.
             let unsettled_ends = Cell::new(false);
             let row = search.row_seen(state, |behind| {
