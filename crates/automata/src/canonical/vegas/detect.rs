@@ -80,7 +80,7 @@ struct Edges {
     /// The last bytes of its texts.
     last: ByteSet,
     nullable: bool,
-    /// Those of the parts of the part, in the same order as [`parts`] lists them.
+    /// Those of the parts of the part, in the same order as `parts` lists them.
     parts: Vec<Edges>,
 }
 
