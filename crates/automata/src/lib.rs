@@ -83,8 +83,8 @@ mod token_dfa;
 struct ReadmeExamples;
 
 pub use canonical::{
-    CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState, MergeOrder, NothingCanonical,
-    TokenizerAutomaton,
+    AutomatonFileError, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState, MergeOrder,
+    NothingCanonical, TokenizerAutomaton,
 };
 pub use classes::ByteClasses;
 pub use dfa::{Dfa, Edge};

@@ -13,6 +13,11 @@ use crate::{ByteClasses, StateId};
 /// No transition.
 pub(crate) use unskew_core::DEAD;
 
+/// Whether all of `targets` are [`DEAD`] or one of so many states.
+pub(crate) fn leads_to_states(targets: &[u32], states: usize) -> bool {
+    targets.iter().all(|target| *target == DEAD || (*target as usize) < states)
+}
+
 /// A partial deterministic automaton.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Table {

@@ -26,20 +26,20 @@ use crate::{
     split::{SplitDfa, SplitOptions},
 };
 
-/// What a token is to the encoder.
+/// What a token is to the encoder. The numbers are those of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Role {
     /// It is never written.
-    Never,
+    Never = 0,
     /// A symbol, or made by merges.
-    Made,
+    Made = 1,
     /// It spells one byte of a character without a token.
-    Fallback,
+    Fallback = 2,
     /// Merges do not make it; it is written where it is a whole piece.
-    Whole,
+    Whole = 3,
     /// It is matched on the text, and is text itself.
-    Added,
+    Added = 4,
 }
 
 /// All token sequences that a byte-pair tokenizer writes, as an automaton.
@@ -67,6 +67,20 @@ pub struct TokenizerAutomaton {
     /// Added tokens that are text, with their bytes.
     pub(crate) added: Vec<(u32, Vec<u8>)>,
     sets: Sets,
+}
+
+/// What an automaton is made of, but for what follows from it at once. The fields are those of the automaton.
+pub(crate) struct Parts {
+    pub(crate) fingerprint: u64,
+    pub(crate) roles: Vec<Role>,
+    pub(crate) symbols: Vec<u32>,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) whole: WholePieces,
+    pub(crate) fallback: Vec<u32>,
+    pub(crate) split: SplitDfa,
+    pub(crate) text: TextDfa,
+    pub(crate) nfc: bool,
+    pub(crate) added: Vec<(u32, Vec<u8>)>,
 }
 
 /// Sets of tokens that constraints ask for again and again, made when they are first asked for.
@@ -192,13 +206,10 @@ impl TokenizerAutomaton {
             }
         }
         let neighbours = Neighbours::new(trees, &tokenization.merges);
-        let (made, only_whole) = sets_of_roles(&roles);
-        Ok(Self {
+        let added = facts.added.into_iter().filter(|(token, _)| (*token as usize) < len).collect();
+        Ok(Self::from_parts(Parts {
             fingerprint: super::file::fingerprint(vocabulary, tokenization, order),
-            vocab_len: len,
             roles,
-            made,
-            only_whole,
             symbols: by_byte,
             neighbours,
             whole,
@@ -206,9 +217,31 @@ impl TokenizerAutomaton {
             split,
             text: facts.dfa,
             nfc: facts.nfc,
-            added: facts.added.into_iter().filter(|(token, _)| (*token as usize) < len).collect(),
+            added,
+        }))
+    }
+
+    /// The whole of these parts, which fit together.
+    pub(crate) fn from_parts(parts: Parts) -> Self {
+        let Parts { fingerprint, roles, symbols, neighbours, whole, fallback, split, text, nfc, added } =
+            parts;
+        let (made, only_whole) = sets_of_roles(&roles);
+        Self {
+            fingerprint,
+            vocab_len: roles.len(),
+            roles,
+            made,
+            only_whole,
+            symbols,
+            neighbours,
+            whole,
+            fallback,
+            split,
+            text,
+            nfc,
+            added,
             sets: Sets::default(),
-        })
+        }
     }
 
     /// The number of ids that it covers.

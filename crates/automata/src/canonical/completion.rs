@@ -386,7 +386,7 @@ impl ByteAutomaton for Reader<'_> {
 pub(crate) fn bits(words: &[u32]) -> impl Iterator<Item = u32> {
     let words = (0u32..).zip(words.iter().copied());
     words.flat_map(|(at, word)| {
-        std::iter::successors(Some(word), |word| Some(word & (word - 1)))
+        std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)))
             .take_while(|word| *word != 0)
             .map(move |word| at * 32 + word.trailing_zeros())
     })

@@ -93,6 +93,49 @@ impl Derivations {
         trees
     }
 
+    /// The trees of `len` ids in which a token is made by the merge that its key names and at the time given, [`NONE`] from
+    /// where the two lists end. `None` if a key names another token's merge or one of tokens that are not made, or a time
+    /// is not the greatest key in the tree.
+    ///
+    /// That no token is its own part is for the two forests to find out, see [`super::forest`].
+    pub(crate) fn from_keys(
+        len: usize,
+        mut key: Vec<u32>,
+        mut time: Vec<u32>,
+        merges: &MergeTable,
+        order: MergeOrder,
+    ) -> Option<Self> {
+        if key.len() > len || key.len() != time.len() {
+            return None;
+        }
+        key.resize(len, NONE);
+        time.resize(len, NONE);
+        let (mut left, mut right) = (vec![NONE; len], vec![NONE; len]);
+        for (token, made) in key.iter().copied().enumerate() {
+            let expected = match made {
+                NONE | 0 => made,
+                made => {
+                    let merge = merges.merges().get(made as usize - 1)?;
+                    if merge.result.index() != token {
+                        return None;
+                    }
+                    (left[token], right[token]) = (merge.left.0, merge.right.0);
+                    let parts = [merge.left.index(), merge.right.index()];
+                    // The time of a token that is not made is later than any merge.
+                    let since = (*time.get(parts[0])?).max(*time.get(parts[1])?);
+                    if since == NONE || (order == MergeOrder::Passes && made <= since) {
+                        return None;
+                    }
+                    made.max(since)
+                }
+            };
+            if time[token] != expected {
+                return None;
+            }
+        }
+        Some(Self { order, key, left, right, time })
+    }
+
     /// Whether some piece is encoded to this token alone, by merges.
     #[inline]
     pub(crate) fn is_made(&self, token: u32) -> bool {

@@ -12,9 +12,13 @@
 //! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form: its states are
 //! the classes of tokens that forbid the same neighbours ([`Neighbours::class`]).
 
-use std::{cmp::Reverse, collections::HashMap, ops::Range};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::HashMap,
+    ops::Range,
+};
 
-use unskew_core::MergeTable;
+use unskew_core::{Merge, MergeTable, TokenId};
 
 use super::derivation::{Derivations, MergeOrder, NONE};
 
@@ -71,6 +75,53 @@ impl Forest {
             }
         }
         forest
+    }
+
+    /// The forest in which the parent of a token is `parent[token]` and that has its tokens in this depth-first order.
+    /// `None` if it is not such an order of the tokens that are made, with later made children first. There is one only if
+    /// no token is above itself.
+    fn from_order(order: Vec<u32>, trees: &Derivations, parent: &[u32]) -> Option<Self> {
+        let mut position = vec![NONE; parent.len()];
+        let mut end = vec![0; order.len()];
+        // The positions of the tokens whose subtrees are not complete.
+        let mut open: Vec<u32> = Vec::new();
+        for (at, token) in (0u32..).zip(order.iter().copied()) {
+            let parent = *parent.get(token as usize)?;
+            while let Some(last) = open.last().copied().filter(|last| order[*last as usize] != parent) {
+                end[last as usize] = at;
+                open.pop();
+            }
+            if (parent != NONE && open.is_empty()) || position[token as usize] != NONE {
+                return None;
+            }
+            position[token as usize] = at;
+            open.push(at);
+        }
+        open.iter().for_each(|last| end[*last as usize] = index(order.len()));
+
+        let mut first_child = Vec::with_capacity(parent.len() + 1);
+        let mut children = Vec::with_capacity(order.len());
+        for (token, position) in position.iter().copied().enumerate() {
+            first_child.push(index(children.len()));
+            if (position == NONE) != (trees.key[token] == NONE) {
+                return None;
+            }
+            if position == NONE {
+                continue;
+            }
+            let (mut at, mut before) = (position as usize + 1, u32::MAX);
+            while at < end[position as usize] as usize {
+                let child = order[at];
+                let time = trees.time[child as usize];
+                if time > before {
+                    return None;
+                }
+                children.push(child);
+                (at, before) = (end[at] as usize, time);
+            }
+        }
+        first_child.push(index(children.len()));
+        Some(Self { order, position, end, first_child, children })
     }
 
     fn children_of(&self, token: u32) -> &[u32] {
@@ -135,6 +186,39 @@ impl Partners {
         }
     }
 
+    /// The partners in `len` ids by the keys of their merges, where `sides` tells a merge's token and its partner. `None`
+    /// if they are not in order, or not tokens that are made.
+    fn from_keys(
+        len: usize,
+        key: Vec<u32>,
+        trees: &Derivations,
+        merges: &MergeTable,
+        sides: impl Fn(&Merge) -> (TokenId, TokenId),
+    ) -> Option<Self> {
+        let mut first = Vec::with_capacity(len + 1);
+        first.push(0);
+        let mut partner = Vec::with_capacity(key.len());
+        for (at, key) in (0u32..).zip(&key) {
+            let (token, other) = sides(merges.merges().get((*key as usize).checked_sub(1)?)?);
+            let is_made = |token: TokenId| trees.key.get(token.index()).is_some_and(|key| *key != NONE);
+            if !is_made(token) || !is_made(other) {
+                return None;
+            }
+            let begins = token.index() >= first.len();
+            if begins {
+                first.resize(token.index() + 1, at);
+            }
+            let ascends = begins || partner.last().is_none_or(|last| *last < other.0);
+            // Of an earlier token's merges there are no more once a later one's have begun.
+            if !ascends || token.index() + 1 != first.len() {
+                return None;
+            }
+            partner.push(other.0);
+        }
+        first.resize(len + 1, index(key.len()));
+        Some(Self { first, partner, key })
+    }
+
     fn range(&self, token: u32) -> Range<usize> {
         self.first[token as usize] as usize..self.first[token as usize + 1] as usize
     }
@@ -195,6 +279,45 @@ impl Neighbours {
         };
         neighbours.find_classes();
         neighbours
+    }
+
+    /// The neighbours with these orders of the two forests, these keys of merges in the order of their left parts and of
+    /// their right parts, and these classes, [`NONE`] from where the list ends. `None` if they do not fit together.
+    pub(crate) fn from_parts(
+        trees: Derivations,
+        merges: &MergeTable,
+        orders: [Vec<u32>; 2],
+        keys: [Vec<u32>; 2],
+        mut class: Vec<u32>,
+    ) -> Option<Self> {
+        let len = trees.key.len();
+        let [lefts, rights] = orders;
+        let [by_left, by_right] = keys;
+        if class.len() > len || by_left.len() != by_right.len() {
+            return None;
+        }
+        class.resize(len, NONE);
+        let mut class_token = Vec::new();
+        for (token, class) in (0u32..).zip(class.iter().copied()) {
+            if trees.is_made(token) != (class != NONE) {
+                return None;
+            }
+            // They are numbered as they occur.
+            match (class as usize).cmp(&class_token.len()) {
+                Ordering::Equal => class_token.push(token),
+                Ordering::Greater if class != NONE => return None,
+                _ => {}
+            }
+        }
+        Some(Self {
+            lefts: Forest::from_order(lefts, &trees, &trees.left)?,
+            rights: Forest::from_order(rights, &trees, &trees.right)?,
+            by_left: Partners::from_keys(len, by_left, &trees, merges, |merge| (merge.left, merge.right))?,
+            by_right: Partners::from_keys(len, by_right, &trees, merges, |merge| (merge.right, merge.left))?,
+            class,
+            class_token,
+            trees,
+        })
     }
 
     /// The classes: what a token forbids is decided by the tokens on the right edge of its tree and by how many of their
@@ -327,7 +450,6 @@ mod tests {
         },
         *,
     };
-    use unskew_core::TokenId;
 
     /// Trees, intervals in both directions and the pair test against encoding the two tokens together, for every pair of
     /// every table; and that classes forbid the same.

@@ -7,6 +7,8 @@ mod derivation;
 mod encode;
 mod error;
 mod file;
+#[cfg(test)]
+mod file_tests;
 mod forest;
 mod nfc;
 mod pair;
@@ -20,3 +22,4 @@ pub use automaton::TokenizerAutomaton;
 pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use derivation::MergeOrder;
 pub use error::{CanonicalError, NothingCanonical};
+pub use file::AutomatonFileError;

@@ -43,6 +43,13 @@ impl TextDfa {
         Self { classes: ByteClasses::from_begins(&[false; 256]), next: vec![0], start: 0 }
     }
 
+    /// The automaton of these tables, if they have the same shape and lead to no state that there is not.
+    pub(crate) fn from_parts(classes: ByteClasses, next: Vec<u32>, start: u32) -> Option<Self> {
+        let states = next.len() / classes.len();
+        let has_shape = next.len() == states * classes.len() && (start as usize) < states;
+        (has_shape && crate::table::leads_to_states(&next, states)).then_some(Self { classes, next, start })
+    }
+
     #[inline]
     pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
         self.next[state as usize * self.classes.len() + usize::from(self.classes.get(byte))]

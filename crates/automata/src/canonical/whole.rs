@@ -34,6 +34,16 @@ impl WholePieces {
     /// The start of a piece.
     pub(crate) const ROOT: u32 = 0;
 
+    /// The trie of these sequences, if they ascend and none has more than `longest` tokens: how deep a trie is, a search
+    /// through it may recurse.
+    pub(crate) fn from_sequences(sequences: &[&[u32]], longest: usize) -> Option<Self> {
+        let mut pieces = Self::default();
+        let ascend = sequences.windows(2).all(|pair| pair[0] < pair[1]);
+        let fit = sequences.iter().all(|sequence| sequence.len() <= longest);
+        sequences.iter().filter(|_| ascend && fit).for_each(|sequence| pieces.insert(sequence));
+        (ascend && fit).then_some(pieces)
+    }
+
     /// Adds the sequence that merges would make of a piece.
     pub(crate) fn insert(&mut self, sequence: &[u32]) {
         let mut at = Self::ROOT;
@@ -72,10 +82,6 @@ impl WholePieces {
     /// Whether a piece must not end at `node`, because it is written as one token.
     pub(crate) fn is_complete(&self, node: u32) -> bool {
         self.nodes[node as usize].is_complete
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
     }
 
     /// All complete sequences, in the order of their tokens: [`insert`](Self::insert)ing them gives an equal trie up to

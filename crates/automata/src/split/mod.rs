@@ -90,6 +90,26 @@ struct Step {
 }
 
 impl SplitDfa {
+    /// The automaton of these tables, if they have the same shape and lead to no state that there is not.
+    pub(crate) fn from_parts(
+        classes: ByteClasses,
+        next: Vec<u32>,
+        fallback: Vec<u32>,
+        mark: Vec<u32>,
+        accepting: Vec<bool>,
+        start: u32,
+    ) -> Option<Self> {
+        let states = accepting.len();
+        let size = states.checked_mul(classes.len())?;
+        let has_shape = next.len() == size
+            && (fallback.is_empty() || fallback.len() == size)
+            && mark.len() == states
+            && (start as usize) < states;
+        let leads_to_states =
+            [&next, &fallback, &mark].into_iter().all(|table| crate::table::leads_to_states(table, states));
+        (has_shape && leads_to_states).then_some(Self { classes, next, fallback, mark, accepting, start })
+    }
+
     /// The automaton of the steps `splits`, in order.
     ///
     /// # Errors
