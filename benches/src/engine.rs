@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_automata::{Limits, RegexConstraint};
+use unskew_automata::{CanonicalConstraint, Limits, RegexConstraint, TokenizerAutomaton};
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie};
 
 use crate::Subject;
@@ -103,9 +103,15 @@ pub struct AllMasks {
 /// The name of the engine that others are compared with.
 pub const LIFTED: &str = "unskew lifted";
 
+/// The name of the engine of the tokenizer's own sequences.
+const CANONICAL: &str = "unskew canonical";
+
 /// The engines of this repository.
 pub fn ours() -> Vec<Builder> {
-    vec![Builder { name: LIFTED, build: Lifted::build, allows: Allows::AllSpellings, apart: false }]
+    vec![
+        Builder { name: LIFTED, build: Lifted::build, allows: Allows::AllSpellings, apart: false },
+        Builder { name: CANONICAL, build: Canonical::build, allows: Allows::FewerSpellings, apart: false },
+    ]
 }
 
 /// [`RegexConstraint`]: a byte automaton, lifted to tokens state by state.
@@ -136,6 +142,43 @@ impl Engine for Lifted {
     }
 }
 
+/// [`CanonicalConstraint`]: only the sequences that the tokenizer itself writes.
+struct Canonical {
+    subject: Subject,
+    trie: Arc<TokenTrie>,
+    tokenizer: Arc<TokenizerAutomaton>,
+}
+
+impl Canonical {
+    fn build(subject: &Subject) -> Result<Box<dyn Engine>, String> {
+        let tokenization = subject.tokenizer.tokenization().map_err(|error| error.to_string())?;
+        let tokenizer =
+            TokenizerAutomaton::new(&subject.vocabulary, tokenization).map_err(|error| error.to_string())?;
+        // The trie is that of the lifted engine, which is timed there.
+        let trie = Arc::clone(&subject.trie);
+        Ok(Box::new(Self { subject: subject.clone(), trie, tokenizer: Arc::new(tokenizer) }))
+    }
+}
+
+impl Engine for Canonical {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
+        let constraint = CanonicalConstraint::new(
+            pattern,
+            Arc::clone(&self.tokenizer),
+            Arc::clone(&self.subject.vocabulary),
+            Arc::clone(&self.trie),
+            &Limits::default(),
+        );
+        let constraint = constraint.map_err(|error| error.to_string())?;
+        Ok(Box::new(ConstraintMatcher::new(constraint, CanonicalConstraint::memory_usage)))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let megabytes = self.tokenizer.memory_usage() as f64 / 1e6;
+        vec![format!("tokenizer automaton: {} classes, {megabytes:.1} MB", self.tokenizer.classes())]
+    }
+}
+
 /// Each mask is made into the same buffer: the limit on kept masks has no part in this time.
 fn lifted_masks(constraint: &RegexConstraint, limit: Duration) -> AllMasks {
     let (tokens, begin) = (constraint.tokens(), Instant::now());
@@ -157,6 +200,8 @@ pub struct ConstraintMatcher<C: Constraint> {
     state: C::State,
     scratch: C::Scratch,
     mask: TokenMask,
+    /// Whether `mask` is the mask made last; else it lies ready with the constraint.
+    filled: bool,
     memory: fn(&C) -> usize,
     all_masks: Option<fn(&C, Duration) -> AllMasks>,
     constraint: C,
@@ -169,6 +214,7 @@ impl<C: Constraint> ConstraintMatcher<C> {
             state: constraint.start(),
             scratch: constraint.scratch(),
             mask: TokenMask::new(constraint.vocab_len()),
+            filled: true,
             memory,
             all_masks: None,
             constraint,
@@ -185,11 +231,17 @@ impl<C: Constraint> ConstraintMatcher<C> {
 
 impl<C: Constraint> Matcher for ConstraintMatcher<C> {
     fn mask(&mut self) {
-        self.constraint.fill_mask(&mut self.scratch, &self.state, self.mask.as_mut());
+        if self.constraint.ready_mask(&self.scratch, &self.state).is_none() {
+            self.constraint.fill_mask(&mut self.scratch, &self.state, self.mask.as_mut());
+            self.filled = true;
+        } else {
+            self.filled = false;
+        }
     }
 
     fn words(&self) -> &[u32] {
-        self.mask.words()
+        let ready = if self.filled { None } else { self.constraint.ready_mask(&self.scratch, &self.state) };
+        ready.map_or_else(|| self.mask.words(), |mask| mask.words())
     }
 
     fn commit(&mut self, token: TokenId) -> bool {

@@ -25,7 +25,8 @@
 //! set; a DFA of a million texts is large. To search in text use the `regex` crate.
 //!
 //! All token sequences that spell a match are allowed, not only those that the tokenizer itself would write. For these
-//! alone, of texts that the tokenizer does not split into pieces, there is [`MergedDfa`].
+//! alone there is [`CanonicalConstraint`], and for texts of a single piece the automaton itself, [`MergedDfa`]. A pattern
+//! whose DFA passes the limits is a [`LazyRegexConstraint`]; [`regex`](regex()) chooses.
 //!
 //! # Example
 //!
@@ -83,8 +84,9 @@ mod token_dfa;
 struct ReadmeExamples;
 
 pub use canonical::{
-    AutomatonFileError, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState, MergeOrder,
-    NothingCanonical, TokenizerAutomaton,
+    AutomatonFileError, ByteSet, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState,
+    HardBigrams, LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton,
+    VegasConfiguration, VegasLibrary, vegas_configurations,
 };
 pub use classes::ByteClasses;
 pub use dfa::{Dfa, Edge};

@@ -66,6 +66,9 @@ pub(crate) struct ConstraintArgs {
     /// The output is this text, or another one of those given
     #[arg(long, value_name = "TEXT", group = "constraint")]
     pub(crate) choice: Vec<String>,
+    /// Only token sequences that the tokenizer itself would write for their text; with or without one of the above
+    #[arg(long)]
+    pub(crate) canonical: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -45,7 +45,7 @@ impl From<std::io::Error> for Failure {
 }
 
 /// An error and its sources on one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -12,7 +12,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, and their laws as tests |
-//! | [`automata`] | regular expressions and lists of choices as exact constraints |
+//! | [`automata`] | regular expressions and lists of choices as exact constraints, over all spellings or the tokenizer's own |
 //! | [`samplers`] | masked, rejection, DISC |
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
 //! | [`runner`] | transformers of the Llama family (feature `runner`) |

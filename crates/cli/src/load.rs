@@ -8,7 +8,7 @@ use std::{
 };
 
 use unskew::{
-    automata::{Limits, RegexConstraint},
+    automata::{CanonicalConstraint, Limits, RegexConstraint, TokenizerAutomaton, regex},
     core::{AnyConstraint, LanguageModel, TableModel, TokenId, TokenTrie, Unconstrained, Vocabulary},
     runner::{Llama, ModelConfig},
     tiny_model,
@@ -18,7 +18,7 @@ use unskew::{
 use crate::{
     any_model::AnyModel,
     args::{ConstraintArgs, ModelArgs, ModelChoice},
-    error::{Failure, Result},
+    error::{Failure, Result, chain},
 };
 
 /// The largest table that is read, in bytes.
@@ -71,6 +71,22 @@ impl Tokens {
         let Encoder::Tokenizer(tokenizer) = &self.encoder else { return None };
         let Ok(text) = String::from_utf8(self.vocabulary.decode(ids)) else { return Some(false) };
         Some(tokenizer.encode_continuation(&text).is_ok_and(|canonical| canonical == ids))
+    }
+
+    /// The automaton of the sequences that the tokenizer itself writes: some milliseconds for each 10,000 tokens.
+    fn automaton(&self) -> Result<Arc<TokenizerAutomaton>> {
+        let Encoder::Tokenizer(tokenizer) = &self.encoder else {
+            return Err(Failure::input(
+                "--canonical asks for the tokenizer's own sequences, and a table model has no tokenizer; \
+                 name one with --tokenizer FILE",
+            ));
+        };
+        let tokenization = tokenizer.tokenization().map_err(|error| {
+            Failure::input(format!("the tokenizer's own sequences cannot be enforced: {}", chain(&error)))
+        })?;
+        let automaton =
+            TokenizerAutomaton::new(&self.vocabulary, tokenization).map_err(|error| Failure::bad(&error))?;
+        Ok(Arc::new(automaton))
     }
 
     /// The text of an output, with what is not UTF-8 replaced.
@@ -229,23 +245,37 @@ fn table(path: &Path) -> Result<TableModel> {
 }
 
 /// The constraint that the options ask for.
-pub(crate) fn constraint(args: &ConstraintArgs, vocabulary: &Arc<Vocabulary>) -> Result<AnyConstraint> {
+pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens) -> Result<AnyConstraint> {
     let limits = Limits::default();
     let pattern = match (&args.regex, &args.regex_file) {
         (Some(pattern), _) => Some(pattern.clone()),
         (None, Some(path)) => Some(read_pattern(path)?),
         (None, None) => None,
     };
-    if pattern.is_none() && args.choice.is_empty() {
-        return Ok(AnyConstraint::new(Unconstrained::new(vocabulary)));
+    if args.is_none() {
+        return Ok(AnyConstraint::new(Unconstrained::new(&tokens.vocabulary)));
     }
-    let trie = Arc::new(TokenTrie::new(vocabulary).map_err(|error| Failure::bad(&error))?);
-    let vocabulary = Arc::clone(vocabulary);
-    let regex = match pattern {
-        Some(pattern) => RegexConstraint::new(&pattern, vocabulary, trie, &limits),
-        None => RegexConstraint::from_choices(&args.choice, vocabulary, trie, &limits),
+    let vocabulary = Arc::clone(&tokens.vocabulary);
+    let trie = || TokenTrie::new(&vocabulary).map(Arc::new).map_err(|error| Failure::bad(&error));
+    if args.canonical {
+        let (automaton, trie) = (tokens.automaton()?, trie()?);
+        let canonical = match pattern {
+            Some(pattern) => CanonicalConstraint::new(&pattern, automaton, vocabulary, trie, &limits),
+            None if args.choice.is_empty() => {
+                CanonicalConstraint::any_text(automaton, vocabulary, trie, &limits)
+            }
+            None => CanonicalConstraint::from_choices(&args.choice, automaton, vocabulary, trie, &limits),
+        };
+        return canonical.map(AnyConstraint::new).map_err(|error| Failure::bad(&error));
+    }
+    let trie = trie()?;
+    let constraint = match pattern {
+        Some(pattern) => regex(&pattern, vocabulary, trie, &limits),
+        None => {
+            RegexConstraint::from_choices(&args.choice, vocabulary, trie, &limits).map(AnyConstraint::new)
+        }
     };
-    regex.map(AnyConstraint::new).map_err(|error| Failure::bad(&error))
+    constraint.map_err(|error| Failure::bad(&error))
 }
 
 /// A regex from a file, without the line break at its end.
@@ -260,6 +290,6 @@ fn read_pattern(path: &Path) -> Result<String> {
 impl ConstraintArgs {
     /// Whether nothing is asked for.
     pub(crate) fn is_none(&self) -> bool {
-        self.regex.is_none() && self.regex_file.is_none() && self.choice.is_empty()
+        self.regex.is_none() && self.regex_file.is_none() && self.choice.is_empty() && !self.canonical
     }
 }

@@ -169,8 +169,8 @@ impl<'a> MaskRef<'a> {
     pub fn into_ids(self) -> impl Iterator<Item = TokenId> + 'a {
         // Word by word: a search for each next bit takes several times as long.
         (0u32..).step_by(WORD_BITS).zip(self.words).flat_map(|(first, word)| {
-            std::iter::successors(Some(*word), |rest| Some(rest & (rest - 1)))
-                .take_while(|rest| *rest != 0)
+            let rest_of = |rest: u32| (rest != 0).then_some(rest);
+            std::iter::successors(rest_of(*word), move |rest| rest_of(rest & (rest - 1)))
                 .map(move |rest| TokenId(first + rest.trailing_zeros()))
         })
     }

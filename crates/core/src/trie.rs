@@ -146,9 +146,22 @@ impl TokenTrie {
     pub fn walk<S: Copy>(
         &self,
         start: S,
-        mut step: impl FnMut(S, u8) -> Option<S>,
+        step: impl FnMut(S, u8) -> Option<S>,
         mut visit: impl FnMut(TokenId, S),
     ) {
+        self.any(start, step, |token, state| {
+            visit(token, state);
+            false
+        });
+    }
+
+    /// As [`walk`](Self::walk), but ends as soon as `visit` answers true. Answers whether it did.
+    pub fn any<S: Copy>(
+        &self,
+        start: S,
+        mut step: impl FnMut(S, u8) -> Option<S>,
+        mut visit: impl FnMut(TokenId, S) -> bool,
+    ) -> bool {
         // states[d] is the state after the first d bytes of the current prefix.
         let mut states = vec![start; self.max_depth + 1];
         let end = self.len();
@@ -162,12 +175,13 @@ impl TokenTrie {
                     states[depth + 1] = state;
                     at += 1;
                     let own = node.first_token as usize..self.bytes.nodes[at].first_token as usize;
-                    for token in &self.bytes.tokens[own] {
-                        visit(*token, state);
+                    if self.bytes.tokens[own].iter().any(|token| visit(*token, state)) {
+                        return true;
                     }
                 }
             }
         }
+        false
     }
 }
 

@@ -66,7 +66,8 @@ pub struct TokenizerAutomaton {
     pub(crate) nfc: bool,
     /// Added tokens that are text, with their bytes.
     pub(crate) added: Vec<(u32, Vec<u8>)>,
-    sets: Sets,
+    /// The tokens that merges make, by the last byte of their text; made when it is first asked for.
+    by_last_byte: OnceLock<Vec<Vec<u32>>>,
 }
 
 /// What an automaton is made of, but for what follows from it at once. The fields are those of the automaton.
@@ -81,20 +82,6 @@ pub(crate) struct Parts {
     pub(crate) text: TextDfa,
     pub(crate) nfc: bool,
     pub(crate) added: Vec<(u32, Vec<u8>)>,
-}
-
-/// Sets of tokens that constraints ask for again and again, made when they are first asked for.
-struct Sets {
-    /// By byte: the tokens that forbid the symbol of that byte, one bit each.
-    forbidding: Vec<OnceLock<Box<[u32]>>>,
-    /// The tokens that merges make, by the last byte of their text.
-    by_last_byte: OnceLock<Vec<Vec<u32>>>,
-}
-
-impl Default for Sets {
-    fn default() -> Self {
-        Self { forbidding: (0..256).map(|_| OnceLock::new()).collect(), by_last_byte: OnceLock::new() }
-    }
 }
 
 impl TokenizerAutomaton {
@@ -240,7 +227,7 @@ impl TokenizerAutomaton {
             text,
             nfc,
             added,
-            sets: Sets::default(),
+            by_last_byte: OnceLock::new(),
         }
     }
 
@@ -284,20 +271,9 @@ impl TokenizerAutomaton {
         self.made.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
     }
 
-    /// The tokens that forbid the symbol of `byte`, which there is.
-    pub(crate) fn forbidding_symbol(&self, byte: u8) -> &[u32] {
-        self.sets.forbidding[usize::from(byte)].get_or_init(|| {
-            let mut words = vec![0u32; words_for(self.vocab_len)];
-            self.neighbours.forbidding(self.symbols[usize::from(byte)], |token| {
-                words[token as usize / 32] |= 1 << (token % 32);
-            });
-            words.into()
-        })
-    }
-
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
     pub(crate) fn ending_in(&self, bytes: &[u64; 4], vocabulary: &Vocabulary) -> Vec<u32> {
-        let by_last_byte = self.sets.by_last_byte.get_or_init(|| {
+        let by_last_byte = self.by_last_byte.get_or_init(|| {
             let mut by_last_byte = vec![Vec::new(); 256];
             for (token, text) in vocabulary.text_tokens().filter(|(token, _)| self.is_made(token.0)) {
                 text.last().into_iter().for_each(|last| by_last_byte[usize::from(*last)].push(token.0));

@@ -27,6 +27,7 @@ use super::{
     completion::{Before, Completion, Search, bits},
     error::NothingCanonical,
     product::Product,
+    vegas::{Shared, VegasLibrary},
     whole::WholePieces,
 };
 use crate::{Dfa, Limits, RegexError, table::DEAD};
@@ -52,11 +53,13 @@ pub struct CanonicalConstraint {
     rows_left: AtomicUsize,
     /// How many masks a scratch may keep.
     masks: usize,
+    /// What a library has of the states, where one is used.
+    shared: Option<Shared>,
 }
 
 /// The tokens of a state.
 #[derive(Clone, Debug)]
-enum Row {
+pub(super) enum Row {
     Short(Box<[u32]>),
     Long(Box<[u32]>),
 }
@@ -161,6 +164,37 @@ impl CanonicalConstraint {
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
+        Self::from_parts(dfa, tokenizer, vocabulary, trie, None, limits)
+    }
+
+    /// As [`from_dfa`](Self::from_dfa), with what `library` has of the parts of the product; what it has not, it gets.
+    /// The masks are the same. For a pattern see [`Dfa::from_pattern`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_dfa`](Self::from_dfa), and [`CanonicalError::LibraryMismatch`].
+    pub fn with_library(
+        dfa: &Dfa,
+        tokenizer: Arc<TokenizerAutomaton>,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        library: &VegasLibrary,
+        limits: &Limits,
+    ) -> Result<Self, CanonicalError> {
+        if !library.is_of(&tokenizer, &vocabulary) {
+            return Err(CanonicalError::LibraryMismatch);
+        }
+        Self::from_parts(dfa, tokenizer, vocabulary, trie, Some(library), limits)
+    }
+
+    fn from_parts(
+        dfa: &Dfa,
+        tokenizer: Arc<TokenizerAutomaton>,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        library: Option<&VegasLibrary>,
+        limits: &Limits,
+    ) -> Result<Self, CanonicalError> {
         if tokenizer.vocab_len() > vocabulary.len() {
             let (automaton, vocabulary) = (tokenizer.vocab_len(), vocabulary.len());
             return Err(CanonicalError::VocabularyMismatch { automaton, vocabulary });
@@ -170,7 +204,12 @@ impl CanonicalConstraint {
             return Err(RegexError::TrieMismatch { trie, vocabulary }.into());
         }
         let product = Product::new(dfa, &tokenizer, limits)?;
-        let completion = Completion::new(&product, &tokenizer, &vocabulary, &trie);
+        let by_blocks =
+            library.and_then(|library| library.complete(&product, &tokenizer, &vocabulary, &trie));
+        let (completion, shared) = match by_blocks {
+            Some((completion, shared)) => (completion, Some(shared)),
+            None => (Completion::new(&product, &tokenizer, &vocabulary, &trie), None),
+        };
         let start = product.start as usize;
         if completion.before[start] == Before::None {
             return Err(CanonicalError::NothingCanonical {
@@ -183,6 +222,7 @@ impl CanonicalConstraint {
             rows: (0..product.len()).map(|_| OnceLock::new()).collect(),
             rows_left: AtomicUsize::new(kept),
             masks: kept,
+            shared,
             tokenizer,
             vocabulary,
             trie,
@@ -229,7 +269,17 @@ impl CanonicalConstraint {
         if let Some(row) = place.get() {
             return read(row);
         }
-        let row = self.compute_row(state);
+        let kept = self.shared.as_ref().and_then(|shared| shared.row(state));
+        if let Some(row) = kept {
+            return read(row);
+        }
+        let row = match (&self.shared, self.compute_row(state)) {
+            (Some(shared), row) => match shared.keep(state, row) {
+                Ok(row) => return read(row),
+                Err(row) => row,
+            },
+            (None, row) => row,
+        };
         let room = matches!(row, Row::Short(_))
             || self
                 .rows_left
@@ -242,6 +292,22 @@ impl CanonicalConstraint {
         let words = self.search().row(state);
         let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
         if count <= SHORT { Row::Short(bits(&words).collect()) } else { Row::Long(words.into()) }
+    }
+
+    /// Makes the rows of the states that are asked for now, and not when they are first needed.
+    /// `wanted` is told whether the state is fresh or a boundary.
+    pub(super) fn make_rows(&self, wanted: impl Fn(u32, bool) -> bool) {
+        let is_boundary =
+            self.completion.boundary.iter().zip(&self.product.fresh).map(|(end, fresh)| *end || *fresh);
+        for (state, _) in
+            (0u32..).zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
+        {
+            self.with_row(state, |_| ());
+        }
+    }
+
+    pub(super) fn shared(&self) -> Option<&Shared> {
+        self.shared.as_ref()
     }
 
     /// The state behind `token` read from `state`.

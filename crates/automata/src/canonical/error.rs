@@ -53,6 +53,9 @@ pub enum CanonicalError {
         /// The number of ids of the vocabulary.
         vocabulary: usize,
     },
+    /// The library is of another tokenizer.
+    #[error("the library is of another tokenizer or vocabulary: make one for this tokenizer")]
+    LibraryMismatch,
     /// The constraint itself.
     #[error(transparent)]
     Regex(#[from] RegexError),

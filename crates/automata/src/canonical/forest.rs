@@ -229,6 +229,11 @@ impl Partners {
         self.partner[range.clone()].iter().copied().zip(self.key[range].iter().copied())
     }
 
+    /// The partners of `token`, in ascending order.
+    pub(crate) fn partners(&self, token: u32) -> impl Iterator<Item = u32> {
+        self.of(token).map(|(partner, _)| partner)
+    }
+
     /// When `token` and `partner` are merged.
     pub(crate) fn key(&self, token: u32, partner: u32) -> Option<u32> {
         let range = self.range(token);

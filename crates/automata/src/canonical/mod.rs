@@ -1,4 +1,23 @@
 //! Only token sequences that the tokenizer itself writes: `encode(decode(ids)) = ids`.
+//!
+//! A constraint on the text alone lets in every spelling of it. A model has hardly ever seen most of them, so masking
+//! by such a constraint gives weight to tokens that are merely a prefix of something allowed, and hides that often only one
+//! token can follow. The encoder's own sequences are a regular language over tokens, so they are enforced exactly.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `derivation` | how each token comes about: its merge tree |
+//! | `pair` | whether two tokens may be neighbours: the walk along two trees |
+//! | `forest` | the same for all tokens at once: intervals |
+//! | `text`, `nfc` | which texts the encoder takes as they are |
+//! | `whole` | pieces that are looked up as a whole |
+//! | `automaton` | all of that for one tokenizer: [`TokenizerAutomaton`] |
+//! | `product` | a constraint beside the splitting, byte by byte |
+//! | `settle`, `completion` | what may stand in front of a state without a dead end |
+//! | `constraint` | masks and positions: [`CanonicalConstraint`] |
+//!
+//! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections
+//! CartesianMerge and appendix (Algorithms 3 and 4), with the splitting of real tokenizers added.
 
 mod automaton;
 mod completion;
@@ -13,9 +32,11 @@ mod forest;
 mod nfc;
 mod pair;
 mod product;
+mod settle;
 #[cfg(test)]
 mod testing;
 mod text;
+mod vegas;
 mod whole;
 
 pub use automaton::TokenizerAutomaton;
@@ -23,3 +44,7 @@ pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use derivation::MergeOrder;
 pub use error::{CanonicalError, NothingCanonical};
 pub use file::AutomatonFileError;
+pub use vegas::{
+    ByteSet, HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary,
+    vegas_configurations,
+};

@@ -37,6 +37,8 @@ pub(crate) struct Product {
     pub(crate) start: u32,
     /// The states from the nearest to an accepting one to the farthest.
     pub(crate) by_distance: Vec<u32>,
+    /// Of a block ([`super::vegas`]): the end from which bytes lead on, whatever stands in front; else [`DEAD`].
+    pub(crate) leads_on: u32,
 }
 
 /// What a state is made of.
@@ -151,6 +153,7 @@ impl Product {
             added,
             start,
             by_distance: Vec::new(),
+            leads_on: DEAD,
         };
         product.trimmed().ok_or(CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten })
     }
@@ -256,23 +259,26 @@ impl Product {
             }
         }
         // Breadth-first from the accepting states.
-        let mut new_id = vec![DEAD; len];
+        let mut distance = vec![DEAD; len];
         let mut order: Vec<u32> =
             (0u32..).zip(&self.accepting).filter(|(_, a)| **a).map(|(s, _)| s).collect();
-        order.iter().for_each(|state| new_id[*state as usize] = 0);
+        order.iter().for_each(|state| distance[*state as usize] = 0);
         let mut at = 0;
         while let Some(state) = order.get(at).copied() {
             for source in &sources[first[state as usize] as usize..first[state as usize + 1] as usize] {
-                if new_id[*source as usize] == DEAD {
-                    new_id[*source as usize] = 0;
+                if distance[*source as usize] == DEAD {
+                    distance[*source as usize] = distance[state as usize] + 1;
                     order.push(*source);
                 }
             }
             at += 1;
         }
-        if new_id[self.start as usize] == DEAD {
+        if distance[self.start as usize] == DEAD {
             return None;
         }
+        // Of equally distant states the later ones first: in a counted repetition they are what earlier ones lead to.
+        order.sort_unstable_by_key(|state| (distance[*state as usize], std::cmp::Reverse(*state)));
+        let mut new_id = distance;
         let alive: Vec<usize> = (0..len).filter(|state| new_id[*state] != DEAD).collect();
         for (new, old) in (0u32..).zip(&alive) {
             new_id[*old] = new;
@@ -295,6 +301,7 @@ impl Product {
             by_distance: order.iter().map(|state| renamed(*state)).collect(),
             classes: self.classes,
             width: self.width,
+            leads_on: DEAD,
         })
     }
 }
@@ -308,7 +315,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    fn of(&self, state: u32) -> &[(u8, u32)] {
+    /// Columns and sources of the transitions that lead into `state`.
+    pub(crate) fn of(&self, state: u32) -> &[(u8, u32)] {
         &self.edges[self.first[state as usize]..self.first[state as usize + 1]]
     }
 

@@ -45,7 +45,7 @@ struct Line<'a> {
 
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let (model, tokens) = load::model(&args.model)?;
-    let constraint = load::constraint(&args.constraint, &tokens.vocabulary)?;
+    let constraint = load::constraint(&args.constraint, &tokens)?;
     let prompt = tokens.encode_prompt(&args.prompt)?;
     if prompt.is_empty() && matches!(model, AnyModel::Llama(_)) {
         return Err(Failure::input("this model names no token that begins a text; give a --prompt"));
@@ -156,9 +156,11 @@ fn heading(args: &GenerateArgs, kind: SamplerKind, seed: u64) -> String {
     {
         (Some(regex), ..) => format!("regex {regex}"),
         (None, Some(path), _) => format!("regex of {}", path.display()),
+        (None, None, 0) if args.constraint.canonical => "any text".to_owned(),
         (None, None, 0) => "no constraint".to_owned(),
         (None, None, choices) => format!("{choices} choices"),
     };
+    let canonical = if args.constraint.canonical { ", as the tokenizer writes it" } else { "" };
     let (sampler, law) = match kind {
         SamplerKind::Masked if args.constraint.is_none() => ("masked", "the model's own law"),
         SamplerKind::Masked => ("masked", "not the model's law; outputs carry weights"),
@@ -167,7 +169,7 @@ fn heading(args: &GenerateArgs, kind: SamplerKind, seed: u64) -> String {
             ("disc", "the model's own law, given the constraint, where an output was accepted")
         }
     };
-    format!("{constraint}\nsampler {sampler}: {law}; seed {seed}")
+    format!("{constraint}{canonical}\nsampler {sampler}: {law}; seed {seed}")
 }
 
 fn progress(outputs: usize) -> ProgressBar {

@@ -19,6 +19,9 @@ const MAX_FORCED: usize = 10_000;
 /// The most tokens that are shown to a person.
 const SHOWN: usize = 20;
 
+/// The most forced tokens that are shown to a person.
+const SHOWN_FORCED: usize = 100;
+
 #[derive(Serialize)]
 struct Answer {
     /// How many tokens may come next; the end of the sequence is not counted.
@@ -33,7 +36,7 @@ struct Answer {
 
 pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
     let tokens = load::tokens(&args.model)?;
-    let constraint = load::constraint(&args.constraint, &tokens.vocabulary)?;
+    let constraint = load::constraint(&args.constraint, &tokens)?;
     let prefix = match (&args.prefix, &args.prefix_ids) {
         (Some(text), _) => tokens.encode_output(text)?,
         (None, Some(ids)) => ids.0.iter().copied().map(TokenId).collect(),
@@ -45,8 +48,13 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
     for (index, token) in prefix.iter().enumerate() {
         constraint.advance(&mut scratch, &mut state, *token).map_err(|_| {
             let name = tokens.vocabulary.name(*token);
+            let hint = if args.constraint.canonical && args.prefix.is_some() {
+                "; the tokens of a text need not begin those of a longer one: give --prefix-ids"
+            } else {
+                ""
+            };
             Failure::input(format!(
-                "the prefix is not allowed: its token {index}, {token} {name:?}, is rejected"
+                "the prefix is not allowed: its token {index}, {token} {name:?}, is rejected{hint}"
             ))
         })?;
     }
@@ -80,7 +88,12 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
                 writeln!(out, "         ... and {} more (--ids lists all)", mask.count() - shown)?;
             }
             if !forced.is_empty() {
-                writeln!(out, "forced: {:?}", tokens.decode(&forced))?;
+                let shown = forced.len().min(if args.ids { usize::MAX } else { SHOWN_FORCED });
+                write!(out, "forced: {:?}", tokens.decode(&forced[..shown]))?;
+                match forced.len() - shown {
+                    0 => writeln!(out)?,
+                    more => writeln!(out, " and {more} more tokens")?,
+                }
             }
         }
     }

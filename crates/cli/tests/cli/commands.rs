@@ -128,6 +128,21 @@ fn mask_shows_what_may_follow() {
     );
 }
 
+/// A DFA beyond the limits: two million states, and a million `a`.
+#[test]
+fn regexes_beyond_the_limits_of_a_dfa() {
+    let twenty = "a".repeat(20);
+    let check = |text: &str| {
+        let args = ["check", "--regex", "(a|b)*a(a|b){20}", "--text", text, "--format", "json"];
+        unskew(&args).json()[0]["accepted"].clone()
+    };
+    assert_eq!(check(&format!("bba{twenty}")), true);
+    assert_eq!(check(&format!("bbb{twenty}")), false);
+    let shown = unskew(&["mask", "--regex", "(a{1000}){1000}"]).stdout;
+    assert!(shown.starts_with("1 of 2048 tokens allowed"), "{shown}");
+    assert!(shown.ends_with("\" and 9900 more tokens\n"), "{shown}");
+}
+
 #[test]
 fn check_says_where_and_whether_it_is_complete() {
     let check = |args: &[&str]| {

@@ -1,5 +1,6 @@
 //! The command line, run as a user runs it.
 
+mod canonical;
 mod commands;
 mod refusals;
 mod support;

@@ -36,10 +36,30 @@ fn constraints() {
     assert_snapshot!(refusal(&["mask", "--regex", r"(a)\1"]));
     assert_snapshot!(refusal(&["mask", "--regex", r"a\b"]));
     assert_snapshot!(refusal(&["mask", "--regex", "[a&&b]"]));
-    assert_snapshot!(refusal(&["mask", "--regex", "(a{1000}){1000}"]));
+    assert_snapshot!(refusal(&["mask", "--regex", "((a{1000}){1000}){1000}"]));
     assert_snapshot!(refusal(&["mask", "--choice", "a", "--choice", ""]));
     assert_snapshot!(refusal(&["mask", "--regex", "ab*", "--prefix", "ac"]));
     assert_snapshot!(with(&[("t.json", TABLE)], &["mask", "--model", "table:t.json", "--regex", "[a-z]+"]));
+}
+
+#[test]
+fn canonical() {
+    assert_snapshot!(with(&[("t.json", TABLE)], &["mask", "--model", "table:t.json", "--canonical"]));
+    assert_snapshot!(with(&[("t.json", TABLE)], &["generate", "--model", "table:t.json", "--canonical"]));
+    assert_snapshot!(refusal(&["mask", "--canonical", "--regex", r"<\|endoftext\|>"]));
+    assert_snapshot!(refusal(&["check", "--canonical", "--choice", "<|endoftext|>", "--text", "a"]));
+    assert_snapshot!(refusal(&["mask", "--canonical", "--regex", "a(b"]));
+    // Allowed one by one, but not what the tokenizer writes for `the`.
+    let prefix = ["mask", "--regex", "the", "--canonical", "--prefix", "th"];
+    assert_snapshot!(refusal(&prefix));
+    // A model without merges, and a step that cannot be followed.
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut value: serde_json::Value = serde_json::from_str(unskew::tiny_model::TOKENIZER_JSON).unwrap();
+        change(&mut value);
+        with(&[("t.json", value.to_string().as_bytes())], &["mask", "--tokenizer", "t.json", "--canonical"])
+    };
+    assert_snapshot!(changed(&|value| value["model"]["dropout"] = serde_json::json!(0.1)));
+    assert_snapshot!(changed(&|value| value["normalizer"] = serde_json::json!({"type": "NFKC"})));
 }
 
 /// Longer than any argument can be, so from a file.

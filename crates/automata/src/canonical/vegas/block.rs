@@ -1,0 +1,401 @@
+//! A product, cut into blocks: the parts of it that tokens do not leave.
+//!
+//! A **gate** is a state, not a fresh one, where every byte that leads into it is hard before every byte that leads out.
+//! A token may end there or begin there; none passes. **Sources** are the gates and the fresh states: in front of the
+//! tokens that are read from them stands nothing that matters. A **block** is what hangs together by transitions over
+//! bytes when each gate is taken apart into an end, which its transitions in lead to, and a source, from which the ones
+//! out begin; ends hang together with nothing. Marks are not followed.
+//!
+//! **Claim.** If the product is *regular* ([`Facts::is_regular`]), the row of a state, and what may stand in front of it as
+//! far as it can arrive there, depend only on: the transitions of its block, by bytes; which of the block's states are
+//! boundaries and which are fresh; and of each end, whether bytes lead on from it.
+//!
+//! *Proof.* Every state of the product reaches an accepting one over bytes, marks and added tokens. If the product is
+//! regular, each byte of such a path is spelled, so that the encoder's own sequence for the path's text, piece by piece,
+//! is a path over tokens from any fresh state and leads to acceptance: **all fresh states lead on.** So a state that accepts,
+//! or has a mark or an added token behind it, is a boundary, whatever these lead to; that is a bit of the state. Let `q`
+//! be a gate from which bytes lead on, and `t` a token that ends there. The rest of the piece from `q` to its end has an
+//! encoding `u1 u2 ..`; `t u1` are neighbours that no merge joins, as the merge's token would hold a hard pair; so `t` may
+//! stand in front of `q`. (One hard pair for each byte that leads in is enough for that, so many inner states need no
+//! search.) The piece is not looked up as a whole either: that token would hold the pair too. **All ends lead
+//! on**, those without further bytes because they are boundaries. Now `t` may stand in front of an inner state if that is
+//! a boundary, or if a token `u` that may follow `t` is read from it to a state that `u` may stand in front of. `u` does not
+//! pass a gate, so it stays in the block or comes to an end of it: by induction over the length of the shortest
+//! completion, only the block counts. Which tokens arrive is read off the transitions backwards, within the block for the
+//! same reason. A row is the tokens that are read from the state to a state that they may stand in front of; from a fresh
+//! state, pieces that are looked up as a whole are followed over several tokens, but their texts are in the vocabulary
+//! and pass no gate; whether such a piece may end or go on where it comes to an end of the block is what is known of the
+//! end. Marks lead to no token of the row. ∎
+//!
+//! So a block is a small product by itself: boundaries accept, ends are one of two states, and the same search that
+//! completes a whole product completes it.
+//!
+//! **Canonical form.** States are numbered in the order of a breadth-first search from the block's entries, byte by byte, then
+//! over marks that lead to a fresh state of the same block (which are of no other use here). That is unique where a block
+//! has one entry. Several are ordered by a hash of the first states behind each; a tie may give one block two
+//! forms, which costs a hit and nothing else, because equal forms are equal blocks.
+
+use std::collections::{HashMap, VecDeque};
+
+use unskew_core::Vocabulary;
+
+use super::{
+    super::{
+        automaton::{Role, TokenizerAutomaton},
+        derivation::NONE,
+        product::Product,
+    },
+    hard::{ByteSet, HardBigrams},
+    hash::Sip,
+};
+use crate::table::DEAD;
+
+/// So many states behind an entry decide its place among several.
+const NEAR: usize = 48;
+
+/// What blocks need to know of a tokenizer.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Hard by the vocabulary, and by the merges.
+    pub(crate) hard: HardBigrams,
+    /// Whether what merges make is always a token that may be written, with the text of its parts.
+    regular: bool,
+}
+
+impl Facts {
+    pub(crate) fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> Self {
+        let mut hard = HardBigrams::new(vocabulary);
+        let text = |token: u32| vocabulary.text(unskew_core::TokenId(token)).unwrap_or_default();
+        let mut regular = true;
+        let trees = &tokenizer.neighbours.trees;
+        for (token, role) in (0u32..).zip(&tokenizer.roles).filter(|(token, _)| trees.is_made(*token)) {
+            regular &= matches!(role, Role::Made | Role::Fallback) && !text(token).is_empty();
+            let (left, right) = (trees.left[token as usize], trees.right[token as usize]);
+            if left != NONE && right != NONE {
+                regular &= text(token).strip_prefix(text(left)) == Some(text(right));
+            }
+            for partner in tokenizer.neighbours.by_left.partners(token) {
+                if let (Some(left), Some(right)) = (text(token).last(), text(partner).first()) {
+                    hard.soften(*left, *right);
+                }
+            }
+        }
+        Self { hard, regular }
+    }
+
+    /// Whether every byte on every path of the product is spelled by some token.
+    fn is_regular(&self, product: &Product, tokenizer: &TokenizerAutomaton) -> bool {
+        let mut read = [[false; 256]; 2];
+        for (read, table) in read.iter_mut().zip([&product.next, &product.fallback]) {
+            for row in table.chunks_exact(product.width) {
+                row.iter().zip(read.iter_mut()).for_each(|(target, read)| *read |= *target != DEAD);
+            }
+        }
+        let by_characters = !product.fallback.is_empty();
+        self.regular
+            && (0..=255u8).all(|byte| {
+                let column = usize::from(product.classes[usize::from(byte)]);
+                // Of characters, only those with a token are read by the first table.
+                let spelled = tokenizer.symbols[usize::from(byte)] != NONE || by_characters;
+                (!read[0][column] || spelled)
+                    && (!read[1][column] || tokenizer.fallback[usize::from(byte)] != NONE)
+            })
+    }
+}
+
+/// A product and where it is cut.
+pub(crate) struct Blocks<'a> {
+    product: &'a Product,
+    /// Ranges of bytes with one column, in ascending order.
+    runs: Vec<(u8, u8, u8)>,
+    pub(crate) gate: Vec<bool>,
+    /// By state: whether the piece may end there.
+    pub(crate) boundary: Vec<bool>,
+    /// By state: the block of the state, of gates that of the source.
+    block: Vec<u32>,
+    /// By state: whether every token that arrives may stand in front of it, for one of the reasons that take no search:
+    /// a source, a boundary, or each byte that leads into it is hard before some byte that leads out.
+    pub(crate) known: Vec<bool>,
+    /// By state: whether bytes lead on.
+    leads_on: Vec<bool>,
+    /// By block: its entries.
+    entries: Vec<Vec<u32>>,
+}
+
+/// A block in canonical form.
+pub(crate) struct Form {
+    /// The states of the product, in the order of their numbers here.
+    pub(crate) states: Vec<u32>,
+    pub(crate) key: u128,
+}
+
+impl<'a> Blocks<'a> {
+    /// Cuts `product`. `None` if it is not regular. O(n k) for n states and k ranges of bytes.
+    pub(crate) fn new(product: &'a Product, tokenizer: &TokenizerAutomaton, facts: &Facts) -> Option<Self> {
+        if !facts.is_regular(product, tokenizer) {
+            return None;
+        }
+        let len = product.len();
+        let mut runs: Vec<(u8, u8, u8)> = Vec::new();
+        for byte in 0..=255u8 {
+            let column = product.classes[usize::from(byte)];
+            match runs.last_mut() {
+                Some((_, last, other)) if *other == column => *last = byte,
+                _ => runs.push((byte, byte, column)),
+            }
+        }
+        let mut of_column = vec![ByteSet::default(); product.width];
+        (0..=255u8).for_each(|byte| of_column[usize::from(product.classes[usize::from(byte)])].insert(byte));
+        let (mut into, mut out) = (vec![ByteSet::default(); len], vec![ByteSet::default(); len]);
+        for table in [&product.next, &product.fallback] {
+            for (state, row) in table.chunks_exact(product.width).enumerate() {
+                for (column, target) in row.iter().enumerate().filter(|(_, target)| **target != DEAD) {
+                    into[*target as usize].union(&of_column[column]);
+                    out[state].union(&of_column[column]);
+                }
+            }
+        }
+        let mut decided: HashMap<(ByteSet, ByteSet), [bool; 2]> = HashMap::new();
+        let (mut gate, mut known) = (Vec::with_capacity(len), Vec::with_capacity(len));
+        for state in 0..len {
+            let [all, some] = *decided.entry((into[state], out[state])).or_insert_with(|| {
+                let some = |left: u8| out[state].iter().any(|right| facts.hard.is_hard(left, right));
+                [facts.hard.all_hard(&into[state], &out[state]), into[state].iter().all(some)]
+            });
+            gate.push(all && !product.fresh[state]);
+            known.push(all || some || product.fresh[state]);
+        }
+        let mut has_added = vec![false; len];
+        product.added.iter().for_each(|(state, ..)| has_added[*state as usize] = true);
+        let boundary = |state| product.accepting[state] || product.mark[state] != DEAD || has_added[state];
+        let boundary: Vec<bool> = (0..len).map(boundary).collect();
+        known.iter_mut().zip(&boundary).for_each(|(known, boundary)| *known |= boundary);
+        let mut blocks = Self {
+            product,
+            runs,
+            boundary,
+            known,
+            leads_on: out.iter().map(|out| !out.is_empty()).collect(),
+            gate,
+            block: Vec::new(),
+            entries: Vec::new(),
+        };
+        blocks.connect();
+        Some(blocks)
+    }
+
+    fn connect(&mut self) {
+        let len = self.product.len();
+        let mut parent: Vec<u32> = (0u32..).take(len).collect();
+        fn root(parent: &mut [u32], mut state: u32) -> u32 {
+            while parent[state as usize] != state {
+                parent[state as usize] = parent[parent[state as usize] as usize];
+                state = parent[state as usize];
+            }
+            state
+        }
+        for table in [&self.product.next, &self.product.fallback] {
+            for (state, row) in (0u32..).zip(table.chunks_exact(self.product.width)) {
+                let mut last = DEAD;
+                for target in row {
+                    if *target != DEAD && *target != last && !self.gate[*target as usize] {
+                        let (from, to) = (root(&mut parent, state), root(&mut parent, *target));
+                        parent[from.max(to) as usize] = from.min(to);
+                        last = *target;
+                    }
+                }
+            }
+        }
+        let mut numbers = vec![DEAD; len];
+        let mut count = 0;
+        self.block = (0u32..)
+            .take(len)
+            .map(|state| {
+                let number = &mut numbers[root(&mut parent, state) as usize];
+                if *number == DEAD {
+                    *number = count;
+                    count += 1;
+                }
+                *number
+            })
+            .collect();
+        // Where a block is entered: at gates, and at fresh states that a mark outside leads to.
+        let mut is_entry = self.gate.clone();
+        is_entry[self.product.start as usize] = true;
+        for (state, mark) in self.product.mark.iter().enumerate().filter(|(_, mark)| **mark != DEAD) {
+            is_entry[*mark as usize] |= self.gate[state] || self.block[state] != self.block[*mark as usize];
+        }
+        self.product.added.iter().for_each(|(.., behind)| is_entry[*behind as usize] = true);
+        self.entries = vec![Vec::new(); count as usize];
+        for (state, _) in (0u32..).zip(&is_entry).filter(|(_, is_entry)| **is_entry) {
+            self.entries[self.block[state as usize] as usize].push(state);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What marks the state in a form.
+    fn label(&self, state: u32) -> u64 {
+        let at = state as usize;
+        let is_source = self.product.fresh[at] || self.gate[at];
+        u64::from(self.product.fresh[at])
+            | u64::from(self.gate[at]) << 1
+            | u64::from(self.boundary[at] && !is_source) << 2
+    }
+
+    /// Calls `each` with the transitions of `state`: the table, first and last byte, and target, in ascending order.
+    fn transitions(&self, state: u32, mut each: impl FnMut(u8, u8, u8, u32)) {
+        let begin = state as usize * self.product.width;
+        for (kind, table) in [(0, &self.product.next), (1, &self.product.fallback)] {
+            let Some(row) = table.get(begin..begin + self.product.width) else { continue };
+            let mut open: Option<(u8, u8, u32)> = None;
+            for (first, last, column) in &self.runs {
+                let target = row[usize::from(*column)];
+                match &mut open {
+                    Some((_, end, other)) if *other == target => *end = *last,
+                    _ => {
+                        if let Some((first, last, target)) = open.filter(|(.., target)| *target != DEAD) {
+                            each(kind, first, last, target);
+                        }
+                        open = Some((*first, *last, target));
+                    }
+                }
+            }
+            if let Some((first, last, target)) = open.filter(|(.., target)| *target != DEAD) {
+                each(kind, first, last, target);
+            }
+        }
+    }
+
+    /// The search that numbers a block: from `entries` in their order, through at most `limit` states. `numbers` is all
+    /// [`DEAD`] before and after.
+    fn search(&self, entries: &[u32], limit: usize, hash: &mut Sip, numbers: &mut [u32]) -> Vec<u32> {
+        let mut states: Vec<u32> = Vec::new();
+        let mut open = VecDeque::new();
+        let mut number = |state: u32, open: &mut VecDeque<u32>| {
+            if numbers[state as usize] == DEAD {
+                numbers[state as usize] = u32::try_from(states.len()).expect("limited");
+                states.push(state);
+                open.push_back(state);
+            }
+            numbers[state as usize]
+        };
+        hash.word(entries.len() as u64);
+        entries.iter().for_each(|entry| _ = number(*entry, &mut open));
+        let mut seen = 0;
+        while let Some(state) = open.pop_front().filter(|_| seen < limit) {
+            seen += 1;
+            let block = self.block[state as usize];
+            hash.word(u64::from(u32::MAX) << 32 | self.label(state));
+            self.transitions(state, |kind, first, last, target| {
+                let target = if self.gate[target as usize] {
+                    // An end. These two numbers are those of no state.
+                    if self.leads_on[target as usize] { LEADS_ON } else { ENDS }
+                } else {
+                    number(target, &mut open)
+                };
+                let bytes = u64::from(kind) << 16 | u64::from(first) << 8 | u64::from(last);
+                hash.word(u64::from(target) << 32 | bytes);
+            });
+            let mark = self.product.mark[state as usize];
+            // The mark of a gate belongs to its end.
+            if mark != DEAD && self.block[mark as usize] == block && !self.gate[state as usize] {
+                let mark = number(mark, &mut open);
+                hash.word(u64::from(mark) << 32 | 1 << 24);
+            }
+        }
+        states.iter().for_each(|state| numbers[*state as usize] = DEAD);
+        states
+    }
+
+    /// The canonical form of `block`, hashed with `key`. `numbers` is all [`DEAD`], one for each state of the product.
+    pub(crate) fn form(&self, block: usize, key: [u64; 2], numbers: &mut [u32]) -> Form {
+        let mut entries = self.entries[block].clone();
+        if entries.len() > 1 {
+            entries.sort_by_cached_key(|entry| {
+                let mut hash = Sip::new(key);
+                self.search(&[*entry], NEAR, &mut hash, numbers);
+                hash.finish()
+            });
+        }
+        let mut hash = Sip::new(key);
+        let states = self.search(&entries, usize::MAX, &mut hash, numbers);
+        hash.word(states.len() as u64);
+        Form { states, key: hash.finish() }
+    }
+
+    /// The block as a product by itself: its states in the order of `form`, then the two kinds of ends.
+    pub(crate) fn alone(&self, form: &Form) -> Product {
+        let len = form.states.len();
+        let number: HashMap<u32, u32> = form.states.iter().copied().zip(0..).collect();
+        let [ends, leads_on] = [0, 1].map(|more| u32::try_from(len + more).expect("limited"));
+        let width = self.product.width;
+        let table = |table: &[u32]| {
+            let mut rows = Vec::with_capacity(if table.is_empty() { 0 } else { (len + 2) * width });
+            for state in &form.states {
+                let row =
+                    table.get(*state as usize * width..(*state as usize + 1) * width).unwrap_or_default();
+                rows.extend(row.iter().map(|target| match *target {
+                    DEAD => DEAD,
+                    gate if self.gate[gate as usize] => {
+                        if self.leads_on[gate as usize] {
+                            leads_on
+                        } else {
+                            ends
+                        }
+                    }
+                    target => number[&target],
+                }));
+            }
+            if !table.is_empty() {
+                rows.resize((len + 2) * width, DEAD);
+            }
+            rows
+        };
+        let is_source = |state: u32| self.product.fresh[state as usize] || self.gate[state as usize];
+        let flags = |of: &dyn Fn(u32) -> bool, at_ends: bool| -> Vec<bool> {
+            form.states.iter().map(|state| of(*state)).chain([at_ends; 2]).collect()
+        };
+        let mut product = Product {
+            classes: self.product.classes.clone(),
+            width,
+            next: table(&self.product.next),
+            fallback: table(&self.product.fallback),
+            mark: vec![DEAD; len + 2],
+            accepting: flags(&|state| self.boundary[state as usize] && !is_source(state), true),
+            fresh: flags(&|state| self.product.fresh[state as usize], false),
+            added: Vec::new(),
+            start: 0,
+            by_distance: Vec::new(),
+            leads_on,
+        };
+        product.by_distance = by_distance(&product);
+        product
+    }
+}
+
+/// The states from the nearest to an accepting one to the farthest. Sources without transitions are not among them.
+fn by_distance(product: &Product) -> Vec<u32> {
+    let sources = product.sources();
+    let mut seen = product.accepting.clone();
+    let mut order: Vec<u32> =
+        (0u32..).zip(&seen).filter(|(_, seen)| **seen).map(|(state, _)| state).collect();
+    let mut at = 0;
+    while let Some(state) = order.get(at).copied() {
+        for (_, source) in sources.of(state) {
+            if !std::mem::replace(&mut seen[*source as usize], true) {
+                order.push(*source);
+            }
+        }
+        at += 1;
+    }
+    order
+}
+
+/// An end from which bytes lead on, as the target of a transition in a form.
+const LEADS_ON: u32 = u32::MAX - 1;
+
+/// An end at which the piece ends.
+const ENDS: u32 = u32::MAX - 2;

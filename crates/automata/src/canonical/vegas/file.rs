@@ -1,0 +1,268 @@
+//! Libraries in files, so that what is common is computed once per tokenizer and not once per process.
+//!
+//! All numbers are little-endian:
+//!
+//! ```text
+//! magic       8  "UNSKEWVL"
+//! version     4  1
+//! fingerprint 8  of the tokenizer automaton
+//! tokens      8  ids of the tokenizer
+//! vocab_len   8  ids of the vocabulary
+//! key        16  of the hash that names blocks
+//! blocks      8  their number, then for each, in ascending order of names:
+//!   name     16
+//!   states    8
+//!   before       for each state: 0 any, 1 none, 2 followed by, 3 all except; for 2 and 3 a list
+//!   rows      8  their number, then for each: state (8), 0 short or 1 long, a list
+//! checksum   16  SipHash-2-4-128 with the key 0 of everything before it
+//! ```
+//!
+//! A list is its length (8) and 32-bit numbers. The checksum tells damage, not intent: who writes a file decides what is
+//! allowed by it. Names depend on how blocks are serialised, so a change there is a new version.
+
+use std::{fs, io, path::Path, sync::OnceLock};
+
+use unskew_core::{TokenId, Vocabulary, words_for};
+
+use super::{
+    super::{
+        automaton::{Role, TokenizerAutomaton},
+        completion::Before,
+        constraint::Row,
+    },
+    hash::Sip,
+    library::{Block, VegasLibrary},
+};
+
+const MAGIC: &[u8; 8] = b"UNSKEWVL";
+const VERSION: u32 = 1;
+
+/// Why a file does not become a library.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LibraryFileError {
+    /// The file cannot be read or written.
+    #[error("the library's file cannot be used: {0}")]
+    Io(#[from] io::Error),
+    /// The file is something else.
+    #[error("the file is no library of sub-automata: it does not begin with UNSKEWVL")]
+    Magic,
+    /// The file is of another version.
+    #[error(
+        "the library's file has version {found}, and this program reads version {expected}: build it again"
+    )]
+    Version {
+        /// The version of the file.
+        found: u32,
+        /// The version that is read.
+        expected: u32,
+    },
+    /// The file is damaged.
+    #[error("the library's file is damaged ({0}): build it again")]
+    Damaged(&'static str),
+    /// The file was made for another tokenizer.
+    #[error("the library's file is of another tokenizer or vocabulary: build one for this tokenizer")]
+    Tokenizer,
+}
+
+impl VegasLibrary {
+    /// The library as the bytes of a file, with the rows that are there.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        let blocks = self.blocks();
+        let header = [
+            self.fingerprint,
+            self.tokens as u64,
+            self.vocab_len as u64,
+            self.key[0],
+            self.key[1],
+            blocks.len() as u64,
+        ];
+        header.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        let list = |bytes: &mut Vec<u8>, list: &[u32]| {
+            bytes.extend((list.len() as u64).to_le_bytes());
+            list.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        };
+        for (name, block) in blocks {
+            bytes.extend(name.to_le_bytes());
+            bytes.extend((block.before.len() as u64).to_le_bytes());
+            for before in &block.before {
+                match before {
+                    Before::Any => bytes.push(0),
+                    Before::None => bytes.push(1),
+                    Before::FollowedBy(tokens) => {
+                        bytes.push(2);
+                        list(&mut bytes, tokens);
+                    }
+                    Before::Except(tokens) => {
+                        bytes.push(3);
+                        list(&mut bytes, tokens);
+                    }
+                }
+            }
+            let rows: Vec<(u64, &Row)> =
+                (0u64..).zip(&block.rows).filter_map(|(state, row)| Some((state, row.get()?))).collect();
+            bytes.extend((rows.len() as u64).to_le_bytes());
+            for (state, row) in rows {
+                bytes.extend(state.to_le_bytes());
+                bytes.push(u8::from(matches!(row, Row::Long(_))));
+                let (Row::Short(words) | Row::Long(words)) = row;
+                list(&mut bytes, words);
+            }
+        }
+        let checksum = checksum(&bytes);
+        bytes.extend(checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Writes [`to_bytes`](Self::to_bytes) to a file.
+    ///
+    /// # Errors
+    ///
+    /// [`LibraryFileError::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), LibraryFileError> {
+        Ok(fs::write(path, self.to_bytes())?)
+    }
+
+    /// The library of a file that [`save`](Self::save) wrote, for the same tokenizer. Blocks beyond `limit` bytes are
+    /// left out.
+    ///
+    /// # Errors
+    ///
+    /// [`LibraryFileError`].
+    pub fn load(
+        path: impl AsRef<Path>,
+        tokenizer: &TokenizerAutomaton,
+        vocabulary: &Vocabulary,
+        limit: usize,
+    ) -> Result<Self, LibraryFileError> {
+        Self::from_bytes(&fs::read(path)?, tokenizer, vocabulary, limit)
+    }
+
+    /// The library that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. Blocks beyond `limit` bytes are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`LibraryFileError`].
+    pub fn from_bytes(
+        bytes: &[u8],
+        tokenizer: &TokenizerAutomaton,
+        vocabulary: &Vocabulary,
+        limit: usize,
+    ) -> Result<Self, LibraryFileError> {
+        if !bytes.starts_with(MAGIC) {
+            return Err(LibraryFileError::Magic);
+        }
+        let too_short = LibraryFileError::Damaged("it is too short");
+        let Some((content, expected)) = bytes.split_last_chunk::<16>() else { return Err(too_short) };
+        let mut reader = Reader(content.get(MAGIC.len()..).ok_or(too_short)?);
+        let found = u32::from_le_bytes(reader.take()?);
+        if found != VERSION {
+            return Err(LibraryFileError::Version { found, expected: VERSION });
+        }
+        if checksum(content) != u128::from_le_bytes(*expected) {
+            return Err(LibraryFileError::Damaged("its checksum differs"));
+        }
+        let of = [reader.word()?, reader.word()?, reader.word()?];
+        if of != [tokenizer.fingerprint, tokenizer.vocab_len() as u64, vocabulary.len() as u64] {
+            return Err(LibraryFileError::Tokenizer);
+        }
+        let key = [reader.word()?, reader.word()?];
+        let library = Self::with_key(tokenizer, vocabulary, limit, key);
+        for _ in 0..reader.word()? {
+            let name = u128::from_le_bytes(reader.take()?);
+            let block = reader.block(tokenizer, vocabulary)?;
+            library.insert(name, block);
+        }
+        if !reader.0.is_empty() {
+            return Err(LibraryFileError::Damaged("something follows its end"));
+        }
+        Ok(library)
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u128 {
+    let mut hash = Sip::new([0, 0]);
+    hash.bytes(bytes);
+    hash.finish()
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], LibraryFileError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(LibraryFileError::Damaged("it ends early"))?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn word(&mut self) -> Result<u64, LibraryFileError> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    /// A number of things that take `bytes` bytes each at least.
+    fn count(&mut self, bytes: usize) -> Result<usize, LibraryFileError> {
+        let count = usize::try_from(self.word()?).ok().filter(|count| *count <= self.0.len() / bytes);
+        count.ok_or(LibraryFileError::Damaged("it ends early"))
+    }
+
+    fn list(&mut self) -> Result<Box<[u32]>, LibraryFileError> {
+        let count = self.count(size_of::<u32>())?;
+        (0..count).map(|_| Ok(u32::from_le_bytes(self.take()?))).collect()
+    }
+
+    fn block(
+        &mut self,
+        tokenizer: &TokenizerAutomaton,
+        vocabulary: &Vocabulary,
+    ) -> Result<Block, LibraryFileError> {
+        let is_written = |token: &u32, whole: bool| match tokenizer.roles.get(*token as usize) {
+            Some(Role::Made | Role::Fallback) => true,
+            Some(Role::Whole) => whole,
+            _ => false,
+        };
+        let ascends = |tokens: &[u32]| tokens.windows(2).all(|pair| pair[0] < pair[1]);
+        let states = self.count(1)?;
+        let mut before = Vec::with_capacity(states);
+        for _ in 0..states {
+            let [kind] = self.take()?;
+            before.push(match kind {
+                0 => Before::Any,
+                1 => Before::None,
+                2 | 3 => {
+                    let tokens = self.list()?;
+                    let valid = tokens.iter().all(|token| is_written(token, false));
+                    match kind {
+                        2 if valid => Before::FollowedBy(tokens),
+                        3 if valid && ascends(&tokens) => Before::Except(tokens),
+                        _ => return Err(LibraryFileError::Damaged("a list of tokens is none")),
+                    }
+                }
+                _ => return Err(LibraryFileError::Damaged("a state is of no kind")),
+            });
+        }
+        let rows: Box<[OnceLock<Row>]> = (0..states).map(|_| OnceLock::new()).collect();
+        for _ in 0..self.count(17)? {
+            let state = usize::try_from(self.word()?).ok().and_then(|state| rows.get(state));
+            let [long] = self.take()?;
+            let words = self.list()?;
+            let valid = match long {
+                0 => ascends(&words) && words.iter().all(|token| is_written(token, true)),
+                1 => {
+                    words.len() == words_for(vocabulary.len())
+                        && super::super::completion::bits(&words).all(|token| {
+                            TokenId(token).index() < vocabulary.len() && is_written(&token, true)
+                        })
+                }
+                _ => false,
+            };
+            let row = if long == 0 { Row::Short(words) } else { Row::Long(words) };
+            if !valid || state.is_none_or(|cell| cell.set(row).is_err()) {
+                return Err(LibraryFileError::Damaged("a row is none"));
+            }
+        }
+        Ok(Block { before: before.into(), rows })
+    }
+}

@@ -1,0 +1,292 @@
+//! The library: what was computed for the blocks of products, for all constraints of one tokenizer.
+//!
+//! A block ([`super::block`]) is computed once: for each of its states what may stand in front of it, when a constraint
+//! is built, and the row of tokens, when a mask first needs it. Constraints hold the blocks that they are made of, so no
+//! mask ever looks into the library or takes its locks. Rows lie in the blocks, each in a cell that is written once.
+//!
+//! Blocks are kept in shards by their hash, each behind a mutex that is held for one look-up or insertion. Nothing is
+//! evicted: what is in use would stay in memory all the same, and what a service compiles again and again is there first.
+//! A block or row for which there is no room is used by its own constraint alone.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use unskew_core::{TokenTrie, Vocabulary};
+
+use super::{
+    super::{
+        automaton::TokenizerAutomaton,
+        completion::{Before, Completion},
+        constraint::Row,
+        product::Product,
+    },
+    block::{Blocks, Facts},
+    hard::HardBigrams,
+};
+use crate::table::DEAD;
+
+const SHARDS: usize = 16;
+
+/// Sub-automata of constraints, computed once per tokenizer: the published idea of Vegas configurations, for the parts that
+/// constraints have in common.
+///
+/// [`CanonicalConstraint::with_library`](super::super::CanonicalConstraint::with_library) uses and fills one. Constraints
+/// allow the same tokens with any library and without one.
+pub struct VegasLibrary {
+    pub(super) fingerprint: u64,
+    /// The number of ids of the tokenizer.
+    pub(super) tokens: usize,
+    /// The number of ids of the vocabulary.
+    pub(super) vocab_len: usize,
+    pub(super) key: [u64; 2],
+    pub(super) facts: Facts,
+    shards: [Mutex<HashMap<u128, Arc<Block>>>; SHARDS],
+    room: Arc<Room>,
+    limit: usize,
+    hits: [AtomicU64; 2],
+    misses: [AtomicU64; 2],
+}
+
+/// How many more bytes may be kept, and how often rows were there.
+#[derive(Debug)]
+pub(super) struct Room {
+    left: AtomicUsize,
+    row_hits: AtomicU64,
+    row_misses: AtomicU64,
+}
+
+impl Room {
+    /// Takes `bytes`, if there are as many.
+    fn take(&self, bytes: usize) -> bool {
+        let take = |left: usize| left.checked_sub(bytes);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+/// What is known of a block, by the numbers of its canonical form.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) before: Box<[Before]>,
+    pub(super) rows: Box<[OnceLock<Row>]>,
+}
+
+impl Block {
+    pub(super) fn bytes(&self) -> usize {
+        let cells = self.before.len() * (size_of::<Before>() + size_of::<OnceLock<Row>>());
+        let lists = self.before.iter().map(|before| match before {
+            Before::Any | Before::None => 0,
+            Before::FollowedBy(tokens) | Before::Except(tokens) => size_of_val(&tokens[..]),
+        });
+        let rows = self.rows.iter().filter_map(OnceLock::get).map(row_bytes);
+        size_of::<Self>() + 64 + cells + lists.sum::<usize>() + rows.sum::<usize>()
+    }
+}
+
+pub(super) fn row_bytes(row: &Row) -> usize {
+    let (Row::Short(list) | Row::Long(list)) = row;
+    size_of_val(&list[..])
+}
+
+/// The blocks that a constraint is made of.
+pub(in super::super) struct Shared {
+    blocks: Vec<Arc<Block>>,
+    /// By state: the block, and the number there.
+    places: Vec<(u32, u32)>,
+    room: Arc<Room>,
+}
+
+impl Shared {
+    fn cell(&self, state: u32) -> &OnceLock<Row> {
+        let (block, number) = self.places[state as usize];
+        &self.blocks[block as usize].rows[number as usize]
+    }
+
+    /// The row of `state`, if some constraint has made it.
+    pub(in super::super) fn row(&self, state: u32) -> Option<&Row> {
+        let row = self.cell(state).get()?;
+        self.room.row_hits.fetch_add(1, Ordering::Relaxed);
+        Some(row)
+    }
+
+    /// Keeps the row of `state` for all; gives it back if there is no room.
+    pub(in super::super) fn keep(&self, state: u32, row: Row) -> Result<&Row, Row> {
+        self.room.row_misses.fetch_add(1, Ordering::Relaxed);
+        if !self.room.take(row_bytes(&row)) {
+            return Err(row);
+        }
+        Ok(self.cell(state).get_or_init(|| row))
+    }
+
+    /// The number of states of the block that `state` belongs to.
+    pub(super) fn block_len(&self, state: u32) -> usize {
+        self.blocks[self.places[state as usize].0 as usize].before.len()
+    }
+}
+
+/// How much a [`VegasLibrary`] holds, and how often it helped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct LibraryStats {
+    /// The number of blocks.
+    pub blocks: usize,
+    /// What they take, in bytes.
+    pub bytes: usize,
+    /// How many blocks of constraints were there, and how many states these had.
+    pub hits: (u64, u64),
+    /// How many blocks of constraints had to be computed, and how many states these had.
+    pub misses: (u64, u64),
+    /// How often a constraint used a row for the first time or again that was in a block.
+    pub row_hits: u64,
+    /// How many rows had to be computed.
+    pub row_misses: u64,
+}
+
+impl VegasLibrary {
+    /// The default bound on memory: 256 MiB.
+    pub const DEFAULT_BYTES: usize = 256 << 20;
+
+    /// An empty library for `tokenizer` and its `vocabulary`, which keeps at most `limit` bytes.
+    pub fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary, limit: usize) -> Self {
+        let random = RandomState::new();
+        Self::with_key(tokenizer, vocabulary, limit, [random.hash_one(0), random.hash_one(1)])
+    }
+
+    pub(super) fn with_key(
+        tokenizer: &TokenizerAutomaton,
+        vocabulary: &Vocabulary,
+        limit: usize,
+        key: [u64; 2],
+    ) -> Self {
+        Self {
+            fingerprint: tokenizer.fingerprint,
+            tokens: tokenizer.vocab_len(),
+            vocab_len: vocabulary.len(),
+            key,
+            facts: Facts::new(tokenizer, vocabulary),
+            shards: std::array::from_fn(|_| Mutex::default()),
+            room: Arc::new(Room {
+                left: AtomicUsize::new(limit),
+                row_hits: AtomicU64::new(0),
+                row_misses: AtomicU64::new(0),
+            }),
+            limit,
+            hits: Default::default(),
+            misses: Default::default(),
+        }
+    }
+
+    /// The pairs of bytes at which products are cut.
+    pub fn hard(&self) -> &HardBigrams {
+        &self.facts.hard
+    }
+
+    /// What it holds and how often it helped.
+    pub fn stats(&self) -> LibraryStats {
+        let load = |counters: &[AtomicU64; 2]| {
+            (counters[0].load(Ordering::Relaxed), counters[1].load(Ordering::Relaxed))
+        };
+        LibraryStats {
+            blocks: self.shards.iter().map(|shard| lock(shard).len()).sum(),
+            bytes: self.limit - self.room.left.load(Ordering::Relaxed),
+            hits: load(&self.hits),
+            misses: load(&self.misses),
+            row_hits: self.room.row_hits.load(Ordering::Relaxed),
+            row_misses: self.room.row_misses.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(in super::super) fn is_of(&self, tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> bool {
+        (self.fingerprint, self.tokens, self.vocab_len)
+            == (tokenizer.fingerprint, tokenizer.vocab_len(), vocabulary.len())
+    }
+
+    fn shard(&self, key: u128) -> &Mutex<HashMap<u128, Arc<Block>>> {
+        &self.shards[(key % SHARDS as u128) as usize]
+    }
+
+    /// Keeps `block`, unless there is no room, or one that another thread has inserted; answers the one to use.
+    pub(super) fn insert(&self, key: u128, block: Block) -> Arc<Block> {
+        let bytes = block.bytes();
+        let block = Arc::new(block);
+        let mut shard = lock(self.shard(key));
+        if let Some(other) = shard.get(&key).filter(|other| other.before.len() == block.before.len()) {
+            return Arc::clone(other);
+        }
+        if self.room.take(bytes) {
+            shard.insert(key, Arc::clone(&block));
+        }
+        block
+    }
+
+    /// All blocks, in the order of their keys.
+    pub(super) fn blocks(&self) -> Vec<(u128, Arc<Block>)> {
+        let mut blocks: Vec<(u128, Arc<Block>)> = Vec::new();
+        for shard in &self.shards {
+            blocks.extend(lock(shard).iter().map(|(key, block)| (*key, Arc::clone(block))));
+        }
+        blocks.sort_unstable_by_key(|(key, _)| *key);
+        blocks
+    }
+
+    /// Completes `product` block by block. `None` if it cannot be cut: then it has to be completed whole.
+    pub(in super::super) fn complete(
+        &self,
+        product: &Product,
+        tokenizer: &TokenizerAutomaton,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+    ) -> Option<(Completion, Shared)> {
+        let blocks = Blocks::new(product, tokenizer, &self.facts)?;
+        let mut before = vec![Before::None; product.len()];
+        let mut places = vec![(0, 0); product.len()];
+        let mut numbers = vec![DEAD; product.len()];
+        let mut used = Vec::with_capacity(blocks.len());
+        for index in 0..blocks.len() {
+            let form = blocks.form(index, self.key, &mut numbers);
+            let len = form.states.len();
+            let found = lock(self.shard(form.key)).get(&form.key).cloned();
+            let found = found.filter(|block| block.before.len() == len);
+            let counters = if found.is_some() { &self.hits } else { &self.misses };
+            counters[0].fetch_add(1, Ordering::Relaxed);
+            counters[1].fetch_add(len as u64, Ordering::Relaxed);
+            let block = match found {
+                Some(block) => block,
+                None => {
+                    let alone = blocks.alone(&form);
+                    let known = form.states.iter().map(|state| blocks.known[*state as usize]);
+                    let known = known.chain([true; 2]).collect();
+                    let mut own = Completion::knowing(&alone, tokenizer, vocabulary, trie, known).before;
+                    own.truncate(len);
+                    let rows = (0..len).map(|_| OnceLock::new()).collect();
+                    self.insert(form.key, Block { before: own.into(), rows })
+                }
+            };
+            let number = u32::try_from(index).expect("fewer blocks than states");
+            for ((state, own), at) in form.states.iter().zip(&block.before).zip(0..) {
+                before[*state as usize] = own.clone();
+                places[*state as usize] = (number, at);
+            }
+            used.push(block);
+        }
+        let completion = Completion { before, boundary: blocks.boundary };
+        Some((completion, Shared { blocks: used, places, room: Arc::clone(&self.room) }))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A map is whole after every insertion, whatever happened to the thread.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for VegasLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VegasLibrary").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

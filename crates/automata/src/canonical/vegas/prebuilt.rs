@@ -1,0 +1,97 @@
+//! Common types of values, in the delimiters that they usually stand in.
+//!
+//! A block reaches from one hard pair to the next, so it holds the delimiters themselves: `"body",` behind a colon is
+//! another block than `"body"}`. So each type is built with each of the ends that its format has. What is built are
+//! whole patterns, and their blocks are found again wherever a pattern has the same between the same pairs.
+
+use std::sync::Arc;
+
+use unskew_core::{TokenTrie, Vocabulary};
+
+use super::{
+    super::{CanonicalConstraint, CanonicalError, TokenizerAutomaton},
+    library::VegasLibrary,
+};
+use crate::{Dfa, Limits};
+
+/// In larger blocks, rows are made beforehand for the states in which characters end, and not for those within.
+const SMALL: usize = 64;
+
+/// Values of JSON.
+const JSON: [&str; 14] = [
+    r#""([^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*""#,
+    r#""([^"\\\x00-\x1f\x7f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*""#,
+    r#""[^"\\\x00-\x1f]*""#,
+    r#""[^"\\]*""#,
+    r#""[^"]*""#,
+    "-?(0|[1-9][0-9]*)",
+    "(0|[1-9][0-9]*)",
+    r"-?(0|[1-9][0-9]*)(\.[0-9]+)?",
+    r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?",
+    "(true|false)",
+    "null",
+    "(true|false|null)",
+    "\"[0-9]{4}-[0-9]{2}-[0-9]{2}\"",
+    "\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})\"",
+];
+
+/// Values of YAML, up to the end of the line.
+const YAML: [&str; 9] = [
+    "[^\n]*",
+    "[^\n]+",
+    "[ -~]+",
+    "\"[^\"\n]*\"",
+    "-?(0|[1-9][0-9]*)",
+    r"-?(0|[1-9][0-9]*)(\.[0-9]+)?",
+    "(true|false)",
+    "null",
+    "[0-9]{4}-[0-9]{2}-[0-9]{2}",
+];
+
+impl VegasLibrary {
+    /// Builds the common types of values of JSON (strings, integers, numbers, Booleans, null, dates and times) and YAML
+    /// (the same, and what is left of a line), each in its usual delimiters, with the rows of their states.
+    ///
+    /// # Errors
+    ///
+    /// [`CanonicalError::LibraryMismatch`], and those of the limits. A type that the tokenizer cannot write is left out.
+    pub fn prebuild(
+        &self,
+        tokenizer: &Arc<TokenizerAutomaton>,
+        vocabulary: &Arc<Vocabulary>,
+        trie: &Arc<TokenTrie>,
+        limits: &Limits,
+    ) -> Result<(), CanonicalError> {
+        let mut patterns: Vec<String> = Vec::new();
+        for value in JSON {
+            patterns.push(format!(r#"\{{("[a-z]": {value}, )*"[a-z]": {value}\}}"#));
+            patterns.push(format!(r#"\{{("[a-z]":{value},)*"[a-z]":{value}\}}"#));
+            patterns.push(format!(r"\[({value}, )*{value}\]"));
+            patterns.push(format!("\\{{\n(  \"[a-z]\": {value},\n)*  \"[a-z]\": {value}\n\\}}"));
+            patterns.push(value.to_owned());
+        }
+        patterns.extend(YAML.map(|value| format!("([a-z]: {value}\n)*[a-z]: {value}")));
+        for pattern in patterns {
+            let dfa = Dfa::from_pattern(&pattern, limits)?;
+            let (tokenizer, vocabulary) = (Arc::clone(tokenizer), Arc::clone(vocabulary));
+            match CanonicalConstraint::with_library(
+                &dfa,
+                tokenizer,
+                vocabulary,
+                Arc::clone(trie),
+                self,
+                limits,
+            ) {
+                Ok(constraint) => {
+                    if let Some(shared) = constraint.shared() {
+                        constraint
+                            .make_rows(|state, is_boundary| is_boundary || shared.block_len(state) <= SMALL);
+                    }
+                }
+                Err(CanonicalError::NothingCanonical { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
