@@ -13,7 +13,7 @@ use super::{Random, texts};
 pub(crate) struct Built {
     pub(crate) name: String,
     pub(crate) file: Value,
-    pub(crate) judge: Value,
+    pub(crate) judge: Option<Value>,
 }
 
 /// GPT-2's alphabet: printable Latin-1 stays, the rest is numbered from U+0100.
@@ -233,7 +233,6 @@ pub(crate) fn all(seed: u64) -> Vec<Built> {
     let mut random = Random::new(seed);
     let mut built = Vec::new();
     let mut push = |name: &str, file: Value, judge: Option<Value>| {
-        let judge = judge.unwrap_or_else(|| file.clone());
         built.push(Built { name: name.to_owned(), file, judge });
     };
     let tiny: Value = serde_json::from_str(unskew_tiny_model::TOKENIZER_JSON).unwrap();

@@ -60,8 +60,12 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// `judge` encodes a text as `tokenizer` does behind a prompt.
-    pub(crate) fn new(name: &str, tokenizer: &Tokenizer, judge: Tokenizer) -> Result<Self, CanonicalError> {
+    /// `judge` encodes a text as `tokenizer` does behind a prompt, where that does not do so itself.
+    pub(crate) fn new(
+        name: &str,
+        tokenizer: Tokenizer,
+        judge: Option<Tokenizer>,
+    ) -> Result<Self, CanonicalError> {
         let vocabulary = Arc::new(tokenizer.vocabulary().clone());
         let tokenization = tokenizer.tokenization().unwrap_or_else(|error| panic!("{name}: {error}"));
         let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, tokenization)?);
@@ -100,7 +104,7 @@ impl Subject {
         });
         Ok(Self {
             name: name.to_owned(),
-            judge,
+            judge: judge.unwrap_or(tokenizer),
             vocabulary,
             automaton,
             trie,
@@ -225,9 +229,8 @@ pub(crate) fn known() -> Vec<Subject> {
     folders.sort();
     let load = |folder: &PathBuf| {
         let name = folder.file_name().unwrap().to_string_lossy();
-        let judge = Tokenizer::from_file(folder.join("tokenizer.json")).unwrap();
         let tokenizer = Tokenizer::from_file(folder.join("tokenizer.json")).unwrap();
-        Subject::new(&name, &tokenizer, judge).unwrap_or_else(|error| panic!("{name}: {error}"))
+        Subject::new(&name, tokenizer, None).unwrap_or_else(|error| panic!("{name}: {error}"))
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = folders.iter().map(|folder| scope.spawn(move || load(folder))).collect();
