@@ -41,6 +41,8 @@ pub(crate) fn number(variable: &str, otherwise: usize) -> usize {
     }
 }
 
+type IsNasty<'a> = &'a dyn Fn(&[u8]) -> bool;
+
 /// A tokenizer, its automaton, and who says what is right.
 pub(crate) struct Subject {
     pub(crate) name: String,
@@ -84,7 +86,7 @@ impl Subject {
         let single = single.collect();
         let longest = vocabulary.longest_text().min(40);
         let is_space = |text: &str| text.chars().all(char::is_whitespace);
-        let kinds: [&dyn Fn(&[u8]) -> bool; 6] = [
+        let kinds: [IsNasty<'_>; 6] = [
             &|text| std::str::from_utf8(text).is_ok_and(is_space),
             &|text| text.contains(&b'\'') || text.first() == Some(&b' ') && text.len() <= 3,
             &|text| std::str::from_utf8(text).is_ok_and(|text| text.chars().any(char::is_numeric)),
