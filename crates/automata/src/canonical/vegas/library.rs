@@ -27,7 +27,7 @@ use super::{
         constraint::Row,
         product::Product,
     },
-    block::{Blocks, Facts},
+    block::Blocks,
     hard::HardBigrams,
 };
 use crate::table::DEAD;
@@ -46,7 +46,8 @@ pub struct VegasLibrary {
     /// The number of ids of the vocabulary.
     pub(super) vocab_len: usize,
     pub(super) key: [u64; 2],
-    pub(super) facts: Facts,
+    /// The tokenizer's own, kept for whoever asks what blocks are cut at.
+    hard: HardBigrams,
     shards: [Mutex<HashMap<u128, Arc<Block>>>; SHARDS],
     room: Arc<Room>,
     limit: usize,
@@ -169,7 +170,7 @@ impl VegasLibrary {
             tokens: tokenizer.vocab_len(),
             vocab_len: vocabulary.len(),
             key,
-            facts: Facts::new(tokenizer, vocabulary),
+            hard: tokenizer.facts(vocabulary).hard.clone(),
             shards: std::array::from_fn(|_| Mutex::default()),
             room: Arc::new(Room {
                 left: AtomicUsize::new(limit),
@@ -184,7 +185,7 @@ impl VegasLibrary {
 
     /// The pairs of bytes at which products are cut.
     pub fn hard(&self) -> &HardBigrams {
-        &self.facts.hard
+        &self.hard
     }
 
     /// What it holds and how often it helped.
