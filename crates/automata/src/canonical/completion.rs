@@ -10,7 +10,9 @@
 //! all, and what settles a state is found after a few steps through the trie. The published way, a search over all pairs
 //! of a state of the constraint and a state of the tokenizer, forwards and backwards, took 27 seconds for a constraint.
 
-use unskew_core::{ByteAutomaton, MaskMut, TokenId, TokenTrie, Verdict, Vocabulary, words_for};
+use unskew_core::{
+    ByteAutomaton, MaskMut, MaskRef, TokenId, TokenTrie, Verdict, Vocabulary, WORD_BITS, words_for,
+};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
@@ -220,10 +222,5 @@ impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
 
 /// The positions of the bits that are set.
 pub(crate) fn bits(words: &[u32]) -> impl Iterator<Item = u32> {
-    let words = (0u32..).zip(words.iter().copied());
-    words.flat_map(|(at, word)| {
-        let rest_of = |word: u32| (word != 0).then_some(word);
-        std::iter::successors(rest_of(word), move |word| rest_of(word & (word - 1)))
-            .map(move |word| at * 32 + word.trailing_zeros())
-    })
+    MaskRef::new(words, words.len() * WORD_BITS).into_ids().map(|id| id.0)
 }
