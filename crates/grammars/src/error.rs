@@ -1,0 +1,51 @@
+//! Why a text is not a grammar, or a grammar no constraint.
+
+use unskew_automata::RegexError;
+
+/// Why a text is not a grammar, or a grammar no constraint. Every message is one line: what, where, and a way out.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrammarError {
+    /// A rule is used and has no body.
+    #[error("rule `{name}` is used but not defined")]
+    #[non_exhaustive]
+    UndefinedRule {
+        /// The rule.
+        name: String,
+    },
+    /// The pattern of a terminal is no constraint.
+    #[error("terminal `{name}`: {source}")]
+    #[non_exhaustive]
+    Terminal {
+        /// The terminal.
+        name: String,
+        /// What is the matter with it.
+        source: RegexError,
+    },
+    /// Rules, terminals and nodes of expressions are too many.
+    #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]
+    #[non_exhaustive]
+    TooManyNodes {
+        /// The limit.
+        limit: usize,
+    },
+    /// Written out, the repetitions are too long.
+    #[error(
+        "the rules have more than {limit} places once repetitions are written out (rule `{rule}`); lower the bounds of \
+         repetitions or raise `GrammarLimits::positions`"
+    )]
+    #[non_exhaustive]
+    TooManyPositions {
+        /// The rule in which the limit was reached.
+        rule: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// No text is a word of the grammar.
+    #[error("the grammar accepts no text: {reason}")]
+    #[non_exhaustive]
+    Empty {
+        /// Why.
+        reason: String,
+    },
+}

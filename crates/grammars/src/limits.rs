@@ -1,0 +1,37 @@
+//! Every bound on what a grammar may cost, in one place.
+//!
+//! A grammar comes from outside, as text or built by a program. Each stage stops at a limit, and its error names the
+//! value, the limit and the field to raise. Work is counted in steps and not in time, so that a grammar that compiles on
+//! one machine compiles on every other.
+
+use unskew_automata::Limits;
+
+/// What reading, compiling and using a grammar may cost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GrammarLimits {
+    /// The length of a grammar's text, in bytes. Default: 8 MiB.
+    pub grammar_bytes: usize,
+    /// How deep groups may nest in a grammar's text. Default: 1,000,000: nothing recurses, so it bounds memory alone.
+    pub nest: usize,
+    /// Rules, terminals and nodes of expressions together. Default: 4 million.
+    pub nodes: usize,
+    /// Places inside rules once repetitions are written out, as `x{3}` to `x x x`. Default: 2^20.
+    pub positions: usize,
+    /// What the tables of one scratch may take, in bytes; beyond it they are built again. Default: 64 MiB.
+    pub scratch_bytes: usize,
+    /// For the terminals that are regular expressions.
+    pub regex: Limits,
+}
+
+impl Default for GrammarLimits {
+    fn default() -> Self {
+        Self {
+            grammar_bytes: 8 << 20,
+            nest: 1_000_000,
+            nodes: 4_000_000,
+            positions: 1 << 20,
+            scratch_bytes: 64 << 20,
+            regex: Limits::default(),
+        }
+    }
+}
