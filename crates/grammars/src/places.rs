@@ -100,8 +100,13 @@ impl Places {
     }
 
     /// The place between two terminals, with this left to do.
-    fn boundary(&mut self, todo: Todo) -> Place {
+    pub(crate) fn boundary(&mut self, todo: Todo) -> Place {
         self.insert(&[Reading { terminal: BOUNDARY, state: 0, ended: 0, todo }])
+    }
+
+    /// The place of one reading.
+    pub(crate) fn single(&mut self, reading: Reading) -> Place {
+        self.insert(&[reading])
     }
 
     /// The readings of `place`, in ascending order, no two equal but for what is left to do.
@@ -323,6 +328,25 @@ impl Places {
                 self.row.push(NONE);
                 place
             }
+        }
+    }
+}
+
+/// The readings of `edges`, which follow `todo`, behind their first byte.
+pub(crate) fn begun(
+    terminals: &Terminals,
+    literals: &[(u32, Todo)],
+    others: &[(u32, Todo)],
+    class: u8,
+    todo: Todo,
+    readings: &mut Vec<Reading>,
+) {
+    let literals = terminals.going_on(literals, 0, class);
+    readings.extend(literal(terminals, literals, 1, 0, todo));
+    for (terminal, todo) in others {
+        let state = terminals.first(*terminal, class);
+        if state != NONE {
+            readings.push(Reading { terminal: *terminal, state, ended: 0, todo: *todo });
         }
     }
 }
