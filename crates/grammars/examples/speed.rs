@@ -45,7 +45,11 @@ fn main() {
         let t = Instant::now();
         let g = build();
         let t1 = t.elapsed();
-        let c = if round < 3 { GrammarConstraint::new(&g, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap() } else { GrammarConstraint::with_library(&g, &library, &limits).unwrap() };
+        let c = if round < 3 {
+            GrammarConstraint::new(&g, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap()
+        } else {
+            GrammarConstraint::with_library(&g, &library, &limits).unwrap()
+        };
         let t2 = t.elapsed();
         let mut s = c.scratch();
         let mut m = TokenMask::new(c.vocab_len());

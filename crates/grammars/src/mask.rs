@@ -1,20 +1,22 @@
 //! Masks out of subterminal trees: the union of the tokens of all paths that the parser can take.
 //!
 //! For each reading of a place the tree of its terminal's state is walked down, as far as the parser follows: the tokens
-//! that stay inside are one set that lies ready, and of those that leave the terminal the remainders are read on. Two kinds
-//! of readings take the general way, a walk over the vocabulary through places: literals, of which few tokens are ever
-//! part, and terminals that might end as well as go on where what follows begins with the same byte.
+//! that stay inside are one set that lies ready, and of those that leave the terminal the remainders are read on. Literals
+//! are read along the ordered list of all tokens, of which a few bytes leave a few. Only terminals that might end as well as
+//! go on where what follows begins with the same byte take the general way, a walk over the vocabulary through places.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use unskew_automata::StateId;
-use unskew_core::{ByteAutomaton, DEAD, MaskMut, TokenTrie, Verdict};
+use unskew_core::{ByteAutomaton, DEAD, MaskMut, TokenTrie};
 
 use crate::{
     parser::Todo,
-    places::{BOUNDARY, Compiled, Place, Places, Reading, begun},
-    trees::{Exits, Node, Path, TreeLibrary, meet},
+    places::{BOUNDARY, Compiled, Place, Places},
+    rules::NONE,
+    trees::{Bytes, Exits, Group, Node, TreeLibrary, contains, insert, meet},
 };
 
 /// Not looked up yet.
@@ -75,11 +77,13 @@ impl Maker<'_> {
             if reading.terminal == BOUNDARY {
                 self.add_followers(reading.todo, mask);
             } else if self.compiled.terminals.is_literal(reading.terminal) {
-                self.add_by_walk(reading, mask);
+                let single = self.places.single(reading);
+                self.add_by_lists(single, mask);
             } else {
                 let node = self.root(reading.terminal, reading.state);
                 if !self.add_paths(node, reading.todo, mask) {
-                    self.add_by_walk(reading, mask);
+                    let single = self.places.single(reading);
+                    self.add_by_walk(single, mask);
                 } else if self.compiled.terminals.is_accepting(reading.terminal, reading.state) {
                     self.add_followers(reading.todo, mask);
                 }
@@ -88,94 +92,108 @@ impl Maker<'_> {
     }
 
     /// The general way.
-    fn add_by_walk(&mut self, reading: Reading, mask: &mut MaskMut<'_>) {
-        let place = self.places.single(reading);
+    fn add_by_walk(&mut self, place: Place, mask: &mut MaskMut<'_>) {
         *self.walks += 1;
         let mut walk = Walk { compiled: self.compiled, places: self.places };
         self.trie.fill(&mut walk, place, mask.reborrow());
     }
 
+    /// The way for places behind which few tokens go on: all tokens are tried, in order.
+    fn add_by_lists(&mut self, place: Place, mask: &mut MaskMut<'_>) {
+        let library = Arc::clone(&self.trees.library);
+        for group in &library.all().groups {
+            let behind = self.places.step(self.compiled, place, group.byte);
+            self.add_group(group, behind, mask);
+        }
+    }
+
+    /// Adds the tokens of `group` that go on from `behind`, which is behind their first byte.
+    fn add_group(&mut self, group: &Group, behind: Place, mask: &mut MaskMut<'_>) {
+        if behind == DEAD {
+            return;
+        }
+        let (places, compiled) = (&mut *self.places, self.compiled);
+        let step = |place: u32, byte: u8| places.step(compiled, place, byte);
+        let vocabulary = self.trees.library.vocabulary();
+        group.read(vocabulary, behind, self.stack, step, |token| mask.insert(token));
+    }
+
     /// Adds the tokens that begin with what is left to do.
     fn add_followers(&mut self, todo: Todo, mask: &mut MaskMut<'_>) {
-        let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        let terminals = &self.compiled.terminals;
-        let edges = self.places.parser.edges(followers);
-        let literals = terminals.literals(edges).to_vec();
-        let others = terminals.others(edges).to_vec();
+        let library = Arc::clone(&self.trees.library);
         let mut general = Vec::new();
-        for (terminal, behind) in others {
-            let Some(dfa) = terminals.automaton(terminal) else { continue };
-            let start = u32::try_from(dfa.start().index()).expect("limited");
-            let node = self.root(terminal, start);
+        let mut open = Vec::new();
+        self.add_exits(library.all(), None, todo, &mut open, mask);
+        for (node, terminal, behind) in open {
             if !self.add_paths(node, behind, mask) {
                 general.push((terminal, behind));
             }
         }
-        if !literals.is_empty() || !general.is_empty() {
-            self.add_by_route(None, todo, literals, general, mask);
+        if !general.is_empty() {
+            // Behind their first byte they are places.
+            let mut route = Route::new(self.compiled, self.places, todo, general);
+            *self.walks += 1;
+            self.trie.fill(&mut route, Route::START, mask.reborrow());
         }
     }
 
     /// Adds the tokens that read the path of `node`, behind which `todo` is left, and whatever follows. Answers false if
     /// there are others: then those that were added are right, but not all.
     fn add_paths(&mut self, node: Arc<Node>, todo: Todo, mask: &mut MaskMut<'_>) -> bool {
-        let terminals = &self.compiled.terminals;
-        let mut open = vec![(node, todo)];
-        while let Some((node, todo)) = open.pop() {
-            let followers = self.places.parser.followers(todo, &self.compiled.rules);
-            let first = terminals.first_bytes_of(self.places.parser.edges(followers));
+        let mut open = vec![(node, NONE, todo)];
+        while let Some((node, _, todo)) = open.pop() {
+            let first = self.places.first_bytes(self.compiled, todo);
             if meet(&first, &node.extending) {
                 return false;
             }
             node.inside.add_to(mask);
-            match &node.exits {
-                Exits::Few(remainders) => {
-                    let start = self.places.boundary(todo);
-                    let (places, compiled) = (&mut *self.places, self.compiled);
-                    let step = |place: u32, byte: u8| places.step(compiled, place, byte);
-                    remainders.read(start, self.stack, step, |token| mask.insert(token));
-                }
-                Exits::Many(bytes) => {
-                    let edges = self.places.parser.edges(followers);
-                    let literals: Vec<(u32, Todo)> = terminals.literals(edges).to_vec();
-                    let others: Vec<(u32, Todo)> = terminals.others(edges).to_vec();
-                    for (terminal, behind) in others {
-                        if meet(bytes, terminals.first_bytes(terminal)) {
-                            open.push((self.child(&node, terminal), behind));
-                        }
-                    }
-                    if meet(bytes, &terminals.first_bytes_of(&literals)) {
-                        self.add_by_route(Some(node.path()), todo, literals, Vec::new(), mask);
-                    }
-                }
-            }
+            self.add_exits(&node.exits, Some(&node), todo, &mut open, mask);
         }
         true
     }
 
-    /// Adds the tokens that read `path`, and then one of the edges of `todo` that are given, and whatever follows.
-    fn add_by_route(
+    /// Adds the tokens that left a path by `exits` and go on with what follows `todo`. Where that are many, the nodes that
+    /// hold them are added to `open`, with their terminal and what is left behind it.
+    fn add_exits(
         &mut self,
-        path: Option<Path>,
+        exits: &Exits,
+        node: Option<&Arc<Node>>,
         todo: Todo,
-        literals: Vec<(u32, Todo)>,
-        others: Vec<(u32, Todo)>,
+        open: &mut Vec<(Arc<Node>, u32, Todo)>,
         mask: &mut MaskMut<'_>,
     ) {
-        *self.walks += 1;
-        let begun = vec![UNKNOWN; self.compiled.terminals.width()];
-        let first_place = path.as_ref().map_or(1, |path| path.len() + 1);
-        let mut route = Route {
-            compiled: self.compiled,
-            places: self.places,
-            path,
-            first_place,
-            todo,
-            literals,
-            others,
-            begun,
-        };
-        self.trie.fill(&mut route, Path::START, mask.reborrow());
+        let terminals = &self.compiled.terminals;
+        let first = self.places.first_bytes(self.compiled, todo);
+        let boundary = self.places.boundary(todo);
+        let mut large: Bytes = [0; 4];
+        for group in exits.groups.iter().filter(|group| contains(&first, group.byte)) {
+            if group.len() <= self.trees.library.listed() {
+                let behind = self.places.step(self.compiled, boundary, group.byte);
+                self.add_group(group, behind, mask);
+            } else {
+                insert(&mut large, group.byte);
+                let behind = self.places.begin_literals(self.compiled, todo, group.byte);
+                self.add_group(group, behind, mask);
+            }
+        }
+        if large == [0; 4] {
+            return;
+        }
+        let followers = self.places.parser.followers(todo, &self.compiled.rules);
+        let others: SmallVec<[(u32, Todo); 16]> =
+            terminals.others(self.places.parser.edges(followers)).into();
+        for (terminal, behind) in others {
+            if meet(&large, terminals.first_bytes(terminal)) {
+                let child = match node {
+                    Some(node) => self.child(node, terminal),
+                    None => {
+                        let dfa = terminals.automaton(terminal).expect("it has first bytes");
+                        self.root(terminal, u32::try_from(dfa.start().index()).expect("limited"))
+                    }
+                };
+                open.push((child, terminal, behind));
+            }
+        }
     }
 
     fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {
@@ -233,35 +251,23 @@ impl ByteAutomaton for Walk<'_> {
     }
 }
 
-/// A path, then certain edges, then places. States are those of the path, and behind them the places.
+/// Certain edges, then places: states are places, one higher, and [`Route::START`].
 struct Route<'a> {
     compiled: &'a Compiled,
     places: &'a mut Places,
-    path: Option<Path>,
-    /// The number of place 0.
-    first_place: u32,
     todo: Todo,
-    literals: Vec<(u32, Todo)>,
-    others: Vec<(u32, Todo)>,
+    edges: Vec<(u32, Todo)>,
     /// By class: the place behind the first byte of the edges.
     begun: Vec<Place>,
 }
 
-impl Route<'_> {
-    fn begin(&mut self, byte: u8) -> u32 {
-        let class = self.compiled.terminals.class(byte);
-        if self.begun[usize::from(class)] == UNKNOWN {
-            let mut readings = Vec::new();
-            let terminals = &self.compiled.terminals;
-            begun(terminals, &self.literals, &self.others, class, self.todo, &mut readings);
-            self.begun[usize::from(class)] =
-                if readings.is_empty() { DEAD } else { self.places.place(&mut readings, self.compiled) };
-        }
-        self.place(self.begun[usize::from(class)])
-    }
+impl<'a> Route<'a> {
+    const START: u32 = 0;
 
-    fn place(&self, place: Place) -> u32 {
-        if place == DEAD { DEAD } else { place + self.first_place }
+    /// From `edges` of `todo`, none of them literals.
+    fn new(compiled: &'a Compiled, places: &'a mut Places, todo: Todo, edges: Vec<(u32, Todo)>) -> Self {
+        let begun = vec![UNKNOWN; compiled.terminals.width()];
+        Self { compiled, places, todo, edges, begun }
     }
 }
 
@@ -273,17 +279,16 @@ impl ByteAutomaton for Route<'_> {
 
     #[inline]
     fn step(&mut self, state: u32, byte: u8) -> u32 {
-        if let Some(place) = state.checked_sub(self.first_place) {
-            let next = self.places.step(self.compiled, place, byte);
-            return self.place(next);
-        }
-        let Some(path) = &self.path else { return self.begin(byte) };
-        let next = path.step(state, byte);
-        if next == path.len() { self.begin(byte) } else { next }
-    }
-
-    #[inline]
-    fn verdict(&mut self, state: u32) -> Verdict {
-        if state < self.first_place { Verdict::None } else { Verdict::All }
+        let next = if state == Self::START {
+            let class = self.compiled.terminals.class(byte);
+            let begun = &mut self.begun[usize::from(class)];
+            if *begun == UNKNOWN {
+                *begun = self.places.begin(self.compiled, self.todo, &[], &self.edges, byte);
+            }
+            *begun
+        } else {
+            self.places.step(self.compiled, state - 1, byte)
+        };
+        if next == DEAD { DEAD } else { next + 1 }
     }
 }

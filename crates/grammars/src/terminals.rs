@@ -192,19 +192,38 @@ impl Terminals {
     /// The bytes that texts of `edges` begin with.
     pub(crate) fn first_bytes_of<T>(&self, edges: &[(u32, T)]) -> Bytes {
         let mut bytes = [0; 4];
-        let literals = self.literals(edges);
-        let mut at = 0;
-        while let Some((terminal, _)) = literals.get(at) {
-            let byte = self.literals[*terminal as usize][0];
-            insert(&mut bytes, byte);
-            let same = |(terminal, _): &(u32, T)| self.literals[*terminal as usize][0] == byte;
-            at += literals[at..].partition_point(same);
-        }
+        self.add_next_bytes(self.literals(edges), 0, &mut bytes);
         for (terminal, _) in self.others(edges) {
             let more = self.first_bytes(*terminal);
             bytes.iter_mut().zip(more).for_each(|(bytes, more)| *bytes |= more);
         }
         bytes
+    }
+
+    /// The bytes with which `terminal`, no literal, goes on in `state`.
+    pub(crate) fn next_bytes(&self, terminal: u32, state: u32) -> Bytes {
+        let mut bytes = [0; 4];
+        if let Scanner::Automaton(dfa, _) = self.scanner(terminal) {
+            for edge in dfa.edges(StateId::from_index(state as usize)) {
+                edge.bytes.for_each(|byte| insert(&mut bytes, byte));
+            }
+        }
+        bytes
+    }
+
+    /// Adds the bytes with which `sharing`, literals that agree in their first `depth` bytes, go on.
+    pub(crate) fn add_next_bytes<T>(&self, sharing: &[(u32, T)], depth: usize, bytes: &mut Bytes) {
+        let next = |(terminal, _): &(u32, T)| self.literals[*terminal as usize].get(depth).copied();
+        let mut at = 0;
+        while let Some(byte) = sharing.get(at).map(next) {
+            byte.into_iter().for_each(|byte| insert(bytes, byte));
+            at += sharing[at..].partition_point(|literal| next(literal) == byte);
+        }
+    }
+
+    /// A byte of each class.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The automaton of `terminal`, no literal.

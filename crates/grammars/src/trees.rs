@@ -15,14 +15,15 @@
 //! - **Only exits.** A path leaves a terminal where the terminal cannot go on. Where it could go on as well as leave (two
 //!   names side by side), the readings are ambiguous; that depends on what may follow, which a node does not know. Whoever
 //!   asks compares the bytes and takes the general way where they meet.
-//! - **The end of the path is a list.** Where few tokens leave a terminal, their remainders are kept in order, as a trie, and
-//!   read through the parser's places; no further nodes are made below.
+//! - **The end of the path is a list.** What is left of the tokens that leave a terminal is kept in order, by first byte.
+//!   Where few go on with a byte, they are read through the parser's places, and so are all that a literal may begin with;
+//!   only where many do and an automaton reads them is there a next node.
 
 use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -34,7 +35,7 @@ use unskew_core::{ByteAutomaton, DEAD, MaskMut, TokenId, TokenMask, TokenTrie, V
 const FEW: usize = 512;
 
 /// See [`TreeLibrary::listing`].
-const FEW_EXITS: usize = 4096;
+const LISTED: usize = 256;
 
 /// What the table of a library takes for an entry, beside the node.
 const ENTRY: usize = 128;
@@ -44,6 +45,10 @@ pub(crate) type Bytes = [u64; 4];
 
 pub(crate) fn insert(bytes: &mut Bytes, byte: u8) {
     bytes[usize::from(byte / 64)] |= 1 << (byte % 64);
+}
+
+pub(crate) fn contains(bytes: &Bytes, byte: u8) -> bool {
+    bytes[usize::from(byte / 64)] >> (byte % 64) & 1 != 0
 }
 
 pub(crate) fn meet(left: &Bytes, right: &Bytes) -> bool {
@@ -57,30 +62,34 @@ pub(crate) enum Tokens {
     Many(Box<[u32]>),
 }
 
-/// The tokens that leave the last terminal of a path.
-#[derive(Debug)]
-pub(crate) enum Exits {
-    /// What is left of them.
-    Few(Remainders),
-    /// They are many; these are the bytes with which they go on.
-    Many(Bytes),
+/// The tokens that leave the last terminal of a path, by the byte with which they do.
+#[derive(Debug, Default)]
+pub(crate) struct Exits {
+    /// In ascending order of bytes.
+    pub(crate) groups: Box<[Group]>,
 }
 
-/// Texts that are left of tokens, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Remainders {
+/// Tokens that leave a path with the same byte.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) byte: u8,
+    /// Tokens, and how many of their bytes are on the path.
+    tokens: Box<[(TokenId, u32)]>,
+    /// What is left of them, once it was asked for.
+    remainders: OnceLock<Remainders>,
+}
+
+/// Texts that are left of tokens and begin with the same byte, in order.
+#[derive(Debug)]
+struct Remainders {
     bytes: Box<[u8]>,
     entries: Box<[Remainder]>,
-    /// Entries with one first byte: the byte, and where they begin and end.
-    groups: Box<[(u8, u32, u32)]>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Remainder {
     first: u32,
     len: u32,
-    /// How many bytes it has in common with the one before.
-    shared: u32,
     token: TokenId,
 }
 
@@ -135,8 +144,9 @@ pub struct TreeLibrary {
     vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     limit: usize,
-    few_exits: usize,
+    listed: usize,
     next_id: AtomicU32,
+    all: OnceLock<Exits>,
     kept: Mutex<KeptNodes>,
 }
 
@@ -154,17 +164,17 @@ impl TreeLibrary {
             vocabulary,
             trie,
             limit,
-            few_exits: FEW_EXITS,
+            listed: LISTED,
             next_id: AtomicU32::new(0),
+            all: OnceLock::new(),
             kept: Mutex::default(),
         }
     }
 
-    /// Lists what is left of the tokens that leave a terminal where they are at most so many, and makes trees of them where
-    /// they are more. Default: 4096, which lists those that close a string and not those that follow white space. Masks do
-    /// not depend on it.
+    /// Reads what is left of the tokens that leave a terminal one by one where at most so many go on with the same byte, and
+    /// makes trees of them where they are more. Default: 256. Masks do not depend on it.
     pub fn listing(self, most: usize) -> Self {
-        Self { few_exits: most, ..self }
+        Self { listed: most, ..self }
     }
 
     /// The vocabulary.
@@ -186,6 +196,19 @@ impl TreeLibrary {
     fn lock(&self) -> std::sync::MutexGuard<'_, KeptNodes> {
         // What is kept is whole at any time, whatever another thread was doing.
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// All tokens, as if they had left an empty path.
+    pub(crate) fn all(&self) -> &Exits {
+        self.all.get_or_init(|| {
+            let texts = self.vocabulary.text_tokens().filter(|(_, text)| !text.is_empty());
+            Exits::new(texts.map(|(token, _)| (token, 0)), &self.vocabulary)
+        })
+    }
+
+    /// Up to how many tokens that go on with the same byte are read one by one.
+    pub(crate) fn listed(&self) -> usize {
+        self.listed
     }
 
     /// The number of `dfa` in this library.
@@ -248,16 +271,11 @@ impl TreeLibrary {
         let inside = Tokens::new(&mask);
         mask.as_mut().clear();
         trie.fill(&mut Reader { path: &path, exits: true }, Path::START, mask.as_mut());
-        let exits = if mask.count() <= self.few_exits {
-            Exits::Few(Remainders::new(&path, &mask, vocabulary))
-        } else {
-            let mut first = [0; 4];
-            for token in mask.ids() {
-                let text = vocabulary.text(token).unwrap_or_default();
-                insert(&mut first, text[path.exit(text)]);
-            }
-            Exits::Many(first)
-        };
+        let tokens = mask.ids().map(|token| {
+            let exit = path.exit(vocabulary.text(token).unwrap_or_default());
+            (token, exit)
+        });
+        let exits = Exits::new(tokens, vocabulary);
         Node { id, is_kept, path: path.automata, inside, exits, extending }
     }
 }
@@ -275,26 +293,15 @@ impl Node {
             Tokens::Few(tokens) => size_of_val(&tokens[..]),
             Tokens::Many(words) => size_of_val(&words[..]),
         };
-        let exits = match &self.exits {
-            Exits::Few(remainders) => {
-                remainders.bytes.len()
-                    + size_of_val(&remainders.entries[..])
-                    + size_of_val(&remainders.groups[..])
-            }
-            Exits::Many(_) => 0,
-        };
+        // Twice as much as for the tokens once what is left of them is written out.
+        let exits: usize = self.exits.groups.iter().map(|group| 3 * size_of_val(&group.tokens[..])).sum();
         size_of::<Self>() + inside + exits + size_of_val(&self.path[..])
-    }
-
-    /// The path as an automaton that can be read on from: see [`Path`].
-    pub(crate) fn path(&self) -> Path {
-        Path::new(self.path.to_vec())
     }
 }
 
 /// A path of terminals as one automaton. It leaves a terminal where that cannot go on and may end.
 #[derive(Debug)]
-pub(crate) struct Path {
+struct Path {
     automata: Box<[(Arc<Dfa>, StateId)]>,
     /// By place on the path: the number of its first state; and the number of states.
     first: Vec<u32>,
@@ -304,7 +311,7 @@ pub(crate) struct Path {
 
 impl Path {
     /// Before the first byte. (The first terminal is then not left, even where it might end.)
-    pub(crate) const START: u32 = 0;
+    const START: u32 = 0;
 
     fn new(automata: Vec<(Arc<Dfa>, StateId)>) -> Self {
         let mut first = vec![1];
@@ -323,7 +330,7 @@ impl Path {
     }
 
     /// The number of states. This number itself stands for having left the last terminal.
-    pub(crate) fn len(&self) -> u32 {
+    fn len(&self) -> u32 {
         self.first[self.automata.len()]
     }
 
@@ -339,7 +346,7 @@ impl Path {
 
     /// The state behind `byte`: [`len`](Self::len) if the byte leaves the last terminal.
     #[inline]
-    pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
+    fn step(&self, state: u32, byte: u8) -> u32 {
         if state == Self::START {
             let (dfa, start) = &self.automata[0];
             return dfa.step(*start, byte).map_or(DEAD, |next| self.join(0, next));
@@ -418,76 +425,93 @@ impl Tokens {
     }
 }
 
-impl Remainders {
-    fn new(path: &Path, mask: &TokenMask, vocabulary: &Vocabulary) -> Self {
-        let mut texts: Vec<(&[u8], TokenId)> = mask
-            .ids()
-            .map(|token| {
-                let text = vocabulary.text(token).unwrap_or_default();
-                (&text[path.exit(text)..], token)
-            })
-            .collect();
-        texts.sort_unstable();
-        let id = |index: usize| u32::try_from(index).expect("bounded");
-        let (mut bytes, mut entries) = (Vec::new(), Vec::with_capacity(texts.len()));
-        let mut groups: Vec<(u8, u32, u32)> = Vec::new();
-        let mut before: &[u8] = &[];
-        for (at, (text, token)) in texts.iter().enumerate() {
-            let shared = before.iter().zip(*text).take_while(|(left, right)| left == right).count();
-            let first = bytes.len();
-            bytes.extend_from_slice(text);
-            entries.push(Remainder {
-                first: id(first),
-                len: id(text.len()),
-                shared: id(shared),
-                token: *token,
-            });
-            match groups.last_mut() {
-                Some((byte, _, end)) if *byte == text[0] => *end = id(at + 1),
-                _ => groups.push((text[0], id(at), id(at + 1))),
-            }
-            before = text;
+impl Exits {
+    /// Of `tokens`, each with the number of its bytes that are on the path. At least one is not.
+    fn new(tokens: impl Iterator<Item = (TokenId, usize)>, vocabulary: &Vocabulary) -> Self {
+        let mut by_byte: Vec<Vec<(TokenId, u32)>> = vec![Vec::new(); 256];
+        for (token, exit) in tokens {
+            let byte = vocabulary.text(token).unwrap_or_default()[exit];
+            by_byte[usize::from(byte)].push((token, u32::try_from(exit).expect("tokens are short")));
         }
-        Self { bytes: bytes.into(), entries: entries.into(), groups: groups.into() }
+        let groups = (0..=255u8)
+            .zip(by_byte)
+            .filter(|(_, tokens)| !tokens.is_empty())
+            .map(|(byte, tokens)| Group { byte, tokens: tokens.into(), remainders: OnceLock::new() });
+        Self { groups: groups.collect() }
+    }
+}
+
+impl Group {
+    /// The number of tokens.
+    pub(crate) fn len(&self) -> usize {
+        self.tokens.len()
     }
 
-    /// Reads all of them from `start`, where `step` says what is behind a byte or [`DEAD`], and calls `found` with the
-    /// tokens that are read to their end.
+    /// Reads what is left of all tokens, where `behind` is behind their first byte and `step` says what is behind another,
+    /// or [`DEAD`]. Calls `found` with the tokens that are read to their end. `stack` is a buffer.
     pub(crate) fn read(
         &self,
-        start: u32,
+        vocabulary: &Vocabulary,
+        behind: u32,
         stack: &mut Vec<u32>,
         mut step: impl FnMut(u32, u8) -> u32,
         mut found: impl FnMut(TokenId),
     ) {
-        for (byte, first, end) in &self.groups {
-            let behind = step(start, *byte);
-            if behind == DEAD {
-                continue;
+        let Remainders { bytes, entries } =
+            self.remainders.get_or_init(|| Remainders::new(&self.tokens, vocabulary));
+        let text = |entry: &Remainder| &bytes[entry.first as usize..][..entry.len as usize];
+        // What is behind each byte of `before`, as far as it goes on.
+        stack.clear();
+        stack.push(behind);
+        let mut before: &[u8] = &[];
+        let mut at = 0;
+        while let Some(entry) = entries.get(at) {
+            let text_here = text(entry);
+            let shared = before.iter().zip(text_here).take_while(|(left, right)| left == right).count();
+            stack.truncate(shared.max(1));
+            before = text_here;
+            at += 1;
+            while stack.len() < text_here.len() {
+                let next = step(stack[stack.len() - 1], text_here[stack.len()]);
+                if next == DEAD {
+                    // Nor do those go on that begin like this: they are next.
+                    let dead = &text_here[..=stack.len()];
+                    at += skip(&entries[at..], |entry| text(entry).starts_with(dead));
+                    break;
+                }
+                stack.push(next);
             }
-            // What is behind each byte of the text at hand, as far as it goes.
-            stack.clear();
-            stack.push(behind);
-            for entry in &self.entries[*first as usize..*end as usize] {
-                let known = stack.len().min((entry.shared as usize).max(1));
-                if known < entry.shared as usize {
-                    // It begins with what did not go on.
-                    continue;
-                }
-                stack.truncate(known);
-                let text = &self.bytes[entry.first as usize..][..entry.len as usize];
-                for byte in &text[known..] {
-                    let behind = step(stack[stack.len() - 1], *byte);
-                    if behind == DEAD {
-                        break;
-                    }
-                    stack.push(behind);
-                }
-                if stack.len() == text.len() {
-                    found(entry.token);
-                }
+            if stack.len() == text_here.len() {
+                found(entry.token);
             }
         }
+    }
+}
+
+/// How many of `entries`, of which the first ones do, satisfy `holds`. O(log n) for an answer of n.
+fn skip(entries: &[Remainder], holds: impl Fn(&Remainder) -> bool) -> usize {
+    let mut step = 1;
+    while entries.get(step - 1).is_some_and(&holds) {
+        step *= 2;
+    }
+    let known = step / 2;
+    known + entries[known..entries.len().min(step)].partition_point(holds)
+}
+
+impl Remainders {
+    fn new(tokens: &[(TokenId, u32)], vocabulary: &Vocabulary) -> Self {
+        let mut texts: Vec<(&[u8], TokenId)> = tokens
+            .iter()
+            .map(|(token, exit)| (&vocabulary.text(*token).unwrap_or_default()[*exit as usize..], *token))
+            .collect();
+        texts.sort_unstable();
+        let id = |index: usize| u32::try_from(index).expect("bounded");
+        let (mut bytes, mut entries) = (Vec::new(), Vec::with_capacity(texts.len()));
+        for (text, token) in texts {
+            entries.push(Remainder { first: id(bytes.len()), len: id(text.len()), token });
+            bytes.extend_from_slice(text);
+        }
+        Self { bytes: bytes.into(), entries: entries.into() }
     }
 }
 
