@@ -22,12 +22,13 @@
 //! underscore follows it at once, and is the difference otherwise.
 
 use super::{
-    bnf::{OTHERS, Reader, hexadecimal, open},
+    bnf::{OTHERS, hexadecimal, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
     escape::{postfix, quoted},
-    tree::Tree,
+    reader::Reader,
+    tree::{Group, Tree},
 };
 use crate::GrammarLimits;
 
@@ -75,7 +76,7 @@ fn rule(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
         item(reader, notation)?;
         reader.check_size()?;
     }
-    reader.end(name, at)
+    reader.end(name, at, false)
 }
 
 /// Passes what means nothing, and answers whether the rule ends here: at the end, or before the next.
@@ -125,7 +126,7 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
             reader.class(CharSet::all(), at);
         }
         Some('(') => open(reader)?,
-        Some(')') => reader.close()?,
+        Some(')') => reader.close(Group::Round)?,
         Some('|') => {
             if reader.body.waits() {
                 return Err(reader.cursor.unexpected("something after `-`"));
@@ -171,9 +172,10 @@ fn single_quoted<'t>(cursor: &mut Cursor<'t>) -> Result<&'t str, SyntaxError> {
     if !cursor.eat("'") {
         return Err(cursor.unclosed(begin, "the text in quotes", "`'` on the same line"));
     }
-    let escape = text.split('\\').skip(1).any(|after| {
-        after.starts_with(|next| matches!(next, 'n' | 'r' | 't' | 'x' | 'u' | 'U' | '"' | '[' | ']'))
-    });
+    let escape = text
+        .split('\\')
+        .skip(1)
+        .any(|after| after.starts_with(['n', 'r', 't', 'x', 'u', 'U', '"', '[', ']']));
     if escape || text.contains("\\\\") || (text.ends_with('\\') && cursor.peek() == Some('\'')) {
         let message = "a backslash in single quotes is itself and no escape: write double quotes for escapes, and \
                        `\"\\\\n\"` for a backslash with a letter";
