@@ -26,6 +26,7 @@ pub use lark::LarkOptions;
 use self::{
     error::{location, nearest},
     lower::Ignored,
+    tree::Tree,
 };
 use crate::{Grammar, GrammarError, GrammarLimits};
 
@@ -84,7 +85,7 @@ impl Grammar {
     pub fn from_gbnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
         check_length(text, limits)?;
         let tree = gbnf::read(text, limits)?;
-        let start = tree.find("root").ok_or_else(|| no_start(text, "`root ::= …`"))?;
+        let start = start(text, &tree, "root")?;
         lower::lower(text, &tree, start, &Ignored::default(), limits)
     }
 
@@ -97,10 +98,13 @@ impl Grammar {
     pub fn from_ebnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
         check_length(text, limits)?;
         let tree = ebnf::read(text, limits)?;
-        if tree.definitions.is_empty() {
-            return Err(no_start(text, "`name ::= …`").into());
-        }
-        lower::lower(text, &tree, tree.find("root").unwrap_or(0), &Ignored::default(), limits)
+        // The first rule is the start where there is no `root`; without any there is none of the two.
+        let start = if tree.definitions.is_empty() {
+            start(text, &tree, "root")?
+        } else {
+            tree.find("root").unwrap_or(0)
+        };
+        lower::lower(text, &tree, start, &Ignored::default(), limits)
     }
 
     /// The grammar that `text` describes in Lark, in the dialect that llguidance made of it. Outputs are what the rule
@@ -134,17 +138,7 @@ impl Grammar {
     ) -> Result<Self, GrammarError> {
         check_length(text, limits)?;
         let (tree, ignored) = lark::read(text, options, limits)?;
-        let start = tree.find(&options.start).ok_or_else(|| {
-            let kind = SyntaxErrorKind::Undefined {
-                what: "rule",
-                name: options.start.clone(),
-                nearest: nearest(
-                    &options.start,
-                    tree.definitions.iter().map(|definition| tree.name(definition.name)),
-                ),
-            };
-            SyntaxError { kind, location: location(text, text.len()) }
-        })?;
+        let start = start(text, &tree, &options.start)?;
         lower::lower(text, &tree, start, &ignored, limits)
     }
 }
@@ -159,8 +153,12 @@ fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// The text ends without the rule that whole outputs are made of.
-fn no_start(text: &str, expected: &'static str) -> SyntaxError {
-    let kind = SyntaxErrorKind::Unexpected { found: "no such rule".to_owned(), expected };
-    SyntaxError { kind, location: location(text, text.len()) }
+/// The definition of the rule that whole outputs are made of.
+fn start(text: &str, tree: &Tree<'_>, name: &str) -> Result<usize, SyntaxError> {
+    tree.find(name).ok_or_else(|| {
+        let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
+        let nearest = nearest(name, defined);
+        let kind = SyntaxErrorKind::Undefined { what: "rule", name: name.to_owned(), nearest };
+        SyntaxError { kind, location: location(text, text.len()) }
+    })
 }

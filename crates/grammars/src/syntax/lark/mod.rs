@@ -190,7 +190,10 @@ fn attributes(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
             "max_tokens" => "bound the characters instead, such as `/(?s:.{0,200})/`",
             "temperature" => "set the temperature of the sampler",
             "stop_capture" => "remove it",
-            _ => return Err(reader.cursor.unexpected("`capture`, or `]`")),
+            _ => {
+                let message = format!("there is no attribute `{attribute}`, only `capture`");
+                return Err(reader.cursor.invalid(at, message));
+            }
         };
         return Err(reader.cursor.unsupported(at, format!("the attribute `{attribute}`"), way_out));
     }
@@ -221,8 +224,8 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
                 reader.cursor.eat("}")
             };
             if !empty {
-                let way_out = "remove them; `LarkOptions` has what concerns the language";
-                return Err(reader.cursor.unsupported(begin, "options of llguidance", way_out));
+                let way_out = "remove it; `LarkOptions` has what concerns the language";
+                return Err(reader.cursor.unsupported(begin, "an option of llguidance", way_out));
             }
             reader.tree.notes.push((at, "`%llguidance {}`", "it says which program the grammar is for"));
             Ok(())
