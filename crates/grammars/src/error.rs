@@ -48,4 +48,21 @@ pub enum GrammarError {
         /// Why.
         reason: String,
     },
+    /// The grammar names a control token that the vocabulary does not have.
+    #[error("the vocabulary has no control token `{name}`")]
+    #[non_exhaustive]
+    UnknownToken {
+        /// The name.
+        name: String,
+    },
+    /// The grammar uses a byte that no token spells by itself, so that not every text can be written.
+    #[error(
+        "the grammar uses the byte {byte:#04x}, which no token of the vocabulary spells by itself: leave it out, or use a \
+         vocabulary with all bytes"
+    )]
+    #[non_exhaustive]
+    UnspelledByte {
+        /// The byte.
+        byte: u8,
+    },
 }

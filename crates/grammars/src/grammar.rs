@@ -176,6 +176,11 @@ impl Grammar {
         self.nodes.len()
     }
 
+    /// All expressions: parts before the whole.
+    pub fn expression_ids(&self) -> impl ExactSizeIterator<Item = ExprId> + use<> {
+        (0..u32::try_from(self.nodes.len()).expect("limited")).map(ExprId)
+    }
+
     /// What `expr` is.
     pub fn expr(&self, expr: ExprId) -> Expr<'_> {
         let parts = |first: u32, end: u32| &self.parts[first as usize..end as usize];

@@ -1,9 +1,17 @@
 //! Context-free grammars as exact constraints over tokens.
 
+mod constraint;
 mod error;
+mod fixpoint;
 mod grammar;
 mod limits;
+mod parser;
+mod places;
+mod portable;
+mod rules;
+mod terminals;
 
+pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
 pub use error::GrammarError;
 pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};
 pub use limits::GrammarLimits;

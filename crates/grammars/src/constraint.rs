@@ -1,0 +1,379 @@
+//! The constraint: which tokens may follow, for a grammar over a vocabulary.
+//!
+//! A mask is a walk over the vocabulary through [places](crate::places), which are made as the walk needs them; so it holds
+//! every token that leads on, however many terminals end inside it. That is DOMINO's mask without a limit of lookahead
+//! (Beurer-Kellner, Fischer, Vechev: "Guiding LLMs The Right Way", 2024), which the paper calls minimally invasive.
+//!
+//! Whatever has been read can be completed: rules hold only what has a text, terminals likewise, and every byte that the
+//! grammar uses is a token by itself. So a mask needs no look ahead, and there are no dead ends.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use hashbrown::HashMap;
+use unskew_core::{
+    ByteAutomaton, Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenKind, TokenMask, TokenTrie,
+    Vocabulary,
+};
+
+use crate::{
+    GrammarError, GrammarLimits,
+    grammar::Grammar,
+    places::{Compiled, DEAD, Place, Places},
+    portable::{Exchange, PortablePlace},
+    rules::Rules,
+    terminals::Terminals,
+};
+
+/// Masks with at most so many tokens are kept as lists: a list of 512 takes less time to write into a mask than a mask
+/// of 128,000 bits takes to copy twice, and an eighth of the memory.
+const SHORT: usize = 512;
+
+/// Token sequences whose text is a word of a grammar.
+///
+/// Every spelling is allowed, and a token may end any number of terminals. The grammar may be ambiguous, left-recursive and
+/// cyclic.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+/// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
+///
+/// // value = "[" value* "]"
+/// let limits = GrammarLimits::default();
+/// let mut builder = Grammar::builder(&limits);
+/// let value = builder.rule("value");
+/// let inner = builder.call(value);
+/// let inner = builder.repeat(inner, 0, None);
+/// let (open, close) = (builder.literal("["), builder.literal("]"));
+/// let body = builder.sequence([open, inner, close]);
+/// builder.define(value, body);
+/// let grammar = builder.build(value)?;
+///
+/// let mut vocabulary = Vocabulary::builder();
+/// let [open, close, pair, many] = ["[", "]", "[]", "]]]"].map(|text| vocabulary.text(text.as_bytes()));
+/// let vocabulary = Arc::new(vocabulary.build()?);
+/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+/// let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &limits)?;
+///
+/// let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+/// for token in [open, open] {
+///     constraint.advance(&mut scratch, &mut state, token)?;
+/// }
+/// let mut mask = TokenMask::new(4);
+/// constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+/// assert_eq!(mask.ids().collect::<Vec<_>>(), [open, close, pair]); // three brackets would be too many
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct GrammarConstraint {
+    compiled: Compiled,
+    vocabulary: Arc<Vocabulary>,
+    trie: Arc<TokenTrie>,
+    start: Arc<PortablePlace>,
+    scratch_bytes: usize,
+}
+
+/// The position of a sequence in a [`GrammarConstraint`]. Cloning it copies a pointer.
+#[derive(Clone)]
+pub struct GrammarState {
+    /// Spelled out, for scratches that do not know it.
+    portable: Arc<PortablePlace>,
+    /// The scratch that knows it, and how it is called there.
+    stamp: u64,
+    place: Place,
+}
+
+/// The tables of a [`GrammarConstraint`]: what it has found out on the way. They are emptied when they pass
+/// [`GrammarLimits::scratch_bytes`].
+pub struct GrammarScratch {
+    /// No two scratches have the same one, nor has one before and after it was emptied.
+    stamp: u64,
+    places: Places,
+    exchange: Exchange,
+    masks: HashMap<Place, Kept>,
+    mask_bytes: usize,
+    stats: GrammarStats,
+}
+
+/// What a scratch has done so far. The counts are the same on every machine.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct GrammarStats {
+    /// Masks that were asked for.
+    pub masks: u64,
+    /// Of these, masks that were not there yet.
+    pub made: u64,
+    /// Bytes for which the next place was worked out anew.
+    pub steps: u64,
+    /// How often the tables were full.
+    pub emptied: u64,
+}
+
+/// A mask that was made.
+#[derive(Debug)]
+enum Kept {
+    Short(Box<[TokenId]>),
+    Long(Box<[u32]>),
+}
+
+static STAMPS: AtomicU64 = AtomicU64::new(1);
+
+impl GrammarConstraint {
+    /// The constraint that the whole output is a word of `grammar`. `trie` is the trie of `vocabulary`.
+    ///
+    /// Cost: O(n) for n symbols in the rules; nothing is done for each token.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError`]: no text is accepted, a limit, a control token or a byte that the vocabulary does not have.
+    pub fn new(
+        grammar: &Grammar,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        Self::with_lookahead(grammar, vocabulary, trie, limits, None)
+    }
+
+    /// As [`new`](Self::new), but a token is allowed only if at most `lookahead` terminals end inside it, not counting one
+    /// that ended in front of it.
+    ///
+    /// That is **lossy**: what the model would have written with longer tokens is refused, and the law of its outputs
+    /// changes. It is here to measure by how much (DOMINO, table 4). There are no dead ends, since single bytes end nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn with_lookahead(
+        grammar: &Grammar,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &GrammarLimits,
+        lookahead: Option<u32>,
+    ) -> Result<Self, GrammarError> {
+        let rules = Rules::new(grammar, limits)?;
+        let used = rules.used_terminals(grammar.terminals().len());
+        let terminals = Terminals::new(grammar, |terminal| used[terminal as usize], &vocabulary)?;
+        let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead };
+        let mut places = Places::new(&compiled);
+        let start = Exchange::default().export(&mut places, &compiled, Places::START);
+        Ok(Self { compiled, vocabulary, trie, start, scratch_bytes: limits.scratch_bytes })
+    }
+
+    /// The memory that the compiled grammar takes, in bytes; vocabulary and trie are not counted.
+    pub fn memory_usage(&self) -> usize {
+        self.compiled.rules.memory_usage()
+    }
+
+    /// How `state` is called in `scratch`.
+    fn place(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Place {
+        if scratch.memory_usage() > self.scratch_bytes {
+            *scratch = GrammarScratch {
+                stats: GrammarStats { emptied: scratch.stats.emptied + 1, ..scratch.stats },
+                ..self.scratch()
+            };
+        }
+        if state.stamp == scratch.stamp {
+            return state.place;
+        }
+        scratch.exchange.import(&mut scratch.places, &self.compiled, &state.portable)
+    }
+
+    /// The place behind `token`.
+    fn behind(&self, scratch: &mut GrammarScratch, place: Place, token: TokenId) -> Place {
+        if token.index() >= self.vocabulary.len() {
+            return DEAD;
+        }
+        match self.vocabulary.kind(token) {
+            TokenKind::Text => match self.vocabulary.text(token) {
+                Some([]) | None => DEAD,
+                Some(text) => scratch.places.run(&self.compiled, place, text),
+            },
+            TokenKind::Control => scratch.places.control(&self.compiled, place, token),
+            _ => DEAD,
+        }
+    }
+
+    fn compute_mask(&self, scratch: &mut GrammarScratch, place: Place, mut mask: MaskMut<'_>) {
+        mask.clear();
+        scratch.places.each_control(&self.compiled, place, |token, _| mask.insert(token));
+        let mut walk = Walk { compiled: &self.compiled, places: &mut scratch.places };
+        self.trie.fill(&mut walk, place, mask);
+    }
+}
+
+/// Places, as a walk over the vocabulary sees them.
+struct Walk<'a> {
+    compiled: &'a Compiled,
+    places: &'a mut Places,
+}
+
+impl ByteAutomaton for Walk<'_> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.compiled.terminals.class(byte)
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.places.step(self.compiled, state, byte)
+    }
+}
+
+impl GrammarScratch {
+    /// What it has done so far.
+    pub fn stats(&self) -> GrammarStats {
+        GrammarStats { steps: self.stats.steps + self.places.steps, ..self.stats }
+    }
+
+    /// The memory that its tables take, in bytes. O(1).
+    pub fn memory_usage(&self) -> usize {
+        self.places.memory_usage() + self.exchange.memory_usage() + self.mask_bytes
+    }
+
+    /// The number of places, states of the parser and returns that were made.
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        let (todos, returns) = self.places.parser.made();
+        (self.places.len(), todos, returns)
+    }
+}
+
+impl GrammarState {
+    /// The only name of the state in this scratch: two states are equal there exactly when these are.
+    fn known(&self, scratch: &GrammarScratch) -> Option<Place> {
+        (self.stamp == scratch.stamp).then_some(self.place)
+    }
+}
+
+impl Constraint for GrammarConstraint {
+    type State = GrammarState;
+    type Scratch = GrammarScratch;
+
+    fn vocab_len(&self) -> usize {
+        self.vocabulary.len()
+    }
+
+    fn start(&self) -> GrammarState {
+        GrammarState { portable: Arc::clone(&self.start), stamp: 0, place: 0 }
+    }
+
+    fn scratch(&self) -> GrammarScratch {
+        GrammarScratch {
+            stamp: STAMPS.fetch_add(1, Ordering::Relaxed),
+            places: Places::new(&self.compiled),
+            exchange: Exchange::default(),
+            masks: HashMap::new(),
+            mask_bytes: 0,
+            stats: GrammarStats::default(),
+        }
+    }
+
+    /// O(b) for a token of b bytes where the sequence went the same way before.
+    fn advance(
+        &self,
+        scratch: &mut GrammarScratch,
+        state: &mut GrammarState,
+        token: TokenId,
+    ) -> Result<(), Rejected> {
+        let place = self.place(scratch, state);
+        let next = self.behind(scratch, place, token);
+        if next == DEAD {
+            return Err(Rejected::new(token));
+        }
+        let portable = scratch.exchange.export(&mut scratch.places, &self.compiled, next);
+        *state = GrammarState { portable, stamp: scratch.stamp, place: next };
+        Ok(())
+    }
+
+    fn is_accepting(&self, state: &GrammarState) -> bool {
+        state.portable.may_end
+    }
+
+    /// O(v) for v ids where the mask was made before; else a walk over the vocabulary.
+    fn fill_mask(&self, scratch: &mut GrammarScratch, state: &GrammarState, mut mask: MaskMut<'_>) {
+        let place = self.place(scratch, state);
+        scratch.stats.masks += 1;
+        match scratch.masks.get(&place) {
+            Some(Kept::Long(words)) => return mask.copy_from(MaskRef::new(words, self.vocab_len())),
+            Some(Kept::Short(tokens)) => {
+                mask.clear();
+                tokens.iter().for_each(|token| mask.insert(*token));
+                return;
+            }
+            None => {}
+        }
+        scratch.stats.made += 1;
+        self.compute_mask(scratch, place, mask.reborrow());
+        let mask = mask.as_ref();
+        let kept = if mask.count() <= SHORT {
+            Kept::Short(mask.into_ids().collect())
+        } else {
+            Kept::Long(mask.words().into())
+        };
+        scratch.mask_bytes += size_of::<Kept>()
+            + match &kept {
+                Kept::Short(tokens) => size_of_val(&tokens[..]),
+                Kept::Long(words) => size_of_val(&words[..]),
+            };
+        scratch.masks.insert(place, kept);
+    }
+
+    fn ready_mask<'a>(&'a self, scratch: &'a GrammarScratch, state: &GrammarState) -> Option<MaskRef<'a>> {
+        match scratch.masks.get(&state.known(scratch)?)? {
+            Kept::Long(words) => Some(MaskRef::new(words, self.vocab_len())),
+            Kept::Short(_) => None,
+        }
+    }
+
+    /// Reads the token's bytes; no mask is made. DOMINO calls that opportunistic masking.
+    fn allows(&self, scratch: &mut GrammarScratch, state: &GrammarState, token: TokenId) -> bool {
+        let place = self.place(scratch, state);
+        self.behind(scratch, place, token) != DEAD
+    }
+
+    fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {
+        if self.is_accepting(state) {
+            return None;
+        }
+        let place = self.place(scratch, state);
+        if !scratch.masks.contains_key(&place) {
+            let mut mask = TokenMask::new(self.vocab_len());
+            self.fill_mask(scratch, state, mask.as_mut());
+        }
+        match scratch.masks.get(&place) {
+            Some(Kept::Short(tokens)) => match tokens[..] {
+                [only] => Some(only),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for GrammarConstraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrammarConstraint")
+            .field("positions", &self.compiled.rules.len())
+            .field("vocabulary", &self.vocabulary)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GrammarState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrammarState").field("may_end", &self.portable.may_end).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GrammarScratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrammarScratch").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

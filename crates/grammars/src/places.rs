@@ -1,0 +1,286 @@
+//! Where a sequence is: the readings of its text that are still open, kept once.
+//!
+//! A **reading** is a terminal, how far its text is read, and what is left to do behind it. All readings of a text are kept:
+//! there is no lexer that decides for the longest match, so `listed` may be `"list"` and `"ed"` or `"listed"` for as long as
+//! the grammar allows both. Readings that are equal but for what is left to do are one; readings whose terminal must end
+//! here are one, the *boundary*. A **place** is a set of readings, named by a number: equal places are one number, so a mask
+//! that was made once is found again, and going on by a byte is a look into a table, filled when it is first asked for.
+//!
+//! Places are what a walk over the vocabulary steps through; so a token that ends a terminal, or five of them, is nothing
+//! special.
+
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+use unskew_core::TokenId;
+
+use crate::{
+    parser::{Parser, Todo},
+    rules::{NONE, Rules},
+    terminals::Terminals,
+};
+
+/// A set of readings.
+pub(crate) type Place = u32;
+
+/// There is no place behind this byte: no reading goes on with it.
+pub(crate) const DEAD: Place = u32::MAX;
+
+/// Not looked up yet.
+const UNKNOWN: Place = u32::MAX - 3;
+
+/// The terminal of the reading that is between two terminals.
+pub(crate) const BOUNDARY: u32 = u32::MAX;
+
+/// A terminal that is being read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Reading {
+    pub(crate) terminal: u32,
+    pub(crate) state: u32,
+    /// How many terminals ended since the token began, plus one; zero at the beginning of a token, and wherever nobody
+    /// counts.
+    pub(crate) ended: u32,
+    /// What is left to do behind the terminal.
+    pub(crate) todo: Todo,
+}
+
+/// What does not change: the grammar, compiled.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) rules: Rules,
+    pub(crate) terminals: Terminals,
+    pub(crate) start: u32,
+    /// At most so many terminals may end inside a token.
+    pub(crate) lookahead: Option<u32>,
+}
+
+/// All places that were made so far, and the parser's tables behind them.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) parser: Parser,
+    readings: Vec<Reading>,
+    first: Vec<u32>,
+    ids: HashTable<Place>,
+    hasher: hashbrown::DefaultHashBuilder,
+    /// By place: its row, or [`NONE`].
+    row: Vec<u32>,
+    /// By row and class: the place behind the byte.
+    next: Vec<Place>,
+    width: usize,
+    work: Vec<Reading>,
+    /// How many places were looked up that were not in a row yet: a measure of work that is the same on every machine.
+    pub(crate) steps: u64,
+}
+
+impl Places {
+    pub(crate) fn new(compiled: &Compiled) -> Self {
+        let mut places = Self {
+            parser: Parser::new(&compiled.rules, compiled.start),
+            readings: Vec::new(),
+            first: vec![0],
+            ids: HashTable::new(),
+            hasher: hashbrown::DefaultHashBuilder::default(),
+            row: Vec::new(),
+            next: Vec::new(),
+            width: compiled.terminals.width(),
+            work: Vec::new(),
+            steps: 0,
+        };
+        let start = places.boundary(Parser::START);
+        debug_assert_eq!(start, Self::START);
+        places
+    }
+
+    /// Before anything was read.
+    pub(crate) const START: Place = 0;
+
+    /// The number of places.
+    pub(crate) fn len(&self) -> usize {
+        self.row.len()
+    }
+
+    /// The place between two terminals, with this left to do.
+    fn boundary(&mut self, todo: Todo) -> Place {
+        self.insert(&[Reading { terminal: BOUNDARY, state: 0, ended: 0, todo }])
+    }
+
+    /// The readings of `place`, in ascending order, no two equal but for what is left to do.
+    #[inline]
+    pub(crate) fn readings(&self, place: Place) -> &[Reading] {
+        &self.readings[self.first[place as usize] as usize..self.first[place as usize + 1] as usize]
+    }
+
+    /// The place of `readings`, which may be in any order and repeat.
+    pub(crate) fn place(&mut self, readings: &mut Vec<Reading>, compiled: &Compiled) -> Place {
+        for reading in readings.iter_mut() {
+            if reading.terminal != BOUNDARY && compiled.terminals.is_final(reading.terminal, reading.state) {
+                (reading.terminal, reading.state) = (BOUNDARY, 0);
+            }
+        }
+        readings.sort_unstable();
+        let mut kept: usize = 0;
+        for at in 0..readings.len() {
+            let reading = readings[at];
+            let same = |last: &Reading| {
+                (last.terminal, last.state, last.ended) == (reading.terminal, reading.state, reading.ended)
+            };
+            match kept.checked_sub(1).filter(|last| same(&readings[*last])) {
+                Some(last) => {
+                    readings[last].todo =
+                        self.parser.union(readings[last].todo, reading.todo, &compiled.rules);
+                }
+                None => {
+                    readings[kept] = reading;
+                    kept += 1;
+                }
+            }
+        }
+        readings.truncate(kept);
+        self.insert(readings)
+    }
+
+    /// The place behind `byte`, or [`DEAD`].
+    #[inline]
+    pub(crate) fn step(&mut self, compiled: &Compiled, place: Place, byte: u8) -> Place {
+        let class = compiled.terminals.class(byte);
+        let row = self.row[place as usize];
+        if row != NONE {
+            let next = self.next[row as usize * self.width + usize::from(class)];
+            if next != UNKNOWN {
+                return next;
+            }
+        }
+        self.look_up(compiled, place, class)
+    }
+
+    /// The place behind `bytes`, or [`DEAD`].
+    pub(crate) fn run(&mut self, compiled: &Compiled, place: Place, bytes: &[u8]) -> Place {
+        let mut at = place;
+        for byte in bytes {
+            if at == DEAD {
+                break;
+            }
+            at = self.step(compiled, at, *byte);
+        }
+        if at == DEAD { DEAD } else { self.at_token(compiled, at) }
+    }
+
+    /// The place behind the control token `token`, or [`DEAD`].
+    pub(crate) fn control(&mut self, compiled: &Compiled, place: Place, token: TokenId) -> Place {
+        let mut behind: Vec<Reading> = Vec::new();
+        self.each_control(compiled, place, |other, todo| {
+            if other == token {
+                behind.push(Reading { terminal: BOUNDARY, state: 0, ended: 0, todo });
+            }
+        });
+        if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) }
+    }
+
+    /// Calls `each` with the control tokens that may follow and what is left to do behind them.
+    pub(crate) fn each_control(
+        &mut self,
+        compiled: &Compiled,
+        place: Place,
+        mut each: impl FnMut(TokenId, Todo),
+    ) {
+        for todo in self.ended(compiled, place) {
+            let followers = self.parser.followers(todo, &compiled.rules);
+            for (terminal, todo) in self.parser.edges(followers) {
+                if let Some(token) = compiled.terminals.token(*terminal) {
+                    each(token, *todo);
+                }
+            }
+        }
+    }
+
+    /// Whether the output may end here.
+    pub(crate) fn may_end(&mut self, compiled: &Compiled, place: Place) -> bool {
+        let ended = self.ended(compiled, place);
+        ended.into_iter().any(|todo| self.parser.followers(todo, &compiled.rules).ends)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.parser.memory_usage()
+            + self.readings.len() * size_of::<Reading>()
+            + self.first.len() * 4 * size_of::<u32>()
+            + self.next.len() * size_of::<Place>()
+    }
+
+    /// What is left to do behind the readings that may end here.
+    fn ended(&self, compiled: &Compiled, place: Place) -> SmallVec<[Todo; 4]> {
+        let ended = self.readings(place).iter().filter(|reading| {
+            reading.terminal == BOUNDARY || compiled.terminals.is_accepting(reading.terminal, reading.state)
+        });
+        ended.map(|reading| reading.todo).collect()
+    }
+
+    /// The same place at the beginning of a token.
+    fn at_token(&mut self, compiled: &Compiled, place: Place) -> Place {
+        if compiled.lookahead.is_none() {
+            return place;
+        }
+        let mut readings = self.readings(place).to_vec();
+        readings.iter_mut().for_each(|reading| reading.ended = 0);
+        self.place(&mut readings, compiled)
+    }
+
+    #[cold]
+    fn look_up(&mut self, compiled: &Compiled, place: Place, class: u8) -> Place {
+        self.steps += 1;
+        let terminals = &compiled.terminals;
+        let mut behind = std::mem::take(&mut self.work);
+        behind.clear();
+        for at in self.first[place as usize]..self.first[place as usize + 1] {
+            let reading = self.readings[at as usize];
+            let (mut goes_on, mut begins) = (0, 0);
+            if let Some(limit) = compiled.lookahead {
+                // The end of a terminal in front of the first byte of a token is free.
+                goes_on = reading.ended.max(1);
+                begins = reading.ended + 1;
+                if begins > limit.saturating_add(1) {
+                    begins = NONE;
+                }
+            }
+            let is_boundary = reading.terminal == BOUNDARY;
+            if !is_boundary {
+                let state = terminals.step(reading.terminal, reading.state, class);
+                if state != NONE {
+                    behind.push(Reading { state, ended: goes_on, ..reading });
+                }
+            }
+            if begins != NONE && (is_boundary || terminals.is_accepting(reading.terminal, reading.state)) {
+                let followers = self.parser.followers(reading.todo, &compiled.rules);
+                for (terminal, todo) in self.parser.edges(followers) {
+                    let state = terminals.first(*terminal, class);
+                    if state != NONE {
+                        behind.push(Reading { terminal: *terminal, state, ended: begins, todo: *todo });
+                    }
+                }
+            }
+        }
+        let next = if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) };
+        self.work = behind;
+        if self.row[place as usize] == NONE {
+            self.row[place as usize] = u32::try_from(self.next.len() / self.width).expect("bounded memory");
+            self.next.resize(self.next.len() + self.width, UNKNOWN);
+        }
+        self.next[self.row[place as usize] as usize * self.width + usize::from(class)] = next;
+        next
+    }
+
+    fn insert(&mut self, readings: &[Reading]) -> Place {
+        let (all, first, hasher) = (&self.readings, &self.first, &self.hasher);
+        let get = |place: Place| &all[first[place as usize] as usize..first[place as usize + 1] as usize];
+        let hash = |readings: &[Reading]| std::hash::BuildHasher::hash_one(hasher, readings);
+        match self.ids.entry(hash(readings), |place| get(*place) == readings, |place| hash(get(*place))) {
+            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
+            hashbrown::hash_table::Entry::Vacant(entry) => {
+                let place = u32::try_from(self.row.len()).expect("bounded memory");
+                entry.insert(place);
+                self.readings.extend_from_slice(readings);
+                self.first.push(u32::try_from(self.readings.len()).expect("bounded memory"));
+                self.row.push(NONE);
+                place
+            }
+        }
+    }
+}
