@@ -2,10 +2,15 @@
 
 use unskew_automata::RegexError;
 
+use crate::SyntaxError;
+
 /// Why a text is not a grammar, or a grammar no constraint. Every message is one line: what, where, and a way out.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrammarError {
+    /// The text of a grammar does not follow its language.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
     /// A rule is used and has no body.
     #[error("rule `{name}` is used but not defined")]
     #[non_exhaustive]

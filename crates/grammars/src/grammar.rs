@@ -11,7 +11,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::Dfa;
 
-use crate::{GrammarError, GrammarLimits};
+use crate::{GrammarError, GrammarLimits, Position};
 
 /// A rule of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -98,6 +98,7 @@ enum Node {
 struct Rule {
     name: Box<str>,
     body: Option<ExprId>,
+    place: Option<Position>,
 }
 
 /// A context-free grammar with regular terminals. Immutable.
@@ -171,6 +172,11 @@ impl Grammar {
         self.rules[rule.index()].body.expect("the builder has seen to it")
     }
 
+    /// Where the text of the grammar defines `rule`, if it comes from a text.
+    pub fn rule_place(&self, rule: RuleId) -> Option<Position> {
+        self.rules[rule.index()].place
+    }
+
     /// The number of expressions.
     pub fn expressions(&self) -> usize {
         self.nodes.len()
@@ -226,13 +232,18 @@ impl GrammarBuilder {
     /// A new rule without a body. Two rules may have one name; it is only shown to people.
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId(id(self.rules.len()));
-        self.rules.push(Rule { name: name.into(), body: None });
+        self.rules.push(Rule { name: name.into(), body: None, place: None });
         id
     }
 
     /// Makes `body` what `rule` stands for. A second body of a rule replaces the first.
     pub fn define(&mut self, rule: RuleId, body: ExprId) {
         self.rules[rule.index()].body = Some(body);
+    }
+
+    /// Remembers where the text of a grammar defines `rule`.
+    pub fn place(&mut self, rule: RuleId, place: Position) {
+        self.rules[rule.index()].place = Some(place);
     }
 
     /// The empty text.

@@ -9,9 +9,11 @@ mod parser;
 mod places;
 mod portable;
 mod rules;
+mod syntax;
 mod terminals;
 
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
 pub use error::GrammarError;
 pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};
 pub use limits::GrammarLimits;
+pub use syntax::{GrammarFormat, Position, SyntaxError, SyntaxErrorKind};
