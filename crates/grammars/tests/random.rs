@@ -10,7 +10,9 @@ use common::{
 };
 use proptest::prelude::*;
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState};
+use unskew_grammars::{
+    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState,
+};
 
 /// All texts of one or two letters, and some longer ones.
 fn vocabulary() -> Arc<Vocabulary> {
@@ -64,7 +66,9 @@ impl Comparison<'_> {
             assert!(chart.push_token(self.vocabulary, token));
             let result = self.compare(chart, &next, depth - 1);
             chart.truncate(before);
-            result.map_err(|error| format!("{:?}, {error}", self.vocabulary.text(token).unwrap().escape_ascii()))?;
+            result.map_err(|error| {
+                format!("{:?}, {error}", self.vocabulary.text(token).unwrap().escape_ascii())
+            })?;
         }
         Ok(())
     }
