@@ -160,7 +160,7 @@ impl GrammarConstraint {
     ) -> Result<Self, GrammarError> {
         let rules = Rules::new(grammar, limits)?;
         let used = rules.used_terminals(grammar.terminals().len());
-        let terminals = Terminals::new(grammar, |terminal| used[terminal as usize], &vocabulary)?;
+        let terminals = Terminals::new(grammar, |terminal| used[terminal as usize], &vocabulary, &trie)?;
         let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead };
         let mut places = Places::new(&compiled);
         let start = Exchange::default().export(&mut places, &compiled, Places::START);

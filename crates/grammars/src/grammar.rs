@@ -11,7 +11,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::Dfa;
 
-use crate::{GrammarError, GrammarLimits, Position};
+use crate::{GrammarError, GrammarLimits, Location};
 
 /// A rule of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -98,7 +98,7 @@ enum Node {
 struct Rule {
     name: Box<str>,
     body: Option<ExprId>,
-    place: Option<Position>,
+    place: Option<Location>,
 }
 
 /// A context-free grammar with regular terminals. Immutable.
@@ -173,7 +173,7 @@ impl Grammar {
     }
 
     /// Where the text of the grammar defines `rule`, if it comes from a text.
-    pub fn rule_place(&self, rule: RuleId) -> Option<Position> {
+    pub fn rule_place(&self, rule: RuleId) -> Option<Location> {
         self.rules[rule.index()].place
     }
 
@@ -242,7 +242,7 @@ impl GrammarBuilder {
     }
 
     /// Remembers where the text of a grammar defines `rule`.
-    pub fn place(&mut self, rule: RuleId, place: Position) {
+    pub fn place(&mut self, rule: RuleId, place: Location) {
         self.rules[rule.index()].place = Some(place);
     }
 

@@ -7,7 +7,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{TokenId, TokenKind, Vocabulary};
+use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use crate::{
     GrammarError,
@@ -43,6 +43,7 @@ impl Terminals {
         grammar: &Grammar,
         is_used: impl Fn(u32) -> bool,
         vocabulary: &Vocabulary,
+        trie: &TokenTrie,
     ) -> Result<Self, GrammarError> {
         let mut controls: Option<HashMap<String, TokenId>> = None;
         let mut used = [false; 256];
@@ -81,7 +82,8 @@ impl Terminals {
                 }
             });
         }
-        if let Some(byte) = unspelled(&used, vocabulary) {
+        // Where every byte is a token by itself, every text is spelled by tokens.
+        if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
             return Err(GrammarError::UnspelledByte { byte });
         }
         let mut terminals = Self { scanners, classes: Box::new([0; 256]), bytes: vec![0] };
@@ -167,15 +169,4 @@ fn ends(dfa: &Dfa) -> Box<[bool]> {
     let bytes: Vec<u8> = dfa.classes().representatives().collect();
     let ends = |state| dfa.is_accepting(state) && bytes.iter().all(|byte| dfa.step(state, *byte).is_none());
     dfa.states().map(ends).collect()
-}
-
-/// A byte that is used and that no token spells by itself. Where all are spelled, every text is.
-fn unspelled(used: &[bool; 256], vocabulary: &Vocabulary) -> Option<u8> {
-    let mut spelled = [false; 256];
-    for (token, text) in vocabulary.text_tokens() {
-        if let [byte] = text {
-            spelled[usize::from(*byte)] |= vocabulary.kind(token) == TokenKind::Text;
-        }
-    }
-    (0..=255u8).find(|byte| used[usize::from(*byte)] && !spelled[usize::from(*byte)])
 }

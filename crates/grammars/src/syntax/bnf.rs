@@ -3,7 +3,7 @@
 use super::{
     chars::CharSet,
     cursor::Cursor,
-    error::{SyntaxError, SyntaxErrorKind, position},
+    error::{SyntaxError, SyntaxErrorKind, location},
     escape::escaped,
     tree::{Assembler, Definition, Group, Tree},
 };
@@ -85,7 +85,7 @@ impl<'t> Reader<'t> {
         let body = self.body.end(&mut self.tree);
         let definition = Definition { name: self.tree.intern(name), at, body, terminal: false };
         self.tree.define(definition).map_err(|first| {
-            let first = position(self.text, self.tree.definitions[first].at);
+            let first = location(self.text, self.tree.definitions[first].at);
             self.cursor.error(at, SyntaxErrorKind::Redefined { name: name.to_owned(), first })
         })
     }

@@ -1,6 +1,6 @@
 //! Reading a text from left to right: what the three languages share before they differ.
 
-use super::error::{SyntaxError, SyntaxErrorKind, position};
+use super::error::{SyntaxError, SyntaxErrorKind, location};
 
 /// A place in a text. Copying it looks ahead.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ impl<'t> Cursor<'t> {
     }
 
     pub(super) fn error(&self, offset: usize, kind: SyntaxErrorKind) -> SyntaxError {
-        SyntaxError { kind, position: position(self.text, offset) }
+        SyntaxError { kind, location: location(self.text, offset) }
     }
 
     /// What stands here is not what should.

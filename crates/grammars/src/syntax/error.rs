@@ -7,7 +7,7 @@ use std::fmt;
 /// A place in the text of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
-pub struct Position {
+pub struct Location {
     /// Bytes before it.
     pub offset: usize,
     /// The line, from 1.
@@ -16,7 +16,7 @@ pub struct Position {
     pub column: usize,
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
@@ -24,13 +24,13 @@ impl fmt::Display for Position {
 
 /// Why a text is not a grammar.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{position}: {kind}")]
+#[error("{location}: {kind}")]
 #[non_exhaustive]
 pub struct SyntaxError {
     /// What is wrong.
     pub kind: SyntaxErrorKind,
     /// Where.
-    pub position: Position,
+    pub location: Location,
 }
 
 /// What is wrong with the text of a grammar.
@@ -92,7 +92,7 @@ pub enum SyntaxErrorKind {
         /// The name.
         name: String,
         /// Where it is defined first.
-        first: Position,
+        first: Location,
     },
     /// A terminal that is made of itself.
     #[error("`{name}` is made of itself, and {place} must not be: {way_out}")]
@@ -128,22 +128,22 @@ fn hint(nearest: Option<&str>) -> String {
 }
 
 /// The place at `offset` of `text`. O(n).
-pub(super) fn position(text: &str, offset: usize) -> Position {
-    Positions::new(text).at(offset)
+pub(super) fn location(text: &str, offset: usize) -> Location {
+    Locations::new(text).at(offset)
 }
 
 /// Offsets to places. Ascending ones take O(n) together.
-pub(super) struct Positions<'t> {
+pub(super) struct Locations<'t> {
     text: &'t str,
-    last: Position,
+    last: Location,
 }
 
-impl<'t> Positions<'t> {
+impl<'t> Locations<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, last: Position { offset: 0, line: 1, column: 1 } }
+        Self { text, last: Location { offset: 0, line: 1, column: 1 } }
     }
 
-    pub(super) fn at(&mut self, offset: usize) -> Position {
+    pub(super) fn at(&mut self, offset: usize) -> Location {
         if offset < self.last.offset {
             *self = Self::new(self.text);
         }
@@ -153,7 +153,7 @@ impl<'t> Positions<'t> {
             Some(newline) => (self.last.line + lines, passed[newline + 1..].chars().count() + 1),
             None => (self.last.line, self.last.column + passed.chars().count()),
         };
-        self.last = Position { offset, line, column };
+        self.last = Location { offset, line, column };
         self.last
     }
 }
@@ -201,14 +201,14 @@ mod tests {
     #[test]
     fn positions_count_lines_and_characters() {
         let text = "é\nab\r\n\nü";
-        let mut positions = Positions::new(text);
+        let mut locations = Locations::new(text);
         let expected = [(0, 1, 1), (2, 1, 2), (3, 2, 1), (5, 2, 3), (7, 3, 1), (8, 4, 1), (10, 4, 2)];
         for (offset, line, column) in expected {
-            let alone = position(text, offset);
+            let alone = location(text, offset);
             assert_eq!((alone.offset, alone.line, alone.column), (offset, line, column));
-            assert_eq!(positions.at(offset), alone);
+            assert_eq!(locations.at(offset), alone);
         }
-        assert_eq!(positions.at(3), position(text, 3));
+        assert_eq!(locations.at(3), location(text, 3));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::{
     chars::CharSet,
-    error::{Positions, SyntaxError, SyntaxErrorKind, nearest, position},
+    error::{Locations, SyntaxError, SyntaxErrorKind, location, nearest},
     tree::{Node, NodeId, Tree},
 };
 use crate::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId};
@@ -20,10 +20,10 @@ pub(super) fn lower(
 ) -> Result<Grammar, GrammarError> {
     let mut lowering =
         Lowering { text, tree, builder: Grammar::builder(limits), rules: vec![], sets: HashMap::new() };
-    let mut positions = Positions::new(text);
+    let mut locations = Locations::new(text);
     for definition in &tree.definitions {
         let rule = lowering.builder.rule(tree.name(definition.name));
-        lowering.builder.place(rule, positions.at(definition.at));
+        lowering.builder.place(rule, locations.at(definition.at));
         lowering.rules.push(rule);
     }
     let mut expressions: Vec<ExprId> = Vec::with_capacity(tree.len());
@@ -75,11 +75,11 @@ impl Lowering<'_, '_> {
                 builder.repeat(expression(&item), min, (max != u32::MAX).then_some(max))
             }
             Node::AnyCase(_) | Node::Pattern(_) | Node::Minus(..) | Node::And(..) | Node::Not(_) => {
-                let position = position(self.text, tree.place(node));
+                let location = location(self.text, tree.place(node));
                 let way_out = "write the alternatives out";
                 let kind =
                     SyntaxErrorKind::Unsupported { construct: "the difference of two parts".into(), way_out };
-                return Err(SyntaxError { kind, position }.into());
+                return Err(SyntaxError { kind, location }.into());
             }
         })
     }
@@ -91,5 +91,5 @@ pub(super) fn undefined(text: &str, tree: &Tree<'_>, name: u32, at: usize) -> Sy
     let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
     let kind =
         SyntaxErrorKind::Undefined { what: "rule", name: name.to_owned(), nearest: nearest(name, defined) };
-    SyntaxError { kind, position: position(text, at) }
+    SyntaxError { kind, location: location(text, at) }
 }

@@ -17,9 +17,9 @@ mod gbnf;
 mod lower;
 mod tree;
 
-pub use error::{Position, SyntaxError, SyntaxErrorKind};
+pub use error::{Location, SyntaxError, SyntaxErrorKind};
 
-use self::error::position;
+use self::error::location;
 use crate::{Grammar, GrammarError, GrammarLimits};
 
 /// The language that a grammar is written in.
@@ -99,7 +99,7 @@ fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
     let limit = limits.grammar_bytes.min(u32::MAX as usize);
     if text.len() > limit {
         let kind = SyntaxErrorKind::TooLong { bytes: text.len(), limit };
-        return Err(SyntaxError { kind, position: position(text, 0) });
+        return Err(SyntaxError { kind, location: location(text, 0) });
     }
     Ok(())
 }
@@ -107,5 +107,5 @@ fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
 /// The text ends without the rule that whole outputs are made of.
 fn no_start(text: &str, expected: &'static str) -> SyntaxError {
     let kind = SyntaxErrorKind::Unexpected { found: "no such rule".to_owned(), expected };
-    SyntaxError { kind, position: position(text, text.len()) }
+    SyntaxError { kind, location: location(text, text.len()) }
 }
