@@ -298,6 +298,9 @@ impl Parser {
                     }
                 }
             }
+            // What two callers share would come twice for the calls after it, and twice as often for each further one.
+            frames.sort_unstable();
+            frames.dedup();
             work.calls[call].frames = frames;
         }
         // The frames of a call that were completed above serve the calls after it too: they only hold more of the same.

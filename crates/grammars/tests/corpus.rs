@@ -33,7 +33,6 @@ fn shown(text: &[Input]) -> String {
 }
 
 fn constraint(case: &Case, subject: &Subject, limits: &GrammarLimits) -> GrammarConstraint {
-    eprintln!("{}", case.name);
     let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
     GrammarConstraint::new(&case.grammar, vocabulary, trie, limits)
         .unwrap_or_else(|error| panic!("{}: {}: {error}", subject.name, case.name))

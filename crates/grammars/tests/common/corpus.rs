@@ -122,10 +122,10 @@ fn made() -> Vec<Case> {
     let literals = format!("root ::= word (\",\" word)*\nword ::= {literals}\n");
 
     let mut chain = "root ::= r0\n".to_owned();
-    for n in 0..10 {
+    for n in 0..300 {
         writeln!(chain, "r{n} ::= r{} | \"<{n}>\" r{}", n + 1, n + 1).unwrap();
     }
-    chain += "r10 ::= \".\"\n";
+    chain += "r300 ::= \".\"\n";
 
     let mut precedences = "root ::= e0\n".to_owned();
     for n in 0..20 {
@@ -143,7 +143,7 @@ fn made() -> Vec<Case> {
             &["ba", "band,we,wun", "be,wen,dan"],
             &["", "b", "ba,", "wander1"],
         ),
-        gbnf("a-chain-of-rules", &chain, &[".", "<0><1><9>.", "<7>."], &["", "<1><0>.", "<10>.", "<1>"]),
+        gbnf("a-chain-of-rules", &chain, &[".", "<0><1><299>.", "<7>."], &["", "<1><0>.", "<300>.", "<1>"]),
         gbnf("twenty-precedences", &precedences, &["1", "1A2B3T4", "(1A2)C((3))"], &["", "1U2", "1A", "(1"]),
         gbnf("deep-nesting", "root ::= \"[\" root \"]\" | \"\"", &["", "[]", &deep], &["[[]", &deep[1..], "]"]),
         gbnf("five-hundred-groups", &format!("root ::= {groups} \"y\""), &["y", "xy"], &["", "x", "xxy"]),
