@@ -22,7 +22,8 @@ fn main() {
         let lits = ["true", "false", "null"].map(|l| b.literal(l));
         let body = b.choice([o, a, string, number, lits[0], lits[1], lits[2]]);
         b.define(value, body);
-        let (lb, rb, ls, rs, comma, colon) = (b.literal("{"), b.literal("}"), b.literal("["), b.literal("]"), b.literal(","), b.literal(":"));
+        let (lb, rb, ls, rs, comma, colon) =
+            (b.literal("{"), b.literal("}"), b.literal("["), b.literal("]"), b.literal(","), b.literal(":"));
         let body = b.sequence([string, ws, colon, ws, v]);
         b.define(pair, body);
         let more = b.sequence([ws, comma, ws, p]);
@@ -48,7 +49,11 @@ fn main() {
         let mut s = c.scratch();
         let mut m = TokenMask::new(c.vocab_len());
         c.fill_mask(&mut s, &c.start(), m.as_mut());
-        println!("round {round}: grammar {t1:?} compiled {t2:?} first mask {:?} count {}", t.elapsed(), m.count());
+        println!(
+            "round {round}: grammar {t1:?} compiled {t2:?} first mask {:?} count {}",
+            t.elapsed(),
+            m.count()
+        );
         let doc = r#"{"name": "Jane Doe", "age": 31, "tags": ["a", "bc", "the quick brown fox"], "address": {"street": "12 Main St\nApt", "zip": "12345", "geo": [1.25, -3e10, null, true]}, "nested": [[{"k": []}], {}], "text": "Lorem ipsum dolor sit amet, consectetur adipiscing elit."}"#;
         for pass in 0..2 {
             let mut state = c.start();
@@ -61,12 +66,29 @@ fn main() {
                 let t = Instant::now();
                 c.advance(&mut s, &mut state, id).unwrap();
                 let tc = t.elapsed();
-                if round == 2 && pass == 0 { println!("{:?} {:?} {:?} steps {}", String::from_utf8_lossy(vocabulary.text(id).unwrap()), tm, tc, s.stats().steps - before.steps); }
+                if round == 2 && pass == 0 {
+                    println!(
+                        "{:?} {:?} {:?} steps {}",
+                        String::from_utf8_lossy(vocabulary.text(id).unwrap()),
+                        tm,
+                        tc,
+                        s.stats().steps - before.steps
+                    );
+                }
                 times.push(tm);
             }
             assert!(c.is_accepting(&state));
             times.sort();
-            println!("pass {pass} n {} p50 {:?} p90 {:?} p99 {:?} max {:?} sizes {:?} mem {}", times.len(), times[times.len()/2], times[times.len()*9/10], times[times.len()*99/100], times.last().unwrap(), s.sizes(), s.memory_usage());
+            println!(
+                "pass {pass} n {} p50 {:?} p90 {:?} p99 {:?} max {:?} sizes {:?} mem {}",
+                times.len(),
+                times[times.len() / 2],
+                times[times.len() * 9 / 10],
+                times[times.len() * 99 / 100],
+                times.last().unwrap(),
+                s.sizes(),
+                s.memory_usage()
+            );
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     places::{Compiled, DEAD, Place, Places},
     portable::{Exchange, PortablePlace},
     rules::Rules,
-    terminals::Terminals,
+    terminals::{Terminals, names},
 };
 
 /// Masks with at most so many tokens are kept as lists: a list of 512 takes less time to write into a mask than a mask
@@ -158,9 +158,10 @@ impl GrammarConstraint {
         limits: &GrammarLimits,
         lookahead: Option<u32>,
     ) -> Result<Self, GrammarError> {
-        let rules = Rules::new(grammar, limits)?;
-        let used = rules.used_terminals(grammar.terminals().len());
-        let terminals = Terminals::new(grammar, |terminal| used[terminal as usize], &vocabulary, &trie)?;
+        let names = names(grammar);
+        let rules = Rules::new(grammar, &names, limits)?;
+        let used = rules.used_terminals(names.len());
+        let terminals = Terminals::new(grammar, &names, &used, &vocabulary, &trie)?;
         let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead };
         let mut places = Places::new(&compiled);
         let start = Exchange::default().export(&mut places, &compiled, Places::START);

@@ -198,7 +198,8 @@ impl Parser {
         }
     }
 
-    /// Terminals that follow, in ascending order, and what is left to do behind them.
+    /// Terminals that follow, in ascending order, and what is left to do behind them. Literals come first, in the order of
+    /// their texts.
     #[inline]
     pub(crate) fn edges(&self, followers: Followers) -> &[(u32, Todo)] {
         &self.edges[followers.first as usize..followers.end as usize]
@@ -270,46 +271,48 @@ impl Parser {
 
     /// Makes the returns of all calls: those of callers before those of what they begin with.
     fn make_returns(&mut self, work: &mut Work, rules: &Rules) {
-        // Frames that come by way of callers which end with the call.
-        let mut seen = vec![NONE; work.used];
-        for call in 0..work.used {
-            if work.calls[call].also.is_empty() {
-                continue;
-            }
-            let mark = u32::try_from(call).expect("bounded");
-            let mut frames = std::mem::take(&mut work.calls[call].frames);
-            let mut open = vec![call];
-            seen[call] = mark;
-            while let Some(at) = open.pop() {
-                if at != call {
-                    frames.extend_from_slice(&work.calls[at].frames);
-                }
-                for other in &work.calls[at].also {
-                    match *other {
-                        Ref::Made(back) => {
-                            let made = self.returns.frames(back).iter();
-                            frames.extend(made.map(|(position, back)| (*position, Ref::Made(*back))));
-                        }
-                        Ref::Called(other) => {
-                            if std::mem::replace(&mut seen[other as usize], mark) != mark {
-                                open.push(other as usize);
-                            }
-                        }
-                    }
-                }
-            }
-            // What two callers share would come twice for the calls after it, and twice as often for each further one.
-            frames.sort_unstable();
-            frames.dedup();
-            work.calls[call].frames = frames;
-        }
-        // The frames of a call that were completed above serve the calls after it too: they only hold more of the same.
         let calls = work.calls[..work.used].iter().zip(0u32..);
         let mut order: Vec<(u32, u32, u32)> =
             calls.map(|(call, at)| (rules.order[call.rule as usize], call.rule, at)).collect();
         order.sort_unstable();
         for group in order.chunk_by(|left, right| left.0 == right.0) {
+            self.add_frames_of_callers(&mut work.calls, group);
             self.make_group(&mut work.calls, group);
+        }
+    }
+
+    /// Adds the frames of the callers that end with the calls of `group`. Callers outside of it are complete.
+    fn add_frames_of_callers(&self, calls: &mut [Call], group: &[(u32, u32, u32)]) {
+        let is_member = |call: u32| group.iter().any(|(.., member)| *member == call);
+        for (.., call) in group {
+            // Callers in the group, in which each may end with the next.
+            let mut open = vec![*call];
+            let mut frames = std::mem::take(&mut calls[*call as usize].frames);
+            let mut at = 0;
+            while let Some(member) = open.get(at).copied() {
+                if member != *call {
+                    frames.extend_from_slice(&calls[member as usize].frames);
+                }
+                for other in &calls[member as usize].also {
+                    match *other {
+                        Ref::Made(back) => {
+                            let made = self.returns.frames(back).iter();
+                            frames.extend(made.map(|(position, back)| (*position, Ref::Made(*back))));
+                        }
+                        Ref::Called(other) if group.len() > 1 && is_member(other) => {
+                            if !open.contains(&other) {
+                                open.push(other);
+                            }
+                        }
+                        Ref::Called(other) if other == *call => {}
+                        Ref::Called(other) => frames.extend_from_slice(&calls[other as usize].frames),
+                    }
+                }
+                at += 1;
+            }
+            frames.sort_unstable();
+            frames.dedup();
+            calls[*call as usize].frames = frames;
         }
     }
 

@@ -31,7 +31,8 @@ const UNKNOWN: Place = u32::MAX - 3;
 /// The terminal of the reading that is between two terminals.
 pub(crate) const BOUNDARY: u32 = u32::MAX;
 
-/// A terminal that is being read.
+/// A terminal that is being read. Literals with a common beginning are read together: the terminal is then the first of
+/// them, the state the length of what is read, and `todo` what was left to do before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Reading {
     pub(crate) terminal: u32,
@@ -39,7 +40,7 @@ pub(crate) struct Reading {
     /// How many terminals ended since the token began, plus one; zero at the beginning of a token, and wherever nobody
     /// counts.
     pub(crate) ended: u32,
-    /// What is left to do behind the terminal.
+    /// What is left to do behind the terminal; of literals, before them.
     pub(crate) todo: Todo,
 }
 
@@ -111,8 +112,12 @@ impl Places {
 
     /// The place of `readings`, which may be in any order and repeat.
     pub(crate) fn place(&mut self, readings: &mut Vec<Reading>, compiled: &Compiled) -> Place {
+        let terminals = &compiled.terminals;
         for reading in readings.iter_mut() {
-            if reading.terminal != BOUNDARY && compiled.terminals.is_final(reading.terminal, reading.state) {
+            if reading.terminal != BOUNDARY
+                && !terminals.is_literal(reading.terminal)
+                && terminals.is_final(reading.terminal, reading.state)
+            {
                 (reading.terminal, reading.state) = (BOUNDARY, 0);
             }
         }
@@ -121,7 +126,10 @@ impl Places {
         for at in 0..readings.len() {
             let reading = readings[at];
             let same = |last: &Reading| {
-                (last.terminal, last.state, last.ended) == (reading.terminal, reading.state, reading.ended)
+                *last == reading
+                    || (!terminals.is_literal(reading.terminal)
+                        && (last.terminal, last.state, last.ended)
+                            == (reading.terminal, reading.state, reading.ended))
             };
             match kept.checked_sub(1).filter(|last| same(&readings[*last])) {
                 Some(last) => {
@@ -184,7 +192,7 @@ impl Places {
     ) {
         for todo in self.ended(compiled, place) {
             let followers = self.parser.followers(todo, &compiled.rules);
-            for (terminal, todo) in self.parser.edges(followers) {
+            for (terminal, todo) in compiled.terminals.others(self.parser.edges(followers)) {
                 if let Some(token) = compiled.terminals.token(*terminal) {
                     each(token, *todo);
                 }
@@ -206,11 +214,31 @@ impl Places {
     }
 
     /// What is left to do behind the readings that may end here.
-    fn ended(&self, compiled: &Compiled, place: Place) -> SmallVec<[Todo; 4]> {
-        let ended = self.readings(place).iter().filter(|reading| {
-            reading.terminal == BOUNDARY || compiled.terminals.is_accepting(reading.terminal, reading.state)
-        });
-        ended.map(|reading| reading.todo).collect()
+    fn ended(&mut self, compiled: &Compiled, place: Place) -> SmallVec<[Todo; 4]> {
+        let mut ended = SmallVec::new();
+        for at in self.first[place as usize]..self.first[place as usize + 1] {
+            ended.extend(self.behind(compiled, self.readings[at as usize]));
+        }
+        ended
+    }
+
+    /// What is left to do behind `reading`, if it may end here.
+    fn behind(&mut self, compiled: &Compiled, reading: Reading) -> Option<Todo> {
+        let Reading { terminal, state, todo, .. } = reading;
+        if terminal == BOUNDARY {
+            return Some(todo);
+        }
+        let terminals = &compiled.terminals;
+        if terminals.is_literal(terminal) {
+            if terminals.literal_len(terminal) != state as usize {
+                return None;
+            }
+            let followers = self.parser.followers(todo, &compiled.rules);
+            let literals = terminals.literals(self.parser.edges(followers));
+            let found = literals.binary_search_by_key(&terminal, |(terminal, _)| *terminal);
+            return found.ok().map(|at| literals[at].1);
+        }
+        terminals.is_accepting(terminal, state).then_some(todo)
     }
 
     /// The same place at the beginning of a token.
@@ -240,16 +268,30 @@ impl Places {
                     begins = NONE;
                 }
             }
-            let is_boundary = reading.terminal == BOUNDARY;
-            if !is_boundary {
-                let state = terminals.step(reading.terminal, reading.state, class);
-                if state != NONE {
-                    behind.push(Reading { state, ended: goes_on, ..reading });
+            if reading.terminal != BOUNDARY {
+                if terminals.is_literal(reading.terminal) {
+                    let followers = self.parser.followers(reading.todo, &compiled.rules);
+                    let literals = terminals.literals(self.parser.edges(followers));
+                    let depth = reading.state as usize;
+                    let sharing = terminals.sharing(literals, reading.terminal, depth);
+                    let literals = terminals.going_on(sharing, depth, class);
+                    behind.extend(literal(terminals, literals, depth + 1, goes_on, reading.todo));
+                } else {
+                    let state = terminals.step(reading.terminal, reading.state, class);
+                    if state != NONE {
+                        behind.push(Reading { state, ended: goes_on, ..reading });
+                    }
                 }
             }
-            if begins != NONE && (is_boundary || terminals.is_accepting(reading.terminal, reading.state)) {
-                let followers = self.parser.followers(reading.todo, &compiled.rules);
-                for (terminal, todo) in self.parser.edges(followers) {
+            if begins == NONE {
+                continue;
+            }
+            if let Some(todo) = self.behind(compiled, reading) {
+                let followers = self.parser.followers(todo, &compiled.rules);
+                let edges = self.parser.edges(followers);
+                let literals = terminals.going_on(terminals.literals(edges), 0, class);
+                behind.extend(literal(terminals, literals, 1, begins, todo));
+                for (terminal, todo) in terminals.others(edges) {
                     let state = terminals.first(*terminal, class);
                     if state != NONE {
                         behind.push(Reading { terminal: *terminal, state, ended: begins, todo: *todo });
@@ -283,4 +325,19 @@ impl Places {
             }
         }
     }
+}
+
+/// The reading of `literals`, which are edges of `todo` and agree in their first `depth` bytes.
+fn literal(
+    terminals: &Terminals,
+    literals: &[(u32, Todo)],
+    depth: usize,
+    ended: u32,
+    todo: Todo,
+) -> Option<Reading> {
+    let (first, behind) = *literals.first()?;
+    if literals.len() == 1 && terminals.literal_len(first) == depth {
+        return Some(Reading { terminal: BOUNDARY, state: 0, ended, todo: behind });
+    }
+    Some(Reading { terminal: first, state: u32::try_from(depth).expect("limited"), ended, todo })
 }

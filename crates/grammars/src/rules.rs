@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use crate::{
     GrammarError, GrammarLimits,
     fixpoint::{nullable, productive},
-    grammar::{Expr, ExprId, Grammar, RuleId, TerminalId},
+    grammar::{Expr, ExprId, Grammar, RuleId},
 };
 
 /// A place inside a rule.
@@ -54,12 +54,16 @@ impl Edges {
 }
 
 impl Rules {
-    /// The automata of `grammar`.
+    /// The automata of `grammar`, in which the terminals have the numbers `names`.
     ///
     /// # Errors
     ///
     /// [`GrammarError::Empty`] and [`GrammarError::TooManyPositions`].
-    pub(crate) fn new(grammar: &Grammar, limits: &GrammarLimits) -> Result<Self, GrammarError> {
+    pub(crate) fn new(
+        grammar: &Grammar,
+        names: &[u32],
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
         let (productive, nullable) = (productive(grammar), nullable(grammar));
         if !productive[grammar.body(grammar.start()).index()] {
             let name = grammar.rule_name(grammar.start());
@@ -74,7 +78,7 @@ impl Rules {
             calls: Edges { first: vec![0, 0], edges: Vec::new() },
             order: Vec::new(),
         };
-        let mut builder = Builder { grammar, limits, productive, nullable, done: 1 };
+        let mut builder = Builder { grammar, names, limits, productive, nullable, done: 1 };
         let mut open = vec![grammar.start()];
         let mut at = 0;
         rules.starts[grammar.start().index()] = END;
@@ -208,6 +212,7 @@ struct Draft {
 
 struct Builder<'g> {
     grammar: &'g Grammar,
+    names: &'g [u32],
     limits: &'g GrammarLimits,
     productive: Vec<bool>,
     nullable: Vec<bool>,
@@ -247,8 +252,9 @@ impl Builder<'_> {
             }
             match self.grammar.expr(expr) {
                 Expr::Empty => draft.empty[from].push(id(to)),
-                Expr::Terminal(TerminalId(symbol)) => {
-                    draft.edges[from].push((Symbol::Terminal(symbol), id(to)));
+                Expr::Terminal(terminal) => {
+                    let symbol = Symbol::Terminal(self.names[terminal.index()]);
+                    draft.edges[from].push((symbol, id(to)));
                     if self.nullable[expr.index()] {
                         draft.empty[from].push(id(to));
                     }

@@ -11,23 +11,24 @@ use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use crate::{
     GrammarError,
-    grammar::{Grammar, Terminal},
+    grammar::{Grammar, Terminal, TerminalId},
     rules::NONE,
 };
 
-/// A terminal that reads bytes, or a control token.
+/// A terminal that is no literal.
 #[derive(Debug)]
 enum Scanner {
-    /// The state is the number of bytes read.
-    Literal(Box<[u8]>),
     /// The automaton, and by state whether a text must end there.
     Automaton(Arc<Dfa>, Box<[bool]>),
     Token(TokenId),
 }
 
-/// The terminals of a grammar over a vocabulary.
+/// The terminals of a grammar over a vocabulary. They have numbers of their own: literals first, in the order of their
+/// texts, so that literals with a common beginning are neighbours, and a sorted list of them is a trie.
 #[derive(Debug)]
 pub(crate) struct Terminals {
+    literals: Vec<Box<[u8]>>,
+    /// The terminals behind the literals.
     scanners: Vec<Scanner>,
     /// The class of each byte.
     classes: Box<[u8; 256]>,
@@ -35,30 +36,49 @@ pub(crate) struct Terminals {
     bytes: Vec<u8>,
 }
 
+/// The number of each terminal of `grammar` among [`Terminals`].
+pub(crate) fn names(grammar: &Grammar) -> Vec<u32> {
+    let mut order: Vec<TerminalId> = grammar.terminals().collect();
+    order.sort_by_key(|terminal| match grammar.terminal(*terminal) {
+        Terminal::Literal(text) => (false, &text[..]),
+        Terminal::Automaton(_) | Terminal::Token(_) => (true, [].as_slice()),
+    });
+    let mut names = vec![0; order.len()];
+    for (terminal, name) in order.iter().zip(0u32..) {
+        names[terminal.index()] = name;
+    }
+    names
+}
+
 impl Terminals {
+    /// The terminals of `grammar` with these `names`.
+    ///
     /// # Errors
     ///
     /// [`GrammarError::UnknownToken`] and [`GrammarError::UnspelledByte`].
     pub(crate) fn new(
         grammar: &Grammar,
-        is_used: impl Fn(u32) -> bool,
+        names: &[u32],
+        is_used: &[bool],
         vocabulary: &Vocabulary,
         trie: &TokenTrie,
     ) -> Result<Self, GrammarError> {
         let mut controls: Option<HashMap<String, TokenId>> = None;
         let mut used = [false; 256];
-        let mut scanners = Vec::with_capacity(grammar.terminals().len());
+        let (mut literals, mut scanners) = (Vec::new(), Vec::new());
         let mut begins = [false; 257];
-        for terminal in grammar.terminals() {
-            let is_used = is_used(terminal.0);
-            scanners.push(match grammar.terminal(terminal) {
+        let mut order: Vec<TerminalId> = grammar.terminals().collect();
+        order.sort_unstable_by_key(|terminal| names[terminal.index()]);
+        for terminal in order {
+            let is_used = is_used[names[terminal.index()] as usize];
+            match grammar.terminal(terminal) {
                 Terminal::Literal(text) => {
                     for byte in text.iter().filter(|_| is_used) {
                         used[usize::from(*byte)] = true;
                         begins[usize::from(*byte)] = true;
                         begins[usize::from(*byte) + 1] = true;
                     }
-                    Scanner::Literal(text.clone())
+                    literals.push(text.clone());
                 }
                 Terminal::Automaton(dfa) => {
                     if is_used {
@@ -68,7 +88,7 @@ impl Terminals {
                             begins[usize::from(byte)] |= classes.get(byte) != classes.get(byte - 1);
                         }
                     }
-                    Scanner::Automaton(Arc::clone(dfa), ends(dfa))
+                    scanners.push(Scanner::Automaton(Arc::clone(dfa), ends(dfa)));
                 }
                 Terminal::Token(name) => {
                     let controls = controls.get_or_insert_with(|| {
@@ -78,15 +98,15 @@ impl Terminals {
                     let Some(token) = controls.get(&**name) else {
                         return Err(GrammarError::UnknownToken { name: name.to_string() });
                     };
-                    Scanner::Token(*token)
+                    scanners.push(Scanner::Token(*token));
                 }
-            });
+            }
         }
         // Where every byte is a token by itself, every text is spelled by tokens.
         if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
             return Err(GrammarError::UnspelledByte { byte });
         }
-        let mut terminals = Self { scanners, classes: Box::new([0; 256]), bytes: vec![0] };
+        let mut terminals = Self { literals, scanners, classes: Box::new([0; 256]), bytes: vec![0] };
         for byte in 1..=255u8 {
             if begins[usize::from(byte)] {
                 terminals.bytes.push(byte);
@@ -107,61 +127,107 @@ impl Terminals {
         self.classes[usize::from(byte)]
     }
 
-    /// The state of `terminal` behind the first byte of a text, or [`NONE`].
     #[inline]
-    pub(crate) fn first(&self, terminal: u32, class: u8) -> u32 {
-        let start = match &self.scanners[terminal as usize] {
-            Scanner::Literal(_) | Scanner::Token(_) => 0,
-            Scanner::Automaton(dfa, _) => dfa.start().index(),
-        };
-        self.step(terminal, u32::try_from(start).expect("limited"), class)
+    pub(crate) fn is_literal(&self, terminal: u32) -> bool {
+        (terminal as usize) < self.literals.len()
     }
 
-    /// The state of `terminal` behind one more byte, or [`NONE`].
+    /// Of `edges`, which ascend, those that read literals.
     #[inline]
-    pub(crate) fn step(&self, terminal: u32, state: u32, class: u8) -> u32 {
+    pub(crate) fn literals<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
+        &edges[..edges.partition_point(|(terminal, _)| self.is_literal(*terminal))]
+    }
+
+    /// Of `edges`, those that read no literals.
+    #[inline]
+    pub(crate) fn others<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
+        &edges[self.literals(edges).len()..]
+    }
+
+    /// Of `literals`, which are edges, those that begin as `terminal` does in its first `depth` bytes.
+    pub(crate) fn sharing<'e, T>(
+        &self,
+        literals: &'e [(u32, T)],
+        terminal: u32,
+        depth: usize,
+    ) -> &'e [(u32, T)] {
+        let prefix = &self.literals[terminal as usize][..depth];
+        let first = literals.partition_point(|(other, _)| &self.literals[*other as usize][..] < prefix);
+        let shares = |other: u32| self.literals[other as usize].starts_with(prefix);
+        let len = literals[first..].partition_point(|(other, _)| shares(*other));
+        &literals[first..first + len]
+    }
+
+    /// Of `sharing`, which agree in their first `depth` bytes, those that go on with a byte of `class`.
+    pub(crate) fn going_on<'e, T>(&self, sharing: &'e [(u32, T)], depth: usize, class: u8) -> &'e [(u32, T)] {
         let byte = self.bytes[usize::from(class)];
-        match &self.scanners[terminal as usize] {
-            Scanner::Literal(text) => match text.get(state as usize) {
-                Some(next) if *next == byte => state + 1,
-                _ => NONE,
-            },
-            Scanner::Automaton(dfa, _) => match dfa.step(StateId::from_index(state as usize), byte) {
-                Some(next) => u32::try_from(next.index()).expect("limited"),
-                None => NONE,
-            },
+        let next = |terminal: u32| self.literals[terminal as usize].get(depth).copied();
+        let first = sharing.partition_point(|(terminal, _)| next(*terminal) < Some(byte));
+        let len = sharing[first..].partition_point(|(terminal, _)| next(*terminal) == Some(byte));
+        &sharing[first..first + len]
+    }
+
+    /// The length of a literal.
+    #[inline]
+    pub(crate) fn literal_len(&self, terminal: u32) -> usize {
+        self.literals[terminal as usize].len()
+    }
+
+    fn scanner(&self, terminal: u32) -> &Scanner {
+        &self.scanners[terminal as usize - self.literals.len()]
+    }
+
+    /// The state of `terminal`, no literal, behind the first byte of a text, or [`NONE`].
+    #[inline]
+    pub(crate) fn first(&self, terminal: u32, class: u8) -> u32 {
+        match self.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
             Scanner::Token(_) => NONE,
         }
     }
 
-    /// Whether a text of `terminal` may end in `state`, which is behind at least one byte.
+    /// The state of `terminal`, no literal, behind one more byte, or [`NONE`].
+    #[inline]
+    pub(crate) fn step(&self, terminal: u32, state: u32, class: u8) -> u32 {
+        match self.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => {
+                step(dfa, StateId::from_index(state as usize), self.bytes[usize::from(class)])
+            }
+            Scanner::Token(_) => NONE,
+        }
+    }
+
+    /// Whether a text of `terminal`, no literal, may end in `state`, which is behind at least one byte.
     #[inline]
     pub(crate) fn is_accepting(&self, terminal: u32, state: u32) -> bool {
-        match &self.scanners[terminal as usize] {
-            Scanner::Literal(text) => state as usize == text.len(),
+        match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state as usize)),
             Scanner::Token(_) => false,
         }
     }
 
-    /// Whether a text of `terminal` must end in `state`.
+    /// Whether a text of `terminal`, no literal, must end in `state`.
     #[inline]
     pub(crate) fn is_final(&self, terminal: u32, state: u32) -> bool {
-        match &self.scanners[terminal as usize] {
-            Scanner::Literal(text) => state as usize == text.len(),
+        match self.scanner(terminal) {
             Scanner::Automaton(_, ends) => ends[state as usize],
             Scanner::Token(_) => false,
         }
     }
 
-    /// The control token that `terminal` is.
+    /// The control token that `terminal`, no literal, is.
     #[inline]
     pub(crate) fn token(&self, terminal: u32) -> Option<TokenId> {
-        match &self.scanners[terminal as usize] {
+        match self.scanner(terminal) {
             Scanner::Token(token) => Some(*token),
-            Scanner::Literal(_) | Scanner::Automaton(..) => None,
+            Scanner::Automaton(..) => None,
         }
     }
+}
+
+#[inline]
+fn step(dfa: &Dfa, state: StateId, byte: u8) -> u32 {
+    dfa.step(state, byte).map_or(NONE, |next| u32::try_from(next.index()).expect("limited"))
 }
 
 /// By state: whether nothing follows it.
