@@ -56,6 +56,7 @@
 //! ```
 
 mod acyclic;
+mod algebra;
 mod canonical;
 mod check;
 mod classes;

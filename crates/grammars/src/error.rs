@@ -2,7 +2,7 @@
 
 use unskew_automata::RegexError;
 
-use crate::SyntaxError;
+use crate::{Location, SyntaxError};
 
 /// Why a text is not a grammar, or a grammar no constraint. Every message is one line: what, where, and a way out.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -19,13 +19,30 @@ pub enum GrammarError {
         name: String,
     },
     /// The pattern of a terminal is no constraint.
-    #[error("terminal `{name}`: {source}")]
+    #[error("{}terminal `{name}`: {source}", before(*location, source))]
     #[non_exhaustive]
     Terminal {
         /// The terminal.
         name: String,
+        /// Where the text of the grammar has the part that is meant, if it comes from a text. If `source` has a place,
+        /// that is a place in this text too, and is nearer.
+        location: Option<Location>,
         /// What is the matter with it.
         source: RegexError,
+    },
+    /// The terminals need too many automata, or too large ones.
+    #[error(
+        "{location}: the terminals take more than {automata} automata (GrammarLimits::automata) or {bytes} bytes of \
+         tables (GrammarLimits::automata_bytes): use fewer and smaller ones, or raise the limit"
+    )]
+    #[non_exhaustive]
+    TooManyAutomata {
+        /// Where the limit was reached.
+        location: Location,
+        /// The limit on automata, those made on the way included.
+        automata: usize,
+        /// The limit on the bytes of their tables.
+        bytes: usize,
     },
     /// Rules, terminals and nodes of expressions are too many.
     #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]
@@ -70,4 +87,9 @@ pub enum GrammarError {
         /// The byte.
         byte: u8,
     },
+}
+
+/// The place of a terminal, where its error has none of its own.
+fn before(location: Option<Location>, source: &RegexError) -> String {
+    location.filter(|_| source.place().is_none()).map(|location| format!("{location}: ")).unwrap_or_default()
 }

@@ -272,6 +272,11 @@ impl GrammarBuilder {
         self.terminal(Terminal::Automaton(Arc::new(dfa)), || name.to_owned())
     }
 
+    /// As [`automaton`](Self::automaton), of one that is shared.
+    pub(crate) fn shared_automaton(&mut self, name: &str, dfa: &Arc<Dfa>) -> ExprId {
+        self.terminal(Terminal::Automaton(Arc::clone(dfa)), || name.to_owned())
+    }
+
     /// Any text that `pattern` matches as a whole; for the syntax see [`Dfa::from_pattern`]. `name` is shown to people.
     ///
     /// # Errors
@@ -279,7 +284,7 @@ impl GrammarBuilder {
     /// [`GrammarError::Terminal`].
     pub fn regex(&mut self, name: &str, pattern: &str) -> Result<ExprId, GrammarError> {
         let dfa = Dfa::from_pattern(pattern, &self.limits.regex)
-            .map_err(|source| GrammarError::Terminal { name: name.to_owned(), source })?;
+            .map_err(|source| GrammarError::Terminal { name: name.to_owned(), location: None, source })?;
         Ok(self.automaton(name, dfa))
     }
 

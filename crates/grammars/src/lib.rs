@@ -16,4 +16,4 @@ pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarSta
 pub use error::GrammarError;
 pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};
 pub use limits::GrammarLimits;
-pub use syntax::{GrammarFormat, Location, SyntaxError, SyntaxErrorKind};
+pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};

@@ -19,6 +19,10 @@ pub struct GrammarLimits {
     pub positions: usize,
     /// What the tables of one scratch may take, in bytes; beyond it they are built again. Default: 64 MiB.
     pub scratch_bytes: usize,
+    /// Automata that terminals are made of, those made on the way included. Default: 20,000.
+    pub automata: usize,
+    /// What their tables take together, in bytes. Default: 48 MiB.
+    pub automata_bytes: usize,
     /// For the terminals that are regular expressions.
     pub regex: Limits,
 }
@@ -31,6 +35,8 @@ impl Default for GrammarLimits {
             nodes: 4_000_000,
             positions: 1 << 20,
             scratch_bytes: 64 << 20,
+            automata: 20_000,
+            automata_bytes: 48 << 20,
             regex: Limits::default(),
         }
     }

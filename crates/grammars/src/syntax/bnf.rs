@@ -1,95 +1,13 @@
 //! What GBNF and EBNF share: names, classes of characters, brackets, and definitions by `::=`.
 
 use super::{
-    chars::CharSet,
-    cursor::Cursor,
-    error::{SyntaxError, SyntaxErrorKind, location},
-    escape::escaped,
-    tree::{Assembler, Definition, Group, Tree},
+    chars::CharSet, cursor::Cursor, error::SyntaxError, escape::escaped, reader::Reader, tree::Group,
 };
-use crate::GrammarLimits;
 
 /// What may follow a backslash and then stands for itself.
 pub(super) const OTHERS: &str = "\"'[]-^";
 
-/// What is read, and what was made of it.
-#[derive(Debug)]
-pub(super) struct Reader<'t> {
-    pub(super) text: &'t str,
-    pub(super) cursor: Cursor<'t>,
-    pub(super) tree: Tree<'t>,
-    pub(super) body: Assembler,
-    nodes: usize,
-}
-
-impl<'t> Reader<'t> {
-    pub(super) fn new(text: &'t str, limits: &GrammarLimits) -> Self {
-        let (cursor, body) = (Cursor::new(text), Assembler::new(limits));
-        Self { text, cursor, tree: Tree::new(), body, nodes: limits.nodes }
-    }
-
-    /// To be called once for each item.
-    pub(super) fn check_size(&self) -> Result<(), SyntaxError> {
-        if self.tree.size() > self.nodes {
-            let message = format!(
-                "the grammar has more than {} nodes (GrammarLimits::nodes): split it, or raise the limit",
-                self.nodes
-            );
-            return Err(self.cursor.invalid(self.cursor.at(), message));
-        }
-        Ok(())
-    }
-
-    /// An item that is a name.
-    pub(super) fn reference(&mut self, name: &'t str, at: usize) {
-        let name = self.tree.intern(name);
-        let node = self.tree.push(super::tree::Node::Name(name), at);
-        self.body.item(&mut self.tree, node);
-    }
-
-    pub(super) fn literal(&mut self, text: &str, at: usize) {
-        let node = self.tree.literal(text.as_bytes(), at);
-        self.body.item(&mut self.tree, node);
-    }
-
-    pub(super) fn class(&mut self, set: CharSet, at: usize) {
-        let node = match set.single() {
-            Some(char) => self.tree.literal(char.encode_utf8(&mut [0; 4]).as_bytes(), at),
-            None => self.tree.class(set, at),
-        };
-        self.body.item(&mut self.tree, node);
-    }
-
-    /// `)`.
-    pub(super) fn close(&mut self) -> Result<(), SyntaxError> {
-        if self.body.depth() == 0 {
-            return Err(self.cursor.unexpected("no `)`, since no `(` is open"));
-        }
-        if self.body.waits() {
-            return Err(self.cursor.unexpected("something after the operator"));
-        }
-        self.cursor.next();
-        self.body.close(&mut self.tree);
-        Ok(())
-    }
-
-    /// Ends the body of the definition of `name` at `at`.
-    pub(super) fn end(&mut self, name: &'t str, at: usize) -> Result<(), SyntaxError> {
-        if self.body.depth() > 0 {
-            let (_, open) = self.body.group();
-            return Err(self.cursor.unclosed(open, "the group", "`)`"));
-        }
-        if self.body.waits() {
-            return Err(self.cursor.unexpected("something after the operator"));
-        }
-        let body = self.body.end(&mut self.tree);
-        let definition = Definition { name: self.tree.intern(name), at, body, terminal: false };
-        self.tree.define(definition).map_err(|first| {
-            let first = location(self.text, self.tree.definitions[first].at);
-            self.cursor.error(at, SyntaxErrorKind::Redefined { name: name.to_owned(), first })
-        })
-    }
-
+impl Reader<'_> {
     /// The class of characters at whose `[` the cursor stands. `hex` reads `#xN` too. `hex` and `escape` are told of the
     /// first place at which the class uses them.
     pub(super) fn bracketed(

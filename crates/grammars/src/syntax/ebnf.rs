@@ -6,7 +6,7 @@
 //! | `"…"` | no escapes | escapes | escapes |
 //! | `'…'` | no escapes | none | no escapes; a backslash before a letter or quote is an error, as it looks like one |
 //! | `[…]` | `#xN` | escapes | both, but not in one file |
-//! | `#xN` | a character | a comment | a character, where hexadecimal digits follow |
+//! | `#xN` | a character | a comment | a character; an error where something else follows `#x` without a blank |
 //! | `#` else | none | a comment | a comment |
 //! | `/* … */` | a comment | none | a comment |
 //! | `A - B` | texts of A that are not of B | none | so, if both sides are regular |
@@ -22,12 +22,13 @@
 //! underscore follows it at once, and is the difference otherwise.
 
 use super::{
-    bnf::{OTHERS, Reader, hexadecimal, open},
+    bnf::{OTHERS, hexadecimal, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
     escape::{postfix, quoted},
-    tree::Tree,
+    reader::Reader,
+    tree::{Group, Tree},
 };
 use crate::GrammarLimits;
 
@@ -75,7 +76,7 @@ fn rule(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
         item(reader, notation)?;
         reader.check_size()?;
     }
-    reader.end(name, at)
+    reader.end(name, at, false)
 }
 
 /// Passes what means nothing, and answers whether the rule ends here: at the end, or before the next.
@@ -85,7 +86,7 @@ fn ends(reader: &mut Reader<'_>) -> Result<bool, SyntaxError> {
     let numbered = number_of_production(&mut ahead);
     space(&mut ahead)?;
     let Some(first) = ahead.peek() else { return Ok(!numbered) };
-    if !first.is_ascii_alphabetic() && first != '_' {
+    if !first.is_ascii_alphanumeric() && first != '_' {
         return Ok(false);
     }
     name(&mut ahead);
@@ -114,8 +115,12 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
         }
         Some('#') => {
             // `space` has passed the comments.
-            let Some(char) = hexadecimal(&mut reader.cursor)? else {
-                return Err(reader.cursor.unexpected("hexadecimal digits after `#x`"));
+            let char = hexadecimal(&mut reader.cursor)?;
+            let ends = !reader.cursor.peek().is_some_and(char::is_alphanumeric);
+            let Some(char) = char.filter(|_| ends) else {
+                let message = "`#x` begins the number of a character, in hexadecimal digits; a comment that begins with \
+                               `x` needs a blank behind `#`";
+                return Err(reader.cursor.invalid(at, message));
             };
             notation.hex.get_or_insert(at);
             reader.literal(char.encode_utf8(&mut [0; 4]), at);
@@ -125,7 +130,7 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
             reader.class(CharSet::all(), at);
         }
         Some('(') => open(reader)?,
-        Some(')') => reader.close()?,
+        Some(')') => reader.close(Group::Round)?,
         Some('|') => {
             if reader.body.waits() {
                 return Err(reader.cursor.unexpected("something after `-`"));
@@ -171,9 +176,10 @@ fn single_quoted<'t>(cursor: &mut Cursor<'t>) -> Result<&'t str, SyntaxError> {
     if !cursor.eat("'") {
         return Err(cursor.unclosed(begin, "the text in quotes", "`'` on the same line"));
     }
-    let escape = text.split('\\').skip(1).any(|after| {
-        after.starts_with(|next| matches!(next, 'n' | 'r' | 't' | 'x' | 'u' | 'U' | '"' | '[' | ']'))
-    });
+    let escape = text
+        .split('\\')
+        .skip(1)
+        .any(|after| after.starts_with(['n', 'r', 't', 'x', 'u', 'U', '"', '[', ']']));
     if escape || text.contains("\\\\") || (text.ends_with('\\') && cursor.peek() == Some('\'')) {
         let message = "a backslash in single quotes is itself and no escape: write double quotes for escapes, and \
                        `\"\\\\n\"` for a backslash with a letter";
@@ -238,12 +244,9 @@ fn space(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
         cursor.take_while(char::is_whitespace);
         let begin = cursor.at();
         if cursor.rest().starts_with('#') {
+            // `#xN` is a character, and `#xyz` a mistake in one rather than a comment.
             let mut ahead = *cursor;
-            ahead.next();
-            let hex = ahead.eat("x") && ahead.peek().is_some_and(|digit| digit.is_ascii_hexdigit());
-            ahead.take_while(|char| char.is_ascii_hexdigit());
-            // A comment may begin with a word, such as `#xa axis` or `#xbar`.
-            if hex && !ahead.peek().is_some_and(char::is_alphanumeric) {
+            if ahead.eat("#x") && ahead.peek().is_some_and(char::is_alphanumeric) {
                 return Ok(());
             }
             cursor.skip_line();

@@ -132,6 +132,17 @@ pub(super) fn location(text: &str, offset: usize) -> Location {
     Locations::new(text).at(offset)
 }
 
+/// The beginning of what stands at `offset`, as the name of what has none: up to the next blank, or the end of the line
+/// where it begins with a quote, slash or bracket.
+pub(super) fn excerpt(text: &str, offset: usize) -> String {
+    /// Longer ones are cut.
+    const LONGEST: usize = 40;
+    let rest = &text[offset..];
+    let quoted = rest.starts_with(['"', '\'', '/', '[']);
+    let end = |char: char| char == '\n' || (char.is_whitespace() && !quoted);
+    rest.chars().take_while(|char| !end(*char)).take(LONGEST).collect()
+}
+
 /// Offsets to places. Ascending ones take O(n) together.
 pub(super) struct Locations<'t> {
     text: &'t str,

@@ -4,7 +4,7 @@ use super::{cursor::Cursor, error::SyntaxError, tree::Assembler, tree::Tree};
 
 /// The character that the escape stands for whose backslash was just read. `others` are the characters that may follow a
 /// backslash beside `n`, `r`, `t`, the backslash, and `x`, `u`, `U` with 2, 4 and 8 hexadecimal digits; they stand for
-/// themselves.
+/// themselves, but `f` for a form feed.
 pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
     let begin = cursor.at() - 1;
     let before = *cursor;
@@ -13,6 +13,7 @@ pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, Syn
         Some('r') => return Ok('\r'),
         Some('t') => return Ok('\t'),
         Some('\\') => return Ok('\\'),
+        Some('f') if others.contains('f') => return Ok('\u{c}'),
         Some('x') => 2,
         Some('u') => 4,
         Some('U') => 8,

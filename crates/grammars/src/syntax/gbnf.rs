@@ -17,12 +17,13 @@
 //! - A second rule of the same name is an error; llama.cpp lets it replace the first.
 
 use super::{
-    bnf::{OTHERS, Reader, name, open},
+    bnf::{OTHERS, name, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
     escape::{postfix, quoted},
-    tree::{Node, Tree},
+    reader::Reader,
+    tree::{Group, Node, Tree},
 };
 use crate::GrammarLimits;
 
@@ -58,7 +59,7 @@ fn rule(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         item(reader)?;
         reader.check_size()?;
     }
-    reader.end(name, at)
+    reader.end(name, at, false)
 }
 
 /// Passes what means nothing, and answers whether the rule ends here.
@@ -96,7 +97,7 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
             reader.class(CharSet::all(), at);
         }
         Some('(') => open(reader)?,
-        Some(')') => reader.close()?,
+        Some(')') => reader.close(Group::Round)?,
         Some('|') => {
             reader.cursor.next();
             reader.body.bar(&mut reader.tree);

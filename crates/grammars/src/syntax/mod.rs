@@ -14,12 +14,20 @@ mod ebnf;
 mod error;
 mod escape;
 mod gbnf;
+mod lark;
 mod lower;
+mod reader;
+mod regular;
 mod tree;
 
 pub use error::{Location, SyntaxError, SyntaxErrorKind};
+pub use lark::LarkOptions;
 
-use self::error::location;
+use self::{
+    error::{location, nearest},
+    lower::Ignored,
+    tree::Tree,
+};
 use crate::{Grammar, GrammarError, GrammarLimits};
 
 /// The language that a grammar is written in.
@@ -30,12 +38,14 @@ pub enum GrammarFormat {
     Gbnf,
     /// That of the W3C, and of transformers-CFG.
     Ebnf,
+    /// That of the Lark parser, as llguidance reads it.
+    Lark,
 }
 
 impl GrammarFormat {
     /// The language of files with this extension, without its dot, in upper or lower case.
     pub fn from_extension(extension: &str) -> Option<Self> {
-        let formats = [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf)];
+        let formats = [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf), ("lark", Self::Lark)];
         formats.into_iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, format)| format)
     }
 }
@@ -50,6 +60,7 @@ impl Grammar {
         match format {
             GrammarFormat::Gbnf => Self::from_gbnf(text, limits),
             GrammarFormat::Ebnf => Self::from_ebnf(text, limits),
+            GrammarFormat::Lark => Self::from_lark(text, &LarkOptions::default(), limits),
         }
     }
 
@@ -74,8 +85,8 @@ impl Grammar {
     pub fn from_gbnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
         check_length(text, limits)?;
         let tree = gbnf::read(text, limits)?;
-        let start = tree.find("root").ok_or_else(|| no_start(text, "`root ::= …`"))?;
-        lower::lower(text, &tree, start, limits)
+        let start = start(text, &tree, "root")?;
+        lower::lower(text, &tree, start, &Ignored::default(), limits)
     }
 
     /// The grammar that `text` describes in EBNF: that of the W3C, or the freer GBNF of transformers-CFG. Outputs are
@@ -87,10 +98,48 @@ impl Grammar {
     pub fn from_ebnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
         check_length(text, limits)?;
         let tree = ebnf::read(text, limits)?;
-        if tree.definitions.is_empty() {
-            return Err(no_start(text, "`name ::= …`").into());
-        }
-        lower::lower(text, &tree, tree.find("root").unwrap_or(0), limits)
+        // The first rule is the start where there is no `root`; without any there is none of the two.
+        let start = if tree.definitions.is_empty() {
+            start(text, &tree, "root")?
+        } else {
+            tree.find("root").unwrap_or(0)
+        };
+        lower::lower(text, &tree, start, &Ignored::default(), limits)
+    }
+
+    /// The grammar that `text` describes in Lark, in the dialect that llguidance made of it. Outputs are what the rule
+    /// `start` stands for, or another one that the options name.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    ///
+    /// # Example
+    ///
+    /// White space between terminals, at most two characters of it in one place:
+    ///
+    /// ```
+    /// use unskew_grammars::{Grammar, GrammarLimits, LarkOptions};
+    ///
+    /// let text = r#"
+    /// start: "[" [INT ("," INT)*] "]"
+    /// %import common (INT, WS)
+    /// %ignore WS
+    /// "#;
+    /// let options = LarkOptions { max_ignored_chars: Some(2), ..LarkOptions::default() };
+    /// let grammar = Grammar::from_lark(text, &options, &GrammarLimits::default())?;
+    /// assert_eq!(grammar.rule_name(grammar.start()), "start");
+    /// # Ok::<(), unskew_grammars::GrammarError>(())
+    /// ```
+    pub fn from_lark(
+        text: &str,
+        options: &LarkOptions,
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        check_length(text, limits)?;
+        let (tree, ignored) = lark::read(text, options, limits)?;
+        let start = start(text, &tree, &options.start)?;
+        lower::lower(text, &tree, start, &ignored, limits)
     }
 }
 
@@ -104,8 +153,12 @@ fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// The text ends without the rule that whole outputs are made of.
-fn no_start(text: &str, expected: &'static str) -> SyntaxError {
-    let kind = SyntaxErrorKind::Unexpected { found: "no such rule".to_owned(), expected };
-    SyntaxError { kind, location: location(text, text.len()) }
+/// The definition of the rule that whole outputs are made of.
+fn start(text: &str, tree: &Tree<'_>, name: &str) -> Result<usize, SyntaxError> {
+    tree.find(name).ok_or_else(|| {
+        let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
+        let nearest = nearest(name, defined);
+        let kind = SyntaxErrorKind::Undefined { what: "rule", name: name.to_owned(), nearest };
+        SyntaxError { kind, location: location(text, text.len()) }
+    })
 }

@@ -68,11 +68,11 @@ pub(super) struct Definition {
 }
 
 /// A regular expression of a grammar.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Pattern {
     /// In the syntax of the automata.
     pub(super) regex: String,
-    /// How many characters at the beginning of `regex` do not stand in the grammar.
+    /// How many characters at its beginning do not stand in the grammar. The next one stands behind the first of the node.
     pub(super) added: usize,
 }
 
@@ -91,6 +91,8 @@ pub(super) struct Tree<'t> {
     /// By name.
     definition_of: Vec<Option<u32>>,
     pub(super) definitions: Vec<Definition>,
+    /// What was read and does not change the language: where, what, and why.
+    pub(super) notes: Vec<(usize, &'static str, &'static str)>,
 }
 
 impl<'t> Tree<'t> {
@@ -106,6 +108,7 @@ impl<'t> Tree<'t> {
             ids: HashMap::new(),
             definition_of: vec![],
             definitions: vec![],
+            notes: vec![],
         }
     }
 
@@ -320,6 +323,11 @@ impl Assembler {
     pub(super) fn waits(&self) -> bool {
         let items = &self.items[self.top().items..];
         self.negated || matches!(items.last(), Some(&MINUS | &AND))
+    }
+
+    /// Whether `~` was read and waits for its item.
+    pub(super) fn negates(&self) -> bool {
+        self.negated
     }
 
     /// Repeats the last item, which there must be.
