@@ -125,8 +125,9 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Along every text, spelled at random, and along random outputs.
-fn compare(cases: &[Case], subject: &Subject, limits: &GrammarLimits, spellings: usize, walks: usize) {
+/// Along every text, spelled at random, and along random outputs. A mask costs the oracle a walk over the vocabulary: along a
+/// text about `masks` of them are compared.
+fn compare(cases: &[Case], subject: &Subject, limits: &GrammarLimits, [spellings, walks, masks]: [usize; 3]) {
     let mut random = ChaCha8Rng::seed_from_u64(11);
     for case in cases {
         let constraint = constraint(case, subject, limits);
@@ -135,8 +136,7 @@ fn compare(cases: &[Case], subject: &Subject, limits: &GrammarLimits, spellings:
             for _ in 0..spellings {
                 let mut pair = Pair::new(case, subject, &constraint, &oracle);
                 for token in tokens(text, subject, &mut random) {
-                    // A mask costs the oracle a walk over the vocabulary: not everywhere along long texts.
-                    if text.len() < 60 || below(&mut random, text.len()) < 40 {
+                    if below(&mut random, text.len()) < masks {
                         pair.mask();
                     }
                     if !pair.advance(token) {
@@ -220,13 +220,7 @@ fn masks_over_a_toy_vocabulary_are_those_of_the_oracle() {
     controls.sort();
     controls.dedup();
     let subject = vocabularies::toy(&controls);
-    compare(
-        &cases,
-        &subject,
-        &GrammarLimits::default(),
-        if DEBUG { 1 } else { 10 },
-        if DEBUG { 2 } else { 40 },
-    );
+    compare(&cases, &subject, &GrammarLimits::default(), if DEBUG { [1, 2, 40] } else { [10, 40, 100] });
 }
 
 /// Tables that are emptied whenever something lies in them.
@@ -239,7 +233,7 @@ fn masks_with_a_full_scratch_are_those_of_the_oracle() {
     let subject = vocabularies::toy(&controls);
     for scratch_bytes in [0, 20_000] {
         let limits = GrammarLimits { scratch_bytes, ..GrammarLimits::default() };
-        compare(&cases, &subject, &limits, 1, if DEBUG { 1 } else { 5 });
+        compare(&cases, &subject, &limits, if DEBUG { [1, 1, 10] } else { [2, 5, 100] });
     }
 }
 
@@ -247,7 +241,12 @@ fn masks_with_a_full_scratch_are_those_of_the_oracle() {
 fn masks_over_the_embedded_vocabulary_are_those_of_the_oracle() {
     let mut cases = cases();
     cases.retain(|case| case.controls.is_empty());
-    compare(&cases, &vocabularies::tiny(), &GrammarLimits::default(), 1, if DEBUG { 1 } else { 10 });
+    compare(
+        &cases,
+        &vocabularies::tiny(),
+        &GrammarLimits::default(),
+        if DEBUG { [1, 1, 4] } else { [2, 10, 40] },
+    );
 }
 
 /// Vocabularies of 32,000 to 128,000 tokens: a mask takes the oracle a second, so few of them. In release builds only.

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use serde::Deserialize;
-use unskew_grammars::{Grammar, GrammarLimits};
+use unskew_grammars::{Grammar, GrammarLimits, LarkOptions};
 
 use super::oracle::Input;
 
@@ -48,7 +48,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let file = path.file_stem().unwrap().to_string_lossy().into_owned();
         let raw: File = toml::from_str(&fs::read_to_string(&path).unwrap())
             .unwrap_or_else(|error| panic!("{file}: {error}"));
-        cases.extend(raw.grammar.into_iter().filter(|raw| raw.lark.is_none()).map(|raw| raw.read(&file)));
+        cases.extend(raw.grammar.into_iter().map(|raw| raw.read(&file)));
     }
     cases.extend(made());
     for (index, case) in cases.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Raw {
         let limits = GrammarLimits::default();
         let grammar = match (&self.gbnf, &self.lark) {
             (Some(text), None) => Grammar::from_gbnf(text, &limits),
-            (None, Some(_)) => panic!("lark"),
+            (None, Some(text)) => Grammar::from_lark(text, &LarkOptions::default(), &limits),
             _ => panic!("{name}: either gbnf or lark"),
         };
         let read = |texts: &[String]| texts.iter().map(|text| inputs(text, &self.controls)).collect();
@@ -145,7 +145,12 @@ fn made() -> Vec<Case> {
         ),
         gbnf("a-chain-of-rules", &chain, &[".", "<0><1><299>.", "<7>."], &["", "<1><0>.", "<300>.", "<1>"]),
         gbnf("twenty-precedences", &precedences, &["1", "1A2B3T4", "(1A2)C((3))"], &["", "1U2", "1A", "(1"]),
-        gbnf("deep-nesting", "root ::= \"[\" root \"]\" | \"\"", &["", "[]", &deep], &["[[]", &deep[1..], "]"]),
+        gbnf(
+            "deep-nesting",
+            "root ::= \"[\" root \"]\" | \"\"",
+            &["", "[]", &deep],
+            &["[[]", &deep[1..], "]"],
+        ),
         gbnf("five-hundred-groups", &format!("root ::= {groups} \"y\""), &["y", "xy"], &["", "x", "xxy"]),
     ]
 }
