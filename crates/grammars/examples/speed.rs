@@ -40,11 +40,16 @@ fn main() {
         b.define(array, body);
         b.build(value).unwrap()
     };
-    for round in 0..3 {
+    let library = Arc::new(TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), 256 << 20));
+    for round in 0..6 {
         let t = Instant::now();
         let g = build();
         let t1 = t.elapsed();
-        let c = GrammarConstraint::new(&g, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap();
+        let c = if round < 3 {
+            GrammarConstraint::new(&g, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap()
+        } else {
+            GrammarConstraint::with_library(&g, &library, &limits).unwrap()
+        };
         let t2 = t.elapsed();
         let mut s = c.scratch();
         let mut m = TokenMask::new(c.vocab_len());
@@ -66,7 +71,7 @@ fn main() {
                 let t = Instant::now();
                 c.advance(&mut s, &mut state, id).unwrap();
                 let tc = t.elapsed();
-                if round == 2 && pass == 0 {
+                if round == 5 && pass == 0 {
                     println!(
                         "{:?} {:?} {:?} steps {}",
                         String::from_utf8_lossy(vocabulary.text(id).unwrap()),

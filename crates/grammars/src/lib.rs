@@ -5,15 +5,18 @@ mod error;
 mod fixpoint;
 mod grammar;
 mod limits;
+mod mask;
 mod parser;
 mod places;
 mod portable;
 mod rules;
 mod syntax;
 mod terminals;
+mod trees;
 
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
 pub use error::GrammarError;
 pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};
 pub use limits::GrammarLimits;
 pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};
+pub use trees::TreeLibrary;
