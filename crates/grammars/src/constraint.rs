@@ -26,7 +26,7 @@ use crate::{
     mask::{KnownNodes, Maker, Pieces, Trees, Walk},
     places::{Compiled, DEAD, Place, Places},
     portable::{Exchange, PortablePlace},
-    rules::Rules,
+    rules::{Position, Rules},
     terminals::{Terminals, names},
     trees::TreeLibrary,
 };
@@ -121,6 +121,12 @@ pub struct GrammarStats {
     pub emptied: u64,
 }
 
+/// Where a parse is, without what encloses it: by reading, the terminal, how far it is read, and the positions behind it.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) readings: Vec<(u32, u32, Vec<Position>)>,
+}
+
 static STAMPS: AtomicU64 = AtomicU64::new(1);
 
 impl GrammarConstraint {
@@ -196,6 +202,21 @@ impl GrammarConstraint {
     /// The memory that the compiled grammar takes, in bytes; vocabulary and trie are not counted.
     pub fn memory_usage(&self) -> usize {
         self.compiled.rules.memory_usage()
+    }
+
+    pub(crate) fn context(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Context {
+        let place = self.place(scratch, state);
+        let Places { parser, .. } = &scratch.places;
+        let readings = scratch.places.readings(place).iter().map(|reading| {
+            let mut positions: Vec<Position> =
+                parser.items(reading.todo).iter().map(|(position, _)| *position).collect();
+            positions.dedup();
+            (reading.terminal, reading.state, positions)
+        });
+        let mut readings: Vec<_> = readings.collect();
+        // Their order was that of numbers of this scratch.
+        readings.sort_unstable();
+        Context { readings }
     }
 
     /// How `state` is called in `scratch`.

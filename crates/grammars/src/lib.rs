@@ -10,6 +10,7 @@ mod parser;
 mod places;
 mod portable;
 mod rules;
+mod speculation;
 mod syntax;
 mod terminals;
 mod trees;
@@ -18,5 +19,6 @@ pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarSta
 pub use error::GrammarError;
 pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};
 pub use limits::GrammarLimits;
+pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};
 pub use trees::TreeLibrary;
