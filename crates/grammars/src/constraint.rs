@@ -23,17 +23,13 @@ use unskew_core::{
 use crate::{
     GrammarError, GrammarLimits,
     grammar::Grammar,
-    mask::{KnownNodes, Maker, Trees, Walk},
+    mask::{KnownNodes, Maker, Pieces, Trees, Walk},
     places::{Compiled, DEAD, Place, Places},
     portable::{Exchange, PortablePlace},
     rules::Rules,
     terminals::{Terminals, names},
     trees::TreeLibrary,
 };
-
-/// Masks with at most so many tokens are kept as lists: a list of 512 takes less time to write into a mask than a mask
-/// of 128,000 bits takes to copy twice, and an eighth of the memory.
-const SHORT: usize = 512;
 
 /// Token sequences whose text is a word of a grammar.
 ///
@@ -102,7 +98,9 @@ pub struct GrammarScratch {
     exchange: Exchange,
     known: KnownNodes,
     stack: Vec<u32>,
-    masks: HashMap<Place, Kept>,
+    masks: HashMap<Place, Pieces>,
+    /// An empty mask, once it was needed.
+    buffer: Option<TokenMask>,
     mask_bytes: usize,
     stats: GrammarStats,
 }
@@ -121,13 +119,6 @@ pub struct GrammarStats {
     pub steps: u64,
     /// How often the tables were full.
     pub emptied: u64,
-}
-
-/// A mask that was made.
-#[derive(Debug)]
-enum Kept {
-    Short(Box<[TokenId]>),
-    Long(Box<[u32]>),
 }
 
 static STAMPS: AtomicU64 = AtomicU64::new(1);
@@ -236,24 +227,38 @@ impl GrammarConstraint {
         }
     }
 
-    fn compute_mask(&self, scratch: &mut GrammarScratch, place: Place, mut mask: MaskMut<'_>) {
-        mask.clear();
-        scratch.places.each_control(&self.compiled, place, |token, _| mask.insert(token));
-        let Some(trees) = &self.trees else {
-            scratch.stats.walks += 1;
-            let mut walk = Walk { compiled: &self.compiled, places: &mut scratch.places };
-            return self.trie.fill(&mut walk, place, mask);
-        };
-        let mut maker = Maker {
-            compiled: &self.compiled,
-            trees,
-            trie: &self.trie,
-            places: &mut scratch.places,
-            known: &mut scratch.known,
-            stack: &mut scratch.stack,
-            walks: &mut scratch.stats.walks,
-        };
-        maker.add(place, &mut mask);
+    /// Makes the mask of `place`, if it is not there.
+    fn make_mask(&self, scratch: &mut GrammarScratch, place: Place) {
+        if scratch.masks.contains_key(&place) {
+            return;
+        }
+        scratch.stats.made += 1;
+        let mut pieces = Pieces::default();
+        scratch.places.each_control(&self.compiled, place, |token, _| pieces.add_token(token));
+        let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
+        match &self.trees {
+            Some(trees) => Maker {
+                compiled: &self.compiled,
+                trees,
+                trie: &self.trie,
+                pieces: &mut pieces,
+                buffer,
+                places: &mut scratch.places,
+                known: &mut scratch.known,
+                stack: &mut scratch.stack,
+                walks: &mut scratch.stats.walks,
+            }
+            .add(place),
+            None => {
+                scratch.stats.walks += 1;
+                let mut walk = Walk { compiled: &self.compiled, places: &mut scratch.places };
+                self.trie.fill(&mut walk, place, buffer.as_mut());
+                pieces.add_mask(buffer.as_ref());
+                buffer.as_mut().clear();
+            }
+        }
+        scratch.mask_bytes += pieces.memory_usage();
+        scratch.masks.insert(place, pieces);
     }
 }
 
@@ -305,6 +310,7 @@ impl Constraint for GrammarConstraint {
             known: KnownNodes::default(),
             stack: Vec::new(),
             masks: HashMap::new(),
+            buffer: None,
             mask_bytes: 0,
             stats: GrammarStats::default(),
         }
@@ -331,40 +337,17 @@ impl Constraint for GrammarConstraint {
         state.portable.may_end
     }
 
-    /// O(v) for v ids where the mask was made before; else a walk over the vocabulary.
-    fn fill_mask(&self, scratch: &mut GrammarScratch, state: &GrammarState, mut mask: MaskMut<'_>) {
+    /// O(v) for v ids where the mask was made before.
+    fn fill_mask(&self, scratch: &mut GrammarScratch, state: &GrammarState, mask: MaskMut<'_>) {
         let place = self.place(scratch, state);
         scratch.stats.masks += 1;
-        match scratch.masks.get(&place) {
-            Some(Kept::Long(words)) => return mask.copy_from(MaskRef::new(words, self.vocab_len())),
-            Some(Kept::Short(tokens)) => {
-                mask.clear();
-                tokens.iter().for_each(|token| mask.insert(*token));
-                return;
-            }
-            None => {}
-        }
-        scratch.stats.made += 1;
-        self.compute_mask(scratch, place, mask.reborrow());
-        let mask = mask.as_ref();
-        let kept = if mask.count() <= SHORT {
-            Kept::Short(mask.into_ids().collect())
-        } else {
-            Kept::Long(mask.words().into())
-        };
-        scratch.mask_bytes += size_of::<Kept>()
-            + match &kept {
-                Kept::Short(tokens) => size_of_val(&tokens[..]),
-                Kept::Long(words) => size_of_val(&words[..]),
-            };
-        scratch.masks.insert(place, kept);
+        self.make_mask(scratch, place);
+        scratch.masks[&place].write(mask);
     }
 
     fn ready_mask<'a>(&'a self, scratch: &'a GrammarScratch, state: &GrammarState) -> Option<MaskRef<'a>> {
-        match scratch.masks.get(&state.known(scratch)?)? {
-            Kept::Long(words) => Some(MaskRef::new(words, self.vocab_len())),
-            Kept::Short(_) => None,
-        }
+        let words = scratch.masks.get(&state.known(scratch)?)?.ready()?;
+        Some(MaskRef::new(words, self.vocab_len()))
     }
 
     /// Reads the token's bytes; no mask is made. DOMINO calls that opportunistic masking.
@@ -378,17 +361,8 @@ impl Constraint for GrammarConstraint {
             return None;
         }
         let place = self.place(scratch, state);
-        if !scratch.masks.contains_key(&place) {
-            let mut mask = TokenMask::new(self.vocab_len());
-            self.fill_mask(scratch, state, mask.as_mut());
-        }
-        match scratch.masks.get(&place) {
-            Some(Kept::Short(tokens)) => match tokens[..] {
-                [only] => Some(only),
-                _ => None,
-            },
-            _ => None,
-        }
+        self.make_mask(scratch, place);
+        scratch.masks[&place].only()
     }
 }
 

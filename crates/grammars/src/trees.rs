@@ -29,9 +29,10 @@ use std::{
 };
 
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{ByteAutomaton, DEAD, MaskMut, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary};
+use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary};
 
-/// Sets with at most so many tokens are lists.
+/// Sets with at most so many tokens are lists: 512 are written into a mask in less time than a mask of 128,000 bits is
+/// copied twice.
 const FEW: usize = 512;
 
 /// See [`TreeLibrary::listing`].
@@ -79,18 +80,27 @@ pub(crate) struct Group {
     remainders: OnceLock<Remainders>,
 }
 
-/// Texts that are left of tokens and begin with the same byte, in order.
+/// Texts that are left of tokens and begin with the same byte, as a trie: depth-first, without the first byte.
 #[derive(Debug)]
 struct Remainders {
-    bytes: Box<[u8]>,
-    entries: Box<[Remainder]>,
+    nodes: Box<[TrieNode]>,
+    /// In the order of the nodes that they end in; those that end with the first byte come first.
+    tokens: Box<[TokenId]>,
+    /// How many end with the first byte.
+    at_once: usize,
+    /// The length of the longest.
+    longest: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Remainder {
-    first: u32,
-    len: u32,
-    token: TokenId,
+struct TrieNode {
+    byte: u8,
+    /// The number of bytes in front of `byte`.
+    depth: u32,
+    /// Behind the nodes that begin like this one.
+    end: u32,
+    /// The tokens that end here.
+    tokens: (u32, u32),
 }
 
 /// The tokens of a path, and how it goes on.
@@ -268,7 +278,7 @@ impl TreeLibrary {
         let extending = extending(last);
         let mut mask = TokenMask::new(vocabulary.len());
         trie.fill(&mut Reader { path: &path, exits: false }, Path::START, mask.as_mut());
-        let inside = Tokens::new(&mask);
+        let inside = Tokens::of(mask.as_ref());
         mask.as_mut().clear();
         trie.fill(&mut Reader { path: &path, exits: true }, Path::START, mask.as_mut());
         let tokens = mask.ids().map(|token| {
@@ -293,8 +303,9 @@ impl Node {
             Tokens::Few(tokens) => size_of_val(&tokens[..]),
             Tokens::Many(words) => size_of_val(&words[..]),
         };
-        // Twice as much as for the tokens once what is left of them is written out.
-        let exits: usize = self.exits.groups.iter().map(|group| 3 * size_of_val(&group.tokens[..])).sum();
+        // With what is left of the tokens written out: about three nodes for each.
+        let per_token = 3 * size_of::<TrieNode>() + 4 * size_of::<u32>();
+        let exits: usize = self.exits.groups.iter().map(|group| per_token * group.len()).sum();
         size_of::<Self>() + inside + exits + size_of_val(&self.path[..])
     }
 }
@@ -410,17 +421,12 @@ impl ByteAutomaton for Reader<'_> {
 }
 
 impl Tokens {
-    fn new(mask: &TokenMask) -> Self {
-        if mask.count() <= FEW { Self::Few(mask.ids().collect()) } else { Self::Many(mask.words().into()) }
-    }
-
-    pub(crate) fn add_to(&self, mask: &mut MaskMut<'_>) {
-        match self {
-            Self::Few(tokens) => tokens.iter().for_each(|token| mask.insert(*token)),
-            Self::Many(words) => {
-                let len = mask.as_ref().len();
-                mask.union(unskew_core::MaskRef::new(words, len));
-            }
+    /// The tokens of `mask`.
+    pub(crate) fn of(mask: MaskRef<'_>) -> Self {
+        if mask.into_ids().nth(FEW).is_none() {
+            Self::Few(mask.into_ids().collect())
+        } else {
+            Self::Many(mask.words().into())
         }
     }
 }
@@ -449,53 +455,36 @@ impl Group {
 
     /// Reads what is left of all tokens, where `behind` is behind their first byte and `step` says what is behind another,
     /// or [`DEAD`]. Calls `found` with the tokens that are read to their end. `stack` is a buffer.
+    #[inline]
     pub(crate) fn read(
         &self,
         vocabulary: &Vocabulary,
         behind: u32,
         stack: &mut Vec<u32>,
         mut step: impl FnMut(u32, u8) -> u32,
-        mut found: impl FnMut(TokenId),
+        mut found: impl FnMut(&[TokenId]),
     ) {
-        let Remainders { bytes, entries } =
+        let Remainders { nodes, tokens, at_once, longest } =
             self.remainders.get_or_init(|| Remainders::new(&self.tokens, vocabulary));
-        let text = |entry: &Remainder| &bytes[entry.first as usize..][..entry.len as usize];
-        // What is behind each byte of `before`, as far as it goes on.
-        stack.clear();
-        stack.push(behind);
-        let mut before: &[u8] = &[];
+        found(&tokens[..*at_once]);
+        if stack.len() < *longest {
+            stack.resize(*longest, DEAD);
+        }
+        // What is behind each byte of the text at hand.
+        stack[0] = behind;
         let mut at = 0;
-        while let Some(entry) = entries.get(at) {
-            let text_here = text(entry);
-            let shared = before.iter().zip(text_here).take_while(|(left, right)| left == right).count();
-            stack.truncate(shared.max(1));
-            before = text_here;
+        while let Some(node) = nodes.get(at) {
+            let depth = node.depth as usize;
+            let next = step(stack[depth - 1], node.byte);
+            if next == DEAD {
+                at = node.end as usize;
+                continue;
+            }
+            stack[depth] = next;
+            found(&tokens[node.tokens.0 as usize..node.tokens.1 as usize]);
             at += 1;
-            while stack.len() < text_here.len() {
-                let next = step(stack[stack.len() - 1], text_here[stack.len()]);
-                if next == DEAD {
-                    // Nor do those go on that begin like this: they are next.
-                    let dead = &text_here[..=stack.len()];
-                    at += skip(&entries[at..], |entry| text(entry).starts_with(dead));
-                    break;
-                }
-                stack.push(next);
-            }
-            if stack.len() == text_here.len() {
-                found(entry.token);
-            }
         }
     }
-}
-
-/// How many of `entries`, of which the first ones do, satisfy `holds`. O(log n) for an answer of n.
-fn skip(entries: &[Remainder], holds: impl Fn(&Remainder) -> bool) -> usize {
-    let mut step = 1;
-    while entries.get(step - 1).is_some_and(&holds) {
-        step *= 2;
-    }
-    let known = step / 2;
-    known + entries[known..entries.len().min(step)].partition_point(holds)
 }
 
 impl Remainders {
@@ -506,12 +495,35 @@ impl Remainders {
             .collect();
         texts.sort_unstable();
         let id = |index: usize| u32::try_from(index).expect("bounded");
-        let (mut bytes, mut entries) = (Vec::new(), Vec::with_capacity(texts.len()));
-        for (text, token) in texts {
-            entries.push(Remainder { first: id(bytes.len()), len: id(text.len()), token });
-            bytes.extend_from_slice(text);
+        let mut nodes: Vec<TrieNode> = Vec::new();
+        // The nodes that the text at hand goes through.
+        let mut open: Vec<usize> = Vec::new();
+        let mut before: &[u8] = &[];
+        for (at, (text, _)) in texts.iter().enumerate() {
+            let shared = before[before.len().min(1)..]
+                .iter()
+                .zip(&text[1..])
+                .take_while(|(left, right)| left == right)
+                .count();
+            let end = nodes.len();
+            open.drain(shared..).for_each(|node| nodes[node].end = id(end));
+            for (depth, byte) in text.iter().enumerate().skip(1 + shared) {
+                open.push(nodes.len());
+                nodes.push(TrieNode { byte: *byte, depth: id(depth), end: 0, tokens: (id(at), id(at)) });
+            }
+            if let Some(node) = open.last() {
+                nodes[*node].tokens.1 = id(at + 1);
+            }
+            before = text;
         }
-        Self { bytes: bytes.into(), entries: entries.into() }
+        let end = id(nodes.len());
+        open.into_iter().for_each(|node| nodes[node].end = end);
+        Self {
+            nodes: nodes.into(),
+            at_once: texts.iter().take_while(|(text, _)| text.len() == 1).count(),
+            longest: texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0),
+            tokens: texts.into_iter().map(|(_, token)| token).collect(),
+        }
     }
 }
 
