@@ -84,6 +84,7 @@ mod token_dfa;
 #[cfg(doctest)]
 struct ReadmeExamples;
 
+pub use algebra::DfaBuilder;
 pub use canonical::{
     AutomatonFileError, ByteSet, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState,
     HardBigrams, LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton,

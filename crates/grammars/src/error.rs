@@ -30,19 +30,17 @@ pub enum GrammarError {
         /// What is the matter with it.
         source: RegexError,
     },
-    /// The terminals need too many automata, or too large ones.
+    /// The terminals need too large automata.
     #[error(
-        "{location}: the terminals take more than {automata} automata (GrammarLimits::automata) or {bytes} bytes of \
-         tables (GrammarLimits::automata_bytes): use fewer and smaller ones, or raise the limit"
+        "{location}: the terminals take more than {limit} bytes of tables (GrammarLimits::automata_bytes): use fewer and \
+         smaller ones, or raise the limit"
     )]
     #[non_exhaustive]
-    TooManyAutomata {
+    AutomataTooLarge {
         /// Where the limit was reached.
         location: Location,
-        /// The limit on automata, those made on the way included.
-        automata: usize,
-        /// The limit on the bytes of their tables.
-        bytes: usize,
+        /// The limit, in bytes.
+        limit: usize,
     },
     /// Rules, terminals and nodes of expressions are too many.
     #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]

@@ -13,17 +13,20 @@ pub struct GrammarLimits {
     pub grammar_bytes: usize,
     /// How deep groups may nest in a grammar's text. Default: 1,000,000: nothing recurses, so it bounds memory alone.
     pub nest: usize,
-    /// Rules, terminals and nodes of expressions together. Default: 4 million.
+    /// Rules, terminals and nodes of expressions together. Default: a million, about 60
+    /// bytes each while a text is read.
     pub nodes: usize,
     /// Places inside rules once repetitions are written out, as `x{3}` to `x x x`. Default: 2^20.
     pub positions: usize,
     /// What the tables of one scratch may take, in bytes; beyond it they are built again. Default: 64 MiB.
     pub scratch_bytes: usize,
-    /// Automata that terminals are made of, those made on the way included. Default: 20,000.
-    pub automata: usize,
-    /// What their tables take together, in bytes. Default: 48 MiB.
+    /// What the tables of the automata of terminals take together, those of their parts included, in bytes. Default: 32
+    /// MiB.
     pub automata_bytes: usize,
-    /// For the terminals that are regular expressions.
+    /// For the terminals that are regular expressions. In a grammar that is read from a text,
+    /// [`dfa_steps`](Limits::dfa_steps) bounds the work for all terminals together, and every automaton counts as at least
+    /// 1,000 steps. Default: 2^17 states, 24 MiB and an NFA of a million for each automaton, 30 million steps; else as for
+    /// a single regex.
     pub regex: Limits,
 }
 
@@ -32,12 +35,17 @@ impl Default for GrammarLimits {
         Self {
             grammar_bytes: 8 << 20,
             nest: 1_000_000,
-            nodes: 4_000_000,
+            nodes: 1_000_000,
             positions: 1 << 20,
             scratch_bytes: 64 << 20,
-            automata: 20_000,
-            automata_bytes: 48 << 20,
-            regex: Limits::default(),
+            automata_bytes: 32 << 20,
+            regex: Limits {
+                nfa_size: 1_000_000,
+                dfa_states: 1 << 17,
+                dfa_bytes: 24 << 20,
+                dfa_steps: 30_000_000,
+                ..Limits::default()
+            },
         }
     }
 }

@@ -162,13 +162,20 @@ fn lark() {
                 "start: A\n%import common (INT; WS)",
                 "start: INT\nINT: \"1\"\n%import common.INT",
                 "start: %json {\"type\": \"object\"}",
-                "start: A\nA: %regex {\"substring_words\": \"a b\"}",
                 "start: @other",
                 "%llguidance {\"no_forcing\": true}\nstart: \"a\"",
                 "sep{x, y}: x (y x)*\nstart: sep{\"a\", \",\"}",
                 "start: sep{\"a\", \",\"}",
                 "start: perm::1",
-                "start[lazy]: /a*/",
+                "start[stop=\"x\"]: /a*/",
+                "start[lazy, suffix=\"b\"]: /a*/",
+                "start[suffix]: /a*/",
+                "start[suffix=1]: /a*/",
+                "start[lazy]: \"a\" start?",
+                "start[lazy]: <a>",
+                "start: %regex {\"substring_words\": 5}",
+                "start: %regex {\"a\": {}",
+                "start: %regex",
                 "start[max_tokens=5]: /a*/",
                 "start[temperature=0.5]: /a*/",
                 "start[foo]: /a*/",
@@ -196,8 +203,13 @@ fn lark() {
 
 #[test]
 fn limits_are_named() {
-    let limits =
-        GrammarLimits { grammar_bytes: 40, nest: 3, nodes: 12, automata: 3, ..GrammarLimits::default() };
+    let limits = GrammarLimits {
+        grammar_bytes: 40,
+        nest: 3,
+        nodes: 12,
+        automata_bytes: 1_000,
+        ..GrammarLimits::default()
+    };
     let mut report = String::new();
     for (text, format) in [
         ("root ::= \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"", GrammarFormat::Gbnf),

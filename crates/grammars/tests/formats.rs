@@ -154,6 +154,30 @@ LINES: /[a-z\n]*/ & ~/(?s:.*)\n\n(?s:.*)/";
 }
 
 #[test]
+fn lark_texts_can_end_where_they_first_may() {
+    let lazy = r#"start: call "=" /[a-z]+/
+call[lazy]: TEXT "<f"
+TEXT: /(?s:.*)/"#;
+    check(Lark, lazy, &["<f=a", "x<<f=b", "é\n<f=c"], &["<f<f=a", "x=a", "<fx=a"]);
+    check(Lark, "start: a \"x\"\na[lazy]: /[0-9]+/", &["1x"], &["12x", "x"]);
+    // As documented: with the suffix and with the end written out.
+    let suffix = "start: a b\na[capture, suffix=\"<end>\"]: /.*/\nb[lazy]: /.*<END>/";
+    check(Lark, suffix, &["foo<end>x<END>", "<end><END>"], &["foo<end>", "foo<end>bar<END><END>"]);
+    let named = "start: a*\na[suffix=END]: /[^;]?.?/\nEND: /;+/";
+    check(Lark, named, &["", "a;", ";a;", ";;", "xy;"], &["a", "xyz;"]);
+}
+
+#[test]
+fn lark_has_substrings() {
+    let chunks = r#"start: "A" %regex { "substring_chunks": ["foo", " bar", "", " b\"az"] } "B""#;
+    check(Lark, chunks, &["AfooB", "A bar b\"azB", "AB", "Afoo barB"], &["AfoB", "Afoo b\"azB", "A"]);
+    let words = "start: WORDS\nWORDS: %regex {\"substring_words\":\"foo2 bar.. é\"}";
+    check(Lark, words, &["foo2", " bar", "bar.. é", ""], &["foo", "bar.", "foo2 é"]);
+    let chars = "start: %regex {\"substring_chars\": \"aéb\"}{2}";
+    check(Lark, chars, &["aéba", "é", ""], &["eb", "abab"]);
+}
+
+#[test]
 fn what_is_ignored_stands_between_terminals() {
     let grammar =
         "start: \"a\" b? \"\"\nb: /b+/ | start\n%ignore / +/\n%ignore COMMENT\nCOMMENT: /#[^\\n]*\\n/";

@@ -63,6 +63,11 @@ impl<'t> Cursor<'t> {
         self.since(begin)
     }
 
+    /// Passes `bytes` bytes, behind which a character begins.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
     /// Passes the rest of the line, without its end.
     pub(super) fn skip_line(&mut self) {
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());

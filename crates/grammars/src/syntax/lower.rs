@@ -5,8 +5,6 @@
 
 use std::collections::HashMap;
 
-use unskew_automata::Dfa;
-
 use super::{
     chars::CharSet,
     error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location, nearest},
@@ -35,7 +33,6 @@ pub(super) fn lower(
     let mut lowering = Lowering {
         text,
         tree,
-        limits,
         builder: Grammar::builder(limits),
         regulars: Regulars::new(text, tree, limits),
         rules: vec![],
@@ -84,7 +81,7 @@ fn uses(tree: &Tree<'_>) -> Vec<Use> {
                 tree.parts(parts).iter().for_each(|part| uses[part.index()] = of_whole);
             }
             Node::Repeat(item, ..) => uses[item.index()] = of_whole,
-            Node::Not(item) => uses[item.index()] = Use::Regular,
+            Node::Not(item) | Node::Shortest(item) => uses[item.index()] = Use::Regular,
             Node::Minus(left, right) | Node::And(left, right) => {
                 uses[left.index()] = Use::Regular;
                 uses[right.index()] = Use::Regular;
@@ -98,7 +95,6 @@ fn uses(tree: &Tree<'_>) -> Vec<Use> {
 struct Lowering<'a, 't> {
     text: &'a str,
     tree: &'a Tree<'t>,
-    limits: &'a GrammarLimits,
     builder: GrammarBuilder,
     regulars: Regulars<'a, 't>,
     /// By definition; none for terminals.
@@ -136,16 +132,16 @@ impl<'a> Lowering<'a, '_> {
         if max_ignored == Some(0) || max_ignored_chars == Some(0) {
             return Ok(None);
         }
-        let limits = &self.limits.regex;
-        let any =
-            self.regulars.make(first, Dfa::union(terminals.iter().map(|terminal| &**terminal), limits))?;
+        let any = self.regulars.builder.union(terminals.iter().map(|terminal| &**terminal));
+        let any = self.regulars.make(first, any)?;
         let any = self.regulars.automaton(first, any)?;
-        let run = self.regulars.make(first, any.repetition(1, max_ignored, limits))?;
+        let run = self.regulars.builder.repetition(&any, 1, max_ignored);
+        let run = self.regulars.make(first, run)?;
         let mut run = self.regulars.automaton(first, run)?;
         if let Some(most) = max_ignored_chars {
             let short = self.regulars.pattern(first, &format!("(?s).{{0,{most}}}"))?;
             let short = self.regulars.automaton(first, short)?;
-            match run.intersection(&short, limits) {
+            match self.regulars.builder.intersection(&run, &short) {
                 // Every ignored text is longer.
                 Err(unskew_automata::RegexError::MatchesNothing) => return Ok(None),
                 cut => {
@@ -220,7 +216,13 @@ impl<'a> Lowering<'a, '_> {
             Node::Repeat(item, min, max) => {
                 self.builder.repeat(expression(&item), min, (max != u32::MAX).then_some(max))
             }
-            Node::AnyCase(_) | Node::Pattern(_) | Node::Minus(..) | Node::And(..) | Node::Not(_) => {
+            Node::AnyCase(_)
+            | Node::Pattern(_)
+            | Node::Neighbours(_)
+            | Node::Minus(..)
+            | Node::And(..)
+            | Node::Not(_)
+            | Node::Shortest(_) => {
                 let value = self.regulars.node(node)?;
                 let value = self.regulars.automaton(node, value)?;
                 let name = excerpt(self.text, tree.place(node));

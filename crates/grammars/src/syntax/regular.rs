@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use regex_syntax::ast::{self, Ast};
-use unskew_automata::{Dfa, RegexError};
+use unskew_automata::{Dfa, DfaBuilder, RegexError};
 
 use super::{
     error::{Location, SyntaxError, SyntaxErrorKind, excerpt, location},
@@ -19,7 +19,7 @@ use crate::{GrammarError, GrammarLimits};
 #[derive(Clone, Debug)]
 pub(super) enum Regular {
     /// This text alone, perhaps the empty one.
-    Text(Box<[u8]>),
+    Text(Arc<[u8]>),
     Automaton(Arc<Dfa>),
 }
 
@@ -48,8 +48,8 @@ pub(super) struct Regulars<'a, 't> {
     /// By definition.
     made: Vec<Made>,
     by_pattern: HashMap<String, Arc<Dfa>>,
-    /// Automata made, and the bytes of their tables.
-    automata: usize,
+    pub(super) builder: DfaBuilder,
+    /// What the tables of all automata take, those of parts included.
     bytes: usize,
     /// The definitions that are begun, innermost last.
     open: Vec<usize>,
@@ -58,7 +58,16 @@ pub(super) struct Regulars<'a, 't> {
 impl<'a, 't> Regulars<'a, 't> {
     pub(super) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits) -> Self {
         let made = vec![Made::No; tree.definitions.len()];
-        Self { text, tree, limits, made, by_pattern: HashMap::new(), automata: 0, bytes: 0, open: vec![] }
+        Self {
+            text,
+            tree,
+            limits,
+            made,
+            by_pattern: HashMap::new(),
+            builder: DfaBuilder::new(&limits.regex),
+            bytes: 0,
+            open: vec![],
+        }
     }
 
     /// The language of the definition of this index.
@@ -118,6 +127,10 @@ impl<'a, 't> Regulars<'a, 't> {
                 self.check_pattern(node, pattern)?;
                 return Ok(Some(made));
             }
+            Node::Neighbours(texts) => {
+                let made = self.builder.neighbours(tree.texts(texts));
+                return self.make(node, made).map(Some);
+            }
             Node::Name(name) => return self.name(node, name, tasks),
             Node::Token(name) => {
                 let construct =
@@ -128,7 +141,7 @@ impl<'a, 't> Regulars<'a, 't> {
                 tasks.push(Task::Combine(node));
                 tasks.extend(tree.parts(parts).iter().rev().map(part));
             }
-            Node::Repeat(item, ..) | Node::Not(item) => {
+            Node::Repeat(item, ..) | Node::Not(item) | Node::Shortest(item) => {
                 tasks.extend([Task::Combine(node), Task::Visit(item)]);
             }
             Node::Minus(left, right) | Node::And(left, right) => {
@@ -183,19 +196,28 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Minus(..) => {
                 let (right, left) = (pop(), pop());
                 let (left, right) = (self.automaton(node, left)?, self.automaton(node, right)?);
-                self.make(node, left.difference(&right, &self.limits.regex))
+                let made = self.builder.difference(&left, &right);
+                self.make(node, made)
             }
             Node::And(..) => {
                 let (right, left) = (pop(), pop());
                 let (left, right) = (self.automaton(node, left)?, self.automaton(node, right)?);
-                self.make(node, left.intersection(&right, &self.limits.regex))
+                let made = self.builder.intersection(&left, &right);
+                self.make(node, made)
             }
             Node::Not(_) => {
                 let item = pop();
                 let item = self.automaton(node, item)?;
                 let all = self.pattern(node, "(?s).*")?;
                 let all = self.automaton(node, all)?;
-                self.make(node, all.difference(&item, &self.limits.regex))
+                let made = self.builder.difference(&all, &item);
+                self.make(node, made)
+            }
+            Node::Shortest(_) => {
+                let item = pop();
+                let item = self.automaton(node, item)?;
+                let made = self.builder.shortest(&item);
+                self.make(node, made)
             }
             _ => unreachable!("it has no parts"),
         }
@@ -206,7 +228,10 @@ impl<'a, 't> Regulars<'a, 't> {
         let mut text: Vec<u8> = vec![];
         for part in parts {
             match part {
-                Regular::Text(part) => text.extend(part),
+                Regular::Text(part) => {
+                    self.check_text(node, text.len() + part.len())?;
+                    text.extend_from_slice(&part);
+                }
                 Regular::Automaton(part) => {
                     if !text.is_empty() {
                         joined.push(self.literal(node, &std::mem::take(&mut text))?);
@@ -216,7 +241,7 @@ impl<'a, 't> Regulars<'a, 't> {
             }
         }
         if joined.is_empty() {
-            return Ok(Regular::Text(text.into()));
+            return self.text(node, text);
         }
         if !text.is_empty() {
             joined.push(self.literal(node, &text)?);
@@ -224,11 +249,12 @@ impl<'a, 't> Regulars<'a, 't> {
         if let [only] = &joined[..] {
             return Ok(Regular::Automaton(only.clone()));
         }
-        self.make(node, Dfa::concatenation(joined.iter().map(|part| &**part), &self.limits.regex))
+        let made = self.builder.concatenation(joined.iter().map(|part| &**part));
+        self.make(node, made)
     }
 
     fn choice(&mut self, node: NodeId, parts: Vec<Regular>) -> Result<Regular, GrammarError> {
-        let mut texts: Vec<Box<[u8]>> = vec![];
+        let mut texts: Vec<Arc<[u8]>> = vec![];
         let mut joined: Vec<Arc<Dfa>> = vec![];
         let mut with_empty = false;
         for part in parts {
@@ -239,7 +265,8 @@ impl<'a, 't> Regulars<'a, 't> {
             }
         }
         if !texts.is_empty() {
-            let made = self.make(node, Dfa::from_literals(texts, &self.limits.regex))?;
+            let made = self.builder.literals(texts);
+            let made = self.make(node, made)?;
             joined.push(self.automaton(node, made)?);
         }
         if with_empty {
@@ -248,20 +275,23 @@ impl<'a, 't> Regulars<'a, 't> {
         if let [only] = &joined[..] {
             return Ok(Regular::Automaton(only.clone()));
         }
-        self.make(node, Dfa::union(joined.iter().map(|part| &**part), &self.limits.regex))
+        let made = self.builder.union(joined.iter().map(|part| &**part));
+        self.make(node, made)
     }
 
     fn repeat(&mut self, node: NodeId, item: Regular, min: u32, max: u32) -> Result<Regular, GrammarError> {
         match item {
             Regular::Text(text) if text.is_empty() => return Ok(Regular::Text(text)),
-            Regular::Text(text) if min == max && text.len().saturating_mul(min as usize) < 1 << 16 => {
-                return Ok(Regular::Text(text.repeat(min as usize).into()));
+            Regular::Text(text) if min == max => {
+                self.check_text(node, text.len().saturating_mul(min as usize))?;
+                return self.text(node, text.repeat(min as usize));
             }
-            _ => {}
+            Regular::Text(_) | Regular::Automaton(_) => {}
         }
         let item = self.automaton(node, item)?;
         let max = (max != u32::MAX).then_some(max);
-        self.make(node, item.repetition(min, max, &self.limits.regex))
+        let made = self.builder.repetition(&item, min, max);
+        self.make(node, made)
     }
 
     /// The automaton of `pattern`, which is made once.
@@ -269,7 +299,8 @@ impl<'a, 't> Regulars<'a, 't> {
         if let Some(made) = self.by_pattern.get(pattern) {
             return Ok(Regular::Automaton(made.clone()));
         }
-        let made = self.make(node, Dfa::from_pattern(pattern, &self.limits.regex))?;
+        let made = self.builder.pattern(pattern);
+        let made = self.make(node, made)?;
         let automaton = self.automaton(node, made)?;
         self.by_pattern.insert(pattern.to_owned(), automaton.clone());
         Ok(Regular::Automaton(automaton))
@@ -277,8 +308,8 @@ impl<'a, 't> Regulars<'a, 't> {
 
     fn literal(&mut self, node: NodeId, text: &[u8]) -> Result<Arc<Dfa>, GrammarError> {
         let made = match text {
-            [] => Dfa::from_pattern("", &self.limits.regex),
-            text => Dfa::from_literals([text], &self.limits.regex),
+            [] => self.builder.pattern(""),
+            text => self.builder.literals([text]),
         };
         let made = self.make(node, made)?;
         self.automaton(node, made)
@@ -292,6 +323,18 @@ impl<'a, 't> Regulars<'a, 't> {
         }
     }
 
+    /// Texts that are made of others have at most as many bytes as automata have states.
+    fn check_text(&self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
+        let limit = self.limits.regex.dfa_states;
+        if bytes > limit { Err(self.error(node, RegexError::TooManyDfaStates { limit })) } else { Ok(()) }
+    }
+
+    /// A text that was made at `node`.
+    fn text(&mut self, node: NodeId, text: Vec<u8>) -> Result<Regular, GrammarError> {
+        self.count(node, text.len())?;
+        Ok(Regular::Text(text.into()))
+    }
+
     /// Counts what was made at `node`.
     pub(super) fn make(
         &mut self,
@@ -299,14 +342,17 @@ impl<'a, 't> Regulars<'a, 't> {
         made: Result<Dfa, RegexError>,
     ) -> Result<Regular, GrammarError> {
         let automaton = made.map_err(|source| self.error(node, source))?;
-        self.automata += 1;
-        self.bytes += automaton.memory_usage();
-        let (limits, automata) = (self.limits, self.automata);
-        if automata > limits.automata || self.bytes > limits.automata_bytes {
-            let (automata, bytes) = (limits.automata, limits.automata_bytes);
-            return Err(GrammarError::TooManyAutomata { location: self.place(node), automata, bytes });
-        }
+        self.count(node, automaton.memory_usage())?;
         Ok(Regular::Automaton(Arc::new(automaton)))
+    }
+
+    fn count(&mut self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
+        self.bytes += bytes;
+        let limit = self.limits.automata_bytes;
+        if self.bytes > limit {
+            return Err(GrammarError::AutomataTooLarge { location: self.place(node), limit });
+        }
+        Ok(())
     }
 
     fn place(&self, node: NodeId) -> Location {

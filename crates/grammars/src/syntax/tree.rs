@@ -40,6 +40,8 @@ pub(super) enum Node {
     Class(u32),
     /// A regular expression: an index of `patterns`.
     Pattern(u32),
+    /// What neighbours among some texts spell: an index of `lists`.
+    Neighbours(u32),
     /// A rule or terminal: an index of `names`.
     Name(u32),
     /// A control token: an index of `names`.
@@ -54,6 +56,8 @@ pub(super) enum Node {
     And(NodeId, NodeId),
     /// Every other text.
     Not(NodeId),
+    /// The texts of it that do not begin with a shorter one.
+    Shortest(NodeId),
 }
 
 /// A rule or terminal with its body.
@@ -86,6 +90,7 @@ pub(super) struct Tree<'t> {
     text: Vec<u8>,
     sets: Vec<CharSet>,
     patterns: Vec<Pattern>,
+    lists: Vec<Vec<String>>,
     names: Vec<&'t str>,
     ids: HashMap<&'t str, u32>,
     /// By name.
@@ -104,6 +109,7 @@ impl<'t> Tree<'t> {
             text: vec![],
             sets: vec![],
             patterns: vec![],
+            lists: vec![],
             names: vec![],
             ids: HashMap::new(),
             definition_of: vec![],
@@ -143,6 +149,10 @@ impl<'t> Tree<'t> {
 
     pub(super) fn pattern(&self, pattern: u32) -> &Pattern {
         &self.patterns[pattern as usize]
+    }
+
+    pub(super) fn texts(&self, list: u32) -> &[String] {
+        &self.lists[list as usize]
     }
 
     pub(super) fn name(&self, name: u32) -> &'t str {
@@ -194,6 +204,11 @@ impl<'t> Tree<'t> {
         self.push(Node::Pattern(index(self.patterns.len() - 1)), at)
     }
 
+    pub(super) fn neighbours(&mut self, texts: Vec<String>, at: usize) -> NodeId {
+        self.lists.push(texts);
+        self.push(Node::Neighbours(index(self.lists.len() - 1)), at)
+    }
+
     pub(super) fn choice(&mut self, alternatives: &[NodeId], at: usize) -> NodeId {
         if let [only] = alternatives {
             return *only;
@@ -202,7 +217,7 @@ impl<'t> Tree<'t> {
         self.push(Node::Choice(span), at)
     }
 
-    fn sequence(&mut self, parts: &[NodeId], at: usize) -> NodeId {
+    pub(super) fn sequence(&mut self, parts: &[NodeId], at: usize) -> NodeId {
         if let [only] = parts {
             return *only;
         }
@@ -247,11 +262,11 @@ pub(super) enum Group {
 #[derive(Debug)]
 struct Frame {
     group: Group,
-    at: usize,
+    at: u32,
     /// Where its alternatives begin on the stack of all.
-    alternatives: usize,
+    alternatives: u32,
     /// Where the items of its present alternative begin.
-    items: usize,
+    items: u32,
     /// `~` stands before it.
     negated: bool,
 }
@@ -286,7 +301,7 @@ impl Assembler {
     /// The group that is open, and where it began.
     pub(super) fn group(&self) -> (Group, usize) {
         let frame = self.top();
-        (frame.group, frame.at)
+        (frame.group, frame.at as usize)
     }
 
     pub(super) fn open(&mut self, group: Group, cursor: &Cursor<'_>) -> Result<(), SyntaxError> {
@@ -298,9 +313,9 @@ impl Assembler {
     }
 
     fn frame(&mut self, group: Group, at: usize) {
-        let (alternatives, items) = (self.alternatives.len(), self.items.len());
+        let (alternatives, items) = (index(self.alternatives.len()), index(self.items.len()));
         let negated = std::mem::take(&mut self.negated);
-        self.frames.push(Frame { group, at, alternatives, items, negated });
+        self.frames.push(Frame { group, at: index(at), alternatives, items, negated });
     }
 
     fn top(&self) -> &Frame {
@@ -315,13 +330,13 @@ impl Assembler {
 
     /// The item that a postfix operator would apply to.
     pub(super) fn last(&self) -> Option<NodeId> {
-        let items = &self.items[self.top().items..];
+        let items = &self.items[self.top().items as usize..];
         items.last().copied().filter(|item| !self.negated && *item != MINUS && *item != AND)
     }
 
     /// Whether the next item must come: an operator waits for it.
     pub(super) fn waits(&self) -> bool {
-        let items = &self.items[self.top().items..];
+        let items = &self.items[self.top().items as usize..];
         self.negated || matches!(items.last(), Some(&MINUS | &AND))
     }
 
@@ -356,7 +371,7 @@ impl Assembler {
     /// Ends an alternative.
     pub(super) fn bar(&mut self, tree: &mut Tree<'_>) {
         let frame = self.frames.last().expect("a body has begun");
-        let (begin, at) = (frame.items, frame.at);
+        let (begin, at) = (frame.items as usize, frame.at as usize);
         let at = self.items.get(begin).map_or(at, |first| tree.place(*first));
         let alternative = conjunction(tree, &self.items[begin..], at);
         self.items.truncate(begin);
@@ -381,8 +396,9 @@ impl Assembler {
     fn finish(&mut self, tree: &mut Tree<'_>) -> (NodeId, Frame) {
         self.bar(tree);
         let frame = self.frames.pop().expect("a body has begun");
-        let node = tree.choice(&self.alternatives[frame.alternatives..], frame.at);
-        self.alternatives.truncate(frame.alternatives);
+        let first = frame.alternatives as usize;
+        let node = tree.choice(&self.alternatives[first..], frame.at as usize);
+        self.alternatives.truncate(first);
         (node, frame)
     }
 }

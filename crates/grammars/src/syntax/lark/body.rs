@@ -1,5 +1,7 @@
 //! What stands behind the colon of a definition in Lark.
 
+use serde_json::{Deserializer, Map, Value};
+
 use super::{check_name, is_terminal};
 use crate::syntax::{
     chars::CharSet,
@@ -8,7 +10,7 @@ use crate::syntax::{
     escape::{number, ordered, postfix, quoted},
     gbnf::control_token,
     reader::Reader,
-    tree::{Group, Node, Pattern},
+    tree::{Group, Node, NodeId, Pattern},
 };
 
 /// What may follow a backslash in a text beside what may everywhere.
@@ -254,18 +256,86 @@ fn alias(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// `%json { … }` and the like, in a body.
+/// A text in quotes, a regex, or the name of a terminal, as the value of an attribute.
+pub(super) fn value(reader: &mut Reader<'_>) -> Result<NodeId, SyntaxError> {
+    reader.body.begin(reader.cursor.at());
+    match reader.cursor.peek() {
+        Some('"') => text(reader)?,
+        Some('/') => regex(reader)?,
+        Some(first) if first.is_ascii_alphabetic() || first == '_' => reference(reader, true)?,
+        _ => return Err(reader.cursor.unexpected("a text in quotes, a regex, or the name of a terminal")),
+    }
+    reader.end_body()
+}
+
+/// `%regex { … }` and the like, in a body.
 fn inline(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     reader.cursor.next();
     let word = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
     let way_out = match word {
+        "regex" => return substring(reader, at),
         "json" => "write the texts of the schema as rules",
-        "regex" => "write the alternatives out, or a regex between slashes",
         "lark" => "write its rules into this grammar, with names of their own",
         _ => return Err(reader.cursor.invalid(at, format!("`%{word}` cannot stand in a body"))),
     };
     Err(reader.cursor.unsupported(at, format!("`%{word}` in a grammar"), way_out))
+}
+
+/// What stands behind `%regex`: an object of JSON with one key, which says what the chunks are.
+fn substring(reader: &mut Reader<'_>, at: usize) -> Result<(), SyntaxError> {
+    blank(&mut reader.cursor);
+    let begin = reader.cursor.at();
+    // It stops behind the object. Nesting is bounded there.
+    let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
+    let object = match values.next() {
+        Some(Ok(object)) => object,
+        Some(Err(error)) => {
+            return Err(reader
+                .cursor
+                .invalid(begin, format!("not an object of JSON: {error}, counted from here")));
+        }
+        None => return Err(reader.cursor.unexpected("an object of JSON after `%regex`")),
+    };
+    let end = values.byte_offset();
+    reader.cursor.skip(end);
+    let known = "write `substring_chunks` with a list of texts, or `substring_words` or `substring_chars` with a text";
+    let chunks = match object.iter().next() {
+        Some((key, value)) if object.len() == 1 => chunks(key, value),
+        _ => None,
+    };
+    let Some(chunks) = chunks else {
+        return Err(reader.cursor.unsupported(at, "what this `%regex` says", known));
+    };
+    let node = reader.tree.neighbours(chunks, at);
+    reader.body.item(&mut reader.tree, node);
+    Ok(())
+}
+
+/// The chunks of a key and its value.
+fn chunks(key: &str, value: &Value) -> Option<Vec<String>> {
+    let chunks: Option<Vec<String>> = match (key, value) {
+        ("substring_chunks", Value::Array(chunks)) => {
+            chunks.iter().map(|chunk| chunk.as_str().map(str::to_owned)).collect()
+        }
+        ("substring_chars", Value::String(text)) => Some(text.chars().map(String::from).collect()),
+        ("substring_words", Value::String(text)) => {
+            let kind = |char: char| (char.is_alphanumeric(), char.is_whitespace());
+            let mut words: Vec<String> = vec![];
+            let mut last = None;
+            for char in text.chars() {
+                if last.replace(kind(char)) == Some(kind(char)) {
+                    words.last_mut().expect("it has the last character").push(char);
+                } else {
+                    words.push(char.to_string());
+                }
+            }
+            Some(words)
+        }
+        _ => None,
+    };
+    // One without text changes nothing.
+    chunks.map(|chunks| chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect())
 }
 
 fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {

@@ -20,9 +20,13 @@
 //! - Beside `~n` and `~n..m`, repetitions are `{n}`, `{n,}`, `{,m}` and `{n,m}`. Comments begin with `//` or `#`.
 //! - In terminals, `A & B` is what both match, and `~A` any other text (of valid UTF-8).
 //! - `<name>` in a rule is the control token of that name.
+//! - `name[lazy]: …` are the texts of the body that do not begin with a shorter one, and `name[suffix="…"]: …` end behind the
+//!   first suffix. What stands in such a body is read as a whole, as in a terminal.
+//! - `%regex {"substring_chunks": ["…"]}` is what neighbours among the chunks spell, with `substring_words` and
+//!   `substring_chars` for those of a text. Words are runs of letters and digits, of white space, and of other characters.
 //! - `%override` and `%extend` change rules and terminals of the same file.
-//! - Templates, `%declare`, imports of files, `%json`, `%regex`, `%lark`, `@grammar`, tokens by number, and the attributes
-//!   `lazy`, `stop`, `suffix`, `max_tokens` and `temperature` are errors that name what to write instead.
+//! - Templates, `%declare`, imports of files, `%json`, `%lark`, `@grammar`, tokens by number, and the attributes `stop`,
+//!   `max_tokens` and `temperature` are errors that name what to write instead.
 //!
 //! # Ignored terminals
 //!
@@ -36,7 +40,7 @@ use super::{
     error::{SyntaxError, SyntaxErrorKind, location, nearest},
     lower::Ignored,
     reader::Reader,
-    tree::{Definition, NodeId, Pattern, Tree},
+    tree::{Definition, Node, NodeId, Pattern, Tree},
 };
 use crate::GrammarLimits;
 
@@ -75,9 +79,9 @@ pub(super) fn read<'t>(
             None => return Ok((reader.tree, ignored)),
             Some('%') => directive(&mut reader, &mut ignored)?,
             _ => {
-                let Head { name, at, terminal } = head(&mut reader)?;
-                body::read(&mut reader, terminal)?;
-                reader.end(name, at, terminal)?;
+                let head = head(&mut reader)?;
+                let body = head.body(&mut reader)?;
+                reader.define(head.name, head.at, body, head.terminal)?;
             }
         }
     }
@@ -88,6 +92,32 @@ struct Head<'t> {
     name: &'t str,
     at: usize,
     terminal: bool,
+    end: End,
+}
+
+/// Where a text of a definition ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// Wherever it may.
+    Any,
+    /// Where it first may: `lazy`.
+    First,
+    /// Behind the first of these: `suffix`.
+    Behind(NodeId),
+}
+
+impl Head<'_> {
+    /// Reads the body.
+    fn body(&self, reader: &mut Reader<'_>) -> Result<NodeId, SyntaxError> {
+        body::read(reader, self.terminal)?;
+        let body = reader.end_body()?;
+        let whole = match self.end {
+            End::Any => return Ok(body),
+            End::First => body,
+            End::Behind(suffix) => reader.tree.sequence(&[body, suffix], self.at),
+        };
+        Ok(reader.tree.push(Node::Shortest(whole), self.at))
+    }
 }
 
 /// Reads up to the colon and passes it.
@@ -110,14 +140,14 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         reader.tree.notes.push((begin, "a priority", "all ways to read an output count, so none is chosen"));
     }
     body::blank(&mut reader.cursor);
-    match reader.cursor.peek() {
+    let end = match reader.cursor.peek() {
         Some('{') => {
             let way_out = "write a rule for each use";
             return Err(reader.cursor.unsupported(reader.cursor.at(), "a template", way_out));
         }
         Some('[') => attributes(reader)?,
-        _ => {}
-    }
+        _ => End::Any,
+    };
     body::blank(&mut reader.cursor);
     if reader.cursor.rest().starts_with("::") {
         let way_out = "write a rule for each value; in GBNF and EBNF rules are defined by `::=`";
@@ -126,7 +156,7 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
     if !reader.cursor.eat(":") {
         return Err(reader.cursor.unexpected("`:` after the name of a rule or terminal"));
     }
-    Ok(Head { name, at, terminal })
+    Ok(Head { name, at, terminal, end })
 }
 
 /// A name of a rule or terminal, which must stand here.
@@ -157,41 +187,54 @@ fn is_terminal(name: &str) -> bool {
     !name.chars().any(|char| char.is_ascii_lowercase())
 }
 
-/// `[capture, …]` behind the name of a rule. Only names of captures change no text.
-fn attributes(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+/// `[capture, lazy, …]` behind the name of a definition.
+fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
     reader.cursor.next();
+    let mut end = End::Any;
     loop {
         reader.cursor.take_while(|char| char == ' ' || char == ',');
         if reader.cursor.eat("]") {
-            return Ok(());
+            return Ok(end);
         }
         let at = reader.cursor.at();
         let attribute = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
-        let way_out = match attribute {
-            "capture" => {
-                reader.tree.notes.push((
-                    at,
-                    "`capture`",
-                    "it names a part of the output and changes no text",
-                ));
-                body::blank(&mut reader.cursor);
-                if reader.cursor.eat("=") {
-                    body::blank(&mut reader.cursor);
+        body::blank(&mut reader.cursor);
+        let valued = reader.cursor.eat("=");
+        body::blank(&mut reader.cursor);
+        let way_out = match (attribute, valued) {
+            ("capture" | "stop_capture", _) => {
+                if valued {
                     if reader.cursor.peek() != Some('"') {
                         return Err(reader.cursor.unexpected("a name in quotes"));
                     }
                     super::escape::quoted(&mut reader.cursor, body::OTHERS)?;
                 }
+                reader.tree.notes.push((
+                    at,
+                    "`capture`",
+                    "it names a part of the output and changes no text",
+                ));
                 continue;
             }
-            "lazy" | "stop" | "suffix" => {
-                "write a terminal whose text cannot contain its end, such as `/[^<]*/`, and the end after it"
+            ("lazy", false) if matches!(end, End::Any) => {
+                end = End::First;
+                continue;
             }
-            "max_tokens" => "bound the characters instead, such as `/(?s:.{0,200})/`",
-            "temperature" => "set the temperature of the sampler",
-            "stop_capture" => "remove it",
+            ("suffix", true) if matches!(end, End::Any) => {
+                end = End::Behind(body::value(reader)?);
+                continue;
+            }
+            ("lazy" | "suffix", _) => {
+                let message =
+                    "the attributes that say where a text ends are `lazy` alone, or `suffix=` with its end";
+                return Err(reader.cursor.invalid(at, message));
+            }
+            ("stop", _) => "write `suffix=` instead, which leaves the end in the output",
+            ("max_tokens", _) => "bound the characters instead, such as `/(?s:.{0,200})/`",
+            ("temperature", _) => "set the temperature of the sampler",
             _ => {
-                let message = format!("there is no attribute `{attribute}`, only `capture`");
+                let message =
+                    format!("there is no attribute `{attribute}`, only `capture`, `lazy` and `suffix`");
                 return Err(reader.cursor.invalid(at, message));
             }
         };
@@ -242,9 +285,9 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
 
 /// `%override` and `%extend`: a definition that replaces an earlier one, or adds alternatives to it.
 fn change(reader: &mut Reader<'_>, extend: bool) -> Result<(), SyntaxError> {
-    let Head { name, at, terminal } = head(reader)?;
-    body::read(reader, terminal)?;
-    let new = reader.end_body()?;
+    let head = head(reader)?;
+    let new = head.body(reader)?;
+    let Head { name, at, terminal, .. } = head;
     let Some(earlier) = reader.tree.find(name) else {
         let defined = reader.tree.definitions.iter().map(|definition| reader.tree.name(definition.name));
         let kind = SyntaxErrorKind::Undefined {
