@@ -7,8 +7,9 @@
 //! A terminal is a literal, a regular language, or a control token. It says nothing of tokens otherwise: the same grammar
 //! serves every vocabulary.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
+use hashbrown::HashMap;
 use unskew_automata::Dfa;
 
 use crate::{GrammarError, GrammarLimits, Location};
@@ -263,7 +264,16 @@ impl GrammarBuilder {
             return self.empty();
         }
         let terminal = Terminal::Literal(text.into());
-        let name = || format!("{:?}", String::from_utf8_lossy(text));
+        let name = || match std::str::from_utf8(text) {
+            // Most need no escapes, and there may be many.
+            Ok(plain)
+                if !plain
+                    .contains(|char: char| !(' '..='~').contains(&char) || char == '"' || char == '\\') =>
+            {
+                ["\"", plain, "\""].concat()
+            }
+            _ => format!("{:?}", String::from_utf8_lossy(text)),
+        };
         self.terminal(terminal, name)
     }
 
