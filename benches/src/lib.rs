@@ -15,6 +15,7 @@ mod report;
 mod run;
 pub mod suite;
 mod worker;
+pub mod workloads;
 
 use std::{path::Path, sync::Arc};
 

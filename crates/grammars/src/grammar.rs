@@ -153,6 +153,34 @@ impl Grammar {
         }
     }
 
+    /// The grammar of the same outputs behind `text`: what they must begin with after a prompt was
+    /// [healed](unskew_core::heal).
+    #[must_use]
+    pub fn behind(&self, text: &[u8]) -> Self {
+        if text.is_empty() {
+            return self.clone();
+        }
+        let mut grammar = self.clone();
+        let literal = Terminal::Literal(text.into());
+        let terminal = match grammar.terminals.iter().position(|terminal| *terminal == literal) {
+            Some(found) => found,
+            None => {
+                grammar.terminals.push(literal);
+                grammar.names.push(format!("{:?}", String::from_utf8_lossy(text)).into());
+                grammar.terminals.len() - 1
+            }
+        };
+        let (first, first_part) = (grammar.nodes.len(), grammar.parts.len());
+        grammar.nodes.push(Node::Terminal(TerminalId(id(terminal))));
+        grammar.nodes.push(Node::Rule(self.start));
+        grammar.parts.extend([ExprId(id(first)), ExprId(id(first + 1))]);
+        grammar.nodes.push(Node::Sequence(id(first_part), id(first_part + 2)));
+        let body = Some(ExprId(id(first + 2)));
+        grammar.rules.push(Rule { body, ..self.rules[self.start.index()].clone() });
+        grammar.start = RuleId(id(grammar.rules.len() - 1));
+        grammar
+    }
+
     /// The rule that whole outputs are made of.
     pub fn start(&self) -> RuleId {
         self.start

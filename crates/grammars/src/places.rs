@@ -9,7 +9,7 @@
 //! Places are what a walk over the vocabulary steps through; so a token that ends a terminal, or five of them, is nothing
 //! special.
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
 use unskew_core::TokenId;
 
@@ -17,6 +17,7 @@ use crate::{
     parser::{Parser, Todo},
     rules::{NONE, Rules},
     terminals::Terminals,
+    trees::{Bytes, contains},
 };
 
 /// A set of readings.
@@ -67,6 +68,10 @@ pub(crate) struct Places {
     /// By row and class: the place behind the byte.
     next: Vec<Place>,
     width: usize,
+    /// By what is left to do: the bytes with which it may begin.
+    first_bytes: Vec<Option<Bytes>>,
+    /// By terminal and state: the bytes with which it goes on.
+    next_bytes: HashMap<(u32, u32), Bytes>,
     work: Vec<Reading>,
     /// How many places were looked up that were not in a row yet: a measure of work that is the same on every machine.
     pub(crate) steps: u64,
@@ -83,6 +88,8 @@ impl Places {
             row: Vec::new(),
             next: Vec::new(),
             width: compiled.terminals.width(),
+            first_bytes: Vec::new(),
+            next_bytes: HashMap::new(),
             work: Vec::new(),
             steps: 0,
         };
@@ -100,8 +107,88 @@ impl Places {
     }
 
     /// The place between two terminals, with this left to do.
-    fn boundary(&mut self, todo: Todo) -> Place {
+    pub(crate) fn boundary(&mut self, todo: Todo) -> Place {
         self.insert(&[Reading { terminal: BOUNDARY, state: 0, ended: 0, todo }])
+    }
+
+    /// The place of one reading.
+    pub(crate) fn single(&mut self, reading: Reading) -> Place {
+        self.insert(&[reading])
+    }
+
+    /// The place behind `byte` where it begins one of `literals` and `others`, which are edges of `todo`; or [`DEAD`].
+    pub(crate) fn begin(
+        &mut self,
+        compiled: &Compiled,
+        todo: Todo,
+        literals: &[(u32, Todo)],
+        others: &[(u32, Todo)],
+        byte: u8,
+    ) -> Place {
+        let terminals = &compiled.terminals;
+        let class = terminals.class(byte);
+        let mut readings: Vec<Reading> = Vec::new();
+        let literals = terminals.going_on(literals, 0, class);
+        readings.extend(literal(terminals, literals, 1, 0, todo));
+        for (terminal, todo) in others {
+            let state = terminals.first(*terminal, class);
+            if state != NONE {
+                readings.push(Reading { terminal: *terminal, state, ended: 0, todo: *todo });
+            }
+        }
+        if readings.is_empty() { DEAD } else { self.place(&mut readings, compiled) }
+    }
+
+    /// The place behind `byte` where it begins a literal that follows `todo`; or [`DEAD`].
+    pub(crate) fn begin_literals(&mut self, compiled: &Compiled, todo: Todo, byte: u8) -> Place {
+        let terminals = &compiled.terminals;
+        let followers = self.parser.followers(todo, &compiled.rules);
+        let literals = terminals.literals(self.parser.edges(followers));
+        let literals = terminals.going_on(literals, 0, terminals.class(byte));
+        match literal(terminals, literals, 1, 0, todo) {
+            Some(reading) => self.single(reading),
+            None => DEAD,
+        }
+    }
+
+    /// The bytes with which what is left to do may begin.
+    pub(crate) fn first_bytes(&mut self, compiled: &Compiled, todo: Todo) -> Bytes {
+        let at = todo as usize;
+        if self.first_bytes.len() <= at {
+            self.first_bytes.resize(at + 1, None);
+        }
+        if let Some(bytes) = self.first_bytes[at] {
+            return bytes;
+        }
+        let followers = self.parser.followers(todo, &compiled.rules);
+        let bytes = compiled.terminals.first_bytes_of(self.parser.edges(followers));
+        self.first_bytes[at] = Some(bytes);
+        bytes
+    }
+
+    /// The bytes with which `reading` may go on.
+    fn next_bytes(&mut self, compiled: &Compiled, reading: Reading) -> Bytes {
+        let terminals = &compiled.terminals;
+        let mut bytes = match self.behind(compiled, reading) {
+            Some(todo) => self.first_bytes(compiled, todo),
+            None => [0; 4],
+        };
+        if reading.terminal == BOUNDARY {
+            return bytes;
+        }
+        if terminals.is_literal(reading.terminal) {
+            let followers = self.parser.followers(reading.todo, &compiled.rules);
+            let literals = terminals.literals(self.parser.edges(followers));
+            let depth = reading.state as usize;
+            terminals.add_next_bytes(terminals.sharing(literals, reading.terminal, depth), depth, &mut bytes);
+        } else {
+            let next = self
+                .next_bytes
+                .entry((reading.terminal, reading.state))
+                .or_insert_with(|| terminals.next_bytes(reading.terminal, reading.state));
+            bytes.iter_mut().zip(next).for_each(|(bytes, next)| *bytes |= *next);
+        }
+        bytes
     }
 
     /// The readings of `place`, in ascending order, no two equal but for what is left to do.
@@ -211,6 +298,7 @@ impl Places {
             + self.readings.len() * size_of::<Reading>()
             + self.first.len() * 4 * size_of::<u32>()
             + self.next.len() * size_of::<Place>()
+            + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<Bytes>()
     }
 
     /// What is left to do behind the readings that may end here.
@@ -253,6 +341,12 @@ impl Places {
 
     #[cold]
     fn look_up(&mut self, compiled: &Compiled, place: Place, class: u8) -> Place {
+        if self.row[place as usize] == NONE {
+            self.add_row(compiled, place);
+            if self.next[self.row[place as usize] as usize * self.width + usize::from(class)] == DEAD {
+                return DEAD;
+            }
+        }
         self.steps += 1;
         let terminals = &compiled.terminals;
         let mut behind = std::mem::take(&mut self.work);
@@ -301,12 +395,20 @@ impl Places {
         }
         let next = if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) };
         self.work = behind;
-        if self.row[place as usize] == NONE {
-            self.row[place as usize] = u32::try_from(self.next.len() / self.width).expect("bounded memory");
-            self.next.resize(self.next.len() + self.width, UNKNOWN);
-        }
         self.next[self.row[place as usize] as usize * self.width + usize::from(class)] = next;
         next
+    }
+
+    /// Makes the row of `place`, in which it says at once with which bytes nothing goes on: most.
+    fn add_row(&mut self, compiled: &Compiled, place: Place) {
+        let mut bytes = [0; 4];
+        for at in self.first[place as usize]..self.first[place as usize + 1] {
+            let next = self.next_bytes(compiled, self.readings[at as usize]);
+            bytes.iter_mut().zip(next).for_each(|(bytes, next)| *bytes |= next);
+        }
+        self.row[place as usize] = u32::try_from(self.next.len() / self.width).expect("bounded memory");
+        let goes_on = compiled.terminals.bytes().iter().map(|byte| contains(&bytes, *byte));
+        self.next.extend(goes_on.map(|goes_on| if goes_on { UNKNOWN } else { DEAD }));
     }
 
     fn insert(&mut self, readings: &[Reading]) -> Place {

@@ -13,6 +13,7 @@ use crate::{
     GrammarError,
     grammar::{Grammar, Terminal, TerminalId},
     rules::NONE,
+    trees::{Bytes, insert},
 };
 
 /// A terminal that is no literal.
@@ -23,6 +24,9 @@ enum Scanner {
     Token(TokenId),
 }
 
+/// By terminal that is no literal: the bytes that its texts begin with.
+type FirstBytes = Vec<Bytes>;
+
 /// The terminals of a grammar over a vocabulary. They have numbers of their own: literals first, in the order of their
 /// texts, so that literals with a common beginning are neighbours, and a sorted list of them is a trie.
 #[derive(Debug)]
@@ -30,6 +34,7 @@ pub(crate) struct Terminals {
     literals: Vec<Box<[u8]>>,
     /// The terminals behind the literals.
     scanners: Vec<Scanner>,
+    first_bytes: FirstBytes,
     /// The class of each byte.
     classes: Box<[u8; 256]>,
     /// A byte of each class.
@@ -106,7 +111,18 @@ impl Terminals {
         if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
             return Err(GrammarError::UnspelledByte { byte });
         }
-        let mut terminals = Self { literals, scanners, classes: Box::new([0; 256]), bytes: vec![0] };
+        let first_bytes = scanners.iter().map(|scanner| {
+            let mut first = [0; 4];
+            if let Scanner::Automaton(dfa, _) = scanner {
+                for edge in dfa.edges(dfa.start()) {
+                    edge.bytes.for_each(|byte| insert(&mut first, byte));
+                }
+            }
+            first
+        });
+        let first_bytes = first_bytes.collect();
+        let mut terminals =
+            Self { literals, scanners, first_bytes, classes: Box::new([0; 256]), bytes: vec![0] };
         for byte in 1..=255u8 {
             if begins[usize::from(byte)] {
                 terminals.bytes.push(byte);
@@ -165,6 +181,62 @@ impl Terminals {
         let first = sharing.partition_point(|(terminal, _)| next(*terminal) < Some(byte));
         let len = sharing[first..].partition_point(|(terminal, _)| next(*terminal) == Some(byte));
         &sharing[first..first + len]
+    }
+
+    /// The bytes that texts of `terminal`, no literal, begin with.
+    #[inline]
+    pub(crate) fn first_bytes(&self, terminal: u32) -> &Bytes {
+        &self.first_bytes[terminal as usize - self.literals.len()]
+    }
+
+    /// The bytes that texts of `edges` begin with.
+    pub(crate) fn first_bytes_of<T>(&self, edges: &[(u32, T)]) -> Bytes {
+        let mut bytes = [0; 4];
+        self.add_next_bytes(self.literals(edges), 0, &mut bytes);
+        for (terminal, _) in self.others(edges) {
+            let more = self.first_bytes(*terminal);
+            bytes.iter_mut().zip(more).for_each(|(bytes, more)| *bytes |= more);
+        }
+        bytes
+    }
+
+    /// The bytes with which `terminal`, no literal, goes on in `state`.
+    pub(crate) fn next_bytes(&self, terminal: u32, state: u32) -> Bytes {
+        let mut bytes = [0; 4];
+        if let Scanner::Automaton(dfa, _) = self.scanner(terminal) {
+            for edge in dfa.edges(StateId::from_index(state as usize)) {
+                edge.bytes.for_each(|byte| insert(&mut bytes, byte));
+            }
+        }
+        bytes
+    }
+
+    /// Adds the bytes with which `sharing`, literals that agree in their first `depth` bytes, go on.
+    pub(crate) fn add_next_bytes<T>(&self, sharing: &[(u32, T)], depth: usize, bytes: &mut Bytes) {
+        let next = |(terminal, _): &(u32, T)| self.literals[*terminal as usize].get(depth).copied();
+        let mut at = 0;
+        while let Some(byte) = sharing.get(at).map(next) {
+            byte.into_iter().for_each(|byte| insert(bytes, byte));
+            at += sharing[at..].partition_point(|literal| next(literal) == byte);
+        }
+    }
+
+    /// A byte of each class.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The automaton of `terminal`, no literal.
+    pub(crate) fn automaton(&self, terminal: u32) -> Option<&Arc<Dfa>> {
+        match self.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => Some(dfa),
+            Scanner::Token(_) => None,
+        }
+    }
+
+    /// The number of literals, and of other terminals.
+    pub(crate) fn len(&self) -> (usize, usize) {
+        (self.literals.len(), self.scanners.len())
     }
 
     /// The length of a literal.

@@ -3,6 +3,8 @@
 //! Memory is asserted always, and time in release builds: that of the processor, where the system tells it, so that other
 //! work on the machine does not count.
 
+#![allow(clippy::print_stderr, reason = "what was measured")]
+
 use std::{
     sync::{Mutex, MutexGuard},
     time::{Duration, Instant},

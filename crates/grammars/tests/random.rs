@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use common::{
     oracle::{Alphabet, Chart, Oracle},
@@ -11,7 +11,7 @@ use common::{
 use proptest::prelude::*;
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
 use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState,
+    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary,
 };
 
 /// All texts of one or two letters, and some longer ones.
@@ -74,11 +74,34 @@ impl Comparison<'_> {
     }
 }
 
-fn check(grammar: &Grammar, limits: &GrammarLimits, depth: usize) -> Result<(), String> {
-    let vocabulary = vocabulary();
-    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+/// A library that all cases share: with trees of everything, with lists of everything, or full from the beginning.
+fn library(kind: usize) -> &'static Arc<TreeLibrary> {
+    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 3]> = OnceLock::new();
+    &LIBRARIES.get_or_init(|| {
+        [(0, 1 << 28), (1000, 1 << 28), (2, 0)].map(|(listed, bytes)| {
+            let vocabulary = vocabulary();
+            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+            Arc::new(TreeLibrary::new(vocabulary, trie, bytes).listing(listed))
+        })
+    })[kind]
+}
+
+fn check(
+    grammar: &Grammar,
+    library: Option<&Arc<TreeLibrary>>,
+    limits: &GrammarLimits,
+    depth: usize,
+) -> Result<(), String> {
+    let vocabulary = library.map_or_else(vocabulary, |library| Arc::clone(library.vocabulary()));
     let oracle = Oracle::new(grammar, &Alphabet::of(&vocabulary));
-    let constraint = match GrammarConstraint::new(grammar, Arc::clone(&vocabulary), trie, limits) {
+    let constraint = match library {
+        Some(library) => GrammarConstraint::with_library(grammar, library, limits),
+        None => {
+            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+            GrammarConstraint::new(grammar, Arc::clone(&vocabulary), trie, limits)
+        }
+    };
+    let constraint = match constraint {
         Ok(constraint) => constraint,
         Err(GrammarError::Empty { .. }) if oracle.is_empty() => return Ok(()),
         Err(error) => return Err(error.to_string()),
@@ -100,15 +123,21 @@ proptest! {
 
     #[test]
     fn masks_are_those_of_the_oracle(shape in random::grammar()) {
-        let result = check(&shape.build(), &GrammarLimits::default(), 4);
+        let result = check(&shape.build(), None, &GrammarLimits::default(), 4);
         prop_assert_eq!(result, Ok(()), "\n{}", shape);
+    }
+
+    #[test]
+    fn masks_of_trees_are_those_of_the_oracle(shape in random::grammar(), kind in 0..3usize) {
+        let result = check(&shape.build(), Some(library(kind)), &GrammarLimits::default(), 4);
+        prop_assert_eq!(result, Ok(()), "library {}\n{}", kind, shape);
     }
 
     /// A scratch that is emptied before every step gives the same answers.
     #[test]
     fn masks_do_not_depend_on_the_scratch(shape in random::grammar()) {
         let limits = GrammarLimits { scratch_bytes: 0, ..GrammarLimits::default() };
-        prop_assert_eq!(check(&shape.build(), &limits, 4), Ok(()), "\n{}", shape);
+        prop_assert_eq!(check(&shape.build(), None, &limits, 4), Ok(()), "\n{}", shape);
     }
 
     #[test]
