@@ -392,6 +392,11 @@ impl GrammarBuilder {
         self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len()
     }
 
+    /// A use of `terminal`, of any kind.
+    pub(crate) fn known_terminal(&mut self, terminal: Terminal, name: &str) -> ExprId {
+        self.terminal(terminal, || name.to_owned())
+    }
+
     fn terminal(&mut self, terminal: Terminal, name: impl FnOnce() -> String) -> ExprId {
         let next = TerminalId(id(self.terminals.len()));
         let terminals = &mut self.terminals;
