@@ -7,8 +7,9 @@
 //! A terminal is a literal, a regular language, or a control token. It says nothing of tokens otherwise: the same grammar
 //! serves every vocabulary.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
+use hashbrown::HashMap;
 use unskew_automata::Dfa;
 
 use crate::{GrammarError, GrammarLimits, Location};
@@ -291,7 +292,16 @@ impl GrammarBuilder {
             return self.empty();
         }
         let terminal = Terminal::Literal(text.into());
-        let name = || format!("{:?}", String::from_utf8_lossy(text));
+        let name = || match std::str::from_utf8(text) {
+            // Most need no escapes, and there may be many.
+            Ok(plain)
+                if !plain
+                    .contains(|char: char| !(' '..='~').contains(&char) || char == '"' || char == '\\') =>
+            {
+                ["\"", plain, "\""].concat()
+            }
+            _ => format!("{:?}", String::from_utf8_lossy(text)),
+        };
         self.terminal(terminal, name)
     }
 
@@ -380,6 +390,11 @@ impl GrammarBuilder {
     /// The number of rules, terminals and nodes of expressions so far, as [`GrammarLimits::nodes`] counts them.
     pub fn size(&self) -> usize {
         self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len()
+    }
+
+    /// A use of `terminal`, of any kind.
+    pub(crate) fn known_terminal(&mut self, terminal: Terminal, name: &str) -> ExprId {
+        self.terminal(terminal, || name.to_owned())
     }
 
     fn terminal(&mut self, terminal: Terminal, name: impl FnOnce() -> String) -> ExprId {

@@ -1,5 +1,6 @@
 //! Context-free grammars as exact constraints over tokens.
 
+mod analysis;
 mod constraint;
 mod error;
 mod fixpoint;
@@ -15,6 +16,7 @@ mod syntax;
 mod terminals;
 mod trees;
 
+pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
 pub use error::GrammarError;
 pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};

@@ -13,8 +13,8 @@ pub struct GrammarLimits {
     pub grammar_bytes: usize,
     /// How deep groups may nest in a grammar's text. Default: 1,000,000: nothing recurses, so it bounds memory alone.
     pub nest: usize,
-    /// Rules, terminals and nodes of expressions together. Default: a million, about 60
-    /// bytes each while a text is read.
+    /// Rules, terminals and nodes of expressions together. Default: 500,000. While a
+    /// text is read they take about 100 bytes each.
     pub nodes: usize,
     /// Places inside rules once repetitions are written out, as `x{3}` to `x x x`. Default: 2^20.
     pub positions: usize,
@@ -35,7 +35,7 @@ impl Default for GrammarLimits {
         Self {
             grammar_bytes: 8 << 20,
             nest: 1_000_000,
-            nodes: 1_000_000,
+            nodes: 500_000,
             positions: 1 << 20,
             scratch_bytes: 64 << 20,
             automata_bytes: 32 << 20,

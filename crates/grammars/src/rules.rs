@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use crate::{
     GrammarError, GrammarLimits,
+    analysis::no_text,
     fixpoint::{nullable, productive},
     grammar::{Expr, ExprId, Grammar, RuleId},
 };
@@ -66,10 +67,7 @@ impl Rules {
     ) -> Result<Self, GrammarError> {
         let (productive, nullable) = (productive(grammar), nullable(grammar));
         if !productive[grammar.body(grammar.start()).index()] {
-            let name = grammar.rule_name(grammar.start());
-            return Err(GrammarError::Empty {
-                reason: format!("`{name}` never ends: each of its alternatives needs itself"),
-            });
+            return Err(GrammarError::Empty { reason: no_text(grammar, &productive) });
         }
         let mut rules = Self {
             starts: vec![NONE; grammar.rules().len()],

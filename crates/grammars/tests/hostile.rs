@@ -1,6 +1,9 @@
 //! Grammars that are made to hurt: each is read, or refused, in little time and memory.
 //!
-//! Times are asserted in release builds, and are those of one quiet core with a margin; memory always.
+//! Memory is asserted always, and time in release builds: that of the processor, where the system tells it, so that other
+//! work on the machine does not count.
+
+#![allow(clippy::print_stderr, reason = "what was measured")]
 
 use std::{
     sync::{Mutex, MutexGuard},
@@ -21,14 +24,22 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// What this thread has taken of a processor so far; elsewhere than on Linux the time of day.
+fn processor_time(begin: Instant) -> Duration {
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = spent.and_then(|spent| spent.split(' ').next()?.parse().ok());
+    nanoseconds.map_or_else(|| begin.elapsed(), Duration::from_nanos)
+}
+
 /// The grammar, or its error; the memory on the way is bounded, and the time.
 #[track_caller]
 fn read(name: &str, format: GrammarFormat, text: &str) -> Result<Grammar, GrammarError> {
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
-    let begin = Instant::now();
+    let start = Instant::now();
+    let begin = processor_time(start);
     let grammar = Grammar::parse(text, format, &GrammarLimits::default());
-    let time = begin.elapsed();
+    let time = processor_time(start) - begin;
     let bytes = ALLOCATOR.peak_usage() - before;
     let outcome = match &grammar {
         Ok(grammar) => format!("{} expressions", grammar.expressions()),
@@ -40,7 +51,7 @@ fn read(name: &str, format: GrammarFormat, text: &str) -> Result<Grammar, Gramma
         time.as_secs_f64() * 1e3
     );
     assert!(bytes < 64 << 20, "{name}: {bytes} bytes");
-    assert!(cfg!(debug_assertions) || time < Duration::from_millis(500), "{name}: {time:?}");
+    assert!(cfg!(debug_assertions) || time < Duration::from_millis(400), "{name}: {time:?}");
     grammar
 }
 
@@ -51,17 +62,20 @@ fn deep_groups() {
         let (open, close) = ("(".repeat(depth), ")".repeat(depth));
         for format in [Gbnf, Ebnf] {
             read("groups", format, &format!("root ::= {open}\"a\"{close}")).unwrap();
-            read("starred groups", format, &format!("root ::= {open}\"a\"{}", ")*".repeat(depth))).unwrap();
+            let starred = format!("root ::= {open}\"a\"{}", ")*".repeat(depth));
+            assert_eq!(read("starred groups", format, &starred).is_ok(), depth == 60_000);
             read("open groups", format, &format!("root ::= {open}")).unwrap_err();
         }
         read("groups", Lark, &format!("start: {open}\"a\"{close}")).unwrap();
         read("groups in a terminal", Lark, &format!("start: A\nA: {open}\"a\"{close}")).unwrap();
-        read("alternatives in groups", Lark, &format!("start: {}\"a\"{}", "(\"b\"|".repeat(depth), close))
-            .unwrap();
-        read("squares", Lark, &format!("start: {}\"a\"{}", "[".repeat(depth), "]".repeat(depth))).unwrap();
+        let alternatives = format!("start: {}\"a\"{}", "(\"b\"|".repeat(depth), close);
+        assert_eq!(read("alternatives in groups", Lark, &alternatives).is_ok(), depth == 60_000);
+        let squares = format!("start: {}\"a\"{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(read("squares", Lark, &squares).is_ok(), depth == 60_000);
         let stars =
             read("starred terminal", Lark, &format!("start: A\nA: {open}\"a\"{}", ")*".repeat(depth)));
-        assert!(stars.unwrap_err().to_string().contains("Limits::dfa_steps"));
+        let limit = if depth == 60_000 { "Limits::dfa_steps" } else { "GrammarLimits::nodes" };
+        assert!(stars.unwrap_err().to_string().contains(limit));
         read("groups of a regex", Lark, &format!("start: /{open}a{close}/")).unwrap_err();
         read("negations", Lark, &format!("start: A\nA: {}\"a\"{close}", "~(".repeat(depth))).unwrap_err();
     }
@@ -79,7 +93,8 @@ fn huge_repetitions() {
     read("repetition of a text", Lark, "start: A\nA: \"ab\"{4000000000}").unwrap_err();
     read("repetition of nothing", Lark, "start: A\nA: \"\"{4000000000} \"a\"").unwrap();
     read("repetition in a regex", Lark, "start: /((a{0,100000}){0,100000}){0,100000}/").unwrap_err();
-    read("bounded white space", Lark, "start: \"a\"\n%ignore /\\s{1,1000}/").unwrap();
+    read("bounded white space", Lark, "start: \"a\"\n%ignore /\\s{1,100}/").unwrap();
+    read("more bounded white space", Lark, "start: \"a\"\n%ignore /\\s{1,1000}/").unwrap_err();
 }
 
 #[test]
@@ -91,8 +106,8 @@ fn chains_that_double() {
     read("doubling texts", Lark, &(chain.clone() + "A60: \"a\"")).unwrap_err();
     read("doubling automata", Lark, &(chain + "A60: /a/")).unwrap_err();
     let mut chain = String::from("root ::= a0\n");
-    (0..100_000).for_each(|at| chain += &format!("a{at} ::= a{0} a{0}\n", at + 1));
-    read("doubling rules", Gbnf, &(chain + "a100000 ::= \"a\"")).unwrap();
+    (0..60_000).for_each(|at| chain += &format!("a{at} ::= a{0} a{0}\n", at + 1));
+    read("doubling rules", Gbnf, &(chain + "a60000 ::= \"a\"")).unwrap();
     let mut chain = String::from("start: A0\n");
     (0..100_000).for_each(|at| chain += &format!("A{at}: A{}\n", at + 1));
     read("a long chain of terminals", Lark, &(chain + "A100000: \"a\"")).unwrap();
@@ -111,7 +126,7 @@ fn many_alternatives() {
     let classes: Vec<String> = (0..100_000).map(|at| format!("[a\\U{:08x}]", 0x1_0000 + at)).collect();
     read("classes", Gbnf, &format!("root ::= {}", classes.join("|"))).unwrap_err();
     let same = vec!["[a-z]"; 800_000].join("|");
-    read("the same class", Gbnf, &format!("root ::= {same}")).unwrap();
+    read("the same class", Gbnf, &format!("root ::= {same}")).unwrap_err();
 }
 
 #[test]

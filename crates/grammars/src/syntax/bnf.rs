@@ -21,7 +21,7 @@ impl Reader<'_> {
         let negated = cursor.eat("^");
         let mut none = None;
         let (with_hex, hex) = (hex.is_some(), hex.unwrap_or(&mut none));
-        let mut ranges = vec![];
+        let (mut ranges, mut compact_at) = (vec![], 1 << 12);
         loop {
             let at = cursor.at();
             if cursor.eat("]") {
@@ -38,6 +38,11 @@ impl Reader<'_> {
                 return Err(cursor.invalid(at, format!("the range `{range}` ends before it begins")));
             }
             ranges.push((u32::from(first), u32::from(last)));
+            // A class may name a character a million times.
+            if ranges.len() >= compact_at {
+                ranges = CharSet::new(ranges).into_ranges();
+                compact_at = compact_at.max(2 * ranges.len());
+            }
         }
         if ranges.is_empty() {
             return Err(cursor.invalid(begin, "a class without characters; write `.` for any character"));

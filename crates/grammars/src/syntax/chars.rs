@@ -27,6 +27,11 @@ impl CharSet {
         Self(without_surrogates(&joined))
     }
 
+    /// The ranges, in ascending order.
+    pub(super) fn into_ranges(self) -> Vec<(u32, u32)> {
+        self.0
+    }
+
     /// All other characters.
     pub(super) fn negated(&self) -> Self {
         let mut ranges = vec![];

@@ -50,6 +50,9 @@ pub(super) fn lower(
             Use::None | Use::Regular => None,
         };
         expressions.push(expression);
+        if lowering.builder.size() > limits.nodes {
+            return Err(GrammarError::TooManyNodes { limit: limits.nodes });
+        }
     }
     lowering.finish(start, &expressions)
 }

@@ -26,7 +26,7 @@ impl<'t> Reader<'t> {
 
     /// To be called once for each item.
     pub(super) fn check_size(&self) -> Result<(), SyntaxError> {
-        if self.tree.size() > self.nodes {
+        if self.tree.size() + self.body.pending() > self.nodes {
             let message = format!(
                 "the grammar has more than {} nodes (GrammarLimits::nodes): split it, or raise the limit",
                 self.nodes

@@ -231,9 +231,9 @@ impl<'t> Tree<'t> {
         Span { first, end: index(self.parts.len()) }
     }
 
-    /// Nodes and parts, as [`GrammarLimits::nodes`] counts them.
+    /// Definitions, names, nodes and parts, as [`GrammarLimits::nodes`] counts them.
     pub(super) fn size(&self) -> usize {
-        self.nodes.len() + self.parts.len()
+        self.definitions.len() + self.names.len() + self.nodes.len() + self.parts.len()
     }
 
     /// Defines a name that has no definition yet; else answers the first.
@@ -296,6 +296,11 @@ impl Assembler {
     /// How many groups are open.
     pub(super) fn depth(&self) -> usize {
         self.frames.len() - 1
+    }
+
+    /// Nodes that will be parts of others.
+    pub(super) fn pending(&self) -> usize {
+        self.items.len() + self.alternatives.len()
     }
 
     /// The group that is open, and where it began.
