@@ -18,7 +18,7 @@ use unskew_vocab::Tokenizer;
 
 use crate::{
     Subject,
-    engine::{Allows, Builder, Engine, Matcher},
+    engine::{Allows, Builder, EAGER_PEER, Engine, Matcher},
 };
 
 /// The peers.
@@ -32,7 +32,7 @@ pub fn peers() -> Vec<Builder> {
             false,
         ),
         builder("llguidance lifted", |subject| llguidance(subject, None), Allows::AllSpellings, false),
-        builder("outlines-core", Outlines::build, Allows::AllSpellings, true),
+        builder(EAGER_PEER, Outlines::build, Allows::AllSpellings, true),
     ]
 }
 

@@ -3,7 +3,7 @@
 //! Files are damaged in three ways: as they are, so that the checksum finds it; with the checksum made right again, so that
 //! only the checks of the contents are left; and by taking the file for another tokenizer's.
 
-use std::{collections::BTreeSet, io::BufReader, path::PathBuf, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, io::BufReader, sync::Arc, time::Instant};
 
 use twox_hash::XxHash3_64;
 use unskew_core::{
@@ -12,7 +12,7 @@ use unskew_core::{
 };
 
 use super::{
-    AutomatonFileError, CanonicalConstraint, MergeOrder, TokenizerAutomaton,
+    AutomatonFileError, CanonicalConstraint, MergeOrder, TokenizerAutomaton, files,
     testing::{Listing, Random, table},
 };
 use crate::Limits;
@@ -269,23 +269,8 @@ const FINGERPRINT: u64 = 16_358_693_101_768_142_036;
 #[test]
 #[allow(clippy::print_stdout, reason = "a skipped or measured test says so")]
 fn well_known_tokenizers_are_saved_and_loaded() {
-    let data = std::env::var_os("UNSKEW_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("tokenizers");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!(
-            "skipped: {} cannot be read; set UNSKEW_DATA to a folder with tokenizers/*/tokenizer.json",
-            folder.display()
-        );
-        return;
-    };
-    for entry in
-        entries.map(|entry| entry.unwrap().path()).filter(|entry| entry.join("tokenizer.json").exists())
-    {
-        let name = entry.file_name().unwrap().to_string_lossy().into_owned();
-        let tokenizer = unskew_vocab::Tokenizer::from_file(entry.join("tokenizer.json")).unwrap();
+    for (name, file) in files::tokenizer_files() {
+        let tokenizer = unskew_vocab::Tokenizer::from_file(file).unwrap();
         let Ok(tokenization) = tokenizer.tokenization() else { continue };
         let vocabulary = tokenizer.vocabulary();
         let begin = Instant::now();
