@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_automata::{CanonicalConstraint, Limits, RegexConstraint, TokenizerAutomaton};
+use unskew_automata::{
+    CanonicalConstraint, Dfa, LiftedDfa, Limits, RegexConstraint, TokenDfa, TokenizerAutomaton,
+};
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
 
@@ -106,6 +108,10 @@ pub const LIFTED: &str = "unskew lifted";
 
 /// The name of our engine of grammars.
 pub const GRAMMAR: &str = "unskew grammar";
+/// The name of our engine that builds all states and edges ahead of time, and of the peer that does.
+pub const EAGER: &str = "unskew eager";
+/// See [`EAGER`].
+pub const EAGER_PEER: &str = "outlines-core";
 
 /// The name of the engine of the tokenizer's own sequences.
 const CANONICAL: &str = "unskew canonical";
@@ -115,6 +121,8 @@ pub fn ours() -> Vec<Builder> {
     vec![
         Builder { name: LIFTED, build: Lifted::build, allows: Allows::AllSpellings, apart: false },
         Builder { name: CANONICAL, build: Canonical::build, allows: Allows::FewerSpellings, apart: false },
+        // Measured as its peer is.
+        Builder { name: EAGER, build: Eager::build, allows: Allows::AllSpellings, apart: true },
     ]
 }
 
@@ -212,6 +220,34 @@ impl Engine for Lifted {
 
     fn notes(&self) -> Vec<String> {
         vec![format!("trie: {:.1} MB", self.trie.memory_usage() as f64 / 1e6)]
+    }
+}
+
+/// [`LiftedDfa`]: all states and edges, as a table.
+struct Eager {
+    subject: Subject,
+}
+
+impl Eager {
+    /// The trie is that of the lifted engine, which is timed there.
+    fn build(subject: &Subject) -> Result<Box<dyn Engine>, String> {
+        Ok(Box::new(Self { subject: subject.clone() }))
+    }
+}
+
+impl Engine for Eager {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
+        let (vocabulary, trie) = (Arc::clone(&self.subject.vocabulary), Arc::clone(&self.subject.trie));
+        let limits = Limits::default();
+        let lifted = Dfa::from_pattern(pattern, &limits)
+            .and_then(|dfa| TokenDfa::new(Arc::new(dfa), vocabulary, trie, &limits))
+            .and_then(|tokens| LiftedDfa::new(&tokens, &limits))
+            .map_err(|error| error.to_string())?;
+        Ok(Box::new(ConstraintMatcher::new(lifted, LiftedDfa::memory_usage)))
+    }
+
+    fn ahead_of_time(&self) -> bool {
+        true
     }
 }
 

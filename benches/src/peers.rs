@@ -18,7 +18,7 @@ use unskew_vocab::Tokenizer;
 
 use crate::{
     Subject,
-    engine::{Allows, Builder, Engine, Matcher},
+    engine::{Allows, Builder, EAGER_PEER, Engine, Matcher},
 };
 
 /// The peers.
@@ -37,7 +37,7 @@ pub fn peers() -> Vec<Builder> {
             Allows::AllSpellings,
             false,
         ),
-        builder("outlines-core", Outlines::build, Allows::AllSpellings, true),
+        builder(EAGER_PEER, Outlines::build, Allows::AllSpellings, true),
     ]
 }
 

@@ -4,10 +4,11 @@ use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
     Suite, detail,
-    engine::Allows,
+    engine::{Allows, EAGER, EAGER_PEER, LIFTED},
     measure::{Outcome, Walk},
     options::Options,
     run::{EngineResult, VocabularyResult},
+    worker::is_time_limit,
 };
 
 /// What is timed, as a column of times per regex.
@@ -119,6 +120,7 @@ pub(crate) fn report(
                 out += &detail::slowest(result);
                 out += &detail::differences(result);
             } else {
+                out += &ahead_of_time(result, options);
                 out += &all_masks(result);
                 out += &per_regex(result);
             }
@@ -326,6 +328,46 @@ fn of_ours_and_peers(result: &VocabularyResult) -> impl Iterator<Item = (&Engine
 fn geometric_mean(pairs: &[(u64, u64)]) -> f64 {
     let ratio = |(ours, peer): &(u64, u64)| ((*peer).max(1) as f64 / (*ours).max(1) as f64).ln();
     (pairs.iter().map(ratio).sum::<f64>() / pairs.len() as f64).exp()
+}
+
+/// The two engines that build everything ahead of time, and what becomes of the ratio if those that were cut off are
+/// taken to need the limit.
+fn ahead_of_time(result: &VocabularyResult, options: &Options) -> String {
+    let named = |name| result.engines.iter().find(|engine| engine.builder.name == name);
+    let Some((ours, peer)) = named(EAGER).zip(named(EAGER_PEER)) else { return String::new() };
+    let (mut pairs, mut bounds, mut cut, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (task, outcomes) in result.tasks.iter().zip(ours.outcomes.iter().zip(&peer.outcomes)) {
+        match outcomes {
+            (Ok(ours), Ok(peer)) => pairs.push((ours.compile, peer.compile)),
+            (Ok(ours), Err(reason)) if is_time_limit(reason, options) => {
+                cut.push(task.case.name);
+                bounds.push((ours.compile, limit_ns(options)));
+            }
+            _ => others.push(task.case.name),
+        }
+    }
+    if pairs.is_empty() {
+        return String::new();
+    }
+    let list = |names: &[&str]| match names {
+        [] => "none".to_owned(),
+        names => format!("{} ({})", names.len(), names.join(", ")),
+    };
+    let mean = amount(geometric_mean(&pairs));
+    let with_cut: Vec<_> = pairs.iter().copied().chain(bounds).collect();
+    format!(
+        "From the pattern to all states and edges, {EAGER_PEER} takes {mean} times as long as {EAGER}: the geometric mean \
+         over {} regexes. Cut off at {:.0?}: {}; with that time for these it is {} or more. Left out: {}.\n\n",
+        pairs.len(),
+        options.peer_limit,
+        list(&cut),
+        amount(geometric_mean(&with_cut)),
+        list(&others),
+    )
+}
+
+fn limit_ns(options: &Options) -> u64 {
+    u64::try_from(options.peer_limit.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn all_masks(result: &VocabularyResult) -> String {

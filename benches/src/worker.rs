@@ -136,7 +136,7 @@ impl Running {
                 Ok(line) => return serde_json::from_str(&line).map_err(|error| error.to_string()),
                 Err(RecvTimeoutError::Disconnected) => return Err("the process ended by itself".into()),
                 Err(RecvTimeoutError::Timeout) if begin.elapsed() >= limit => {
-                    return Err(format!("over {limit:.0?}"));
+                    return Err(over(limit));
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if resident(self.child.id()) > memory {
@@ -146,6 +146,16 @@ impl Running {
             }
         }
     }
+}
+
+/// The answer for a regex that takes too long.
+fn over(limit: Duration) -> String {
+    format!("over {limit:.0?}")
+}
+
+/// Whether a regex was given up for its time.
+pub(crate) fn is_time_limit(reason: &str, options: &Options) -> bool {
+    reason == over(options.peer_limit)
 }
 
 /// The resident memory of a process in bytes; 0 where that cannot be read.
