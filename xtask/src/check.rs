@@ -16,6 +16,7 @@ const PUBLISHED: [&str; 7] = [
     "unskew-core",
     "unskew-vocab",
     "unskew-automata",
+    "unskew-grammars",
     "unskew-samplers",
     "unskew-tiny-model",
     "unskew-runner",
