@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Mask(MaskArgs),
     /// Test whether texts or token sequences satisfy a constraint, token by token
     Check(CheckArgs),
+    /// Say what becomes of every construct of a grammar or regex
+    Explain(ExplainArgs),
     /// Show a model's logits
     Logits(LogitsArgs),
     /// Show the tokens with which the model itself would have written a text
@@ -269,4 +271,21 @@ pub(crate) struct RetokenizeArgs {
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "explained", required = true, multiple = false, args = ["grammar", "regex"])]
+pub(crate) struct ExplainArgs {
+    /// A file that ends in `.lark`, `.gbnf` or `.ebnf`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grammar: Option<PathBuf>,
+    /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
+    #[arg(long, value_name = "N", requires = "grammar")]
+    pub(crate) max_ignored: Option<u32>,
+    /// A regex
+    #[arg(long, value_name = "R")]
+    pub(crate) regex: Option<String>,
+    /// How answers are written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
 }

@@ -1,6 +1,7 @@
 //! One file for each command.
 
 mod check;
+mod explain;
 mod generate;
 mod logits;
 mod mask;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use crate::error::{Failure, Result};
 
 pub(crate) use check::check;
+pub(crate) use explain::explain;
 pub(crate) use generate::generate;
 pub(crate) use logits::logits;
 pub(crate) use mask::mask;
