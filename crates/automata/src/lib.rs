@@ -65,6 +65,7 @@ pub mod debug;
 mod determinize;
 mod dfa;
 mod direct_merge;
+mod edges;
 mod error;
 mod lazy;
 mod lift;

@@ -424,8 +424,12 @@ impl Groups {
                 let at = *candidate as usize + member;
                 group.get(at) == Some(candidate) && {
                     let kept = &all[first_of[at] as usize..first_of[at + 1] as usize];
+                    // A frame that returns into the candidate from outside is none of its own, though it looks the same.
+                    let is_outside = |back: Return| group.get(back as usize) != Some(candidate);
                     kept.len() == frames.len()
-                        && frames.iter().all(|frame| kept.binary_search(&outer(*frame, *candidate)).is_ok())
+                        && frames.iter().all(|frame| {
+                            is_outside(frame.1) && kept.binary_search(&outer(*frame, *candidate)).is_ok()
+                        })
                 }
             }) && group.get(*candidate as usize + members.len()) != Some(candidate)
         };

@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{
     corpus::{Case, cases},
     oracle::{Alphabet, Chart, Input, Oracle},
@@ -11,7 +13,7 @@ use common::{
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use unskew_core::{Constraint, TokenId, TokenMask, laws};
-use unskew_grammars::{GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState};
+use unskew_grammars::{GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary};
 
 /// In debug builds a part of the work.
 const DEBUG: bool = cfg!(debug_assertions);
@@ -36,6 +38,18 @@ fn constraint(case: &Case, subject: &Subject, limits: &GrammarLimits) -> Grammar
     let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
     GrammarConstraint::new(&case.grammar, vocabulary, trie, limits)
         .unwrap_or_else(|error| panic!("{}: {}: {error}", subject.name, case.name))
+}
+
+/// The same, with trees that it shares with other grammars.
+fn with_library(case: &Case, library: &Arc<TreeLibrary>, limits: &GrammarLimits) -> GrammarConstraint {
+    GrammarConstraint::with_library(&case.grammar, library, limits)
+        .unwrap_or_else(|error| panic!("{}: {error}", case.name))
+}
+
+/// A library that reads nothing token by token, so that all its nodes are met.
+fn library(subject: &Subject) -> Arc<TreeLibrary> {
+    let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
+    Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20).listing(0))
 }
 
 /// One of the token sequences that spell `text`, longer tokens preferred by a coin.
@@ -129,8 +143,13 @@ impl<'a> Pair<'a> {
 /// text about `masks` of them are compared.
 fn compare(cases: &[Case], subject: &Subject, limits: &GrammarLimits, [spellings, walks, masks]: [usize; 3]) {
     let mut random = ChaCha8Rng::seed_from_u64(11);
-    for case in cases {
-        let constraint = constraint(case, subject, limits);
+    let library = library(subject);
+    for (index, case) in cases.iter().enumerate() {
+        // In turns: each way meets every kind of grammar.
+        let constraint = match index % 2 {
+            0 => constraint(case, subject, limits),
+            _ => with_library(case, &library, limits),
+        };
         let oracle = Oracle::new(&case.grammar, &Alphabet::of(&subject.vocabulary));
         for text in case.accepted.iter().chain(&case.rejected) {
             for _ in 0..spellings {
@@ -283,6 +302,51 @@ fn the_laws_hold() {
         let constraint = constraint(&case, &subject, &GrammarLimits::default());
         let depth = if DEBUG { 1 } else { 2 };
         laws::check_constraint(&constraint, depth).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    }
+}
+
+/// With and without a library, with one that is too small to keep anything, and with lists of every length, over real
+/// vocabularies: the masks are the same everywhere along the texts.
+#[test]
+fn a_library_changes_no_mask() {
+    let mut cases = cases();
+    cases.retain(|case| case.controls.is_empty());
+    let mut subjects = vec![vocabularies::tiny()];
+    if !DEBUG {
+        subjects.extend(vocabularies::real(&["cl100k", "llama3", "mistral-v1"]));
+    }
+    for subject in &subjects {
+        let mut random = ChaCha8Rng::seed_from_u64(8);
+        let library = |limit, listed| {
+            let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
+            Arc::new(TreeLibrary::new(vocabulary, trie, limit).listing(listed))
+        };
+        let libraries =
+            [library(64 << 20, 256), library(64 << 20, 0), library(0, 4), library(100_000, usize::MAX)];
+        for case in &cases {
+            let limits = GrammarLimits::default();
+            let plain = constraint(case, subject, &limits);
+            let others = libraries.each_ref().map(|library| with_library(case, library, &limits));
+            for text in &case.accepted {
+                let mut state = (plain.scratch(), plain.start());
+                let mut states = others.each_ref().map(|other| (other.scratch(), other.start()));
+                let mut spelling = tokens(text, subject, &mut random).into_iter();
+                loop {
+                    let mut expected = TokenMask::new(plain.vocab_len());
+                    plain.fill_mask(&mut state.0, &state.1, expected.as_mut());
+                    for (other, (scratch, state)) in others.iter().zip(&mut states) {
+                        let mut mask = TokenMask::new(other.vocab_len());
+                        other.fill_mask(scratch, state, mask.as_mut());
+                        assert_eq!(mask, expected, "{}: {}: {}", subject.name, case.name, shown(text));
+                    }
+                    let Some(token) = spelling.next() else { break };
+                    plain.advance(&mut state.0, &mut state.1, token).unwrap();
+                    for (other, (scratch, state)) in others.iter().zip(&mut states) {
+                        other.advance(scratch, state, token).unwrap();
+                    }
+                }
+            }
+        }
     }
 }
 

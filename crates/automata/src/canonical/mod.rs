@@ -28,6 +28,9 @@ mod error;
 mod file;
 #[cfg(test)]
 mod file_tests;
+#[cfg(test)]
+#[path = "../../tests/common/files.rs"]
+mod files;
 mod forest;
 mod nfc;
 mod pair;

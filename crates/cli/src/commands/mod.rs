@@ -4,6 +4,7 @@ mod check;
 mod generate;
 mod logits;
 mod mask;
+mod retokenize;
 
 use std::io::Write;
 
@@ -15,6 +16,7 @@ pub(crate) use check::check;
 pub(crate) use generate::generate;
 pub(crate) use logits::logits;
 pub(crate) use mask::mask;
+pub(crate) use retokenize::retokenize;
 
 /// Writes one JSON value as a line.
 fn write_json(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
