@@ -95,21 +95,20 @@ impl fmt::Display for Finding {
         if let Some(location) = self.location {
             write!(f, "{location}: ")?;
         }
-        let name = &self.name;
-        match &self.kind {
-            FindingKind::Unreachable => write!(f, "no output uses the rule `{name}`"),
-            FindingKind::NeverEnds { cycle } => {
-                write!(f, "the rule `{name}` has no text: {}", never_ends(cycle))
-            }
-            FindingKind::DeadAlternatives { count } => {
-                write!(f, "in the rule `{name}`, {count} alternatives can never be completed")
-            }
-            FindingKind::RepeatedAlternatives { count } => {
-                write!(f, "in the rule `{name}`, {count} alternatives repeat others")
-            }
-            FindingKind::Cyclic => {
-                write!(f, "the rule `{name}` may stand for itself alone, which adds readings and no text")
-            }
+        write!(f, "the rule `{}`: {}", self.name, self.kind)
+    }
+}
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable => f.write_str("no output uses it"),
+            Self::NeverEnds { cycle } => write!(f, "it has no text, since {}", never_ends(cycle)),
+            Self::DeadAlternatives { count: 1 } => f.write_str("an alternative can never be completed"),
+            Self::DeadAlternatives { count } => write!(f, "{count} alternatives can never be completed"),
+            Self::RepeatedAlternatives { count: 1 } => f.write_str("an alternative repeats another"),
+            Self::RepeatedAlternatives { count } => write!(f, "{count} alternatives repeat others"),
+            Self::Cyclic => f.write_str("it may stand for itself alone, which adds readings and no text"),
         }
     }
 }

@@ -87,6 +87,18 @@ pub enum GrammarError {
     },
 }
 
+impl GrammarError {
+    /// Where in the text of the grammar, for the errors that have a place there.
+    pub fn location(&self) -> Option<Location> {
+        match self {
+            Self::Syntax(error) => Some(error.location),
+            Self::Terminal { location, .. } => *location,
+            Self::AutomataTooLarge { location, .. } => Some(*location),
+            _ => None,
+        }
+    }
+}
+
 /// The place of a terminal, where its error has none of its own.
 fn before(location: Option<Location>, source: &RegexError) -> String {
     location.filter(|_| source.place().is_none()).map(|location| format!("{location}: ")).unwrap_or_default()

@@ -52,6 +52,7 @@
 mod analysis;
 mod constraint;
 mod error;
+mod explain;
 mod fixpoint;
 mod grammar;
 mod limits;
@@ -68,6 +69,7 @@ mod trees;
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
 pub use error::GrammarError;
+pub use explain::{Explained, Fate, explain};
 pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};
 pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};

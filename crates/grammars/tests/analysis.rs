@@ -11,7 +11,8 @@ use common::{
 };
 use proptest::prelude::*;
 use unskew_grammars::{
-    Analysis, Expr, ExprId, Grammar, GrammarError, GrammarLimits, LeftRecursion, RuleId, Terminal,
+    Analysis, Expr, ExprId, Fate, FindingKind, Grammar, GrammarError, GrammarFormat, GrammarLimits,
+    LeftRecursion, RuleId, Terminal, explain,
 };
 
 fn read(text: &str) -> Grammar {
@@ -37,13 +38,13 @@ unused ::= unused? "u" | root
     let analysis = grammar.analysis();
     let findings: Vec<String> = analysis.findings().iter().map(ToString::to_string).collect();
     let expected = [
-        "line 1, column 1: in the rule `root`, 1 alternatives can never be completed",
-        "line 1, column 1: in the rule `root`, 1 alternatives repeat others",
-        "line 1, column 1: the rule `root` may stand for itself alone, which adds readings and no text",
-        "line 2, column 1: in the rule `b`, 1 alternatives repeat others",
-        "line 3, column 1: in the rule `c`, 2 alternatives can never be completed",
-        "line 4, column 1: the rule `never` has no text: `never` needs `other-never` needs `never`, without end",
-        "line 6, column 1: no output uses the rule `unused`",
+        "line 1, column 1: the rule `root`: an alternative can never be completed",
+        "line 1, column 1: the rule `root`: an alternative repeats another",
+        "line 1, column 1: the rule `root`: it may stand for itself alone, which adds readings and no text",
+        "line 2, column 1: the rule `b`: an alternative repeats another",
+        "line 3, column 1: the rule `c`: 2 alternatives can never be completed",
+        "line 4, column 1: the rule `never`: it has no text, since `never` needs `other-never` needs `never`, without end",
+        "line 6, column 1: the rule `unused`: no output uses it",
     ];
     assert_eq!(findings, expected);
     let size = grammar.size();
@@ -104,6 +105,42 @@ fn a_long_chain_is_analysed_without_recursion() {
     assert!(matches!(grammar.trimmed(), Err(GrammarError::Empty { .. })));
     let analysis = grammar.analysis();
     assert!(grammar.rules().skip(1).all(|rule| analysis.rule(rule).cyclic));
+}
+
+#[test]
+fn every_construct_has_a_fate() {
+    let fates = |text: &str, format| {
+        let fates = explain(text, format, &GrammarLimits::default());
+        let line = |fate: &unskew_grammars::Explained| {
+            let place = fate.location.map(|location| location.to_string()).unwrap_or_default();
+            format!("{place}: {}: {}: {}\n", fate.construct, fate.fate, fate.why)
+        };
+        fates.iter().map(line).collect::<String>()
+    };
+    let lark = r#"%llguidance {}
+?start.5[capture]: a "x" | "x" | never -> other
+!a: A a*
+A: "a"
+never: never
+unused: "u"
+%import common.WS
+%ignore WS
+"#;
+    let mut report = fates(lark, GrammarFormat::Lark);
+    report += "\n";
+    report += &fates("root ::= root \"a\"\n", GrammarFormat::Gbnf);
+    report += "\n";
+    report += &fates("a ::= 'a' | b\n", GrammarFormat::Ebnf);
+    report += "\n";
+    report += &fates("start: \"a\"\n\n| /b^/", GrammarFormat::Lark);
+    report += "\n";
+    report += &fates("start: A\nA: /a{1000000}/", GrammarFormat::Lark);
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(report) });
+    assert!(
+        explain("x", GrammarFormat::Gbnf, &GrammarLimits::default())
+            .iter()
+            .all(|one| one.fate == Fate::Rejected)
+    );
 }
 
 /// A symbol of a body.
@@ -238,7 +275,9 @@ proptest! {
         for rule in trimmed.rules() {
             prop_assert!(analysis.rule(rule).reachable && analysis.rule(rule).productive);
         }
-        let rest = analysis.findings().iter().any(|finding| finding.to_string().contains("never"));
+        let rest = analysis.findings().iter().any(|finding| {
+            matches!(finding.kind, FindingKind::DeadAlternatives { .. } | FindingKind::NeverEnds { .. })
+        });
         prop_assert!(!rest, "{}", shapes);
         prop_assert_eq!(trimmed.trimmed().unwrap().expressions(), trimmed.expressions());
     }

@@ -24,11 +24,11 @@ pub use error::{Location, SyntaxError, SyntaxErrorKind};
 pub use lark::LarkOptions;
 
 use self::{
-    error::{location, nearest},
+    error::{Locations, location, nearest},
     lower::Ignored,
     tree::Tree,
 };
-use crate::{Grammar, GrammarError, GrammarLimits};
+use crate::{Explained, Fate, Grammar, GrammarError, GrammarLimits};
 
 /// The language that a grammar is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -57,11 +57,7 @@ impl Grammar {
     ///
     /// [`GrammarError::Syntax`], with a place; [`GrammarError::Terminal`] and [`GrammarError::TooManyNodes`].
     pub fn parse(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Self, GrammarError> {
-        match format {
-            GrammarFormat::Gbnf => Self::from_gbnf(text, limits),
-            GrammarFormat::Ebnf => Self::from_ebnf(text, limits),
-            GrammarFormat::Lark => Self::from_lark(text, &LarkOptions::default(), limits),
-        }
+        Ok(read(text, format, limits)?.0)
     }
 
     /// The grammar that `text` describes in GBNF, the language of llama.cpp. Outputs are what `root` stands for.
@@ -83,10 +79,7 @@ impl Grammar {
     /// assert_eq!(error.to_string(), "line 3, column 20: rule `rooot` is not defined; is `root` meant?");
     /// ```
     pub fn from_gbnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
-        check_length(text, limits)?;
-        let tree = gbnf::read(text, limits)?;
-        let start = start(text, &tree, "root")?;
-        lower::lower(text, &tree, start, &Ignored::default(), limits)
+        Self::parse(text, GrammarFormat::Gbnf, limits)
     }
 
     /// The grammar that `text` describes in EBNF: that of the W3C, or the freer GBNF of transformers-CFG. Outputs are
@@ -96,15 +89,7 @@ impl Grammar {
     ///
     /// As [`parse`](Self::parse).
     pub fn from_ebnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
-        check_length(text, limits)?;
-        let tree = ebnf::read(text, limits)?;
-        // The first rule is the start where there is no `root`; without any there is none of the two.
-        let start = if tree.definitions.is_empty() {
-            start(text, &tree, "root")?
-        } else {
-            tree.find("root").unwrap_or(0)
-        };
-        lower::lower(text, &tree, start, &Ignored::default(), limits)
+        Self::parse(text, GrammarFormat::Ebnf, limits)
     }
 
     /// The grammar that `text` describes in Lark, in the dialect that llguidance made of it. Outputs are what the rule
@@ -136,11 +121,64 @@ impl Grammar {
         options: &LarkOptions,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        check_length(text, limits)?;
-        let (tree, ignored) = lark::read(text, options, limits)?;
-        let start = start(text, &tree, &options.start)?;
-        lower::lower(text, &tree, start, &ignored, limits)
+        Ok(read_lark(text, options, limits)?.0)
     }
+}
+
+/// A grammar, and the fates of what is none of its rules.
+type Read = (Grammar, Vec<Explained>);
+
+/// The grammar that `text` describes in the language `format`.
+pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Read, GrammarError> {
+    check_length(text, limits)?;
+    let (tree, start) = match format {
+        GrammarFormat::Lark => return read_lark(text, &LarkOptions::default(), limits),
+        GrammarFormat::Gbnf => {
+            let tree = gbnf::read(text, limits)?;
+            let start = start(text, &tree, "root")?;
+            (tree, start)
+        }
+        GrammarFormat::Ebnf => {
+            let tree = ebnf::read(text, limits)?;
+            // The first rule is the start where there is no `root`; without any there is none of the two.
+            let start = match tree.find("root") {
+                None if tree.definitions.is_empty() => start(text, &tree, "root")?,
+                root => root.unwrap_or(0),
+            };
+            (tree, start)
+        }
+    };
+    Ok((lower::lower(text, &tree, start, &Ignored::default(), limits)?, vec![]))
+}
+
+fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
+    check_length(text, limits)?;
+    let (tree, ignored) = lark::read(text, options, limits)?;
+    let start = start(text, &tree, &options.start)?;
+    let grammar = lower::lower(text, &tree, start, &ignored, limits)?;
+    Ok((grammar, fates(text, &tree, &ignored)))
+}
+
+/// The fates of terminals, of what is ignored between them, and of what changes no text.
+fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
+    let mut found: Vec<(usize, String, Fate, &str)> = vec![];
+    for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
+        let construct = format!("terminal `{}`", tree.name(definition.name));
+        found.push((definition.at, construct, Fate::Enforced, "read as one text"));
+    }
+    for node in &ignored.nodes {
+        let why = "may stand before, between and behind terminals";
+        found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
+    }
+    for (at, construct, why) in &tree.notes {
+        found.push((*at, (*construct).to_owned(), Fate::Annotation, why));
+    }
+    found.sort_by_key(|(at, ..)| *at);
+    let mut locations = Locations::new(text);
+    let explained = found
+        .into_iter()
+        .map(|(at, construct, fate, why)| Explained::new(Some(locations.at(at)), construct, fate, why));
+    explained.collect()
 }
 
 fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {

@@ -123,9 +123,15 @@ impl<'a, 't> Regulars<'a, 't> {
             Node::Class(set) => return self.pattern(node, &tree.set(set).pattern()).map(Some),
             Node::Pattern(pattern) => {
                 let pattern = tree.pattern(pattern);
-                let made = self.pattern(node, &pattern.regex)?;
-                self.check_pattern(node, pattern)?;
-                return Ok(Some(made));
+                let made = self.pattern(node, &pattern.regex);
+                // Not of one that passes a limit. An anchor may be why nothing matches, and says more.
+                if matches!(
+                    made,
+                    Ok(_) | Err(GrammarError::Terminal { source: RegexError::MatchesNothing, .. })
+                ) {
+                    self.check_pattern(node, pattern)?;
+                }
+                return made.map(Some);
             }
             Node::Neighbours(texts) => {
                 let made = self.builder.neighbours(tree.texts(texts));
