@@ -10,13 +10,15 @@
 //! neither necessary (`1`, two blanks, a blank, `2` is canonical, and the blanks alone are not) nor sufficient
 //! (`bas`, `'`, `Sa` under o200k: the contraction belongs to the word).
 
-use std::{collections::HashMap, fmt, sync::OnceLock};
+use std::{borrow::Cow, collections::HashMap, fmt, sync::OnceLock};
 
-use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, Vocabulary, words_for};
+use unskew_core::{Symbols, TokenId, TokenKind, TokenTrie, Tokenization, Vocabulary, words_for};
 
 use super::{
     CanonicalError, MergeOrder,
+    certain::Certain,
     derivation::{Derivations, NONE},
+    ends::Ends,
     forest::Neighbours,
     text::{TextDfa, TextFacts},
     vegas::block::Facts,
@@ -74,6 +76,10 @@ pub struct TokenizerAutomaton {
     by_last_byte: OnceLock<Vec<Vec<u32>>>,
     /// What is known of byte bigrams; likewise.
     facts: OnceLock<Facts>,
+    /// What is known of its texts; likewise.
+    certain: OnceLock<Certain>,
+    /// By state of `split`: the tokens that are read from there; likewise.
+    ends: Ends,
 }
 
 /// What an automaton is made of, but for what follows from it at once. The fields are those of the automaton.
@@ -225,6 +231,7 @@ impl TokenizerAutomaton {
         let Parts { fingerprint, roles, symbols, neighbours, whole, fallback, split, text, nfc, added } =
             parts;
         let (made, only_whole) = sets_of_roles(&roles);
+        let states = split.accepting.len();
         Self {
             fingerprint,
             vocab_len: roles.len(),
@@ -241,6 +248,8 @@ impl TokenizerAutomaton {
             added,
             by_last_byte: OnceLock::new(),
             facts: OnceLock::new(),
+            certain: OnceLock::new(),
+            ends: Ends::new(states),
         }
     }
 
@@ -289,6 +298,16 @@ impl TokenizerAutomaton {
         self.facts.get_or_init(|| Facts::new(self, vocabulary))
     }
 
+    /// From which states every ordinary text goes on.
+    pub(crate) fn certain(&self) -> &Certain {
+        self.certain.get_or_init(|| Certain::new(self))
+    }
+
+    /// The tokens that the automaton of marked texts reads from `state`, one bit each.
+    pub(crate) fn ends(&self, state: u32, trie: &TokenTrie) -> Cow<'_, [u32]> {
+        self.ends.of(state, &self.split, trie)
+    }
+
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
     pub(crate) fn ending_in(&self, bytes: &[u64; 4], vocabulary: &Vocabulary) -> Vec<u32> {
         let by_last_byte = self.by_last_byte.get_or_init(|| {
@@ -314,6 +333,8 @@ impl TokenizerAutomaton {
             + self.neighbours.memory_usage()
             + split.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + size_of_val(&self.text.next[..])
+            + self.certain.get().map_or(0, Certain::memory_usage)
+            + self.ends.memory_usage()
     }
 }
 

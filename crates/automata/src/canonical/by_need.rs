@@ -1,0 +1,538 @@
+//! What may stand in front of a position, found out when it is asked for.
+//!
+//! A token may stand in front of a position if the two together can be completed. Where everything that the constraint reads
+//! can be spelled ([`Facts::is_regular_for`](super::vegas::block::Facts::is_regular_for)), that is
+//!
+//! - false if the position is not alive: no accepted text goes on from there;
+//! - else true if the piece may end there: the text ends, an added token follows, or a mark leads to a living position. For
+//!   the encoder's own tokens of the text that goes on from there begin behind the boundary (proof in `vegas/block.rs`);
+//! - else true if it goes on with a byte before which the last byte of the token is hard, likewise;
+//! - else a matter of reachability: is there a token that may follow, and may that stand in front of where it leads?
+//!
+//! Each question is answered at once where [`certain`](super::certain) knows enough, which in most positions it does, and
+//! else by a search that ends with the first such position. Answers are kept in a [`Memo`], which belongs to a scratch: it
+//! may be thrown away between two questions, and masks never wait for each other.
+//!
+//! A row of tokens is not a walk through the product of the automata either. The tokens that the DFA reads are a walk of the
+//! DFA, those that the tokenizer's splitting reads are known once for all constraints ([`super::ends`]), and what is in
+//! both is looked at where it ends: groups at once where that is certain, and else token by token. Tried instead: the
+//! product made as it is walked. In a wide state it makes two thousand states for each value of a counter, which differ in
+//! the splitting and in the place inside a character, and a hash table of them was most of the time.
+
+use std::{collections::HashMap, sync::Arc};
+
+use unskew_core::{MaskMut, TokenId, TokenTrie, Vocabulary, words_for};
+
+use super::{
+    automaton::{Role, TokenizerAutomaton},
+    certain::{Certain, Safe},
+    completion::bits,
+    constraint::{Context, Row},
+    derivation::NONE,
+    position::{Automata, Position},
+    vegas::{ByteSet, block::Facts},
+    whole::WholePieces,
+};
+use crate::{Limits, StateId};
+
+/// So many tokens that lead on are kept for each position.
+const FOLLOWERS: usize = 8;
+
+/// Up to so many tokens that can be read from a position are kept.
+const FEW: usize = 64;
+
+/// So many tokens of a row are looked at one by one before groups are.
+const EACH: usize = 1_024;
+
+/// What an entry of a map costs beside its contents, in bytes.
+const OVERHEAD: usize = 48;
+
+/// Pairs of states where nothing is certain: with more of them a constraint is completed whole, within the limits.
+const PAIRS: usize = 1 << 24;
+
+/// What is known beforehand of a constraint that is completed by need.
+#[derive(Debug)]
+pub(crate) struct ByNeed {
+    safe: Vec<Safe>,
+    /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
+    bytes: Vec<u8>,
+    /// The most bytes that a memo may have.
+    limit: usize,
+}
+
+/// Answers that were found.
+#[derive(Default)]
+pub(crate) struct Memo {
+    alive: HashMap<Position, bool>,
+    /// By position: whether the piece may end there.
+    boundary: HashMap<Position, bool>,
+    /// By position: the bytes that lead to living ones.
+    out: HashMap<Position, ByteSet>,
+    /// By state of the DFA: [`Certain::out`].
+    sure: HashMap<StateId, ByteSet>,
+    /// By position: tokens that lead on.
+    followers: HashMap<Position, Vec<u32>>,
+    /// By position: all tokens that can be read, where they are few.
+    reads: HashMap<Position, Arc<[(u32, Position)]>>,
+    /// By the class of a token and a position behind it: whether they can be completed.
+    complete: HashMap<(u32, Position), bool>,
+    /// By state of the DFA: the tokens that it reads.
+    lifted: HashMap<StateId, Arc<[u32]>>,
+    rows: HashMap<Position, Row>,
+    bytes: usize,
+}
+
+/// A constraint with a memo, for questions.
+pub(crate) struct Query<'a> {
+    pub(crate) need: &'a ByNeed,
+    pub(crate) automata: Automata<'a>,
+    pub(crate) certain: &'a Certain,
+    pub(crate) facts: &'a Facts,
+    pub(crate) vocabulary: &'a Vocabulary,
+    pub(crate) trie: &'a TokenTrie,
+    pub(crate) memo: &'a mut Memo,
+}
+
+impl ByNeed {
+    /// `None` if the constraint has to be completed whole.
+    pub(crate) fn new(automata: Automata<'_>, vocabulary: &Vocabulary, limits: &Limits) -> Option<Self> {
+        let Automata { dfa, tokenizer, .. } = automata;
+        if !tokenizer.facts(vocabulary).is_regular_for(dfa, tokenizer) {
+            return None;
+        }
+        let safe = tokenizer.certain().safe(dfa, PAIRS)?;
+        let mut used = [false; 256];
+        dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+        let (_, mut bytes) = automata.columns();
+        bytes.retain(|byte| used[usize::from(*byte)]);
+        Some(Self { safe, bytes, limit: limits.lazy_bytes })
+    }
+
+    pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
+        if memo.bytes > self.limit {
+            *memo = Memo::default();
+        }
+        let Context { tokenizer, vocabulary, trie, .. } = context;
+        Query {
+            need: self,
+            automata: context.automata(),
+            certain: tokenizer.certain(),
+            facts: tokenizer.facts(vocabulary),
+            vocabulary,
+            trie,
+            memo,
+        }
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.safe[..]) + self.bytes.len()
+    }
+}
+
+impl Memo {
+    fn entries(&mut self, count: usize) {
+        self.bytes += count * OVERHEAD;
+    }
+}
+
+/// A token that leads on, in a search: with the position behind it, and what may follow.
+struct Frame {
+    token: u32,
+    at: Position,
+    next: Arc<[(u32, Position)]>,
+    tried: usize,
+}
+
+impl Query<'_> {
+    fn tokenizer(&self) -> &TokenizerAutomaton {
+        self.automata.tokenizer
+    }
+
+    /// Whether it is certain that `at` is alive.
+    #[inline]
+    fn is_certain(&self, at: Position) -> bool {
+        self.certain.universal[at.split as usize]
+            && self.certain.holds(self.need.safe[at.regex.index()], at.text)
+            || self.automata.is_accepting(at)
+    }
+
+    /// Where one byte, a mark or an added token leads from `at`.
+    fn targets(&self, at: Position) -> impl Iterator<Item = Position> {
+        let (automata, bytes) = (self.automata, &self.need.bytes);
+        let by_bytes = bytes.iter().filter_map(move |byte| automata.step(at, *byte));
+        let fallback = bytes.iter().filter_map(move |byte| automata.step_fallback(at, *byte));
+        let added = automata.added(at).map(|(_, behind)| behind);
+        automata.mark(at).into_iter().chain(by_bytes).chain(fallback).chain(added)
+    }
+
+    /// Whether an accepted text goes on from `at`: a search that ends where that is certain.
+    pub(crate) fn is_alive(&mut self, at: Position) -> bool {
+        if self.is_certain(at) {
+            return true;
+        }
+        if let Some(known) = self.memo.alive.get(&at) {
+            return *known;
+        }
+        let mut path: Vec<(Position, Vec<Position>)> = Vec::new();
+        let mut left: Vec<Position> = Vec::new();
+        let mut found = false;
+        let mut open = Some(at);
+        while let Some(next) = open.take() {
+            // What was met is taken for dead until the search has ended.
+            self.memo.alive.insert(next, false);
+            let mut targets: Vec<Position> = Vec::new();
+            for target in self.targets(next) {
+                match self.memo.alive.get(&target) {
+                    _ if self.is_certain(target) => found = true,
+                    Some(alive) => found |= *alive,
+                    None => targets.push(target),
+                }
+                if found {
+                    break;
+                }
+            }
+            path.push((next, targets));
+            while let Some((done, targets)) = path.last_mut().filter(|_| !found) {
+                match targets.pop() {
+                    Some(target) if self.memo.alive.contains_key(&target) => {}
+                    Some(target) => {
+                        open = Some(target);
+                        break;
+                    }
+                    None => {
+                        left.push(*done);
+                        path.pop();
+                    }
+                }
+            }
+        }
+        if found {
+            // What was left may lead back to the path.
+            left.iter().for_each(|position| _ = self.memo.alive.remove(position));
+            path.iter().for_each(|(position, _)| _ = self.memo.alive.insert(*position, true));
+        }
+        self.memo.entries(path.len() + left.len());
+        found
+    }
+
+    /// The bytes of ASCII that certainly lead on from a state of the DFA.
+    fn sure(&mut self, state: StateId) -> ByteSet {
+        if let Some(known) = self.memo.sure.get(&state) {
+            return *known;
+        }
+        let sure = self.certain.out(self.automata.dfa, &self.need.safe, state);
+        self.memo.sure.insert(state, sure);
+        self.memo.entries(1);
+        sure
+    }
+
+    /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
+    pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
+        if self.automata.is_accepting(at)
+            || !self.sure(at.regex).and(&self.certain.begins[at.split as usize]).is_empty()
+        {
+            return true;
+        }
+        let mark = self.automata.mark(at);
+        if mark.is_none() && (self.tokenizer().added.is_empty() || !self.automata.may_end(at)) {
+            return false;
+        }
+        if let Some(known) = self.memo.boundary.get(&at) {
+            return *known;
+        }
+        let added: Vec<Position> = self.automata.added(at).map(|(_, behind)| behind).collect();
+        let is_boundary = mark.into_iter().chain(added).any(|behind| self.is_alive(behind));
+        self.memo.boundary.insert(at, is_boundary);
+        self.memo.entries(1);
+        is_boundary
+    }
+
+    /// Whether `at` goes on with a byte before which `last` is hard.
+    fn is_hard_behind(&mut self, last: u8, at: Position) -> bool {
+        let hard = self.facts.hard.behind(last);
+        let goes = &self.certain.goes[at.split as usize];
+        if !self.sure(at.regex).and(goes).and(&hard).is_empty() {
+            return true;
+        }
+        let out = match self.memo.out.get(&at) {
+            Some(known) => *known,
+            None => {
+                let bytes = (0..=255u8).filter(|byte| {
+                    let targets = [self.automata.step(at, *byte), self.automata.step_fallback(at, *byte)];
+                    targets.into_iter().flatten().any(|target| self.is_alive(target))
+                });
+                let out = bytes.collect::<ByteSet>();
+                self.memo.out.insert(at, out);
+                self.memo.entries(1);
+                out
+            }
+        };
+        !out.and(&hard).is_empty()
+    }
+
+    /// Whether it takes no search over tokens to see that `token` may stand in front of `at`, or may not; and which.
+    fn settled(&mut self, token: u32, at: Position) -> Option<bool> {
+        if self.is_boundary(at) {
+            return Some(true);
+        }
+        if !self.is_alive(at) {
+            return Some(false);
+        }
+        let last = self.vocabulary.text(TokenId(token)).and_then(|text| text.last().copied());
+        if last.is_some_and(|last| self.is_hard_behind(last, at)) {
+            return Some(true);
+        }
+        if let Some(followers) = self.memo.followers.get(&at) {
+            let neighbours = &self.automata.tokenizer.neighbours;
+            if followers.iter().any(|next| neighbours.may_follow(token, *next)) {
+                return Some(true);
+            }
+        }
+        self.memo.complete.get(&(self.class(token), at)).copied()
+    }
+
+    fn class(&self, token: u32) -> u32 {
+        self.tokenizer().neighbours.class[token as usize]
+    }
+
+    /// Whether `token` may stand in front of `at`, in the same piece.
+    pub(crate) fn may_precede(&mut self, token: u32, at: Position) -> bool {
+        if let Some(settled) = self.settled(token, at) {
+            return settled;
+        }
+        // Depth-first, as for `is_alive`.
+        let mut path: Vec<Frame> = Vec::new();
+        let mut left: Vec<(u32, Position)> = Vec::new();
+        let mut open = Some((token, at));
+        let mut follower = None;
+        while let Some((token, at)) = open.take() {
+            self.memo.complete.insert((self.class(token), at), false);
+            let next = match self.leads_on(token, at) {
+                Ok(found) => {
+                    follower = Some(found);
+                    Arc::from([])
+                }
+                Err(next) => next,
+            };
+            path.push(Frame { token, at, next, tried: 0 });
+            while let Some(frame) = path.last_mut().filter(|_| follower.is_none()) {
+                let Some((next, behind)) = frame.next.get(frame.tried).copied() else {
+                    left.push((frame.token, frame.at));
+                    path.pop();
+                    continue;
+                };
+                frame.tried += 1;
+                if self.tokenizer().neighbours.may_follow(path[path.len() - 1].token, next)
+                    && !self.memo.complete.contains_key(&(self.class(next), behind))
+                    && self.tokenizer().roles[next as usize] != Role::Whole
+                    && self.settled(next, behind).is_none()
+                {
+                    open = Some((next, behind));
+                    break;
+                }
+            }
+        }
+        self.memo.entries(path.len() + left.len());
+        let Some(mut follower) = follower else { return false };
+        for (token, at) in left {
+            let class = self.class(token);
+            self.memo.complete.remove(&(class, at));
+        }
+        for frame in path.iter().rev() {
+            let class = self.class(frame.token);
+            self.memo.complete.insert((class, frame.at), true);
+            let followers = self.memo.followers.entry(frame.at).or_default();
+            if followers.len() < FOLLOWERS && !followers.contains(&follower) {
+                followers.push(follower);
+                self.memo.bytes += OVERHEAD;
+            }
+            follower = frame.token;
+        }
+        true
+    }
+
+    /// A token that may follow `token` and that is settled to lead on from `at`; or else those that are not settled, among
+    /// others.
+    fn leads_on(&mut self, token: u32, at: Position) -> Result<u32, Arc<[(u32, Position)]>> {
+        let tokenizer = self.automata.tokenizer;
+        let leads_on = |query: &mut Self, next: u32, behind: Position| {
+            tokenizer.roles[next as usize] != Role::Whole
+                && tokenizer.neighbours.may_follow(token, next)
+                && query.settled(next, behind) == Some(true)
+        };
+        if let Some(known) = self.memo.reads.get(&at).cloned() {
+            let found = known.iter().find(|(next, behind)| leads_on(self, *next, *behind));
+            return found.map(|(next, _)| *next).ok_or(known);
+        }
+        // Symbols are few, and in a wide position one of them does.
+        for (byte, symbol) in (0..=255u8).zip(&tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE) {
+            if let Some(behind) = self.automata.step(at, byte).filter(|_| tokenizer.is_made(*symbol))
+                && leads_on(self, *symbol, behind)
+            {
+                return Ok(*symbol);
+            }
+        }
+        let mut all: Vec<(u32, Position)> = Vec::new();
+        let mut found = None;
+        let (trie, automata) = (self.trie, self.automata);
+        self.any_token(trie, automata, at, |query, next, behind| {
+            all.push((next, behind));
+            if leads_on(query, next, behind) {
+                found = Some(next);
+            }
+            found.is_some()
+        });
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let all: Arc<[(u32, Position)]> = all.into();
+        if all.len() <= FEW {
+            self.memo.bytes += OVERHEAD + size_of_val(&all[..]);
+            self.memo.reads.insert(at, Arc::clone(&all));
+        }
+        Err(all)
+    }
+
+    /// Calls `visit` with the tokens that can be read from `at` and the positions behind them, until it answers true.
+    /// Answers whether it did. Tokens of fallback included; whether they lead on is for `visit` to say.
+    fn any_token(
+        &mut self,
+        trie: &TokenTrie,
+        automata: Automata<'_>,
+        at: Position,
+        mut visit: impl FnMut(&mut Self, u32, Position) -> bool,
+    ) -> bool {
+        for (byte, token) in
+            (0..=255u8).zip(&automata.tokenizer.fallback).filter(|(_, token)| **token != NONE)
+        {
+            if let Some(behind) = automata.step_fallback(at, byte)
+                && visit(self, *token, behind)
+            {
+                return true;
+            }
+        }
+        trie.any(
+            at,
+            |at, byte| automata.step(at, byte),
+            |token, behind| {
+                // A vocabulary may have more ids than its tokenizer.
+                let role = automata.tokenizer.roles.get(token.index()).copied().unwrap_or(Role::Never);
+                matches!(role, Role::Made | Role::Whole) && visit(self, token.0, behind)
+            },
+        )
+    }
+
+    /// Whether `at` can be completed where `node` of the pieces that are looked up as a whole was reached.
+    pub(crate) fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
+        let tokenizer = self.automata.tokenizer;
+        let whole = &tokenizer.whole;
+        if !whole.is_complete(node) && self.is_boundary(at) {
+            return true;
+        }
+        let last = whole.token(node);
+        if !self.may_precede(last, at) {
+            return false;
+        }
+        let byte = self.vocabulary.text(TokenId(last)).and_then(|text| text.last().copied());
+        if byte.is_some_and(|byte| self.is_hard_behind(byte, at)) {
+            return true;
+        }
+        let (trie, automata) = (self.trie, self.automata);
+        self.any_token(trie, automata, at, |query, token, behind| {
+            tokenizer.roles[token as usize] != Role::Whole
+                && tokenizer.neighbours.may_follow(last, token)
+                && match whole.child(node, token) {
+                    Some(child) => query.may_precede_node(child, behind),
+                    None => query.may_precede(token, behind),
+                }
+        })
+    }
+
+    /// Whether `token`, as the first of a piece, leads to `at` and no dead end.
+    pub(crate) fn may_begin(&mut self, token: u32, at: Position) -> bool {
+        match self.tokenizer().roles[token as usize] {
+            Role::Made | Role::Fallback => match self.tokenizer().whole.child(WholePieces::ROOT, token) {
+                Some(node) => self.may_precede_node(node, at),
+                None => self.may_precede(token, at),
+            },
+            Role::Whole => self.is_boundary(at),
+            Role::Never | Role::Added => false,
+        }
+    }
+
+    /// The tokens that the DFA reads from `state`.
+    fn lifted(&mut self, state: StateId) -> Arc<[u32]> {
+        if let Some(known) = self.memo.lifted.get(&state) {
+            return Arc::clone(known);
+        }
+        let len = self.vocabulary.len();
+        let mut words = vec![0u32; words_for(len)];
+        self.trie.fill(&mut self.automata.dfa.dense(), state.0, MaskMut::new_cleared(&mut words, len));
+        let words: Arc<[u32]> = words.into();
+        self.memo.bytes += OVERHEAD + size_of_val(&words[..]);
+        self.memo.lifted.insert(state, Arc::clone(&words));
+        words
+    }
+
+    /// The tokens that can be read from `at` and lead on, whatever stands in front: one bit each, in words of a mask over
+    /// the vocabulary. Added tokens are not among them.
+    pub(super) fn row(&mut self, at: Position) -> &Row {
+        if !self.memo.rows.contains_key(&at) {
+            let row = Row::new(self.new_row(at));
+            let (Row::Short(list) | Row::Long(list)) = &row;
+            self.memo.bytes += OVERHEAD + size_of_val(&list[..]);
+            self.memo.rows.insert(at, row);
+        }
+        &self.memo.rows[&at]
+    }
+
+    fn new_row(&mut self, at: Position) -> Vec<u32> {
+        let (automata, vocabulary) = (self.automata, self.vocabulary);
+        let tokenizer = automata.tokenizer;
+        let lifted = self.lifted(at.regex);
+        let ends = tokenizer.ends(at.split, self.trie);
+        let mut words = vec![0u32; lifted.len()];
+        let made = tokenizer.made.iter().copied().chain(std::iter::repeat(0));
+        let mut left: Vec<u32> = lifted
+            .iter()
+            .zip(ends.iter())
+            .zip(made)
+            .map(|((lifted, ends), made)| lifted & ends & made)
+            .collect();
+        let count: usize = left.iter().map(|word| word.count_ones() as usize).sum();
+        if count > EACH {
+            self.groups(at, &mut left, &mut words);
+        }
+        for token in bits(&left) {
+            let text = vocabulary.text(TokenId(token)).unwrap_or_default();
+            if let Some(behind) = automata.run(at, text)
+                && self.may_precede(token, behind)
+            {
+                words[token as usize / 32] |= 1 << (token % 32);
+            }
+        }
+        let mut set = |token: u32, allowed: bool| {
+            let (word, bit) = (&mut words[token as usize / 32], 1 << (token % 32));
+            if allowed { *word |= bit } else { *word &= !bit }
+        };
+        for (byte, token) in (0..=255u8).zip(&tokenizer.fallback).filter(|(_, token)| **token != NONE) {
+            if let Some(behind) = automata.step_fallback(at, byte) {
+                set(*token, self.may_precede(*token, behind));
+            }
+        }
+        if at.fresh {
+            let read = |token: u32| automata.run(at, vocabulary.text(TokenId(token))?);
+            for (token, _) in tokenizer.whole.children(WholePieces::ROOT) {
+                if tokenizer.roles[*token as usize] == Role::Made {
+                    set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+                }
+            }
+            for token in &tokenizer.only_whole {
+                set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+            }
+        }
+        words
+    }
+
+    fn groups(&mut self, _at: Position, _left: &mut [u32], _words: &mut [u32]) {}
+}

@@ -1,0 +1,409 @@
+//! From which states of a tokenizer's automata every ordinary text goes on: why most positions need no search.
+//!
+//! A position of a constraint is *alive* if some accepted text goes on from there, over bytes and marks. A search would
+//! answer that, position by position. But where the tokenizer cannot refuse what comes next, the constraint alone decides,
+//! and its DFA has no dead states. So this file works out, once for a tokenizer,
+//!
+//! - the **ordinary characters**: those that the automaton of marked texts reads where a text begins, and, if texts are
+//!   brought into normalisation form C, of these only ASCII, which that form never changes;
+//! - the **universal** states of the automaton of marked texts: every text of ordinary characters goes on from there, with
+//!   some marks. Behind two blanks no state is, as each already says whether a letter follows. That is the universality of
+//!   a nondeterministic automaton, marks being free; the sets of its subset construction have few members, nearly all one.
+//! - which bytes can complete an **added token**. A token is never completed without its last byte behind its last but one.
+//!
+//! and, once for a constraint, the states of its DFA from which ordinary characters, no two of which could end an added
+//! token, lead to acceptance: these are *safe*. **A safe state beside a universal one is alive**, as the text that makes the
+//! first accept goes on from the second.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::{automaton::TokenizerAutomaton, text::TextDfa, vegas::ByteSet};
+use crate::{Dfa, split::SplitDfa, table::DEAD};
+
+/// What is known of a tokenizer's automata.
+#[derive(Debug)]
+pub(crate) struct Certain {
+    /// By state of the automaton of marked texts: whether it is universal. States inside a character are not.
+    pub(crate) universal: Vec<bool>,
+    /// By state: the bytes of ASCII that lead to a universal state.
+    pub(crate) goes: Vec<ByteSet>,
+    /// By state: the same behind a mark.
+    pub(crate) begins: Vec<ByteSet>,
+    /// By state of the automaton of texts without added tokens: whether no byte is refused.
+    calm: Vec<bool>,
+    /// The bytes that are refused somewhere there, and those that lead to where one is.
+    last: ByteSet,
+    last_but_one: ByteSet,
+    /// The ordinary characters, byte by byte. State 0 is between characters.
+    characters: Vec<[u32; 256]>,
+    /// How many states between characters are not universal.
+    uncertain: usize,
+}
+
+/// The places in a character of UTF-8, by what must follow. Between characters it is 0.
+pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
+    match (place, byte) {
+        (0, 0..0x80) | (1, 0x80..0xc0) => Some(0),
+        (0, 0xc2..0xe0) | (2, 0x80..0xc0) | (4, 0xa0..0xc0) | (5, 0x80..0xa0) => Some(1),
+        (0, 0xe0) => Some(4),
+        (0, 0xed) => Some(5),
+        (0, 0xe1..0xf0) | (3, 0x80..0xc0) | (6, 0x90..0xc0) | (7, 0x80..0x90) => Some(2),
+        (0, 0xf0) => Some(6),
+        (0, 0xf1..0xf4) => Some(3),
+        (0, 0xf4) => Some(7),
+        _ => None,
+    }
+}
+
+/// Some states of the automaton of marked texts, in ascending order.
+type Subset = SmallVec<[u32; 4]>;
+
+/// Where `byte` leads from any of `subset`, through either kind of tokens.
+fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
+    let column = usize::from(split.classes.get(byte));
+    let mut next = Subset::new();
+    for state in subset {
+        let at = *state as usize * split.classes.len() + column;
+        next.extend([split.next.get(at), split.fallback.get(at)].into_iter().flatten().copied());
+    }
+    next.retain(|state| *state != DEAD);
+    next.sort_unstable();
+    next.dedup();
+    next
+}
+
+impl Certain {
+    pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
+        let split = &tokenizer.split;
+        let characters = ordinary(split, tokenizer.nfc);
+        let universal = universal(split, &characters);
+        let leads = |state: u32| {
+            let bytes = (0..0x80u8).filter(|byte| {
+                let column = usize::from(split.classes.get(*byte));
+                let next = split.next[state as usize * split.classes.len() + column];
+                next != DEAD && universal[next as usize]
+            });
+            bytes.collect::<ByteSet>()
+        };
+        let states = 0..u32::try_from(universal.len()).expect("limited");
+        let goes = states.map(leads).collect();
+        let behind = |mark: &u32| if *mark == DEAD { ByteSet::default() } else { leads(*mark) };
+        let begins = split.mark.iter().map(behind).collect();
+        let (calm, last, last_but_one) = endings(&tokenizer.text);
+        let between = between(split);
+        let uncertain = between.iter().zip(&universal).filter(|(between, all)| **between && !**all).count();
+        Self { universal, goes, begins, calm, last, last_but_one, characters, uncertain }
+    }
+
+    /// What is certain of the states of `dfa`. `None` if too little is: some state between characters is not safe, or a
+    /// search where nothing is certain could pass `limit` pairs of states.
+    pub(crate) fn safe(&self, dfa: &Dfa, limit: usize) -> Option<Vec<Safe>> {
+        if dfa.len().saturating_mul(self.uncertain) > limit {
+            return None;
+        }
+        let between = texts_end(dfa)?;
+        let mut safe = self.by_ascii(dfa);
+        let is_whole =
+            |safe: &[Safe]| safe.iter().zip(&between).all(|(safe, between)| !between || *safe != Safe::No);
+        if !is_whole(&safe) {
+            self.by_characters(dfa, &between, &mut safe);
+        }
+        is_whole(&safe).then_some(safe)
+    }
+
+    /// The states that are safe through ASCII without the bytes that end added tokens: sweeps over the states, of which
+    /// the later ones mostly come first on the way to acceptance. After a few sweeps the rest is left undecided.
+    fn by_ascii(&self, dfa: &Dfa) -> Vec<Safe> {
+        let table = dfa.table();
+        let mut columns: Vec<usize> = (0..0x80u8)
+            .filter(|byte| self.characters[0][usize::from(*byte)] == 0 && !self.last.contains(*byte))
+            .map(|byte| usize::from(table.classes.get(byte)))
+            .collect();
+        columns.dedup();
+        let mut safe: Vec<Safe> =
+            table.accepting.iter().map(|accepts| if *accepts { Safe::Always } else { Safe::No }).collect();
+        for _ in 0..SWEEPS {
+            let mut changed = false;
+            for state in dfa.states().rev() {
+                if safe[state.index()] == Safe::No {
+                    let row = table.row(state);
+                    let leads =
+                        |column: &usize| row[*column] != DEAD && safe[row[*column] as usize] == Safe::Always;
+                    if columns.iter().any(leads) {
+                        safe[state.index()] = Safe::Always;
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        safe
+    }
+
+    /// Decides the rest: backwards from acceptance through ordinary characters, with one bit for whether the byte before
+    /// may have been the last but one of an added token.
+    fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safe]) {
+        type Node = (u32, u32, bool);
+        let mut ids: HashMap<Node, usize> = HashMap::new();
+        let mut nodes: Vec<Node> = Vec::new();
+        for (state, _) in (0u32..).zip(between).filter(|(_, between)| **between) {
+            for before in [false, true] {
+                ids.insert((state, 0, before), nodes.len());
+                nodes.push((state, 0, before));
+            }
+        }
+        let mut edges: Vec<(usize, usize)> = Vec::new();
+        let mut at = 0;
+        while let Some((state, place, before)) = nodes.get(at).copied() {
+            for byte in (0..=255u8).filter(|byte| !before || !self.last.contains(*byte)) {
+                let place = self.characters[place as usize][usize::from(byte)];
+                if place == DEAD {
+                    continue;
+                }
+                if let Some(next) = dfa.step(crate::StateId(state), byte) {
+                    let node = (next.0, place, self.last_but_one.contains(byte));
+                    let id = *ids.entry(node).or_insert_with(|| {
+                        nodes.push(node);
+                        nodes.len() - 1
+                    });
+                    edges.push((id, at));
+                }
+            }
+            at += 1;
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        let accepts = |node: &Node| node.1 == 0 && dfa.is_accepting(crate::StateId(node.0));
+        let mut reached: Vec<bool> = nodes.iter().map(accepts).collect();
+        let mut open: Vec<usize> = (0..nodes.len()).filter(|node| reached[*node]).collect();
+        while let Some(node) = open.pop() {
+            let begin = edges.partition_point(|(target, _)| *target < node);
+            for (_, source) in edges[begin..].iter().take_while(|(target, _)| *target == node) {
+                if !std::mem::replace(&mut reached[*source], true) {
+                    open.push(*source);
+                }
+            }
+        }
+        for ((state, place, before), _) in nodes.iter().zip(&reached).filter(|(_, reached)| **reached) {
+            let safe = &mut safe[*state as usize];
+            match (place, before) {
+                (0, true) => *safe = Safe::Always,
+                (0, false) if *safe == Safe::No => *safe = Safe::WhenCalm,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a safe state is safe beside this state of the automaton of texts without added tokens.
+    #[inline]
+    pub(crate) fn holds(&self, safe: Safe, text: u32) -> bool {
+        match safe {
+            Safe::Always => true,
+            Safe::WhenCalm => self.calm[text as usize],
+            Safe::No => false,
+        }
+    }
+
+    /// The bytes of ASCII that lead from `state` to a safe one, whatever was read before.
+    pub(crate) fn out(&self, dfa: &Dfa, safe: &[Safe], state: crate::StateId) -> ByteSet {
+        let leads = |byte: &u8| {
+            !self.last.contains(*byte)
+                && dfa.step(state, *byte).is_some_and(|next| match safe[next.index()] {
+                    Safe::Always => true,
+                    Safe::WhenCalm => !self.last_but_one.contains(*byte),
+                    Safe::No => false,
+                })
+        };
+        (0..0x80u8).filter(leads).collect()
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.universal.len() * (1 + 2 * size_of::<ByteSet>())
+            + self.calm.len()
+            + size_of_val(&self.characters[..])
+    }
+}
+
+/// How often [`Certain::by_ascii`] looks at all states.
+const SWEEPS: usize = 12;
+
+/// Whether ordinary text leads from a state of a DFA to acceptance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Safe {
+    /// That is not known.
+    No,
+    /// If no added token can end with the next byte.
+    WhenCalm,
+    Always,
+}
+
+/// The ordinary characters as an automaton over bytes, whose state 0 is between characters.
+fn ordinary(split: &SplitDfa, ascii: bool) -> Vec<[u32; 256]> {
+    let mut nodes: Vec<(u8, Subset)> = vec![(0, Subset::from_slice(&[split.start]))];
+    let mut ids: HashMap<(u8, Subset), u32> = HashMap::new();
+    let mut table: Vec<[u32; 256]> = Vec::new();
+    let mut at = 0;
+    while let Some((place, subset)) = nodes.get(at).cloned() {
+        let mut row = [DEAD; 256];
+        for byte in 0..if ascii { 0x80u8 } else { 0xf5 } {
+            let Some(place) = utf8(place, byte) else { continue };
+            let next = step(split, &subset, byte);
+            if next.is_empty() {
+                continue;
+            }
+            row[usize::from(byte)] = match place {
+                0 => 0,
+                _ => *ids.entry((place, next.clone())).or_insert_with(|| {
+                    nodes.push((place, next));
+                    u32::try_from(nodes.len() - 1).expect("limited")
+                }),
+            };
+        }
+        table.push(row);
+        at += 1;
+    }
+    // Bytes that begin no whole character. A character has at most four.
+    for _ in 0..3 {
+        let is_dead: Vec<bool> = table.iter().map(|row| row.iter().all(|next| *next == DEAD)).collect();
+        for next in table.iter_mut().flatten().filter(|next| **next != DEAD && **next != 0) {
+            if is_dead[*next as usize] {
+                *next = DEAD;
+            }
+        }
+    }
+    table
+}
+
+/// The states of `split` that are reached between two characters.
+fn between(split: &SplitDfa) -> Vec<bool> {
+    let mut places = vec![0u8; split.accepting.len()];
+    let mut open = vec![(split.start, 0u8)];
+    places[split.start as usize] = 1;
+    while let Some((state, place)) = open.pop() {
+        let mut reach = |state: u32, place: u8| {
+            if state != DEAD && places[state as usize] >> place & 1 == 0 {
+                places[state as usize] |= 1 << place;
+                open.push((state, place));
+            }
+        };
+        if place == 0 {
+            reach(split.mark[state as usize], 0);
+        }
+        for byte in split.classes.representatives() {
+            // Bytes of one class are at one place in a character, or lead nowhere.
+            if let Some(next) = utf8(place, byte) {
+                step(split, &[state], byte).iter().for_each(|state| reach(*state, next));
+            }
+        }
+    }
+    places.iter().map(|places| places & 1 != 0).collect()
+}
+
+/// The universal states: the greatest set that fits together.
+fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
+    type Node = (Subset, u32);
+    // Bytes that neither automaton tells apart.
+    let mut columns: HashMap<Vec<u32>, u8> = HashMap::new();
+    let mut bytes: Vec<u8> = Vec::new();
+    for byte in 0..=255u8 {
+        let class = u32::from(split.classes.get(byte));
+        let column = characters.iter().map(|row| row[usize::from(byte)]).chain([class]).collect();
+        columns.entry(column).or_insert_with(|| {
+            bytes.push(byte);
+            byte
+        });
+    }
+    let mut ids: HashMap<Node, usize> = HashMap::new();
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut id = |node: Node, nodes: &mut Vec<Node>| {
+        *ids.entry(node.clone()).or_insert_with(|| {
+            nodes.push(node);
+            nodes.len() - 1
+        })
+    };
+    let between = between(split);
+    let singles: Vec<(usize, usize)> = (0u32..)
+        .zip(&between)
+        .filter(|(_, between)| **between)
+        .map(|(state, _)| (state as usize, id((Subset::from_slice(&[state]), 0), &mut nodes)))
+        .collect();
+    let mut edges: Vec<(usize, usize)> = Vec::new();
+    let mut is_bad: Vec<bool> = Vec::new();
+    let mut at = 0;
+    while let Some((mut subset, place)) = nodes.get(at).cloned() {
+        let mut bad = subset.is_empty();
+        if place == 0 {
+            bad |= !subset.iter().any(|state| split.accepting[*state as usize]);
+            let marks: Subset = subset.iter().map(|state| split.mark[*state as usize]).collect();
+            subset.extend(marks.into_iter().filter(|mark| *mark != DEAD));
+            subset.sort_unstable();
+            subset.dedup();
+        }
+        is_bad.push(bad);
+        for byte in bytes.iter().filter(|_| !bad) {
+            let place = characters[place as usize][usize::from(*byte)];
+            if place != DEAD {
+                edges.push((id((step(split, &subset, *byte), place), &mut nodes), at));
+            }
+        }
+        at += 1;
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    let mut open: Vec<usize> = (0..nodes.len()).filter(|node| is_bad[*node]).collect();
+    while let Some(node) = open.pop() {
+        let begin = edges.partition_point(|(target, _)| *target < node);
+        for (_, source) in edges[begin..].iter().take_while(|(target, _)| *target == node) {
+            if !std::mem::replace(&mut is_bad[*source], true) {
+                open.push(*source);
+            }
+        }
+    }
+    let mut universal = vec![false; split.accepting.len()];
+    singles.iter().for_each(|(state, node)| universal[*state] = !is_bad[*node]);
+    universal
+}
+
+/// In which states no byte is refused, which bytes are refused in others, and which bytes lead to these.
+fn endings(text: &TextDfa) -> (Vec<bool>, ByteSet, ByteSet) {
+    let width = text.classes.len();
+    let calm: Vec<bool> = text.next.chunks_exact(width).map(|row| !row.contains(&DEAD)).collect();
+    let bytes_to = |is: &dyn Fn(u32) -> bool| {
+        let mut columns = vec![false; width];
+        for row in text.next.chunks_exact(width) {
+            row.iter().zip(&mut columns).for_each(|(next, column)| *column |= is(*next));
+        }
+        (0..=255u8).filter(|byte| columns[usize::from(text.classes.get(*byte))]).collect::<ByteSet>()
+    };
+    let last = bytes_to(&|next| next == DEAD);
+    let last_but_one = bytes_to(&|next| next != DEAD && !calm[next as usize]);
+    (calm, last, last_but_one)
+}
+
+/// The states of `dfa` that are reached between two characters. `None` if it accepts what is not UTF-8.
+fn texts_end(dfa: &Dfa) -> Option<Vec<bool>> {
+    if dfa.bytes().all(|byte| byte.is_ascii()) {
+        return Some(vec![true; dfa.len()]);
+    }
+    let mut places = vec![0u8; dfa.len()];
+    let mut open = vec![(dfa.start(), 0u8)];
+    places[dfa.start().index()] = 1;
+    while let Some((state, place)) = open.pop() {
+        for edge in dfa.edges(state) {
+            for byte in edge.bytes {
+                // All bytes of a range are at one place, or nearly.
+                let next = utf8(place, byte)?;
+                let reached = &mut places[edge.target.index()];
+                if *reached >> next & 1 == 0 {
+                    *reached |= 1 << next;
+                    open.push((edge.target, next));
+                }
+            }
+        }
+    }
+    Some(places.iter().map(|places| places & 1 != 0).collect())
+}
