@@ -10,7 +10,11 @@
 //! neither necessary (`1`, two blanks, a blank, `2` is canonical, and the blanks alone are not) nor sufficient
 //! (`bas`, `'`, `Sa` under o200k: the contraction belongs to the word).
 
-use std::{borrow::Cow, collections::HashMap, fmt, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use unskew_core::{Symbols, TokenId, TokenKind, TokenTrie, Tokenization, Vocabulary, words_for};
 
@@ -18,7 +22,7 @@ use super::{
     CanonicalError, MergeOrder,
     certain::Certain,
     derivation::{Derivations, NONE},
-    ends::Ends,
+    ends::{Ends, EndsOf},
     forest::Neighbours,
     text::{TextDfa, TextFacts},
     vegas::block::Facts,
@@ -303,9 +307,9 @@ impl TokenizerAutomaton {
         self.certain.get_or_init(|| Certain::new(self))
     }
 
-    /// The tokens that the automaton of marked texts reads from `state`, one bit each.
-    pub(crate) fn ends(&self, state: u32, trie: &TokenTrie) -> Cow<'_, [u32]> {
-        self.ends.of(state, &self.split, trie)
+    /// The tokens that the automaton of marked texts reads from `state`.
+    pub(crate) fn ends(&self, state: u32, vocabulary: &Vocabulary, trie: &TokenTrie) -> Arc<EndsOf> {
+        self.ends.of(self, state, vocabulary, trie)
     }
 
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.

@@ -19,9 +19,9 @@
 //! product made as it is walked. In a wide state it makes two thousand states for each value of a counter, which differ in
 //! the splitting and in the place inside a character, and a hash table of them was most of the time.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use unskew_core::{MaskMut, TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdict, Vocabulary, words_for};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
@@ -29,6 +29,8 @@ use super::{
     completion::bits,
     constraint::{Context, Row},
     derivation::NONE,
+    ends::EndsOf,
+    mix::Map,
     position::{Automata, Position},
     vegas::{ByteSet, block::Facts},
     whole::WholePieces,
@@ -43,6 +45,9 @@ const FEW: usize = 64;
 
 /// So many tokens of a row are looked at one by one before groups are.
 const EACH: usize = 1_024;
+
+/// Groups of a row with fewer tokens are looked at token by token.
+const GROUP: usize = 64;
 
 /// What an entry of a map costs beside its contents, in bytes.
 const OVERHEAD: usize = 48;
@@ -63,22 +68,22 @@ pub(crate) struct ByNeed {
 /// Answers that were found.
 #[derive(Default)]
 pub(crate) struct Memo {
-    alive: HashMap<Position, bool>,
+    alive: Map<Position, bool>,
     /// By position: whether the piece may end there.
-    boundary: HashMap<Position, bool>,
+    boundary: Map<Position, bool>,
     /// By position: the bytes that lead to living ones.
-    out: HashMap<Position, ByteSet>,
+    out: Map<Position, ByteSet>,
     /// By state of the DFA: [`Certain::out`].
-    sure: HashMap<StateId, ByteSet>,
+    sure: Map<StateId, ByteSet>,
     /// By position: tokens that lead on.
-    followers: HashMap<Position, Vec<u32>>,
+    followers: Map<Position, Vec<u32>>,
     /// By position: all tokens that can be read, where they are few.
-    reads: HashMap<Position, Arc<[(u32, Position)]>>,
+    reads: Map<Position, Arc<[(u32, Position)]>>,
     /// By the class of a token and a position behind it: whether they can be completed.
-    complete: HashMap<(u32, Position), bool>,
+    complete: Map<(u32, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
-    lifted: HashMap<StateId, Arc<[u32]>>,
-    rows: HashMap<Position, Row>,
+    lifted: Map<StateId, Arc<[u32]>>,
+    rows: Map<Position, Row>,
     bytes: usize,
 }
 
@@ -490,18 +495,11 @@ impl Query<'_> {
         let (automata, vocabulary) = (self.automata, self.vocabulary);
         let tokenizer = automata.tokenizer;
         let lifted = self.lifted(at.regex);
-        let ends = tokenizer.ends(at.split, self.trie);
+        let ends = tokenizer.ends(at.split, vocabulary, self.trie);
         let mut words = vec![0u32; lifted.len()];
-        let made = tokenizer.made.iter().copied().chain(std::iter::repeat(0));
-        let mut left: Vec<u32> = lifted
-            .iter()
-            .zip(ends.iter())
-            .zip(made)
-            .map(|((lifted, ends), made)| lifted & ends & made)
-            .collect();
-        let count: usize = left.iter().map(|word| word.count_ones() as usize).sum();
-        if count > EACH {
-            self.groups(at, &mut left, &mut words);
+        let mut left: Vec<u32> = lifted.iter().zip(&ends.made).map(|(lifted, ends)| lifted & ends).collect();
+        if count(&left) > EACH {
+            self.groups(at, &ends, &mut left, &mut words);
         }
         for token in bits(&left) {
             let text = vocabulary.text(TokenId(token)).unwrap_or_default();
@@ -534,5 +532,67 @@ impl Query<'_> {
         words
     }
 
-    fn groups(&mut self, _at: Position, _left: &mut [u32], _words: &mut [u32]) {}
+    /// Moves tokens from `left` to `words`, group by group: those that end in one state of the splitting, and in states of
+    /// the DFA beside which a piece may certainly end there.
+    fn groups(&mut self, at: Position, ends: &EndsOf, left: &mut [u32], words: &mut [u32]) {
+        let composes = self.automata.nfc.next.len() > 1;
+        let len = self.vocabulary.len();
+        let mut fine = vec![0u32; words.len()];
+        for (index, group) in ends.groups.iter().enumerate() {
+            let plain = if composes { &group.ascii } else { &group.plain };
+            if count_both(left, plain) <= GROUP {
+                continue;
+            }
+            fine.fill(0);
+            let begins = &self.certain.begins[group.end as usize];
+            let mut reader = Ending { table: self.automata.dfa.dense(), begins, query: self };
+            reader.query.trie.fill(&mut reader, at.regex.0, MaskMut::new_cleared(&mut fine, len));
+            // What is certain of this end is certain of those behind which more can begin.
+            for other in &ends.groups[index..] {
+                if begins.and(&self.certain.begins[other.end as usize]) == *begins {
+                    let plain = if composes { &other.ascii } else { &other.plain };
+                    for (((left, words), fine), plain) in left.iter_mut().zip(&mut *words).zip(&fine).zip(plain) {
+                        *words |= *left & fine & plain;
+                        *left &= !(fine & plain);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The DFA, read by tokens that end in one state of the splitting: they are allowed where it is certain that the text may
+/// end there or go on behind a mark.
+struct Ending<'a, 'q, 'c> {
+    table: DenseTable<'a>,
+    begins: &'a ByteSet,
+    query: &'q mut Query<'c>,
+}
+
+impl ByteAutomaton for Ending<'_, '_, '_> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.table.class(byte)
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.table.step(state, byte)
+    }
+
+    #[inline]
+    fn verdict(&mut self, state: u32) -> Verdict {
+        let state = StateId(state);
+        let is_certain =
+            self.query.automata.dfa.is_accepting(state) || !self.query.sure(state).and(self.begins).is_empty();
+        if is_certain { Verdict::All } else { Verdict::None }
+    }
+}
+
+fn count(words: &[u32]) -> usize {
+    words.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+fn count_both(left: &[u32], right: &[u32]) -> usize {
+    left.iter().zip(right).map(|(left, right)| (left & right).count_ones() as usize).sum()
 }

@@ -75,6 +75,8 @@ fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
 }
 
 impl Certain {
+    pub(crate) fn uncertain(&self) -> usize { self.uncertain }
+    pub(crate) fn characters_len(&self) -> usize { self.characters.len() }
     pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
         let split = &tokenizer.split;
         let characters = ordinary(split, tokenizer.nfc);
@@ -206,6 +208,11 @@ impl Certain {
             Safe::WhenCalm => self.calm[text as usize],
             Safe::No => false,
         }
+    }
+
+    /// Whether some added token has this as its last byte.
+    pub(crate) fn may_end_added(&self, byte: u8) -> bool {
+        self.last.contains(byte)
     }
 
     /// The bytes of ASCII that lead from `state` to a safe one, whatever was read before.

@@ -36,10 +36,13 @@ mod file;
 #[cfg(test)]
 mod file_tests;
 mod forest;
+mod mix;
 mod nfc;
 mod pair;
 mod position;
 mod product;
+#[cfg(test)]
+mod probe;
 mod settle;
 #[cfg(test)]
 mod testing;
