@@ -25,26 +25,23 @@ use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdic
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
-    certain::{Certain, Safe},
+    certain::{Certain, Safe, utf8},
     completion::bits,
     constraint::{Context, Row},
     derivation::NONE,
-    ends::EndsOf,
+    ends::{EndsOf, Group},
     mix::Map,
     position::{Automata, Position},
     vegas::{ByteSet, block::Facts},
     whole::WholePieces,
 };
-use crate::{Limits, StateId};
+use crate::{Limits, StateId, table::DEAD};
 
 /// So many tokens that lead on are kept for each position.
 const FOLLOWERS: usize = 8;
 
 /// Up to so many tokens that can be read from a position are kept.
 const FEW: usize = 64;
-
-/// So many tokens of a row are looked at one by one before groups are.
-const EACH: usize = 1_024;
 
 /// Groups of a row with fewer tokens are looked at token by token.
 const GROUP: usize = 64;
@@ -61,6 +58,8 @@ pub(crate) struct ByNeed {
     safe: Vec<Safe>,
     /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
     bytes: Vec<u8>,
+    /// The tokens of single bytes that it reads.
+    symbols: Vec<(u8, u32)>,
     /// The most bytes that a memo may have.
     limit: usize,
 }
@@ -71,8 +70,10 @@ pub(crate) struct Memo {
     alive: Map<Position, bool>,
     /// By position: whether the piece may end there.
     boundary: Map<Position, bool>,
-    /// By position: the bytes that lead to living ones.
-    out: Map<Position, ByteSet>,
+    /// By state of the DFA and place in a character: see [`Query::is_free`].
+    free: Map<(StateId, u8), bool>,
+    /// By class of a token and state of the splitting: see [`Query::closes`].
+    closes: Map<(u32, u32), bool>,
     /// By state of the DFA: [`Certain::out`].
     sure: Map<StateId, ByteSet>,
     /// By position: tokens that lead on.
@@ -83,6 +84,8 @@ pub(crate) struct Memo {
     complete: Map<(u32, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
     lifted: Map<StateId, Arc<[u32]>>,
+    /// By state and sets of bytes: see [`Query::ending`].
+    ending: Map<(StateId, Box<[ByteSet]>), (Arc<[u32]>, bool)>,
     rows: Map<Position, Row>,
     bytes: usize,
 }
@@ -110,7 +113,11 @@ impl ByNeed {
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = automata.columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
-        Some(Self { safe, bytes, limit: limits.lazy_bytes })
+        let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
+        let is_read =
+            |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
+        let symbols = symbols.filter(is_read).collect();
+        Some(Self { safe, bytes, symbols, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -233,8 +240,9 @@ impl Query<'_> {
 
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
     pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
+        let begins = &self.certain.begins[at.split as usize];
         if self.automata.is_accepting(at)
-            || !self.sure(at.regex).and(&self.certain.begins[at.split as usize]).is_empty()
+            || !begins.is_empty() && !self.sure(at.regex).and(begins).is_empty()
         {
             return true;
         }
@@ -252,32 +260,84 @@ impl Query<'_> {
         is_boundary
     }
 
-    /// Whether `at` goes on with a byte before which `last` is hard.
+    /// Whether it is certain that `at` goes on with a byte before which `last` is hard.
     fn is_hard_behind(&mut self, last: u8, at: Position) -> bool {
-        let hard = self.facts.hard.behind(last);
         let goes = &self.certain.goes[at.split as usize];
-        if !self.sure(at.regex).and(goes).and(&hard).is_empty() {
-            return true;
+        let hard = self.facts.hard.behind(last);
+        !goes.is_empty() && !self.sure(at.regex).and(goes).and(&hard).is_empty()
+    }
+
+    /// Whether it is certain that `token` may stand in front of `at`, which is inside a character: because the constraint
+    /// takes whatever ends it, and the tokenizer has tokens that end it behind this one.
+    fn is_closed(&mut self, token: u32, at: Position) -> bool {
+        let place = self.certain.places[at.split as usize];
+        place != 0
+            && self.automata.nfc.next.len() == 1
+            && self.certain.is_calm_inside
+            && self.is_free(at.regex, place)
+            && self.closes(token, at.split)
+    }
+
+    /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
+    /// either accepts or certainly goes on in another piece.
+    fn is_free(&mut self, state: StateId, place: u8) -> bool {
+        if let Some(known) = self.memo.free.get(&(state, place)) {
+            return *known;
         }
-        let out = match self.memo.out.get(&at) {
-            Some(known) => *known,
-            None => {
-                let bytes = (0..=255u8).filter(|byte| {
-                    let targets = [self.automata.step(at, *byte), self.automata.step_fallback(at, *byte)];
-                    targets.into_iter().flatten().any(|target| self.is_alive(target))
-                });
-                let out = bytes.collect::<ByteSet>();
-                self.memo.out.insert(at, out);
-                self.memo.entries(1);
-                out
-            }
+        let dfa = self.automata.dfa;
+        let is_free = if place == 0 {
+            let sure = self.sure(state);
+            dfa.is_accepting(state)
+                || self.certain.typical.iter().all(|begins| !begins.and(&sure).is_empty())
+        } else {
+            // Bytes that lead to the same place and state are looked at once.
+            let mut last = None;
+            (0x80..0xc0u8).all(|byte| {
+                let Some(place) = utf8(place, byte) else { return true };
+                let Some(next) = dfa.step(state, byte) else { return false };
+                last.replace((next, place)) == Some((next, place)) || self.is_free(next, place)
+            })
         };
-        !out.and(&hard).is_empty()
+        self.memo.free.insert((state, place), is_free);
+        self.memo.entries(1);
+        is_free
+    }
+
+    /// Whether some tokens may follow `token` that end the character in which `state` is, and lead to a state that is one
+    /// of the typical ones. At most three tokens may.
+    fn closes(&mut self, token: u32, state: u32) -> bool {
+        let class = self.class(token);
+        if let Some(known) = self.memo.closes.get(&(class, state)) {
+            return *known;
+        }
+        let tokenizer = self.automata.tokenizer;
+        let split = &tokenizer.split;
+        let mut closes = false;
+        for byte in 0x80..0xc0u8 {
+            let symbol = tokenizer.symbols[usize::from(byte)];
+            let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
+            if symbol == NONE || next == DEAD || !tokenizer.neighbours.may_follow(token, symbol) {
+                continue;
+            }
+            closes = match self.certain.places[next as usize] {
+                0 => self.certain.is_typical[next as usize],
+                _ => self.closes(symbol, next),
+            };
+            if closes {
+                break;
+            }
+        }
+        self.memo.closes.insert((class, state), closes);
+        self.memo.entries(1);
+        closes
     }
 
     /// Whether it takes no search over tokens to see that `token` may stand in front of `at`, or may not; and which.
     fn settled(&mut self, token: u32, at: Position) -> Option<bool> {
         if self.is_boundary(at) {
+            return Some(true);
+        }
+        if self.is_closed(token, at) {
             return Some(true);
         }
         if !self.is_alive(at) {
@@ -370,8 +430,9 @@ impl Query<'_> {
             return found.map(|(next, _)| *next).ok_or(known);
         }
         // Symbols are few, and in a wide position one of them does.
-        for (byte, symbol) in (0..=255u8).zip(&tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE) {
-            if let Some(behind) = self.automata.step(at, byte).filter(|_| tokenizer.is_made(*symbol))
+        let need = self.need;
+        for (byte, symbol) in &need.symbols {
+            if let Some(behind) = self.automata.step(at, *byte)
                 && leads_on(self, *symbol, behind)
             {
                 return Ok(*symbol);
@@ -494,21 +555,26 @@ impl Query<'_> {
     fn new_row(&mut self, at: Position) -> Vec<u32> {
         let (automata, vocabulary) = (self.automata, self.vocabulary);
         let tokenizer = automata.tokenizer;
-        let lifted = self.lifted(at.regex);
         let ends = tokenizer.ends(at.split, vocabulary, self.trie);
-        let mut words = vec![0u32; lifted.len()];
-        let mut left: Vec<u32> = lifted.iter().zip(&ends.made).map(|(lifted, ends)| lifted & ends).collect();
-        if count(&left) > EACH {
-            self.groups(at, &ends, &mut left, &mut words);
-        }
+        let mut words = vec![0u32; ends.made.len()];
+        #[cfg(test)] let (t0, c0) = (std::time::Instant::now(), 0);
+        let left = self.groups(at, &ends, &mut words);
+        #[cfg(test)] let (t1, c1) = (std::time::Instant::now(), count_both(&left, &left));
+        #[cfg(test)] let mut hist = std::collections::BTreeMap::new();
         for token in bits(&left) {
             let text = vocabulary.text(TokenId(token)).unwrap_or_default();
             if let Some(behind) = automata.run(at, text)
-                && self.may_precede(token, behind)
+                && { 
+                    #[cfg(test)] let t = std::time::Instant::now();
+                    let y = self.may_precede(token, behind);
+                    #[cfg(test)] { let e = hist.entry((self.certain.universal[behind.split as usize], y, t.elapsed().as_nanos().ilog2())).or_insert((0, 0, String::new())); e.0 += 1; e.1 += t.elapsed().as_nanos(); e.2 = format!("{:?} {behind:?}", String::from_utf8_lossy(text)); }
+                    y
+                }
             {
                 words[token as usize / 32] |= 1 << (token % 32);
             }
         }
+        #[cfg(test)] println!("    {at:?}: {c0} -> {c1}: groups {:?}, each {:?}: {:#?}", t1 - t0, t1.elapsed(), hist);
         let mut set = |token: u32, allowed: bool| {
             let (word, bit) = (&mut words[token as usize / 32], 1 << (token % 32));
             if allowed { *word |= bit } else { *word &= !bit }
@@ -532,32 +598,51 @@ impl Query<'_> {
         words
     }
 
-    /// Moves tokens from `left` to `words`, group by group: those that end in one state of the splitting, and in states of
-    /// the DFA beside which a piece may certainly end there.
-    fn groups(&mut self, at: Position, ends: &EndsOf, left: &mut [u32], words: &mut [u32]) {
+    /// Adds to `words` the tokens that certainly lead on from `at`, as far as that is seen of many at once: tokens that end
+    /// in one state of the splitting, and in states of the DFA beside which a piece may certainly end there. Answers those
+    /// that are left.
+    fn groups(&mut self, at: Position, ends: &EndsOf, words: &mut [u32]) -> Vec<u32> {
         let composes = self.automata.nfc.next.len() > 1;
-        let len = self.vocabulary.len();
-        let mut fine = vec![0u32; words.len()];
-        for (index, group) in ends.groups.iter().enumerate() {
-            let plain = if composes { &group.ascii } else { &group.plain };
-            if count_both(left, plain) <= GROUP {
-                continue;
+        let plain = |group: &Group| Arc::clone(if composes { &group.ascii } else { &group.plain });
+        // All groups at once: that does for nearly all tokens, where there are many.
+        let begins = ends.groups.iter().map(|group| self.certain.begins[group.end as usize]).collect();
+        let (fine, missed) = self.ending(at.regex, begins);
+        let lifted = if missed { self.lifted(at.regex) } else { Arc::clone(&fine) };
+        let mut left: Vec<u32> = lifted.iter().zip(&ends.made).map(|(lifted, ends)| lifted & ends).collect();
+        let mut settle = |left: &mut [u32], fine: &[u32], plain: &[u32]| {
+            for (((left, words), fine), plain) in left.iter_mut().zip(&mut *words).zip(fine).zip(plain) {
+                *words |= *left & fine & plain;
+                *left &= !(fine & plain);
             }
-            fine.fill(0);
-            let begins = &self.certain.begins[group.end as usize];
-            let mut reader = Ending { table: self.automata.dfa.dense(), begins, query: self };
-            reader.query.trie.fill(&mut reader, at.regex.0, MaskMut::new_cleared(&mut fine, len));
-            // What is certain of this end is certain of those behind which more can begin.
-            for other in &ends.groups[index..] {
-                if begins.and(&self.certain.begins[other.end as usize]) == *begins {
-                    let plain = if composes { &other.ascii } else { &other.plain };
-                    for (((left, words), fine), plain) in left.iter_mut().zip(&mut *words).zip(&fine).zip(plain) {
-                        *words |= *left & fine & plain;
-                        *left &= !(fine & plain);
-                    }
+        };
+        ends.groups.iter().for_each(|group| settle(&mut left, &fine, &plain(group)));
+        if missed {
+            for group in &ends.groups {
+                if count_both(&left, &plain(group)) > GROUP {
+                    let (fine, _) = self.ending(at.regex, [self.certain.begins[group.end as usize]].into());
+                    settle(&mut left, &fine, &plain(group));
                 }
             }
         }
+        left
+    }
+
+    /// The tokens that the DFA reads from `state` to where it accepts or certainly goes on with some byte out of each of
+    /// these sets; and whether it reads others.
+    fn ending(&mut self, state: StateId, begins: Box<[ByteSet]>) -> (Arc<[u32]>, bool) {
+        let key = (state, begins);
+        if let Some(known) = self.memo.ending.get(&key) {
+            return known.clone();
+        }
+        let len = self.vocabulary.len();
+        let mut words = vec![0u32; words_for(len)];
+        let mut reader =
+            Ending { table: self.automata.dfa.dense(), begins: &key.1, query: self, missed: false };
+        reader.query.trie.fill(&mut reader, state.0, MaskMut::new_cleared(&mut words, len));
+        let found: (Arc<[u32]>, bool) = (words.into(), reader.missed);
+        self.memo.bytes += OVERHEAD + size_of_val(&found.0[..]);
+        self.memo.ending.insert(key, found.clone());
+        found
     }
 }
 
@@ -565,7 +650,9 @@ impl Query<'_> {
 /// end there or go on behind a mark.
 struct Ending<'a, 'q, 'c> {
     table: DenseTable<'a>,
-    begins: &'a ByteSet,
+    begins: &'a [ByteSet],
+    /// Whether something ended where that is not certain.
+    missed: bool,
     query: &'q mut Query<'c>,
 }
 
@@ -583,14 +670,16 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
         let state = StateId(state);
-        let is_certain =
-            self.query.automata.dfa.is_accepting(state) || !self.query.sure(state).and(self.begins).is_empty();
-        if is_certain { Verdict::All } else { Verdict::None }
+        let is_certain = self.query.automata.dfa.is_accepting(state) || {
+            let sure = self.query.sure(state);
+            self.begins.iter().all(|begins| !begins.and(&sure).is_empty())
+        };
+        if is_certain {
+            return Verdict::All;
+        }
+        self.missed = true;
+        Verdict::None
     }
-}
-
-fn count(words: &[u32]) -> usize {
-    words.iter().map(|word| word.count_ones() as usize).sum()
 }
 
 fn count_both(left: &[u32], right: &[u32]) -> usize {

@@ -38,6 +38,15 @@ pub(crate) struct Certain {
     last_but_one: ByteSet,
     /// The ordinary characters, byte by byte. State 0 is between characters.
     characters: Vec<[u32; 256]>,
+    /// By state of the automaton of marked texts: what is left of a character there, as for [`utf8`]; 0 also where that is
+    /// more than one thing.
+    pub(crate) places: Vec<u8>,
+    /// The universal states in which characters beyond ASCII mostly end, where the text may end too, and their
+    /// [`begins`](Self::begins).
+    pub(crate) is_typical: Vec<bool>,
+    pub(crate) typical: Vec<ByteSet>,
+    /// Whether no added token can end inside a character or with it.
+    pub(crate) is_calm_inside: bool,
     /// How many states between characters are not universal.
     uncertain: usize,
 }
@@ -92,11 +101,43 @@ impl Certain {
         let states = 0..u32::try_from(universal.len()).expect("limited");
         let goes = states.map(leads).collect();
         let behind = |mark: &u32| if *mark == DEAD { ByteSet::default() } else { leads(*mark) };
-        let begins = split.mark.iter().map(behind).collect();
+        let begins: Vec<ByteSet> = split.mark.iter().map(behind).collect();
         let (calm, last, last_but_one) = endings(&tokenizer.text);
-        let between = between(split);
+        let places = places(split);
+        let between: Vec<bool> = places.iter().map(|places| places & 1 != 0).collect();
         let uncertain = between.iter().zip(&universal).filter(|(between, all)| **between && !**all).count();
-        Self { universal, goes, begins, calm, last, last_but_one, characters, uncertain }
+        // The states in which the characters of most scripts end.
+        let ends = ["é", "я", "中", "ก"].map(|text| {
+            text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
+        });
+        let mut is_typical = vec![false; universal.len()];
+        for state in ends.iter().flatten().map(|state| *state as usize) {
+            is_typical[state] = universal[state] && split.accepting[state];
+        }
+        let mut typical: Vec<ByteSet> = Vec::new();
+        for (begins, _) in begins.iter().zip(&is_typical).filter(|(_, typical)| **typical) {
+            if !typical.contains(begins) {
+                typical.push(*begins);
+            }
+        }
+        let place = |places: &u8| match places {
+            places if places.is_power_of_two() => u8::try_from(places.trailing_zeros()).unwrap_or(0),
+            _ => 0,
+        };
+        Self {
+            universal,
+            goes,
+            is_calm_inside: last.iter().all(|byte| byte.is_ascii()),
+            begins,
+            calm,
+            last,
+            last_but_one,
+            characters,
+            places: places.iter().map(place).collect(),
+            is_typical,
+            typical,
+            uncertain,
+        }
     }
 
     /// What is certain of the states of `dfa`. `None` if too little is: some state between characters is not safe, or a
@@ -285,8 +326,8 @@ fn ordinary(split: &SplitDfa, ascii: bool) -> Vec<[u32; 256]> {
     table
 }
 
-/// The states of `split` that are reached between two characters.
-fn between(split: &SplitDfa) -> Vec<bool> {
+/// By state of `split`: the places in a character where it is reached, one bit each.
+fn places(split: &SplitDfa) -> Vec<u8> {
     let mut places = vec![0u8; split.accepting.len()];
     let mut open = vec![(split.start, 0u8)];
     places[split.start as usize] = 1;
@@ -307,7 +348,7 @@ fn between(split: &SplitDfa) -> Vec<bool> {
             }
         }
     }
-    places.iter().map(|places| places & 1 != 0).collect()
+    places
 }
 
 /// The universal states: the greatest set that fits together.
@@ -332,10 +373,9 @@ fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
             nodes.len() - 1
         })
     };
-    let between = between(split);
     let singles: Vec<(usize, usize)> = (0u32..)
-        .zip(&between)
-        .filter(|(_, between)| **between)
+        .zip(places(split))
+        .filter(|(_, places)| places & 1 != 0)
         .map(|(state, _)| (state as usize, id((Subset::from_slice(&[state]), 0), &mut nodes)))
         .collect();
     let mut edges: Vec<(usize, usize)> = Vec::new();

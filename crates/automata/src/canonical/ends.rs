@@ -45,9 +45,9 @@ pub(crate) struct EndsOf {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) end: u32,
-    pub(crate) plain: Box<[u32]>,
+    pub(crate) plain: Arc<[u32]>,
     /// Those of them that are ASCII.
-    pub(crate) ascii: Box<[u32]>,
+    pub(crate) ascii: Arc<[u32]>,
 }
 
 impl EndsOf {
