@@ -30,12 +30,12 @@ use super::{
     constraint::{Context, Row},
     derivation::NONE,
     ends::{EndsOf, Group},
-    mix::Map,
+    mix::{Map, Set},
     position::{Automata, Position},
     vegas::{ByteSet, block::Facts},
     whole::WholePieces,
 };
-use crate::{Limits, StateId, table::DEAD};
+use crate::{Limits, StateId};
 
 /// So many tokens that lead on are kept for each position.
 const FOLLOWERS: usize = 8;
@@ -56,6 +56,8 @@ const PAIRS: usize = 1 << 24;
 #[derive(Debug)]
 pub(crate) struct ByNeed {
     safe: Vec<Safe>,
+    /// By state of the DFA: what is left of a character there, as for [`utf8`]. Empty where all is ASCII.
+    places: Vec<u8>,
     /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
     bytes: Vec<u8>,
     /// The tokens of single bytes that it reads.
@@ -72,7 +74,7 @@ pub(crate) struct Memo {
     boundary: Map<Position, bool>,
     /// By state of the DFA and place in a character: see [`Query::is_free`].
     free: Map<(StateId, u8), bool>,
-    /// By class of a token and state of the splitting: see [`Query::closes`].
+    /// By class of a token and state of the splitting: see [`Certain::closes`].
     closes: Map<(u32, u32), bool>,
     /// By state of the DFA: [`Certain::out`].
     sure: Map<StateId, ByteSet>,
@@ -108,7 +110,7 @@ impl ByNeed {
         if !tokenizer.facts(vocabulary).is_regular_for(dfa, tokenizer) {
             return None;
         }
-        let safe = tokenizer.certain().safe(dfa, PAIRS)?;
+        let (safe, places) = tokenizer.certain().safe(dfa, PAIRS)?;
         let mut used = [false; 256];
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = automata.columns();
@@ -117,7 +119,7 @@ impl ByNeed {
         let is_read =
             |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
-        Some(Self { safe, bytes, symbols, limit: limits.lazy_bytes })
+        Some(Self { safe, places, bytes, symbols, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -136,6 +138,14 @@ impl ByNeed {
         }
     }
 
+    /// Where one byte, a mark or an added token leads from `at`.
+    fn targets<'a>(&'a self, automata: Automata<'a>, at: Position) -> impl Iterator<Item = Position> + 'a {
+        let by_bytes = self.bytes.iter().filter_map(move |byte| automata.step(at, *byte));
+        let fallback = self.bytes.iter().filter_map(move |byte| automata.step_fallback(at, *byte));
+        let added = automata.added(at).map(|(_, behind)| behind);
+        automata.mark(at).into_iter().chain(by_bytes).chain(fallback).chain(added)
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
         size_of_val(&self.safe[..]) + self.bytes.len()
     }
@@ -147,12 +157,12 @@ impl Memo {
     }
 }
 
-/// A token that leads on, in a search: with the position behind it, and what may follow.
-struct Frame {
+/// What a search met: a token and the position behind it, and the place in the list of what it was met from.
+#[derive(Clone, Copy)]
+struct Met {
     token: u32,
     at: Position,
-    next: Arc<[(u32, Position)]>,
-    tried: usize,
+    from: usize,
 }
 
 impl Query<'_> {
@@ -168,16 +178,7 @@ impl Query<'_> {
             || self.automata.is_accepting(at)
     }
 
-    /// Where one byte, a mark or an added token leads from `at`.
-    fn targets(&self, at: Position) -> impl Iterator<Item = Position> {
-        let (automata, bytes) = (self.automata, &self.need.bytes);
-        let by_bytes = bytes.iter().filter_map(move |byte| automata.step(at, *byte));
-        let fallback = bytes.iter().filter_map(move |byte| automata.step_fallback(at, *byte));
-        let added = automata.added(at).map(|(_, behind)| behind);
-        automata.mark(at).into_iter().chain(by_bytes).chain(fallback).chain(added)
-    }
-
-    /// Whether an accepted text goes on from `at`: a search that ends where that is certain.
+    /// Whether an accepted text goes on from `at`: a breadth-first search that ends where that is certain.
     pub(crate) fn is_alive(&mut self, at: Position) -> bool {
         if self.is_certain(at) {
             return true;
@@ -185,46 +186,34 @@ impl Query<'_> {
         if let Some(known) = self.memo.alive.get(&at) {
             return *known;
         }
-        let mut path: Vec<(Position, Vec<Position>)> = Vec::new();
-        let mut left: Vec<Position> = Vec::new();
-        let mut found = false;
-        let mut open = Some(at);
-        while let Some(next) = open.take() {
-            // What was met is taken for dead until the search has ended.
-            self.memo.alive.insert(next, false);
-            let mut targets: Vec<Position> = Vec::new();
-            for target in self.targets(next) {
-                match self.memo.alive.get(&target) {
-                    _ if self.is_certain(target) => found = true,
-                    Some(alive) => found |= *alive,
-                    None => targets.push(target),
-                }
-                if found {
-                    break;
-                }
-            }
-            path.push((next, targets));
-            while let Some((done, targets)) = path.last_mut().filter(|_| !found) {
-                match targets.pop() {
-                    Some(target) if self.memo.alive.contains_key(&target) => {}
-                    Some(target) => {
-                        open = Some(target);
-                        break;
-                    }
-                    None => {
-                        left.push(*done);
-                        path.pop();
+        // What was met, each with its place in the list of what it was met from.
+        let mut met: Vec<(Position, usize)> = vec![(at, 0)];
+        let mut seen: Set<Position> = Set::from_iter([at]);
+        let mut next = 0;
+        while let Some((from, _)) = met.get(next).copied() {
+            for target in self.need.targets(self.automata, from) {
+                let known = self.memo.alive.get(&target).copied();
+                if known == Some(true) || self.is_certain(target) {
+                    // All on the way here are alive; of the others nothing is known.
+                    let mut on = next;
+                    loop {
+                        self.memo.alive.insert(met[on].0, true);
+                        self.memo.entries(1);
+                        if on == 0 {
+                            return true;
+                        }
+                        on = met[on].1;
                     }
                 }
+                if known.is_none() && seen.insert(target) {
+                    met.push((target, next));
+                }
             }
+            next += 1;
         }
-        if found {
-            // What was left may lead back to the path.
-            left.iter().for_each(|position| _ = self.memo.alive.remove(position));
-            path.iter().for_each(|(position, _)| _ = self.memo.alive.insert(*position, true));
-        }
-        self.memo.entries(path.len() + left.len());
-        found
+        self.memo.entries(met.len());
+        self.memo.alive.extend(met.into_iter().map(|(dead, _)| (dead, false)));
+        false
     }
 
     /// The bytes of ASCII that certainly lead on from a state of the DFA.
@@ -275,7 +264,7 @@ impl Query<'_> {
             && self.automata.nfc.next.len() == 1
             && self.certain.is_calm_inside
             && self.is_free(at.regex, place)
-            && self.closes(token, at.split)
+            && self.certain.closes(self.automata.tokenizer, &mut self.memo.closes, token, at.split)
     }
 
     /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
@@ -301,35 +290,6 @@ impl Query<'_> {
         self.memo.free.insert((state, place), is_free);
         self.memo.entries(1);
         is_free
-    }
-
-    /// Whether some tokens may follow `token` that end the character in which `state` is, and lead to a state that is one
-    /// of the typical ones. At most three tokens may.
-    fn closes(&mut self, token: u32, state: u32) -> bool {
-        let class = self.class(token);
-        if let Some(known) = self.memo.closes.get(&(class, state)) {
-            return *known;
-        }
-        let tokenizer = self.automata.tokenizer;
-        let split = &tokenizer.split;
-        let mut closes = false;
-        for byte in 0x80..0xc0u8 {
-            let symbol = tokenizer.symbols[usize::from(byte)];
-            let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
-            if symbol == NONE || next == DEAD || !tokenizer.neighbours.may_follow(token, symbol) {
-                continue;
-            }
-            closes = match self.certain.places[next as usize] {
-                0 => self.certain.is_typical[next as usize],
-                _ => self.closes(symbol, next),
-            };
-            if closes {
-                break;
-            }
-        }
-        self.memo.closes.insert((class, state), closes);
-        self.memo.entries(1);
-        closes
     }
 
     /// Whether it takes no search over tokens to see that `token` may stand in front of `at`, or may not; and which.
@@ -365,55 +325,50 @@ impl Query<'_> {
         if let Some(settled) = self.settled(token, at) {
             return settled;
         }
-        // Depth-first, as for `is_alive`.
-        let mut path: Vec<Frame> = Vec::new();
-        let mut left: Vec<(u32, Position)> = Vec::new();
-        let mut open = Some((token, at));
-        let mut follower = None;
-        while let Some((token, at)) = open.take() {
-            self.memo.complete.insert((self.class(token), at), false);
-            let next = match self.leads_on(token, at) {
-                Ok(found) => {
-                    follower = Some(found);
-                    Arc::from([])
+        // Breadth-first, as for `is_alive`.
+        let mut met: Vec<Met> = vec![Met { token, at, from: 0 }];
+        let mut seen: Set<(u32, Position)> = Set::from_iter([(self.class(token), at)]);
+        let mut next = 0;
+        while let Some(Met { token, at, .. }) = met.get(next).copied() {
+            match self.leads_on(token, at) {
+                Ok(mut follower) => {
+                    let mut on = next;
+                    loop {
+                        let Met { token, at, from } = met[on];
+                        let class = self.class(token);
+                        self.memo.complete.insert((class, at), true);
+                        let followers = self.memo.followers.entry(at).or_default();
+                        if followers.len() < FOLLOWERS && !followers.contains(&follower) {
+                            followers.push(follower);
+                        }
+                        self.memo.entries(2);
+                        if on == 0 {
+                            return true;
+                        }
+                        (follower, on) = (token, from);
+                    }
                 }
-                Err(next) => next,
-            };
-            path.push(Frame { token, at, next, tried: 0 });
-            while let Some(frame) = path.last_mut().filter(|_| follower.is_none()) {
-                let Some((next, behind)) = frame.next.get(frame.tried).copied() else {
-                    left.push((frame.token, frame.at));
-                    path.pop();
-                    continue;
-                };
-                frame.tried += 1;
-                if self.tokenizer().neighbours.may_follow(path[path.len() - 1].token, next)
-                    && !self.memo.complete.contains_key(&(self.class(next), behind))
-                    && self.tokenizer().roles[next as usize] != Role::Whole
-                    && self.settled(next, behind).is_none()
-                {
-                    open = Some((next, behind));
-                    break;
+                Err(all) => {
+                    for (token, at) in all.iter().copied() {
+                        if self.tokenizer().neighbours.may_follow(met[next].token, token)
+                            && self.tokenizer().roles[token as usize] != Role::Whole
+                            && !seen.contains(&(self.class(token), at))
+                            && self.settled(token, at).is_none()
+                        {
+                            seen.insert((self.class(token), at));
+                            met.push(Met { token, at, from: next });
+                        }
+                    }
                 }
             }
+            next += 1;
         }
-        self.memo.entries(path.len() + left.len());
-        let Some(mut follower) = follower else { return false };
-        for (token, at) in left {
+        self.memo.entries(met.len());
+        for Met { token, at, .. } in met {
             let class = self.class(token);
-            self.memo.complete.remove(&(class, at));
+            self.memo.complete.insert((class, at), false);
         }
-        for frame in path.iter().rev() {
-            let class = self.class(frame.token);
-            self.memo.complete.insert((class, frame.at), true);
-            let followers = self.memo.followers.entry(frame.at).or_default();
-            if followers.len() < FOLLOWERS && !followers.contains(&follower) {
-                followers.push(follower);
-                self.memo.bytes += OVERHEAD;
-            }
-            follower = frame.token;
-        }
-        true
+        false
     }
 
     /// A token that may follow `token` and that is settled to lead on from `at`; or else those that are not settled, among
@@ -616,6 +571,9 @@ impl Query<'_> {
             }
         };
         ends.groups.iter().for_each(|group| settle(&mut left, &fine, &plain(group)));
+        if !composes {
+            settle(&mut left, &fine, &ends.closed);
+        }
         if missed {
             for group in &ends.groups {
                 if count_both(&left, &plain(group)) > GROUP {
@@ -628,7 +586,7 @@ impl Query<'_> {
     }
 
     /// The tokens that the DFA reads from `state` to where it accepts or certainly goes on with some byte out of each of
-    /// these sets; and whether it reads others.
+    /// these sets, or, inside a character, [takes whatever ends it](Self::is_free); and whether it reads others.
     fn ending(&mut self, state: StateId, begins: Box<[ByteSet]>) -> (Arc<[u32]>, bool) {
         let key = (state, begins);
         if let Some(known) = self.memo.ending.get(&key) {
@@ -670,9 +628,14 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
         let state = StateId(state);
-        let is_certain = self.query.automata.dfa.is_accepting(state) || {
-            let sure = self.query.sure(state);
-            self.begins.iter().all(|begins| !begins.and(&sure).is_empty())
+        let place = self.query.need.places.get(state.index()).copied().unwrap_or(0);
+        let is_certain = if place != 0 {
+            self.query.is_free(state, place)
+        } else {
+            self.query.automata.dfa.is_accepting(state) || {
+                let sure = self.query.sure(state);
+                self.begins.iter().all(|begins| !begins.and(&sure).is_empty())
+            }
         };
         if is_certain {
             return Verdict::All;

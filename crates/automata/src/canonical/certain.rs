@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::{automaton::TokenizerAutomaton, text::TextDfa, vegas::ByteSet};
+use super::{automaton::TokenizerAutomaton, derivation::NONE, mix::Map, text::TextDfa, vegas::ByteSet};
 use crate::{Dfa, split::SplitDfa, table::DEAD};
 
 /// What is known of a tokenizer's automata.
@@ -120,10 +120,6 @@ impl Certain {
                 typical.push(*begins);
             }
         }
-        let place = |places: &u8| match places {
-            places if places.is_power_of_two() => u8::try_from(places.trailing_zeros()).unwrap_or(0),
-            _ => 0,
-        };
         Self {
             universal,
             goes,
@@ -133,7 +129,7 @@ impl Certain {
             last,
             last_but_one,
             characters,
-            places: places.iter().map(place).collect(),
+            places: places.iter().map(|places| only_place(*places)).collect(),
             is_typical,
             typical,
             uncertain,
@@ -142,18 +138,23 @@ impl Certain {
 
     /// What is certain of the states of `dfa`. `None` if too little is: some state between characters is not safe, or a
     /// search where nothing is certain could pass `limit` pairs of states.
-    pub(crate) fn safe(&self, dfa: &Dfa, limit: usize) -> Option<Vec<Safe>> {
+    pub(crate) fn safe(&self, dfa: &Dfa, limit: usize) -> Option<(Vec<Safe>, Vec<u8>)> {
         if dfa.len().saturating_mul(self.uncertain) > limit {
             return None;
         }
-        let between = texts_end(dfa)?;
+        let places = places_of(dfa)?;
+        let is_ascii = places.is_empty();
+        let between: Vec<bool> = match is_ascii {
+            true => vec![true; dfa.len()],
+            false => places.iter().map(|places| places & 1 != 0).collect(),
+        };
         let mut safe = self.by_ascii(dfa);
         let is_whole =
             |safe: &[Safe]| safe.iter().zip(&between).all(|(safe, between)| !between || *safe != Safe::No);
         if !is_whole(&safe) {
             self.by_characters(dfa, &between, &mut safe);
         }
-        is_whole(&safe).then_some(safe)
+        is_whole(&safe).then(|| (safe, places.iter().map(|places| only_place(*places)).collect()))
     }
 
     /// The states that are safe through ASCII without the bytes that end added tokens: sweeps over the states, of which
@@ -191,8 +192,17 @@ impl Certain {
     /// may have been the last but one of an added token.
     fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safe]) {
         type Node = (u32, u32, bool);
-        let mut ids: HashMap<Node, usize> = HashMap::new();
+        let mut ids: Map<Node, usize> = Map::default();
         let mut nodes: Vec<Node> = Vec::new();
+        // Bytes that nothing tells apart.
+        let mut bytes: Vec<u8> = dfa.bytes().collect();
+        let column = |byte: u8| {
+            let of = self.characters.iter().map(move |row| row[usize::from(byte)]);
+            let ends = [self.last, self.last_but_one].map(|set| u32::from(set.contains(byte)));
+            of.chain([u32::from(dfa.classes().get(byte))]).chain(ends).collect::<Vec<u32>>()
+        };
+        bytes.sort_by_cached_key(|byte| column(*byte));
+        bytes.dedup_by_key(|byte| column(*byte));
         for (state, _) in (0u32..).zip(between).filter(|(_, between)| **between) {
             for before in [false, true] {
                 ids.insert((state, 0, before), nodes.len());
@@ -202,7 +212,7 @@ impl Certain {
         let mut edges: Vec<(usize, usize)> = Vec::new();
         let mut at = 0;
         while let Some((state, place, before)) = nodes.get(at).copied() {
-            for byte in (0..=255u8).filter(|byte| !before || !self.last.contains(*byte)) {
+            for byte in bytes.iter().copied().filter(|byte| !before || !self.last.contains(*byte)) {
                 let place = self.characters[place as usize][usize::from(byte)];
                 if place == DEAD {
                     continue;
@@ -249,6 +259,36 @@ impl Certain {
             Safe::WhenCalm => self.calm[text as usize],
             Safe::No => false,
         }
+    }
+
+    /// Whether some symbols may follow `token` that end the character in which `state` is, and lead to a typical state. At
+    /// most three may. What was found out is in `memo`, by the class of a token and the state behind it.
+    pub(crate) fn closes(
+        &self,
+        tokenizer: &TokenizerAutomaton,
+        memo: &mut Map<(u32, u32), bool>,
+        token: u32,
+        state: u32,
+    ) -> bool {
+        let key = (tokenizer.neighbours.class[token as usize], state);
+        if let Some(known) = memo.get(&key) {
+            return *known;
+        }
+        let split = &tokenizer.split;
+        let closes = (0x80..0xc0u8).any(|byte| {
+            let symbol = tokenizer.symbols[usize::from(byte)];
+            let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
+            symbol != NONE
+                && next != DEAD
+                && match self.places[next as usize] {
+                    0 => self.is_typical[next as usize],
+                    _ => true,
+                }
+                && tokenizer.neighbours.may_follow(token, symbol)
+                && (self.places[next as usize] == 0 || self.closes(tokenizer, memo, symbol, next))
+        });
+        memo.insert(key, closes);
+        closes
     }
 
     /// Whether some added token has this as its last byte.
@@ -314,8 +354,13 @@ fn ordinary(split: &SplitDfa, ascii: bool) -> Vec<[u32; 256]> {
         table.push(row);
         at += 1;
     }
-    // Bytes that begin no whole character. A character has at most four.
+    // Bytes that begin no whole character are left out, and equal states are one. A character has at most four bytes.
     for _ in 0..3 {
+        let mut first: HashMap<[u32; 256], u32> = HashMap::new();
+        let same: Vec<u32> = (0u32..).zip(&table).map(|(state, row)| *first.entry(*row).or_insert(state)).collect();
+        for next in table.iter_mut().flatten().filter(|next| **next != DEAD) {
+            *next = same[*next as usize];
+        }
         let is_dead: Vec<bool> = table.iter().map(|row| row.iter().all(|next| *next == DEAD)).collect();
         for next in table.iter_mut().flatten().filter(|next| **next != DEAD && **next != 0) {
             if is_dead[*next as usize] {
@@ -323,7 +368,21 @@ fn ordinary(split: &SplitDfa, ascii: bool) -> Vec<[u32; 256]> {
             }
         }
     }
-    table
+    let mut numbers = vec![DEAD; table.len()];
+    let mut kept: Vec<usize> = vec![0];
+    numbers[0] = 0;
+    let mut at = 0;
+    while let Some(state) = kept.get(at).copied() {
+        at += 1;
+        for next in table[state].iter().filter(|next| **next != DEAD) {
+            if numbers[*next as usize] == DEAD {
+                numbers[*next as usize] = u32::try_from(kept.len()).expect("limited");
+                kept.push(*next as usize);
+            }
+        }
+    }
+    let renamed = |next: u32| if next == DEAD { DEAD } else { numbers[next as usize] };
+    kept.into_iter().map(|state| table[state].map(renamed)).collect()
 }
 
 /// By state of `split`: the places in a character where it is reached, one bit each.
@@ -365,7 +424,7 @@ fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
             byte
         });
     }
-    let mut ids: HashMap<Node, usize> = HashMap::new();
+    let mut ids: Map<Node, usize> = Map::default();
     let mut nodes: Vec<Node> = Vec::new();
     let mut id = |node: Node, nodes: &mut Vec<Node>| {
         *ids.entry(node.clone()).or_insert_with(|| {
@@ -431,10 +490,11 @@ fn endings(text: &TextDfa) -> (Vec<bool>, ByteSet, ByteSet) {
     (calm, last, last_but_one)
 }
 
-/// The states of `dfa` that are reached between two characters. `None` if it accepts what is not UTF-8.
-fn texts_end(dfa: &Dfa) -> Option<Vec<bool>> {
+/// By state of `dfa`: the places in a character where it is reached, one bit each; empty if all is ASCII. `None` if it
+/// reads what is not UTF-8.
+fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
     if dfa.bytes().all(|byte| byte.is_ascii()) {
-        return Some(vec![true; dfa.len()]);
+        return Some(Vec::new());
     }
     let mut places = vec![0u8; dfa.len()];
     let mut open = vec![(dfa.start(), 0u8)];
@@ -442,7 +502,6 @@ fn texts_end(dfa: &Dfa) -> Option<Vec<bool>> {
     while let Some((state, place)) = open.pop() {
         for edge in dfa.edges(state) {
             for byte in edge.bytes {
-                // All bytes of a range are at one place, or nearly.
                 let next = utf8(place, byte)?;
                 let reached = &mut places[edge.target.index()];
                 if *reached >> next & 1 == 0 {
@@ -452,5 +511,10 @@ fn texts_end(dfa: &Dfa) -> Option<Vec<bool>> {
             }
         }
     }
-    Some(places.iter().map(|places| places & 1 != 0).collect())
+    Some(places)
+}
+
+/// The place of this bit, if it is the only one.
+fn only_place(places: u8) -> u8 {
+    if places.is_power_of_two() { u8::try_from(places.trailing_zeros()).unwrap_or(0) } else { 0 }
 }

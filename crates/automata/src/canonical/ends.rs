@@ -15,7 +15,7 @@ use std::{
 
 use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
 
-use super::automaton::TokenizerAutomaton;
+use super::{automaton::TokenizerAutomaton, certain::Certain, mix::Map};
 use crate::table::DEAD;
 
 /// How many bytes are kept.
@@ -39,6 +39,9 @@ pub(crate) struct EndsOf {
     pub(crate) made: Box<[u32]>,
     /// By where they end, the largest first, between characters and where the text may end.
     pub(crate) groups: Vec<Group>,
+    /// Those that end inside a character which further tokens can end ([`Certain::closes`]), and in which no added token
+    /// can end.
+    pub(crate) closed: Box<[u32]>,
 }
 
 /// Tokens that end in one state, and in which no added token can end.
@@ -57,7 +60,7 @@ impl EndsOf {
         vocabulary: &Vocabulary,
         trie: &TokenTrie,
     ) -> Self {
-        let (split, certain) = (&tokenizer.split, tokenizer.certain());
+        let (split, certain): (_, &Certain) = (&tokenizer.split, tokenizer.certain());
         let mut made = vec![0u32; words_for(vocabulary.len())];
         let mut by_end: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let set = |words: &mut [u32], token: u32| words[token as usize / 32] |= 1 << (token % 32);
@@ -75,16 +78,25 @@ impl EndsOf {
                 }
             },
         );
+        let is_plain = |text: &[u8]| !text.iter().any(|byte| certain.may_end_added(*byte));
+        let text = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
+        let (mut closed, mut memo) = (vec![0u32; made.len()], Map::default());
+        for (end, tokens) in by_end.iter().filter(|(end, _)| certain.places[**end as usize] != 0) {
+            for token in tokens.iter().filter(|_| certain.is_calm_inside) {
+                if is_plain(text(*token)) && certain.closes(tokenizer, &mut memo, *token, *end) {
+                    set(&mut closed, *token);
+                }
+            }
+        }
         let mut groups: Vec<(u32, Vec<u32>)> = by_end.into_iter().collect();
         groups.retain(|(end, tokens)| tokens.len() >= GROUP && split.accepting[*end as usize]);
         groups.sort_by_key(|(_, tokens)| std::cmp::Reverse(tokens.len()));
         let group = |(end, tokens): (u32, Vec<u32>)| {
             let [mut plain, mut ascii] = [(); 2].map(|()| vec![0u32; made.len()]);
             for token in tokens {
-                let text = vocabulary.text(TokenId(token)).unwrap_or_default();
-                if !text.iter().any(|byte| certain.may_end_added(*byte)) {
+                if is_plain(text(token)) {
                     set(&mut plain, token);
-                    if text.is_ascii() {
+                    if text(token).is_ascii() {
                         set(&mut ascii, token);
                     }
                 }
@@ -92,11 +104,11 @@ impl EndsOf {
             Group { end, plain: plain.into(), ascii: ascii.into() }
         };
         let groups = groups.into_iter().map(group).collect();
-        Self { made: made.into(), groups }
+        Self { made: made.into(), groups, closed: closed.into() }
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&self.made[..]) * (1 + 2 * self.groups.len())
+        size_of_val(&self.made[..]) * (2 + 2 * self.groups.len())
     }
 }
 

@@ -1,16 +1,19 @@
-//! A hash for maps from positions and states: numbers that tables of ours give out, and nobody chooses.
+//! A hash for maps and sets of positions and states: numbers that tables of ours give out, and nobody chooses.
 //!
 //! It is that of the Firefox browser and the Rust compiler, a rotation and a multiplication for each number. The standard
 //! library's resists keys that are chosen to collide and takes several times as long, which was a third of the time for a
 //! mask.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{BuildHasherDefault, Hasher},
 };
 
 /// A map with this hash.
 pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
+
+/// A set with this hash.
+pub(crate) type Set<K> = HashSet<K, BuildHasherDefault<Mix>>;
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Mix(u64);
