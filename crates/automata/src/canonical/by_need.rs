@@ -76,8 +76,9 @@ pub(crate) struct Memo {
     free: Map<(StateId, u8), bool>,
     /// By class of a token and state of the splitting: see [`Certain::closes`].
     closes: Map<(u32, u32), bool>,
-    /// By state of the DFA: [`Certain::out`].
-    sure: Map<StateId, ByteSet>,
+    /// By state of the DFA: the place of its [`Certain::out`] in the next list, plus one; 0 if it is not there.
+    sure_at: Vec<u32>,
+    sure: Vec<ByteSet>,
     /// By position: tokens that lead on.
     followers: Map<Position, Vec<u32>>,
     /// By position: all tokens that can be read, where they are few.
@@ -218,13 +219,18 @@ impl Query<'_> {
 
     /// The bytes of ASCII that certainly lead on from a state of the DFA.
     fn sure(&mut self, state: StateId) -> ByteSet {
-        if let Some(known) = self.memo.sure.get(&state) {
-            return *known;
+        let memo = &mut *self.memo;
+        if memo.sure_at.is_empty() {
+            memo.sure_at = vec![0; self.automata.dfa.len()];
+            memo.bytes += size_of_val(&memo.sure_at[..]);
         }
-        let sure = self.certain.out(self.automata.dfa, &self.need.safe, state);
-        self.memo.sure.insert(state, sure);
-        self.memo.entries(1);
-        sure
+        let at = &mut memo.sure_at[state.index()];
+        if *at == 0 {
+            memo.sure.push(self.certain.out(self.automata.dfa, &self.need.safe, state));
+            *at = u32::try_from(memo.sure.len()).expect("fewer than 2^32 states");
+            memo.bytes += size_of::<ByteSet>();
+        }
+        memo.sure[*at as usize - 1]
     }
 
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.

@@ -37,7 +37,7 @@ pub(crate) struct Ends {
 pub(crate) struct EndsOf {
     /// Those that merges make.
     pub(crate) made: Box<[u32]>,
-    /// By where they end, the largest first, between characters and where the text may end.
+    /// By where they end, the largest first: in universal states where the text may end.
     pub(crate) groups: Vec<Group>,
     /// Those that end inside a character which further tokens can end ([`Certain::closes`]), and in which no added token
     /// can end.
@@ -89,7 +89,8 @@ impl EndsOf {
             }
         }
         let mut groups: Vec<(u32, Vec<u32>)> = by_end.into_iter().collect();
-        groups.retain(|(end, tokens)| tokens.len() >= GROUP && split.accepting[*end as usize]);
+        let goes_on = |end: u32| split.accepting[end as usize] && certain.universal[end as usize];
+        groups.retain(|(end, tokens)| tokens.len() >= GROUP && goes_on(*end));
         groups.sort_by_key(|(_, tokens)| std::cmp::Reverse(tokens.len()));
         let group = |(end, tokens): (u32, Vec<u32>)| {
             let [mut plain, mut ascii] = [(); 2].map(|()| vec![0u32; made.len()]);
