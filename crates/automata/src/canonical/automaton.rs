@@ -22,7 +22,7 @@ use super::{
     CanonicalError, MergeOrder,
     certain::Certain,
     derivation::{Derivations, NONE},
-    ends::{Ends, EndsOf},
+    ends::{Ends, EndsOf, Plain},
     forest::Neighbours,
     text::{TextDfa, TextFacts},
     vegas::block::Facts,
@@ -84,6 +84,8 @@ pub struct TokenizerAutomaton {
     certain: OnceLock<Certain>,
     /// By state of `split`: the tokens that are read from there; likewise.
     ends: Ends,
+    /// Tokens that are never refused; likewise.
+    plain: OnceLock<Plain>,
 }
 
 /// What an automaton is made of, but for what follows from it at once. The fields are those of the automaton.
@@ -254,6 +256,7 @@ impl TokenizerAutomaton {
             facts: OnceLock::new(),
             certain: OnceLock::new(),
             ends: Ends::new(states),
+            plain: OnceLock::new(),
         }
     }
 
@@ -305,6 +308,11 @@ impl TokenizerAutomaton {
     /// From which states every ordinary text goes on.
     pub(crate) fn certain(&self) -> &Certain {
         self.certain.get_or_init(|| Certain::new(self))
+    }
+
+    /// Tokens that some automata never refuse.
+    pub(crate) fn plain(&self, vocabulary: &Vocabulary) -> &Plain {
+        self.plain.get_or_init(|| Plain::new(self, vocabulary))
     }
 
     /// The tokens that the automaton of marked texts reads from `state`.

@@ -25,23 +25,23 @@ use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdic
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
-    certain::{Certain, Safe, utf8},
+    certain::{Certain, Closes, Safe, utf8},
     completion::bits,
-    constraint::{Context, Row},
+    constraint::{Context, Row, SHORT},
     derivation::NONE,
-    ends::{EndsOf, Group},
+    ends::EndsOf,
     mix::{Map, Set},
     position::{Automata, Position},
     vegas::{ByteSet, block::Facts},
     whole::WholePieces,
 };
-use crate::{Limits, StateId};
+use crate::{Limits, StateId, table::DEAD};
 
 /// So many tokens that lead on are kept for each position.
 const FOLLOWERS: usize = 8;
 
-/// Up to so many tokens that can be read from a position are kept.
-const FEW: usize = 64;
+/// Up to so many tokens of a row are looked at token by token at once.
+const EACH: u32 = 192;
 
 /// Groups of a row with fewer tokens are looked at token by token.
 const GROUP: usize = 64;
@@ -75,13 +75,13 @@ pub(crate) struct Memo {
     /// By state of the DFA and place in a character: see [`Query::is_free`].
     free: Map<(StateId, u8), bool>,
     /// By class of a token and state of the splitting: see [`Certain::closes`].
-    closes: Map<(u32, u32), bool>,
+    closes: Closes,
     /// By state of the DFA: the place of its [`Certain::out`] in the next list, plus one; 0 if it is not there.
     sure_at: Vec<u32>,
     sure: Vec<ByteSet>,
     /// By position: tokens that lead on.
     followers: Map<Position, Vec<u32>>,
-    /// By position: all tokens that can be read, where they are few.
+    /// By position: all tokens that can be read.
     reads: Map<Position, Arc<[(u32, Position)]>>,
     /// By the class of a token and a position behind it: whether they can be completed.
     complete: Map<(u32, Position), bool>,
@@ -187,6 +187,11 @@ impl Query<'_> {
         if let Some(known) = self.memo.alive.get(&at) {
             return *known;
         }
+        if self.is_alive_soon(at) {
+            self.memo.alive.insert(at, true);
+            self.memo.entries(1);
+            return true;
+        }
         // What was met, each with its place in the list of what it was met from.
         let mut met: Vec<(Position, usize)> = vec![(at, 0)];
         let mut seen: Set<Position> = Set::from_iter([at]);
@@ -215,6 +220,15 @@ impl Query<'_> {
         self.memo.entries(met.len());
         self.memo.alive.extend(met.into_iter().map(|(dead, _)| (dead, false)));
         false
+    }
+
+    /// Whether a byte leads from `at` to where it is certain, behind a mark or not: that is so behind two blanks.
+    fn is_alive_soon(&mut self, at: Position) -> bool {
+        let certain = self.certain;
+        certain.soon[at.split as usize].iter().any(|(byte, behind)| {
+            let next = self.automata.dfa.step(at.regex, *byte);
+            next.is_some_and(|next| !certain.goes[*behind as usize].and(&self.sure(next)).is_empty())
+        })
     }
 
     /// The bytes of ASCII that certainly lead on from a state of the DFA.
@@ -267,10 +281,10 @@ impl Query<'_> {
     fn is_closed(&mut self, token: u32, at: Position) -> bool {
         let place = self.certain.places[at.split as usize];
         place != 0
-            && self.automata.nfc.next.len() == 1
+            && !self.composes()
             && self.certain.is_calm_inside
             && self.is_free(at.regex, place)
-            && self.certain.closes(self.automata.tokenizer, &mut self.memo.closes, token, at.split)
+            && self.certain.closes(self.automata.tokenizer, &mut self.memo.closes, token, at.split, DEAD)
     }
 
     /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
@@ -413,10 +427,8 @@ impl Query<'_> {
             return Ok(found);
         }
         let all: Arc<[(u32, Position)]> = all.into();
-        if all.len() <= FEW {
-            self.memo.bytes += OVERHEAD + size_of_val(&all[..]);
-            self.memo.reads.insert(at, Arc::clone(&all));
-        }
+        self.memo.bytes += OVERHEAD + size_of_val(&all[..]);
+        self.memo.reads.insert(at, Arc::clone(&all));
         Err(all)
     }
 
@@ -505,7 +517,7 @@ impl Query<'_> {
     /// the vocabulary. Added tokens are not among them.
     pub(super) fn row(&mut self, at: Position) -> &Row {
         if !self.memo.rows.contains_key(&at) {
-            let row = Row::new(self.new_row(at));
+            let row = self.new_row(at);
             let (Row::Short(list) | Row::Long(list)) = &row;
             self.memo.bytes += OVERHEAD + size_of_val(&list[..]);
             self.memo.rows.insert(at, row);
@@ -513,82 +525,99 @@ impl Query<'_> {
         &self.memo.rows[&at]
     }
 
-    fn new_row(&mut self, at: Position) -> Vec<u32> {
+    fn new_row(&mut self, at: Position) -> Row {
         let (automata, vocabulary) = (self.automata, self.vocabulary);
         let tokenizer = automata.tokenizer;
         let ends = tokenizer.ends(at.split, vocabulary, self.trie);
-        let mut words = vec![0u32; ends.made.len()];
-        #[cfg(test)] let (t0, c0) = (std::time::Instant::now(), 0);
-        let left = self.groups(at, &ends, &mut words);
-        #[cfg(test)] let (t1, c1) = (std::time::Instant::now(), count_both(&left, &left));
-        #[cfg(test)] let mut hist = std::collections::BTreeMap::new();
-        for token in bits(&left) {
-            let text = vocabulary.text(TokenId(token)).unwrap_or_default();
-            if let Some(behind) = automata.run(at, text)
-                && { 
-                    #[cfg(test)] let t = std::time::Instant::now();
-                    let y = self.may_precede(token, behind);
-                    #[cfg(test)] { let e = hist.entry((self.certain.universal[behind.split as usize], y, t.elapsed().as_nanos().ilog2())).or_insert((0, 0, String::new())); e.0 += 1; e.1 += t.elapsed().as_nanos(); e.2 = format!("{:?} {behind:?}", String::from_utf8_lossy(text)); }
-                    y
+        let lifted = self.lifted(at.regex);
+        let both = |(lifted, ends): (&u32, &u32)| lifted & ends;
+        let count: u32 = lifted.iter().zip(&ends.made).map(|pair| both(pair).count_ones()).sum();
+        let mut each: Vec<u32> = Vec::new();
+        let mut words: Vec<u32> = Vec::new();
+        if count > EACH {
+            let mut left: Vec<u32> = lifted.iter().zip(&ends.made).map(both).collect();
+            words = vec![0; left.len()];
+            self.groups(at, &ends, &mut left, &mut words);
+            each.extend(bits(&left));
+        } else if count > 0 {
+            for (index, pair) in lifted.iter().zip(&ends.made).enumerate() {
+                let mut word = both(pair);
+                while word != 0 {
+                    each.push(index as u32 * 32 + word.trailing_zeros());
+                    word &= word - 1;
                 }
-            {
-                words[token as usize / 32] |= 1 << (token % 32);
             }
         }
-        #[cfg(test)] println!("    {at:?}: {c0} -> {c1}: groups {:?}, each {:?}: {:#?}", t1 - t0, t1.elapsed(), hist);
-        let mut set = |token: u32, allowed: bool| {
-            let (word, bit) = (&mut words[token as usize / 32], 1 << (token % 32));
-            if allowed { *word |= bit } else { *word &= !bit }
-        };
+        each.retain(|token| {
+            let behind = automata.run(at, vocabulary.text(TokenId(*token)).unwrap_or_default());
+            behind.is_some_and(|behind| self.may_precede(*token, behind))
+        });
         for (byte, token) in (0..=255u8).zip(&tokenizer.fallback).filter(|(_, token)| **token != NONE) {
-            if let Some(behind) = automata.step_fallback(at, byte) {
-                set(*token, self.may_precede(*token, behind));
+            if let Some(behind) = automata.step_fallback(at, byte)
+                && self.may_precede(*token, behind)
+            {
+                each.push(*token);
             }
         }
         if at.fresh {
+            let is_read = |token: &u32| lifted[*token as usize / 32] >> (token % 32) & 1 != 0;
             let read = |token: u32| automata.run(at, vocabulary.text(TokenId(token))?);
-            for (token, _) in tokenizer.whole.children(WholePieces::ROOT) {
-                if tokenizer.roles[*token as usize] == Role::Made {
-                    set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+            let begun = tokenizer.whole.children(WholePieces::ROOT).iter().map(|(token, _)| *token);
+            let begun = begun.filter(|token| tokenizer.roles[*token as usize] == Role::Made);
+            for token in begun.chain(tokenizer.only_whole.iter().copied()).filter(is_read) {
+                let begins = read(token).is_some_and(|behind| self.may_begin(token, behind));
+                each.retain(|other| *other != token);
+                if let Some(word) = words.get_mut(token as usize / 32) {
+                    *word &= !(1 << (token % 32));
+                }
+                if begins {
+                    each.push(token);
                 }
             }
-            for token in &tokenizer.only_whole {
-                set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
-            }
         }
-        words
+        if words.is_empty() && each.len() <= SHORT {
+            each.sort_unstable();
+            return Row::Short(each.into());
+        }
+        words.resize(lifted.len(), 0);
+        each.iter().for_each(|token| words[*token as usize / 32] |= 1 << (token % 32));
+        Row::new(words)
     }
 
-    /// Adds to `words` the tokens that certainly lead on from `at`, as far as that is seen of many at once: tokens that end
-    /// in one state of the splitting, and in states of the DFA beside which a piece may certainly end there. Answers those
-    /// that are left.
-    fn groups(&mut self, at: Position, ends: &EndsOf, words: &mut [u32]) -> Vec<u32> {
-        let composes = self.automata.nfc.next.len() > 1;
-        let plain = |group: &Group| Arc::clone(if composes { &group.ascii } else { &group.plain });
-        // All groups at once: that does for nearly all tokens, where there are many.
-        let begins = ends.groups.iter().map(|group| self.certain.begins[group.end as usize]).collect();
-        let (fine, missed) = self.ending(at.regex, begins);
-        let lifted = if missed { self.lifted(at.regex) } else { Arc::clone(&fine) };
-        let mut left: Vec<u32> = lifted.iter().zip(&ends.made).map(|(lifted, ends)| lifted & ends).collect();
-        let mut settle = |left: &mut [u32], fine: &[u32], plain: &[u32]| {
-            for (((left, words), fine), plain) in left.iter_mut().zip(&mut *words).zip(fine).zip(plain) {
-                *words |= *left & fine & plain;
-                *left &= !(fine & plain);
+    /// Moves those tokens from `left` to `words` that certainly lead on from `at`, as far as that is seen of many at once:
+    /// tokens that end in one state of the splitting, and in states of the DFA beside which a piece may certainly end there.
+    fn groups(&mut self, at: Position, ends: &EndsOf, left: &mut [u32], words: &mut [u32]) {
+        let plain = self.automata.tokenizer.plain(self.vocabulary);
+        // Where an added token might end with the next byte, tokens may that only begin with such a byte.
+        let no_end = if self.certain.is_calm(at.text) { None } else { Some(&plain.without_ends) };
+        let steady = if self.composes() { Some(&plain.steady) } else { None };
+        let mut settle = |left: &mut [u32], fine: &[u32], group: &[u32]| {
+            for (index, (left, words)) in left.iter_mut().zip(&mut *words).enumerate() {
+                let mut settled = *left & fine[index] & group[index];
+                for mask in no_end.iter().chain(&steady) {
+                    settled &= mask[index];
+                }
+                *words |= settled;
+                *left &= !settled;
             }
         };
-        ends.groups.iter().for_each(|group| settle(&mut left, &fine, &plain(group)));
-        if !composes {
-            settle(&mut left, &fine, &ends.closed);
-        }
+        // All groups at once: that does for nearly all tokens.
+        let begins = ends.groups.iter().map(|group| self.certain.begins[group.end as usize]).collect();
+        let (fine, missed) = self.ending(at.regex, begins);
+        settle(left, &fine, &ends.grouped);
         if missed {
             for group in &ends.groups {
-                if count_both(&left, &plain(group)) > GROUP {
+                if count_both(left, &group.tokens) > GROUP {
                     let (fine, _) = self.ending(at.regex, [self.certain.begins[group.end as usize]].into());
-                    settle(&mut left, &fine, &plain(group));
+                    settle(left, &fine, &group.tokens);
                 }
             }
         }
-        left
+    }
+
+    /// Whether texts are brought into normalisation form C that the constraint accepts.
+    fn composes(&self) -> bool {
+        self.automata.nfc.next.len() > 1
     }
 
     /// The tokens that the DFA reads from `state` to where it accepts or certainly goes on with some byte out of each of

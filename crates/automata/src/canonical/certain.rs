@@ -5,7 +5,7 @@
 //! and its DFA has no dead states. So this file works out, once for a tokenizer,
 //!
 //! - the **ordinary characters**: those that the automaton of marked texts reads where a text begins, and, if texts are
-//!   brought into normalisation form C, of these only ASCII, which that form never changes;
+//!   brought into normalisation form C, of these only those that this form leaves alone, whatever stands in front;
 //! - the **universal** states of the automaton of marked texts: every text of ordinary characters goes on from there, with
 //!   some marks. Behind two blanks no state is, as each already says whether a letter follows. That is the universality of
 //!   a nondeterministic automaton, marks being free; the sets of its subset construction have few members, nearly all one.
@@ -15,7 +15,7 @@
 //! token, lead to acceptance: these are *safe*. **A safe state beside a universal one is alive**, as the text that makes the
 //! first accept goes on from the second.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::LazyLock};
 
 use smallvec::SmallVec;
 
@@ -45,11 +45,17 @@ pub(crate) struct Certain {
     /// [`begins`](Self::begins).
     pub(crate) is_typical: Vec<bool>,
     pub(crate) typical: Vec<ByteSet>,
+    /// By state: bytes of ASCII that lead to a state from which some lead to a universal one, behind a mark or not; for
+    /// states that are not universal.
+    pub(crate) soon: Vec<SmallVec<[(u8, u32); 4]>>,
     /// Whether no added token can end inside a character or with it.
     pub(crate) is_calm_inside: bool,
     /// How many states between characters are not universal.
     uncertain: usize,
 }
+
+/// Answers of [`Certain::closes`], by the class of the token, the state and the place.
+pub(crate) type Closes = Map<(u32, u32, u32), bool>;
 
 /// The places in a character of UTF-8, by what must follow. Between characters it is 0.
 pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
@@ -84,11 +90,9 @@ fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
 }
 
 impl Certain {
-    pub(crate) fn uncertain(&self) -> usize { self.uncertain }
-    pub(crate) fn characters_len(&self) -> usize { self.characters.len() }
     pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
         let split = &tokenizer.split;
-        let characters = ordinary(split, tokenizer.nfc);
+        let characters = ordinary(split, if tokenizer.nfc { super::nfc::steady() } else { utf8_table() });
         let universal = universal(split, &characters);
         let leads = |state: u32| {
             let bytes = (0..0x80u8).filter(|byte| {
@@ -99,13 +103,34 @@ impl Certain {
             bytes.collect::<ByteSet>()
         };
         let states = 0..u32::try_from(universal.len()).expect("limited");
-        let goes = states.map(leads).collect();
+        let goes: Vec<ByteSet> = states.map(leads).collect();
         let behind = |mark: &u32| if *mark == DEAD { ByteSet::default() } else { leads(*mark) };
         let begins: Vec<ByteSet> = split.mark.iter().map(behind).collect();
         let (calm, last, last_but_one) = endings(&tokenizer.text);
         let places = places(split);
         let between: Vec<bool> = places.iter().map(|places| places & 1 != 0).collect();
         let uncertain = between.iter().zip(&universal).filter(|(between, all)| **between && !**all).count();
+        let soon_from = |state: u32| {
+            let mark = split.mark[state as usize];
+            let mut soon: SmallVec<[(u8, u32); 4]> = SmallVec::new();
+            for from in [mark, state].into_iter().filter(|from| *from != DEAD) {
+                for byte in (0..0x80u8).filter(|byte| !last.contains(*byte) && !last_but_one.contains(*byte)) {
+                    let column = usize::from(split.classes.get(byte));
+                    let next = split.next[from as usize * split.classes.len() + column];
+                    if next != DEAD && !goes[next as usize].is_empty() && characters[0][usize::from(byte)] == 0 {
+                        soon.push((byte, next));
+                    }
+                }
+            }
+            soon
+        };
+        let soon = (0u32..)
+            .zip(&places)
+            .map(|(state, places)| match places & 1 != 0 && !universal[state as usize] {
+                true => soon_from(state),
+                false => SmallVec::new(),
+            })
+            .collect();
         // The states in which the characters of most scripts end.
         let ends = ["é", "я", "中", "ก"].map(|text| {
             text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
@@ -123,7 +148,8 @@ impl Certain {
         Self {
             universal,
             goes,
-            is_calm_inside: last.iter().all(|byte| byte.is_ascii()),
+            is_calm_inside: last.iter().chain(last_but_one.iter()).all(|byte| byte.is_ascii()),
+            soon,
             begins,
             calm,
             last,
@@ -262,15 +288,17 @@ impl Certain {
     }
 
     /// Whether some symbols may follow `token` that end the character in which `state` is, and lead to a typical state. At
-    /// most three may. What was found out is in `memo`, by the class of a token and the state behind it.
+    /// most three may. `place` is the state of the ordinary characters there, where the character is to be one of them, or
+    /// [`DEAD`]. What was found out is in `memo`.
     pub(crate) fn closes(
         &self,
         tokenizer: &TokenizerAutomaton,
-        memo: &mut Map<(u32, u32), bool>,
+        memo: &mut Closes,
         token: u32,
         state: u32,
+        place: u32,
     ) -> bool {
-        let key = (tokenizer.neighbours.class[token as usize], state);
+        let key = (tokenizer.neighbours.class[token as usize], state, place);
         if let Some(known) = memo.get(&key) {
             return *known;
         }
@@ -278,17 +306,38 @@ impl Certain {
         let closes = (0x80..0xc0u8).any(|byte| {
             let symbol = tokenizer.symbols[usize::from(byte)];
             let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
+            let place = match place {
+                DEAD => Some(DEAD),
+                place => Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD),
+            };
             symbol != NONE
                 && next != DEAD
-                && match self.places[next as usize] {
-                    0 => self.is_typical[next as usize],
-                    _ => true,
-                }
+                && (self.is_typical[next as usize] || self.places[next as usize] != 0)
                 && tokenizer.neighbours.may_follow(token, symbol)
-                && (self.places[next as usize] == 0 || self.closes(tokenizer, memo, symbol, next))
+                && place.is_some_and(|place| {
+                    self.is_typical[next as usize] || self.closes(tokenizer, memo, symbol, next, place)
+                })
         });
         memo.insert(key, closes);
         closes
+    }
+
+    /// Where the ordinary characters of a text lead; `None` if some other is in it.
+    pub(crate) fn place(&self, text: &[u8]) -> Option<u32> {
+        text.iter().try_fold(0u32, |place, byte| {
+            Some(self.characters[place as usize][usize::from(*byte)]).filter(|next| *next != DEAD)
+        })
+    }
+
+    /// Whether no added token can end with the next byte.
+    #[inline]
+    pub(crate) fn is_calm(&self, text: u32) -> bool {
+        self.calm[text as usize]
+    }
+
+    /// Whether an added token might end in `text` behind its first byte.
+    pub(crate) fn ends_added(&self, text: &[u8]) -> bool {
+        text.windows(2).any(|pair| self.last_but_one.contains(pair[0]) && self.last.contains(pair[1]))
     }
 
     /// Whether some added token has this as its last byte.
@@ -329,16 +378,28 @@ pub(crate) enum Safe {
     Always,
 }
 
-/// The ordinary characters as an automaton over bytes, whose state 0 is between characters.
-fn ordinary(split: &SplitDfa, ascii: bool) -> Vec<[u32; 256]> {
-    let mut nodes: Vec<(u8, Subset)> = vec![(0, Subset::from_slice(&[split.start]))];
-    let mut ids: HashMap<(u8, Subset), u32> = HashMap::new();
+/// All characters, as an automaton over bytes.
+fn utf8_table() -> &'static [[u32; 256]] {
+    static TABLE: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
+        let bytes: [u8; 256] = std::array::from_fn(|byte| u8::try_from(byte).expect("256 bytes"));
+        (0..8u8).map(|place| bytes.map(|byte| utf8(place, byte).map_or(DEAD, u32::from))).collect()
+    });
+    &TABLE
+}
+
+/// The ordinary characters out of `all`, each an automaton over bytes whose state 0 is between characters.
+fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
+    let mut nodes: Vec<(u32, Subset)> = vec![(0, Subset::from_slice(&[split.start]))];
+    let mut ids: HashMap<(u32, Subset), u32> = HashMap::new();
     let mut table: Vec<[u32; 256]> = Vec::new();
     let mut at = 0;
     while let Some((place, subset)) = nodes.get(at).cloned() {
         let mut row = [DEAD; 256];
-        for byte in 0..if ascii { 0x80u8 } else { 0xf5 } {
-            let Some(place) = utf8(place, byte) else { continue };
+        for byte in 0..=255u8 {
+            let place = all[place as usize][usize::from(byte)];
+            if place == DEAD {
+                continue;
+            }
             let next = step(split, &subset, byte);
             if next.is_empty() {
                 continue;

@@ -29,7 +29,7 @@ use super::{
 use crate::{Dfa, Limits, RegexError};
 
 /// Rows with at most so many tokens are kept as lists.
-const SHORT: usize = 64;
+pub(super) const SHORT: usize = 64;
 
 /// Token sequences whose text is in a regular language and that the tokenizer itself would write for it:
 /// `encode(decode(ids)) = ids`.

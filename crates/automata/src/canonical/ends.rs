@@ -15,7 +15,10 @@ use std::{
 
 use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
 
-use super::{automaton::TokenizerAutomaton, certain::Certain, mix::Map};
+use super::{
+    automaton::TokenizerAutomaton,
+    certain::{Certain, Closes},
+};
 use crate::table::DEAD;
 
 /// How many bytes are kept.
@@ -39,18 +42,44 @@ pub(crate) struct EndsOf {
     pub(crate) made: Box<[u32]>,
     /// By where they end, the largest first: in universal states where the text may end.
     pub(crate) groups: Vec<Group>,
-    /// Those that end inside a character which further tokens can end ([`Certain::closes`]), and in which no added token
-    /// can end.
-    pub(crate) closed: Box<[u32]>,
+    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`]).
+    pub(crate) grouped: Box<[u32]>,
 }
 
-/// Tokens that end in one state, and in which no added token can end.
+/// Tokens that end in one state, and within which no added token can end.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) end: u32,
-    pub(crate) plain: Arc<[u32]>,
-    /// Those of them that are ASCII.
-    pub(crate) ascii: Arc<[u32]>,
+    pub(crate) tokens: Box<[u32]>,
+}
+
+/// Tokens that some automata never refuse, in words of a mask.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    /// No added token can end in them at all.
+    pub(crate) without_ends: Box<[u32]>,
+    /// Normalisation form C changes nothing in them, nor at their beginning, whatever stands in front.
+    pub(crate) steady: Box<[u32]>,
+}
+
+fn set(words: &mut [u32], token: u32) {
+    words[token as usize / 32] |= 1 << (token % 32);
+}
+
+impl Plain {
+    pub(crate) fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> Self {
+        let certain = tokenizer.certain();
+        let [mut without_ends, mut steady] = [(); 2].map(|()| vec![0u32; words_for(vocabulary.len())]);
+        for (token, text) in vocabulary.text_tokens() {
+            if !text.iter().any(|byte| certain.may_end_added(*byte)) {
+                set(&mut without_ends, token.0);
+            }
+            if certain.place(text).is_some() {
+                set(&mut steady, token.0);
+            }
+        }
+        Self { without_ends: without_ends.into(), steady: steady.into() }
+    }
 }
 
 impl EndsOf {
@@ -62,8 +91,7 @@ impl EndsOf {
     ) -> Self {
         let (split, certain): (_, &Certain) = (&tokenizer.split, tokenizer.certain());
         let mut made = vec![0u32; words_for(vocabulary.len())];
-        let mut by_end: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let set = |words: &mut [u32], token: u32| words[token as usize / 32] |= 1 << (token % 32);
+        let mut by_end: Vec<(u32, u32)> = Vec::new();
         trie.walk(
             state,
             |state, byte| {
@@ -74,42 +102,40 @@ impl EndsOf {
             |token, end| {
                 if tokenizer.is_made(token.0) {
                     set(&mut made, token.0);
-                    by_end.entry(end).or_default().push(token.0);
+                    by_end.push((end, token.0));
                 }
             },
         );
-        let is_plain = |text: &[u8]| !text.iter().any(|byte| certain.may_end_added(*byte));
         let text = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
-        let (mut closed, mut memo) = (vec![0u32; made.len()], Map::default());
-        for (end, tokens) in by_end.iter().filter(|(end, _)| certain.places[**end as usize] != 0) {
-            for token in tokens.iter().filter(|_| certain.is_calm_inside) {
-                if is_plain(text(*token)) && certain.closes(tokenizer, &mut memo, *token, *end) {
-                    set(&mut closed, *token);
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        by_end.iter().for_each(|(end, _)| *counts.entry(*end).or_default() += 1);
+        let goes_on = |end: u32| split.accepting[end as usize] && certain.universal[end as usize];
+        let mut groups: Vec<(u32, usize)> = counts.into_iter().collect();
+        groups.retain(|(end, count)| *count >= GROUP && goes_on(*end));
+        groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let group = |(end, _)| Group { end, tokens: vec![0u32; made.len()].into() };
+        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+        let mut grouped = vec![0u32; made.len()];
+        let mut memo = Closes::default();
+        for (end, token) in by_end {
+            if certain.ends_added(text(token)) {
+                continue;
+            }
+            if certain.places[end as usize] != 0 {
+                let place = certain.place(text(token)).filter(|place| *place != 0 && certain.is_calm_inside);
+                if place.is_some_and(|place| certain.closes(tokenizer, &mut memo, token, end, place)) {
+                    set(&mut grouped, token);
                 }
+            } else if let Some(group) = groups.iter_mut().find(|group| group.end == end) {
+                set(&mut group.tokens, token);
+                set(&mut grouped, token);
             }
         }
-        let mut groups: Vec<(u32, Vec<u32>)> = by_end.into_iter().collect();
-        let goes_on = |end: u32| split.accepting[end as usize] && certain.universal[end as usize];
-        groups.retain(|(end, tokens)| tokens.len() >= GROUP && goes_on(*end));
-        groups.sort_by_key(|(_, tokens)| std::cmp::Reverse(tokens.len()));
-        let group = |(end, tokens): (u32, Vec<u32>)| {
-            let [mut plain, mut ascii] = [(); 2].map(|()| vec![0u32; made.len()]);
-            for token in tokens {
-                if is_plain(text(token)) {
-                    set(&mut plain, token);
-                    if text(token).is_ascii() {
-                        set(&mut ascii, token);
-                    }
-                }
-            }
-            Group { end, plain: plain.into(), ascii: ascii.into() }
-        };
-        let groups = groups.into_iter().map(group).collect();
-        Self { made: made.into(), groups, closed: closed.into() }
+        Self { made: made.into(), groups, grouped: grouped.into() }
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&self.made[..]) * (2 + 2 * self.groups.len())
+        size_of_val(&self.made[..]) * (2 + self.groups.len())
     }
 }
 

@@ -11,7 +11,7 @@ fn probe() {
     let trie = Arc::new(TokenTrie::new(&v).unwrap());
     let pattern = std::env::var("PATTERN").unwrap();
     let text = std::env::var("TEXT").unwrap();
-    for _ in 0..2 {
+    for _ in 0..3 {
         let b = Instant::now();
         let c = super::CanonicalConstraint::new(&pattern, Arc::clone(&a), Arc::clone(&v), Arc::clone(&trie), &crate::Limits::default()).unwrap();
         println!("compile {:?}", b.elapsed());

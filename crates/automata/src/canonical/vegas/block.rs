@@ -83,7 +83,6 @@ impl Facts {
         Self { hard, regular }
     }
 
-    pub(crate) fn regular(&self) -> bool { self.regular }
     /// Whether every byte of every text that `dfa` accepts is spelled by some token.
     pub(crate) fn is_regular_for(&self, dfa: &Dfa, tokenizer: &TokenizerAutomaton) -> bool {
         let split = &tokenizer.split;
