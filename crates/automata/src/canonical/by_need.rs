@@ -29,7 +29,7 @@ use super::{
     completion::bits,
     constraint::{Context, Row, SHORT},
     derivation::NONE,
-    ends::EndsOf,
+    ends::{EndsOf, Group},
     mix::{Map, Set},
     position::{Automata, Position},
     vegas::{ByteSet, block::Facts},
@@ -40,11 +40,11 @@ use crate::{Limits, StateId, table::DEAD};
 /// So many tokens that lead on are kept for each position.
 const FOLLOWERS: usize = 8;
 
-/// Up to so many tokens of a row are looked at token by token at once.
-const EACH: u32 = 192;
+/// Up to so many tokens that can be read from a position are kept.
+const FEW: usize = 2_048;
 
-/// Groups of a row with fewer tokens are looked at token by token.
-const GROUP: usize = 64;
+/// Up to so many tokens of a row are looked at token by token.
+const EACH: usize = 512;
 
 /// What an entry of a map costs beside its contents, in bytes.
 const OVERHEAD: usize = 48;
@@ -81,14 +81,12 @@ pub(crate) struct Memo {
     sure: Vec<ByteSet>,
     /// By position: tokens that lead on.
     followers: Map<Position, Vec<u32>>,
-    /// By position: all tokens that can be read.
+    /// By position: all tokens that can be read, where they are few.
     reads: Map<Position, Arc<[(u32, Position)]>>,
     /// By the class of a token and a position behind it: whether they can be completed.
     complete: Map<(u32, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
-    lifted: Map<StateId, Arc<[u32]>>,
-    /// By state and sets of bytes: see [`Query::ending`].
-    ending: Map<(StateId, Box<[ByteSet]>), (Arc<[u32]>, bool)>,
+    lifted: Map<StateId, Arc<Lifted>>,
     rows: Map<Position, Row>,
     bytes: usize,
 }
@@ -414,36 +412,27 @@ impl Query<'_> {
             }
         }
         let mut all: Vec<(u32, Position)> = Vec::new();
-        let mut found = None;
-        let (trie, automata) = (self.trie, self.automata);
-        self.any_token(trie, automata, at, |query, next, behind| {
+        let found = self.any_token(at, |query, next, behind| {
             all.push((next, behind));
-            if leads_on(query, next, behind) {
-                found = Some(next);
-            }
-            found.is_some()
+            leads_on(query, next, behind)
         });
-        if let Some(found) = found {
-            return Ok(found);
+        if found {
+            return Ok(all[all.len() - 1].0);
         }
         let all: Arc<[(u32, Position)]> = all.into();
-        self.memo.bytes += OVERHEAD + size_of_val(&all[..]);
-        self.memo.reads.insert(at, Arc::clone(&all));
+        if all.len() <= FEW {
+            self.memo.bytes += OVERHEAD + size_of_val(&all[..]);
+            self.memo.reads.insert(at, Arc::clone(&all));
+        }
         Err(all)
     }
 
     /// Calls `visit` with the tokens that can be read from `at` and the positions behind them, until it answers true.
     /// Answers whether it did. Tokens of fallback included; whether they lead on is for `visit` to say.
-    fn any_token(
-        &mut self,
-        trie: &TokenTrie,
-        automata: Automata<'_>,
-        at: Position,
-        mut visit: impl FnMut(&mut Self, u32, Position) -> bool,
-    ) -> bool {
-        for (byte, token) in
-            (0..=255u8).zip(&automata.tokenizer.fallback).filter(|(_, token)| **token != NONE)
-        {
+    fn any_token(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32, Position) -> bool) -> bool {
+        let (trie, automata) = (self.trie, self.automata);
+        let tokenizer = automata.tokenizer;
+        for (byte, token) in (0..=255u8).zip(&tokenizer.fallback).filter(|(_, token)| **token != NONE) {
             if let Some(behind) = automata.step_fallback(at, byte)
                 && visit(self, *token, behind)
             {
@@ -453,11 +442,7 @@ impl Query<'_> {
         trie.any(
             at,
             |at, byte| automata.step(at, byte),
-            |token, behind| {
-                // A vocabulary may have more ids than its tokenizer.
-                let role = automata.tokenizer.roles.get(token.index()).copied().unwrap_or(Role::Never);
-                matches!(role, Role::Made | Role::Whole) && visit(self, token.0, behind)
-            },
+            |token, behind| tokenizer.is_made(token.0) && visit(self, token.0, behind),
         )
     }
 
@@ -476,10 +461,8 @@ impl Query<'_> {
         if byte.is_some_and(|byte| self.is_hard_behind(byte, at)) {
             return true;
         }
-        let (trie, automata) = (self.trie, self.automata);
-        self.any_token(trie, automata, at, |query, token, behind| {
-            tokenizer.roles[token as usize] != Role::Whole
-                && tokenizer.neighbours.may_follow(last, token)
+        self.any_token(at, |query, token, behind| {
+            tokenizer.neighbours.may_follow(last, token)
                 && match whole.child(node, token) {
                     Some(child) => query.may_precede_node(child, behind),
                     None => query.may_precede(token, behind),
@@ -500,17 +483,20 @@ impl Query<'_> {
     }
 
     /// The tokens that the DFA reads from `state`.
-    fn lifted(&mut self, state: StateId) -> Arc<[u32]> {
+    fn lifted(&mut self, state: StateId) -> Arc<Lifted> {
         if let Some(known) = self.memo.lifted.get(&state) {
             return Arc::clone(known);
         }
-        let len = self.vocabulary.len();
-        let mut words = vec![0u32; words_for(len)];
-        self.trie.fill(&mut self.automata.dfa.dense(), state.0, MaskMut::new_cleared(&mut words, len));
-        let words: Arc<[u32]> = words.into();
-        self.memo.bytes += OVERHEAD + size_of_val(&words[..]);
-        self.memo.lifted.insert(state, Arc::clone(&words));
-        words
+        // Behind which ends of tokens a piece may begin with what is read here: that is mostly so behind them too.
+        let here = self.sure(state);
+        let major = &self.certain.major;
+        let begins: Vec<ByteSet> =
+            major.iter().map(|end| self.certain.begins[*end as usize]).filter(|begins| !begins.and(&here).is_empty()).collect();
+        let (sure, others) = self.ending(state, &begins);
+        let lifted = Arc::new(Lifted { sure, others, begins });
+        self.memo.bytes += OVERHEAD + lifted.bytes();
+        self.memo.lifted.insert(state, Arc::clone(&lifted));
+        lifted
     }
 
     /// The tokens that can be read from `at` and lead on, whatever stands in front: one bit each, in words of a mask over
@@ -530,22 +516,15 @@ impl Query<'_> {
         let tokenizer = automata.tokenizer;
         let ends = tokenizer.ends(at.split, vocabulary, self.trie);
         let lifted = self.lifted(at.regex);
-        let both = |(lifted, ends): (&u32, &u32)| lifted & ends;
-        let count: u32 = lifted.iter().zip(&ends.made).map(|pair| both(pair).count_ones()).sum();
-        let mut each: Vec<u32> = Vec::new();
+        let mut each: Vec<u32> =
+            lifted.others.iter().copied().filter(|token| is_in(&ends.made, *token)).collect();
         let mut words: Vec<u32> = Vec::new();
-        if count > EACH {
-            let mut left: Vec<u32> = lifted.iter().zip(&ends.made).map(both).collect();
-            words = vec![0; left.len()];
-            self.groups(at, &ends, &mut left, &mut words);
-            each.extend(bits(&left));
-        } else if count > 0 {
-            for (index, pair) in lifted.iter().zip(&ends.made).enumerate() {
-                let mut word = both(pair);
-                while word != 0 {
-                    each.push(index as u32 * 32 + word.trailing_zeros());
-                    word &= word - 1;
-                }
+        if let Some(sure) = &lifted.sure {
+            words = self.groups(at, &ends, &lifted.begins, sure);
+            let left = sure.iter().zip(&ends.made).zip(&words).map(|((sure, made), words)| sure & made & !words);
+            each.extend(bits(&left.collect::<Vec<u32>>()));
+            if each.len() > EACH {
+                self.single_groups(at, &ends, &mut each, &mut words);
             }
         }
         each.retain(|token| {
@@ -560,7 +539,7 @@ impl Query<'_> {
             }
         }
         if at.fresh {
-            let is_read = |token: &u32| lifted[*token as usize / 32] >> (token % 32) & 1 != 0;
+            let is_read = |token: &u32| lifted.reads(*token);
             let read = |token: u32| automata.run(at, vocabulary.text(TokenId(token))?);
             let begun = tokenizer.whole.children(WholePieces::ROOT).iter().map(|(token, _)| *token);
             let begun = begun.filter(|token| tokenizer.roles[*token as usize] == Role::Made);
@@ -579,39 +558,48 @@ impl Query<'_> {
             each.sort_unstable();
             return Row::Short(each.into());
         }
-        words.resize(lifted.len(), 0);
+        words.resize(words_for(vocabulary.len()), 0);
         each.iter().for_each(|token| words[*token as usize / 32] |= 1 << (token % 32));
         Row::new(words)
     }
 
-    /// Moves those tokens from `left` to `words` that certainly lead on from `at`, as far as that is seen of many at once:
-    /// tokens that end in one state of the splitting, and in states of the DFA beside which a piece may certainly end there.
-    fn groups(&mut self, at: Position, ends: &EndsOf, left: &mut [u32], words: &mut [u32]) {
+    /// The tokens out of `sure` that certainly lead on from `at`: those that end in a state of the splitting behind which a
+    /// piece may begin with each of `begins`.
+    fn groups(&self, at: Position, ends: &EndsOf, begins: &[ByteSet], sure: &[u32]) -> Vec<u32> {
+        let mut words = vec![0u32; sure.len()];
+        let is_sure = |group: &&Group| begins.contains(&self.certain.begins[group.end as usize]);
+        for group in ends.groups.iter().filter(is_sure).map(|group| &group.tokens).chain([&ends.closed]) {
+            words.iter_mut().zip(group).for_each(|(word, group)| *word |= group);
+        }
+        words.iter_mut().zip(sure).for_each(|(word, sure)| *word &= sure);
+        self.leave_plain(at, &mut words);
+        words
+    }
+
+    /// Leaves only the tokens that no automaton but the splitting and the DFA refuses from `at`.
+    fn leave_plain(&self, at: Position, words: &mut [u32]) {
         let plain = self.automata.tokenizer.plain(self.vocabulary);
-        // Where an added token might end with the next byte, tokens may that only begin with such a byte.
-        let no_end = if self.certain.is_calm(at.text) { None } else { Some(&plain.without_ends) };
-        let steady = if self.composes() { Some(&plain.steady) } else { None };
-        let mut settle = |left: &mut [u32], fine: &[u32], group: &[u32]| {
-            for (index, (left, words)) in left.iter_mut().zip(&mut *words).enumerate() {
-                let mut settled = *left & fine[index] & group[index];
-                for mask in no_end.iter().chain(&steady) {
-                    settled &= mask[index];
-                }
-                *words |= settled;
-                *left &= !settled;
+        // Where an added token might end with the next byte, a token may begin with such a byte.
+        if !self.certain.is_calm(at.text) {
+            words.iter_mut().zip(&plain.without_ends).for_each(|(word, plain)| *word &= plain);
+        }
+        if self.composes() {
+            words.iter_mut().zip(&plain.steady).for_each(|(word, plain)| *word &= plain);
+        }
+    }
+
+    /// Moves tokens from `each` to `words` that certainly lead on from `at`, large group by large group.
+    fn single_groups(&mut self, at: Position, ends: &EndsOf, each: &mut Vec<u32>, words: &mut [u32]) {
+        for group in &ends.groups {
+            if each.iter().filter(|token| is_in(&group.tokens, **token)).count() <= EACH {
+                continue;
             }
-        };
-        // All groups at once: that does for nearly all tokens.
-        let begins = ends.groups.iter().map(|group| self.certain.begins[group.end as usize]).collect();
-        let (fine, missed) = self.ending(at.regex, begins);
-        settle(left, &fine, &ends.grouped);
-        if missed {
-            for group in &ends.groups {
-                if count_both(left, &group.tokens) > GROUP {
-                    let (fine, _) = self.ending(at.regex, [self.certain.begins[group.end as usize]].into());
-                    settle(left, &fine, &group.tokens);
-                }
-            }
+            let (sure, _) = self.ending(at.regex, &[self.certain.begins[group.end as usize]]);
+            let Some(mut sure) = sure else { continue };
+            sure.iter_mut().zip(&group.tokens).for_each(|(sure, group)| *sure &= group);
+            self.leave_plain(at, &mut sure);
+            each.retain(|token| !is_in(&sure, *token));
+            words.iter_mut().zip(&sure).for_each(|(word, sure)| *word |= sure);
         }
     }
 
@@ -620,32 +608,53 @@ impl Query<'_> {
         self.automata.nfc.next.len() > 1
     }
 
-    /// The tokens that the DFA reads from `state` to where it accepts or certainly goes on with some byte out of each of
-    /// these sets, or, inside a character, [takes whatever ends it](Self::is_free); and whether it reads others.
-    fn ending(&mut self, state: StateId, begins: Box<[ByteSet]>) -> (Arc<[u32]>, bool) {
-        let key = (state, begins);
-        if let Some(known) = self.memo.ending.get(&key) {
-            return known.clone();
-        }
+    /// The tokens that the DFA reads from `state`, in two parts: those to where it accepts or certainly goes on with some
+    /// byte out of each of these sets, or, inside a character, [takes whatever ends it](Self::is_free), one bit each; and
+    /// others.
+    fn ending(&mut self, state: StateId, begins: &[ByteSet]) -> (Option<Box<[u32]>>, Box<[u32]>) {
         let len = self.vocabulary.len();
         let mut words = vec![0u32; words_for(len)];
-        let mut reader =
-            Ending { table: self.automata.dfa.dense(), begins: &key.1, query: self, missed: false };
+        let table = self.automata.dfa.dense();
+        let mut reader = Ending { table, begins, is_sure: false, others: Vec::new(), query: self };
         reader.query.trie.fill(&mut reader, state.0, MaskMut::new_cleared(&mut words, len));
-        let found: (Arc<[u32]>, bool) = (words.into(), reader.missed);
-        self.memo.bytes += OVERHEAD + size_of_val(&found.0[..]);
-        self.memo.ending.insert(key, found.clone());
-        found
+        let Ending { is_sure, mut others, .. } = reader;
+        others.sort_unstable();
+        others.dedup();
+        (is_sure.then(|| words.into()), others.into())
     }
 }
 
-/// The DFA, read by tokens that end in one state of the splitting: they are allowed where it is certain that the text may
-/// end there or go on behind a mark.
+/// Tokens that a DFA reads from one of its states.
+struct Lifted {
+    /// One bit for each of those that end where it certainly goes on; `None` if there are none.
+    sure: Option<Box<[u32]>>,
+    /// The others, in ascending order.
+    others: Box<[u32]>,
+    /// What it is sure of: that it goes on with a byte out of each of these sets, or accepts.
+    begins: Vec<ByteSet>,
+}
+
+impl Lifted {
+    fn reads(&self, token: u32) -> bool {
+        self.sure.as_ref().is_some_and(|words| is_in(words, token)) || self.others.binary_search(&token).is_ok()
+    }
+
+    fn bytes(&self) -> usize {
+        self.sure.as_ref().map_or(0, |words| size_of_val(&words[..])) + size_of_val(&self.others[..])
+    }
+}
+
+fn is_in(words: &[u32], token: u32) -> bool {
+    words[token as usize / 32] >> (token % 32) & 1 != 0
+}
+
+/// The DFA, read by tokens: they are allowed where it is certain that it goes on, and the others are noted.
 struct Ending<'a, 'q, 'c> {
     table: DenseTable<'a>,
     begins: &'a [ByteSet],
-    /// Whether something ended where that is not certain.
-    missed: bool,
+    /// Whether something is allowed.
+    is_sure: bool,
+    others: Vec<u32>,
     query: &'q mut Query<'c>,
 }
 
@@ -672,14 +681,12 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
                 self.begins.iter().all(|begins| !begins.and(&sure).is_empty())
             }
         };
-        if is_certain {
-            return Verdict::All;
-        }
-        self.missed = true;
-        Verdict::None
+        self.is_sure |= is_certain;
+        if is_certain { Verdict::All } else { Verdict::Each }
     }
-}
 
-fn count_both(left: &[u32], right: &[u32]) -> usize {
-    left.iter().zip(right).map(|(left, right)| (left & right).count_ones() as usize).sum()
+    fn admits(&mut self, _: u32, token: TokenId) -> bool {
+        self.others.push(token.0);
+        false
+    }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Certain {
     /// By state: bytes of ASCII that lead to a state from which some lead to a universal one, behind a mark or not; for
     /// states that are not universal.
     pub(crate) soon: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// The states in which most tokens end, of those that are universal and where the text may end.
+    pub(crate) major: Vec<u32>,
     /// Whether no added token can end inside a character or with it.
     pub(crate) is_calm_inside: bool,
     /// How many states between characters are not universal.
@@ -139,6 +141,14 @@ impl Certain {
         for state in ends.iter().flatten().map(|state| *state as usize) {
             is_typical[state] = universal[state] && split.accepting[state];
         }
+        // And texts of one kind each, of which most tokens are.
+        let kinds = ["a", " a", "1", "12", "123", "(", "((", "(\n", "-a", "é"].map(|text| {
+            text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
+        });
+        let mut major: Vec<u32> = kinds.iter().flatten().copied().collect();
+        major.retain(|state| universal[*state as usize] && split.accepting[*state as usize]);
+        major.sort_unstable();
+        major.dedup();
         let mut typical: Vec<ByteSet> = Vec::new();
         for (begins, _) in begins.iter().zip(&is_typical).filter(|(_, typical)| **typical) {
             if !typical.contains(begins) {
@@ -150,6 +160,7 @@ impl Certain {
             goes,
             is_calm_inside: last.iter().chain(last_but_one.iter()).all(|byte| byte.is_ascii()),
             soon,
+            major,
             begins,
             calm,
             last,

@@ -42,8 +42,8 @@ pub(crate) struct EndsOf {
     pub(crate) made: Box<[u32]>,
     /// By where they end, the largest first: in universal states where the text may end.
     pub(crate) groups: Vec<Group>,
-    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`]).
-    pub(crate) grouped: Box<[u32]>,
+    /// Those that end inside a character which further tokens can end ([`Certain::closes`]).
+    pub(crate) closed: Box<[u32]>,
 }
 
 /// Tokens that end in one state, and within which no added token can end.
@@ -115,7 +115,7 @@ impl EndsOf {
         groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let group = |(end, _)| Group { end, tokens: vec![0u32; made.len()].into() };
         let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
-        let mut grouped = vec![0u32; made.len()];
+        let mut closed = vec![0u32; made.len()];
         let mut memo = Closes::default();
         for (end, token) in by_end {
             if certain.ends_added(text(token)) {
@@ -124,14 +124,13 @@ impl EndsOf {
             if certain.places[end as usize] != 0 {
                 let place = certain.place(text(token)).filter(|place| *place != 0 && certain.is_calm_inside);
                 if place.is_some_and(|place| certain.closes(tokenizer, &mut memo, token, end, place)) {
-                    set(&mut grouped, token);
+                    set(&mut closed, token);
                 }
             } else if let Some(group) = groups.iter_mut().find(|group| group.end == end) {
                 set(&mut group.tokens, token);
-                set(&mut grouped, token);
             }
         }
-        Self { made: made.into(), groups, grouped: grouped.into() }
+        Self { made: made.into(), groups, closed: closed.into() }
     }
 
     fn bytes(&self) -> usize {
