@@ -25,11 +25,11 @@ use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdic
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
-    certain::{Certain, Closes, Safe, utf8},
+    certain::{Certain, Closes, Safe, only_place, utf8},
     completion::bits,
     constraint::{Context, Row, SHORT},
     derivation::NONE,
-    ends::{EndsOf, Group},
+    ends::{EndsOf, Group, smallest},
     mix::{Map, Set},
     position::{Automata, Position},
     vegas::{ByteSet, block::Facts},
@@ -56,7 +56,8 @@ const PAIRS: usize = 1 << 24;
 #[derive(Debug)]
 pub(crate) struct ByNeed {
     safe: Vec<Safe>,
-    /// By state of the DFA: what is left of a character there, as for [`utf8`]. Empty where all is ASCII.
+    /// By state of the DFA: the places in a character where it is reached ([`utf8`]), one bit each. Empty where all is
+    /// ASCII.
     places: Vec<u8>,
     /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
     bytes: Vec<u8>,
@@ -115,8 +116,7 @@ impl ByNeed {
         let (_, mut bytes) = automata.columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
-        let is_read =
-            |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
+        let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
         Some(Self { safe, places, bytes, symbols, limit: limits.lazy_bytes })
     }
@@ -248,8 +248,7 @@ impl Query<'_> {
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
     pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
         let begins = &self.certain.begins[at.split as usize];
-        if self.automata.is_accepting(at)
-            || !begins.is_empty() && !self.sure(at.regex).and(begins).is_empty()
+        if self.automata.is_accepting(at) || !begins.is_empty() && !self.sure(at.regex).and(begins).is_empty()
         {
             return true;
         }
@@ -294,8 +293,7 @@ impl Query<'_> {
         let dfa = self.automata.dfa;
         let is_free = if place == 0 {
             let sure = self.sure(state);
-            dfa.is_accepting(state)
-                || self.certain.typical.iter().all(|begins| !begins.and(&sure).is_empty())
+            dfa.is_accepting(state) || self.certain.typical.iter().all(|begins| !begins.and(&sure).is_empty())
         } else {
             // Bytes that lead to the same place and state are looked at once.
             let mut last = None;
@@ -487,13 +485,13 @@ impl Query<'_> {
         if let Some(known) = self.memo.lifted.get(&state) {
             return Arc::clone(known);
         }
-        // Behind which ends of tokens a piece may begin with what is read here: that is mostly so behind them too.
-        let here = self.sure(state);
-        let major = &self.certain.major;
-        let begins: Vec<ByteSet> =
-            major.iter().map(|end| self.certain.begins[*end as usize]).filter(|begins| !begins.and(&here).is_empty()).collect();
-        let (sure, others) = self.ending(state, &begins);
-        let lifted = Arc::new(Lifted { sure, others, begins });
+        // What can go on from here in a certain way can mostly do so from behind tokens too.
+        let (tokenizer, here) = (self.automata.tokenizer, self.sure(state));
+        let begin = tokenizer.ends(tokenizer.split.start, self.vocabulary, self.trie);
+        let needs = begin.groups.iter().flat_map(|group| &group.needs).copied();
+        let needs = smallest(needs.filter(|need| !need.and(&here).is_empty()));
+        let (sure, others) = self.ending(state, &needs);
+        let lifted = Arc::new(Lifted { sure, others, needs });
         self.memo.bytes += OVERHEAD + lifted.bytes();
         self.memo.lifted.insert(state, Arc::clone(&lifted));
         lifted
@@ -520,8 +518,9 @@ impl Query<'_> {
             lifted.others.iter().copied().filter(|token| is_in(&ends.made, *token)).collect();
         let mut words: Vec<u32> = Vec::new();
         if let Some(sure) = &lifted.sure {
-            words = self.groups(at, &ends, &lifted.begins, sure);
-            let left = sure.iter().zip(&ends.made).zip(&words).map(|((sure, made), words)| sure & made & !words);
+            words = self.groups(at, &ends, &lifted.needs, sure);
+            let left =
+                sure.iter().zip(&ends.made).zip(&words).map(|((sure, made), words)| sure & made & !words);
             each.extend(bits(&left.collect::<Vec<u32>>()));
             if each.len() > EACH {
                 self.single_groups(at, &ends, &mut each, &mut words);
@@ -563,11 +562,12 @@ impl Query<'_> {
         Row::new(words)
     }
 
-    /// The tokens out of `sure` that certainly lead on from `at`: those that end in a state of the splitting behind which a
-    /// piece may begin with each of `begins`.
-    fn groups(&self, at: Position, ends: &EndsOf, begins: &[ByteSet], sure: &[u32]) -> Vec<u32> {
+    /// The tokens out of `sure` that certainly lead on from `at`: those of groups that need no more than a byte out of each
+    /// of `needs`.
+    fn groups(&self, at: Position, ends: &EndsOf, needs: &[ByteSet], sure: &[u32]) -> Vec<u32> {
         let mut words = vec![0u32; sure.len()];
-        let is_sure = |group: &&Group| begins.contains(&self.certain.begins[group.end as usize]);
+        let is_met = |need: &ByteSet| needs.iter().any(|met| met.and(need) == *met);
+        let is_sure = |group: &&Group| group.needs.iter().all(is_met);
         for group in ends.groups.iter().filter(is_sure).map(|group| &group.tokens).chain([&ends.closed]) {
             words.iter_mut().zip(group).for_each(|(word, group)| *word |= group);
         }
@@ -594,7 +594,7 @@ impl Query<'_> {
             if each.iter().filter(|token| is_in(&group.tokens, **token)).count() <= EACH {
                 continue;
             }
-            let (sure, _) = self.ending(at.regex, &[self.certain.begins[group.end as usize]]);
+            let (sure, _) = self.ending(at.regex, &group.needs);
             let Some(mut sure) = sure else { continue };
             sure.iter_mut().zip(&group.tokens).for_each(|(sure, group)| *sure &= group);
             self.leave_plain(at, &mut sure);
@@ -611,11 +611,11 @@ impl Query<'_> {
     /// The tokens that the DFA reads from `state`, in two parts: those to where it accepts or certainly goes on with some
     /// byte out of each of these sets, or, inside a character, [takes whatever ends it](Self::is_free), one bit each; and
     /// others.
-    fn ending(&mut self, state: StateId, begins: &[ByteSet]) -> (Option<Box<[u32]>>, Box<[u32]>) {
+    fn ending(&mut self, state: StateId, needs: &[ByteSet]) -> (Option<Box<[u32]>>, Box<[u32]>) {
         let len = self.vocabulary.len();
         let mut words = vec![0u32; words_for(len)];
         let table = self.automata.dfa.dense();
-        let mut reader = Ending { table, begins, is_sure: false, others: Vec::new(), query: self };
+        let mut reader = Ending { table, needs, is_sure: false, others: Vec::new(), query: self };
         reader.query.trie.fill(&mut reader, state.0, MaskMut::new_cleared(&mut words, len));
         let Ending { is_sure, mut others, .. } = reader;
         others.sort_unstable();
@@ -631,12 +631,13 @@ struct Lifted {
     /// The others, in ascending order.
     others: Box<[u32]>,
     /// What it is sure of: that it goes on with a byte out of each of these sets, or accepts.
-    begins: Vec<ByteSet>,
+    needs: Vec<ByteSet>,
 }
 
 impl Lifted {
     fn reads(&self, token: u32) -> bool {
-        self.sure.as_ref().is_some_and(|words| is_in(words, token)) || self.others.binary_search(&token).is_ok()
+        self.sure.as_ref().is_some_and(|words| is_in(words, token))
+            || self.others.binary_search(&token).is_ok()
     }
 
     fn bytes(&self) -> usize {
@@ -651,7 +652,7 @@ fn is_in(words: &[u32], token: u32) -> bool {
 /// The DFA, read by tokens: they are allowed where it is certain that it goes on, and the others are noted.
 struct Ending<'a, 'q, 'c> {
     table: DenseTable<'a>,
-    begins: &'a [ByteSet],
+    needs: &'a [ByteSet],
     /// Whether something is allowed.
     is_sure: bool,
     others: Vec<u32>,
@@ -672,14 +673,18 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
         let state = StateId(state);
-        let place = self.query.need.places.get(state.index()).copied().unwrap_or(0);
-        let is_certain = if place != 0 {
-            self.query.is_free(state, place)
-        } else {
-            self.query.automata.dfa.is_accepting(state) || {
-                let sure = self.query.sure(state);
-                self.begins.iter().all(|begins| !begins.and(&sure).is_empty())
+        let is_certain = match self.query.need.places.get(state.index()).copied().unwrap_or(1) {
+            places if places & 1 != 0 => {
+                self.query.automata.dfa.is_accepting(state) || {
+                    let sure = self.query.sure(state);
+                    self.needs.iter().all(|need| !need.and(&sure).is_empty())
+                }
             }
+            // In a place that is not known, nothing is certain.
+            places => match only_place(places) {
+                0 => false,
+                place => self.query.is_free(state, place),
+            },
         };
         self.is_sure |= is_certain;
         if is_certain { Verdict::All } else { Verdict::Each }

@@ -48,8 +48,6 @@ pub(crate) struct Certain {
     /// By state: bytes of ASCII that lead to a state from which some lead to a universal one, behind a mark or not; for
     /// states that are not universal.
     pub(crate) soon: Vec<SmallVec<[(u8, u32); 4]>>,
-    /// The states in which most tokens end, of those that are universal and where the text may end.
-    pub(crate) major: Vec<u32>,
     /// Whether no added token can end inside a character or with it.
     pub(crate) is_calm_inside: bool,
     /// How many states between characters are not universal.
@@ -116,10 +114,14 @@ impl Certain {
             let mark = split.mark[state as usize];
             let mut soon: SmallVec<[(u8, u32); 4]> = SmallVec::new();
             for from in [mark, state].into_iter().filter(|from| *from != DEAD) {
-                for byte in (0..0x80u8).filter(|byte| !last.contains(*byte) && !last_but_one.contains(*byte)) {
+                for byte in (0..0x80u8).filter(|byte| !last.contains(*byte) && !last_but_one.contains(*byte))
+                {
                     let column = usize::from(split.classes.get(byte));
                     let next = split.next[from as usize * split.classes.len() + column];
-                    if next != DEAD && !goes[next as usize].is_empty() && characters[0][usize::from(byte)] == 0 {
+                    if next != DEAD
+                        && !goes[next as usize].is_empty()
+                        && characters[0][usize::from(byte)] == 0
+                    {
                         soon.push((byte, next));
                     }
                 }
@@ -141,14 +143,6 @@ impl Certain {
         for state in ends.iter().flatten().map(|state| *state as usize) {
             is_typical[state] = universal[state] && split.accepting[state];
         }
-        // And texts of one kind each, of which most tokens are.
-        let kinds = ["a", " a", "1", "12", "123", "(", "((", "(\n", "-a", "é"].map(|text| {
-            text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
-        });
-        let mut major: Vec<u32> = kinds.iter().flatten().copied().collect();
-        major.retain(|state| universal[*state as usize] && split.accepting[*state as usize]);
-        major.sort_unstable();
-        major.dedup();
         let mut typical: Vec<ByteSet> = Vec::new();
         for (begins, _) in begins.iter().zip(&is_typical).filter(|(_, typical)| **typical) {
             if !typical.contains(begins) {
@@ -160,7 +154,6 @@ impl Certain {
             goes,
             is_calm_inside: last.iter().chain(last_but_one.iter()).all(|byte| byte.is_ascii()),
             soon,
-            major,
             begins,
             calm,
             last,
@@ -191,7 +184,7 @@ impl Certain {
         if !is_whole(&safe) {
             self.by_characters(dfa, &between, &mut safe);
         }
-        is_whole(&safe).then(|| (safe, places.iter().map(|places| only_place(*places)).collect()))
+        is_whole(&safe).then_some((safe, places))
     }
 
     /// The states that are safe through ASCII without the bytes that end added tokens: sweeps over the states, of which
@@ -316,10 +309,13 @@ impl Certain {
         let split = &tokenizer.split;
         let closes = (0x80..0xc0u8).any(|byte| {
             let symbol = tokenizer.symbols[usize::from(byte)];
-            let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
+            let next =
+                split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
             let place = match place {
                 DEAD => Some(DEAD),
-                place => Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD),
+                place => {
+                    Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD)
+                }
             };
             symbol != NONE
                 && next != DEAD
@@ -429,7 +425,8 @@ fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
     // Bytes that begin no whole character are left out, and equal states are one. A character has at most four bytes.
     for _ in 0..3 {
         let mut first: HashMap<[u32; 256], u32> = HashMap::new();
-        let same: Vec<u32> = (0u32..).zip(&table).map(|(state, row)| *first.entry(*row).or_insert(state)).collect();
+        let same: Vec<u32> =
+            (0u32..).zip(&table).map(|(state, row)| *first.entry(*row).or_insert(state)).collect();
         for next in table.iter_mut().flatten().filter(|next| **next != DEAD) {
             *next = same[*next as usize];
         }
@@ -587,6 +584,6 @@ fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
 }
 
 /// The place of this bit, if it is the only one.
-fn only_place(places: u8) -> u8 {
+pub(crate) fn only_place(places: u8) -> u8 {
     if places.is_power_of_two() { u8::try_from(places.trailing_zeros()).unwrap_or(0) } else { 0 }
 }

@@ -18,6 +18,7 @@ use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
 use super::{
     automaton::TokenizerAutomaton,
     certain::{Certain, Closes},
+    vegas::ByteSet,
 };
 use crate::table::DEAD;
 
@@ -51,6 +52,9 @@ pub(crate) struct EndsOf {
 pub(crate) struct Group {
     pub(crate) end: u32,
     pub(crate) tokens: Box<[u32]>,
+    /// Where a constraint certainly goes on with a byte out of each of these sets, each of the tokens leads on: in another
+    /// piece, or with a byte before which the last one of the token is hard.
+    pub(crate) needs: Vec<ByteSet>,
 }
 
 /// Tokens that some automata never refuse, in words of a mask.
@@ -60,6 +64,18 @@ pub(crate) struct Plain {
     pub(crate) without_ends: Box<[u32]>,
     /// Normalisation form C changes nothing in them, nor at their beginning, whatever stands in front.
     pub(crate) steady: Box<[u32]>,
+}
+
+/// Those of `sets` that hold no other one: what meets these meets all.
+pub(crate) fn smallest(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
+    let mut smallest: Vec<ByteSet> = Vec::new();
+    for set in sets {
+        if !smallest.iter().any(|other| other.and(&set) == *other) {
+            smallest.retain(|other| set.and(other) != set);
+            smallest.push(set);
+        }
+    }
+    smallest
 }
 
 fn set(words: &mut [u32], token: u32) {
@@ -83,12 +99,7 @@ impl Plain {
 }
 
 impl EndsOf {
-    fn new(
-        tokenizer: &TokenizerAutomaton,
-        state: u32,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
-    ) -> Self {
+    fn new(tokenizer: &TokenizerAutomaton, state: u32, vocabulary: &Vocabulary, trie: &TokenTrie) -> Self {
         let (split, certain): (_, &Certain) = (&tokenizer.split, tokenizer.certain());
         let mut made = vec![0u32; words_for(vocabulary.len())];
         let mut by_end: Vec<(u32, u32)> = Vec::new();
@@ -113,10 +124,11 @@ impl EndsOf {
         let mut groups: Vec<(u32, usize)> = counts.into_iter().collect();
         groups.retain(|(end, count)| *count >= GROUP && goes_on(*end));
         groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let group = |(end, _)| Group { end, tokens: vec![0u32; made.len()].into() };
+        let group = |(end, _)| Group { end, tokens: vec![0u32; made.len()].into(), needs: Vec::new() };
         let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
         let mut closed = vec![0u32; made.len()];
         let mut memo = Closes::default();
+        let mut last_bytes = vec![ByteSet::default(); groups.len()];
         for (end, token) in by_end {
             if certain.ends_added(text(token)) {
                 continue;
@@ -126,9 +138,19 @@ impl EndsOf {
                 if place.is_some_and(|place| certain.closes(tokenizer, &mut memo, token, end, place)) {
                     set(&mut closed, token);
                 }
-            } else if let Some(group) = groups.iter_mut().find(|group| group.end == end) {
-                set(&mut group.tokens, token);
+            } else if let Some(index) = groups.iter().position(|group| group.end == end) {
+                set(&mut groups[index].tokens, token);
+                text(token).last().into_iter().for_each(|last| last_bytes[index].insert(*last));
             }
+        }
+        let hard = &tokenizer.facts(vocabulary).hard;
+        for (group, last_bytes) in groups.iter_mut().zip(&last_bytes) {
+            let (begins, goes) = (&certain.begins[group.end as usize], &certain.goes[group.end as usize]);
+            group.needs = smallest(last_bytes.iter().map(|last| {
+                let mut need = goes.and(&hard.behind(last));
+                need.union(begins);
+                need
+            }));
         }
         Self { made: made.into(), groups, closed: closed.into() }
     }

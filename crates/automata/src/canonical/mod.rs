@@ -41,8 +41,6 @@ mod nfc;
 mod pair;
 mod position;
 mod product;
-#[cfg(test)]
-mod probe;
 mod settle;
 #[cfg(test)]
 mod testing;
