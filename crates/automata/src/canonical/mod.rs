@@ -17,6 +17,7 @@
 //! | `ends` | which tokens the splitting reads from where |
 //! | `by_need` | what may stand in front of a position without a dead end, when it is asked for |
 //! | `product`, `settle`, `completion`, `complete` | the same for all positions at once |
+//! | `mix` | a hash for maps from positions |
 //! | `constraint` | masks and positions: [`CanonicalConstraint`] |
 //!
 //! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections
