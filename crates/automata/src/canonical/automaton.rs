@@ -10,13 +10,19 @@
 //! neither necessary (`1`, two blanks, a blank, `2` is canonical, and the blanks alone are not) nor sufficient
 //! (`bas`, `'`, `Sa` under o200k: the contraction belongs to the word).
 
-use std::{collections::HashMap, fmt, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
-use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, Vocabulary, words_for};
+use unskew_core::{Symbols, TokenId, TokenKind, TokenTrie, Tokenization, Vocabulary, words_for};
 
 use super::{
     CanonicalError, MergeOrder,
+    certain::Certain,
     derivation::{Derivations, NONE},
+    ends::{Ends, EndsOf, Plain},
     forest::Neighbours,
     text::{TextDfa, TextFacts},
     vegas::block::Facts,
@@ -74,6 +80,12 @@ pub struct TokenizerAutomaton {
     pub(crate) by_last_byte: OnceLock<Vec<Vec<u32>>>,
     /// What is known of byte bigrams; likewise.
     pub(crate) facts: OnceLock<Facts>,
+    /// What is known of its texts; likewise.
+    pub(crate) certain: OnceLock<Certain>,
+    /// By state of `split`: the tokens that are read from there; likewise.
+    pub(crate) ends: Ends,
+    /// Tokens that are never refused; likewise.
+    pub(crate) plain: OnceLock<Plain>,
 }
 
 impl TokenizerAutomaton {
@@ -203,12 +215,15 @@ impl TokenizerAutomaton {
             neighbours,
             whole,
             fallback,
+            ends: Ends::new(split.accepting.len()),
             split,
             text: facts.dfa,
             nfc: facts.nfc,
             added,
             by_last_byte: OnceLock::new(),
             facts: OnceLock::new(),
+            certain: OnceLock::new(),
+            plain: OnceLock::new(),
         })
     }
 
@@ -257,6 +272,21 @@ impl TokenizerAutomaton {
         self.facts.get_or_init(|| Facts::new(self, vocabulary))
     }
 
+    /// From which states every ordinary text goes on.
+    pub(crate) fn certain(&self) -> &Certain {
+        self.certain.get_or_init(|| Certain::new(self))
+    }
+
+    /// Tokens that some automata never refuse.
+    pub(crate) fn plain(&self, vocabulary: &Vocabulary) -> &Plain {
+        self.plain.get_or_init(|| Plain::new(self, vocabulary))
+    }
+
+    /// The tokens that the automaton of marked texts reads from `state`.
+    pub(crate) fn ends(&self, state: u32, vocabulary: &Vocabulary, trie: &TokenTrie) -> Arc<EndsOf> {
+        self.ends.of(self, state, vocabulary, trie)
+    }
+
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
     pub(crate) fn ending_in(&self, bytes: &[u64; 4], vocabulary: &Vocabulary) -> Vec<u32> {
         let by_last_byte = self.by_last_byte.get_or_init(|| {
@@ -282,6 +312,8 @@ impl TokenizerAutomaton {
             + self.neighbours.memory_usage()
             + split.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + size_of_val(&self.text.next[..])
+            + self.certain.get().map_or(0, Certain::memory_usage)
+            + self.ends.memory_usage()
     }
 }
 

@@ -39,6 +39,7 @@ use super::{
     MergeOrder,
     automaton::{Role, TokenizerAutomaton, sets_of_roles},
     derivation::{Derivations, NONE},
+    ends::Ends,
     forest::Neighbours,
     text::TextDfa,
     whole::WholePieces,
@@ -305,6 +306,7 @@ impl TokenizerAutomaton {
             return Err(invalid("last bytes"));
         }
         let (made, only_whole) = sets_of_roles(&roles);
+        let split = split.ok_or(invalid("splits"))?;
         Ok(Self {
             fingerprint: tokenizer,
             vocab_len: len,
@@ -315,12 +317,15 @@ impl TokenizerAutomaton {
             neighbours,
             whole,
             fallback,
-            split: split.ok_or(invalid("splits"))?,
+            ends: Ends::new(split.accepting.len()),
+            split,
             text: text.ok_or(invalid("texts"))?,
             nfc,
             added,
             by_last_byte: OnceLock::new(),
             facts: OnceLock::new(),
+            certain: OnceLock::new(),
+            plain: OnceLock::new(),
         })
     }
 
