@@ -279,9 +279,6 @@ pub(crate) struct ExplainArgs {
     /// A file that ends in `.lark`, `.gbnf` or `.ebnf`
     #[arg(long, value_name = "FILE")]
     pub(crate) grammar: Option<PathBuf>,
-    /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
-    #[arg(long, value_name = "N", requires = "grammar")]
-    pub(crate) max_ignored: Option<u32>,
     /// A regex
     #[arg(long, value_name = "R")]
     pub(crate) regex: Option<String>,
