@@ -3,31 +3,36 @@
 use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
-    engine::{Allows, LIFTED},
+    Suite, detail,
+    engine::{Allows, EAGER, EAGER_PEER, LIFTED},
     measure::{Outcome, Walk},
     options::Options,
     run::{EngineResult, VocabularyResult},
+    worker::is_time_limit,
 };
 
 /// What is timed, as a column of times per regex.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Metric {
+pub(crate) enum Metric {
     Compile,
     ToFirstMask,
     First,
     Second,
+    AfterOthers,
     Commit,
 }
 
 impl Metric {
-    const ALL: [Self; 5] = [Self::Compile, Self::ToFirstMask, Self::First, Self::Second, Self::Commit];
+    const ALL: [Self; 6] =
+        [Self::Compile, Self::ToFirstMask, Self::First, Self::AfterOthers, Self::Second, Self::Commit];
 
     fn name(self) -> &'static str {
         match self {
             Self::Compile => "compile",
-            Self::ToFirstMask => "pattern to first mask",
+            Self::ToFirstMask => "text to first mask",
             Self::First => "mask, first visit",
             Self::Second => "mask, second visit",
+            Self::AfterOthers => "mask, after other samples",
             Self::Commit => "commit",
         }
     }
@@ -38,6 +43,7 @@ impl Metric {
             Self::Compile | Self::ToFirstMask => &[],
             Self::First => &walk.first,
             Self::Second => &walk.second,
+            Self::AfterOthers => &walk.after_others,
             Self::Commit => &walk.commit,
         }
     }
@@ -46,12 +52,12 @@ impl Metric {
         match self {
             Self::Compile => Some(outcome.compile),
             Self::ToFirstMask => Some(outcome.to_first_mask),
-            Self::First | Self::Second | Self::Commit => None,
+            Self::First | Self::Second | Self::AfterOthers | Self::Commit => None,
         }
     }
 
     /// All times of one regex, those of samples that were refused left out.
-    fn times(self, outcome: &Outcome) -> Vec<u64> {
+    pub(crate) fn times(self, outcome: &Outcome) -> Vec<u64> {
         let walks = outcome.walks.iter().filter(|walk| walk.refused.is_none());
         self.of_regex(outcome)
             .into_iter()
@@ -73,24 +79,29 @@ impl Metric {
 
 /// The whole report.
 pub(crate) fn report(
+    suite: &Suite,
     results: &[VocabularyResult],
     options: &Options,
     memory: bool,
     elapsed: Duration,
 ) -> String {
-    let title = if memory { "Regex engines side by side: memory" } else { "Regex engines side by side" };
-    let mut out = format!("# {title}, {}\n\n", today());
+    let mut out = format!("# {}{}, {}\n\n", suite.title, if memory { ": memory" } else { "" }, today());
     out += &machine();
-    out += &command(options, memory);
+    out += &command(suite, options, memory);
     let _ = writeln!(out, "The run took {:.0} s.\n", elapsed.as_secs_f64());
-    out += if memory { ABOUT_MEMORY } else { ABOUT_TIMES };
+    out += match (memory, suite.detailed) {
+        (true, _) => ABOUT_MEMORY,
+        (false, false) => ABOUT_TIMES,
+        (false, true) => ABOUT_GRAMMARS,
+    };
     for result in results {
         let _ = writeln!(
             out,
-            "\n## {}: {} ids, {} regexes, {} samples, {} tokens\n",
-            result.name,
-            thousands(result.ids as f64, 0),
+            "\n## {}: {} ids, {} {}, {} samples, {} tokens\n",
+            result.subject.name,
+            thousands(result.subject.vocabulary.len() as f64, 0),
             result.tasks.len(),
+            suite.items,
             result.tasks.iter().map(|task| task.samples.len()).sum::<usize>(),
             result.tasks.iter().flat_map(|task| &task.samples).map(Vec::len).sum::<usize>(),
         );
@@ -101,11 +112,18 @@ pub(crate) fn report(
         if memory {
             out += &heaps(result);
         } else {
-            out += &coverage(result);
+            out += &coverage(suite, result);
             out += &distributions(result);
             out += &ratios(result);
-            out += &all_masks(result);
-            out += &per_regex(result);
+            if suite.detailed {
+                out += &detail::per_case(result);
+                out += &detail::slowest(result);
+                out += &detail::differences(result);
+            } else {
+                out += &ahead_of_time(result, options);
+                out += &all_masks(result);
+                out += &per_regex(result);
+            }
         }
         out += &refusals(result, memory);
     }
@@ -119,6 +137,18 @@ all samples for the others. `first visit` is the first mask at a position under 
 visit` the same position when the sample is walked again. llguidance allocates each mask; ours copies each into the caller's
 buffer; outlines-core's is its map of allowed tokens turned into bits. `llguidance` has the tokenizer's encoder and forces
 tokens, `llguidance lifted` has none and allows all spellings. A ratio above 1 means that ours takes less time.
+";
+
+const ABOUT_GRAMMARS: &str = "\
+Times are wall-clock times in microseconds, of each step the smallest over all rounds, one thread; reading the clock takes
+about 0.03 of them. Percentiles are nearest ranks, over grammars for the first two rows of a table and over all positions of
+all samples for the others. `first visit` is the first mask at a position under a matcher compiled for that sample, `after
+other samples` the same mask under a matcher that has walked the samples in front of it, `second visit` the same position when
+the sample is walked again. `unskew grammar` keeps one library of subterminal trees for the whole run, as a service would;
+`new library` begins one with each matcher and `no library` has none. llguidance has no encoder and forces no tokens; it
+allocates each mask. glrmask runs in a process of its own, since its dependencies exclude llguidance's; `glrmask` compiles once
+per round (its masks are made ahead of time), `glrmask trie` is its lazy strategy. A ratio above 1 means that ours takes less
+time.
 ";
 
 const ABOUT_MEMORY: &str = "\
@@ -155,18 +185,22 @@ fn prepared(result: &VocabularyResult) -> String {
     out + "\n"
 }
 
-fn coverage(result: &VocabularyResult) -> String {
-    let mut out = "| engine | regexes compiled | samples accepted | masks that differ from ours lifted | forced tokens, all | forced tokens, JSON |\n|---|--:|--:|--:|--:|--:|\n".to_owned();
-    let lifted = result.engines.iter().find(|engine| engine.builder.name == LIFTED);
+fn coverage(suite: &Suite, result: &VocabularyResult) -> String {
+    let mut out = format!(
+        "| engine | {} compiled | samples accepted | masks that differ from our first engine's | forced tokens, all | forced \
+         tokens, JSON |\n|---|--:|--:|--:|--:|--:|\n",
+        suite.items
+    );
+    let first = result.engines.first();
     for engine in &result.engines {
         let compiled = engine.outcomes.iter().flatten().count();
         let walks = || engine.outcomes.iter().flatten().flat_map(|outcome| &outcome.walks);
         let accepted = walks().filter(|walk| walk.refused.is_none()).count();
         let differ = if engine.builder.allows == Allows::AllSpellings
-            && engine.builder.name != LIFTED
-            && let Some(lifted) = lifted
+            && let Some(first) = first
+            && engine.builder.name != first.builder.name
         {
-            let (differ, all) = differing(lifted, engine);
+            let (differ, all) = differing(first, engine);
             format!("{differ} of {all}")
         } else {
             "-".to_owned()
@@ -214,7 +248,9 @@ fn distributions(result: &VocabularyResult) -> String {
             let mut times: Vec<u64> =
                 engine.outcomes.iter().flatten().flat_map(|outcome| metric.times(outcome)).collect();
             times.sort_unstable();
-            let _ = writeln!(out, "| {} | {} |", metric.name(), distribution(&times, 1e3));
+            if !times.is_empty() || metric != Metric::AfterOthers {
+                let _ = writeln!(out, "| {} | {} |", metric.name(), distribution(&times, 1e3));
+            }
         }
         out += "\n";
     }
@@ -222,7 +258,7 @@ fn distributions(result: &VocabularyResult) -> String {
 }
 
 /// Cells: how many, mean and percentiles of sorted numbers, in units of `unit`.
-fn distribution(sorted: &[u64], unit: f64) -> String {
+pub(crate) fn distribution(sorted: &[u64], unit: f64) -> String {
     if sorted.is_empty() {
         return "0 | - | - | - | - | - | -".into();
     }
@@ -235,7 +271,7 @@ fn distribution(sorted: &[u64], unit: f64) -> String {
 }
 
 /// The nearest rank.
-fn percentile(sorted: &[u64], permille: usize) -> u64 {
+pub(crate) fn percentile(sorted: &[u64], permille: usize) -> u64 {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted[rank - 1]
 }
@@ -292,6 +328,46 @@ fn of_ours_and_peers(result: &VocabularyResult) -> impl Iterator<Item = (&Engine
 fn geometric_mean(pairs: &[(u64, u64)]) -> f64 {
     let ratio = |(ours, peer): &(u64, u64)| ((*peer).max(1) as f64 / (*ours).max(1) as f64).ln();
     (pairs.iter().map(ratio).sum::<f64>() / pairs.len() as f64).exp()
+}
+
+/// The two engines that build everything ahead of time, and what becomes of the ratio if those that were cut off are
+/// taken to need the limit.
+fn ahead_of_time(result: &VocabularyResult, options: &Options) -> String {
+    let named = |name| result.engines.iter().find(|engine| engine.builder.name == name);
+    let Some((ours, peer)) = named(EAGER).zip(named(EAGER_PEER)) else { return String::new() };
+    let (mut pairs, mut bounds, mut cut, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (task, outcomes) in result.tasks.iter().zip(ours.outcomes.iter().zip(&peer.outcomes)) {
+        match outcomes {
+            (Ok(ours), Ok(peer)) => pairs.push((ours.compile, peer.compile)),
+            (Ok(ours), Err(reason)) if is_time_limit(reason, options) => {
+                cut.push(task.case.name);
+                bounds.push((ours.compile, limit_ns(options)));
+            }
+            _ => others.push(task.case.name),
+        }
+    }
+    if pairs.is_empty() {
+        return String::new();
+    }
+    let list = |names: &[&str]| match names {
+        [] => "none".to_owned(),
+        names => format!("{} ({})", names.len(), names.join(", ")),
+    };
+    let mean = amount(geometric_mean(&pairs));
+    let with_cut: Vec<_> = pairs.iter().copied().chain(bounds).collect();
+    format!(
+        "From the pattern to all states and edges, {EAGER_PEER} takes {mean} times as long as {EAGER}: the geometric mean \
+         over {} regexes. Cut off at {:.0?}: {}; with that time for these it is {} or more. Left out: {}.\n\n",
+        pairs.len(),
+        options.peer_limit,
+        list(&cut),
+        amount(geometric_mean(&with_cut)),
+        list(&others),
+    )
+}
+
+fn limit_ns(options: &Options) -> u64 {
+    u64::try_from(options.peer_limit.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn all_masks(result: &VocabularyResult) -> String {
@@ -453,7 +529,7 @@ fn refusals(result: &VocabularyResult, memory: bool) -> String {
 }
 
 /// Three significant digits and thousands.
-fn amount(value: f64) -> String {
+pub(crate) fn amount(value: f64) -> String {
     let decimals = match value.abs() {
         value if value >= 99.95 => 0,
         value if value >= 9.995 => 1,
@@ -462,7 +538,7 @@ fn amount(value: f64) -> String {
     thousands(value, decimals)
 }
 
-fn thousands(value: f64, decimals: usize) -> String {
+pub(crate) fn thousands(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut out = String::new();
@@ -476,9 +552,9 @@ fn thousands(value: f64, decimals: usize) -> String {
 }
 
 /// Writes the report into `benches/record` under today's date and a name that is free, and tells the file's name.
-pub(crate) fn record(report: &str, memory: bool) -> Result<String, String> {
+pub(crate) fn record(suite: &Suite, report: &str, memory: bool) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-    let stem = format!("{}-regex{}", today(), if memory { "-memory" } else { "" });
+    let stem = format!("{}-{}{}", today(), suite.name, if memory { "-memory" } else { "" });
     let names =
         (1..).map(|count| if count == 1 { format!("{stem}.md") } else { format!("{stem}-{count}.md") });
     let name = names.into_iter().find(|name| !folder.join(name).exists()).ok_or("no free name")?;
@@ -490,9 +566,13 @@ fn today() -> String {
     output("date", &["+%F"])
 }
 
-fn command(options: &Options, memory: bool) -> String {
-    let task = if memory { "regex-memory" } else { "regex" };
-    let args: Vec<String> = std::env::args().skip(1).collect();
+fn command(suite: &Suite, options: &Options, memory: bool) -> String {
+    let task = if memory { format!("{}-memory", suite.name) } else { suite.name.to_owned() };
+    // What xtask adds is not typed.
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    while let Some(at) = args.iter().position(|arg| arg == "--program") {
+        args.drain(at..(at + 2).min(args.len()));
+    }
     let command = format!("UNSKEW_DATA=... cargo xtask bench {task} {}", args.join(" "));
     format!(
         "Command: `{}`; a peer in a process of its own has {:.0?} and {} GB for a regex.\n",
@@ -517,8 +597,8 @@ fn machine() -> String {
     let commit = output("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
     let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
     let changed = if changed.is_empty() { "" } else { ", with changes" };
-    let lock = read(&format!("{root}/Cargo.lock"));
-    let peers = ["llguidance", "toktrie", "outlines-core"].map(|name| {
+    let lock = read(&format!("{root}/Cargo.lock")) + &read(&format!("{root}/benches/glrmask/Cargo.lock"));
+    let peers = ["llguidance", "toktrie", "outlines-core", "glrmask"].map(|name| {
         let version =
             lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
         let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());

@@ -56,6 +56,7 @@
 //! ```
 
 mod acyclic;
+mod algebra;
 mod canonical;
 mod check;
 mod classes;
@@ -64,6 +65,7 @@ pub mod debug;
 mod determinize;
 mod dfa;
 mod direct_merge;
+mod edges;
 mod error;
 mod lazy;
 mod lift;
@@ -83,6 +85,7 @@ mod token_dfa;
 #[cfg(doctest)]
 struct ReadmeExamples;
 
+pub use algebra::DfaBuilder;
 pub use canonical::{
     AutomatonFileError, ByteSet, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState,
     HardBigrams, LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton,

@@ -17,10 +17,11 @@
 
 use std::{fmt, ops::Range, sync::Arc};
 
-use unskew_core::{Constraint, MaskMut, Rejected, TokenId, TokenTrie, Vocabulary};
+use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use crate::{
     Dfa, Limits, RegexError, StateId, TokenDfa,
+    edges::constraint_by_edges,
     state::StateVec,
     table::{DEAD, Table},
 };
@@ -223,46 +224,7 @@ impl LiftedDfa {
     }
 }
 
-/// The accepted sequences as a constraint; a state is four bytes.
-impl Constraint for LiftedDfa {
-    type State = StateId;
-    type Scratch = ();
-
-    fn vocab_len(&self) -> usize {
-        self.vocabulary.len()
-    }
-
-    fn start(&self) -> StateId {
-        self.start()
-    }
-
-    fn scratch(&self) {}
-
-    fn advance(&self, (): &mut (), state: &mut StateId, token: TokenId) -> Result<(), Rejected> {
-        *state = self.step(*state, token).ok_or(Rejected::new(token))?;
-        Ok(())
-    }
-
-    fn is_accepting(&self, state: &StateId) -> bool {
-        self.is_accepting(*state)
-    }
-
-    /// O(v / 32 + k) for v ids and k edges.
-    fn fill_mask(&self, (): &mut (), state: &StateId, mut mask: MaskMut<'_>) {
-        mask.clear();
-        for (token, _) in self.edges(*state) {
-            mask.insert(token);
-        }
-    }
-
-    fn allows(&self, (): &mut (), state: &StateId, token: TokenId) -> bool {
-        self.step(*state, token).is_some()
-    }
-
-    fn forced(&self, (): &mut (), state: &StateId) -> Option<TokenId> {
-        self.forced_token(*state)
-    }
-}
+constraint_by_edges!(LiftedDfa, |automaton| automaton.vocabulary.len());
 
 impl fmt::Debug for LiftedDfa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,9 +6,9 @@
 
 use std::fmt;
 
-use unskew_core::{Constraint, MaskMut, Rejected, TokenId};
+use unskew_core::TokenId;
 
-use crate::{StateId, sparse::Sparse};
+use crate::{StateId, edges::constraint_by_edges, sparse::Sparse};
 
 /// A minimal deterministic automaton over tokens, made by [`direct_merge`](Self::direct_merge): it accepts the token
 /// sequences that a byte-pair tokenizer writes for the texts of a regular language, and no other spellings of them.
@@ -111,46 +111,7 @@ impl MergedDfa {
     }
 }
 
-/// The accepted sequences as a constraint; a state is four bytes.
-impl Constraint for MergedDfa {
-    type State = StateId;
-    type Scratch = ();
-
-    fn vocab_len(&self) -> usize {
-        self.vocab_len
-    }
-
-    fn start(&self) -> StateId {
-        self.start()
-    }
-
-    fn scratch(&self) {}
-
-    fn advance(&self, (): &mut (), state: &mut StateId, token: TokenId) -> Result<(), Rejected> {
-        *state = self.step(*state, token).ok_or(Rejected::new(token))?;
-        Ok(())
-    }
-
-    fn is_accepting(&self, state: &StateId) -> bool {
-        self.is_accepting(*state)
-    }
-
-    /// O(v / 32 + k) for v ids and k edges.
-    fn fill_mask(&self, (): &mut (), state: &StateId, mut mask: MaskMut<'_>) {
-        mask.clear();
-        for (token, _) in self.edges(*state) {
-            mask.insert(token);
-        }
-    }
-
-    fn allows(&self, (): &mut (), state: &StateId, token: TokenId) -> bool {
-        self.step(*state, token).is_some()
-    }
-
-    fn forced(&self, (): &mut (), state: &StateId) -> Option<TokenId> {
-        self.forced_token(*state)
-    }
-}
+constraint_by_edges!(MergedDfa, |automaton| automaton.vocab_len);
 
 impl fmt::Debug for MergedDfa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,108 +1,34 @@
 //! Canonical sequences against brute force: for random tokenizers and random constraints, exactly the sequences that
 //! encoding the accepted texts gives, text by text and token by token.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+#[path = "common/random.rs"]
+mod random;
+#[path = "common/toy.rs"]
+mod toy;
 
-use unskew_automata::{
-    CanonicalConstraint, CanonicalError, Dfa, Limits, MergeOrder, NothingCanonical, TokenizerAutomaton,
-};
-use unskew_core::{
-    Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenTrie, Tokenization, Vocabulary,
-    laws,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-/// A small generator: the tests need the same cases everywhere, not good random numbers.
-struct Random(u64);
+use random::Random;
+use toy::{Toy, regex};
+use unskew_automata::{CanonicalConstraint, CanonicalError, Dfa, Limits, NothingCanonical};
+use unskew_core::{Constraint, SplitPattern, TokenId, Vocabulary, laws};
 
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..4).for_each(|_| _ = random.below(2));
-        random
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % end
-    }
-
-    fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
-        items[self.below(items.len())]
-    }
-}
-
-/// A tokenizer over a few characters, and the slow encoder.
-struct Toy {
-    texts: Vec<String>,
-    vocabulary: Arc<Vocabulary>,
-    tokenization: Tokenization,
-    order: MergeOrder,
+/// The slow encoder of a tokenizer.
+struct Encoder<'a> {
+    toy: &'a Toy,
     split: Option<fancy_regex::Regex>,
 }
 
-impl Toy {
-    fn new(random: &mut Random, letters: &str, pattern: Option<&str>) -> Self {
-        let mut texts: Vec<String> = letters.chars().map(String::from).collect();
-        let mut ids: HashMap<String, usize> = texts.iter().cloned().zip(0..).collect();
-        let mut list: Vec<[usize; 3]> = Vec::new();
-        for _ in 0..random.below(16) {
-            let (left, right) = (random.below(texts.len()), random.below(texts.len()));
-            let text = format!("{}{}", texts[left], texts[right]);
-            if text.len() <= 6 && !ids.contains_key(&text) {
-                list.push([left, right, texts.len()]);
-                ids.insert(text.clone(), texts.len());
-                texts.push(text);
-            }
-        }
-        let listing = random.below(3);
-        if listing > 0 {
-            // All splits of all tokens.
-            list.clear();
-            for (id, text) in texts.iter().enumerate() {
-                for cut in 1..text.len() {
-                    if let (Some(left), Some(right)) = (ids.get(&text[..cut]), ids.get(&text[cut..])) {
-                        list.push([*left, *right, id]);
-                    }
-                }
-            }
-        }
-        if listing > 1 {
-            for at in (1..list.len()).rev() {
-                list.swap(at, random.below(at + 1));
-            }
-        }
-        let id = TokenId::from_index;
-        let merges = list.iter().map(|[left, right, result]| Merge {
-            left: id(*left),
-            right: id(*right),
-            result: id(*result),
+impl<'a> Encoder<'a> {
+    fn new(toy: &'a Toy) -> Self {
+        let split = toy.tokenization.splits.iter().find_map(|split| match split {
+            SplitPattern::Regex { pattern, .. } => Some(fancy_regex::Regex::new(pattern).unwrap()),
+            _ => None,
         });
-        let mut tokenization = Tokenization::default();
-        tokenization.merges = MergeTable::new(merges.collect()).unwrap();
-        tokenization.whole_pieces = random.below(2) == 0;
-        tokenization.splits.extend(pattern.map(|pattern| SplitPattern::Regex {
-            pattern: pattern.to_owned(),
-            behavior: SplitBehavior::Isolated,
-            invert: false,
-        }));
-        let mut builder = Vocabulary::builder();
-        texts.iter().for_each(|text| _ = builder.text(text.as_bytes()));
-        builder.control("<end>");
-        Self {
-            vocabulary: Arc::new(builder.build().unwrap()),
-            texts,
-            tokenization,
-            order: if random.below(2) == 0 { MergeOrder::LowestRank } else { MergeOrder::Passes },
-            split: pattern.map(|pattern| fancy_regex::Regex::new(pattern).unwrap()),
-        }
+        Self { toy, split }
     }
 
-    fn pieces<'a>(&self, text: &'a str) -> Vec<&'a str> {
+    fn pieces<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let Some(split) = &self.split else { return vec![text] };
         let (mut pieces, mut done) = (Vec::new(), 0);
         for found in split.find_iter(text).map(Result::unwrap) {
@@ -116,66 +42,19 @@ impl Toy {
     fn encode(&self, text: &str) -> Vec<TokenId> {
         let mut ids = Vec::new();
         for piece in self.pieces(text).into_iter().filter(|piece| !piece.is_empty()) {
-            let whole = self.texts.iter().position(|text| text == piece);
-            if let Some(id) = whole.filter(|_| self.tokenization.whole_pieces) {
-                ids.push(TokenId::from_index(id));
-                continue;
+            let whole = self.toy.texts.iter().position(|text| text == piece);
+            match whole.filter(|_| self.toy.tokenization.whole_pieces) {
+                Some(id) => ids.push(TokenId::from_index(id)),
+                None => ids.extend(self.toy.merged(piece)),
             }
-            let symbol = |character: char| {
-                let text = character.to_string();
-                TokenId::from_index(self.texts.iter().position(|other| *other == text).unwrap())
-            };
-            ids.extend(self.merged(piece.chars().map(symbol).collect()));
         }
         ids
     }
-
-    fn merged(&self, mut piece: Vec<TokenId>) -> Vec<TokenId> {
-        let merges = &self.tokenization.merges;
-        match self.order {
-            MergeOrder::LowestRank => {
-                while let Some((rank, at)) =
-                    (1..piece.len()).filter_map(|at| Some((merges.rank(piece[at - 1], piece[at])?, at))).min()
-                {
-                    piece[at - 1] = merges.merges()[rank].result;
-                    piece.remove(at);
-                }
-            }
-            MergeOrder::Passes => {
-                for merge in merges.merges() {
-                    let mut at = 1;
-                    while at < piece.len() {
-                        if (piece[at - 1], piece[at]) == (merge.left, merge.right) {
-                            piece[at - 1] = merge.result;
-                            piece.remove(at);
-                        }
-                        at += 1;
-                    }
-                }
-            }
-        }
-        piece
-    }
-
-    fn constraint(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
-        let tokenizer = TokenizerAutomaton::with_order(&self.vocabulary, &self.tokenization, self.order)?;
-        let trie = Arc::new(TokenTrie::new(&self.vocabulary).unwrap());
-        let vocabulary = Arc::clone(&self.vocabulary);
-        CanonicalConstraint::new(pattern, Arc::new(tokenizer), vocabulary, trie, &Limits::default())
-    }
 }
 
-/// A random regex over `letters`.
-fn regex(random: &mut Random, letters: &[char], depth: usize) -> String {
-    let letter = |random: &mut Random| regex::escape(&letters[random.below(letters.len())].to_string());
-    match random.below(if depth == 0 { 2 } else { 8 }) {
-        0 => letter(random),
-        1 => (0..1 + random.below(4)).map(|_| letter(random)).collect(),
-        2 | 3 => format!("{}{}", regex(random, letters, depth - 1), regex(random, letters, depth - 1)),
-        4 | 5 => format!("({}|{})", regex(random, letters, depth - 1), regex(random, letters, depth - 1)),
-        6 => format!("({}){}", regex(random, letters, depth - 1), random.pick(&["*", "+", "?"])),
-        _ => format!("({}){{{},3}}", regex(random, letters, depth - 1), random.below(3)),
-    }
+fn constraint(toy: &Toy, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
+    let (tokenizer, vocabulary) = (Arc::clone(&toy.tokenizer), Arc::clone(&toy.vocabulary));
+    CanonicalConstraint::new(pattern, tokenizer, vocabulary, Arc::clone(&toy.trie), &Limits::default())
 }
 
 /// All texts of up to `longest` letters.
@@ -222,8 +101,9 @@ fn accepted(
 fn compare(toy: &Toy, pattern: &str, letters: &[char], longest: usize, context: &str) -> bool {
     let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
     let matches = texts(letters, longest).into_iter().filter(|text| dfa.accepts(text.as_bytes()));
-    let expected: BTreeSet<Vec<TokenId>> = matches.map(|text| toy.encode(&text)).collect();
-    let constraint = match toy.constraint(pattern) {
+    let encoder = Encoder::new(toy);
+    let expected: BTreeSet<Vec<TokenId>> = matches.map(|text| encoder.encode(&text)).collect();
+    let constraint = match constraint(toy, pattern) {
         Ok(constraint) => constraint,
         Err(CanonicalError::NothingCanonical { .. }) => {
             assert_eq!(expected, BTreeSet::new(), "{context}");
@@ -288,7 +168,7 @@ fn pieces_are_split_where_the_tokenizer_splits() {
 fn a_constraint_without_a_canonical_sequence_is_an_error() {
     let mut random = Random::new(1);
     let toy = Toy::new(&mut random, "ab", None);
-    let error = toy.constraint("abc").unwrap_err();
+    let error = constraint(&toy, "abc").unwrap_err();
     assert_eq!(
         error,
         CanonicalError::NothingCanonical { reason: NothingCanonical::Unspellable { missing: vec![b'c'] } }

@@ -1,125 +1,29 @@
 //! Libraries of sub-automata change nothing but the time: constraints without one, with an empty, a filled, a shared and a
 //! reloaded one allow the same tokens everywhere. And at the edges of a Vegas configuration the encoder's work splits.
 
+#[path = "common/files.rs"]
+mod files;
+#[path = "common/random.rs"]
+mod random;
+#[path = "common/toy.rs"]
+mod toy;
+
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashSet, VecDeque},
     sync::Arc,
 };
 
+use random::Random;
+use toy::{Toy, regex};
 use unskew_automata::{
     ByteSet, CanonicalConstraint, CanonicalError, CanonicalState, Dfa, HardBigrams, LibraryFileError, Limits,
-    MergeOrder, TokenizerAutomaton, VegasLibrary, vegas_configurations,
+    TokenizerAutomaton, VegasLibrary, vegas_configurations,
 };
-use unskew_core::{
-    Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenMask, TokenTrie, Tokenization,
-    Vocabulary,
-};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_vocab::Tokenizer;
 
-/// A small generator: the tests need the same cases everywhere, not good random numbers.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..4).for_each(|_| _ = random.below(2));
-        random
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % end
-    }
-
-    fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
-        items[self.below(items.len())]
-    }
-}
-
-/// A tokenizer over a few characters.
-struct Toy {
-    texts: Vec<String>,
-    vocabulary: Arc<Vocabulary>,
-    tokenization: Tokenization,
-    order: MergeOrder,
-    tokenizer: Arc<TokenizerAutomaton>,
-    trie: Arc<TokenTrie>,
-}
-
+/// Constraints over a toy's vocabulary.
 impl Toy {
-    fn new(random: &mut Random, letters: &str, split: Option<&str>) -> Self {
-        let mut texts: Vec<String> = letters.chars().map(String::from).collect();
-        let mut ids: HashMap<String, usize> = texts.iter().cloned().zip(0..).collect();
-        let mut list: Vec<[usize; 3]> = Vec::new();
-        for _ in 0..random.below(14) {
-            let (left, right) = (random.below(texts.len()), random.below(texts.len()));
-            let text = format!("{}{}", texts[left], texts[right]);
-            if text.len() <= 6 && !ids.contains_key(&text) {
-                list.push([left, right, texts.len()]);
-                ids.insert(text.clone(), texts.len());
-                texts.push(text);
-            }
-        }
-        if random.below(2) > 0 {
-            for at in (1..list.len()).rev() {
-                list.swap(at, random.below(at + 1));
-            }
-        }
-        let id = TokenId::from_index;
-        let merges = list.iter().map(|[left, right, result]| Merge {
-            left: id(*left),
-            right: id(*right),
-            result: id(*result),
-        });
-        let mut tokenization = Tokenization::default();
-        tokenization.merges = MergeTable::new(merges.collect()).unwrap();
-        tokenization.whole_pieces = random.below(2) == 0;
-        tokenization.splits.extend(split.map(|pattern| SplitPattern::Regex {
-            pattern: pattern.to_owned(),
-            behavior: SplitBehavior::Isolated,
-            invert: false,
-        }));
-        let mut builder = Vocabulary::builder();
-        texts.iter().for_each(|text| _ = builder.text(text.as_bytes()));
-        builder.control("<end>");
-        let vocabulary = Arc::new(builder.build().unwrap());
-        let order = if random.below(2) == 0 { MergeOrder::LowestRank } else { MergeOrder::Passes };
-        let tokenizer = TokenizerAutomaton::with_order(&vocabulary, &tokenization, order).unwrap();
-        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        Self { texts, vocabulary, tokenization, order, tokenizer: Arc::new(tokenizer), trie }
-    }
-
-    /// What merges make of a text.
-    fn merged(&self, text: &str) -> Vec<TokenId> {
-        let merges = &self.tokenization.merges;
-        let symbol = |letter: char| self.texts.iter().position(|text| *text == letter.to_string()).unwrap();
-        let mut piece: Vec<TokenId> = text.chars().map(|c| TokenId::from_index(symbol(c))).collect();
-        match self.order {
-            MergeOrder::Passes => {
-                for merge in merges.merges() {
-                    let mut at = 1;
-                    while at < piece.len() {
-                        if (piece[at - 1], piece[at]) == (merge.left, merge.right) {
-                            piece[at - 1] = merge.result;
-                            piece.remove(at);
-                        }
-                        at += 1;
-                    }
-                }
-            }
-            _ => {
-                while let Some((rank, at)) =
-                    (1..piece.len()).filter_map(|at| Some((merges.rank(piece[at - 1], piece[at])?, at))).min()
-                {
-                    piece[at - 1] = merges.merges()[rank].result;
-                    piece.remove(at);
-                }
-            }
-        }
-        piece
-    }
-
     fn plain(&self, dfa: &Dfa, limits: &Limits) -> Result<CanonicalConstraint, CanonicalError> {
         let (tokenizer, vocabulary) = (Arc::clone(&self.tokenizer), Arc::clone(&self.vocabulary));
         CanonicalConstraint::from_dfa(dfa, tokenizer, vocabulary, Arc::clone(&self.trie), limits)
@@ -137,19 +41,6 @@ impl Toy {
 
     fn library(&self, limit: usize) -> VegasLibrary {
         VegasLibrary::new(&self.tokenizer, &self.vocabulary, limit)
-    }
-}
-
-/// A random regex over `letters`.
-fn regex(random: &mut Random, letters: &[char], depth: usize) -> String {
-    let letter = |random: &mut Random| regex::escape(&letters[random.below(letters.len())].to_string());
-    match random.below(if depth == 0 { 2 } else { 8 }) {
-        0 => letter(random),
-        1 => (0..1 + random.below(4)).map(|_| letter(random)).collect(),
-        2 | 3 => format!("{}{}", regex(random, letters, depth - 1), regex(random, letters, depth - 1)),
-        4 | 5 => format!("({}|{})", regex(random, letters, depth - 1), regex(random, letters, depth - 1)),
-        6 => format!("({}){}", regex(random, letters, depth - 1), random.pick(&["*", "+", "?"])),
-        _ => format!("({}){{{},3}}", regex(random, letters, depth - 1), random.below(3)),
     }
 }
 
@@ -230,7 +121,7 @@ fn masks_are_the_same_with_any_library() {
         let letters = random.pick(&alphabets);
         let split = splits[random.below(splits.len())];
         let toy = Toy::new(&mut random, letters, split);
-        // The toys' symbols are bytes: characters beyond ASCII are never spelled, and take the way without blocks.
+        // Characters beyond ASCII are never spelled, and take the way without blocks.
         let letters: Vec<char> = letters.chars().collect();
         let patterns: Vec<String> = (0..3).map(|_| regex(&mut random, &letters, 3)).collect();
         let context = format!("seed {seed}, tokens {:?}", toy.texts);
@@ -337,11 +228,10 @@ fn damaged_files_are_errors() {
     assert_eq!(error, CanonicalError::LibraryMismatch);
 }
 
-/// The tokenizer of a well-known model, under `$UNSKEW_DATA/tokenizers`.
-fn real(name: &str) -> Option<unskew_vocab::Tokenizer> {
-    let folder = std::path::PathBuf::from(std::env::var_os("UNSKEW_DATA")?);
-    let file = folder.join("tokenizers").join(name).join("tokenizer.json");
-    file.is_file().then(|| unskew_vocab::Tokenizer::from_file(file).unwrap())
+/// The tokenizer of a well-known model, where it is at hand.
+fn real(name: &str) -> Option<Tokenizer> {
+    let (_, file) = files::tokenizer_files().into_iter().find(|(known, _)| known == name)?;
+    Some(Tokenizer::from_file(file).unwrap())
 }
 
 #[test]

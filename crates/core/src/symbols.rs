@@ -198,7 +198,7 @@ impl Symbols {
     pub(crate) fn target<A: ByteAutomaton>(
         &self,
         automaton: &mut A,
-        runs: &Runs,
+        runs: &mut Runs,
         state: u32,
         symbol: u8,
     ) -> u32 {
@@ -206,29 +206,32 @@ impl Symbols {
     }
 
     /// As [`target`](Self::target), for all characters beyond ASCII.
-    pub(crate) fn any_target<A: ByteAutomaton>(&self, automaton: &mut A, runs: &Runs, state: u32) -> u32 {
+    pub(crate) fn any_target<A: ByteAutomaton>(&self, automaton: &mut A, runs: &mut Runs, state: u32) -> u32 {
         target(&ANY, automaton, runs, state)
     }
 }
 
 /// Where the encodings in `boxes` lead, if all lead to one state; see [`Symbols::target`].
-fn target<A: ByteAutomaton>(boxes: &[Box], automaton: &mut A, runs: &Runs, state: u32) -> u32 {
+fn target<A: ByteAutomaton>(boxes: &[Box], automaton: &mut A, runs: &mut Runs, state: u32) -> u32 {
     let mut target = None;
     for encodings in boxes {
         // All encodings must agree byte by byte: a coarser question than whether they agree in the end, which
         // automata without equal states answer alike, but for rare ones.
         let mut at = state;
         for (first, last) in &encodings.ranges[..usize::from(encodings.len)] {
-            at = runs.target(automaton, at, *first, *last);
+            at = match (*first, *last) {
+                (TRAILING, LAST_TRAILING) => runs.any_trailing(automaton, at),
+                (first, last) if first == last => automaton.step(at, first),
+                (first, last) => runs.target(automaton, at, first, last),
+            };
             if at >= MIXED {
                 break;
             }
         }
         if at < MIXED {
-            at = if encodings.last == u64::MAX {
-                runs.target(automaton, at, 0x80, 0xbf)
-            } else {
-                runs.target_of_bits(automaton, at, encodings.last)
+            at = match runs.any_trailing(automaton, at) {
+                MIXED if encodings.last != u64::MAX => runs.target_of_bits(automaton, at, encodings.last),
+                target => target,
             };
         }
         if at == MIXED || *target.get_or_insert(at) != at {
@@ -238,8 +241,21 @@ fn target<A: ByteAutomaton>(boxes: &[Box], automaton: &mut A, runs: &Runs, state
     target.unwrap_or(MIXED)
 }
 
-/// By byte: the last one of the run of neighbours of the same class of the automaton.
-pub(crate) struct Runs([u8; 256]);
+/// The trailing bytes of UTF-8.
+const TRAILING: u8 = 0x80;
+const LAST_TRAILING: u8 = 0xbf;
+
+/// Runs of bytes that the automaton does not tell apart, and what is known of the runs of trailing bytes.
+pub(crate) struct Runs {
+    /// By byte: the last one of the run of neighbours of the same class of the automaton.
+    last: [u8; 256],
+    /// States, and where all trailing bytes lead from there. States inside a character are few, they are asked for
+    /// again with every symbol, and in a pattern like `\w` a run is hardly longer than two bytes.
+    trailing: [(u32, u32); KNOWN],
+}
+
+/// How many states' trailing bytes are kept in mind.
+const KNOWN: usize = 32;
 
 impl Runs {
     pub(crate) fn new<A: ByteAutomaton>(automaton: &A) -> Self {
@@ -248,19 +264,29 @@ impl Runs {
             let same = automaton.class(byte) == automaton.class(byte + 1);
             last[usize::from(byte)] = if same { last[usize::from(byte) + 1] } else { byte };
         }
-        Self(last)
+        Self { last, trailing: [(DEAD, DEAD); KNOWN] }
+    }
+
+    /// Where all trailing bytes lead, or [`MIXED`].
+    #[inline]
+    fn any_trailing<A: ByteAutomaton>(&mut self, automaton: &mut A, state: u32) -> u32 {
+        let place = state as usize % KNOWN;
+        if self.trailing[place].0 != state {
+            self.trailing[place] = (state, self.target(automaton, state, TRAILING, LAST_TRAILING));
+        }
+        self.trailing[place].1
     }
 
     /// Where the bytes `first..=last` lead, or [`MIXED`].
     #[inline]
     fn target<A: ByteAutomaton>(&self, automaton: &mut A, state: u32, first: u8, last: u8) -> u32 {
         let target = automaton.step(state, first);
-        let mut at = self.0[usize::from(first)];
+        let mut at = self.last[usize::from(first)];
         while at < last {
             if automaton.step(state, at + 1) != target {
                 return MIXED;
             }
-            at = self.0[usize::from(at) + 1];
+            at = self.last[usize::from(at) + 1];
         }
         target
     }
@@ -274,7 +300,7 @@ impl Runs {
                 return MIXED;
             }
             // All of the run that `byte` is in is known now.
-            let run = u32::from(self.0[usize::from(byte)].min(0xbf)) - 0x80;
+            let run = u32::from(self.last[usize::from(byte)].min(0xbf)) - 0x80;
             bits = if run == 63 { 0 } else { bits & (u64::MAX << (run + 1)) };
         }
         target.unwrap_or(DEAD)

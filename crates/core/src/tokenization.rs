@@ -62,6 +62,7 @@ impl MergeTable {
     }
 
     /// All merges, by rank.
+    #[inline]
     pub fn merges(&self) -> &[Merge] {
         &self.merges
     }

@@ -63,6 +63,8 @@ pub struct TokenTrie {
     vocab_len: usize,
     /// The longest token, in bytes.
     max_depth: usize,
+    /// By byte: whether it is a token.
+    spelled: Box<[bool; 256]>,
 }
 
 /// A token is longer than the trie can hold.
@@ -97,6 +99,12 @@ impl TokenTrie {
             return Err(TokenTooLong { token: *token, bytes: text.len(), limit: Self::MAX_TOKEN_LEN });
         }
         texts.sort_unstable();
+        let mut spelled = Box::new([false; 256]);
+        for (text, _) in &texts {
+            if let [byte] = text {
+                spelled[usize::from(*byte)] = true;
+            }
+        }
         let bytes = ByteTrie::new(&texts);
         let (quotients, irregular) = Quotients::new(&bytes.nodes, &bytes.tokens, vocabulary.len());
         let irregular: Vec<_> = irregular.into_iter().map(|index| texts[index]).collect();
@@ -108,7 +116,7 @@ impl TokenTrie {
             roots.push((bytes.nodes[at].byte(), index(at)));
             at = bytes.nodes[at].end as usize;
         }
-        Ok(Self { bytes, quotients, irregular, roots, vocab_len: vocabulary.len(), max_depth })
+        Ok(Self { bytes, quotients, irregular, roots, vocab_len: vocabulary.len(), max_depth, spelled })
     }
 
     /// The number of ids of the vocabulary, which the masks cover.
@@ -124,6 +132,12 @@ impl TokenTrie {
     /// Whether no token has text.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether some token is just `byte`. Where that holds for all bytes of a text, tokens spell it.
+    #[inline]
+    pub fn spells(&self, byte: u8) -> bool {
+        self.spelled[usize::from(byte)]
     }
 
     /// The memory that the tables take, in bytes.

@@ -133,6 +133,25 @@ impl Vocabulary {
         })
     }
 
+    /// The unused ids in front of [`used_len`](Self::used_len), in ascending order.
+    pub fn holes(&self) -> impl Iterator<Item = TokenId> {
+        let used = self.used_len();
+        let unused = self.text.iter_zeros().filter(|index| !self.control[*index]);
+        unused.take_while(move |index| *index < used).map(TokenId::from_index)
+    }
+
+    /// One more than the last id that is a text or control token: what is behind is padding.
+    pub fn used_len(&self) -> usize {
+        let last = self.text.last_one().max(self.control.last_one());
+        last.map_or(0, |last| last + 1)
+    }
+
+    /// The bytes of all ids, of control tokens their names, one after the other; and the [`len`](Self::len)` + 1` offsets
+    /// at which those of each id begin and end. What hashes or copies a whole vocabulary needs no look at each token.
+    pub fn flat(&self) -> (&[u8], &[u32]) {
+        (&self.bytes, &self.offsets)
+    }
+
     /// The text that `ids` spell; control tokens and unused ids add nothing.
     pub fn decode(&self, ids: &[TokenId]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -306,11 +325,14 @@ mod tests {
         assert_eq!(vocabulary.end_of_sequence(), &[end]);
         assert_eq!(vocabulary.decode(&[a, end, hole, part]), [b'a', 0xe6]);
         assert_eq!(vocabulary.text_tokens().count(), 3);
+        assert_eq!(vocabulary.flat(), (&b"aa</s>\xe6"[..], &[0, 1, 1, 2, 6, 7][..]));
 
         let padded = vocabulary.padded(40);
         assert_eq!(padded.len(), 40);
         assert_eq!(padded.kind(TokenId(39)), TokenKind::Unused);
         assert_eq!(padded.text(part), Some(&[0xe6][..]));
+        assert_eq!((padded.used_len(), padded.holes().collect::<Vec<_>>()), (5, vec![hole]));
+        assert_eq!(Vocabulary::builder().build().unwrap().padded(2).used_len(), 0);
     }
 
     #[test]

@@ -77,29 +77,15 @@ pub struct TokenizerAutomaton {
     /// Added tokens that are text, with their bytes.
     pub(crate) added: Vec<(u32, Vec<u8>)>,
     /// The tokens that merges make, by the last byte of their text; made when it is first asked for.
-    by_last_byte: OnceLock<Vec<Vec<u32>>>,
+    pub(crate) by_last_byte: OnceLock<Vec<Vec<u32>>>,
     /// What is known of byte bigrams; likewise.
-    facts: OnceLock<Facts>,
+    pub(crate) facts: OnceLock<Facts>,
     /// What is known of its texts; likewise.
-    certain: OnceLock<Certain>,
+    pub(crate) certain: OnceLock<Certain>,
     /// By state of `split`: the tokens that are read from there; likewise.
-    ends: Ends,
+    pub(crate) ends: Ends,
     /// Tokens that are never refused; likewise.
-    plain: OnceLock<Plain>,
-}
-
-/// What an automaton is made of, but for what follows from it at once. The fields are those of the automaton.
-pub(crate) struct Parts {
-    pub(crate) fingerprint: u64,
-    pub(crate) roles: Vec<Role>,
-    pub(crate) symbols: Vec<u32>,
-    pub(crate) neighbours: Neighbours,
-    pub(crate) whole: WholePieces,
-    pub(crate) fallback: Vec<u32>,
-    pub(crate) split: SplitDfa,
-    pub(crate) text: TextDfa,
-    pub(crate) nfc: bool,
-    pub(crate) added: Vec<(u32, Vec<u8>)>,
+    pub(crate) plain: OnceLock<Plain>,
 }
 
 impl TokenizerAutomaton {
@@ -218,46 +204,27 @@ impl TokenizerAutomaton {
         }
         let neighbours = Neighbours::new(trees, &tokenization.merges);
         let added = facts.added.into_iter().filter(|(token, _)| (*token as usize) < len).collect();
-        Ok(Self::from_parts(Parts {
+        let (made, only_whole) = sets_of_roles(&roles);
+        Ok(Self {
             fingerprint: super::file::fingerprint(vocabulary, tokenization, order),
+            vocab_len: len,
             roles,
+            made,
+            only_whole,
             symbols: by_byte,
             neighbours,
             whole,
             fallback,
+            ends: Ends::new(split.accepting.len()),
             split,
             text: facts.dfa,
             nfc: facts.nfc,
             added,
-        }))
-    }
-
-    /// The whole of these parts, which fit together.
-    pub(crate) fn from_parts(parts: Parts) -> Self {
-        let Parts { fingerprint, roles, symbols, neighbours, whole, fallback, split, text, nfc, added } =
-            parts;
-        let (made, only_whole) = sets_of_roles(&roles);
-        let states = split.accepting.len();
-        Self {
-            fingerprint,
-            vocab_len: roles.len(),
-            roles,
-            made,
-            only_whole,
-            symbols,
-            neighbours,
-            whole,
-            fallback,
-            split,
-            text,
-            nfc,
-            added,
             by_last_byte: OnceLock::new(),
             facts: OnceLock::new(),
             certain: OnceLock::new(),
-            ends: Ends::new(states),
             plain: OnceLock::new(),
-        }
+        })
     }
 
     /// The number of ids that it covers.

@@ -12,7 +12,7 @@
 
 use unskew_core::{MergeTable, TokenId};
 
-use super::pair;
+use super::{forest::padded, pair};
 
 /// When a merge is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -94,43 +94,29 @@ impl Derivations {
     }
 
     /// The trees of `len` ids in which a token is made by the merge that its key names and at the time given, [`NONE`] from
-    /// where the two lists end. `None` if a key names another token's merge or one of tokens that are not made, or a time
-    /// is not the greatest key in the tree.
+    /// where the two lists end. `None` if a key names another token's merge, or a token is made at no time.
     ///
-    /// That no token is its own part is for the two forests to find out, see [`super::forest`].
+    /// That parts are made, and that no token is its own part, is for the two forests to find out, see
+    /// [`super::forest`].
     pub(crate) fn from_keys(
         len: usize,
-        mut key: Vec<u32>,
-        mut time: Vec<u32>,
+        key: Vec<u32>,
+        time: Vec<u32>,
         merges: &MergeTable,
         order: MergeOrder,
     ) -> Option<Self> {
-        if key.len() > len || key.len() != time.len() {
-            return None;
-        }
-        key.resize(len, NONE);
-        time.resize(len, NONE);
+        let (key, time) = (padded(key, len)?, padded(time, len)?);
         let (mut left, mut right) = (vec![NONE; len], vec![NONE; len]);
-        for (token, made) in key.iter().copied().enumerate() {
-            let expected = match made {
-                NONE | 0 => made,
-                made => {
-                    let merge = merges.merges().get(made as usize - 1)?;
-                    if merge.result.index() != token {
-                        return None;
-                    }
-                    (left[token], right[token]) = (merge.left.0, merge.right.0);
-                    let parts = [merge.left.index(), merge.right.index()];
-                    // The time of a token that is not made is later than any merge.
-                    let since = (*time.get(parts[0])?).max(*time.get(parts[1])?);
-                    if since == NONE || (order == MergeOrder::Passes && made <= since) {
-                        return None;
-                    }
-                    made.max(since)
-                }
-            };
-            if time[token] != expected {
+        for (token, (key, time)) in key.iter().zip(&time).enumerate() {
+            if (*key == NONE) != (*time == NONE) {
                 return None;
+            }
+            if !matches!(*key, 0 | NONE) {
+                let merge = merges.merges().get(*key as usize - 1)?;
+                if merge.result.index() != token || merge.left.index() >= len || merge.right.index() >= len {
+                    return None;
+                }
+                (left[token], right[token]) = (merge.left.0, merge.right.0);
             }
         }
         Some(Self { order, key, left, right, time })

@@ -1,26 +1,32 @@
 //! A tokenizer's automaton as a file: written once, read in milliseconds.
 //!
-//! The file holds what takes time to find out and nothing that follows from it in one pass: of the merge trees the last
-//! merge of each token, of the forests their depth-first order, of the tables of partners the order of the merges. The
-//! rest is put together while it is checked, with the merges of the tokenizer that the caller has anyway; so a file cannot
-//! name a merge that the tokenizer does not have. For Llama 3 the file has 6 MB, less than half of
-//! what the automaton takes in memory.
+//! The file holds the tables as they lie in memory, but for those that follow from others in one pass: the parts of a
+//! token are those of the merge that its key names, so a file cannot name a merge that the tokenizer does not have. For
+//! Llama 3 that is 11 MB.
 //!
 //! ```text
 //! "unskew canon"  version: u32  checksum: u64  length of the file: u64  fingerprint: u64  sections ..
 //! ```
 //!
 //! All numbers are little-endian, and a section is a number of items and the items, filled up to a multiple of four
-//! bytes. The checksum, XXH3 of all that follows it, finds accidents. Everything else that a file may say is checked
-//! where it is read ([`Neighbours::from_parts`] and others beside what they make): any bytes give an error, or an
-//! automaton that never panics and never loops, even if its masks are not the tokenizer's.
+//! bytes. The checksum, XXH3 of all that follows it, finds accidents, and the fingerprint other tokenizers. What a file
+//! may say beyond that is checked where it is read ([`Neighbours::from_tables`] and others beside what they make): any bytes
+//! give an error, or an automaton that never panics and never loops, even if its masks are not the tokenizer's.
 //!
-//! Tried instead: `serde` with a binary format. It neither checks what the tables mean nor reads them at once, and the
-//! layout of private structs would be the format.
+//! Where the time goes for Llama 3: a quarter each into reading, into copying and summing up, and into the forests, of
+//! which it must be known that no walk through them is endless. Tried instead:
+//!
+//! - Keys alone, of trees, partners and the order of forests, from which the rest is put together: half the size, and
+//!   three times the time, since each key is a look into the merges at another place.
+//! - `serde` with a binary format. It neither checks what the tables mean nor reads them at once, and the
+//!   layout of private structs would be the format.
 
 use std::{
+    fs::File,
     hash::Hasher,
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use twox_hash::XxHash3_64;
@@ -31,8 +37,9 @@ use unskew_core::{
 
 use super::{
     MergeOrder,
-    automaton::{Parts, Role, TokenizerAutomaton},
+    automaton::{Role, TokenizerAutomaton, sets_of_roles},
     derivation::{Derivations, NONE},
+    ends::Ends,
     forest::Neighbours,
     text::TextDfa,
     whole::WholePieces,
@@ -42,12 +49,18 @@ use crate::{ByteClasses, split::SplitDfa};
 const MAGIC: &[u8; 12] = b"unskew canon";
 
 /// To be raised whenever the layout changes, or what is built from one tokenizer.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Where the checksum lies, and behind it what it is of.
 const CHECKSUM: usize = MAGIC.len() + 4;
 const SUMMED: usize = CHECKSUM + 8;
 const HEADER: usize = SUMMED + 16;
+
+/// How many bytes are gathered before they are hashed: they stay in the nearest cache.
+const BLOCK: usize = 1 << 14;
+
+/// How many bytes are read from a file at a time: they stay in the second nearest cache.
+const BUFFER: usize = 1 << 17;
 
 /// Why a file is not the automaton of a tokenizer.
 #[derive(Debug, thiserror::Error)]
@@ -126,11 +139,15 @@ impl TokenizerAutomaton {
         put_bytes(&mut bytes, &self.roles[..used].iter().map(|role| *role as u8).collect::<Vec<u8>>());
         put_words(&mut bytes, &trees.key[..used]);
         put_words(&mut bytes, &trees.time[..used]);
-        put_words(&mut bytes, &self.neighbours.class[..used]);
-        put_words(&mut bytes, &self.neighbours.lefts.order);
-        put_words(&mut bytes, &self.neighbours.rights.order);
-        put_words(&mut bytes, &self.neighbours.by_left.key);
-        put_words(&mut bytes, &self.neighbours.by_right.key);
+        let Neighbours { lefts, rights, by_left, by_right, class, class_token, .. } = &self.neighbours;
+        put_words(&mut bytes, &class[..used]);
+        put_words(&mut bytes, class_token);
+        for table in [lefts, rights].iter().flat_map(|forest| forest.tables(used)) {
+            put_words(&mut bytes, table);
+        }
+        for table in [by_left, by_right].iter().flat_map(|partners| partners.tables(used)) {
+            put_words(&mut bytes, table);
+        }
         put_words(&mut bytes, &self.symbols);
         put_words(&mut bytes, &self.fallback);
 
@@ -176,7 +193,7 @@ impl TokenizerAutomaton {
     /// The automaton that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. `vocabulary` may be padded otherwise
     /// than the one that it was built for.
     ///
-    /// Cost: O(n) for n ids and merges; about 3 ms for 32,000 ids and 15 ms for 128,000, a tenth of building.
+    /// Cost: O(n) for n ids and merges; about 1 ms for 32,000 ids and 5 ms for 128,000, a twenty-fifth of building.
     ///
     /// # Errors
     ///
@@ -187,7 +204,28 @@ impl TokenizerAutomaton {
         vocabulary: &Vocabulary,
         tokenization: &Tokenization,
     ) -> Result<Self, AutomatonFileError> {
-        let mut reader = Reader::new(bytes)?;
+        Self::read(bytes, bytes.len() as u64, vocabulary, tokenization)
+    }
+
+    /// The automaton in the `len` bytes of `input`.
+    pub(crate) fn read(
+        input: impl BufRead,
+        len: u64,
+        vocabulary: &Vocabulary,
+        tokenization: &Tokenization,
+    ) -> Result<Self, AutomatonFileError> {
+        let mut reader = Reader::new(input, len, vocabulary.len())?;
+        let automaton = Self::read_sections(&mut reader, vocabulary, tokenization);
+        // Where the checksum is wrong, that is what there is to say.
+        reader.finish()?;
+        automaton
+    }
+
+    fn read_sections(
+        reader: &mut Reader<impl BufRead>,
+        vocabulary: &Vocabulary,
+        tokenization: &Tokenization,
+    ) -> Result<Self, AutomatonFileError> {
         let invalid = |section| AutomatonFileError::Invalid { section };
         let (order, nfc) = match reader.words("flags")?[..] {
             [order @ 0..=1, nfc @ 0..=1] => {
@@ -206,23 +244,28 @@ impl TokenizerAutomaton {
         let roles = roles.take_if(|roles| roles.len() <= len).ok_or(invalid("roles"));
         let mut roles = roles?;
         roles.resize(len, Role::Never);
-        let (key, time) = (reader.words("merge trees")?, reader.words("merge trees")?);
+        let (key, time) = (reader.by_token("merge trees")?, reader.by_token("merge trees")?);
         let trees = Derivations::from_keys(len, key, time, &tokenization.merges, order);
         let trees = trees.ok_or(invalid("merge trees"))?;
-        let class = reader.words("classes")?;
-        let orders = [reader.words("forests")?, reader.words("forests")?];
-        let keys = [reader.words("partners")?, reader.words("partners")?];
-        let neighbours = Neighbours::from_parts(trees, &tokenization.merges, orders, keys, class);
+        let classes = [reader.by_token("classes")?, reader.words("classes")?];
+        let forests = [reader.forest()?, reader.forest()?];
+        let partners = [reader.partners()?, reader.partners()?];
+        let neighbours =
+            Neighbours::from_tables(trees, tokenization.merges.len(), forests, partners, classes);
         let neighbours = neighbours.ok_or(invalid("neighbours"))?;
         let is_made = |token: u32| neighbours.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
-        let is_piece = |role: Role| matches!(role, Role::Made | Role::Whole);
-        let spelled = vocabulary
-            .text_tokens()
-            .filter(|(token, text)| is_piece(roles[token.index()]) && !text.is_empty());
-        if spelled.count() != roles.iter().filter(|role| is_piece(**role)).count()
-            || (0u32..)
-                .zip(&roles)
-                .any(|(id, role)| matches!(role, Role::Made | Role::Fallback) && !is_made(id))
+        let (_, offsets) = vocabulary.flat();
+        let fits = |role: Role, key: u32, range: &[u32]| match role {
+            Role::Made => key != NONE && range[0] < range[1],
+            Role::Fallback => key != NONE,
+            Role::Whole => range[0] < range[1],
+            Role::Never | Role::Added => true,
+        };
+        let mut tokens = roles.iter().zip(&neighbours.trees.key).zip(offsets.windows(2));
+        // What has bytes is text, or it is a control token.
+        let mut controls = vocabulary.control_tokens().map(|(token, _)| roles[token.index()]);
+        if !tokens.all(|((role, key), range)| fits(*role, *key, range))
+            || controls.any(|role| matches!(role, Role::Made | Role::Whole))
         {
             return Err(invalid("roles"));
         }
@@ -245,7 +288,8 @@ impl TokenizerAutomaton {
 
         let (ids, ends) = (reader.words("added tokens")?, reader.words("added tokens")?);
         let is_added = |token: u32| roles.get(token as usize) == Some(&Role::Added);
-        let contents = parts(&ends, reader.bytes("added tokens")?)
+        let contents = reader.bytes("added tokens")?;
+        let contents = parts(&ends, &contents)
             .filter(|contents| contents.len() == ids.len() && ids.iter().all(|token| is_added(*token)));
         let contents = contents.ok_or(invalid("added tokens"))?;
         let added = ids.into_iter().zip(contents.into_iter().map(<[u8]>::to_vec)).collect();
@@ -258,21 +302,31 @@ impl TokenizerAutomaton {
         let accepting = accepting.iter().map(|accepts| *accepts == 1).collect();
         let split = SplitDfa::from_parts(classes, next, fallback_next, mark, accepting, split_start);
         let text = TextDfa::from_parts(text_classes, text_next, text_start);
-        if !reader.rest.is_empty() {
+        if reader.rest > 0 {
             return Err(invalid("last bytes"));
         }
-        Ok(Self::from_parts(Parts {
+        let (made, only_whole) = sets_of_roles(&roles);
+        let split = split.ok_or(invalid("splits"))?;
+        Ok(Self {
             fingerprint: tokenizer,
+            vocab_len: len,
             roles,
+            made,
+            only_whole,
             symbols,
             neighbours,
             whole,
             fallback,
-            split: split.ok_or(invalid("splits"))?,
+            ends: Ends::new(split.accepting.len()),
+            split,
             text: text.ok_or(invalid("texts"))?,
             nfc,
             added,
-        }))
+            by_last_byte: OnceLock::new(),
+            facts: OnceLock::new(),
+            certain: OnceLock::new(),
+            plain: OnceLock::new(),
+        })
     }
 
     /// Reads the automaton from a file: [`from_bytes`](Self::from_bytes).
@@ -286,23 +340,47 @@ impl TokenizerAutomaton {
         tokenization: &Tokenization,
     ) -> Result<Self, AutomatonFileError> {
         let path = path.as_ref();
-        let bytes =
-            std::fs::read(path).map_err(|source| AutomatonFileError::Io { path: path.to_owned(), source })?;
-        Self::from_bytes(&bytes, vocabulary, tokenization)
+        let read = || {
+            let file = File::open(path).map_err(no_file)?;
+            let facts = file.metadata().map_err(no_file)?;
+            if facts.is_file() {
+                let input = BufReader::with_capacity(BUFFER, file);
+                return Self::read(input, facts.len(), vocabulary, tokenization);
+            }
+            Self::from_bytes(&std::fs::read(path).map_err(no_file)?, vocabulary, tokenization)
+        };
+        read().map_err(|error| match error {
+            AutomatonFileError::Io { source, .. } => AutomatonFileError::Io { path: path.to_owned(), source },
+            other => other,
+        })
     }
 }
 
-/// What is left to read.
-struct Reader<'a> {
-    fingerprint: u64,
-    rest: &'a [u8],
+/// An error of a file whose path the caller knows.
+fn no_file(source: io::Error) -> AutomatonFileError {
+    AutomatonFileError::Io { path: PathBuf::new(), source }
 }
 
-impl<'a> Reader<'a> {
-    /// Checks the header.
-    fn new(bytes: &'a [u8]) -> Result<Self, AutomatonFileError> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or(AutomatonFileError::Magic)?;
-        let len = bytes.len() as u64;
+/// Reads sections as they come and sums them up on the way: what is read is hashed while it is near, and nothing is held
+/// twice.
+struct Reader<R> {
+    input: R,
+    /// The number of ids of the vocabulary.
+    ids: usize,
+    /// The number of bytes that are left.
+    rest: u64,
+    hasher: XxHash3_64,
+    checksum: u64,
+    fingerprint: u64,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Checks the header of a file of `len` bytes, for a vocabulary of `ids`.
+    fn new(mut input: R, len: u64, ids: usize) -> Result<Self, AutomatonFileError> {
+        let mut header = [0; HEADER];
+        let found = header.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+        input.read_exact(&mut header[..found]).map_err(no_file)?;
+        let rest = header[..found].strip_prefix(MAGIC).ok_or(AutomatonFileError::Magic)?;
         let cut_off = || AutomatonFileError::Length { len, expected: HEADER as u64 };
         let (version, rest) = rest.split_first_chunk().ok_or_else(cut_off)?;
         let version = u32::from_le_bytes(*version);
@@ -311,40 +389,113 @@ impl<'a> Reader<'a> {
         }
         let (checksum, summed) = rest.split_first_chunk().ok_or_else(cut_off)?;
         let (expected_len, rest) = summed.split_first_chunk().ok_or_else(cut_off)?;
-        let (fingerprint, rest) = rest.split_first_chunk().ok_or_else(cut_off)?;
+        let (fingerprint, _) = rest.split_first_chunk().ok_or_else(cut_off)?;
         if u64::from_le_bytes(*expected_len) != len {
             return Err(AutomatonFileError::Length { len, expected: u64::from_le_bytes(*expected_len) });
         }
-        let (found, expected) = (XxHash3_64::oneshot(summed), u64::from_le_bytes(*checksum));
-        if found != expected {
-            return Err(AutomatonFileError::Checksum { found, expected });
+        let mut hasher = XxHash3_64::new();
+        hasher.write(summed);
+        let [checksum, fingerprint] = [checksum, fingerprint].map(|number| u64::from_le_bytes(*number));
+        Ok(Self { input, ids, rest: len - HEADER as u64, hasher, checksum, fingerprint })
+    }
+
+    /// Reads on to the end and compares the checksum.
+    fn finish(mut self) -> Result<(), AutomatonFileError> {
+        while self.rest > 0 {
+            let rest = usize::try_from(self.rest).unwrap_or(usize::MAX);
+            self.take(rest, |_| ())?;
         }
-        Ok(Self { fingerprint: u64::from_le_bytes(*fingerprint), rest })
+        let (found, expected) = (self.hasher.finish(), self.checksum);
+        if found == expected { Ok(()) } else { Err(AutomatonFileError::Checksum { found, expected }) }
     }
 
-    /// The next section, of items of `size` bytes.
-    fn section(&mut self, size: usize, section: &'static str) -> Result<&'a [u8], AutomatonFileError> {
-        let found = self.rest.split_first_chunk().and_then(|(count, rest)| {
-            let len = (u32::from_le_bytes(*count) as usize).checked_mul(size)?;
-            let (padded, after) = rest.split_at_checked(len.checked_next_multiple_of(4)?)?;
-            self.rest = after;
-            let (items, padding) = padded.split_at(len);
-            padding.iter().all(|byte| *byte == 0).then_some(items)
-        });
-        found.ok_or(AutomatonFileError::Invalid { section })
+    /// Hands on at least one and at most `limit` of the bytes that are left, as many as are at hand. Answers how many.
+    fn take(&mut self, limit: usize, each: impl FnOnce(&[u8])) -> Result<usize, AutomatonFileError> {
+        let bytes = self.input.fill_buf().map_err(no_file)?;
+        let bytes = &bytes[..bytes.len().min(limit)];
+        if bytes.is_empty() {
+            return Err(no_file(io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.hasher.write(bytes);
+        each(bytes);
+        let len = bytes.len();
+        self.input.consume(len);
+        self.rest -= len as u64;
+        Ok(len)
     }
 
-    fn bytes(&mut self, section: &'static str) -> Result<&'a [u8], AutomatonFileError> {
-        self.section(1, section)
+    fn word(&mut self) -> Result<u32, AutomatonFileError> {
+        let (mut word, mut len) = ([0; 4], 0);
+        while len < 4 {
+            len += self.take(4 - len, |bytes| word[len..len + bytes.len()].copy_from_slice(bytes))?;
+        }
+        Ok(u32::from_le_bytes(word))
+    }
+
+    /// The number of items in the next section, of `size` bytes each, which are there.
+    fn count(&mut self, size: u64, section: &'static str) -> Result<usize, AutomatonFileError> {
+        let invalid = AutomatonFileError::Invalid { section };
+        if self.rest < 4 {
+            return Err(invalid);
+        }
+        let count = self.word()?;
+        let len = (u64::from(count) * size).next_multiple_of(4);
+        if len > self.rest { Err(invalid) } else { Ok(count as usize) }
+    }
+
+    fn bytes(&mut self, section: &'static str) -> Result<Vec<u8>, AutomatonFileError> {
+        let count = self.count(1, section)?;
+        let mut bytes = Vec::with_capacity(count.next_multiple_of(4));
+        while bytes.len() < bytes.capacity().min(count.next_multiple_of(4)) {
+            self.take(count.next_multiple_of(4) - bytes.len(), |more| bytes.extend_from_slice(more))?;
+        }
+        let padding = bytes.split_off(count);
+        let is_padded = padding.iter().all(|byte| *byte == 0);
+        is_padded.then_some(bytes).ok_or(AutomatonFileError::Invalid { section })
     }
 
     fn words(&mut self, section: &'static str) -> Result<Vec<u32>, AutomatonFileError> {
-        let (words, _) = self.section(4, section)?.as_chunks();
-        Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
+        self.words_with_room(0, section)
+    }
+
+    /// A list that may be made longer, for ids that the tokenizer does not know.
+    fn by_token(&mut self, section: &'static str) -> Result<Vec<u32>, AutomatonFileError> {
+        self.words_with_room(self.ids + 1, section)
+    }
+
+    fn words_with_room(
+        &mut self,
+        room: usize,
+        section: &'static str,
+    ) -> Result<Vec<u32>, AutomatonFileError> {
+        let count = self.count(4, section)?;
+        let mut words = Vec::with_capacity(count.max(room));
+        while words.len() < count {
+            let at_hand = self.input.fill_buf().map_err(no_file)?.len() / 4;
+            match at_hand.min(count - words.len()) {
+                // A word that is cut in two.
+                0 => words.push(self.word()?),
+                at_hand => {
+                    let add = |bytes: &[u8]| {
+                        words.extend(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)));
+                    };
+                    self.take(4 * at_hand, add)?;
+                }
+            }
+        }
+        Ok(words)
+    }
+
+    fn forest(&mut self) -> Result<[Vec<u32>; 3], AutomatonFileError> {
+        Ok([self.words("forests")?, self.by_token("forests")?, self.words("forests")?])
+    }
+
+    fn partners(&mut self) -> Result<[Vec<u32>; 3], AutomatonFileError> {
+        Ok([self.by_token("partners")?, self.words("partners")?, self.words("partners")?])
     }
 
     fn classes(&mut self, section: &'static str) -> Result<ByteClasses, AutomatonFileError> {
-        let classes = <[u8; 256]>::try_from(self.bytes(section)?).ok().and_then(ByteClasses::from_array);
+        let classes = <[u8; 256]>::try_from(&self.bytes(section)?[..]).ok().and_then(ByteClasses::from_array);
         classes.ok_or(AutomatonFileError::Invalid { section })
     }
 }
@@ -393,25 +544,26 @@ fn count(len: usize) -> u32 {
 /// Unused ids leave no trace, so that a vocabulary may be padded, nor does which ids end a sequence.
 pub(crate) fn fingerprint(vocabulary: &Vocabulary, tokenization: &Tokenization, order: MergeOrder) -> u64 {
     let Tokenization { normalizers, splits, merges, whole_pieces, symbols, added, .. } = tokenization;
-    let mut facts = Facts { bytes: Vec::with_capacity(1 << 16), hasher: XxHash3_64::new() };
+    let mut facts = Facts { bytes: Vec::with_capacity(BLOCK), hasher: XxHash3_64::new() };
     facts.number(match order {
         MergeOrder::LowestRank => 0,
         MergeOrder::Passes => 1,
     });
-    for (token, text) in vocabulary.text_tokens() {
+    let used = vocabulary.used_len();
+    let (texts, offsets) = vocabulary.flat();
+    facts.number(count(used));
+    facts.words(&offsets[..=used], |offset| [*offset]);
+    facts.write(texts);
+    for (token, _) in vocabulary.control_tokens() {
         facts.number(token.0);
-        facts.text(text);
     }
     facts.number(NONE);
-    for (token, name) in vocabulary.control_tokens() {
+    for token in vocabulary.holes() {
         facts.number(token.0);
-        facts.text(name.as_bytes());
     }
     facts.number(NONE);
     facts.number(count(merges.len()));
-    for Merge { left, right, result } in merges.merges() {
-        facts.numbers([left.0, right.0, result.0]);
-    }
+    facts.words(merges.merges(), |Merge { left, right, result }| [left.0, right.0, result.0]);
     facts.number(u32::from(*whole_pieces));
     facts.number(count(normalizers.len()));
     normalizers.iter().for_each(|normalizer| facts.normalizer(normalizer));
@@ -447,14 +599,29 @@ impl Facts {
     }
 
     fn numbers<const N: usize>(&mut self, numbers: [u32; N]) {
-        self.make_room(4 * N);
-        numbers.iter().for_each(|number| self.bytes.extend_from_slice(&number.to_le_bytes()));
+        self.words(&numbers, |number| [*number]);
+    }
+
+    /// `N` numbers of each item.
+    fn words<T, const N: usize>(&mut self, items: &[T], numbers: impl Fn(&T) -> [u32; N]) {
+        for items in items.chunks(BLOCK / (4 * N)) {
+            let begin = self.make_room(items.len() * 4 * N);
+            let (words, _) = self.bytes[begin..].as_chunks_mut::<4>();
+            for (words, item) in words.chunks_exact_mut(N).zip(items) {
+                words.iter_mut().zip(numbers(item)).for_each(|(word, number)| *word = number.to_le_bytes());
+            }
+        }
     }
 
     fn text(&mut self, text: &[u8]) {
         self.number(count(text.len()));
-        self.make_room(text.len());
-        self.bytes.extend_from_slice(text);
+        self.write(text);
+    }
+
+    /// Bytes whose number is known.
+    fn write(&mut self, bytes: &[u8]) {
+        self.flush();
+        self.hasher.write(bytes);
     }
 
     fn normalizer(&mut self, normalizer: &Normalizer) {
@@ -512,15 +679,23 @@ impl Facts {
         }
     }
 
-    fn make_room(&mut self, len: usize) {
-        if self.bytes.len() + len > self.bytes.capacity() {
-            self.hasher.write(&self.bytes);
-            self.bytes.clear();
+    /// Makes room for `len` bytes, at most [`BLOCK`], and answers where it begins.
+    fn make_room(&mut self, len: usize) -> usize {
+        if self.bytes.len() + len > BLOCK {
+            self.flush();
         }
+        let begin = self.bytes.len();
+        self.bytes.resize(begin + len, 0);
+        begin
+    }
+
+    fn flush(&mut self) {
+        self.hasher.write(&self.bytes);
+        self.bytes.clear();
     }
 
     fn finish(mut self) -> u64 {
-        self.hasher.write(&self.bytes);
+        self.flush();
         self.hasher.finish()
     }
 }

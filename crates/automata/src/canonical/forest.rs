@@ -12,13 +12,9 @@
 //! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form: its states are
 //! the classes of tokens that forbid the same neighbours ([`Neighbours::class`]).
 
-use std::{
-    cmp::{Ordering, Reverse},
-    collections::HashMap,
-    ops::Range,
-};
+use std::{cmp::Reverse, collections::HashMap, ops::Range};
 
-use unskew_core::{Merge, MergeTable, TokenId};
+use unskew_core::MergeTable;
 
 use super::derivation::{Derivations, MergeOrder, NONE};
 
@@ -29,11 +25,10 @@ pub(crate) struct Forest {
     pub(crate) order: Vec<u32>,
     /// The position of each token in `order`; [`NONE`] for tokens that are not made.
     pub(crate) position: Vec<u32>,
-    /// By position: the end of the subtree.
-    pub(crate) end: Vec<u32>,
-    /// `children[first_child[t]..first_child[t + 1]]` are the children of token `t`, the last made first.
-    pub(crate) first_child: Vec<u32>,
-    pub(crate) children: Vec<u32>,
+    /// `bounds[first_bound[t]..first_bound[t + 1]]` are the positions at which the subtrees of the children of token `t`
+    /// begin, and the one at which the last of them ends; nothing for a token without children.
+    pub(crate) first_bound: Vec<u32>,
+    pub(crate) bounds: Vec<u32>,
 }
 
 impl Forest {
@@ -54,85 +49,82 @@ impl Forest {
         for token in 0..len {
             first_child[token + 1] += first_child[token];
         }
+        let children_of =
+            |token: usize| &children[first_child[token] as usize..first_child[token + 1] as usize];
 
-        let mut forest = Self {
-            order: Vec::with_capacity(roots.len() + children.len()),
-            position: vec![NONE; len],
-            end: vec![0; roots.len() + children.len()],
-            first_child,
-            children,
-        };
+        let mut order = Vec::with_capacity(roots.len() + children.len());
+        let (mut position, mut end) = (vec![NONE; len], vec![0; len]);
         // A token is opened, its children are, and then it is closed.
         let mut open: Vec<(u32, bool)> = roots.iter().rev().map(|root| (*root, true)).collect();
         while let Some((token, opens)) = open.pop() {
             if opens {
-                forest.position[token as usize] = index(forest.order.len());
-                forest.order.push(token);
+                position[token as usize] = index(order.len());
+                order.push(token);
                 open.push((token, false));
-                open.extend(forest.children_of(token).iter().rev().map(|child| (*child, true)));
+                open.extend(children_of(token as usize).iter().rev().map(|child| (*child, true)));
             } else {
-                forest.end[forest.position[token as usize] as usize] = index(forest.order.len());
+                end[token as usize] = index(order.len());
             }
         }
-        forest
+        let (mut first_bound, mut bounds) = (Vec::with_capacity(len + 1), Vec::new());
+        for (token, end) in end.iter().enumerate() {
+            first_bound.push(index(bounds.len()));
+            let children = children_of(token);
+            if !children.is_empty() {
+                bounds.extend(children.iter().map(|child| position[*child as usize]));
+                bounds.push(*end);
+            }
+        }
+        first_bound.push(index(bounds.len()));
+        Self { order, position, first_bound, bounds }
     }
 
-    /// The forest in which the parent of a token is `parent[token]` and that has its tokens in this depth-first order.
-    /// `None` if it is not such an order of the tokens that are made, with later made children first. There is one only if
-    /// no token is above itself.
-    fn from_order(order: Vec<u32>, trees: &Derivations, parent: &[u32]) -> Option<Self> {
-        let mut position = vec![NONE; parent.len()];
-        let mut end = vec![0; order.len()];
-        // The positions of the tokens whose subtrees are not complete.
-        let mut open: Vec<u32> = Vec::new();
-        for (at, token) in (0u32..).zip(order.iter().copied()) {
-            let parent = *parent.get(token as usize)?;
-            while let Some(last) = open.last().copied().filter(|last| order[*last as usize] != parent) {
-                end[last as usize] = at;
-                open.pop();
-            }
-            if (parent != NONE && open.is_empty()) || position[token as usize] != NONE {
-                return None;
-            }
-            position[token as usize] = at;
-            open.push(at);
+    /// The forest in which the parent of a token is `parent[token]`, with these tables; `first_bound` may end early, as a
+    /// list by token. `None` if `order` does not hold the tokens that are made, each behind its parent, or if bounds do not
+    /// ascend behind their token: a walk would go astray then.
+    ///
+    /// So there is a forest only if no token is above itself.
+    fn from_tables(
+        [order, first_bound, bounds]: [Vec<u32>; 3],
+        trees: &Derivations,
+        parent: &[u32],
+    ) -> Option<Self> {
+        let len = parent.len();
+        let first_bound = offsets(first_bound, len, bounds.len())?;
+        let mut position = vec![NONE; len];
+        for (at, token) in (0u32..).zip(&order) {
+            *position.get_mut(*token as usize)? = at;
         }
-        open.iter().for_each(|last| end[*last as usize] = index(order.len()));
-
-        let mut first_child = Vec::with_capacity(parent.len() + 1);
-        let mut children = Vec::with_capacity(order.len());
-        for (token, position) in position.iter().copied().enumerate() {
-            first_child.push(index(children.len()));
-            if (position == NONE) != (trees.key[token] == NONE) {
-                return None;
-            }
-            if position == NONE {
-                continue;
-            }
-            let (mut at, mut before) = (position as usize + 1, u32::MAX);
-            while at < end[position as usize] as usize {
-                let child = order[at];
-                let time = trees.time[child as usize];
-                if time > before {
-                    return None;
-                }
-                children.push(child);
-                (at, before) = (end[at] as usize, time);
-            }
+        // No branch here is hard to foresee: that halves the time.
+        let (mut fits, mut made, mut descents) = (true, 0, 0);
+        let bound = |at: u32| bounds.get(at as usize).copied().unwrap_or(0);
+        for (token, ((at, above), key)) in position.iter().zip(parent).zip(&trees.key).enumerate() {
+            let is_behind = *above == NONE || position[*above as usize] < *at;
+            fits &= (*at == NONE) == (*key == NONE) && (is_behind || *at == NONE);
+            made += usize::from(*at != NONE);
+            let (begin, end) = (first_bound[token], first_bound[token + 1]);
+            let has_children = begin < end;
+            fits &= !has_children | (bound(begin) == at.wrapping_add(1));
+            descents += usize::from(has_children & (bound(end) <= bound(end.wrapping_sub(1))));
         }
-        first_child.push(index(children.len()));
-        Some(Self { order, position, end, first_child, children })
+        // Where all ascends but from one token to the next, it ascends.
+        let found = bounds.iter().zip(bounds.iter().skip(1)).filter(|(bound, next)| next <= bound).count();
+        let ascend = found + usize::from(!bounds.is_empty()) == descents;
+        let fits = fits && ascend && made == order.len() && greatest(&bounds) as usize <= order.len();
+        fits.then_some(Self { order, position, first_bound, bounds })
     }
 
-    fn children_of(&self, token: u32) -> &[u32] {
-        let range = self.first_child[token as usize] as usize..self.first_child[token as usize + 1] as usize;
-        &self.children[range]
+    /// The fields but for `position`, the list by token only for the first `used`.
+    pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
+        [&self.order, &self.first_bound[..=used], &self.bounds]
     }
 
     /// Calls `each` with intervals of `order`: `token` itself and what lies below those of its children that are made at
     /// `since` or later and for which `counts` holds, which is asked only of children made at the same time as `token`.
+    /// Tables from a file may name others as children: they are left out there.
     fn subtrees(
         &self,
+        parent: &[u32],
         times: &[u32],
         token: u32,
         since: u32,
@@ -141,19 +133,25 @@ impl Forest {
     ) {
         let time = times[token as usize];
         let begin = self.position[token as usize];
-        let children = self.children_of(token);
-        let late = children.partition_point(|child| times[*child as usize] >= since.max(time + 1));
-        let end_of = |child: u32| self.end[self.position[child as usize] as usize];
-        each(begin..late.checked_sub(1).map_or(begin + 1, |last| end_of(children[last])));
+        let bounds = self.first_bound[token as usize] as usize..self.first_bound[token as usize + 1] as usize;
+        let Some((_, children)) = self.bounds[bounds.clone()].split_last() else {
+            return each(begin..begin + 1);
+        };
+        let time_at = |at: &u32| times[self.order[*at as usize] as usize];
+        let late = children.partition_point(|at| time_at(at) >= since.max(time + 1));
+        each(begin..self.bounds[bounds.start + late]);
         // Children that follow their part at once: rare, and behind the others.
-        let at_once = children.partition_point(|child| times[*child as usize] > time);
-        for child in children[at_once..].iter().filter(|child| counts(**child)) {
-            each(self.position[*child as usize]..end_of(*child));
+        let at_once = children.partition_point(|at| time_at(at) > time);
+        for child in self.bounds[bounds.start + at_once..bounds.end].windows(2) {
+            let token_at = self.order[child[0] as usize];
+            if parent[token_at as usize] == token && counts(token_at) {
+                each(child[0]..child[1]);
+            }
         }
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        let lists = [&self.order, &self.position, &self.end, &self.first_child, &self.children];
+        let lists = [&self.order, &self.position, &self.first_bound, &self.bounds];
         lists.iter().map(|list| size_of_val(&list[..])).sum()
     }
 }
@@ -186,37 +184,18 @@ impl Partners {
         }
     }
 
-    /// The partners in `len` ids by the keys of their merges, where `sides` tells a merge's token and its partner. `None`
-    /// if they are not in order, or not tokens that are made.
-    fn from_keys(
-        len: usize,
-        key: Vec<u32>,
-        trees: &Derivations,
-        merges: &MergeTable,
-        sides: impl Fn(&Merge) -> (TokenId, TokenId),
-    ) -> Option<Self> {
-        let mut first = Vec::with_capacity(len + 1);
-        first.push(0);
-        let mut partner = Vec::with_capacity(key.len());
-        for (at, key) in (0u32..).zip(&key) {
-            let (token, other) = sides(merges.merges().get((*key as usize).checked_sub(1)?)?);
-            let is_made = |token: TokenId| trees.key.get(token.index()).is_some_and(|key| *key != NONE);
-            if !is_made(token) || !is_made(other) {
-                return None;
-            }
-            let begins = token.index() >= first.len();
-            if begins {
-                first.resize(token.index() + 1, at);
-            }
-            let ascends = begins || partner.last().is_none_or(|last| *last < other.0);
-            // Of an earlier token's merges there are no more once a later one's have begun.
-            if !ascends || token.index() + 1 != first.len() {
-                return None;
-            }
-            partner.push(other.0);
-        }
-        first.resize(len + 1, index(key.len()));
-        Some(Self { first, partner, key })
+    /// The partners with these tables; `first` may end early, as a list by token. `None` if a list does not end where
+    /// the next begins, a partner is no token, or a key no merge's.
+    fn from_tables([first, partner, key]: [Vec<u32>; 3], len: usize, merges: usize) -> Option<Self> {
+        let first = offsets(first, len, partner.len())?;
+        let are_tokens = partner.is_empty() || (greatest(&partner) as usize) < len;
+        let fits = partner.len() == key.len() && are_tokens && greatest(&key) as usize <= merges;
+        fits.then_some(Self { first, partner, key })
+    }
+
+    /// The fields, those by token only for the first `used`.
+    pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
+        [&self.first[..=used], &self.partner, &self.key]
     }
 
     fn range(&self, token: u32) -> Range<usize> {
@@ -286,39 +265,31 @@ impl Neighbours {
         neighbours
     }
 
-    /// The neighbours with these orders of the two forests, these keys of merges in the order of their left parts and of
-    /// their right parts, and these classes, [`NONE`] from where the list ends. `None` if they do not fit together.
-    pub(crate) fn from_parts(
+    /// The neighbours with these tables, of a tokenizer with so many merges: forests below left and right parts, partners
+    /// by left and by right token, classes and a token of each. Lists by token may end early, if no more tokens are made.
+    /// `None` if they do not fit together.
+    pub(crate) fn from_tables(
         trees: Derivations,
-        merges: &MergeTable,
-        orders: [Vec<u32>; 2],
-        keys: [Vec<u32>; 2],
-        mut class: Vec<u32>,
+        merges: usize,
+        [lefts, rights]: [[Vec<u32>; 3]; 2],
+        [by_left, by_right]: [[Vec<u32>; 3]; 2],
+        [class, class_token]: [Vec<u32>; 2],
     ) -> Option<Self> {
         let len = trees.key.len();
-        let [lefts, rights] = orders;
-        let [by_left, by_right] = keys;
-        if class.len() > len || by_left.len() != by_right.len() {
+        let class = padded(class, len)?;
+        let of_made = class.iter().zip(&trees.key).all(|(class, key)| (*class == NONE) == (*key == NONE));
+        // One more than the greatest, and so 0 for none.
+        let classes = class.iter().fold(0, |classes, class| classes.max(class.wrapping_add(1)));
+        let are_members =
+            (0u32..).zip(&class_token).all(|(number, token)| class.get(*token as usize) == Some(&number));
+        if !of_made || classes as usize != class_token.len() || !are_members {
             return None;
         }
-        class.resize(len, NONE);
-        let mut class_token = Vec::new();
-        for (token, class) in (0u32..).zip(class.iter().copied()) {
-            if trees.is_made(token) != (class != NONE) {
-                return None;
-            }
-            // They are numbered as they occur.
-            match (class as usize).cmp(&class_token.len()) {
-                Ordering::Equal => class_token.push(token),
-                Ordering::Greater if class != NONE => return None,
-                _ => {}
-            }
-        }
         Some(Self {
-            lefts: Forest::from_order(lefts, &trees, &trees.left)?,
-            rights: Forest::from_order(rights, &trees, &trees.right)?,
-            by_left: Partners::from_keys(len, by_left, &trees, merges, |merge| (merge.left, merge.right))?,
-            by_right: Partners::from_keys(len, by_right, &trees, merges, |merge| (merge.right, merge.left))?,
+            lefts: Forest::from_tables(lefts, &trees, &trees.left)?,
+            rights: Forest::from_tables(rights, &trees, &trees.right)?,
+            by_left: Partners::from_tables(by_left, len, merges)?,
+            by_right: Partners::from_tables(by_right, len, merges)?,
             class,
             class_token,
             trees,
@@ -377,7 +348,7 @@ impl Neighbours {
                 let partner_since = trees.time[partner as usize];
                 if key < end && partner_since < until && self.happens(key, since.max(partner_since)) {
                     let counts = |child| since <= trees.time[child as usize] && key <= trees.left_end(child);
-                    self.lefts.subtrees(&trees.time, partner, key.max(since), counts, &mut each);
+                    self.lefts.subtrees(&trees.left, &trees.time, partner, key.max(since), counts, &mut each);
                 }
             }
         });
@@ -396,15 +367,23 @@ impl Neighbours {
                 let partner_since = trees.time[partner as usize];
                 if key <= end && partner_since <= until && self.happens(key, since.max(partner_since)) {
                     let counts = |child| since < trees.time[child as usize] && key < trees.right_end(child);
-                    self.rights.subtrees(&trees.time, partner, key.max(since) + 1, counts, &mut each);
+                    self.rights.subtrees(
+                        &trees.right,
+                        &trees.time,
+                        partner,
+                        key.max(since) + 1,
+                        counts,
+                        &mut each,
+                    );
                 }
             }
         });
     }
 
-    /// Whether a merge at `key` of two tokens that exist from `since` on happens at all.
+    /// Whether a merge at `key` of two tokens that exist from `since` on happens at all. Tokens that are not made exist
+    /// from [`NONE`] on.
     fn happens(&self, key: u32, since: u32) -> bool {
-        self.trees.order == MergeOrder::LowestRank || key > since
+        since != NONE && (self.trees.order == MergeOrder::LowestRank || key > since)
     }
 
     /// Calls `each` with the tokens that must not follow `token`, some perhaps several times.
@@ -438,6 +417,29 @@ impl Neighbours {
     }
 }
 
+/// The greatest of these numbers, 0 if there is none. `Iterator::max` takes five times as long.
+fn greatest(list: &[u32]) -> u32 {
+    list.iter().fold(0, |greatest, number| greatest.max(*number))
+}
+
+/// A list of tokens with [`NONE`] up to `len`, if it is no longer.
+pub(crate) fn padded(mut list: Vec<u32>, len: usize) -> Option<Vec<u32>> {
+    let fits = list.len() <= len;
+    list.resize(len, NONE);
+    fits.then_some(list)
+}
+
+/// Where the items of each of `len` tokens begin, and all `items` end, if it is that; a list that ends early has no items
+/// behind its end.
+fn offsets(mut first: Vec<u32>, len: usize, items: usize) -> Option<Vec<u32>> {
+    let fits = first.first() == Some(&0)
+        && first.len() <= len + 1
+        && first.last().is_some_and(|last| *last as usize == items)
+        && first.is_sorted();
+    first.resize(len + 1, index(items));
+    fits.then_some(first)
+}
+
 fn index(value: usize) -> u32 {
     u32::try_from(value).expect("token ids are 32 bits wide")
 }
@@ -445,6 +447,8 @@ fn index(value: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use unskew_core::TokenId;
 
     use super::{
         super::{
@@ -517,5 +521,30 @@ mod tests {
             }
         }
         assert!(late > 100, "{late}: shuffled tables have tokens that rank before their parts");
+    }
+
+    /// Tables that fit but are no tokenizer's: a symbol as a child of another, made at the same time.
+    #[test]
+    fn a_foreign_child_is_left_out() {
+        let keys = || vec![0; 2];
+        let trees = Derivations::from_keys(2, keys(), keys(), &MergeTable::default(), MergeOrder::default());
+        let trees = trees.unwrap();
+        let tables = [vec![0, 1], vec![0, 2], vec![1, 2]];
+        let forest = Forest::from_tables(tables.clone(), &trees, &trees.left).unwrap();
+        let mut found = Vec::new();
+        let counts = |child| trees.left_end(child) > 0;
+        forest.subtrees(&trees.left, &trees.time, 0, 0, counts, |range| found.push((range.start, range.end)));
+        assert_eq!(found, [(0, 1)]);
+        // Others do not fit: bounds that descend, end too late or begin elsewhere, an order with a token twice.
+        let changed = |table: usize, at: usize, value: u32| {
+            let mut tables = tables.clone();
+            tables[table][at] = value;
+            Forest::from_tables(tables, &trees, &trees.left)
+        };
+        for (table, at, value) in
+            [(2, 1, 1), (2, 1, 3), (2, 0, 0), (0, 1, 0), (0, 1, 2), (1, 1, 1), (1, 0, 1)]
+        {
+            assert!(changed(table, at, value).is_none(), "{table}, {at}: {value}");
+        }
     }
 }

@@ -36,6 +36,9 @@ mod error;
 mod file;
 #[cfg(test)]
 mod file_tests;
+#[cfg(test)]
+#[path = "../../tests/common/files.rs"]
+mod files;
 mod forest;
 mod mix;
 mod nfc;

@@ -3,35 +3,17 @@
 #![allow(clippy::print_stdout, reason = "a skipped or counted test says so")]
 
 pub(crate) mod built;
+mod files;
+mod random;
 pub(crate) mod texts;
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use unskew_automata::{CanonicalConstraint, CanonicalError, Dfa, Limits, TokenizerAutomaton, VegasLibrary};
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
-/// A small generator: the tests need the same cases everywhere, not good random numbers.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..4).for_each(|_| _ = random.below(2));
-        random
-    }
-
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % end
-    }
-
-    pub(crate) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
-        items[self.below(items.len())]
-    }
-}
+pub(crate) use random::Random;
 
 /// The number that an environment variable gives.
 pub(crate) fn number(variable: &str, otherwise: usize) -> usize {
@@ -234,31 +216,16 @@ fn choose(random: &mut Random, words: impl Iterator<Item = u32> + Clone) -> Opti
     None
 }
 
-/// The tokenizers of well-known models: under `$UNSKEW_DATA/tokenizers`, or beside the workspace. None where there are
-/// none; the reason is printed.
+/// The tokenizers of well-known models.
 pub(crate) fn known() -> Vec<Subject> {
-    let data = std::env::var_os("UNSKEW_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("tokenizers");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!(
-            "skipped: {} cannot be read; set UNSKEW_DATA to a folder with tokenizers/*/tokenizer.json",
-            folder.display()
-        );
-        return Vec::new();
-    };
-    let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    folders.retain(|folder| folder.join("tokenizer.json").exists());
-    folders.sort();
-    let load = |folder: &PathBuf| {
-        let name = folder.file_name().unwrap().to_string_lossy();
-        let tokenizer = Tokenizer::from_file(folder.join("tokenizer.json")).unwrap();
-        Subject::new(&name, tokenizer, None).unwrap_or_else(|error| panic!("{name}: {error}"))
+    let files = files::tokenizer_files();
+    let load = |name: &str, file: &Path| {
+        let tokenizer = Tokenizer::from_file(file).unwrap();
+        Subject::new(name, tokenizer, None).unwrap_or_else(|error| panic!("{name}: {error}"))
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = folders.iter().map(|folder| scope.spawn(move || load(folder))).collect();
+        let threads: Vec<_> =
+            files.iter().map(|(name, file)| scope.spawn(move || load(name, file))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
