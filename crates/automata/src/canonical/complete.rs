@@ -3,17 +3,15 @@
 //! That is how constraints with a library are completed, and those about which too little is certain
 //! ([`super::certain`]): a tokenizer that cannot spell all that the constraint reads, texts that are not UTF-8.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use super::{
     completion::{Before, Completion, Search},
     constraint::{Context, Row},
+    mix::Map,
     position::Position,
     product::Product,
     vegas::{Shared, VegasLibrary},
@@ -25,7 +23,7 @@ pub(super) struct Complete {
     product: Product,
     completion: Completion,
     /// The number of each position.
-    ids: HashMap<Position, u32>,
+    ids: Map<Position, u32>,
     /// By state: the tokens that lead on from it, whatever stands in front.
     rows: Vec<OnceLock<Row>>,
     /// How many more rows may be kept.

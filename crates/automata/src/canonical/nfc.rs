@@ -719,4 +719,31 @@ mod tests {
         assert_eq!(start, 0);
         assert_eq!(minimized(table.clone()).len(), table.len());
     }
+
+    #[test]
+    fn steady_characters_are_left_alone_behind_whatever_stands_in_front() {
+        let is_steady = |character: char| {
+            let mut buffer = [0; 4];
+            let bytes = character.encode_utf8(&mut buffer).bytes();
+            bytes.fold(0, |place: u32, byte| match place {
+                DEAD => DEAD,
+                place => steady()[place as usize][usize::from(byte)],
+            })
+        };
+        for character in "a\u{7f} é中日가Ωя\u{1f600}".chars() {
+            assert_eq!(is_steady(character), 0, "{character:?}");
+        }
+        // Marks, what composes without being one, and what has another form.
+        for character in "\u{301}\u{323}\u{1161}\u{11a8}\u{9be}\u{212b}\u{1f71}\u{3099}".chars() {
+            assert_eq!(is_steady(character), DEAD, "{character:?}");
+        }
+        let mut all: Vec<char> = ('\0'..='\u{2fff}').chain('\u{ac00}'..='\u{ac80}').collect();
+        all.extend('\u{1d100}'..='\u{1d200}');
+        for character in all.into_iter().filter(|character| is_steady(*character) == 0) {
+            for before in ["e", "ạ", "é\u{327}", "ᄀ", "가", "\u{9c7}", "か", "\u{1d157}"] {
+                check(&format!("{before}{character}"));
+                assert!(normalized(before) != before || accepts(&format!("{before}{character}")));
+            }
+        }
+    }
 }

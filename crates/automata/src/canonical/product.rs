@@ -5,11 +5,10 @@
 //! of a wide class meets every state of the splitting and of UTF-8 it is hundreds of thousands, so a constraint is
 //! completed by need ([`super::by_need`]) where that is possible, and whole only where it is not, or for a library.
 
-use std::collections::HashMap;
-
 use super::{
     CanonicalError,
     error::NothingCanonical,
+    mix::Map,
     position::{Automata, Position},
 };
 use crate::{Limits, table::DEAD};
@@ -42,7 +41,7 @@ pub(crate) struct Product {
 
 struct Builder {
     limit: usize,
-    ids: HashMap<Position, u32>,
+    ids: Map<Position, u32>,
     states: Vec<Position>,
 }
 
@@ -53,7 +52,7 @@ impl Product {
     ///
     /// [`CanonicalError::TooManyProductStates`], and [`CanonicalError::NothingCanonical`] if no text is accepted.
     pub(crate) fn new(automata: Automata<'_>, limits: &Limits) -> Result<Self, CanonicalError> {
-        let mut builder = Builder { limit: limits.product_states, ids: HashMap::new(), states: Vec::new() };
+        let mut builder = Builder { limit: limits.product_states, ids: Map::default(), states: Vec::new() };
         let (classes, column_bytes) = automata.columns();
         let has_fallback = !automata.tokenizer.split.fallback.is_empty();
         let start = builder.id(Some(automata.start()))?;
