@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Subject, VOCABULARIES,
-    engine::{Builder, Engine, ours},
+    engine::{Builder, Engine, LIFTED, ours},
     measure::{Meter, Outcome, Task, examine, ns, round, weigh},
     options::Options,
     report, subject, suite,
@@ -73,7 +73,8 @@ fn program(meter: Option<Meter>) -> Result<(), String> {
     #[cfg(not(feature = "peers"))]
     let peers: Vec<Builder> = Vec::new();
     let mut builders = ours();
-    builders.extend(peers.into_iter().filter(|peer| options.wants_peer(peer.name)));
+    builders.extend(peers);
+    builders.retain(|builder| builder.name == LIFTED || options.wants_engine(builder.name));
     if let Some(name) = &options.worker {
         let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
         return serve(builder, &options, meter, &mut std::io::stdout().lock());
