@@ -10,7 +10,8 @@ use std::{
 use unskew_automata::{
     CanonicalConstraint, Dfa, LiftedDfa, Limits, RegexConstraint, TokenDfa, TokenizerAutomaton,
 };
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
 
 use crate::Subject;
 
@@ -23,7 +24,7 @@ pub struct Builder {
     pub build: fn(&Subject) -> Result<Box<dyn Engine>, String>,
     /// Which token sequences its masks allow.
     pub allows: Allows,
-    /// Whether a regex can take so long that the engine runs in a process of its own, which can be ended.
+    /// Whether a regex can take so long, or the engine is such, that it runs in a process of its own, which can be ended.
     pub apart: bool,
 }
 
@@ -38,7 +39,7 @@ pub enum Allows {
 
 /// An engine, over one vocabulary.
 pub trait Engine {
-    /// Compiles a regex, ready for the first mask.
+    /// Compiles a regex or the text of a grammar, ready for the first mask.
     ///
     /// # Errors
     ///
@@ -105,6 +106,8 @@ pub struct AllMasks {
 /// The name of the engine that others are compared with.
 pub const LIFTED: &str = "unskew lifted";
 
+/// The name of our engine of grammars.
+pub const GRAMMAR: &str = "unskew grammar";
 /// The name of our engine that builds all states and edges ahead of time, and of the peer that does.
 pub const EAGER: &str = "unskew eager";
 /// See [`EAGER`].
@@ -121,6 +124,75 @@ pub fn ours() -> Vec<Builder> {
         // Measured as its peer is.
         Builder { name: EAGER, build: Eager::build, allows: Allows::AllSpellings, apart: true },
     ]
+}
+
+/// The engine of grammars of this repository.
+pub fn ours_for_grammars() -> Vec<Builder> {
+    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, apart: false };
+    vec![
+        builder(GRAMMAR, |subject| Grammars::build(subject, Library::OfTheProcess)),
+        builder("unskew grammar, new library", |subject| Grammars::build(subject, Library::OfTheGrammar)),
+        builder("unskew grammar, no library", |subject| Grammars::build(subject, Library::None)),
+    ]
+}
+
+/// How long subterminal trees are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Library {
+    /// One library for all grammars and documents, as in a service: after the first round it knows them.
+    OfTheProcess,
+    /// A new one each time that a grammar is compiled.
+    OfTheGrammar,
+    None,
+}
+
+/// What a library may hold, in bytes.
+const LIBRARY: usize = 256 << 20;
+
+/// [`GrammarConstraint`], from grammars in Lark.
+struct Grammars {
+    subject: Subject,
+    trie: Arc<TokenTrie>,
+    kept: Library,
+    library: Arc<TreeLibrary>,
+}
+
+impl Grammars {
+    fn build(subject: &Subject, kept: Library) -> Result<Box<dyn Engine>, String> {
+        // The subject has a trie too; this one is built to be timed.
+        let trie = Arc::new(TokenTrie::new(&subject.vocabulary).map_err(|error| error.to_string())?);
+        let library = library(&subject.vocabulary, &trie);
+        Ok(Box::new(Self { subject: subject.clone(), trie, kept, library }))
+    }
+}
+
+fn library(vocabulary: &Arc<Vocabulary>, trie: &Arc<TokenTrie>) -> Arc<TreeLibrary> {
+    Arc::new(TreeLibrary::new(Arc::clone(vocabulary), Arc::clone(trie), LIBRARY))
+}
+
+impl Engine for Grammars {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
+        let limits = GrammarLimits::default();
+        let grammar = Grammar::from_lark(pattern, &LarkOptions::default(), &limits);
+        let grammar = grammar.map_err(|error| error.to_string())?;
+        let constraint = match self.kept {
+            Library::OfTheProcess => GrammarConstraint::with_library(&grammar, &self.library, &limits),
+            Library::OfTheGrammar => {
+                let library = library(&self.subject.vocabulary, &self.trie);
+                GrammarConstraint::with_library(&grammar, &library, &limits)
+            }
+            Library::None => {
+                let (vocabulary, trie) = (Arc::clone(&self.subject.vocabulary), Arc::clone(&self.trie));
+                GrammarConstraint::new(&grammar, vocabulary, trie, &limits)
+            }
+        };
+        let constraint = constraint.map_err(|error| error.to_string())?;
+        Ok(Box::new(ConstraintMatcher::new(constraint, GrammarConstraint::memory_usage)))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![format!("trie: {:.1} MB", self.trie.memory_usage() as f64 / 1e6)]
+    }
 }
 
 /// [`RegexConstraint`]: a byte automaton, lifted to tokens state by state.

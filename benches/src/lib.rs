@@ -3,9 +3,11 @@
 //! The embedded tokenizer is always there. With the environment variable `UNSKEW_DATA` set to a folder that holds
 //! `tokenizers/NAME/tokenizer.json`, those are measured too.
 //!
-//! `benches/regex.rs` watches our own engine with criterion. The suite ([`run()`]) compares engines: every regex of
-//! [`suite`] on every engine of [`engine`] and, with the feature `peers`, of other projects, in one process.
+//! `benches/regex.rs` watches our own engine with criterion. The suites ([`run()`]) compare engines: every regex of
+//! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
+//! in one process as far as their dependencies allow.
 
+mod detail;
 pub mod engine;
 pub mod measure;
 mod options;
@@ -15,6 +17,7 @@ mod report;
 mod run;
 pub mod suite;
 mod worker;
+pub mod workloads;
 
 use std::{path::Path, sync::Arc};
 
@@ -22,6 +25,60 @@ use unskew_core::{TokenId, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
 pub use run::run;
+
+use engine::Builder;
+use suite::Case;
+
+/// A comparison: what is compiled and walked, and by which engines.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    /// What `cargo xtask bench` calls it, and records.
+    pub name: &'static str,
+    /// The heading of the report.
+    pub title: &'static str,
+    /// What it compiles, in the plural.
+    pub items: &'static str,
+    /// All that is compiled, with its samples.
+    pub cases: fn() -> Vec<Case>,
+    /// Our engines. The masks of all that allow all spellings are compared with those of the first.
+    pub ours: fn() -> Vec<Builder>,
+    /// The engines of others.
+    pub peers: fn() -> Vec<Builder>,
+    /// The vocabularies that it is measured on unless others are asked for.
+    pub vocabularies: &'static [&'static str],
+    /// Whether samples are also walked with one matcher for all, each case has its own table, and the slowest masks are listed.
+    pub detailed: bool,
+}
+
+/// The suite of regexes.
+pub const REGEX_SUITE: Suite = Suite {
+    name: "regex",
+    title: "Regex engines side by side",
+    items: "regexes",
+    cases: suite::cases,
+    ours: engine::ours,
+    #[cfg(feature = "peers")]
+    peers: peers::peers,
+    #[cfg(not(feature = "peers"))]
+    peers: Vec::new,
+    vocabularies: &VOCABULARIES,
+    detailed: false,
+};
+
+/// The suite of grammars.
+pub const GRAMMAR_SUITE: Suite = Suite {
+    name: "grammars",
+    title: "Grammar engines side by side",
+    items: "grammars",
+    cases: workloads::cases,
+    ours: engine::ours_for_grammars,
+    #[cfg(feature = "peers")]
+    peers: peers::peers_for_grammars,
+    #[cfg(not(feature = "peers"))]
+    peers: Vec::new,
+    vocabularies: &["cl100k"],
+    detailed: true,
+};
 
 /// A vocabulary to measure on.
 #[derive(Clone)]

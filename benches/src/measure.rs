@@ -87,6 +87,9 @@ pub struct Walk {
     pub first: Vec<u64>,
     /// Times of the same masks on the second walk.
     pub second: Vec<u64>,
+    /// Times of the same masks under a matcher that has walked all samples in front of this one; empty where that is not
+    /// asked for.
+    pub after_others: Vec<u64>,
     /// Times of taking each token.
     pub commit: Vec<u64>,
     /// At which position the sample was refused: a token that the mask lacks, or an end that is not accepted.
@@ -190,6 +193,87 @@ fn walk_again(matcher: &mut dyn Matcher, sample: &[TokenId], walk: &mut Walk) {
     }
 }
 
+/// Walks all samples with one matcher, as a service that gets the same regex again and again. Samples that were refused are
+/// left out.
+///
+/// # Errors
+///
+/// As for [`round`].
+pub fn in_a_row(engine: &dyn Engine, task: &Task, outcome: &mut Outcome) -> Result<(), String> {
+    let mut matcher = engine.compile(&task.case.pattern)?;
+    for (sample, walk) in task.samples.iter().zip(&mut outcome.walks) {
+        if walk.refused.is_some() {
+            continue;
+        }
+        matcher.reset();
+        for position in 0..=sample.len() {
+            let begin = Instant::now();
+            matcher.mask();
+            walk.after_others.push(ns(begin));
+            if let Some(token) = sample.get(position) {
+                matcher.commit(*token);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the masks of two engines are not the same.
+#[derive(Clone, Debug, Default)]
+pub struct Difference {
+    /// How many masks were compared.
+    pub masks: usize,
+    /// How many of them differ.
+    pub differ: usize,
+    /// How many tokens only the left one allows, over all masks.
+    pub only_left: usize,
+    /// Likewise the right one.
+    pub only_right: usize,
+    /// The first places where only the left one allows something, and where only the right one does: the text in front
+    /// and some of the tokens.
+    pub examples: [Vec<(Vec<u8>, Vec<TokenId>)>; 2],
+}
+
+/// Compares the masks of two engines along all samples.
+///
+/// # Errors
+///
+/// As for [`round`].
+pub fn difference(engines: [&dyn Engine; 2], subject: &Subject, task: &Task) -> Result<Difference, String> {
+    let mut difference = Difference::default();
+    let mut left = engines[0].compile(&task.case.pattern)?;
+    let mut right = engines[1].compile(&task.case.pattern)?;
+    for sample in &task.samples {
+        left.reset();
+        right.reset();
+        for position in 0..=sample.len() {
+            left.mask();
+            right.mask();
+            let masks = [own_words(left.words(), subject), own_words(right.words(), subject)];
+            difference.masks += 1;
+            difference.differ += usize::from(masks[0] != masks[1]);
+            for (side, [these, those]) in [[0, 1], [1, 0]].into_iter().enumerate() {
+                let only = masks[these].iter().zip(&masks[those]).map(|(this, that)| this & !that);
+                let only: Vec<u32> = only.collect();
+                let count: u32 = only.iter().map(|word| word.count_ones()).sum();
+                *[&mut difference.only_left, &mut difference.only_right][side] += count as usize;
+                let examples = &mut difference.examples[side];
+                if count > 0 && examples.len() < 3 {
+                    let ids = (0..subject.vocabulary.len()).map(TokenId::from_index);
+                    let some = ids.filter(|id| contains(&only, *id)).take(6).collect();
+                    examples.push((subject.vocabulary.decode(&sample[..position]), some));
+                }
+            }
+            if let Some(token) = sample.get(position)
+                && !(left.commit(*token) && right.commit(*token))
+            {
+                break;
+            }
+        }
+    }
+    Ok(difference)
+}
+
 /// What is not timed: which masks come out, which tokens are forced, and what all masks cost.
 pub fn examine(matcher: &mut dyn Matcher, subject: &Subject, task: &Task, outcome: &mut Outcome) {
     for (sample, walk) in task.samples.iter().zip(&mut outcome.walks) {
@@ -242,6 +326,7 @@ impl Outcome {
         for (walk, other) in self.walks.iter_mut().zip(&other.walks) {
             smaller(&mut walk.first, &other.first);
             smaller(&mut walk.second, &other.second);
+            smaller(&mut walk.after_others, &other.after_others);
             smaller(&mut walk.commit, &other.commit);
         }
         self.memory = self.memory.max(other.memory);
@@ -259,6 +344,13 @@ fn contains(words: &[u32], token: TokenId) -> bool {
 
 /// A hash of which text tokens a mask allows (FNV-1a over words).
 fn digest(words: &[u32], subject: &Subject) -> u64 {
+    own_words(words, subject)
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ u64::from(*word)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Which text tokens a mask allows.
+fn own_words(words: &[u32], subject: &Subject) -> Vec<u32> {
     let mut own = vec![0; words_for(subject.vocabulary.len())];
     own.iter_mut().zip(words).for_each(|(own, word)| *own = *word);
     for index in subject.others.iter().copied().chain([subject.end().index()]) {
@@ -266,6 +358,5 @@ fn digest(words: &[u32], subject: &Subject) -> u64 {
             *word &= !(1 << (index % WORD_BITS));
         }
     }
-    own.iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ u64::from(*word)).wrapping_mul(0x0100_0000_01b3))
+    own
 }

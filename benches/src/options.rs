@@ -4,13 +4,14 @@ use std::time::Duration;
 
 /// What the programs print when asked for help.
 pub(crate) const USAGE: &str = "\
-[OPTIONS] [FILTER ...]     regexes whose name contains one of the filters; all without
+[OPTIONS] [FILTER ...]     regexes or grammars whose name contains one of the filters; all without
 
   --vocabulary NAME,...    only these vocabularies (tiny, and those under UNSKEW_DATA)
-  --engine NAME,...        only engines whose name contains one of these, and unskew lifted
+  --engine NAME,...        only engines whose name contains one of these, and our first
   --rounds N               how often everything is measured after a first time; the smallest time counts (default: 3)
   --peer-limit SECONDS     for one regex of an engine that runs in a process of its own (default: 10)
   --peer-memory GB         likewise, for its memory (default: 6)
+  --program NAME=PATH      the program that serves the engines whose names begin with this one
   --record                 write the report to benches/record too
 ";
 
@@ -31,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) peer_memory: u64,
     /// Whether the report is written to a file.
     pub(crate) record: bool,
+    /// Programs that serve engines which are not in this one, by the beginning of the engine's name.
+    pub(crate) programs: Vec<(String, String)>,
     /// Set in a process apart: the engine that it serves.
     pub(crate) worker: Option<String>,
 }
@@ -45,6 +48,7 @@ impl Default for Options {
             peer_limit: Duration::from_secs(10),
             peer_memory: 6_000_000_000,
             record: false,
+            programs: Vec::new(),
             worker: None,
         }
     }
@@ -70,6 +74,11 @@ impl Options {
                         .map_err(|error| format!("{arg}: {error}"))?;
                 }
                 "--peer-memory" => options.peer_memory = number::<u64>(&arg, &value()?)? * 1_000_000_000,
+                "--program" => {
+                    let value = value()?;
+                    let (name, path) = value.split_once('=').ok_or("--program needs NAME=PATH")?;
+                    options.programs.push((name.to_owned(), path.to_owned()));
+                }
                 "--record" => options.record = true,
                 "--worker" => options.worker = Some(value()?),
                 _ if arg.starts_with('-') => return Err(format!("no option {arg}\n\n{USAGE}")),
@@ -84,9 +93,18 @@ impl Options {
         self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter.as_str()))
     }
 
-    /// Whether a vocabulary of this name is wanted.
-    pub(crate) fn wants_vocabulary(&self, name: &str) -> bool {
-        self.vocabularies.is_empty() || self.vocabularies.iter().any(|wanted| wanted == name)
+    /// Whether a vocabulary of this name is wanted; without an option, those of `usual`.
+    pub(crate) fn wants_vocabulary(&self, name: &str, usual: &[&str]) -> bool {
+        match &self.vocabularies[..] {
+            [] => usual.contains(&name),
+            wanted => wanted.iter().any(|wanted| wanted == name),
+        }
+    }
+
+    /// The program that serves `engine`, if it is not this one.
+    pub(crate) fn program(&self, engine: &str) -> Option<&str> {
+        let found = self.programs.iter().find(|(name, _)| engine.starts_with(name.as_str()));
+        found.map(|(_, path)| &**path)
     }
 
     /// Whether an engine of this name is wanted.
@@ -111,7 +129,8 @@ mod tests {
     fn options_and_filters_mix() {
         let options = parse("json --rounds 2 --vocabulary tiny,gpt2 uuid --peer-limit 0.5 --record").unwrap();
         assert_eq!(options.filters, ["json", "uuid"]);
-        assert!(options.wants_vocabulary("gpt2") && !options.wants_vocabulary("llama3"));
+        assert!(options.wants_vocabulary("gpt2", &[]) && !options.wants_vocabulary("llama3", &["llama3"]));
+        assert!(Options::default().wants_vocabulary("tiny", &["tiny"]));
         assert!(options.wants_regex("json-string") && !options.wants_regex("date"));
         assert_eq!((options.rounds, options.peer_limit), (2, Duration::from_millis(500)));
         assert!(options.record);

@@ -27,13 +27,37 @@ pub fn peers() -> Vec<Builder> {
     vec![
         builder(
             "llguidance",
-            |subject| llguidance(subject, Some(Arc::clone(&subject.tokenizer))),
+            |subject| llguidance(subject, Some(Arc::clone(&subject.tokenizer)), Language::Regex),
             Allows::FewerSpellings,
             false,
         ),
-        builder("llguidance lifted", |subject| llguidance(subject, None), Allows::AllSpellings, false),
+        builder(
+            "llguidance lifted",
+            |subject| llguidance(subject, None, Language::Regex),
+            Allows::AllSpellings,
+            false,
+        ),
         builder(EAGER_PEER, Outlines::build, Allows::AllSpellings, true),
     ]
+}
+
+/// The peers that take grammars. Forcing tokens is no part of a mask, so llguidance has no encoder here; glrmask lives
+/// in a program of its own, `benches/glrmask`.
+pub fn peers_for_grammars() -> Vec<Builder> {
+    let elsewhere = |_: &Subject| Err("it is in a program of its own: `--program glrmask=PATH`".to_owned());
+    let builder = |name, build, apart| Builder { name, build, allows: Allows::AllSpellings, apart };
+    vec![
+        builder("llguidance", |subject| llguidance(subject, None, Language::Lark), false),
+        builder("glrmask", elsewhere, true),
+        builder("glrmask trie", elsewhere, true),
+    ]
+}
+
+/// What llguidance compiles.
+#[derive(Clone, Copy)]
+enum Language {
+    Regex,
+    Lark,
 }
 
 /// A vocabulary with an encoder, as llguidance asks for them.
@@ -67,10 +91,15 @@ impl TokenizerEnv for Environment {
 
 struct LlGuidance {
     factory: ParserFactory,
+    language: Language,
     end: TokenId,
 }
 
-fn llguidance(subject: &Subject, tokenizer: Option<Arc<Tokenizer>>) -> Result<Box<dyn Engine>, String> {
+fn llguidance(
+    subject: &Subject,
+    tokenizer: Option<Arc<Tokenizer>>,
+    language: Language,
+) -> Result<Box<dyn Engine>, String> {
     let end = subject.end();
     let mut words = vec![Vec::new(); subject.vocabulary.len().max(end.index() + 1)];
     for (id, text) in subject.vocabulary.text_tokens() {
@@ -85,12 +114,16 @@ fn llguidance(subject: &Subject, tokenizer: Option<Arc<Tokenizer>>) -> Result<Bo
     let environment: TokEnv = Arc::new(Environment { trie, tokenizer });
     let mut factory = ParserFactory::new_simple(&environment).map_err(|error| error.to_string())?;
     factory.quiet();
-    Ok(Box::new(LlGuidance { factory, end }))
+    Ok(Box::new(LlGuidance { factory, language, end }))
 }
 
 impl Engine for LlGuidance {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
-        let parser = self.factory.create_parser(TopLevelGrammar::from_regex(pattern));
+        let grammar = match self.language {
+            Language::Regex => TopLevelGrammar::from_regex(pattern),
+            Language::Lark => TopLevelGrammar::from_lark(pattern.to_owned()),
+        };
+        let parser = self.factory.create_parser(grammar);
         let matcher = llguidance::Matcher::new(parser);
         match matcher.get_error() {
             Some(error) => Err(error),

@@ -3,7 +3,8 @@
 use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
-    engine::{Allows, EAGER, EAGER_PEER, LIFTED},
+    Suite, detail,
+    engine::{Allows, EAGER, EAGER_PEER},
     measure::{Outcome, Walk},
     options::Options,
     run::{EngineResult, VocabularyResult},
@@ -12,23 +13,26 @@ use crate::{
 
 /// What is timed, as a column of times per regex.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Metric {
+pub(crate) enum Metric {
     Compile,
     ToFirstMask,
     First,
     Second,
+    AfterOthers,
     Commit,
 }
 
 impl Metric {
-    const ALL: [Self; 5] = [Self::Compile, Self::ToFirstMask, Self::First, Self::Second, Self::Commit];
+    const ALL: [Self; 6] =
+        [Self::Compile, Self::ToFirstMask, Self::First, Self::AfterOthers, Self::Second, Self::Commit];
 
     fn name(self) -> &'static str {
         match self {
             Self::Compile => "compile",
-            Self::ToFirstMask => "pattern to first mask",
+            Self::ToFirstMask => "text to first mask",
             Self::First => "mask, first visit",
             Self::Second => "mask, second visit",
+            Self::AfterOthers => "mask, after other samples",
             Self::Commit => "commit",
         }
     }
@@ -39,6 +43,7 @@ impl Metric {
             Self::Compile | Self::ToFirstMask => &[],
             Self::First => &walk.first,
             Self::Second => &walk.second,
+            Self::AfterOthers => &walk.after_others,
             Self::Commit => &walk.commit,
         }
     }
@@ -47,12 +52,12 @@ impl Metric {
         match self {
             Self::Compile => Some(outcome.compile),
             Self::ToFirstMask => Some(outcome.to_first_mask),
-            Self::First | Self::Second | Self::Commit => None,
+            Self::First | Self::Second | Self::AfterOthers | Self::Commit => None,
         }
     }
 
     /// All times of one regex, those of samples that were refused left out.
-    fn times(self, outcome: &Outcome) -> Vec<u64> {
+    pub(crate) fn times(self, outcome: &Outcome) -> Vec<u64> {
         let walks = outcome.walks.iter().filter(|walk| walk.refused.is_none());
         self.of_regex(outcome)
             .into_iter()
@@ -74,24 +79,29 @@ impl Metric {
 
 /// The whole report.
 pub(crate) fn report(
+    suite: &Suite,
     results: &[VocabularyResult],
     options: &Options,
     memory: bool,
     elapsed: Duration,
 ) -> String {
-    let title = if memory { "Regex engines side by side: memory" } else { "Regex engines side by side" };
-    let mut out = format!("# {title}, {}\n\n", today());
+    let mut out = format!("# {}{}, {}\n\n", suite.title, if memory { ": memory" } else { "" }, today());
     out += &machine();
-    out += &command(options, memory);
+    out += &command(suite, options, memory);
     let _ = writeln!(out, "The run took {:.0} s.\n", elapsed.as_secs_f64());
-    out += if memory { ABOUT_MEMORY } else { ABOUT_TIMES };
+    out += match (memory, suite.detailed) {
+        (true, _) => ABOUT_MEMORY,
+        (false, false) => ABOUT_TIMES,
+        (false, true) => ABOUT_GRAMMARS,
+    };
     for result in results {
         let _ = writeln!(
             out,
-            "\n## {}: {} ids, {} regexes, {} samples, {} tokens\n",
-            result.name,
-            thousands(result.ids as f64, 0),
+            "\n## {}: {} ids, {} {}, {} samples, {} tokens\n",
+            result.subject.name,
+            thousands(result.subject.vocabulary.len() as f64, 0),
             result.tasks.len(),
+            suite.items,
             result.tasks.iter().map(|task| task.samples.len()).sum::<usize>(),
             result.tasks.iter().flat_map(|task| &task.samples).map(Vec::len).sum::<usize>(),
         );
@@ -102,12 +112,18 @@ pub(crate) fn report(
         if memory {
             out += &heaps(result);
         } else {
-            out += &coverage(result);
+            out += &coverage(suite, result);
             out += &distributions(result);
             out += &ratios(result);
-            out += &ahead_of_time(result, options);
-            out += &all_masks(result);
-            out += &per_regex(result);
+            if suite.detailed {
+                out += &detail::per_case(result);
+                out += &detail::slowest(result);
+                out += &detail::differences(result);
+            } else {
+                out += &ahead_of_time(result, options);
+                out += &all_masks(result);
+                out += &per_regex(result);
+            }
         }
         out += &refusals(result, memory);
     }
@@ -121,6 +137,18 @@ all samples for the others. `first visit` is the first mask at a position under 
 visit` the same position when the sample is walked again. llguidance allocates each mask; ours copies each into the caller's
 buffer; outlines-core's is its map of allowed tokens turned into bits. `llguidance` has the tokenizer's encoder and forces
 tokens, `llguidance lifted` has none and allows all spellings. A ratio above 1 means that ours takes less time.
+";
+
+const ABOUT_GRAMMARS: &str = "\
+Times are wall-clock times in microseconds, of each step the smallest over all rounds, one thread; reading the clock takes
+about 0.03 of them. Percentiles are nearest ranks, over grammars for the first two rows of a table and over all positions of
+all samples for the others. `first visit` is the first mask at a position under a matcher compiled for that sample, `after
+other samples` the same mask under a matcher that has walked the samples in front of it, `second visit` the same position when
+the sample is walked again. `unskew grammar` keeps one library of subterminal trees for the whole run, as a service would;
+`new library` begins one with each matcher and `no library` has none. llguidance has no encoder and forces no tokens; it
+allocates each mask. glrmask runs in a process of its own, since its dependencies exclude llguidance's; `glrmask` compiles once
+per round (its masks are made ahead of time), `glrmask trie` is its lazy strategy. A ratio above 1 means that ours takes less
+time.
 ";
 
 const ABOUT_MEMORY: &str = "\
@@ -157,18 +185,22 @@ fn prepared(result: &VocabularyResult) -> String {
     out + "\n"
 }
 
-fn coverage(result: &VocabularyResult) -> String {
-    let mut out = "| engine | regexes compiled | samples accepted | masks that differ from ours lifted | forced tokens, all | forced tokens, JSON |\n|---|--:|--:|--:|--:|--:|\n".to_owned();
-    let lifted = result.engines.iter().find(|engine| engine.builder.name == LIFTED);
+fn coverage(suite: &Suite, result: &VocabularyResult) -> String {
+    let mut out = format!(
+        "| engine | {} compiled | samples accepted | masks that differ from our first engine's | forced tokens, all | forced \
+         tokens, JSON |\n|---|--:|--:|--:|--:|--:|\n",
+        suite.items
+    );
+    let first = result.engines.first();
     for engine in &result.engines {
         let compiled = engine.outcomes.iter().flatten().count();
         let walks = || engine.outcomes.iter().flatten().flat_map(|outcome| &outcome.walks);
         let accepted = walks().filter(|walk| walk.refused.is_none()).count();
         let differ = if engine.builder.allows == Allows::AllSpellings
-            && engine.builder.name != LIFTED
-            && let Some(lifted) = lifted
+            && let Some(first) = first
+            && engine.builder.name != first.builder.name
         {
-            let (differ, all) = differing(lifted, engine);
+            let (differ, all) = differing(first, engine);
             format!("{differ} of {all}")
         } else {
             "-".to_owned()
@@ -216,7 +248,9 @@ fn distributions(result: &VocabularyResult) -> String {
             let mut times: Vec<u64> =
                 engine.outcomes.iter().flatten().flat_map(|outcome| metric.times(outcome)).collect();
             times.sort_unstable();
-            let _ = writeln!(out, "| {} | {} |", metric.name(), distribution(&times, 1e3));
+            if !times.is_empty() || metric != Metric::AfterOthers {
+                let _ = writeln!(out, "| {} | {} |", metric.name(), distribution(&times, 1e3));
+            }
         }
         out += "\n";
     }
@@ -224,7 +258,7 @@ fn distributions(result: &VocabularyResult) -> String {
 }
 
 /// Cells: how many, mean and percentiles of sorted numbers, in units of `unit`.
-fn distribution(sorted: &[u64], unit: f64) -> String {
+pub(crate) fn distribution(sorted: &[u64], unit: f64) -> String {
     if sorted.is_empty() {
         return "0 | - | - | - | - | - | -".into();
     }
@@ -237,7 +271,7 @@ fn distribution(sorted: &[u64], unit: f64) -> String {
 }
 
 /// The nearest rank.
-fn percentile(sorted: &[u64], permille: usize) -> u64 {
+pub(crate) fn percentile(sorted: &[u64], permille: usize) -> u64 {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted[rank - 1]
 }
@@ -495,7 +529,7 @@ fn refusals(result: &VocabularyResult, memory: bool) -> String {
 }
 
 /// Three significant digits and thousands.
-fn amount(value: f64) -> String {
+pub(crate) fn amount(value: f64) -> String {
     let decimals = match value.abs() {
         value if value >= 99.95 => 0,
         value if value >= 9.995 => 1,
@@ -504,7 +538,7 @@ fn amount(value: f64) -> String {
     thousands(value, decimals)
 }
 
-fn thousands(value: f64, decimals: usize) -> String {
+pub(crate) fn thousands(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut out = String::new();
@@ -518,9 +552,9 @@ fn thousands(value: f64, decimals: usize) -> String {
 }
 
 /// Writes the report into `benches/record` under today's date and a name that is free, and tells the file's name.
-pub(crate) fn record(report: &str, memory: bool) -> Result<String, String> {
+pub(crate) fn record(suite: &Suite, report: &str, memory: bool) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-    let stem = format!("{}-regex{}", today(), if memory { "-memory" } else { "" });
+    let stem = format!("{}-{}{}", today(), suite.name, if memory { "-memory" } else { "" });
     let names =
         (1..).map(|count| if count == 1 { format!("{stem}.md") } else { format!("{stem}-{count}.md") });
     let name = names.into_iter().find(|name| !folder.join(name).exists()).ok_or("no free name")?;
@@ -532,9 +566,13 @@ fn today() -> String {
     output("date", &["+%F"])
 }
 
-fn command(options: &Options, memory: bool) -> String {
-    let task = if memory { "regex-memory" } else { "regex" };
-    let args: Vec<String> = std::env::args().skip(1).collect();
+fn command(suite: &Suite, options: &Options, memory: bool) -> String {
+    let task = if memory { format!("{}-memory", suite.name) } else { suite.name.to_owned() };
+    // What xtask adds is not typed.
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    while let Some(at) = args.iter().position(|arg| arg == "--program") {
+        args.drain(at..(at + 2).min(args.len()));
+    }
     let command = format!("UNSKEW_DATA=... cargo xtask bench {task} {}", args.join(" "));
     format!(
         "Command: `{}`; a peer in a process of its own has {:.0?} and {} GB for a regex.\n",
@@ -559,8 +597,8 @@ fn machine() -> String {
     let commit = output("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
     let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
     let changed = if changed.is_empty() { "" } else { ", with changes" };
-    let lock = read(&format!("{root}/Cargo.lock"));
-    let peers = ["llguidance", "toktrie", "outlines-core"].map(|name| {
+    let lock = read(&format!("{root}/Cargo.lock")) + &read(&format!("{root}/benches/glrmask/Cargo.lock"));
+    let peers = ["llguidance", "toktrie", "outlines-core", "glrmask"].map(|name| {
         let version =
             lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
         let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());

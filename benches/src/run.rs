@@ -10,11 +10,11 @@ use std::{process::ExitCode, time::Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Subject, VOCABULARIES,
-    engine::{Builder, Engine, LIFTED, ours},
-    measure::{Meter, Outcome, Task, examine, ns, round, weigh},
+    Subject, Suite, VOCABULARIES,
+    engine::{Allows, Builder, Engine},
+    measure::{Difference, Meter, Outcome, Task, difference, examine, in_a_row, ns, round, weigh},
     options::Options,
-    report, subject, suite,
+    report, subject,
     worker::{Worker, serve},
 };
 
@@ -38,15 +38,15 @@ pub(crate) struct EngineResult {
     pub(crate) prepared: Result<Prepared, String>,
     /// For each regex, in order: what came out, or why nothing did.
     pub(crate) outcomes: Vec<Result<Outcome, String>>,
+    /// For each regex: where masks are not those of our first engine. Only in a detailed suite, and where both can run.
+    pub(crate) differences: Vec<Option<Difference>>,
 }
 
 /// All that came out for one vocabulary.
 #[derive(Debug)]
 pub(crate) struct VocabularyResult {
-    /// Its name.
-    pub(crate) name: String,
-    /// How many ids it has.
-    pub(crate) ids: usize,
+    /// It.
+    pub(crate) subject: Subject,
     /// The regexes.
     pub(crate) tasks: Vec<Task>,
     /// Regexes that were left out, and why.
@@ -55,9 +55,9 @@ pub(crate) struct VocabularyResult {
     pub(crate) engines: Vec<EngineResult>,
 }
 
-/// The suite as a program. With a `meter` it counts memory instead of time.
-pub fn run(meter: Option<Meter>) -> ExitCode {
-    match program(meter) {
+/// A suite as a program. With a `meter` it counts memory instead of time.
+pub fn run(suite: &Suite, meter: Option<Meter>) -> ExitCode {
+    match program(suite, meter) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -66,48 +66,47 @@ pub fn run(meter: Option<Meter>) -> ExitCode {
     }
 }
 
-fn program(meter: Option<Meter>) -> Result<(), String> {
+fn program(suite: &Suite, meter: Option<Meter>) -> Result<(), String> {
     let options = Options::parse(std::env::args().skip(1))?;
-    #[cfg(feature = "peers")]
-    let peers = crate::peers::peers();
-    #[cfg(not(feature = "peers"))]
-    let peers: Vec<Builder> = Vec::new();
-    let mut builders = ours();
-    builders.extend(peers);
-    builders.retain(|builder| builder.name == LIFTED || options.wants_engine(builder.name));
+    let mut builders = (suite.ours)();
+    // Masks are compared with those of the first.
+    let first = builders.first().map(|builder| builder.name);
+    builders.extend((suite.peers)());
+    builders.retain(|builder| Some(builder.name) == first || options.wants_engine(builder.name));
     if let Some(name) = &options.worker {
         let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
-        return serve(builder, &options, meter, &mut std::io::stdout().lock());
+        return serve(suite, builder, &options, meter, &mut std::io::stdout().lock());
     }
 
     let begin = Instant::now();
     let mut results = Vec::new();
-    for name in VOCABULARIES.into_iter().filter(|name| options.wants_vocabulary(name)) {
+    for name in VOCABULARIES.into_iter().filter(|name| options.wants_vocabulary(name, suite.vocabularies)) {
         match subject(name)? {
-            Some(subject) => results.push(vocabulary(&subject, &builders, &options, meter)?),
+            Some(subject) => results.push(vocabulary(suite, &subject, &builders, &options, meter)?),
             None => eprintln!("{name}: no such file under UNSKEW_DATA; left out"),
         }
     }
     if results.is_empty() {
         return Err("no vocabulary to measure on".into());
     }
-    let report = report::report(&results, &options, meter.is_some(), begin.elapsed());
+    let report = report::report(suite, &results, &options, meter.is_some(), begin.elapsed());
     println!("{report}");
     if options.record {
-        let file = report::record(&report, meter.is_some())?;
+        let file = report::record(suite, &report, meter.is_some())?;
         eprintln!("written to benches/record/{file}");
     }
     Ok(())
 }
 
 fn vocabulary(
+    suite: &Suite,
     subject: &Subject,
     builders: &[Builder],
     options: &Options,
     meter: Option<Meter>,
 ) -> Result<VocabularyResult, String> {
     let (mut tasks, mut left_out) = (Vec::new(), Vec::new());
-    for case in suite::cases().into_iter().filter(|case| options.wants_regex(case.name)) {
+    for case in (suite.cases)().into_iter().filter(|case| options.wants_regex(case.name)) {
         match Task::new(case, subject) {
             Ok(task) => tasks.push(task),
             Err(reason) => left_out.push(reason),
@@ -123,6 +122,7 @@ fn vocabulary(
                     builder: *builder,
                     prepared: Ok(prepared),
                     outcomes: Vec::new(),
+                    differences: Vec::new(),
                 });
             }
             Err(error) => return Err(format!("{}: {}: {error}", subject.name, builder.name)),
@@ -130,8 +130,14 @@ fn vocabulary(
     }
     for task in &tasks {
         eprintln!("{}: {}", subject.name, task.case.name);
-        let outcomes = turns(&engines, subject, task, options.rounds, meter);
+        let outcomes = turns(suite, &engines, subject, task, options.rounds, meter);
         results.iter_mut().zip(outcomes).for_each(|(result, outcome)| result.outcomes.push(outcome));
+        for (engine, result) in engines.iter().zip(&mut results).skip(1) {
+            let comparable =
+                suite.detailed && meter.is_none() && result.builder.allows == Allows::AllSpellings;
+            let found = comparable.then(|| difference([&*engines[0], &**engine], subject, task).ok());
+            result.differences.push(found.flatten());
+        }
     }
     drop(engines);
 
@@ -145,10 +151,9 @@ fn vocabulary(
             outcomes.push(outcome);
         }
         let prepared = worker.prepared.take().ok_or_else(|| "never ready".to_owned());
-        results.push(EngineResult { builder: *builder, prepared, outcomes });
+        results.push(EngineResult { builder: *builder, prepared, outcomes, differences: Vec::new() });
     }
-    let (name, ids) = (subject.name.clone(), subject.vocabulary.len());
-    Ok(VocabularyResult { name, ids, tasks, left_out, engines: results })
+    Ok(VocabularyResult { subject: subject.clone(), tasks, left_out, engines: results })
 }
 
 /// Builds an engine, timed and counted.
@@ -173,6 +178,7 @@ pub(crate) fn prepare(
 
 /// A first round and all others of one regex, the engines in turn.
 fn turns(
+    suite: &Suite,
     engines: &[Box<dyn Engine>],
     subject: &Subject,
     task: &Task,
@@ -182,12 +188,20 @@ fn turns(
     if let Some(meter) = meter {
         return engines.iter().map(|engine| weigh(&**engine, task, meter)).collect();
     }
-    let mut outcomes: Vec<Result<Outcome, String>> =
-        engines.iter().map(|engine| Ok(round(&**engine, task, None)?.0)).collect();
+    let first = |engine: &dyn Engine| {
+        let (mut outcome, _) = round(engine, task, None)?;
+        in_a_row_if(suite, engine, task, &mut outcome)?;
+        Ok(outcome)
+    };
+    let mut outcomes: Vec<Result<Outcome, String>> = engines.iter().map(|engine| first(&**engine)).collect();
     for turn in 1..=rounds {
         for (engine, outcome) in engines.iter().zip(&mut outcomes) {
             let Ok(so_far) = outcome else { continue };
-            match round(&**engine, task, None) {
+            let result = round(&**engine, task, None).and_then(|(mut more, matcher)| {
+                in_a_row_if(suite, &**engine, task, &mut more)?;
+                Ok((more, matcher))
+            });
+            match result {
                 Ok((more, matcher)) => {
                     so_far.merge(&more);
                     if let Some(mut matcher) = matcher.filter(|_| turn == rounds) {
@@ -199,4 +213,14 @@ fn turns(
         }
     }
     outcomes
+}
+
+/// The samples in a row, in a suite that asks for it.
+pub(crate) fn in_a_row_if(
+    suite: &Suite,
+    engine: &dyn Engine,
+    task: &Task,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
+    if suite.detailed { in_a_row(engine, task, outcome) } else { Ok(()) }
 }

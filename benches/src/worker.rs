@@ -16,11 +16,12 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    Suite,
     engine::Builder,
     measure::{Meter, Outcome, Task, examine, round, weigh},
     options::Options,
-    run::{Prepared, prepare},
-    subject, suite,
+    run::{Prepared, in_a_row_if, prepare},
+    subject,
 };
 
 /// How long a worker may take to load a tokenizer and build an engine.
@@ -102,7 +103,10 @@ impl Drop for Worker<'_> {
 }
 
 fn start(options: &Options, engine: &str, vocabulary: &str) -> Result<Running, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = match options.program(engine) {
+        Some(path) => path.into(),
+        None => std::env::current_exe().map_err(|error| error.to_string())?,
+    };
     let rounds = options.rounds.to_string();
     let mut child = Command::new(program)
         .args(["--worker", engine, "--vocabulary", vocabulary, "--rounds", &rounds])
@@ -163,6 +167,7 @@ fn resident(process: u32) -> u64 {
 
 /// The worker itself: serves until its input ends.
 pub(crate) fn serve(
+    suite: &Suite,
     builder: &Builder,
     options: &Options,
     meter: Option<Meter>,
@@ -177,14 +182,14 @@ pub(crate) fn serve(
     };
     send(&Line::Ready(prepared))?;
 
-    let cases = suite::cases();
+    let cases = (suite.cases)();
     for line in std::io::stdin().lines() {
         let line = line.map_err(|error| error.to_string())?;
         let case = cases.iter().find(|case| case.name == line).ok_or("no such regex")?;
         let task = Task::new(case.clone(), &subject)?;
         let answer = match meter {
             Some(meter) => weigh(&*engine, &task, meter),
-            None => rounds(&*engine, &subject, &task, options.rounds),
+            None => rounds(suite, &*engine, &subject, &task, options.rounds),
         };
         send(&Line::Answer(answer.map(Box::new)))?;
     }
@@ -193,14 +198,17 @@ pub(crate) fn serve(
 
 /// All rounds in a row: there is no other engine in this process.
 fn rounds(
+    suite: &Suite,
     engine: &dyn crate::engine::Engine,
     subject: &crate::Subject,
     task: &Task,
     rounds: usize,
 ) -> Result<Outcome, String> {
     let (mut outcome, mut last) = round(engine, task, None)?;
+    in_a_row_if(suite, engine, task, &mut outcome)?;
     for _ in 0..rounds {
-        let (more, matcher) = round(engine, task, last)?;
+        let (mut more, matcher) = round(engine, task, last)?;
+        in_a_row_if(suite, engine, task, &mut more)?;
         outcome.merge(&more);
         last = matcher;
     }

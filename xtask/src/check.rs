@@ -12,10 +12,11 @@ use crate::{
 const FEATURES: &str = "unskew-core/json,unskew-vocab/train,unskew-runner/train,xtask/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 7] = [
+const PUBLISHED: [&str; 8] = [
     "unskew-core",
     "unskew-vocab",
     "unskew-automata",
+    "unskew-grammars",
     "unskew-samplers",
     "unskew-tiny-model",
     "unskew-runner",

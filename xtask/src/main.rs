@@ -32,7 +32,9 @@ cargo xtask TASK
   bench [FILTER]    the benchmarks of our own engines
   bench regex [OPTIONS] [FILTER ...]
                     the regex engines beside published ones: times (`--help` lists the options; builds the peers)
-  bench regex-memory [OPTIONS] [FILTER ...]
+  bench grammars [OPTIONS] [FILTER ...]
+                    the grammar engines likewise, glrmask in a program of its own
+  bench regex-memory, bench grammars-memory
                     likewise: memory
   fuzz [TARGET] [SECONDS]
                     fuzz one target, or each for the given time (default: each for 300 seconds)
@@ -90,11 +92,15 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
     let program = match filter.first() {
         Some(&"regex") => Some("regex_suite"),
         Some(&"regex-memory") => Some("regex_memory"),
+        Some(&"grammars") => Some("grammar_suite"),
+        Some(&"grammars-memory") => Some("grammar_memory"),
         _ => None,
     };
     if let Some(program) = program {
         let package = ["run", "--release", "--package", "unskew-benches", "--features", "peers"];
-        return cargo(root, &[&package[..], &["--bin", program, "--"], &filter[1..]].concat());
+        let glrmask = if program == "grammar_suite" { glrmask(root)? } else { Vec::new() };
+        let glrmask: Vec<&str> = glrmask.iter().map(String::as_str).collect();
+        return cargo(root, &[&package[..], &["--bin", program, "--"], &glrmask, &filter[1..]].concat());
     }
     let mut args = vec!["bench", "--package", "unskew-benches"];
     if !filter.is_empty() {
@@ -102,6 +108,15 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
         args.extend(filter);
     }
     cargo(root, &args)
+}
+
+/// Builds the program that serves glrmask, which cannot be built together with the other peers, and says where it is.
+fn glrmask(root: &Path) -> Result<Vec<String>> {
+    let target = root.join("benches/glrmask/target");
+    let target = target.to_str().ok_or("the path of the repository is not UTF-8")?;
+    let manifest = "benches/glrmask/Cargo.toml";
+    cargo(root, &["build", "--release", "--manifest-path", manifest, "--target-dir", target])?;
+    Ok(vec!["--program".to_owned(), format!("glrmask={target}/release/unskew-bench-glrmask")])
 }
 
 /// Runs libFuzzer without sanitizers, which need a nightly toolchain; the crates have no unsafe code.

@@ -20,10 +20,11 @@ use crate::Result;
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("unskew-core", &[]),
     ("unskew-vocab", &["unskew-core"]),
     ("unskew-automata", &["unskew-core"]),
+    ("unskew-grammars", &["unskew-automata", "unskew-core"]),
     ("unskew-samplers", &["unskew-core"]),
     ("unskew-tiny-model", &[]),
     ("unskew-runner", &["unskew-core"]),
@@ -32,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
         &[
             "unskew-automata",
             "unskew-core",
+            "unskew-grammars",
             "unskew-runner",
             "unskew-samplers",
             "unskew-tiny-model",
@@ -41,7 +43,14 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("unskew-testdata", &["unskew-core"]),
     (
         "unskew-benches",
-        &["unskew-automata", "unskew-core", "unskew-runner", "unskew-tiny-model", "unskew-vocab"],
+        &[
+            "unskew-automata",
+            "unskew-core",
+            "unskew-grammars",
+            "unskew-runner",
+            "unskew-tiny-model",
+            "unskew-vocab",
+        ],
     ),
     ("xtask", &["unskew-runner", "unskew-vocab"]),
 ];

@@ -12,9 +12,12 @@ use unskew_benches::measure::Meter;
 static HEAP: PeakAlloc = PeakAlloc;
 
 fn main() -> ExitCode {
-    unskew_benches::run(Some(Meter {
-        current: || HEAP.current_usage(),
-        peak: || HEAP.peak_usage(),
-        reset: || HEAP.reset_peak_usage(),
-    }))
+    unskew_benches::run(
+        &unskew_benches::REGEX_SUITE,
+        Some(Meter {
+            current: || HEAP.current_usage(),
+            peak: || HEAP.peak_usage(),
+            reset: || HEAP.reset_peak_usage(),
+        }),
+    )
 }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    unskew_benches::run(None)
+    unskew_benches::run(&unskew_benches::REGEX_SUITE, None)
 }

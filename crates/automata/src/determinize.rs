@@ -26,6 +26,11 @@ const SET_OVERHEAD: usize = 96;
 /// The DFA of `nfa`: states from which nothing can be accepted included, not minimal. Exponential in the size of the
 /// NFA at worst; the limits bound time and memory.
 pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexError> {
+    determinize_counted(nfa, limits, &mut 0)
+}
+
+/// As [`determinize`]; adds to `steps` the work, also where it fails.
+pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -> Result<Table, RegexError> {
     let mut begins = [false; 256];
     mark_begins(nfa.transitions(), &mut begins);
     let classes = ByteClasses::from_begins(&begins);
@@ -47,12 +52,9 @@ pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexErro
     let start = determinizer.state()?;
     determinizer.table.start = start;
 
-    let mut at = 0;
-    while let Some(set) = determinizer.sets.get(at).cloned() {
-        determinizer.expand(StateId::from_index(at), &set)?;
-        at += 1;
-    }
-    Ok(determinizer.table)
+    let expanded = determinizer.expand_all();
+    *steps += determinizer.steps + determinizer.closure.steps;
+    expanded.map(|()| determinizer.table)
 }
 
 /// Marks the bytes at which `transitions` begin, and those after which they end.
@@ -86,6 +88,15 @@ struct Determinizer<'n> {
 }
 
 impl Determinizer<'_> {
+    fn expand_all(&mut self) -> Result<(), RegexError> {
+        let mut at = 0;
+        while let Some(set) = self.sets.get(at).cloned() {
+            self.expand(StateId::from_index(at), &set)?;
+            at += 1;
+        }
+        Ok(())
+    }
+
     /// Fills the row of `state`, whose set is `set`.
     ///
     /// Goes through the bytes from the lowest and keeps one cursor into the transitions of each member. A list of

@@ -56,6 +56,7 @@
 //! ```
 
 mod acyclic;
+mod algebra;
 mod canonical;
 mod check;
 mod classes;
@@ -84,6 +85,7 @@ mod token_dfa;
 #[cfg(doctest)]
 struct ReadmeExamples;
 
+pub use algebra::DfaBuilder;
 pub use canonical::{
     AutomatonFileError, ByteSet, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState,
     HardBigrams, LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton,

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use regex_syntax::hir::{self, Class, Hir, HirKind, Look};
 
-use crate::{RegexError, acyclic::Acyclic};
+use crate::{Dfa, Edge, Limits, RegexError, acyclic::Acyclic};
 
 /// A state of an [`Nfa`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -417,6 +417,127 @@ impl<'c> Compiler<'c> {
     fn push_split(&mut self, alternatives: &[NfaId]) -> NfaId {
         let first = self.push_alternatives(alternatives);
         self.push(NfaState::Split { first, last: first + index(alternatives.len()) })
+    }
+}
+
+/// Assembles an NFA from automata, from the end of its texts to the beginning. Every step fails rather than pass
+/// [`Limits::nfa_size`].
+pub(crate) struct Assembly {
+    nfa: Nfa,
+    /// What is added next leads here.
+    next: NfaId,
+    limit: u64,
+}
+
+impl Assembly {
+    /// An NFA of the empty text.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let end = NfaId(0);
+        let nfa =
+            Nfa { states: vec![NfaState::Accept], transitions: vec![], alternatives: vec![], start: end };
+        // Ids are 32 bits wide.
+        Self { nfa, next: end, limit: limits.nfa_size.min(u64::from(u32::MAX)) }
+    }
+
+    /// Where the NFA begins so far.
+    pub(crate) fn next(&self) -> NfaId {
+        self.next
+    }
+
+    /// Goes on from `state`, another beginning.
+    pub(crate) fn continue_at(&mut self, state: NfaId) {
+        self.next = state;
+    }
+
+    /// Puts a copy of `dfa` before the beginning.
+    pub(crate) fn copy(&mut self, dfa: &Dfa) -> Result<(), RegexError> {
+        let after = self.next;
+        // The states of the copy that read lie from here on, in their order; those that also accept have a split behind
+        // all of them. A state that accepts and reads nothing is `after` itself.
+        let base = index(self.nfa.states.len());
+        let reads: Vec<Vec<Edge>> = dfa.states().map(|state| dfa.edges(state).collect()).collect();
+        let splits =
+            dfa.states().filter(|state| dfa.is_accepting(*state) && !reads[state.index()].is_empty());
+        let splits: Vec<_> = splits.collect();
+        let size = reads.len() + reads.iter().map(Vec::len).sum::<usize>() + 3 * splits.len();
+        self.check(size)?;
+
+        let mut entries: Vec<NfaId> = (0..index(reads.len())).map(|state| NfaId(base + state)).collect();
+        for (state, edges) in dfa.states().zip(&reads) {
+            if edges.is_empty() {
+                entries[state.index()] = after;
+            }
+        }
+        for (split, state) in (0..).zip(&splits) {
+            entries[state.index()] = NfaId(base + index(reads.len()) + split);
+        }
+        for edges in reads {
+            let first = index(self.nfa.transitions.len());
+            for Edge { bytes, target } in edges {
+                let next = entries[target.index()];
+                self.nfa.transitions.push(Transition { first: *bytes.start(), last: *bytes.end(), next });
+            }
+            self.nfa.states.push(NfaState::Bytes { first, last: index(self.nfa.transitions.len()) });
+        }
+        for state in splits {
+            self.push_split(&[NfaId(base + index(state.index())), after]);
+        }
+        self.next = entries[dfa.start().index()];
+        Ok(())
+    }
+
+    /// Puts `text` before the beginning.
+    pub(crate) fn read(&mut self, text: &[u8]) -> Result<(), RegexError> {
+        self.check(2 * text.len())?;
+        for byte in text.iter().rev() {
+            let first = index(self.nfa.transitions.len());
+            self.nfa.transitions.push(Transition { first: *byte, last: *byte, next: self.next });
+            self.next = NfaId(index(self.nfa.states.len()));
+            self.nfa.states.push(NfaState::Bytes { first, last: first + 1 });
+        }
+        Ok(())
+    }
+
+    /// Begins with any of `alternatives`.
+    pub(crate) fn split(&mut self, alternatives: &[NfaId]) -> Result<(), RegexError> {
+        self.check(1 + alternatives.len())?;
+        self.next = self.push_split(alternatives);
+        Ok(())
+    }
+
+    /// Puts any number of copies of `dfa` before the beginning, as a loop.
+    pub(crate) fn repeat(&mut self, dfa: &Dfa, at_least_once: bool) -> Result<(), RegexError> {
+        self.check(3)?;
+        let (exit, fork) = (self.next, self.push_split(&[]));
+        self.next = fork;
+        self.copy(dfa)?;
+        let first = index(self.nfa.alternatives.len());
+        self.nfa.alternatives.extend([self.next, exit]);
+        self.nfa.states[fork.index()] = NfaState::Split { first, last: first + 2 };
+        self.next = if at_least_once { self.next } else { fork };
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Nfa {
+        self.nfa.start = self.next;
+        self.nfa
+    }
+
+    fn push_split(&mut self, alternatives: &[NfaId]) -> NfaId {
+        let first = index(self.nfa.alternatives.len());
+        self.nfa.alternatives.extend_from_slice(alternatives);
+        self.nfa.states.push(NfaState::Split { first, last: index(self.nfa.alternatives.len()) });
+        NfaId(index(self.nfa.states.len() - 1))
+    }
+
+    /// Whether `more` states and transitions are within the limit.
+    fn check(&self, more: usize) -> Result<(), RegexError> {
+        let nfa = &self.nfa;
+        let size = (nfa.states.len() + nfa.transitions.len() + nfa.alternatives.len() + more) as u64;
+        if size > self.limit {
+            return Err(RegexError::NfaTooLarge { size, limit: self.limit });
+        }
+        Ok(())
     }
 }
 

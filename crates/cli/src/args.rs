@@ -20,8 +20,12 @@ pub(crate) enum Command {
     Mask(MaskArgs),
     /// Test whether texts or token sequences satisfy a constraint, token by token
     Check(CheckArgs),
+    /// Say what becomes of every construct of a grammar or regex
+    Explain(ExplainArgs),
     /// Show a model's logits
     Logits(LogitsArgs),
+    /// Show the tokens with which the model itself would have written a text
+    Retokenize(RetokenizeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -63,6 +67,12 @@ pub(crate) struct ConstraintArgs {
     /// The same, read from a file (a line break at its end is not part of it)
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) regex_file: Option<PathBuf>,
+    /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf` or `.ebnf`
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) grammar: Option<PathBuf>,
+    /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
+    #[arg(long, value_name = "N", requires = "grammar")]
+    pub(crate) max_ignored: Option<u32>,
     /// The output is this text, or another one of those given
     #[arg(long, value_name = "TEXT", group = "constraint")]
     pub(crate) choice: Vec<String>,
@@ -145,6 +155,10 @@ pub(crate) struct GenerateArgs {
     /// What stands before the output
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) prompt: String,
+    /// Take the last tokens off the prompt where a longer one begins with them; the output then begins with their text,
+    /// which is not shown again
+    #[arg(long)]
+    pub(crate) heal: bool,
     /// How many outputs
     #[arg(short, value_name = "N", default_value = "1")]
     pub(crate) n: NonZeroUsize,
@@ -242,4 +256,33 @@ pub(crate) struct LogitsArgs {
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RetokenizeArgs {
+    /// The text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: String,
+    /// What stands before it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) prompt: String,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "explained", required = true, multiple = false, args = ["grammar", "regex"])]
+pub(crate) struct ExplainArgs {
+    /// A file that ends in `.lark`, `.gbnf` or `.ebnf`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grammar: Option<PathBuf>,
+    /// A regex
+    #[arg(long, value_name = "R")]
+    pub(crate) regex: Option<String>,
+    /// How answers are written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
 }

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, and their laws as tests |
 //! | [`automata`] | regular expressions and lists of choices as exact constraints, over all spellings or the tokenizer's own |
+//! | [`grammars`] | context-free grammars (Lark, GBNF, EBNF) as exact constraints |
 //! | [`samplers`] | masked, rejection, DISC |
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
 //! | [`runner`] | transformers of the Llama family (feature `runner`) |
@@ -52,6 +53,7 @@
 
 pub use unskew_automata as automata;
 pub use unskew_core as core;
+pub use unskew_grammars as grammars;
 #[cfg(feature = "runner")]
 pub use unskew_runner as runner;
 pub use unskew_samplers as samplers;

@@ -9,7 +9,8 @@ use std::{
 
 use unskew::{
     automata::{CanonicalConstraint, Limits, RegexConstraint, TokenizerAutomaton, regex},
-    core::{AnyConstraint, LanguageModel, TableModel, TokenId, TokenTrie, Unconstrained, Vocabulary},
+    core::{AnyConstraint, LanguageModel, TableModel, TokenId, TokenTrie, Unconstrained, Vocabulary, heal},
+    grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions},
     runner::{Llama, ModelConfig},
     tiny_model,
     vocab::Tokenizer,
@@ -24,8 +25,9 @@ use crate::{
 /// The largest table that is read, in bytes.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
 
-/// How much of a regex is read, in bytes: far beyond the engine's own limit, so that its error can name the size.
-const MAX_PATTERN_BYTES: u64 = 1 << 28;
+/// How much of a regex or grammar is read, in bytes: far beyond the engines' own limits, so that their errors can name the
+/// size.
+const MAX_TEXT_BYTES: u64 = 1 << 28;
 
 /// What tokens are, and how a text becomes tokens.
 pub(crate) struct Tokens {
@@ -87,6 +89,34 @@ impl Tokens {
         let automaton =
             TokenizerAutomaton::new(&self.vocabulary, tokenization).map_err(|error| Failure::bad(&error))?;
         Ok(Arc::new(automaton))
+    }
+
+    /// The tokens that the tokenizer itself writes for `text` in the middle of another; `None` without a tokenizer.
+    pub(crate) fn canonical(&self, text: &str) -> Result<Option<Vec<TokenId>>> {
+        match &self.encoder {
+            Encoder::Tokenizer(_) => self.encode_output(text).map(Some),
+            Encoder::Fewest => Ok(None),
+        }
+    }
+
+    /// The trie of the vocabulary: some milliseconds.
+    pub(crate) fn trie(&self) -> Result<Arc<TokenTrie>> {
+        TokenTrie::new(&self.vocabulary).map(Arc::new).map_err(|error| Failure::bad(&error))
+    }
+
+    /// Takes off `prompt` the tokens that a longer one begins with; answers with their text.
+    pub(crate) fn heal(&self, prompt: &mut Vec<TokenId>) -> Result<String> {
+        let (taken, text) = heal(prompt, &self.vocabulary, &*self.trie()?);
+        // A model may need a first token.
+        let taken = if taken == prompt.len() && self.begin.is_empty() { 0 } else { taken };
+        if taken == 0 {
+            return Ok(String::new());
+        }
+        prompt.truncate(prompt.len() - taken);
+        if prompt.is_empty() {
+            prompt.clone_from(&self.begin);
+        }
+        Ok(String::from_utf8(text).expect("healing takes whole characters"))
     }
 
     /// The text of an output, with what is not UTF-8 replaced.
@@ -244,45 +274,86 @@ fn table(path: &Path) -> Result<TableModel> {
     TableModel::from_json(&text).map_err(|error| Failure::file(path, error))
 }
 
-/// The constraint that the options ask for.
-pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens) -> Result<AnyConstraint> {
+/// The constraint that the options ask for, on outputs that begin with `healed` and then satisfy the options.
+pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -> Result<AnyConstraint> {
     let limits = Limits::default();
     let pattern = match (&args.regex, &args.regex_file) {
         (Some(pattern), _) => Some(pattern.clone()),
-        (None, Some(path)) => Some(read_pattern(path)?),
+        (None, Some(path)) => Some(read_text(path)?),
         (None, None) => None,
     };
-    if args.is_none() {
+    if args.is_none() && healed.is_empty() {
         return Ok(AnyConstraint::new(Unconstrained::new(&tokens.vocabulary)));
     }
     let vocabulary = Arc::clone(&tokens.vocabulary);
-    let trie = || TokenTrie::new(&vocabulary).map(Arc::new).map_err(|error| Failure::bad(&error));
+    if let Some(path) = &args.grammar {
+        if args.canonical {
+            return Err(Failure::input(
+                "--canonical cannot be combined with --grammar; a grammar without recursion can be given as a --regex",
+            ));
+        }
+        let limits = GrammarLimits::default();
+        let grammar = grammar(path, args.max_ignored, &limits)?.behind(healed.as_bytes());
+        let constraint = GrammarConstraint::new(&grammar, vocabulary, tokens.trie()?, &limits);
+        return constraint.map(AnyConstraint::new).map_err(|error| Failure::file(path, chain(&error)));
+    }
+    // Character by character, so that nothing in it is syntax.
+    let literal: String = healed.chars().map(|char| format!("\\x{{{:x}}}", u32::from(char))).collect();
+    let pattern = match pattern {
+        Some(pattern) if healed.is_empty() => Some(pattern),
+        Some(pattern) => Some(format!("{literal}(?:{pattern})")),
+        None if args.choice.is_empty() => Some(format!("{literal}(?s:.*)")),
+        None => None,
+    };
+    let choices: Vec<String> = args.choice.iter().map(|choice| format!("{healed}{choice}")).collect();
+    let trie = tokens.trie()?;
     if args.canonical {
-        let (automaton, trie) = (tokens.automaton()?, trie()?);
+        let automaton = tokens.automaton()?;
         let canonical = match pattern {
             Some(pattern) => CanonicalConstraint::new(&pattern, automaton, vocabulary, trie, &limits),
-            None if args.choice.is_empty() => {
-                CanonicalConstraint::any_text(automaton, vocabulary, trie, &limits)
-            }
-            None => CanonicalConstraint::from_choices(&args.choice, automaton, vocabulary, trie, &limits),
+            None => CanonicalConstraint::from_choices(&choices, automaton, vocabulary, trie, &limits),
         };
         return canonical.map(AnyConstraint::new).map_err(|error| Failure::bad(&error));
     }
-    let trie = trie()?;
     let constraint = match pattern {
         Some(pattern) => regex(&pattern, vocabulary, trie, &limits),
-        None => {
-            RegexConstraint::from_choices(&args.choice, vocabulary, trie, &limits).map(AnyConstraint::new)
-        }
+        None => RegexConstraint::from_choices(&choices, vocabulary, trie, &limits).map(AnyConstraint::new),
     };
     constraint.map_err(|error| Failure::bad(&error))
 }
 
-/// A regex from a file, without the line break at its end.
-fn read_pattern(path: &Path) -> Result<String> {
+/// A grammar from a file, in the format that its name says.
+fn grammar(path: &Path, max_ignored: Option<u32>, limits: &GrammarLimits) -> Result<Grammar> {
+    let format = grammar_format(path)?;
+    let text = read_text(path)?;
+    let grammar = match (format, max_ignored) {
+        (GrammarFormat::Lark, max_ignored_chars) => {
+            Grammar::from_lark(&text, &LarkOptions { max_ignored_chars, ..LarkOptions::default() }, limits)
+        }
+        (_, Some(_)) => {
+            return Err(Failure::input("--max-ignored bounds %ignore, which only grammars in Lark have"));
+        }
+        (format, None) => Grammar::parse(&text, format, limits),
+    };
+    grammar.map_err(|error| Failure::file(path, chain(&error)))
+}
+
+/// How the grammar in a file is written, by the file's name.
+pub(crate) fn grammar_format(path: &Path) -> Result<GrammarFormat> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    GrammarFormat::from_extension(extension).ok_or_else(|| {
+        Failure::file(
+            path,
+            "the name must end in .lark, .gbnf or .ebnf, which says how the grammar is written",
+        )
+    })
+}
+
+/// A text from a file, without the line break at its end.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
     let file = fs::File::open(path).map_err(|error| Failure::file(path, error))?;
     let mut bytes = Vec::new();
-    file.take(MAX_PATTERN_BYTES).read_to_end(&mut bytes).map_err(|error| Failure::file(path, error))?;
+    file.take(MAX_TEXT_BYTES).read_to_end(&mut bytes).map_err(|error| Failure::file(path, error))?;
     let pattern = String::from_utf8(bytes).map_err(|error| Failure::file(path, error))?;
     Ok(pattern.strip_suffix('\n').map_or(pattern.clone(), str::to_owned))
 }
@@ -290,6 +361,7 @@ fn read_pattern(path: &Path) -> Result<String> {
 impl ConstraintArgs {
     /// Whether nothing is asked for.
     pub(crate) fn is_none(&self) -> bool {
-        self.regex.is_none() && self.regex_file.is_none() && self.choice.is_empty() && !self.canonical
+        let Self { regex, regex_file, grammar, max_ignored: _, choice, canonical } = self;
+        regex.is_none() && regex_file.is_none() && grammar.is_none() && choice.is_empty() && !canonical
     }
 }

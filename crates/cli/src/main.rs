@@ -30,7 +30,9 @@ fn main() -> ExitCode {
         Command::Generate(args) => commands::generate(args, &mut out),
         Command::Mask(args) => commands::mask(args, &mut out),
         Command::Check(args) => commands::check(args, &mut out),
+        Command::Explain(args) => commands::explain(args, &mut out),
         Command::Logits(args) => commands::logits(args, &mut out),
+        Command::Retokenize(args) => commands::retokenize(args, &mut out),
     };
     // Lines that were answered before an error are answers all the same.
     let result = result.and_then(|()| out.flush().map_err(Failure::from));

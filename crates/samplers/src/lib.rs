@@ -12,6 +12,7 @@
 //! | sampler | law | cost of one output |
 //! |---|---|---|
 //! | [`Masked`] | not the model's; every output has its weight | one walk |
+//! | [`Guessed`] | that of `Masked` | fewer passes, where guesses are right |
 //! | [`Rejection`] | exact | `1 / P(L)` walks on average, stopped early |
 //! | [`Disc`] | exact when accepted; else resampled, and says so | fewer walks than rejection, bounded |
 //!
@@ -34,10 +35,12 @@
 
 mod disc;
 mod error;
+mod guessed;
 mod masked;
 mod prefixes;
 mod random;
 mod rejection;
+mod retokenize;
 mod task;
 mod truncation;
 mod walk;
@@ -45,8 +48,10 @@ mod warped;
 
 pub use disc::{Disc, DiscConfig, Form};
 pub use error::SampleError;
+pub use guessed::Guessed;
 pub use masked::Masked;
 pub use rejection::Rejection;
+pub use retokenize::{Spelling, retokenize};
 pub use task::Task;
 pub use truncation::{Truncation, TruncationError};
 pub use warped::{TemperatureError, Warped};

@@ -50,7 +50,7 @@ struct Checker<'a> {
 
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     let tokens = load::tokens(&args.model)?;
-    let constraint = load::constraint(&args.constraint, &tokens)?;
+    let constraint = load::constraint(&args.constraint, &tokens, "")?;
     let mut checker = Checker {
         tokens: &tokens,
         scratch: constraint.scratch(),

@@ -16,7 +16,7 @@ use unskew::{
 use super::write_json;
 use crate::{
     any_model::{AnyModel, AnyModelError},
-    args::{DiscForm, Format, GenerateArgs, SamplerArgs, SamplerKind, TruncateOrder},
+    args::{ConstraintArgs, DiscForm, Format, GenerateArgs, SamplerArgs, SamplerKind, TruncateOrder},
     error::{Failure, Result},
     load::{self, Tokens},
 };
@@ -45,8 +45,9 @@ struct Line<'a> {
 
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let (model, tokens) = load::model(&args.model)?;
-    let constraint = load::constraint(&args.constraint, &tokens)?;
-    let prompt = tokens.encode_prompt(&args.prompt)?;
+    let mut prompt = tokens.encode_prompt(&args.prompt)?;
+    let healed = if args.heal { tokens.heal(&mut prompt)? } else { String::new() };
+    let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     if prompt.is_empty() && matches!(model, AnyModel::Llama(_)) {
         return Err(Failure::input("this model names no token that begins a text; give a --prompt"));
     }
@@ -72,7 +73,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
             bar.finish_and_clear();
             Failure::other(&error)
         })?;
-        bar.suspend(|| write(args.format, &tokens, &draw, out))?;
+        bar.suspend(|| write(args.format, &tokens, &healed, &draw, out))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -152,15 +153,16 @@ fn any_seed() -> u64 {
 }
 
 fn heading(args: &GenerateArgs, kind: SamplerKind, seed: u64) -> String {
-    let constraint = match (&args.constraint.regex, &args.constraint.regex_file, args.constraint.choice.len())
-    {
+    let ConstraintArgs { regex, regex_file, grammar, choice, canonical, .. } = &args.constraint;
+    let constraint = match (regex, regex_file, grammar, choice.len()) {
         (Some(regex), ..) => format!("regex {regex}"),
-        (None, Some(path), _) => format!("regex of {}", path.display()),
-        (None, None, 0) if args.constraint.canonical => "any text".to_owned(),
-        (None, None, 0) => "no constraint".to_owned(),
-        (None, None, choices) => format!("{choices} choices"),
+        (None, Some(path), ..) => format!("regex of {}", path.display()),
+        (None, None, Some(path), _) => format!("grammar of {}", path.display()),
+        (None, None, None, 0) if *canonical => "any text".to_owned(),
+        (None, None, None, 0) => "no constraint".to_owned(),
+        (None, None, None, choices) => format!("{choices} choices"),
     };
-    let canonical = if args.constraint.canonical { ", as the tokenizer writes it" } else { "" };
+    let canonical = if *canonical { ", as the tokenizer writes it" } else { "" };
     let (sampler, law) = match kind {
         SamplerKind::Masked if args.constraint.is_none() => ("masked", "the model's own law"),
         SamplerKind::Masked => ("masked", "not the model's law; outputs carry weights"),
@@ -180,8 +182,11 @@ fn progress(outputs: usize) -> ProgressBar {
     ProgressBar::new(outputs as u64).with_style(style)
 }
 
-fn write(format: Format, tokens: &Tokens, draw: &Draw, out: &mut dyn Write) -> Result<()> {
+/// Writes one output, without the end of the prompt that it begins with.
+fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut dyn Write) -> Result<()> {
     let text = tokens.decode(&draw.tokens);
+    // An output that was cut off may end inside of it.
+    let text = text.strip_prefix(healed).unwrap_or_default();
     let how = match draw.origin {
         Origin::Proposed => "proposed",
         Origin::Accepted => "accepted",
@@ -194,7 +199,7 @@ fn write(format: Format, tokens: &Tokens, draw: &Draw, out: &mut dyn Write) -> R
     match format {
         Format::Jsonl => {
             let line = Line {
-                text: &text,
+                text,
                 ids: draw.tokens.iter().map(|id| id.0).collect(),
                 logprob: draw.log_prob,
                 log_weight: draw.log_weight,

@@ -36,7 +36,7 @@ struct Answer {
 
 pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
     let tokens = load::tokens(&args.model)?;
-    let constraint = load::constraint(&args.constraint, &tokens)?;
+    let constraint = load::constraint(&args.constraint, &tokens, "")?;
     let prefix = match (&args.prefix, &args.prefix_ids) {
         (Some(text), _) => tokens.encode_output(text)?,
         (None, Some(ids)) => ids.0.iter().copied().map(TokenId).collect(),

@@ -1,9 +1,11 @@
 //! One file for each command.
 
 mod check;
+mod explain;
 mod generate;
 mod logits;
 mod mask;
+mod retokenize;
 
 use std::io::Write;
 
@@ -12,9 +14,11 @@ use serde::Serialize;
 use crate::error::{Failure, Result};
 
 pub(crate) use check::check;
+pub(crate) use explain::explain;
 pub(crate) use generate::generate;
 pub(crate) use logits::logits;
 pub(crate) use mask::mask;
+pub(crate) use retokenize::retokenize;
 
 /// Writes one JSON value as a line.
 fn write_json(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {

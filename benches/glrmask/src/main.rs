@@ -1,0 +1,89 @@
+//! glrmask, measured as `cargo xtask bench grammars` measures the other engines: this program is a worker of that suite.
+//!
+//! It is built alone, see `Cargo.toml`. Both of glrmask's strategies are driven through its public interface: its default,
+//! which makes all masks ahead of time, and `FAST_COMPILE`, which walks the vocabulary. It asks for the end of a sequence to
+//! be written into the grammar; here a document ends where it says that it may.
+
+use std::process::ExitCode;
+
+use glrmask::{CompileOptions, Constraint, ConstraintState, Grammar, MaskStrategy, Vocab};
+use unskew_benches::{
+    GRAMMAR_SUITE, Subject, Suite,
+    engine::{Allows, Builder, Engine, Matcher},
+};
+use unskew_core::TokenId;
+
+fn main() -> ExitCode {
+    unskew_benches::run(&Suite { ours: Vec::new, peers: engines, ..GRAMMAR_SUITE }, None)
+}
+
+fn engines() -> Vec<Builder> {
+    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, apart: false };
+    vec![
+        builder("glrmask", |subject| GlrMask::build(subject, MaskStrategy::FAST_MASKS)),
+        builder("glrmask trie", |subject| GlrMask::build(subject, MaskStrategy::FAST_COMPILE)),
+    ]
+}
+
+struct GlrMask {
+    vocabulary: Vocab,
+    strategy: MaskStrategy,
+}
+
+impl GlrMask {
+    fn build(subject: &Subject, strategy: MaskStrategy) -> Result<Box<dyn Engine>, String> {
+        let tokens = subject.vocabulary.text_tokens().map(|(id, text)| (id.0, text.to_vec()));
+        let engine = Self { vocabulary: Vocab::new(tokens.collect::<Vec<_>>()), strategy };
+        // The first grammar pays for tables of the vocabulary: not the ones that are measured.
+        engine.compile("start: \"a\"")?;
+        Ok(Box::new(engine))
+    }
+}
+
+impl Engine for GlrMask {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
+        let grammar = Grammar::from_lark(pattern).map_err(|error| error.to_string())?;
+        let options = CompileOptions::default().mask_strategy(self.strategy.clone());
+        let constraint = grammar.compile_with(&self.vocabulary, options).map_err(|error| error.to_string())?;
+        // A state borrows its constraint. A few grammars are compiled in this process, which then ends.
+        let constraint: &'static Constraint = Box::leak(Box::new(constraint));
+        let (state, mask) = (constraint.start(), vec![0; constraint.mask_len()]);
+        Ok(Box::new(GlrMaskMatcher { constraint, state, mask }))
+    }
+
+    fn ahead_of_time(&self) -> bool {
+        matches!(self.strategy, MaskStrategy::ParserDwa)
+    }
+}
+
+struct GlrMaskMatcher {
+    constraint: &'static Constraint,
+    state: ConstraintState<'static>,
+    mask: Vec<u32>,
+}
+
+impl Matcher for GlrMaskMatcher {
+    fn mask(&mut self) {
+        self.state.fill_mask(&mut self.mask);
+    }
+
+    fn words(&self) -> &[u32] {
+        &self.mask
+    }
+
+    fn commit(&mut self, token: TokenId) -> bool {
+        self.state.commit_token(token.0)
+    }
+
+    fn is_accepting(&mut self) -> bool {
+        self.state.is_accepting()
+    }
+
+    fn reset(&mut self) {
+        self.state = self.constraint.start();
+    }
+
+    fn forced(&mut self) -> Option<TokenId> {
+        None
+    }
+}

@@ -1,0 +1,97 @@
+//! `unskew explain`: what becomes of every construct of a grammar or regex.
+
+use std::{io::Write, path::Path};
+
+use serde::Serialize;
+use unskew::{
+    automata::{Dfa, Limits, RegexError},
+    grammars::{Fate, GrammarLimits, explain as explain_text},
+};
+
+use super::write_json;
+use crate::{
+    args::{ExplainArgs, Format},
+    error::{Failure, Result, chain},
+    load,
+};
+
+/// What becomes of one construct.
+#[derive(Serialize)]
+struct Answer {
+    /// Where it stands, `line:column`; null where it stands in no one place.
+    span: Option<String>,
+    construct: String,
+    /// `enforced`, `annotation` (it has no effect on what is accepted) or `rejected`.
+    fate: &'static str,
+    why: String,
+}
+
+pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
+    let answers = match (&args.grammar, &args.regex) {
+        (Some(path), _) => of_grammar(path)?,
+        (None, Some(pattern)) => vec![of_regex(pattern)],
+        (None, None) => unreachable!("one of the two is required"),
+    };
+    for answer in &answers {
+        match args.format {
+            Format::Jsonl => write_json(answer, out)?,
+            Format::Text => {
+                let Answer { span, construct, fate, why } = answer;
+                let span = span.as_deref().unwrap_or("-");
+                writeln!(out, "{span:>8} {fate:<10} {construct}: {why}")?;
+            }
+        }
+    }
+    out.flush()?;
+    // What is refused is bad input here as everywhere.
+    match answers.iter().find(|answer| answer.fate == "rejected") {
+        Some(rejected) => Err(Failure::input(&rejected.why)),
+        None => Ok(()),
+    }
+}
+
+fn of_grammar(path: &Path) -> Result<Vec<Answer>> {
+    let format = load::grammar_format(path)?;
+    let text = load::read_text(path)?;
+    let fates = explain_text(&text, format, &GrammarLimits::default());
+    let answers = fates.into_iter().map(|fate| Answer {
+        span: fate.location.map(|place| format!("{}:{}", place.line, place.column)),
+        construct: fate.construct,
+        fate: match fate.fate {
+            Fate::Enforced => "enforced",
+            Fate::Rejected => "rejected",
+            _ => "annotation",
+        },
+        why: fate.why,
+    });
+    Ok(answers.collect())
+}
+
+fn of_regex(pattern: &str) -> Answer {
+    let construct = "regex".to_owned();
+    match Dfa::from_pattern(pattern, &Limits::default()) {
+        Ok(dfa) => Answer {
+            span: Some("1:1".to_owned()),
+            construct,
+            fate: "enforced",
+            why: format!("an automaton of {} states", dfa.len()),
+        },
+        Err(
+            RegexError::TooManyDfaStates { .. }
+            | RegexError::DfaTooLarge { .. }
+            | RegexError::DfaTooCostly { .. },
+        ) => Answer {
+            span: Some("1:1".to_owned()),
+            construct,
+            fate: "enforced",
+            why: "its automaton is too large to be made at once; its states are made when they are reached"
+                .to_owned(),
+        },
+        Err(error) => Answer {
+            span: error.place().map(|place| format!("{}:{}", place.line, place.column)),
+            construct,
+            fate: "rejected",
+            why: chain(&error),
+        },
+    }
+}

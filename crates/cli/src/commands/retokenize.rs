@@ -1,0 +1,62 @@
+//! `unskew retokenize`: the tokens with which a model itself would have written a text.
+
+use std::io::Write;
+
+use serde::Serialize;
+use unskew::core::TokenId;
+
+use super::write_json;
+use crate::{
+    any_model::AnyModel,
+    args::{Format, RetokenizeArgs},
+    error::{Failure, Result},
+    load,
+};
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    ids: Vec<u32>,
+    /// The text of each.
+    tokens: Vec<String>,
+    /// The natural logarithm of the probability that the model gives them after the prompt.
+    logprob: f64,
+    /// The tokenizer's own tokens; null without a tokenizer.
+    canonical: Option<&'a [u32]>,
+}
+
+pub(crate) fn retokenize(args: &RetokenizeArgs, out: &mut dyn Write) -> Result<()> {
+    let (mut model, tokens) = load::model(&args.model)?;
+    let prompt = tokens.encode_prompt(&args.prompt)?;
+    if prompt.is_empty() && matches!(model, AnyModel::Llama(_)) {
+        return Err(Failure::input("this model names no token that begins a text; give a --prompt"));
+    }
+    let trie = tokens.trie()?;
+    let spelling = unskew::samplers::retokenize(&mut model, &trie, &prompt, args.text.as_bytes());
+    let spelling = spelling.map_err(|error| Failure::other(&error))?.ok_or_else(|| {
+        Failure::input("the model's tokens cannot spell the text: at some place no token begins what is left")
+    })?;
+    let numbers = |ids: &[TokenId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+    let ids = numbers(&spelling.tokens);
+    let canonical = tokens.canonical(&args.text)?.map(|ids| numbers(&ids));
+    let names: Vec<String> =
+        spelling.tokens.iter().map(|id| tokens.vocabulary.name(*id).into_owned()).collect();
+    match args.format {
+        Format::Jsonl => write_json(
+            &Answer { ids, tokens: names, logprob: spelling.log_prob, canonical: canonical.as_deref() },
+            out,
+        )?,
+        Format::Text => {
+            for (id, name) in ids.iter().zip(&names) {
+                writeln!(out, "{id:>8} {name:?}")?;
+            }
+            let own = match canonical {
+                Some(canonical) if canonical == ids => ", as the tokenizer writes it",
+                Some(_) => ", not as the tokenizer writes it",
+                None => "",
+            };
+            writeln!(out, "{} tokens, log-probability {:.3}{own}", ids.len(), spelling.log_prob)?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}

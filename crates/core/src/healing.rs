@@ -1,0 +1,74 @@
+//! Token healing: the end of a prompt, given back to the model.
+//!
+//! A prompt that ends in `http:` ends in the token `:`, and after it a model hardly ever writes `//`: in its training `://` was
+//! one token. So the last tokens are taken off where a longer token begins with their text, and the output must begin with
+//! that text instead. (Guidance's token healing; DOMINO, section 3.5, forces it through the grammar.)
+
+use crate::{TokenId, TokenTrie, Vocabulary};
+
+/// The most tokens that are taken off.
+const MAX_TOKENS: usize = 8;
+
+/// How many of the last tokens of `prompt` to take off, and their text, with which the output must then begin.
+///
+/// These are as many as are together the beginning of a longer token, at most eight; control tokens stay. The text is valid
+/// UTF-8 where that of the prompt is and its tokens are.
+///
+/// Cost: O(b + c) for b bytes and c continuations of each beginning.
+///
+/// # Example
+///
+/// ```
+/// use unskew_core::{TokenTrie, Vocabulary, heal};
+///
+/// let mut builder = Vocabulary::builder();
+/// let [http, colon, slashes] = ["http", ":", "://"].map(|text| builder.text(text.as_bytes()));
+/// let vocabulary = builder.build()?;
+/// let trie = TokenTrie::new(&vocabulary)?;
+/// assert_eq!(heal(&[http, colon], &vocabulary, &trie), (1, b":".to_vec()));
+/// assert_eq!(heal(&[http, slashes], &vocabulary, &trie), (0, Vec::new()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn heal(prompt: &[TokenId], vocabulary: &Vocabulary, trie: &TokenTrie) -> (usize, Vec<u8>) {
+    let mut text: Vec<u8> = Vec::new();
+    let mut best = (0, Vec::new());
+    for (index, token) in prompt.iter().rev().take(MAX_TOKENS).enumerate() {
+        let Some(bytes) = vocabulary.text(*token).filter(|bytes| !bytes.is_empty()) else { break };
+        text.splice(0..0, bytes.iter().copied());
+        let goes_on = trie.any(
+            0,
+            |at: usize, byte| match text.get(at) {
+                Some(expected) => (*expected == byte).then_some(at + 1),
+                None => Some(at + 1),
+            },
+            |_, read| read > text.len(),
+        );
+        if goes_on && std::str::from_utf8(&text).is_ok() {
+            best = (index + 1, text.clone());
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_tokens_and_control_tokens() {
+        let mut builder = Vocabulary::builder();
+        let [a, b, _abc, c, ce] =
+            ["a", "b", "abc", "\u{c3}", "\u{c3}\u{a9}"].map(|text| builder.text(text.as_bytes()));
+        let half = builder.text(&[0xc3]);
+        let end = builder.control("<end>");
+        let vocabulary = builder.build().unwrap();
+        let trie = TokenTrie::new(&vocabulary).unwrap();
+        assert_eq!(heal(&[c, a, b], &vocabulary, &trie), (2, b"ab".to_vec()));
+        assert_eq!(heal(&[b, a], &vocabulary, &trie), (1, b"a".to_vec()));
+        assert_eq!(heal(&[b, end], &vocabulary, &trie), (0, vec![]));
+        // Half a character cannot be asked for.
+        assert_eq!(heal(&[half], &vocabulary, &trie), (0, vec![]));
+        assert_eq!(heal(&[], &vocabulary, &trie), (0, vec![]));
+        assert_eq!(heal(&[ce], &vocabulary, &trie), (0, vec![]));
+    }
+}

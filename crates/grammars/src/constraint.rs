@@ -1,0 +1,409 @@
+//! The constraint: which tokens may follow, for a grammar over a vocabulary.
+//!
+//! A mask is a walk over the vocabulary through [places](crate::places), which are made as the walk needs them; so it holds
+//! every token that leads on, however many terminals end inside it. That is DOMINO's mask without a limit of lookahead
+//! (Beurer-Kellner, Fischer, Vechev: "Guiding LLMs The Right Way", 2024), which the paper calls minimally invasive.
+//!
+//! Whatever has been read can be completed: rules hold only what has a text, terminals likewise, and every byte that the
+//! grammar uses is a token by itself. So a mask needs no look ahead, and there are no dead ends.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use hashbrown::HashMap;
+use unskew_core::{
+    Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary,
+};
+
+use crate::{
+    GrammarError, GrammarLimits,
+    grammar::Grammar,
+    mask::{KnownNodes, Maker, Pieces, Trees, Walk},
+    places::{Compiled, DEAD, Place, Places},
+    portable::{Exchange, PortablePlace},
+    rules::{Position, Rules},
+    terminals::{Terminals, names},
+    trees::TreeLibrary,
+};
+
+/// Token sequences whose text is a word of a grammar.
+///
+/// Every spelling is allowed, and a token may end any number of terminals. The grammar may be ambiguous, left-recursive and
+/// cyclic.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+/// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
+///
+/// // value = "[" value* "]"
+/// let limits = GrammarLimits::default();
+/// let mut builder = Grammar::builder(&limits);
+/// let value = builder.rule("value");
+/// let inner = builder.call(value);
+/// let inner = builder.repeat(inner, 0, None);
+/// let (open, close) = (builder.literal("["), builder.literal("]"));
+/// let body = builder.sequence([open, inner, close]);
+/// builder.define(value, body);
+/// let grammar = builder.build(value)?;
+///
+/// let mut vocabulary = Vocabulary::builder();
+/// let [open, close, pair, many] = ["[", "]", "[]", "]]]"].map(|text| vocabulary.text(text.as_bytes()));
+/// let vocabulary = Arc::new(vocabulary.build()?);
+/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+/// let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &limits)?;
+///
+/// let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+/// for token in [open, open] {
+///     constraint.advance(&mut scratch, &mut state, token)?;
+/// }
+/// let mut mask = TokenMask::new(4);
+/// constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+/// assert_eq!(mask.ids().collect::<Vec<_>>(), [open, close, pair]); // three brackets would be too many
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct GrammarConstraint {
+    compiled: Compiled,
+    vocabulary: Arc<Vocabulary>,
+    trie: Arc<TokenTrie>,
+    /// Where a library is used.
+    trees: Option<Trees>,
+    start: Arc<PortablePlace>,
+    scratch_bytes: usize,
+}
+
+/// The position of a sequence in a [`GrammarConstraint`]. Cloning it copies a pointer.
+#[derive(Clone)]
+pub struct GrammarState {
+    /// Spelled out, for scratches that do not know it.
+    portable: Arc<PortablePlace>,
+    /// The scratch that knows it, and how it is called there.
+    stamp: u64,
+    place: Place,
+}
+
+/// The tables of a [`GrammarConstraint`]: what it has found out on the way. They are emptied when they pass
+/// [`GrammarLimits::scratch_bytes`].
+pub struct GrammarScratch {
+    /// No two scratches have the same one, nor has one before and after it was emptied.
+    stamp: u64,
+    places: Places,
+    exchange: Exchange,
+    known: KnownNodes,
+    stack: Vec<u32>,
+    masks: HashMap<Place, Pieces>,
+    /// An empty mask, once it was needed.
+    buffer: Option<TokenMask>,
+    mask_bytes: usize,
+    stats: GrammarStats,
+}
+
+/// What a scratch has done so far. The counts are the same on every machine.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct GrammarStats {
+    /// Masks that were asked for.
+    pub masks: u64,
+    /// Of these, masks that were not there yet.
+    pub made: u64,
+    /// Walks over the vocabulary. Those that make a node of a [`TreeLibrary`] are not counted.
+    pub walks: u64,
+    /// Bytes for which the next place was worked out anew.
+    pub steps: u64,
+    /// How often the tables were full.
+    pub emptied: u64,
+}
+
+/// Where a parse is, without what encloses it: by reading, the terminal, how far it is read, and the positions behind it.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) readings: Vec<(u32, u32, Vec<Position>)>,
+}
+
+static STAMPS: AtomicU64 = AtomicU64::new(1);
+
+impl GrammarConstraint {
+    /// The constraint that the whole output is a word of `grammar`. `trie` is the trie of `vocabulary`.
+    ///
+    /// Cost: O(n) for n symbols in the rules; nothing is done for each token.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError`]: no text is accepted, a limit, a control token or a byte that the vocabulary does not have.
+    pub fn new(
+        grammar: &Grammar,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        Self::compile(grammar, vocabulary, trie, limits, None)
+    }
+
+    /// As [`new`](Self::new), with subterminal trees that are shared with other grammars over the same vocabulary. Masks are
+    /// the same; they are made faster.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn with_library(
+        grammar: &Grammar,
+        library: &Arc<TreeLibrary>,
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        let (vocabulary, trie) = (Arc::clone(library.vocabulary()), Arc::clone(library.trie()));
+        let mut constraint = Self::compile(grammar, vocabulary, trie, limits, None)?;
+        constraint.trees = Some(Trees::new(library, &constraint.compiled));
+        Ok(constraint)
+    }
+
+    /// As [`new`](Self::new), but a token is allowed only if at most `lookahead` terminals end inside it, not counting one
+    /// that ended in front of it.
+    ///
+    /// That is **lossy**: what the model would have written with longer tokens is refused, and the law of its outputs
+    /// changes. It is here to measure by how much (DOMINO, table 4). There are no dead ends, since single bytes end nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn with_lookahead(
+        grammar: &Grammar,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &GrammarLimits,
+        lookahead: u32,
+    ) -> Result<Self, GrammarError> {
+        Self::compile(grammar, vocabulary, trie, limits, Some(lookahead))
+    }
+
+    fn compile(
+        grammar: &Grammar,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &GrammarLimits,
+        lookahead: Option<u32>,
+    ) -> Result<Self, GrammarError> {
+        let names = names(grammar);
+        let rules = Rules::new(grammar, &names, limits)?;
+        let used = rules.used_terminals(names.len());
+        let terminals = Terminals::new(grammar, &names, &used, &vocabulary, &trie)?;
+        let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead };
+        let mut places = Places::new(&compiled);
+        let start = Exchange::default().export(&mut places, &compiled, Places::START);
+        Ok(Self { compiled, vocabulary, trie, trees: None, start, scratch_bytes: limits.scratch_bytes })
+    }
+
+    /// The memory that the compiled grammar takes, in bytes; vocabulary and trie are not counted.
+    pub fn memory_usage(&self) -> usize {
+        self.compiled.rules.memory_usage()
+    }
+
+    pub(crate) fn context(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Context {
+        let place = self.place(scratch, state);
+        let Places { parser, .. } = &scratch.places;
+        let readings = scratch.places.readings(place).iter().map(|reading| {
+            let mut positions: Vec<Position> =
+                parser.items(reading.todo).iter().map(|(position, _)| *position).collect();
+            positions.dedup();
+            (reading.terminal, reading.state, positions)
+        });
+        let mut readings: Vec<_> = readings.collect();
+        // Their order was that of numbers of this scratch.
+        readings.sort_unstable();
+        Context { readings }
+    }
+
+    /// How `state` is called in `scratch`.
+    fn place(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Place {
+        if scratch.memory_usage() > self.scratch_bytes {
+            *scratch = GrammarScratch {
+                stats: GrammarStats { emptied: scratch.stats.emptied + 1, ..scratch.stats },
+                ..self.scratch()
+            };
+        }
+        if state.stamp == scratch.stamp {
+            return state.place;
+        }
+        scratch.exchange.import(&mut scratch.places, &self.compiled, &state.portable)
+    }
+
+    /// The place behind `token`.
+    fn behind(&self, scratch: &mut GrammarScratch, place: Place, token: TokenId) -> Place {
+        if token.index() >= self.vocabulary.len() {
+            return DEAD;
+        }
+        match self.vocabulary.kind(token) {
+            TokenKind::Text => match self.vocabulary.text(token) {
+                Some([]) | None => DEAD,
+                Some(text) => scratch.places.run(&self.compiled, place, text),
+            },
+            TokenKind::Control => scratch.places.control(&self.compiled, place, token),
+            _ => DEAD,
+        }
+    }
+
+    /// Makes the mask of `place`, if it is not there.
+    fn make_mask(&self, scratch: &mut GrammarScratch, place: Place) {
+        if scratch.masks.contains_key(&place) {
+            return;
+        }
+        scratch.stats.made += 1;
+        let mut pieces = Pieces::default();
+        scratch.places.each_control(&self.compiled, place, |token, _| pieces.add_token(token));
+        let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
+        match &self.trees {
+            Some(trees) => Maker {
+                compiled: &self.compiled,
+                trees,
+                trie: &self.trie,
+                pieces: &mut pieces,
+                buffer,
+                places: &mut scratch.places,
+                known: &mut scratch.known,
+                stack: &mut scratch.stack,
+                walks: &mut scratch.stats.walks,
+            }
+            .add(place),
+            None => {
+                scratch.stats.walks += 1;
+                let mut walk = Walk { compiled: &self.compiled, places: &mut scratch.places };
+                self.trie.fill(&mut walk, place, buffer.as_mut());
+                pieces.add_mask(buffer.as_ref());
+                buffer.as_mut().clear();
+            }
+        }
+        scratch.mask_bytes += pieces.memory_usage();
+        scratch.masks.insert(place, pieces);
+    }
+}
+
+impl GrammarScratch {
+    /// What it has done so far.
+    pub fn stats(&self) -> GrammarStats {
+        GrammarStats { steps: self.stats.steps + self.places.steps, ..self.stats }
+    }
+
+    /// The memory that its tables take, in bytes. O(1).
+    pub fn memory_usage(&self) -> usize {
+        self.places.memory_usage()
+            + self.exchange.memory_usage()
+            + self.known.memory_usage()
+            + self.mask_bytes
+    }
+
+    /// The number of places, states of the parser and returns that were made.
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        let (todos, returns) = self.places.parser.made();
+        (self.places.len(), todos, returns)
+    }
+}
+
+impl GrammarState {
+    /// The only name of the state in this scratch: two states are equal there exactly when these are.
+    fn known(&self, scratch: &GrammarScratch) -> Option<Place> {
+        (self.stamp == scratch.stamp).then_some(self.place)
+    }
+}
+
+impl Constraint for GrammarConstraint {
+    type State = GrammarState;
+    type Scratch = GrammarScratch;
+
+    fn vocab_len(&self) -> usize {
+        self.vocabulary.len()
+    }
+
+    fn start(&self) -> GrammarState {
+        GrammarState { portable: Arc::clone(&self.start), stamp: 0, place: 0 }
+    }
+
+    fn scratch(&self) -> GrammarScratch {
+        GrammarScratch {
+            stamp: STAMPS.fetch_add(1, Ordering::Relaxed),
+            places: Places::new(&self.compiled),
+            exchange: Exchange::default(),
+            known: KnownNodes::default(),
+            stack: Vec::new(),
+            masks: HashMap::new(),
+            buffer: None,
+            mask_bytes: 0,
+            stats: GrammarStats::default(),
+        }
+    }
+
+    /// O(b) for a token of b bytes where the sequence went the same way before.
+    fn advance(
+        &self,
+        scratch: &mut GrammarScratch,
+        state: &mut GrammarState,
+        token: TokenId,
+    ) -> Result<(), Rejected> {
+        let place = self.place(scratch, state);
+        let next = self.behind(scratch, place, token);
+        if next == DEAD {
+            return Err(Rejected::new(token));
+        }
+        let portable = scratch.exchange.export(&mut scratch.places, &self.compiled, next);
+        *state = GrammarState { portable, stamp: scratch.stamp, place: next };
+        Ok(())
+    }
+
+    fn is_accepting(&self, state: &GrammarState) -> bool {
+        state.portable.may_end
+    }
+
+    /// O(v) for v ids where the mask was made before.
+    fn fill_mask(&self, scratch: &mut GrammarScratch, state: &GrammarState, mask: MaskMut<'_>) {
+        let place = self.place(scratch, state);
+        scratch.stats.masks += 1;
+        self.make_mask(scratch, place);
+        scratch.masks[&place].write(mask);
+    }
+
+    fn ready_mask<'a>(&'a self, scratch: &'a GrammarScratch, state: &GrammarState) -> Option<MaskRef<'a>> {
+        let words = scratch.masks.get(&state.known(scratch)?)?.ready()?;
+        Some(MaskRef::new(words, self.vocab_len()))
+    }
+
+    /// Reads the token's bytes; no mask is made. DOMINO calls that opportunistic masking.
+    fn allows(&self, scratch: &mut GrammarScratch, state: &GrammarState, token: TokenId) -> bool {
+        let place = self.place(scratch, state);
+        self.behind(scratch, place, token) != DEAD
+    }
+
+    fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {
+        if self.is_accepting(state) {
+            return None;
+        }
+        let place = self.place(scratch, state);
+        self.make_mask(scratch, place);
+        scratch.masks[&place].only()
+    }
+}
+
+impl fmt::Debug for GrammarConstraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrammarConstraint")
+            .field("positions", &self.compiled.rules.len())
+            .field("vocabulary", &self.vocabulary)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GrammarState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrammarState").field("may_end", &self.portable.may_end).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GrammarScratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrammarScratch").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! Why a text is not a grammar, or a grammar no constraint.
+
+use unskew_automata::RegexError;
+
+use crate::{Location, SyntaxError};
+
+/// Why a text is not a grammar, or a grammar no constraint. Every message is one line: what, where, and a way out.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrammarError {
+    /// The text of a grammar does not follow its language.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// A rule is used and has no body.
+    #[error("rule `{name}` is used but not defined")]
+    #[non_exhaustive]
+    UndefinedRule {
+        /// The rule.
+        name: String,
+    },
+    /// The pattern of a terminal is no constraint.
+    #[error("{}terminal `{name}`: {source}", before(*location, source))]
+    #[non_exhaustive]
+    Terminal {
+        /// The terminal.
+        name: String,
+        /// Where the text of the grammar has the part that is meant, if it comes from a text. If `source` has a place,
+        /// that is a place in this text too, and is nearer.
+        location: Option<Location>,
+        /// What is the matter with it.
+        source: RegexError,
+    },
+    /// The terminals need too large automata.
+    #[error(
+        "{location}: the terminals take more than {limit} bytes of tables (GrammarLimits::automata_bytes): use fewer and \
+         smaller ones, or raise the limit"
+    )]
+    #[non_exhaustive]
+    AutomataTooLarge {
+        /// Where the limit was reached.
+        location: Location,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// Rules, terminals and nodes of expressions are too many.
+    #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]
+    #[non_exhaustive]
+    TooManyNodes {
+        /// The limit.
+        limit: usize,
+    },
+    /// Written out, the repetitions are too long.
+    #[error(
+        "the rules have more than {limit} places once repetitions are written out (rule `{rule}`); lower the bounds of \
+         repetitions or raise `GrammarLimits::positions`"
+    )]
+    #[non_exhaustive]
+    TooManyPositions {
+        /// The rule in which the limit was reached.
+        rule: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// No text is a word of the grammar.
+    #[error("the grammar accepts no text: {reason}")]
+    #[non_exhaustive]
+    Empty {
+        /// Why.
+        reason: String,
+    },
+    /// The grammar names a control token that the vocabulary does not have.
+    #[error("the vocabulary has no control token `{name}`")]
+    #[non_exhaustive]
+    UnknownToken {
+        /// The name.
+        name: String,
+    },
+    /// The grammar uses a byte that no token spells by itself, so that not every text can be written.
+    #[error(
+        "the grammar uses the byte {byte:#04x}, which no token of the vocabulary spells by itself: leave it out, or use a \
+         vocabulary with all bytes"
+    )]
+    #[non_exhaustive]
+    UnspelledByte {
+        /// The byte.
+        byte: u8,
+    },
+}
+
+impl GrammarError {
+    /// Where in the text of the grammar, for the errors that have a place there.
+    pub fn location(&self) -> Option<Location> {
+        match self {
+            Self::Syntax(error) => Some(error.location),
+            Self::Terminal { location, .. } => *location,
+            Self::AutomataTooLarge { location, .. } => Some(*location),
+            _ => None,
+        }
+    }
+}
+
+/// The place of a terminal, where its error has none of its own.
+fn before(location: Option<Location>, source: &RegexError) -> String {
+    location.filter(|_| source.place().is_none()).map(|location| format!("{location}: ")).unwrap_or_default()
+}

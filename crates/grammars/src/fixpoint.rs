@@ -1,0 +1,111 @@
+//! Facts about expressions that are least fixpoints: what is nullable, what can be completed.
+//!
+//! Both are the same question with other leaves: a sequence holds if all its parts do, a choice if one does, a rule if its
+//! body does. Each expression is visited once for each of its parts (Dowling and Gallier's algorithm for Horn clauses), so a
+//! chain of a hundred thousand rules in the wrong order takes no longer than in the right one.
+
+use crate::grammar::{Expr, Grammar, Terminal};
+
+/// By expression: whether it has a text at all. A choice may have alternatives that have none.
+pub(crate) fn productive(grammar: &Grammar) -> Vec<bool> {
+    least(grammar, |_| true)
+}
+
+/// By expression: whether the empty text is among its texts.
+pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
+    least(grammar, |terminal| match terminal {
+        Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
+        Terminal::Literal(_) | Terminal::Token(_) => false,
+    })
+}
+
+/// By expression: whether it holds, where the empty text and the terminals for which `leaf` answers so hold.
+fn least(grammar: &Grammar, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
+    let len = grammar.expressions();
+    // By expression: those that have it as a part. Lists of rules stand behind those of expressions.
+    let mut first = vec![0u32; len + grammar.rules().len() + 1];
+    let each = |visit: &mut dyn FnMut(usize, usize)| {
+        for expr in grammar.expression_ids() {
+            match grammar.expr(expr) {
+                Expr::Empty | Expr::Terminal(_) => {}
+                Expr::Rule(rule) => visit(len + rule.index(), expr.index()),
+                Expr::Sequence(parts) | Expr::Choice(parts) => {
+                    parts.iter().for_each(|part| visit(part.index(), expr.index()));
+                }
+                Expr::Repeat { item, .. } => visit(item.index(), expr.index()),
+            }
+        }
+    };
+    each(&mut |part, _| first[part + 1] += 1);
+    for at in 1..first.len() {
+        first[at] += first[at - 1];
+    }
+    let mut filled = first.clone();
+    let mut wholes = vec![0u32; first[first.len() - 1] as usize];
+    each(&mut |part, whole| {
+        wholes[filled[part] as usize] = u32::try_from(whole).expect("limited");
+        filled[part] += 1;
+    });
+    let mut rules_of_body: Vec<Vec<usize>> = vec![Vec::new(); len];
+    grammar.rules().for_each(|rule| rules_of_body[grammar.body(rule).index()].push(rule.index()));
+
+    // By expression: how many parts must still be found to hold.
+    let mut missing: Vec<u32> = Vec::with_capacity(len);
+    let mut holds = vec![false; len];
+    let mut open = Vec::new();
+    for expr in grammar.expression_ids() {
+        let (parts, at_once) = match grammar.expr(expr) {
+            Expr::Empty => (0, true),
+            Expr::Terminal(terminal) => (1, leaf(grammar.terminal(terminal))),
+            Expr::Rule(_) | Expr::Choice(_) => (1, false),
+            Expr::Sequence(parts) => (parts.len(), false),
+            Expr::Repeat { min, .. } => (1, min == 0),
+        };
+        missing.push(u32::try_from(parts).expect("limited"));
+        if at_once {
+            holds[expr.index()] = true;
+            open.push(expr.index());
+        }
+    }
+    while let Some(found) = open.pop() {
+        let rules = rules_of_body[found].iter().map(|rule| len + rule);
+        for list in std::iter::once(found).chain(rules) {
+            for whole in &wholes[first[list] as usize..first[list + 1] as usize] {
+                let whole = *whole as usize;
+                missing[whole] = missing[whole].saturating_sub(1);
+                if missing[whole] == 0 && !std::mem::replace(&mut holds[whole], true) {
+                    open.push(whole);
+                }
+            }
+        }
+    }
+    holds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GrammarLimits;
+
+    #[test]
+    fn empty_texts_and_endless_rules() {
+        let mut builder = Grammar::builder(&GrammarLimits::default());
+        let [a, b, c] = ["a", "b", "c"].map(|name| builder.rule(name));
+        // a = b | "x" a; b = "y"* b?; c = c "z".
+        let (x, z) = (builder.literal("x"), builder.literal("z"));
+        let (call_a, call_b, call_c) = (builder.call(a), builder.call(b), builder.call(c));
+        let tail = builder.sequence([x, call_a]);
+        let body = builder.choice([call_b, tail]);
+        builder.define(a, body);
+        let y = builder.regex("y", "y*").unwrap();
+        let maybe_b = builder.optional(call_b);
+        let body = builder.sequence([y, maybe_b]);
+        builder.define(b, body);
+        let body = builder.sequence([call_c, z]);
+        builder.define(c, body);
+        let grammar = builder.build(a).unwrap();
+        let of = |facts: &[bool]| [a, b, c].map(|rule| facts[grammar.body(rule).index()]);
+        assert_eq!(of(&nullable(&grammar)), [true, true, false]);
+        assert_eq!(of(&productive(&grammar)), [true, true, false]);
+    }
+}

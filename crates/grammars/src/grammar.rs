@@ -1,0 +1,435 @@
+//! A context-free grammar as data: rules over terminals, as the front ends leave it and the engine takes it.
+//!
+//! Expressions lie in one flat list and refer to each other by number, parts before the whole. So nothing that a user
+//! writes can nest deeper than memory allows: no step of this crate recurses over a tree, and dropping a grammar does not
+//! either. A tree of boxes would be shorter to write and overflows the stack on sixty thousand brackets.
+//!
+//! A terminal is a literal, a regular language, or a control token. It says nothing of tokens otherwise: the same grammar
+//! serves every vocabulary.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use unskew_automata::Dfa;
+
+use crate::{GrammarError, GrammarLimits, Location};
+
+/// A rule of a grammar.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RuleId(pub(crate) u32);
+
+/// A terminal of a grammar.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TerminalId(pub(crate) u32);
+
+/// An expression of a grammar.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ExprId(pub(crate) u32);
+
+impl RuleId {
+    /// Its place among the rules.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl TerminalId {
+    /// Its place among the terminals.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl ExprId {
+    /// Its place among the expressions. Parts come before the whole.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What an expression is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Expr<'g> {
+    /// The empty text.
+    Empty,
+    /// A terminal.
+    Terminal(TerminalId),
+    /// What a rule stands for.
+    Rule(RuleId),
+    /// One after the other. At least two.
+    Sequence(&'g [ExprId]),
+    /// Any of these. At least two.
+    Choice(&'g [ExprId]),
+    /// At least `min` times and, where there is a `max`, at most so many times.
+    Repeat {
+        /// What is repeated.
+        item: ExprId,
+        /// The fewest times.
+        min: u32,
+        /// The most times.
+        max: Option<u32>,
+    },
+}
+
+/// What a terminal matches.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Terminal {
+    /// Exactly these bytes, at least one.
+    Literal(Box<[u8]>),
+    /// Any text that the automaton accepts. The empty one is allowed too where it accepts it.
+    Automaton(Arc<Dfa>),
+    /// The control token of this name, such as `<|im_end|>`: a token, and not its text.
+    Token(Box<str>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Node {
+    Empty,
+    Terminal(TerminalId),
+    Rule(RuleId),
+    /// From here to there in `parts`.
+    Sequence(u32, u32),
+    Choice(u32, u32),
+    Repeat(ExprId, u32, Option<u32>),
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    name: Box<str>,
+    body: Option<ExprId>,
+    place: Option<Location>,
+}
+
+/// A context-free grammar with regular terminals. Immutable.
+///
+/// # Meaning
+///
+/// The language is that of the text without any lexer: a terminal stands for each of its texts, and neighbours may be
+/// read apart in every possible way. Where `"int"` may be followed by a name, `intx` is accepted. Nothing is ignored
+/// between terminals unless the rules say so.
+///
+/// # Example
+///
+/// Brackets: `value = "[" value* "]"`.
+///
+/// ```
+/// use unskew_grammars::{Grammar, GrammarLimits};
+///
+/// let mut builder = Grammar::builder(&GrammarLimits::default());
+/// let value = builder.rule("value");
+/// let inner = builder.call(value);
+/// let inner = builder.repeat(inner, 0, None);
+/// let (open, close) = (builder.literal("["), builder.literal("]"));
+/// let body = builder.sequence([open, inner, close]);
+/// builder.define(value, body);
+/// let grammar = builder.build(value)?;
+/// assert_eq!(grammar.rules().count(), 1);
+/// # Ok::<(), unskew_grammars::GrammarError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Grammar {
+    rules: Vec<Rule>,
+    terminals: Vec<Terminal>,
+    names: Vec<Box<str>>,
+    nodes: Vec<Node>,
+    parts: Vec<ExprId>,
+    start: RuleId,
+}
+
+impl Grammar {
+    /// A builder of an empty grammar. Of the limits it needs [`nodes`](GrammarLimits::nodes) and
+    /// [`regex`](GrammarLimits::regex).
+    pub fn builder(limits: &GrammarLimits) -> GrammarBuilder {
+        GrammarBuilder {
+            rules: Vec::new(),
+            terminals: Vec::new(),
+            names: Vec::new(),
+            nodes: Vec::new(),
+            parts: Vec::new(),
+            ids: HashMap::new(),
+            limits: limits.clone(),
+        }
+    }
+
+    /// The grammar of the same outputs behind `text`: what they must begin with after a prompt was
+    /// [healed](unskew_core::heal).
+    #[must_use]
+    pub fn behind(&self, text: &[u8]) -> Self {
+        if text.is_empty() {
+            return self.clone();
+        }
+        let mut grammar = self.clone();
+        let literal = Terminal::Literal(text.into());
+        let terminal = match grammar.terminals.iter().position(|terminal| *terminal == literal) {
+            Some(found) => found,
+            None => {
+                grammar.terminals.push(literal);
+                grammar.names.push(format!("{:?}", String::from_utf8_lossy(text)).into());
+                grammar.terminals.len() - 1
+            }
+        };
+        let (first, first_part) = (grammar.nodes.len(), grammar.parts.len());
+        grammar.nodes.push(Node::Terminal(TerminalId(id(terminal))));
+        grammar.nodes.push(Node::Rule(self.start));
+        grammar.parts.extend([ExprId(id(first)), ExprId(id(first + 1))]);
+        grammar.nodes.push(Node::Sequence(id(first_part), id(first_part + 2)));
+        let body = Some(ExprId(id(first + 2)));
+        grammar.rules.push(Rule { body, ..self.rules[self.start.index()].clone() });
+        grammar.start = RuleId(id(grammar.rules.len() - 1));
+        grammar
+    }
+
+    /// The rule that whole outputs are made of.
+    pub fn start(&self) -> RuleId {
+        self.start
+    }
+
+    /// All rules, in the order in which they were made.
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = RuleId> + use<> {
+        (0..u32::try_from(self.rules.len()).expect("limited")).map(RuleId)
+    }
+
+    /// The name of `rule`.
+    pub fn rule_name(&self, rule: RuleId) -> &str {
+        &self.rules[rule.index()].name
+    }
+
+    /// What `rule` stands for.
+    pub fn body(&self, rule: RuleId) -> ExprId {
+        self.rules[rule.index()].body.expect("the builder has seen to it")
+    }
+
+    /// Where the text of the grammar defines `rule`, if it comes from a text.
+    pub fn rule_place(&self, rule: RuleId) -> Option<Location> {
+        self.rules[rule.index()].place
+    }
+
+    /// The number of expressions.
+    pub fn expressions(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// All expressions: parts before the whole.
+    pub fn expression_ids(&self) -> impl ExactSizeIterator<Item = ExprId> + use<> {
+        (0..u32::try_from(self.nodes.len()).expect("limited")).map(ExprId)
+    }
+
+    /// What `expr` is.
+    pub fn expr(&self, expr: ExprId) -> Expr<'_> {
+        let parts = |first: u32, end: u32| &self.parts[first as usize..end as usize];
+        match self.nodes[expr.index()] {
+            Node::Empty => Expr::Empty,
+            Node::Terminal(terminal) => Expr::Terminal(terminal),
+            Node::Rule(rule) => Expr::Rule(rule),
+            Node::Sequence(first, end) => Expr::Sequence(parts(first, end)),
+            Node::Choice(first, end) => Expr::Choice(parts(first, end)),
+            Node::Repeat(item, min, max) => Expr::Repeat { item, min, max },
+        }
+    }
+
+    /// All terminals, in the order in which they were made. No two are equal.
+    pub fn terminals(&self) -> impl ExactSizeIterator<Item = TerminalId> + use<> {
+        (0..u32::try_from(self.terminals.len()).expect("limited")).map(TerminalId)
+    }
+
+    /// What `terminal` matches.
+    pub fn terminal(&self, terminal: TerminalId) -> &Terminal {
+        &self.terminals[terminal.index()]
+    }
+
+    /// How the terminal was first called: its name, pattern, or literal in quotes.
+    pub fn terminal_name(&self, terminal: TerminalId) -> &str {
+        &self.names[terminal.index()]
+    }
+}
+
+/// Builds a [`Grammar`], parts before the whole. Equal terminals become one.
+#[derive(Clone, Debug)]
+pub struct GrammarBuilder {
+    rules: Vec<Rule>,
+    terminals: Vec<Terminal>,
+    names: Vec<Box<str>>,
+    nodes: Vec<Node>,
+    parts: Vec<ExprId>,
+    ids: HashMap<Terminal, TerminalId>,
+    limits: GrammarLimits,
+}
+
+impl GrammarBuilder {
+    /// A new rule without a body. Two rules may have one name; it is only shown to people.
+    pub fn rule(&mut self, name: &str) -> RuleId {
+        let id = RuleId(id(self.rules.len()));
+        self.rules.push(Rule { name: name.into(), body: None, place: None });
+        id
+    }
+
+    /// Makes `body` what `rule` stands for. A second body of a rule replaces the first.
+    pub fn define(&mut self, rule: RuleId, body: ExprId) {
+        self.rules[rule.index()].body = Some(body);
+    }
+
+    /// Remembers where the text of a grammar defines `rule`.
+    pub fn place(&mut self, rule: RuleId, place: Location) {
+        self.rules[rule.index()].place = Some(place);
+    }
+
+    /// The empty text.
+    pub fn empty(&mut self) -> ExprId {
+        self.push(Node::Empty)
+    }
+
+    /// What `rule` stands for.
+    pub fn call(&mut self, rule: RuleId) -> ExprId {
+        self.push(Node::Rule(rule))
+    }
+
+    /// Exactly this text. The empty one is [`empty`](Self::empty).
+    pub fn literal(&mut self, text: impl AsRef<[u8]>) -> ExprId {
+        let text = text.as_ref();
+        if text.is_empty() {
+            return self.empty();
+        }
+        let terminal = Terminal::Literal(text.into());
+        let name = || match std::str::from_utf8(text) {
+            // Most need no escapes, and there may be many.
+            Ok(plain)
+                if !plain
+                    .contains(|char: char| !(' '..='~').contains(&char) || char == '"' || char == '\\') =>
+            {
+                ["\"", plain, "\""].concat()
+            }
+            _ => format!("{:?}", String::from_utf8_lossy(text)),
+        };
+        self.terminal(terminal, name)
+    }
+
+    /// Any text that `dfa` accepts. `name` is shown to people.
+    pub fn automaton(&mut self, name: &str, dfa: Dfa) -> ExprId {
+        self.terminal(Terminal::Automaton(Arc::new(dfa)), || name.to_owned())
+    }
+
+    /// As [`automaton`](Self::automaton), of one that is shared.
+    pub(crate) fn shared_automaton(&mut self, name: &str, dfa: &Arc<Dfa>) -> ExprId {
+        self.terminal(Terminal::Automaton(Arc::clone(dfa)), || name.to_owned())
+    }
+
+    /// Any text that `pattern` matches as a whole; for the syntax see [`Dfa::from_pattern`]. `name` is shown to people.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::Terminal`].
+    pub fn regex(&mut self, name: &str, pattern: &str) -> Result<ExprId, GrammarError> {
+        let dfa = Dfa::from_pattern(pattern, &self.limits.regex)
+            .map_err(|source| GrammarError::Terminal { name: name.to_owned(), location: None, source })?;
+        Ok(self.automaton(name, dfa))
+    }
+
+    /// The control token of this name.
+    pub fn token(&mut self, name: &str) -> ExprId {
+        self.terminal(Terminal::Token(name.into()), || name.to_owned())
+    }
+
+    /// One after the other; of none, the empty text.
+    pub fn sequence(&mut self, parts: impl IntoIterator<Item = ExprId>) -> ExprId {
+        match self.list(parts) {
+            Ok((first, end)) => self.push(Node::Sequence(first, end)),
+            Err(Some(only)) => only,
+            Err(None) => self.empty(),
+        }
+    }
+
+    /// Any of these, in no order.
+    ///
+    /// # Panics
+    ///
+    /// If there are none: a choice of nothing matches nothing.
+    pub fn choice(&mut self, alternatives: impl IntoIterator<Item = ExprId>) -> ExprId {
+        match self.list(alternatives) {
+            Ok((first, end)) => self.push(Node::Choice(first, end)),
+            Err(only) => only.expect("a choice has alternatives"),
+        }
+    }
+
+    /// `item` at least `min` times and, where there is a `max`, at most so many times.
+    ///
+    /// # Panics
+    ///
+    /// If `max` is less than `min`.
+    pub fn repeat(&mut self, item: ExprId, min: u32, max: Option<u32>) -> ExprId {
+        assert!(max.is_none_or(|max| min <= max), "a repetition of at least {min} and at most {max:?}");
+        match (min, max) {
+            (1, Some(1)) => item,
+            (_, Some(0)) => self.empty(),
+            _ => self.push(Node::Repeat(item, min, max)),
+        }
+    }
+
+    /// `item` or nothing.
+    pub fn optional(&mut self, item: ExprId) -> ExprId {
+        self.repeat(item, 0, Some(1))
+    }
+
+    /// The grammar whose outputs `start` stands for. Rules that it does not reach are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::UndefinedRule`] and [`GrammarError::TooManyNodes`].
+    pub fn build(self, start: RuleId) -> Result<Grammar, GrammarError> {
+        let Self { rules, terminals, names, nodes, parts, limits, .. } = self;
+        if let Some(rule) = rules.iter().find(|rule| rule.body.is_none()) {
+            return Err(GrammarError::UndefinedRule { name: rule.name.to_string() });
+        }
+        if rules.len() + terminals.len() + nodes.len() + parts.len() > limits.nodes {
+            return Err(GrammarError::TooManyNodes { limit: limits.nodes });
+        }
+        Ok(Grammar { rules, terminals, names, nodes, parts, start })
+    }
+
+    /// The number of rules, terminals and nodes of expressions so far, as [`GrammarLimits::nodes`] counts them.
+    pub fn size(&self) -> usize {
+        self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len()
+    }
+
+    /// A use of `terminal`, of any kind.
+    pub(crate) fn known_terminal(&mut self, terminal: Terminal, name: &str) -> ExprId {
+        self.terminal(terminal, || name.to_owned())
+    }
+
+    fn terminal(&mut self, terminal: Terminal, name: impl FnOnce() -> String) -> ExprId {
+        let next = TerminalId(id(self.terminals.len()));
+        let terminals = &mut self.terminals;
+        let names = &mut self.names;
+        let found = *self.ids.entry(terminal).or_insert_with_key(|terminal| {
+            terminals.push(terminal.clone());
+            names.push(name().into());
+            next
+        });
+        self.push(Node::Terminal(found))
+    }
+
+    /// Where the parts lie; else the only one, or nothing.
+    fn list(&mut self, parts: impl IntoIterator<Item = ExprId>) -> Result<(u32, u32), Option<ExprId>> {
+        let first = self.parts.len();
+        self.parts.extend(parts);
+        match self.parts.len() - first {
+            0 | 1 => Err(self.parts.drain(first..).next()),
+            _ => Ok((id(first), id(self.parts.len()))),
+        }
+    }
+
+    fn push(&mut self, node: Node) -> ExprId {
+        self.nodes.push(node);
+        ExprId(id(self.nodes.len() - 1))
+    }
+}
+
+/// As a number of four bytes.
+///
+/// # Panics
+///
+/// Beyond 2^32 nodes, which is more than a hundred gigabytes of them.
+fn id(index: usize) -> u32 {
+    u32::try_from(index).expect("a grammar of less than 2^32 nodes")
+}

@@ -1,0 +1,51 @@
+//! Every bound on what a grammar may cost, in one place.
+//!
+//! A grammar comes from outside, as text or built by a program. Each stage stops at a limit, and its error names the
+//! value, the limit and the field to raise. Work is counted in steps and not in time, so that a grammar that compiles on
+//! one machine compiles on every other.
+
+use unskew_automata::Limits;
+
+/// What reading, compiling and using a grammar may cost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GrammarLimits {
+    /// The length of a grammar's text, in bytes. Default: 8 MiB.
+    pub grammar_bytes: usize,
+    /// How deep groups may nest in a grammar's text. Default: 1,000,000: nothing recurses, so it bounds memory alone.
+    pub nest: usize,
+    /// Rules, terminals and nodes of expressions together. Default: 500,000. While a
+    /// text is read they take about 100 bytes each.
+    pub nodes: usize,
+    /// Places inside rules once repetitions are written out, as `x{3}` to `x x x`. Default: 2^20.
+    pub positions: usize,
+    /// What the tables of one scratch may take, in bytes; beyond it they are built again. Default: 64 MiB.
+    pub scratch_bytes: usize,
+    /// What the tables of the automata of terminals take together, those of their parts included, in bytes. Default: 32
+    /// MiB.
+    pub automata_bytes: usize,
+    /// For the terminals that are regular expressions. In a grammar that is read from a text,
+    /// [`dfa_steps`](Limits::dfa_steps) bounds the work for all terminals together, and every automaton counts as at least
+    /// 1,000 steps. Default: 2^17 states, 24 MiB and an NFA of a million for each automaton, 30 million steps; else as for
+    /// a single regex.
+    pub regex: Limits,
+}
+
+impl Default for GrammarLimits {
+    fn default() -> Self {
+        Self {
+            grammar_bytes: 8 << 20,
+            nest: 1_000_000,
+            nodes: 500_000,
+            positions: 1 << 20,
+            scratch_bytes: 64 << 20,
+            automata_bytes: 32 << 20,
+            regex: Limits {
+                nfa_size: 1_000_000,
+                dfa_states: 1 << 17,
+                dfa_bytes: 24 << 20,
+                dfa_steps: 30_000_000,
+                ..Limits::default()
+            },
+        }
+    }
+}

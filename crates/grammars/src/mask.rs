@@ -1,0 +1,382 @@
+//! Masks out of subterminal trees: the union of the tokens of all paths that the parser can take.
+//!
+//! For each reading of a place the tree of its terminal's state is walked down, as far as the parser follows: the tokens
+//! that stay inside are one set that lies ready, and of those that leave the terminal the remainders are read on. Literals
+//! are read along the ordered list of all tokens, of which a few bytes leave a few. Only terminals that might end as well as
+//! go on where what follows begins with the same byte take the general way, a walk over the vocabulary through places.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+use unskew_automata::StateId;
+use unskew_core::{ByteAutomaton, DEAD, MaskMut, MaskRef, TokenId, TokenMask, TokenTrie};
+
+use crate::{
+    parser::Todo,
+    places::{BOUNDARY, Compiled, Place, Places},
+    rules::NONE,
+    trees::{Bytes, Exits, Group, Node, Tokens, TreeLibrary, contains, insert, meet},
+};
+
+/// Not looked up yet.
+const UNKNOWN: u32 = u32::MAX - 1;
+
+/// A library, as a compiled grammar uses it.
+#[derive(Debug)]
+pub(crate) struct Trees {
+    library: Arc<TreeLibrary>,
+    /// By terminal, literals not counted: its automaton's number in the library.
+    automata: Vec<u32>,
+}
+
+/// The nodes that a scratch has met.
+#[derive(Debug, Default)]
+pub(crate) struct KnownNodes {
+    /// By terminal and state.
+    roots: HashMap<(u32, u32), Arc<Node>>,
+    /// By node and terminal.
+    children: HashMap<(usize, u32), Arc<Node>>,
+    bytes: usize,
+}
+
+impl KnownNodes {
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// A mask in pieces, most of which are shared: a twentieth of the memory of its bits, and less work to make.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    /// Nodes with many tokens inside.
+    nodes: SmallVec<[Arc<Node>; 2]>,
+    /// Single tokens, which may repeat.
+    ids: Vec<TokenId>,
+    /// Tokens that a walk found.
+    words: Option<Box<[u32]>>,
+}
+
+impl Pieces {
+    /// Adds the tokens of `mask`.
+    pub(crate) fn add_mask(&mut self, mask: MaskRef<'_>) {
+        match Tokens::of(mask) {
+            Tokens::Few(tokens) => self.ids.extend_from_slice(&tokens),
+            Tokens::Many(words) => match &mut self.words {
+                Some(kept) => kept.iter_mut().zip(&words).for_each(|(kept, word)| *kept |= word),
+                None => self.words = Some(words),
+            },
+        }
+    }
+
+    pub(crate) fn add_token(&mut self, token: TokenId) {
+        self.ids.push(token);
+    }
+
+    fn add_node(&mut self, node: &Arc<Node>) {
+        match &node.inside {
+            Tokens::Few(tokens) => self.ids.extend_from_slice(tokens),
+            Tokens::Many(_) if self.nodes.iter().any(|other| Arc::ptr_eq(other, node)) => {}
+            Tokens::Many(_) => self.nodes.push(Arc::clone(node)),
+        }
+    }
+
+    /// Makes `mask` what this is.
+    pub(crate) fn write(&self, mut mask: MaskMut<'_>) {
+        let len = mask.as_ref().len();
+        let nodes = self.nodes.iter().filter_map(|node| match &node.inside {
+            Tokens::Many(words) => Some(words),
+            Tokens::Few(_) => None,
+        });
+        let mut sets = nodes.chain(&self.words).map(|words| MaskRef::new(words, len));
+        match sets.next() {
+            Some(first) => mask.copy_from(first),
+            None => mask.clear(),
+        }
+        sets.for_each(|set| mask.union(set));
+        self.ids.iter().for_each(|token| mask.insert(*token));
+    }
+
+    /// The only token, if there is no other.
+    pub(crate) fn only(&self) -> Option<TokenId> {
+        let (first, others) = self.ids.split_first()?;
+        let is_only = self.nodes.is_empty() && self.words.is_none();
+        (is_only && others.iter().all(|other| other == first)).then_some(*first)
+    }
+
+    /// The words of the mask, where they lie ready.
+    pub(crate) fn ready(&self) -> Option<&[u32]> {
+        match (&self.nodes[..], &self.words, &self.ids[..]) {
+            ([], Some(words), []) => Some(words),
+            ([node], None, []) => match &node.inside {
+                Tokens::Many(words) => Some(words),
+                Tokens::Few(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What is its own, in bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of::<Self>()
+            + self.ids.len() * size_of::<TokenId>()
+            + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
+    }
+}
+
+/// Makes one mask.
+pub(crate) struct Maker<'a> {
+    pub(crate) pieces: &'a mut Pieces,
+    /// A buffer for walks, empty.
+    pub(crate) buffer: &'a mut TokenMask,
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) trees: &'a Trees,
+    pub(crate) trie: &'a TokenTrie,
+    pub(crate) places: &'a mut Places,
+    pub(crate) known: &'a mut KnownNodes,
+    pub(crate) stack: &'a mut Vec<u32>,
+    /// How many walks over the vocabulary there were.
+    pub(crate) walks: &'a mut u64,
+}
+
+impl Trees {
+    pub(crate) fn new(library: &Arc<TreeLibrary>, compiled: &Compiled) -> Self {
+        let (literals, others) = compiled.terminals.len();
+        let automata = (literals..literals + others).map(|terminal| {
+            let terminal = u32::try_from(terminal).expect("limited");
+            compiled.terminals.automaton(terminal).map_or(UNKNOWN, |dfa| library.automaton(dfa))
+        });
+        Self { library: Arc::clone(library), automata: automata.collect() }
+    }
+}
+
+impl Maker<'_> {
+    /// Adds the tokens that may follow in `place`, control tokens not counted.
+    pub(crate) fn add(&mut self, place: Place) {
+        for index in 0..self.places.readings(place).len() {
+            let reading = self.places.readings(place)[index];
+            if reading.terminal == BOUNDARY {
+                self.add_followers(reading.todo);
+            } else if self.compiled.terminals.is_literal(reading.terminal) {
+                let single = self.places.single(reading);
+                self.add_by_lists(single);
+            } else {
+                let node = self.root(reading.terminal, reading.state);
+                if !self.add_paths(node, reading.todo) {
+                    let single = self.places.single(reading);
+                    self.add_by_walk(single);
+                } else if self.compiled.terminals.is_accepting(reading.terminal, reading.state) {
+                    self.add_followers(reading.todo);
+                }
+            }
+        }
+    }
+
+    /// The general way.
+    fn add_by_walk(&mut self, place: Place) {
+        *self.walks += 1;
+        let mut walk = Walk { compiled: self.compiled, places: self.places };
+        self.trie.fill(&mut walk, place, self.buffer.as_mut());
+        self.take_buffer();
+    }
+
+    fn take_buffer(&mut self) {
+        self.pieces.add_mask(self.buffer.as_ref());
+        self.buffer.as_mut().clear();
+    }
+
+    /// The way for places behind which few tokens go on: all tokens are tried, in order.
+    fn add_by_lists(&mut self, place: Place) {
+        let library = Arc::clone(&self.trees.library);
+        for group in &library.all().groups {
+            let behind = self.places.step(self.compiled, place, group.byte);
+            self.add_group(group, behind);
+        }
+    }
+
+    /// Adds the tokens of `group` that go on from `behind`, which is behind their first byte.
+    fn add_group(&mut self, group: &Group, behind: Place) {
+        if behind == DEAD {
+            return;
+        }
+        let (places, compiled) = (&mut *self.places, self.compiled);
+        let step = |place: u32, byte: u8| places.step(compiled, place, byte);
+        let vocabulary = self.trees.library.vocabulary();
+        let ids = &mut self.pieces.ids;
+        group.read(vocabulary, behind, self.stack, step, |tokens| ids.extend_from_slice(tokens));
+    }
+
+    /// Adds the tokens that begin with what is left to do.
+    fn add_followers(&mut self, todo: Todo) {
+        let library = Arc::clone(&self.trees.library);
+        let mut general = Vec::new();
+        let mut open = Vec::new();
+        self.add_exits(library.all(), None, todo, &mut open);
+        for (node, terminal, behind) in open {
+            if !self.add_paths(node, behind) {
+                general.push((terminal, behind));
+            }
+        }
+        if !general.is_empty() {
+            // Behind their first byte they are places.
+            let mut route = Route::new(self.compiled, self.places, todo, general);
+            *self.walks += 1;
+            self.trie.fill(&mut route, Route::START, self.buffer.as_mut());
+            self.take_buffer();
+        }
+    }
+
+    /// Adds the tokens that read the path of `node`, behind which `todo` is left, and whatever follows. Answers false if
+    /// there are others: then those that were added are right, but not all.
+    fn add_paths(&mut self, node: Arc<Node>, todo: Todo) -> bool {
+        let mut open = vec![(node, NONE, todo)];
+        while let Some((node, _, todo)) = open.pop() {
+            let first = self.places.first_bytes(self.compiled, todo);
+            if meet(&first, &node.extending) {
+                return false;
+            }
+            self.pieces.add_node(&node);
+            self.add_exits(&node.exits, Some(&node), todo, &mut open);
+        }
+        true
+    }
+
+    /// Adds the tokens that left a path by `exits` and go on with what follows `todo`. Where that are many, the nodes that
+    /// hold them are added to `open`, with their terminal and what is left behind it.
+    fn add_exits(
+        &mut self,
+        exits: &Exits,
+        node: Option<&Arc<Node>>,
+        todo: Todo,
+        open: &mut Vec<(Arc<Node>, u32, Todo)>,
+    ) {
+        let terminals = &self.compiled.terminals;
+        let first = self.places.first_bytes(self.compiled, todo);
+        let boundary = self.places.boundary(todo);
+        let mut large: Bytes = [0; 4];
+        for group in exits.groups.iter().filter(|group| contains(&first, group.byte)) {
+            if group.len() <= self.trees.library.listed() {
+                let behind = self.places.step(self.compiled, boundary, group.byte);
+                self.add_group(group, behind);
+            } else {
+                insert(&mut large, group.byte);
+                let behind = self.places.begin_literals(self.compiled, todo, group.byte);
+                self.add_group(group, behind);
+            }
+        }
+        if large == [0; 4] {
+            return;
+        }
+        let followers = self.places.parser.followers(todo, &self.compiled.rules);
+        let others: SmallVec<[(u32, Todo); 16]> =
+            terminals.others(self.places.parser.edges(followers)).into();
+        for (terminal, behind) in others {
+            if meet(&large, terminals.first_bytes(terminal)) {
+                let child = match node {
+                    Some(node) => self.child(node, terminal),
+                    None => {
+                        let dfa = terminals.automaton(terminal).expect("it has first bytes");
+                        self.root(terminal, u32::try_from(dfa.start().index()).expect("limited"))
+                    }
+                };
+                open.push((child, terminal, behind));
+            }
+        }
+    }
+
+    fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {
+        let Self { compiled, trees, known, .. } = self;
+        let KnownNodes { roots, bytes, .. } = &mut **known;
+        let node = roots.entry((terminal, state)).or_insert_with(|| {
+            let (automaton, dfa) = of_library(compiled, trees, terminal);
+            let node = trees.library.root(automaton, dfa, StateId::from_index(state as usize));
+            *bytes += node.memory_usage();
+            node
+        });
+        Arc::clone(node)
+    }
+
+    fn child(&mut self, node: &Arc<Node>, terminal: u32) -> Arc<Node> {
+        let Self { compiled, trees, known, .. } = self;
+        let KnownNodes { children, bytes, .. } = &mut **known;
+        // The node is kept by the tables that it was found in, for as long as this entry.
+        let child = children.entry((Arc::as_ptr(node).addr(), terminal)).or_insert_with(|| {
+            let (automaton, dfa) = of_library(compiled, trees, terminal);
+            let child = trees.library.child(node, automaton, dfa);
+            *bytes += child.memory_usage();
+            child
+        });
+        Arc::clone(child)
+    }
+}
+
+/// The number of the automaton of `terminal` in the library, and the automaton.
+fn of_library<'a>(
+    compiled: &'a Compiled,
+    trees: &Trees,
+    terminal: u32,
+) -> (u32, &'a Arc<unskew_automata::Dfa>) {
+    let (literals, _) = compiled.terminals.len();
+    let dfa = compiled.terminals.automaton(terminal).expect("a terminal that reads bytes");
+    (trees.automata[terminal as usize - literals], dfa)
+}
+
+/// Places, as a walk over the vocabulary sees them.
+pub(crate) struct Walk<'a> {
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) places: &'a mut Places,
+}
+
+impl ByteAutomaton for Walk<'_> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.compiled.terminals.class(byte)
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.places.step(self.compiled, state, byte)
+    }
+}
+
+/// Certain edges, then places: states are places, one higher, and [`Route::START`].
+struct Route<'a> {
+    compiled: &'a Compiled,
+    places: &'a mut Places,
+    todo: Todo,
+    edges: Vec<(u32, Todo)>,
+    /// By class: the place behind the first byte of the edges.
+    begun: Vec<Place>,
+}
+
+impl<'a> Route<'a> {
+    const START: u32 = 0;
+
+    /// From `edges` of `todo`, none of them literals.
+    fn new(compiled: &'a Compiled, places: &'a mut Places, todo: Todo, edges: Vec<(u32, Todo)>) -> Self {
+        let begun = vec![UNKNOWN; compiled.terminals.width()];
+        Self { compiled, places, todo, edges, begun }
+    }
+}
+
+impl ByteAutomaton for Route<'_> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.compiled.terminals.class(byte)
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        let next = if state == Self::START {
+            let class = self.compiled.terminals.class(byte);
+            let begun = &mut self.begun[usize::from(class)];
+            if *begun == UNKNOWN {
+                *begun = self.places.begin(self.compiled, self.todo, &[], &self.edges, byte);
+            }
+            *begun
+        } else {
+            self.places.step(self.compiled, state - 1, byte)
+        };
+        if next == DEAD { DEAD } else { next + 1 }
+    }
+}

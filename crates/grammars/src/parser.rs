@@ -1,0 +1,534 @@
+//! The parser: a general one, as an automaton over terminals whose states are made when they are reached.
+//!
+//! A state of it is a set of **items**: a position of a rule and where to go on when that rule ends. Earley's items are that,
+//! with the index of an input position for where to go on; so no state ever comes twice. Here it is a **return**, a set of
+//! such items again, kept once (hash-consed): the same nesting is the same number wherever in the text it stands. That is
+//! the graph-structured stack of GLR and GLL parsers (Tomita 1985; Scott and Johnstone 2010) with its nodes named by what
+//! they hold and not by where they were made.
+//!
+//! - *A call that is the last thing in its rule* leaves no frame: the callee returns to where the caller would have
+//!   returned. So lists that recurse on the right do not grow.
+//! - *A rule that may begin with itself* returns to itself: a return refers to itself, or to others made at the same place.
+//!   Such a group is made and named as a whole. So lists that recurse on the left do not grow either, and no grammar has to
+//!   be rewritten: left recursion, hidden behind what may be empty or not, and cycles are nothing special.
+//! - *Two readings of one text* that want the same terminal in the same state merge: their items become one set.
+//!
+//! Measured in the number of states after n elements, an Earley parser by positions grows with n for both kinds of
+//! recursion, one by sets of origins for recursion on the right, and stacks without groups do not terminate on the left.
+//!
+//! Ambiguity of the kind `s = s s | "a"` makes sets that grow with the text, as they do for Earley: O(n) items a step.
+
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+
+use crate::rules::{END, NONE, Position, Rules};
+
+/// What is left to do, as a set of items: a state of the parser.
+pub(crate) type Todo = u32;
+
+/// Where to go on when a rule ends: a set of items.
+pub(crate) type Return = u32;
+
+/// A position, and where to go on when its rule ends.
+pub(crate) type Item = (Position, Return);
+
+/// The return of the start rule: the output may end.
+pub(crate) const ROOT: Return = 0;
+
+/// The parser's tables: all that was made so far.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    returns: Groups,
+    /// The items of each [`Todo`].
+    todos: Lists<Item>,
+    /// By [`Todo`]: what follows, once it was asked for.
+    followers: Vec<Option<Followers>>,
+    /// Terminals and what is left to do behind them.
+    edges: Vec<(u32, Todo)>,
+    work: Work,
+}
+
+/// What follows where something is left to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Followers {
+    first: u32,
+    end: u32,
+    /// Whether the output may end here.
+    pub(crate) ends: bool,
+}
+
+/// A reference inside a group to one of its own returns has this bit.
+const INNER: u32 = 1 << 31;
+
+/// How the frames of a group refer to its own return of this number, before it is made.
+pub(crate) fn inner(member: u32) -> Return {
+    INNER | member
+}
+
+/// Returns, in the groups in which they were made.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// The frames of all returns.
+    frames: Vec<Item>,
+    /// By return: where its frames begin; and one more.
+    first: Vec<u32>,
+    /// By return: the first return of its group.
+    group: Vec<Return>,
+    ids: HashTable<Return>,
+    hasher: hashbrown::DefaultHashBuilder,
+}
+
+/// Lists that are kept once.
+#[derive(Debug)]
+struct Lists<T> {
+    items: Vec<T>,
+    first: Vec<u32>,
+    ids: HashTable<u32>,
+    hasher: hashbrown::DefaultHashBuilder,
+}
+
+/// A reference to a return that may not be made yet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Ref {
+    Made(Return),
+    /// That of a rule which is called here.
+    Called(u32),
+}
+
+/// A rule that is called at the place in question.
+#[derive(Debug, Default)]
+struct Call {
+    rule: u32,
+    frames: Vec<(Position, Ref)>,
+    /// Those whose frames it has too: of callers that end with it.
+    also: Vec<Ref>,
+    made: Return,
+}
+
+/// Buffers.
+#[derive(Debug, Default)]
+struct Work {
+    items: Vec<Item>,
+    calls: Vec<Call>,
+    /// How many of `calls` are in use.
+    used: usize,
+    /// By rule: its place among the calls, or [`NONE`].
+    call_of: Vec<u32>,
+    /// Terminals read from here, and where that leads.
+    read: Vec<(u32, Position, Ref)>,
+    todo: Vec<Item>,
+}
+
+impl Parser {
+    pub(crate) fn new(rules: &Rules, start: u32) -> Self {
+        let mut parser = Self {
+            returns: Groups::new(),
+            todos: Lists::new(),
+            followers: Vec::new(),
+            edges: Vec::new(),
+            work: Work { call_of: vec![NONE; rules.order.len()], ..Work::default() },
+        };
+        let root = parser.returns.insert(&mut [vec![(END, INNER)]]);
+        debug_assert_eq!(root, ROOT);
+        let start = parser.todo(&mut vec![(rules.start(start), ROOT)], rules);
+        debug_assert_eq!(start, Self::START);
+        parser
+    }
+
+    /// What is left to do before anything was read.
+    pub(crate) const START: Todo = 0;
+
+    /// The items of `todo`, in ascending order.
+    pub(crate) fn items(&self, todo: Todo) -> &[Item] {
+        self.todos.get(todo)
+    }
+
+    pub(crate) fn returns(&self) -> &Groups {
+        &self.returns
+    }
+
+    pub(crate) fn returns_mut(&mut self) -> &mut Groups {
+        &mut self.returns
+    }
+
+    /// The set of `items`, which may repeat; they are left in order.
+    pub(crate) fn todo(&mut self, items: &mut Vec<Item>, rules: &Rules) -> Todo {
+        // Nothing waits at the end of a rule: it goes on where the rule returns to.
+        let mut at = 0;
+        while let Some((position, back)) = items.get(at).copied() {
+            if rules.is_final(position) {
+                items.swap_remove(at);
+                for item in self.returns.frames(back) {
+                    // Of these none is at the end of its rule, so this ends.
+                    items.push(*item);
+                }
+            } else {
+                at += 1;
+            }
+        }
+        items.sort_unstable();
+        items.dedup();
+        let id = self.todos.insert(items);
+        if id as usize == self.followers.len() {
+            self.followers.push(None);
+        }
+        id
+    }
+
+    /// The union of two sets.
+    pub(crate) fn union(&mut self, left: Todo, right: Todo, rules: &Rules) -> Todo {
+        if left == right {
+            return left;
+        }
+        let mut items = std::mem::take(&mut self.work.todo);
+        items.clear();
+        items.extend_from_slice(self.todos.get(left));
+        items.extend_from_slice(self.todos.get(right));
+        let union = self.todo(&mut items, rules);
+        self.work.todo = items;
+        union
+    }
+
+    /// What follows.
+    #[inline]
+    pub(crate) fn followers(&mut self, todo: Todo, rules: &Rules) -> Followers {
+        match self.followers[todo as usize] {
+            Some(followers) => followers,
+            None => self.follow(todo, rules),
+        }
+    }
+
+    /// Terminals that follow, in ascending order, and what is left to do behind them. Literals come first, in the order of
+    /// their texts.
+    #[inline]
+    pub(crate) fn edges(&self, followers: Followers) -> &[(u32, Todo)] {
+        &self.edges[followers.first as usize..followers.end as usize]
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.returns.memory_usage()
+            + self.todos.memory_usage()
+            + self.followers.len() * size_of::<Option<Followers>>()
+            + self.edges.len() * size_of::<(u32, Todo)>()
+    }
+
+    /// The number of states and returns made so far.
+    pub(crate) fn made(&self) -> (usize, usize) {
+        (self.followers.len(), self.returns.len())
+    }
+
+    fn follow(&mut self, todo: Todo, rules: &Rules) -> Followers {
+        let mut work = std::mem::take(&mut self.work);
+        work.items.clear();
+        work.items.extend_from_slice(self.todos.get(todo));
+        self.complete(&mut work.items, rules);
+        let ends = work.items.iter().any(|(position, _)| *position == END);
+        work.call(rules);
+        self.make_returns(&mut work, rules);
+
+        // What each terminal leaves to do.
+        work.read.sort_unstable();
+        let mut edges = Vec::new();
+        for group in work.read.chunk_by(|left, right| left.0 == right.0) {
+            work.todo.clear();
+            work.todo.extend(group.iter().map(|(_, position, back)| match back {
+                Ref::Made(back) => (*position, *back),
+                Ref::Called(call) => (*position, work.calls[*call as usize].made),
+            }));
+            let next = self.todo(&mut work.todo, rules);
+            edges.push((group[0].0, next));
+        }
+        for call in &work.calls[..work.used] {
+            work.call_of[call.rule as usize] = NONE;
+        }
+        let first = u32::try_from(self.edges.len()).expect("bounded memory");
+        self.edges.extend_from_slice(&edges);
+        let end = u32::try_from(self.edges.len()).expect("bounded memory");
+        let followers = Followers { first, end, ends };
+        self.followers[todo as usize] = Some(followers);
+        self.work = work;
+        followers
+    }
+
+    /// Adds what the rules that may end here return to.
+    fn complete(&self, items: &mut Vec<Item>, rules: &Rules) {
+        let mut seen: hashbrown::HashSet<Item> = hashbrown::HashSet::new();
+        let mut at = 0;
+        while let Some((position, back)) = items.get(at).copied() {
+            if rules.is_accepting(position) {
+                if seen.is_empty() {
+                    seen.extend(items.iter().copied());
+                }
+                for frame in self.returns.frames(back) {
+                    if seen.insert(*frame) {
+                        items.push(*frame);
+                    }
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Makes the returns of all calls: those of callers before those of what they begin with.
+    fn make_returns(&mut self, work: &mut Work, rules: &Rules) {
+        let calls = work.calls[..work.used].iter().zip(0u32..);
+        let mut order: Vec<(u32, u32, u32)> =
+            calls.map(|(call, at)| (rules.order[call.rule as usize], call.rule, at)).collect();
+        order.sort_unstable();
+        for group in order.chunk_by(|left, right| left.0 == right.0) {
+            self.add_frames_of_callers(&mut work.calls, group);
+            self.make_group(&mut work.calls, group);
+        }
+    }
+
+    /// Adds the frames of the callers that end with the calls of `group`. Callers outside of it are complete.
+    fn add_frames_of_callers(&self, calls: &mut [Call], group: &[(u32, u32, u32)]) {
+        let is_member = |call: u32| group.iter().any(|(.., member)| *member == call);
+        for (.., call) in group {
+            // Callers in the group, in which each may end with the next.
+            let mut open = vec![*call];
+            let mut frames = std::mem::take(&mut calls[*call as usize].frames);
+            let mut at = 0;
+            while let Some(member) = open.get(at).copied() {
+                if member != *call {
+                    frames.extend_from_slice(&calls[member as usize].frames);
+                }
+                for other in &calls[member as usize].also {
+                    match *other {
+                        Ref::Made(back) => {
+                            let made = self.returns.frames(back).iter();
+                            frames.extend(made.map(|(position, back)| (*position, Ref::Made(*back))));
+                        }
+                        Ref::Called(other) if group.len() > 1 && is_member(other) => {
+                            if !open.contains(&other) {
+                                open.push(other);
+                            }
+                        }
+                        Ref::Called(other) if other == *call => {}
+                        Ref::Called(other) => frames.extend_from_slice(&calls[other as usize].frames),
+                    }
+                }
+                at += 1;
+            }
+            frames.sort_unstable();
+            frames.dedup();
+            calls[*call as usize].frames = frames;
+        }
+    }
+
+    /// Makes the returns of `group`: the last of each triple is a call.
+    fn make_group(&mut self, calls: &mut [Call], group: &[(u32, u32, u32)]) {
+        let mut members: SmallVec<[Vec<Item>; 1]> = SmallVec::new();
+        for (.., call) in group {
+            let frames = calls[*call as usize].frames.iter().map(|(position, back)| {
+                let back = match back {
+                    Ref::Made(back) => *back,
+                    Ref::Called(other) => match group.iter().position(|(.., member)| member == other) {
+                        Some(member) => INNER | u32::try_from(member).expect("bounded"),
+                        None => calls[*other as usize].made,
+                    },
+                };
+                (*position, back)
+            });
+            members.push(frames.collect());
+        }
+        let first = self.returns.insert(&mut members);
+        for ((.., call), made) in group.iter().zip(first..) {
+            calls[*call as usize].made = made;
+        }
+    }
+}
+
+impl Work {
+    /// What is read and called from `items`, and from the beginnings of what is called.
+    fn call(&mut self, rules: &Rules) {
+        self.used = 0;
+        self.read.clear();
+        for at in 0..self.items.len() {
+            let (position, back) = self.items[at];
+            self.look(rules, position, Ref::Made(back));
+        }
+        let mut at = 0;
+        while at < self.used {
+            let start = rules.start(self.calls[at].rule);
+            self.look(rules, start, Ref::Called(u32::try_from(at).expect("bounded")));
+            at += 1;
+        }
+    }
+
+    fn look(&mut self, rules: &Rules, position: Position, back: Ref) {
+        self.read.extend(rules.terminals(position).iter().map(|(terminal, to)| (*terminal, *to, back)));
+        for (rule, to) in rules.calls(position) {
+            let found = &mut self.call_of[*rule as usize];
+            if *found == NONE {
+                *found = u32::try_from(self.used).expect("bounded");
+                if self.used == self.calls.len() {
+                    self.calls.push(Call::default());
+                }
+                let call = &mut self.calls[self.used];
+                call.rule = *rule;
+                call.frames.clear();
+                call.also.clear();
+                self.used += 1;
+            }
+            let call = &mut self.calls[*found as usize];
+            if rules.is_final(*to) { call.also.push(back) } else { call.frames.push((*to, back)) }
+        }
+    }
+}
+
+impl Groups {
+    fn new() -> Self {
+        Self {
+            frames: Vec::new(),
+            first: vec![0],
+            group: Vec::new(),
+            ids: HashTable::new(),
+            hasher: hashbrown::DefaultHashBuilder::default(),
+        }
+    }
+
+    /// The number of returns.
+    pub(crate) fn len(&self) -> usize {
+        self.group.len()
+    }
+
+    /// Where it goes on: no position among them is the end of its rule.
+    #[inline]
+    pub(crate) fn frames(&self, back: Return) -> &[Item] {
+        &self.frames[self.first[back as usize] as usize..self.first[back as usize + 1] as usize]
+    }
+
+    /// The returns that were made together with `back`.
+    pub(crate) fn group(&self, back: Return) -> std::ops::Range<Return> {
+        let first = self.group[back as usize];
+        let mut end = first + 1;
+        while self.group.get(end as usize) == Some(&first) {
+            end += 1;
+        }
+        first..end
+    }
+
+    /// The group of these returns, each a list of frames, of which the `i`-th is `INNER | i` to the others. Answers the
+    /// first of them.
+    pub(crate) fn insert(&mut self, members: &mut [Vec<Item>]) -> Return {
+        for frames in members.iter_mut() {
+            frames.sort_unstable();
+            frames.dedup();
+        }
+        let next = u32::try_from(self.group.len()).expect("bounded memory");
+        let hash = self.hash_members(members);
+        let (all, first_of, group, hasher) = (&self.frames, &self.first, &self.group, &self.hasher);
+        let is_same = |candidate: &Return| {
+            members.iter().enumerate().all(|(member, frames)| {
+                let at = *candidate as usize + member;
+                group.get(at) == Some(candidate) && {
+                    let kept = &all[first_of[at] as usize..first_of[at + 1] as usize];
+                    // A frame that returns into the candidate from outside is none of its own, though it looks the same.
+                    let is_outside = |back: Return| group.get(back as usize) != Some(candidate);
+                    kept.len() == frames.len()
+                        && frames.iter().all(|frame| {
+                            is_outside(frame.1) && kept.binary_search(&outer(*frame, *candidate)).is_ok()
+                        })
+                }
+            }) && group.get(*candidate as usize + members.len()) != Some(candidate)
+        };
+        let rehash = |candidate: &Return| hash_kept(hasher, all, first_of, group, *candidate);
+        match self.ids.entry(hash, is_same, rehash) {
+            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
+            hashbrown::hash_table::Entry::Vacant(place) => {
+                place.insert(next);
+                for frames in members.iter() {
+                    let begin = self.frames.len();
+                    self.frames.extend(frames.iter().map(|frame| outer(*frame, next)));
+                    self.frames[begin..].sort_unstable();
+                    self.first.push(u32::try_from(self.frames.len()).expect("bounded memory"));
+                    self.group.push(next);
+                }
+                next
+            }
+        }
+    }
+
+    fn hash_members(&self, members: &[Vec<Item>]) -> u64 {
+        let mut sum = members.len() as u64;
+        for (member, frames) in members.iter().enumerate() {
+            for frame in frames {
+                sum = sum.wrapping_add(hash_frame(&self.hasher, member, *frame));
+            }
+        }
+        sum
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.frames.len() * size_of::<Item>() + self.group.len() * 4 * size_of::<u32>()
+    }
+}
+
+/// A frame as it is kept, in the group that begins with `first`.
+fn outer((position, back): Item, first: Return) -> Item {
+    (position, if back & INNER != 0 { first + (back & !INNER) } else { back })
+}
+
+/// Frames of a group have no order that survives renaming, so their hashes are added up.
+fn hash_frame(hasher: &hashbrown::DefaultHashBuilder, member: usize, frame: Item) -> u64 {
+    std::hash::BuildHasher::hash_one(hasher, (member, frame))
+}
+
+fn hash_kept(
+    hasher: &hashbrown::DefaultHashBuilder,
+    frames: &[Item],
+    first_of: &[u32],
+    group: &[Return],
+    first: Return,
+) -> u64 {
+    let mut sum = 0u64;
+    let mut len = 0;
+    while group.get(first as usize + len) == Some(&first) {
+        len += 1;
+    }
+    for member in 0..len {
+        let at = first as usize + member;
+        for (position, back) in &frames[first_of[at] as usize..first_of[at + 1] as usize] {
+            let is_inner = (first..first + u32::try_from(len).expect("bounded")).contains(back);
+            let back = if is_inner { INNER | (back - first) } else { *back };
+            sum = sum.wrapping_add(hash_frame(hasher, member, (*position, back)));
+        }
+    }
+    sum.wrapping_add(len as u64)
+}
+
+impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
+    fn new() -> Self {
+        Self {
+            items: Vec::new(),
+            first: vec![0],
+            ids: HashTable::new(),
+            hasher: hashbrown::DefaultHashBuilder::default(),
+        }
+    }
+
+    fn get(&self, list: u32) -> &[T] {
+        &self.items[self.first[list as usize] as usize..self.first[list as usize + 1] as usize]
+    }
+
+    fn insert(&mut self, list: &[T]) -> u32 {
+        let (items, first, hasher) = (&self.items, &self.first, &self.hasher);
+        let get = |id: u32| &items[first[id as usize] as usize..first[id as usize + 1] as usize];
+        let hash = |list: &[T]| std::hash::BuildHasher::hash_one(hasher, list);
+        match self.ids.entry(hash(list), |id| get(*id) == list, |id| hash(get(*id))) {
+            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
+            hashbrown::hash_table::Entry::Vacant(place) => {
+                let id = u32::try_from(first.len() - 1).expect("bounded memory");
+                place.insert(id);
+                self.items.extend_from_slice(list);
+                self.first.push(u32::try_from(self.items.len()).expect("bounded memory"));
+                id
+            }
+        }
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.items.len() * size_of::<T>() + self.first.len() * 3 * size_of::<u32>()
+    }
+}

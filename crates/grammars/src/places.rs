@@ -1,0 +1,445 @@
+//! Where a sequence is: the readings of its text that are still open, kept once.
+//!
+//! A **reading** is a terminal, how far its text is read, and what is left to do behind it. All readings of a text are kept:
+//! there is no lexer that decides for the longest match, so `listed` may be `"list"` and `"ed"` or `"listed"` for as long as
+//! the grammar allows both. Readings that are equal but for what is left to do are one; readings whose terminal must end
+//! here are one, the *boundary*. A **place** is a set of readings, named by a number: equal places are one number, so a mask
+//! that was made once is found again, and going on by a byte is a look into a table, filled when it is first asked for.
+//!
+//! Places are what a walk over the vocabulary steps through; so a token that ends a terminal, or five of them, is nothing
+//! special.
+
+use hashbrown::{HashMap, HashTable};
+use smallvec::SmallVec;
+use unskew_core::TokenId;
+
+use crate::{
+    parser::{Parser, Todo},
+    rules::{NONE, Rules},
+    terminals::Terminals,
+    trees::{Bytes, contains},
+};
+
+/// A set of readings.
+pub(crate) type Place = u32;
+
+/// There is no place behind this byte: no reading goes on with it.
+pub(crate) const DEAD: Place = u32::MAX;
+
+/// Not looked up yet.
+const UNKNOWN: Place = u32::MAX - 3;
+
+/// The terminal of the reading that is between two terminals.
+pub(crate) const BOUNDARY: u32 = u32::MAX;
+
+/// A terminal that is being read. Literals with a common beginning are read together: the terminal is then the first of
+/// them, the state the length of what is read, and `todo` what was left to do before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Reading {
+    pub(crate) terminal: u32,
+    pub(crate) state: u32,
+    /// How many terminals ended since the token began, plus one; zero at the beginning of a token, and wherever nobody
+    /// counts.
+    pub(crate) ended: u32,
+    /// What is left to do behind the terminal; of literals, before them.
+    pub(crate) todo: Todo,
+}
+
+/// What does not change: the grammar, compiled.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) rules: Rules,
+    pub(crate) terminals: Terminals,
+    pub(crate) start: u32,
+    /// At most so many terminals may end inside a token.
+    pub(crate) lookahead: Option<u32>,
+}
+
+/// All places that were made so far, and the parser's tables behind them.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) parser: Parser,
+    readings: Vec<Reading>,
+    first: Vec<u32>,
+    ids: HashTable<Place>,
+    hasher: hashbrown::DefaultHashBuilder,
+    /// By place: its row, or [`NONE`].
+    row: Vec<u32>,
+    /// By row and class: the place behind the byte.
+    next: Vec<Place>,
+    width: usize,
+    /// By what is left to do: the bytes with which it may begin.
+    first_bytes: Vec<Option<Bytes>>,
+    /// By terminal and state: the bytes with which it goes on.
+    next_bytes: HashMap<(u32, u32), Bytes>,
+    work: Vec<Reading>,
+    /// How many places were looked up that were not in a row yet: a measure of work that is the same on every machine.
+    pub(crate) steps: u64,
+}
+
+impl Places {
+    pub(crate) fn new(compiled: &Compiled) -> Self {
+        let mut places = Self {
+            parser: Parser::new(&compiled.rules, compiled.start),
+            readings: Vec::new(),
+            first: vec![0],
+            ids: HashTable::new(),
+            hasher: hashbrown::DefaultHashBuilder::default(),
+            row: Vec::new(),
+            next: Vec::new(),
+            width: compiled.terminals.width(),
+            first_bytes: Vec::new(),
+            next_bytes: HashMap::new(),
+            work: Vec::new(),
+            steps: 0,
+        };
+        let start = places.boundary(Parser::START);
+        debug_assert_eq!(start, Self::START);
+        places
+    }
+
+    /// Before anything was read.
+    pub(crate) const START: Place = 0;
+
+    /// The number of places.
+    pub(crate) fn len(&self) -> usize {
+        self.row.len()
+    }
+
+    /// The place between two terminals, with this left to do.
+    pub(crate) fn boundary(&mut self, todo: Todo) -> Place {
+        self.insert(&[Reading { terminal: BOUNDARY, state: 0, ended: 0, todo }])
+    }
+
+    /// The place of one reading.
+    pub(crate) fn single(&mut self, reading: Reading) -> Place {
+        self.insert(&[reading])
+    }
+
+    /// The place behind `byte` where it begins one of `literals` and `others`, which are edges of `todo`; or [`DEAD`].
+    pub(crate) fn begin(
+        &mut self,
+        compiled: &Compiled,
+        todo: Todo,
+        literals: &[(u32, Todo)],
+        others: &[(u32, Todo)],
+        byte: u8,
+    ) -> Place {
+        let terminals = &compiled.terminals;
+        let class = terminals.class(byte);
+        let mut readings: Vec<Reading> = Vec::new();
+        let literals = terminals.going_on(literals, 0, class);
+        readings.extend(literal(terminals, literals, 1, 0, todo));
+        for (terminal, todo) in others {
+            let state = terminals.first(*terminal, class);
+            if state != NONE {
+                readings.push(Reading { terminal: *terminal, state, ended: 0, todo: *todo });
+            }
+        }
+        if readings.is_empty() { DEAD } else { self.place(&mut readings, compiled) }
+    }
+
+    /// The place behind `byte` where it begins a literal that follows `todo`; or [`DEAD`].
+    pub(crate) fn begin_literals(&mut self, compiled: &Compiled, todo: Todo, byte: u8) -> Place {
+        let terminals = &compiled.terminals;
+        let followers = self.parser.followers(todo, &compiled.rules);
+        let literals = terminals.literals(self.parser.edges(followers));
+        let literals = terminals.going_on(literals, 0, terminals.class(byte));
+        match literal(terminals, literals, 1, 0, todo) {
+            Some(reading) => self.single(reading),
+            None => DEAD,
+        }
+    }
+
+    /// The bytes with which what is left to do may begin.
+    pub(crate) fn first_bytes(&mut self, compiled: &Compiled, todo: Todo) -> Bytes {
+        let at = todo as usize;
+        if self.first_bytes.len() <= at {
+            self.first_bytes.resize(at + 1, None);
+        }
+        if let Some(bytes) = self.first_bytes[at] {
+            return bytes;
+        }
+        let followers = self.parser.followers(todo, &compiled.rules);
+        let bytes = compiled.terminals.first_bytes_of(self.parser.edges(followers));
+        self.first_bytes[at] = Some(bytes);
+        bytes
+    }
+
+    /// The bytes with which `reading` may go on.
+    fn next_bytes(&mut self, compiled: &Compiled, reading: Reading) -> Bytes {
+        let terminals = &compiled.terminals;
+        let mut bytes = match self.behind(compiled, reading) {
+            Some(todo) => self.first_bytes(compiled, todo),
+            None => [0; 4],
+        };
+        if reading.terminal == BOUNDARY {
+            return bytes;
+        }
+        if terminals.is_literal(reading.terminal) {
+            let followers = self.parser.followers(reading.todo, &compiled.rules);
+            let literals = terminals.literals(self.parser.edges(followers));
+            let depth = reading.state as usize;
+            terminals.add_next_bytes(terminals.sharing(literals, reading.terminal, depth), depth, &mut bytes);
+        } else {
+            let next = self
+                .next_bytes
+                .entry((reading.terminal, reading.state))
+                .or_insert_with(|| terminals.next_bytes(reading.terminal, reading.state));
+            bytes.iter_mut().zip(next).for_each(|(bytes, next)| *bytes |= *next);
+        }
+        bytes
+    }
+
+    /// The readings of `place`, in ascending order, no two equal but for what is left to do.
+    #[inline]
+    pub(crate) fn readings(&self, place: Place) -> &[Reading] {
+        &self.readings[self.first[place as usize] as usize..self.first[place as usize + 1] as usize]
+    }
+
+    /// The place of `readings`, which may be in any order and repeat.
+    pub(crate) fn place(&mut self, readings: &mut Vec<Reading>, compiled: &Compiled) -> Place {
+        let terminals = &compiled.terminals;
+        for reading in readings.iter_mut() {
+            if reading.terminal != BOUNDARY
+                && !terminals.is_literal(reading.terminal)
+                && terminals.is_final(reading.terminal, reading.state)
+            {
+                (reading.terminal, reading.state) = (BOUNDARY, 0);
+            }
+        }
+        readings.sort_unstable();
+        let mut kept: usize = 0;
+        for at in 0..readings.len() {
+            let reading = readings[at];
+            let same = |last: &Reading| {
+                *last == reading
+                    || (!terminals.is_literal(reading.terminal)
+                        && (last.terminal, last.state, last.ended)
+                            == (reading.terminal, reading.state, reading.ended))
+            };
+            match kept.checked_sub(1).filter(|last| same(&readings[*last])) {
+                Some(last) => {
+                    readings[last].todo =
+                        self.parser.union(readings[last].todo, reading.todo, &compiled.rules);
+                }
+                None => {
+                    readings[kept] = reading;
+                    kept += 1;
+                }
+            }
+        }
+        readings.truncate(kept);
+        self.insert(readings)
+    }
+
+    /// The place behind `byte`, or [`DEAD`].
+    #[inline]
+    pub(crate) fn step(&mut self, compiled: &Compiled, place: Place, byte: u8) -> Place {
+        let class = compiled.terminals.class(byte);
+        let row = self.row[place as usize];
+        if row != NONE {
+            let next = self.next[row as usize * self.width + usize::from(class)];
+            if next != UNKNOWN {
+                return next;
+            }
+        }
+        self.look_up(compiled, place, class)
+    }
+
+    /// The place behind `bytes`, or [`DEAD`].
+    pub(crate) fn run(&mut self, compiled: &Compiled, place: Place, bytes: &[u8]) -> Place {
+        let mut at = place;
+        for byte in bytes {
+            if at == DEAD {
+                break;
+            }
+            at = self.step(compiled, at, *byte);
+        }
+        if at == DEAD { DEAD } else { self.at_token(compiled, at) }
+    }
+
+    /// The place behind the control token `token`, or [`DEAD`].
+    pub(crate) fn control(&mut self, compiled: &Compiled, place: Place, token: TokenId) -> Place {
+        let mut behind: Vec<Reading> = Vec::new();
+        self.each_control(compiled, place, |other, todo| {
+            if other == token {
+                behind.push(Reading { terminal: BOUNDARY, state: 0, ended: 0, todo });
+            }
+        });
+        if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) }
+    }
+
+    /// Calls `each` with the control tokens that may follow and what is left to do behind them.
+    pub(crate) fn each_control(
+        &mut self,
+        compiled: &Compiled,
+        place: Place,
+        mut each: impl FnMut(TokenId, Todo),
+    ) {
+        for todo in self.ended(compiled, place) {
+            let followers = self.parser.followers(todo, &compiled.rules);
+            for (terminal, todo) in compiled.terminals.others(self.parser.edges(followers)) {
+                if let Some(token) = compiled.terminals.token(*terminal) {
+                    each(token, *todo);
+                }
+            }
+        }
+    }
+
+    /// Whether the output may end here.
+    pub(crate) fn may_end(&mut self, compiled: &Compiled, place: Place) -> bool {
+        let ended = self.ended(compiled, place);
+        ended.into_iter().any(|todo| self.parser.followers(todo, &compiled.rules).ends)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.parser.memory_usage()
+            + self.readings.len() * size_of::<Reading>()
+            + self.first.len() * 4 * size_of::<u32>()
+            + self.next.len() * size_of::<Place>()
+            + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<Bytes>()
+    }
+
+    /// What is left to do behind the readings that may end here.
+    fn ended(&mut self, compiled: &Compiled, place: Place) -> SmallVec<[Todo; 4]> {
+        let mut ended = SmallVec::new();
+        for at in self.first[place as usize]..self.first[place as usize + 1] {
+            ended.extend(self.behind(compiled, self.readings[at as usize]));
+        }
+        ended
+    }
+
+    /// What is left to do behind `reading`, if it may end here.
+    fn behind(&mut self, compiled: &Compiled, reading: Reading) -> Option<Todo> {
+        let Reading { terminal, state, todo, .. } = reading;
+        if terminal == BOUNDARY {
+            return Some(todo);
+        }
+        let terminals = &compiled.terminals;
+        if terminals.is_literal(terminal) {
+            if terminals.literal_len(terminal) != state as usize {
+                return None;
+            }
+            let followers = self.parser.followers(todo, &compiled.rules);
+            let literals = terminals.literals(self.parser.edges(followers));
+            let found = literals.binary_search_by_key(&terminal, |(terminal, _)| *terminal);
+            return found.ok().map(|at| literals[at].1);
+        }
+        terminals.is_accepting(terminal, state).then_some(todo)
+    }
+
+    /// The same place at the beginning of a token.
+    fn at_token(&mut self, compiled: &Compiled, place: Place) -> Place {
+        if compiled.lookahead.is_none() {
+            return place;
+        }
+        let mut readings = self.readings(place).to_vec();
+        readings.iter_mut().for_each(|reading| reading.ended = 0);
+        self.place(&mut readings, compiled)
+    }
+
+    #[cold]
+    fn look_up(&mut self, compiled: &Compiled, place: Place, class: u8) -> Place {
+        if self.row[place as usize] == NONE {
+            self.add_row(compiled, place);
+            if self.next[self.row[place as usize] as usize * self.width + usize::from(class)] == DEAD {
+                return DEAD;
+            }
+        }
+        self.steps += 1;
+        let terminals = &compiled.terminals;
+        let mut behind = std::mem::take(&mut self.work);
+        behind.clear();
+        for at in self.first[place as usize]..self.first[place as usize + 1] {
+            let reading = self.readings[at as usize];
+            let (mut goes_on, mut begins) = (0, 0);
+            if let Some(limit) = compiled.lookahead {
+                // The end of a terminal in front of the first byte of a token is free.
+                goes_on = reading.ended.max(1);
+                begins = reading.ended + 1;
+                if begins > limit.saturating_add(1) {
+                    begins = NONE;
+                }
+            }
+            if reading.terminal != BOUNDARY {
+                if terminals.is_literal(reading.terminal) {
+                    let followers = self.parser.followers(reading.todo, &compiled.rules);
+                    let literals = terminals.literals(self.parser.edges(followers));
+                    let depth = reading.state as usize;
+                    let sharing = terminals.sharing(literals, reading.terminal, depth);
+                    let literals = terminals.going_on(sharing, depth, class);
+                    behind.extend(literal(terminals, literals, depth + 1, goes_on, reading.todo));
+                } else {
+                    let state = terminals.step(reading.terminal, reading.state, class);
+                    if state != NONE {
+                        behind.push(Reading { state, ended: goes_on, ..reading });
+                    }
+                }
+            }
+            if begins == NONE {
+                continue;
+            }
+            if let Some(todo) = self.behind(compiled, reading) {
+                let followers = self.parser.followers(todo, &compiled.rules);
+                let edges = self.parser.edges(followers);
+                let literals = terminals.going_on(terminals.literals(edges), 0, class);
+                behind.extend(literal(terminals, literals, 1, begins, todo));
+                for (terminal, todo) in terminals.others(edges) {
+                    let state = terminals.first(*terminal, class);
+                    if state != NONE {
+                        behind.push(Reading { terminal: *terminal, state, ended: begins, todo: *todo });
+                    }
+                }
+            }
+        }
+        let next = if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) };
+        self.work = behind;
+        self.next[self.row[place as usize] as usize * self.width + usize::from(class)] = next;
+        next
+    }
+
+    /// Makes the row of `place`, in which it says at once with which bytes nothing goes on: most.
+    fn add_row(&mut self, compiled: &Compiled, place: Place) {
+        let mut bytes = [0; 4];
+        for at in self.first[place as usize]..self.first[place as usize + 1] {
+            let next = self.next_bytes(compiled, self.readings[at as usize]);
+            bytes.iter_mut().zip(next).for_each(|(bytes, next)| *bytes |= next);
+        }
+        self.row[place as usize] = u32::try_from(self.next.len() / self.width).expect("bounded memory");
+        let goes_on = compiled.terminals.bytes().iter().map(|byte| contains(&bytes, *byte));
+        self.next.extend(goes_on.map(|goes_on| if goes_on { UNKNOWN } else { DEAD }));
+    }
+
+    fn insert(&mut self, readings: &[Reading]) -> Place {
+        let (all, first, hasher) = (&self.readings, &self.first, &self.hasher);
+        let get = |place: Place| &all[first[place as usize] as usize..first[place as usize + 1] as usize];
+        let hash = |readings: &[Reading]| std::hash::BuildHasher::hash_one(hasher, readings);
+        match self.ids.entry(hash(readings), |place| get(*place) == readings, |place| hash(get(*place))) {
+            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
+            hashbrown::hash_table::Entry::Vacant(entry) => {
+                let place = u32::try_from(self.row.len()).expect("bounded memory");
+                entry.insert(place);
+                self.readings.extend_from_slice(readings);
+                self.first.push(u32::try_from(self.readings.len()).expect("bounded memory"));
+                self.row.push(NONE);
+                place
+            }
+        }
+    }
+}
+
+/// The reading of `literals`, which are edges of `todo` and agree in their first `depth` bytes.
+fn literal(
+    terminals: &Terminals,
+    literals: &[(u32, Todo)],
+    depth: usize,
+    ended: u32,
+    todo: Todo,
+) -> Option<Reading> {
+    let (first, behind) = *literals.first()?;
+    if literals.len() == 1 && terminals.literal_len(first) == depth {
+        return Some(Reading { terminal: BOUNDARY, state: 0, ended, todo: behind });
+    }
+    Some(Reading { terminal: first, state: u32::try_from(depth).expect("limited"), ended, todo })
+}

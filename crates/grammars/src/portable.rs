@@ -1,0 +1,222 @@
+//! Places that do not depend on the tables of a scratch: what the state of a sequence holds.
+//!
+//! Inside a scratch everything is a number, and so it is fast; but a number means nothing in another thread's scratch, nor
+//! after a scratch was emptied because it was full. So a state also holds its place spelled out, as a shared tree. It is
+//! made once for each place that a token leads to, and shares all that earlier ones hold: a deeper nesting adds one node.
+//! Reading it into another scratch looks up what is known there by address, and makes only the rest.
+//!
+//! Tried instead: replaying the tokens. That costs the length of the text each time a sequence changes threads.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    parser::{Item, Return},
+    places::{Compiled, Place, Places, Reading},
+    rules::Position,
+};
+
+/// A place, spelled out.
+#[derive(Debug)]
+pub(crate) struct PortablePlace {
+    readings: Box<[PortableReading]>,
+    /// Whether the output may end here.
+    pub(crate) may_end: bool,
+}
+
+#[derive(Debug)]
+struct PortableReading {
+    terminal: u32,
+    state: u32,
+    todo: Box<[(Position, Link)]>,
+}
+
+/// A return of a group.
+#[derive(Clone, Debug)]
+struct Link {
+    group: Arc<Group>,
+    member: u32,
+}
+
+/// Returns that were made together; see [`crate::parser`].
+#[derive(Debug)]
+struct Group {
+    members: Box<[Frames]>,
+}
+
+type Frames = Box<[(Position, Target)]>;
+
+#[derive(Debug)]
+enum Target {
+    Inner(u32),
+    Outer(Link),
+}
+
+impl Drop for Group {
+    /// Without recursion: a text may be nested deeper than a thread has stack.
+    fn drop(&mut self) {
+        let mut open: Vec<Arc<Self>> = Vec::new();
+        let take = |members: &mut [Frames], open: &mut Vec<Arc<Self>>| {
+            for (_, target) in members.iter_mut().flat_map(|frames| frames.iter_mut()) {
+                if let Target::Outer(link) = std::mem::replace(target, Target::Inner(0)) {
+                    open.push(link.group);
+                }
+            }
+        };
+        take(&mut self.members, &mut open);
+        while let Some(group) = open.pop() {
+            if let Some(mut group) = Arc::into_inner(group) {
+                take(&mut group.members, &mut open);
+            }
+        }
+    }
+}
+
+/// What of the tables of a scratch is spelled out.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    /// By address, and with it what keeps the address in use.
+    places: HashMap<usize, (Arc<PortablePlace>, Place)>,
+    groups: HashMap<usize, Return>,
+    by_place: HashMap<Place, Arc<PortablePlace>>,
+    by_group: HashMap<Return, Arc<Group>>,
+}
+
+impl Exchange {
+    /// `place`, spelled out.
+    pub(crate) fn export(
+        &mut self,
+        places: &mut Places,
+        compiled: &Compiled,
+        place: Place,
+    ) -> Arc<PortablePlace> {
+        if let Some(known) = self.by_place.get(&place) {
+            return Arc::clone(known);
+        }
+        let readings: Vec<Reading> = places.readings(place).to_vec();
+        let readings = readings.iter().map(|reading| {
+            let items: Vec<Item> = places.parser.items(reading.todo).to_vec();
+            let todo = items.iter().map(|(position, back)| (*position, self.export_return(places, *back)));
+            PortableReading { terminal: reading.terminal, state: reading.state, todo: todo.collect() }
+        });
+        let readings = readings.collect();
+        let portable = Arc::new(PortablePlace { readings, may_end: places.may_end(compiled, place) });
+        self.places.insert(Arc::as_ptr(&portable).addr(), (Arc::clone(&portable), place));
+        self.by_place.insert(place, Arc::clone(&portable));
+        portable
+    }
+
+    /// The place that is spelled out here.
+    pub(crate) fn import(
+        &mut self,
+        places: &mut Places,
+        compiled: &Compiled,
+        portable: &Arc<PortablePlace>,
+    ) -> Place {
+        let address = Arc::as_ptr(portable).addr();
+        if let Some((_, place)) = self.places.get(&address) {
+            return *place;
+        }
+        let mut readings = Vec::with_capacity(portable.readings.len());
+        for reading in &portable.readings {
+            let items = reading
+                .todo
+                .iter()
+                .map(|(position, link)| (*position, self.import_group(places, &link.group) + link.member));
+            let mut items: Vec<Item> = items.collect();
+            let todo = places.parser.todo(&mut items, &compiled.rules);
+            readings.push(Reading { terminal: reading.terminal, state: reading.state, ended: 0, todo });
+        }
+        let place = places.place(&mut readings, compiled);
+        self.places.insert(address, (Arc::clone(portable), place));
+        self.by_place.entry(place).or_insert_with(|| Arc::clone(portable));
+        place
+    }
+
+    /// The number of places that are spelled out.
+    pub(crate) fn memory_usage(&self) -> usize {
+        const ENTRY: usize = 64;
+        (self.places.len() + self.groups.len() + self.by_place.len() * 4 + self.by_group.len() * 4) * ENTRY
+    }
+
+    fn export_return(&mut self, places: &Places, back: Return) -> Link {
+        let returns = places.parser.returns();
+        let mut open = vec![returns.group(back).start];
+        while let Some(first) = open.last().copied() {
+            if self.by_group.contains_key(&first) {
+                open.pop();
+                continue;
+            }
+            let range = returns.group(first);
+            let outer = range.clone().flat_map(|member| returns.frames(member)).map(|(_, back)| *back);
+            let missing: Vec<Return> = outer
+                .filter(|back| !range.contains(back))
+                .map(|back| returns.group(back).start)
+                .filter(|first| !self.by_group.contains_key(first))
+                .collect();
+            if !missing.is_empty() {
+                open.extend(missing);
+                continue;
+            }
+            let members = range.clone().map(|member| {
+                let frames = returns.frames(member).iter().map(|(position, back)| {
+                    let target = if range.contains(back) {
+                        Target::Inner(back - first)
+                    } else {
+                        let outer = returns.group(*back).start;
+                        Target::Outer(Link {
+                            group: Arc::clone(&self.by_group[&outer]),
+                            member: back - outer,
+                        })
+                    };
+                    (*position, target)
+                });
+                frames.collect()
+            });
+            let group = Arc::new(Group { members: members.collect() });
+            // The map keeps the group, and so its address.
+            self.groups.insert(Arc::as_ptr(&group).addr(), first);
+            self.by_group.insert(first, group);
+            open.pop();
+        }
+        let first = returns.group(back).start;
+        Link { group: Arc::clone(&self.by_group[&first]), member: back - first }
+    }
+
+    /// The first return of `group`.
+    fn import_group(&mut self, places: &mut Places, group: &Arc<Group>) -> Return {
+        let address = |group: &Arc<Group>| Arc::as_ptr(group).addr();
+        let mut open: Vec<&Arc<Group>> = vec![group];
+        while let Some(group) = open.last().copied() {
+            if self.groups.contains_key(&address(group)) {
+                open.pop();
+                continue;
+            }
+            let targets = group.members.iter().flatten().map(|(_, target)| target);
+            let missing: Vec<&Arc<Group>> = targets
+                .filter_map(|target| match target {
+                    Target::Outer(link) => Some(&link.group),
+                    Target::Inner(_) => None,
+                })
+                .filter(|group| !self.groups.contains_key(&address(group)))
+                .collect();
+            if !missing.is_empty() {
+                open.extend(missing);
+                continue;
+            }
+            let members = group.members.iter().map(|frames| {
+                let frames = frames.iter().map(|(position, target)| match target {
+                    Target::Inner(member) => (*position, crate::parser::inner(*member)),
+                    Target::Outer(link) => (*position, self.groups[&address(&link.group)] + link.member),
+                });
+                frames.collect()
+            });
+            let mut members: Vec<Vec<Item>> = members.collect();
+            let first = places.parser.returns_mut().insert(&mut members);
+            // A group that is known under another address keeps that one for itself: this one is kept by its place.
+            self.groups.insert(address(group), first);
+            self.by_group.entry(first).or_insert_with(|| Arc::clone(group));
+            open.pop();
+        }
+        self.groups[&address(group)]
+    }
+}

@@ -1,0 +1,476 @@
+//! Rules as automata over terminals and rules: what the parser walks.
+//!
+//! A body is a regular expression over symbols, so it becomes an automaton (a recursive transition network, Woods 1970): a
+//! loop stays a loop, alternatives with a common beginning share it, and equal endings are one place. A **position** is a
+//! state of one of these automata. Productions with dots, as textbooks have them, would give a position for each symbol of
+//! each alternative, and a rule of its own for each loop.
+//!
+//! Only what can be completed is built: alternatives that have no text are left out, and so are rules that the start does
+//! not reach. From every position some text leads to the end of its rule.
+
+use std::collections::HashMap;
+
+use crate::{
+    GrammarError, GrammarLimits,
+    analysis::no_text,
+    fixpoint::{nullable, productive},
+    grammar::{Expr, ExprId, Grammar, RuleId},
+};
+
+/// A place inside a rule.
+pub(crate) type Position = u32;
+
+/// No such thing.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The position behind everything: the output may end. It belongs to no rule and has no edges.
+pub(crate) const END: Position = 0;
+
+/// The automata of all rules that the start reaches.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// By rule: where it begins, or [`NONE`] if it is not reached.
+    starts: Vec<Position>,
+    /// By position: whether the rule may end here.
+    accepting: Vec<bool>,
+    terminals: Edges,
+    calls: Edges,
+    /// By rule: its place in an order in which a rule comes behind those that may begin with it, and rules that may begin
+    /// with each other have the same one.
+    pub(crate) order: Vec<u32>,
+}
+
+/// By position: pairs of a symbol and the position behind it, in ascending order.
+#[derive(Debug)]
+struct Edges {
+    first: Vec<u32>,
+    edges: Vec<(u32, Position)>,
+}
+
+impl Edges {
+    fn of(&self, position: Position) -> &[(u32, Position)] {
+        let at = position as usize;
+        &self.edges[self.first[at] as usize..self.first[at + 1] as usize]
+    }
+}
+
+impl Rules {
+    /// The automata of `grammar`, in which the terminals have the numbers `names`.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::Empty`] and [`GrammarError::TooManyPositions`].
+    pub(crate) fn new(
+        grammar: &Grammar,
+        names: &[u32],
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        let (productive, nullable) = (productive(grammar), nullable(grammar));
+        if !productive[grammar.body(grammar.start()).index()] {
+            return Err(GrammarError::Empty { reason: no_text(grammar, &productive) });
+        }
+        let mut rules = Self {
+            starts: vec![NONE; grammar.rules().len()],
+            accepting: vec![false],
+            terminals: Edges { first: vec![0, 0], edges: Vec::new() },
+            calls: Edges { first: vec![0, 0], edges: Vec::new() },
+            order: Vec::new(),
+        };
+        let mut builder = Builder { grammar, names, limits, productive, nullable, done: 1 };
+        let mut open = vec![grammar.start()];
+        let mut at = 0;
+        rules.starts[grammar.start().index()] = END;
+        while let Some(rule) = open.get(at).copied() {
+            let network = builder.rule(rule)?;
+            let base = rules.add(rule, &network);
+            for position in base..base + u32::try_from(network.states.len()).expect("limited") {
+                for (callee, _) in rules.calls.of(position) {
+                    // Anything but `NONE` marks it as seen until it is built.
+                    if rules.starts[*callee as usize] == NONE {
+                        rules.starts[*callee as usize] = END;
+                        open.push(RuleId(*callee));
+                    }
+                }
+            }
+            at += 1;
+        }
+        rules.order = rules.left_order();
+        Ok(rules)
+    }
+
+    /// The number of positions.
+    pub(crate) fn len(&self) -> usize {
+        self.accepting.len()
+    }
+
+    pub(crate) fn start(&self, rule: u32) -> Position {
+        self.starts[rule as usize]
+    }
+
+    #[inline]
+    pub(crate) fn is_accepting(&self, position: Position) -> bool {
+        self.accepting[position as usize]
+    }
+
+    /// Terminals and the positions behind them.
+    #[inline]
+    pub(crate) fn terminals(&self, position: Position) -> &[(u32, Position)] {
+        self.terminals.of(position)
+    }
+
+    /// Rules and the positions behind them.
+    #[inline]
+    pub(crate) fn calls(&self, position: Position) -> &[(u32, Position)] {
+        self.calls.of(position)
+    }
+
+    /// Whether nothing but the end of the rule follows.
+    #[inline]
+    pub(crate) fn is_final(&self, position: Position) -> bool {
+        self.is_accepting(position) && self.terminals(position).is_empty() && self.calls(position).is_empty()
+    }
+
+    /// By terminal, of which there are `len`: whether some rule that is reached reads it.
+    pub(crate) fn used_terminals(&self, len: usize) -> Vec<bool> {
+        let mut used = vec![false; len];
+        self.terminals.edges.iter().for_each(|(terminal, _)| used[*terminal as usize] = true);
+        used
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.len() * (1 + 2 * size_of::<u32>())
+            + (self.starts.len() + self.order.len()) * size_of::<u32>()
+            + (self.terminals.edges.len() + self.calls.edges.len()) * size_of::<(u32, Position)>()
+    }
+
+    fn add(&mut self, rule: RuleId, network: &Network) -> Position {
+        let base = u32::try_from(self.len()).expect("limited");
+        self.starts[rule.index()] = base;
+        for state in &network.states {
+            self.accepting.push(state.accepting);
+            for (symbol, to) in &state.edges {
+                match symbol {
+                    Symbol::Terminal(terminal) => self.terminals.edges.push((*terminal, base + to)),
+                    Symbol::Rule(callee) => self.calls.edges.push((*callee, base + to)),
+                }
+            }
+            self.terminals.first.push(u32::try_from(self.terminals.edges.len()).expect("limited"));
+            self.calls.first.push(u32::try_from(self.calls.edges.len()).expect("limited"));
+        }
+        base
+    }
+
+    /// See [`order`](Self::order).
+    fn left_order(&self) -> Vec<u32> {
+        let mut graph = petgraph::graph::DiGraph::<(), ()>::with_capacity(self.starts.len(), 0);
+        let nodes: Vec<_> = self.starts.iter().map(|_| graph.add_node(())).collect();
+        for (rule, start) in self.starts.iter().enumerate().filter(|(_, start)| **start != NONE) {
+            for (callee, _) in self.calls(*start) {
+                graph.add_edge(nodes[rule], nodes[*callee as usize], ());
+            }
+        }
+        // Kosaraju's algorithm does not recurse; it answers the called before their callers.
+        let components = petgraph::algo::kosaraju_scc(&graph);
+        let mut order = vec![0; self.starts.len()];
+        for (place, component) in components.iter().rev().enumerate() {
+            for node in component {
+                order[node.index()] = u32::try_from(place).expect("limited");
+            }
+        }
+        order
+    }
+}
+
+/// What an edge reads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Symbol {
+    Terminal(u32),
+    Rule(u32),
+}
+
+/// The automaton of one rule. State 0 is the start.
+#[derive(Default)]
+struct Network {
+    states: Vec<State>,
+}
+
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+struct State {
+    accepting: bool,
+    /// In ascending order.
+    edges: Vec<(Symbol, u32)>,
+}
+
+/// An automaton with empty edges, as an expression is written out.
+#[derive(Default)]
+struct Draft {
+    edges: Vec<Vec<(Symbol, u32)>>,
+    empty: Vec<Vec<u32>>,
+}
+
+struct Builder<'g> {
+    grammar: &'g Grammar,
+    names: &'g [u32],
+    limits: &'g GrammarLimits,
+    productive: Vec<bool>,
+    nullable: Vec<bool>,
+    /// Positions of the rules before.
+    done: usize,
+}
+
+impl Builder<'_> {
+    fn rule(&mut self, rule: RuleId) -> Result<Network, GrammarError> {
+        let too_many = || GrammarError::TooManyPositions {
+            rule: self.grammar.rule_name(rule).to_owned(),
+            limit: self.limits.positions,
+        };
+        let left = self.limits.positions.saturating_sub(self.done);
+        let draft = self.draft(self.grammar.body(rule), left).ok_or_else(too_many)?;
+        let network = draft.determined(left).ok_or_else(too_many)?.merged();
+        self.done += network.states.len();
+        Ok(network)
+    }
+
+    /// `body` written out, from state 0 to state 1. `None` if it takes more than `limit` states or edges.
+    fn draft(&self, body: ExprId, limit: usize) -> Option<Draft> {
+        let mut draft = Draft { edges: vec![Vec::new(); 2], empty: vec![Vec::new(); 2] };
+        let mut spent = 2;
+        let mut open = vec![(body, 0, 1)];
+        while let Some((expr, from, to)) = open.pop() {
+            spent += 1;
+            if spent > limit {
+                return None;
+            }
+            if !self.productive[expr.index()] {
+                // Without a text. Where it is repeated, it may still be left out altogether.
+                if let Expr::Repeat { min: 0, .. } = self.grammar.expr(expr) {
+                    draft.empty[from].push(id(to));
+                }
+                continue;
+            }
+            match self.grammar.expr(expr) {
+                Expr::Empty => draft.empty[from].push(id(to)),
+                Expr::Terminal(terminal) => {
+                    let symbol = Symbol::Terminal(self.names[terminal.index()]);
+                    draft.edges[from].push((symbol, id(to)));
+                    if self.nullable[expr.index()] {
+                        draft.empty[from].push(id(to));
+                    }
+                }
+                Expr::Rule(RuleId(symbol)) => {
+                    draft.edges[from].push((Symbol::Rule(symbol), id(to)));
+                    if self.nullable[expr.index()] {
+                        draft.empty[from].push(id(to));
+                    }
+                }
+                Expr::Choice(alternatives) => {
+                    spent += alternatives.len();
+                    open.extend(alternatives.iter().map(|alternative| (*alternative, from, to)));
+                }
+                Expr::Sequence(parts) => {
+                    spent += parts.len();
+                    let mut at = from;
+                    for (index, part) in parts.iter().enumerate() {
+                        let next = if index + 1 == parts.len() { to } else { draft.state() };
+                        open.push((*part, at, next));
+                        at = next;
+                    }
+                }
+                Expr::Repeat { item, min, max } => {
+                    if !self.productive[item.index()] {
+                        draft.empty[from].push(id(to));
+                        continue;
+                    }
+                    // Each copy is an entry of `open` and costs at least one step.
+                    let copies = max.unwrap_or(min) as usize;
+                    if copies > limit - spent {
+                        return None;
+                    }
+                    let mut at = from;
+                    for copy in 0..copies {
+                        if copy >= min as usize {
+                            draft.empty[at].push(id(to));
+                        }
+                        let next = draft.state();
+                        open.push((item, at, next));
+                        at = next;
+                    }
+                    if max.is_none() {
+                        let turn = draft.state();
+                        draft.empty[at].push(id(turn));
+                        open.push((item, turn, turn));
+                        at = turn;
+                    }
+                    draft.empty[at].push(id(to));
+                }
+            }
+        }
+        Some(draft)
+    }
+}
+
+impl Draft {
+    fn state(&mut self) -> usize {
+        self.edges.push(Vec::new());
+        self.empty.push(Vec::new());
+        self.edges.len() - 1
+    }
+
+    /// The states that empty edges lead to from `states`, which are among them; in ascending order.
+    fn closure(&self, states: impl IntoIterator<Item = u32>, seen: &mut [bool]) -> Vec<u32> {
+        let mut found: Vec<u32> = Vec::new();
+        for state in states {
+            if !std::mem::replace(&mut seen[state as usize], true) {
+                found.push(state);
+            }
+        }
+        let mut at = 0;
+        while let Some(state) = found.get(at).copied() {
+            for next in &self.empty[state as usize] {
+                if !std::mem::replace(&mut seen[*next as usize], true) {
+                    found.push(*next);
+                }
+            }
+            at += 1;
+        }
+        found.iter().for_each(|state| seen[*state as usize] = false);
+        found.sort_unstable();
+        found
+    }
+
+    /// The same without empty edges: by sets of states where they are few, else state by state. `None` if it takes more
+    /// than `limit` states and edges.
+    fn determined(&self, limit: usize) -> Option<Network> {
+        let sets = self.edges.len() + 16;
+        self.by_sets(sets.min(limit), limit).or_else(|| self.by_states(limit))
+    }
+
+    fn by_sets(&self, most: usize, limit: usize) -> Option<Network> {
+        let mut seen = vec![false; self.edges.len()];
+        let start = self.closure([0], &mut seen);
+        let mut ids: HashMap<Vec<u32>, u32> = HashMap::from([(start.clone(), 0)]);
+        let mut sets = vec![start];
+        let mut network = Network::default();
+        let mut spent = 0;
+        while let Some(set) = sets.get(network.states.len()).cloned() {
+            let mut edges: Vec<(Symbol, u32)> =
+                set.iter().flat_map(|state| &self.edges[*state as usize]).copied().collect();
+            edges.sort_unstable();
+            edges.dedup();
+            spent += set.len() + edges.len();
+            if spent > limit {
+                return None;
+            }
+            let mut merged = Vec::new();
+            for group in edges.chunk_by(|left, right| left.0 == right.0) {
+                let target = self.closure(group.iter().map(|(_, to)| *to), &mut seen);
+                spent += target.len();
+                let next = id(sets.len());
+                let target = *ids.entry(target).or_insert_with_key(|set| {
+                    sets.push(set.clone());
+                    next
+                });
+                merged.push((group[0].0, target));
+            }
+            if sets.len() > most || spent > limit {
+                return None;
+            }
+            network.states.push(State { accepting: set.contains(&1), edges: merged });
+        }
+        Some(network)
+    }
+
+    fn by_states(&self, limit: usize) -> Option<Network> {
+        let mut seen = vec![false; self.edges.len()];
+        let mut ids = vec![NONE; self.edges.len()];
+        ids[0] = 0;
+        let mut states = vec![0u32];
+        let mut network = Network::default();
+        let mut spent = 0;
+        while let Some(state) = states.get(network.states.len()).copied() {
+            let closure = self.closure([state], &mut seen);
+            let mut edges: Vec<(Symbol, u32)> =
+                closure.iter().flat_map(|state| &self.edges[*state as usize]).copied().collect();
+            spent += closure.len() + edges.len();
+            if spent > limit {
+                return None;
+            }
+            for (_, to) in &mut edges {
+                let new = &mut ids[*to as usize];
+                if *new == NONE {
+                    *new = id(states.len());
+                    states.push(*to);
+                }
+                *to = *new;
+            }
+            edges.sort_unstable();
+            edges.dedup();
+            network.states.push(State { accepting: closure.contains(&1), edges });
+        }
+        Some(network)
+    }
+}
+
+impl Network {
+    /// With equal states as one, as far as that shows from the ends: the places behind `x` and behind `, x` in a list are
+    /// one afterwards. Not minimal where loops are equal only as wholes.
+    fn merged(self) -> Self {
+        /// What one round leaves, the next may find; targets mostly have higher numbers, so two do nearly always.
+        const ROUNDS: usize = 4;
+        let mut same: Vec<u32> = (0..id(self.states.len())).collect();
+        for _ in 0..ROUNDS {
+            let mut ids: HashMap<State, u32> = HashMap::with_capacity(self.states.len());
+            let mut changed = false;
+            for (at, state) in self.states.iter().enumerate().rev() {
+                if same[at] != id(at) {
+                    continue;
+                }
+                let found = *ids.entry(state.renamed(&same)).or_insert(id(at));
+                changed |= found != id(at);
+                same[at] = found;
+            }
+            // What led to a state that is now another leads there too.
+            for at in 0..same.len() {
+                while same[same[at] as usize] != same[at] {
+                    same[at] = same[same[at] as usize];
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        // The start keeps its place: it comes first among those that are reached from it.
+        let mut new = vec![NONE; same.len()];
+        let mut kept = vec![same[0]];
+        new[same[0] as usize] = 0;
+        let mut states: Vec<State> = Vec::new();
+        while let Some(at) = kept.get(states.len()).copied() {
+            let mut state = self.states[at as usize].renamed(&same);
+            for (_, to) in &mut state.edges {
+                let number = &mut new[*to as usize];
+                if *number == NONE {
+                    *number = id(kept.len());
+                    kept.push(*to);
+                }
+                *to = *number;
+            }
+            state.edges.sort_unstable();
+            states.push(state);
+        }
+        Self { states }
+    }
+}
+
+impl State {
+    fn renamed(&self, names: &[u32]) -> Self {
+        let mut edges: Vec<(Symbol, u32)> =
+            self.edges.iter().map(|(symbol, to)| (*symbol, names[*to as usize])).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        Self { accepting: self.accepting, edges }
+    }
+}
+
+fn id(index: usize) -> u32 {
+    u32::try_from(index).expect("limited")
+}

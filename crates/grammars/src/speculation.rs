@@ -1,0 +1,216 @@
+//! DOMINO's count model: which token comes next, by where the parse is.
+//!
+//! Much of structured output is a matter of course: after `"name": ` in the second record as in the first. So count which
+//! tokens came in which **context**, that is how far the terminals at hand are read and which places of the rules are open
+//! on top (DOMINO, section 3.6), and propose the most frequent one as long as it is frequent enough. What encloses the
+//! rules at hand is not part of the context: the tenth record is expected to be like the first.
+//!
+//! The model is learnt as it is used, or frozen, or read from what another run has written. Proposals are verified by
+//! whoever samples, so counts change no law.
+
+use std::{collections::HashMap, hash::Hasher};
+
+use twox_hash::XxHash3_64;
+use unskew_core::{Constraint, Proposer, TokenId};
+
+use crate::{GrammarConstraint, GrammarScratch, GrammarState, constraint::Context};
+
+/// Counts of tokens by context, and when to trust them.
+///
+/// Contexts are those of one grammar over one vocabulary: counts of another are useless, though not harmful.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CountModel {
+    counts: HashMap<u64, Counts>,
+    config: CountConfig,
+    frozen: bool,
+}
+
+/// When a [`CountModel`] proposes a token.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CountConfig {
+    /// The share of its context's tokens that a token must have. Default: 0.5.
+    pub threshold: f64,
+    /// How many tokens must have been seen in the context. Default: 2.
+    pub seen: u32,
+    /// How many contexts are kept. Those that come when it is full are not counted. Default: 2^16.
+    pub contexts: usize,
+}
+
+impl Default for CountConfig {
+    fn default() -> Self {
+        Self { threshold: 0.5, seen: 2, contexts: 1 << 16 }
+    }
+}
+
+/// How many different tokens of a context are counted; the others only add to its total.
+const TOKENS: usize = 8;
+
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct Counts {
+    total: u32,
+    tokens: Vec<(TokenId, u32)>,
+}
+
+/// Counts that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CountFileError {
+    /// It is not such a file, of another version, cut off or damaged.
+    #[error("not the counts of a grammar's tokens, or damaged: {reason}")]
+    #[non_exhaustive]
+    Damaged {
+        /// What is the matter.
+        reason: &'static str,
+    },
+}
+
+const MAGIC: &[u8; 8] = b"unskwcnt";
+const VERSION: u32 = 1;
+
+impl CountModel {
+    /// A model that has seen nothing.
+    pub fn new(config: CountConfig) -> Self {
+        Self { counts: HashMap::new(), config, frozen: false }
+    }
+
+    /// Stops counting. The paper takes ten outputs to warm up and then freezes.
+    pub fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    /// Whether it has stopped counting.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// The number of contexts that were seen.
+    pub fn contexts(&self) -> usize {
+        self.counts.len()
+    }
+
+    fn best(&self, context: u64) -> Option<TokenId> {
+        let counts = self.counts.get(&context)?;
+        // Of equals the lowest id, so that a run can be repeated.
+        let (token, count) =
+            counts.tokens.iter().copied().max_by_key(|(token, count)| (*count, std::cmp::Reverse(*token)))?;
+        let is_frequent = f64::from(count) >= self.config.threshold * f64::from(counts.total);
+        (counts.total >= self.config.seen.max(1) && is_frequent).then_some(token)
+    }
+
+    /// The counts as bytes: a header, contexts in ascending order, and a checksum (XXH3). Little-endian.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let count = |count: usize| u32::try_from(count).expect("bounded").to_le_bytes();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(count(self.counts.len()));
+        let mut contexts: Vec<_> = self.counts.iter().collect();
+        contexts.sort_unstable_by_key(|(context, _)| **context);
+        for (context, counts) in contexts {
+            bytes.extend(context.to_le_bytes());
+            bytes.extend(counts.total.to_le_bytes());
+            bytes.extend(count(counts.tokens.len()));
+            for (token, count) in &counts.tokens {
+                bytes.extend(token.0.to_le_bytes());
+                bytes.extend(count.to_le_bytes());
+            }
+        }
+        let checksum = XxHash3_64::oneshot(&bytes);
+        bytes.extend(checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The counts that [`to_bytes`](Self::to_bytes) wrote, frozen.
+    ///
+    /// # Errors
+    ///
+    /// [`CountFileError`].
+    pub fn from_bytes(bytes: &[u8], config: CountConfig) -> Result<Self, CountFileError> {
+        let damaged = |reason| CountFileError::Damaged { reason };
+        let (content, checksum) = bytes.split_last_chunk::<8>().ok_or(damaged("it is too short"))?;
+        if !content.starts_with(MAGIC) {
+            return Err(damaged("it does not begin like one"));
+        }
+        if XxHash3_64::oneshot(content) != u64::from_le_bytes(*checksum) {
+            return Err(damaged("its checksum is wrong"));
+        }
+        let mut rest = &content[MAGIC.len()..];
+        let mut number = || {
+            let (first, others) = rest.split_first_chunk::<4>().ok_or(damaged("it is cut off"))?;
+            rest = others;
+            Ok(u32::from_le_bytes(*first))
+        };
+        if number()? != VERSION {
+            return Err(damaged("it is of another version"));
+        }
+        let mut counts = HashMap::new();
+        for _ in 0..number()? {
+            let context = u64::from(number()?) | u64::from(number()?) << 32;
+            let total = number()?;
+            let tokens = (0..number()?).map(|_| Ok((TokenId(number()?), number()?)));
+            counts.insert(context, Counts { total, tokens: tokens.collect::<Result<_, _>>()? });
+        }
+        if !rest.is_empty() {
+            return Err(damaged("it is too long"));
+        }
+        Ok(Self { counts, config, frozen: true })
+    }
+}
+
+/// The context as a number that is the same in every run.
+fn hash(context: &Context) -> u64 {
+    let mut hasher = XxHash3_64::default();
+    for (terminal, state, positions) in &context.readings {
+        hasher.write(&terminal.to_le_bytes());
+        hasher.write(&state.to_le_bytes());
+        hasher.write(&u64::try_from(positions.len()).unwrap_or(u64::MAX).to_le_bytes());
+        positions.iter().for_each(|position| hasher.write(&position.to_le_bytes()));
+    }
+    hasher.finish()
+}
+
+impl Proposer<GrammarConstraint> for CountModel {
+    fn propose(
+        &mut self,
+        constraint: &GrammarConstraint,
+        scratch: &mut GrammarScratch,
+        state: &GrammarState,
+        most: usize,
+        tokens: &mut Vec<TokenId>,
+    ) {
+        let mut state = state.clone();
+        for _ in 0..most {
+            let context = hash(&constraint.context(scratch, &state));
+            let Some(token) = self.best(context) else { return };
+            // The same context may allow other tokens here: what encloses it is not part of it.
+            if constraint.advance(scratch, &mut state, token).is_err() {
+                return;
+            }
+            tokens.push(token);
+        }
+    }
+
+    fn observe(
+        &mut self,
+        constraint: &GrammarConstraint,
+        scratch: &mut GrammarScratch,
+        state: &GrammarState,
+        token: TokenId,
+    ) {
+        if self.frozen {
+            return;
+        }
+        let context = hash(&constraint.context(scratch, state));
+        let is_full = self.counts.len() >= self.config.contexts;
+        let counts = match self.counts.entry(context) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(_) if is_full => return,
+            std::collections::hash_map::Entry::Vacant(entry) => entry.insert(Counts::default()),
+        };
+        counts.total = counts.total.saturating_add(1);
+        match counts.tokens.iter().position(|(other, _)| *other == token) {
+            Some(at) => counts.tokens[at].1 = counts.tokens[at].1.saturating_add(1),
+            None if counts.tokens.len() < TOKENS => counts.tokens.push((token, 1)),
+            None => {}
+        }
+    }
+}

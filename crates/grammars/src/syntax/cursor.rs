@@ -1,0 +1,125 @@
+//! Reading a text from left to right: what the three languages share before they differ.
+
+use super::error::{SyntaxError, SyntaxErrorKind, location};
+
+/// A place in a text. Copying it looks ahead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Bytes read.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    /// Whether nothing but blanks stands before it on its line.
+    pub(super) fn is_first_on_line(&self) -> bool {
+        let before = self.text[..self.at].trim_end_matches([' ', '\t']);
+        before.is_empty() || before.ends_with('\n')
+    }
+
+    pub(super) fn since(&self, begin: usize) -> &'t str {
+        &self.text[begin..self.at]
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        // Most of a grammar is ASCII.
+        match self.text.as_bytes().get(self.at)? {
+            ascii @ ..0x80 => Some(char::from(*ascii)),
+            _ => self.rest().chars().next(),
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<char> {
+        let char = self.peek()?;
+        self.at += char.len_utf8();
+        Some(char)
+    }
+
+    /// Passes `expected` if it stands here.
+    pub(super) fn eat(&mut self, expected: &str) -> bool {
+        let found = self.rest().as_bytes().starts_with(expected.as_bytes());
+        self.at += if found { expected.len() } else { 0 };
+        found
+    }
+
+    /// Passes all characters for which `wanted` holds, and answers them.
+    pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'t str {
+        let begin = self.at;
+        while self.peek().is_some_and(&wanted) {
+            self.next();
+        }
+        self.since(begin)
+    }
+
+    /// Passes `bytes` bytes, behind which a character begins.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
+    /// Passes the rest of the line, without its end.
+    pub(super) fn skip_line(&mut self) {
+        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+    }
+
+    /// Passes everything up to and including `end`; whether there is one.
+    pub(super) fn skip_past(&mut self, end: &str) -> bool {
+        let Some(found) = self.rest().find(end) else { return false };
+        self.at += found + end.len();
+        true
+    }
+
+    pub(super) fn error(&self, offset: usize, kind: SyntaxErrorKind) -> SyntaxError {
+        SyntaxError { kind, location: location(self.text, offset) }
+    }
+
+    /// What stands here is not what should.
+    pub(super) fn unexpected(&self, expected: &'static str) -> SyntaxError {
+        self.error(self.at, SyntaxErrorKind::Unexpected { found: self.found(), expected })
+    }
+
+    pub(super) fn unclosed(&self, begin: usize, what: &'static str, close: &'static str) -> SyntaxError {
+        self.error(begin, SyntaxErrorKind::Unclosed { what, close })
+    }
+
+    pub(super) fn invalid(&self, offset: usize, message: impl Into<String>) -> SyntaxError {
+        self.error(offset, SyntaxErrorKind::Invalid { message: message.into() })
+    }
+
+    pub(super) fn unsupported(
+        &self,
+        offset: usize,
+        construct: impl Into<String>,
+        way_out: &'static str,
+    ) -> SyntaxError {
+        self.error(offset, SyntaxErrorKind::Unsupported { construct: construct.into(), way_out })
+    }
+
+    /// What stands here, for people: a word, or a character.
+    fn found(&self) -> String {
+        /// Longer words are cut.
+        const LONGEST: usize = 32;
+        let word = |char: &char| char.is_alphanumeric() || *char == '_';
+        match self.peek() {
+            None => "the end of the grammar".to_owned(),
+            Some('\n' | '\r') => "the end of the line".to_owned(),
+            Some(char) if word(&char) => {
+                let word: String = self.rest().chars().take_while(word).take(LONGEST).collect();
+                format!("`{word}`")
+            }
+            Some(char) if char.is_control() => format!("{char:?}"),
+            Some(char) => format!("`{char}`"),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Why a text is not a grammar: one line that names the place, what was found there, and what would do.
+//!
+//! The text itself is not kept: it may be megabytes, and whoever prints the error has it.
+
+use std::fmt;
+
+/// A place in the text of a grammar.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub struct Location {
+    /// Bytes before it.
+    pub offset: usize,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, in characters, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// Why a text is not a grammar.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{location}: {kind}")]
+#[non_exhaustive]
+pub struct SyntaxError {
+    /// What is wrong.
+    pub kind: SyntaxErrorKind,
+    /// Where.
+    pub location: Location,
+}
+
+/// What is wrong with the text of a grammar.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyntaxErrorKind {
+    /// The text is too long; nothing of it was read.
+    #[error(
+        "the grammar is {bytes} bytes long; the limit is {limit} (GrammarLimits::grammar_bytes): shorten it, or raise \
+         the limit"
+    )]
+    #[non_exhaustive]
+    TooLong {
+        /// The length of the text.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Groups nest too deep.
+    #[error("groups nest deeper than {limit} levels (GrammarLimits::nest): flatten them, or raise the limit")]
+    #[non_exhaustive]
+    NestTooDeep {
+        /// The limit.
+        limit: usize,
+    },
+    /// Something else should stand here.
+    #[error("found {found}, expected {expected}")]
+    #[non_exhaustive]
+    Unexpected {
+        /// What stands here.
+        found: String,
+        /// What could.
+        expected: &'static str,
+    },
+    /// The text ends inside of something that begins here.
+    #[error("{what} is not closed: expected {close}")]
+    #[non_exhaustive]
+    Unclosed {
+        /// What begins here.
+        what: &'static str,
+        /// What would end it.
+        close: &'static str,
+    },
+    /// A name without a definition.
+    #[error("{what} `{name}` is not defined{}", hint(nearest.as_deref()))]
+    #[non_exhaustive]
+    Undefined {
+        /// `rule` or `terminal`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The defined name that differs least, if one is near.
+        nearest: Option<String>,
+    },
+    /// A second definition.
+    #[error("`{name}` is defined a second time; the first definition is at {first}: join them with `|`")]
+    #[non_exhaustive]
+    Redefined {
+        /// The name.
+        name: String,
+        /// Where it is defined first.
+        first: Location,
+    },
+    /// A terminal that is made of itself.
+    #[error("`{name}` is made of itself, and {place} must not be: {way_out}")]
+    #[non_exhaustive]
+    Recursive {
+        /// The name.
+        name: String,
+        /// What must not be recursive.
+        place: &'static str,
+        /// What to do.
+        way_out: &'static str,
+    },
+    /// The language has this construct, and it cannot be enforced exactly here.
+    #[error("{construct} is not supported: {way_out}")]
+    #[non_exhaustive]
+    Unsupported {
+        /// The construct.
+        construct: String,
+        /// What to write instead.
+        way_out: &'static str,
+    },
+    /// Anything else, in words.
+    #[error("{message}")]
+    #[non_exhaustive]
+    Invalid {
+        /// What is wrong, and what would do.
+        message: String,
+    },
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; is `{name}` meant?")).unwrap_or_default()
+}
+
+/// The place at `offset` of `text`. O(n).
+pub(super) fn location(text: &str, offset: usize) -> Location {
+    Locations::new(text).at(offset)
+}
+
+/// The beginning of what stands at `offset`, as the name of what has none: up to the next blank, or the end of the line
+/// where it begins with a quote, slash or bracket.
+pub(super) fn excerpt(text: &str, offset: usize) -> String {
+    /// Longer ones are cut.
+    const LONGEST: usize = 40;
+    let rest = &text[offset..];
+    let quoted = rest.starts_with(['"', '\'', '/', '[']);
+    let end = |char: char| char == '\n' || (char.is_whitespace() && !quoted);
+    rest.chars().take_while(|char| !end(*char)).take(LONGEST).collect()
+}
+
+/// Offsets to places. Ascending ones take O(n) together.
+pub(super) struct Locations<'t> {
+    text: &'t str,
+    last: Location,
+}
+
+impl<'t> Locations<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, last: Location { offset: 0, line: 1, column: 1 } }
+    }
+
+    pub(super) fn at(&mut self, offset: usize) -> Location {
+        if offset < self.last.offset {
+            *self = Self::new(self.text);
+        }
+        let passed = &self.text[self.last.offset..offset];
+        let lines = passed.bytes().filter(|byte| *byte == b'\n').count();
+        let (line, column) = match passed.rfind('\n') {
+            Some(newline) => (self.last.line + lines, passed[newline + 1..].chars().count() + 1),
+            None => (self.last.line, self.last.column + passed.chars().count()),
+        };
+        self.last = Location { offset, line, column };
+        self.last
+    }
+}
+
+/// The name among `names` that `name` was probably meant to be: the one with the least edit distance, at most a third of
+/// its length. O(l^2) for each of n names of length l, and only the first thousand names are compared.
+pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
+    /// Longer names are compared with nothing.
+    const LONGEST: usize = 64;
+    if name.len() > LONGEST {
+        return None;
+    }
+    let close = names.take(1_000).filter(|other| other.len() <= LONGEST && *other != name);
+    let close = close.map(|other| (distance(name, other), other));
+    let (distance, nearest) = close.min_by_key(|(distance, _)| *distance)?;
+    (distance <= name.chars().count().div_ceil(3)).then(|| nearest.to_owned())
+}
+
+/// The fewest insertions, deletions and replacements of characters, the case of letters not counted, and swaps of
+/// neighbours.
+fn distance(left: &str, right: &str) -> usize {
+    let fold = |text: &str| text.chars().map(|char| char.to_ascii_lowercase()).collect::<Vec<_>>();
+    let (left, right) = (fold(left), fold(right));
+    let mut before = vec![];
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (at, char) in left.iter().enumerate() {
+        let mut next = vec![at + 1];
+        for (column, other) in right.iter().enumerate() {
+            let replaced = row[column] + usize::from(char != other);
+            let mut best = replaced.min(row[column + 1] + 1).min(next[column] + 1);
+            if at > 0 && column > 0 && *char == right[column - 1] && left[at - 1] == *other {
+                best = best.min(before[column - 1] + 1);
+            }
+            next.push(best);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_lines_and_characters() {
+        let text = "é\nab\r\n\nü";
+        let mut locations = Locations::new(text);
+        let expected = [(0, 1, 1), (2, 1, 2), (3, 2, 1), (5, 2, 3), (7, 3, 1), (8, 4, 1), (10, 4, 2)];
+        for (offset, line, column) in expected {
+            let alone = location(text, offset);
+            assert_eq!((alone.offset, alone.line, alone.column), (offset, line, column));
+            assert_eq!(locations.at(offset), alone);
+        }
+        assert_eq!(locations.at(3), location(text, 3));
+    }
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let names = ["object", "string", "number", "ws"];
+        let nearest = |name| nearest(name, names.into_iter());
+        assert_eq!(nearest("objct").as_deref(), Some("object"));
+        assert_eq!(nearest("Strnig").as_deref(), Some("string"));
+        assert_eq!(nearest("w").as_deref(), Some("ws"));
+        assert_eq!(nearest("boolean"), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! What GBNF, EBNF and Lark write alike: escapes, quoted texts, and bounds of repetitions.
+
+use super::{cursor::Cursor, error::SyntaxError, tree::Assembler, tree::Tree};
+
+/// The character that the escape stands for whose backslash was just read. `others` are the characters that may follow a
+/// backslash beside `n`, `r`, `t`, the backslash, and `x`, `u`, `U` with 2, 4 and 8 hexadecimal digits; they stand for
+/// themselves, but `f` for a form feed.
+pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, SyntaxError> {
+    let begin = cursor.at() - 1;
+    let before = *cursor;
+    let digits = match cursor.next() {
+        Some('n') => return Ok('\n'),
+        Some('r') => return Ok('\r'),
+        Some('t') => return Ok('\t'),
+        Some('\\') => return Ok('\\'),
+        Some('f') if others.contains('f') => return Ok('\u{c}'),
+        Some('x') => 2,
+        Some('u') => 4,
+        Some('U') => 8,
+        Some(other) if others.contains(other) => return Ok(other),
+        Some(other) if !other.is_control() => {
+            return Err(cursor.invalid(
+                begin,
+                format!(
+                    "`\\{other}` is no escape: write `{other}` for the character alone, or `\\\\{other}` with a backslash"
+                ),
+            ));
+        }
+        _ => return Err(before.unexpected("a character after `\\`")),
+    };
+    let mut value = 0;
+    for _ in 0..digits {
+        let digit = cursor.peek().and_then(|digit| digit.to_digit(16));
+        let Some(digit) = digit else {
+            return Err(cursor.unexpected(match digits {
+                2 => "two hexadecimal digits after `\\x`",
+                4 => "four hexadecimal digits after `\\u`",
+                _ => "eight hexadecimal digits after `\\U`",
+            }));
+        };
+        // Eight digits fit.
+        value = value << 4 | digit;
+        cursor.next();
+    }
+    char::from_u32(value).ok_or_else(|| {
+        let escape = cursor.since(begin);
+        cursor.invalid(
+            begin,
+            format!("`{escape}` is no character: surrogates and numbers above 10FFFF are not"),
+        )
+    })
+}
+
+/// The text of a literal in double quotes, at which the cursor stands.
+pub(super) fn quoted(cursor: &mut Cursor<'_>, others: &str) -> Result<String, SyntaxError> {
+    let begin = cursor.at();
+    cursor.next();
+    let mut text = String::new();
+    loop {
+        match cursor.peek() {
+            Some('"') => break,
+            None | Some('\n') => {
+                return Err(cursor.unclosed(begin, "the text in quotes", "`\"` on the same line"));
+            }
+            Some('\\') => {
+                cursor.next();
+                text.push(escaped(cursor, others)?);
+            }
+            Some(char) => {
+                cursor.next();
+                text.push(char);
+            }
+        }
+    }
+    cursor.next();
+    Ok(text)
+}
+
+/// Digits as a number. `what` names it.
+pub(super) fn number(cursor: &mut Cursor<'_>, expected: &'static str) -> Result<u32, SyntaxError> {
+    let begin = cursor.at();
+    let digits = cursor.take_while(|char| char.is_ascii_digit());
+    if digits.is_empty() {
+        return Err(cursor.unexpected(expected));
+    }
+    // The largest number stands for no bound.
+    digits.parse().ok().filter(|number| *number < u32::MAX).ok_or_else(|| {
+        cursor
+            .invalid(begin, format!("a repetition of more than {} times; leave the bound out", u32::MAX - 1))
+    })
+}
+
+/// The bounds of a repetition in braces, at which the cursor stands: `{n}`, `{n,}`, `{n,m}`, and `{,m}` where
+/// `open_below`.
+pub(super) fn bounds(
+    cursor: &mut Cursor<'_>,
+    open_below: bool,
+    space: impl Fn(&mut Cursor<'_>),
+) -> Result<(u32, u32), SyntaxError> {
+    let begin = cursor.at();
+    cursor.next();
+    space(cursor);
+    let min = match cursor.peek() {
+        Some(',') if open_below => 0,
+        _ => number(cursor, "a number of repetitions")?,
+    };
+    space(cursor);
+    let mut max = min;
+    if cursor.eat(",") {
+        space(cursor);
+        max = u32::MAX;
+        if cursor.peek() != Some('}') {
+            max = number(cursor, "a number of repetitions or `}`")?;
+        }
+        space(cursor);
+    }
+    if !cursor.eat("}") {
+        return Err(cursor.unexpected("`,` or `}` in the bounds of a repetition"));
+    }
+    ordered(cursor, begin, min, max)
+}
+
+/// Bounds, if the upper is not below the lower.
+pub(super) fn ordered(
+    cursor: &Cursor<'_>,
+    begin: usize,
+    min: u32,
+    max: u32,
+) -> Result<(u32, u32), SyntaxError> {
+    if max < min {
+        return Err(cursor.invalid(begin, format!("a repetition of at least {min} and at most {max} times")));
+    }
+    Ok((min, max))
+}
+
+/// Applies the postfix operator at which the cursor stands, if it does.
+pub(super) fn postfix(
+    cursor: &mut Cursor<'_>,
+    tree: &mut Tree<'_>,
+    body: &mut Assembler,
+    open_below: bool,
+    space: impl Fn(&mut Cursor<'_>),
+) -> Result<bool, SyntaxError> {
+    let Some(operator @ ('*' | '+' | '?' | '{')) = cursor.peek() else { return Ok(false) };
+    if body.last().is_none() {
+        return Err(cursor.unexpected("something to repeat before the operator"));
+    }
+    let (min, max) = match operator {
+        '{' => bounds(cursor, open_below, space)?,
+        operator => {
+            cursor.next();
+            match operator {
+                '*' => (0, u32::MAX),
+                '+' => (1, u32::MAX),
+                _ => (0, 1),
+            }
+        }
+    };
+    body.repeat(tree, min, max);
+    Ok(true)
+}

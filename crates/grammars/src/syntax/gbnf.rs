@@ -1,0 +1,171 @@
+//! GBNF, the grammars of llama.cpp.
+//!
+//! ```text
+//! root  ::= "[" ws (value ("," ws value)*)? "]"     # a comment
+//! value ::= [0-9]+ | [^\x00-\x1f"\\]{1,8} |
+//!           root
+//! ws    ::= [ \t\n]*
+//! ```
+//!
+//! - Texts and classes are about characters, and so are `\xHH`, `\uHHHH` and `\UHHHHHHHH`: `"\xe9"` is `é`, two bytes. `.`
+//!   is any character, a newline too. Other escapes are `\n \r \t \\ \" \' \[ \] \- \^`.
+//! - A rule goes on over the end of a line inside of brackets, after `::=` and after `|`, and here also before `|`, which
+//!   llama.cpp does not take.
+//! - `root` is what whole outputs are made of.
+//! - `<name>` is the control token of that name. Tokens by number, and every token but one (`!<name>`), are errors: a
+//!   grammar says nothing of a vocabulary.
+//! - A second rule of the same name is an error; llama.cpp lets it replace the first.
+
+use super::{
+    bnf::{OTHERS, name, open},
+    chars::CharSet,
+    cursor::Cursor,
+    error::SyntaxError,
+    escape::{postfix, quoted},
+    reader::Reader,
+    tree::{Group, Node, Tree},
+};
+use crate::GrammarLimits;
+
+pub(super) fn read<'t>(text: &'t str, limits: &GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
+    let mut reader = Reader::new(text, limits);
+    reader.cursor.eat("\u{feff}");
+    loop {
+        space(&mut reader.cursor);
+        if reader.cursor.peek().is_none() {
+            return Ok(reader.tree);
+        }
+        rule(&mut reader)?;
+    }
+}
+
+fn rule(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    let name = name(&mut reader.cursor);
+    if name.is_empty() {
+        return Err(reader.cursor.unexpected(
+            "the name of a rule; a rule goes on over the end of a line inside of brackets and beside `|` alone",
+        ));
+    }
+    blank(&mut reader.cursor);
+    if !reader.cursor.eat("::=") {
+        return Err(reader.cursor.unexpected(
+            "`::=` after the name of a rule; a rule goes on over the end of a line inside of brackets and beside `|` alone",
+        ));
+    }
+    space(&mut reader.cursor);
+    reader.body.begin(reader.cursor.at());
+    while !ends(reader) {
+        item(reader)?;
+        reader.check_size()?;
+    }
+    reader.end(name, at, false)
+}
+
+/// Passes what means nothing, and answers whether the rule ends here.
+fn ends(reader: &mut Reader<'_>) -> bool {
+    if reader.body.depth() > 0 {
+        space(&mut reader.cursor);
+        return reader.cursor.peek().is_none();
+    }
+    blank(&mut reader.cursor);
+    let here = reader.cursor;
+    if matches!(here.peek(), None | Some('\n' | '\r')) {
+        let mut ahead = here;
+        space(&mut ahead);
+        if ahead.peek() != Some('|') {
+            return true;
+        }
+        reader.cursor = ahead;
+    }
+    false
+}
+
+fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    match reader.cursor.peek() {
+        Some('"') => {
+            let text = quoted(&mut reader.cursor, OTHERS)?;
+            reader.literal(&text, at);
+        }
+        Some('[') => {
+            let set = reader.bracketed(None, &mut None)?;
+            reader.class(set, at);
+        }
+        Some('.') => {
+            reader.cursor.next();
+            reader.class(CharSet::all(), at);
+        }
+        Some('(') => open(reader)?,
+        Some(')') => reader.close(Group::Round)?,
+        Some('|') => {
+            reader.cursor.next();
+            reader.body.bar(&mut reader.tree);
+            space(&mut reader.cursor);
+        }
+        Some('<') => token(reader)?,
+        Some('!') => {
+            let way_out = "list the tokens or texts that may stand here";
+            return Err(reader.cursor.unsupported(at, "every token but one", way_out));
+        }
+        Some(char) if char.is_ascii_alphanumeric() || char == '-' || char == '_' => {
+            let name = name(&mut reader.cursor);
+            reader.reference(name, at);
+        }
+        _ => {
+            let Reader { cursor, tree, body, .. } = reader;
+            if !postfix(cursor, tree, body, false, space)? {
+                return Err(cursor
+                    .unexpected("a name, a text in quotes, a class, a group, `|` or the end of the rule"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `<name>`.
+fn token(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+    let begin = reader.cursor.at();
+    let name = control_token(&mut reader.cursor)?;
+    let name = reader.tree.intern(name);
+    let node = reader.tree.push(Node::Token(name), begin);
+    reader.body.item(&mut reader.tree, node);
+    Ok(())
+}
+
+/// The name of the control token at whose `<` the cursor stands, with its angle brackets.
+pub(super) fn control_token<'t>(cursor: &mut Cursor<'t>) -> Result<&'t str, SyntaxError> {
+    let begin = cursor.at();
+    cursor.next();
+    let inside = cursor.take_while(|char| !matches!(char, '>' | '\n' | ' ' | '\t' | '\r'));
+    if !cursor.eat(">") {
+        return Err(cursor.unclosed(begin, "the name of a token", "`>` before the next blank"));
+    }
+    if inside.is_empty() {
+        return Err(cursor.invalid(begin, "a token without a name"));
+    }
+    if inside.starts_with('[') {
+        let way_out = "write its name, such as `<|im_end|>`; numbers differ from tokenizer to tokenizer";
+        return Err(cursor.unsupported(begin, "a token by its number", way_out));
+    }
+    Ok(cursor.since(begin))
+}
+
+/// Passes blanks and comments, and ends of lines.
+fn space(cursor: &mut Cursor<'_>) {
+    loop {
+        cursor.take_while(|char| matches!(char, ' ' | '\t' | '\r' | '\n'));
+        if cursor.peek() != Some('#') {
+            return;
+        }
+        cursor.skip_line();
+    }
+}
+
+/// Passes blanks and a comment within the line.
+fn blank(cursor: &mut Cursor<'_>) {
+    cursor.take_while(|char| matches!(char, ' ' | '\t'));
+    if cursor.peek() == Some('#') {
+        cursor.skip_line();
+    }
+}

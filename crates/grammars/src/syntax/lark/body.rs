@@ -1,0 +1,409 @@
+//! What stands behind the colon of a definition in Lark.
+
+use serde_json::{Deserializer, Map, Value};
+
+use super::{check_name, is_terminal};
+use crate::syntax::{
+    chars::CharSet,
+    cursor::Cursor,
+    error::SyntaxError,
+    escape::{number, ordered, postfix, quoted},
+    gbnf::control_token,
+    reader::Reader,
+    tree::{Group, Node, NodeId, Pattern},
+};
+
+/// What may follow a backslash in a text beside what may everywhere.
+pub(super) const OTHERS: &str = "\"f";
+
+/// Reads a body up to the end of its last line. `terminal` if it is that of a terminal.
+pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
+    reader.body.begin(reader.cursor.at());
+    while !ends(reader) {
+        item(reader, terminal)?;
+        reader.check_size()?;
+    }
+    Ok(())
+}
+
+/// Passes what means nothing, and answers whether the body ends here.
+fn ends(reader: &mut Reader<'_>) -> bool {
+    if reader.body.depth() > 0 {
+        space(&mut reader.cursor);
+        return reader.cursor.peek().is_none();
+    }
+    blank(&mut reader.cursor);
+    if matches!(reader.cursor.peek(), None | Some('\n' | '\r')) {
+        let mut ahead = reader.cursor;
+        space(&mut ahead);
+        if ahead.peek() != Some('|') {
+            return true;
+        }
+        reader.cursor = ahead;
+    }
+    false
+}
+
+fn item(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    match reader.cursor.peek() {
+        Some('"') => text(reader),
+        Some('/') => regex(reader),
+        Some('(') => group(reader, Group::Round),
+        Some('[') => group(reader, Group::Square),
+        Some(')') => reader.close(Group::Round),
+        Some(']') => reader.close(Group::Square),
+        Some('|') => {
+            if reader.body.waits() {
+                return Err(reader.cursor.unexpected("something after the operator"));
+            }
+            reader.cursor.next();
+            reader.body.bar(&mut reader.tree);
+            space(&mut reader.cursor);
+            Ok(())
+        }
+        Some('~') => tilde(reader, terminal),
+        Some('&') => {
+            if !terminal {
+                let way_out =
+                    "define a terminal (in upper case) by it: only texts that are read as a whole have one";
+                return Err(reader.cursor.unsupported(at, "`&` in a rule", way_out));
+            }
+            if reader.body.last().is_none() {
+                return Err(reader.cursor.unexpected("something before `&`"));
+            }
+            reader.cursor.next();
+            reader.body.and();
+            Ok(())
+        }
+        Some('-') if reader.cursor.rest().starts_with("->") => alias(reader, terminal),
+        Some('<') => {
+            if terminal {
+                let way_out = "use it in a rule, beside the terminal";
+                return Err(reader.cursor.unsupported(at, "a control token in a terminal", way_out));
+            }
+            let name = control_token(&mut reader.cursor)?;
+            let name = reader.tree.intern(name);
+            let node = reader.tree.push(Node::Token(name), at);
+            reader.body.item(&mut reader.tree, node);
+            Ok(())
+        }
+        Some('%') => inline(reader),
+        Some('@') => {
+            let way_out = "copy the rules of the other grammar into this one";
+            Err(reader.cursor.unsupported(at, "another grammar by its name", way_out))
+        }
+        Some(char) if char.is_ascii_alphabetic() || char == '_' => reference(reader, terminal),
+        _ => {
+            let Reader { cursor, tree, body, .. } = reader;
+            if postfix(cursor, tree, body, true, space)? {
+                return Ok(());
+            }
+            Err(cursor.unexpected("a name, a text in quotes, a regex, a group, `|` or the end of the line"))
+        }
+    }
+}
+
+fn group(reader: &mut Reader<'_>, group: Group) -> Result<(), SyntaxError> {
+    reader.body.open(group, &reader.cursor)?;
+    reader.cursor.next();
+    Ok(())
+}
+
+/// `"text"`, `"text"i`, or `"a".."z"`.
+fn text(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    let text = quoted(&mut reader.cursor, OTHERS)?;
+    if reader.cursor.eat("i") {
+        let node = if text.chars().any(char::is_alphabetic) {
+            let span = reader.tree.text_span(text.as_bytes());
+            reader.tree.push(Node::AnyCase(span), at)
+        } else {
+            reader.tree.literal(text.as_bytes(), at)
+        };
+        reader.body.item(&mut reader.tree, node);
+        return Ok(());
+    }
+    let mut ahead = reader.cursor;
+    blank(&mut ahead);
+    if !ahead.eat("..") {
+        reader.literal(&text, at);
+        return Ok(());
+    }
+    blank(&mut ahead);
+    if ahead.peek() != Some('"') {
+        return Err(ahead.unexpected("a character in quotes, as the end of a range"));
+    }
+    let last = quoted(&mut ahead, OTHERS)?;
+    let single = |text: &str| {
+        let mut chars = text.chars();
+        chars.next().filter(|_| chars.next().is_none())
+    };
+    let (Some(first), Some(last)) = (single(&text), single(&last)) else {
+        return Err(ahead.invalid(at, "the ends of a range are one character each"));
+    };
+    if last < first {
+        let range = ahead.since(at);
+        return Err(ahead.invalid(at, format!("the range {range} ends before it begins")));
+    }
+    reader.cursor = ahead;
+    let set = CharSet::new(vec![(u32::from(first), u32::from(last))]);
+    if set.is_empty() {
+        return Err(reader.cursor.invalid(at, "a range without characters"));
+    }
+    reader.class(set, at);
+    Ok(())
+}
+
+/// `/regex/flags`.
+fn regex(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    let cursor = &mut reader.cursor;
+    cursor.next();
+    let begin = cursor.at();
+    let content = loop {
+        match cursor.peek() {
+            None => return Err(cursor.unclosed(at, "the regex", "`/`")),
+            Some('/') => break cursor.since(begin),
+            Some('\\') => {
+                cursor.next();
+                cursor.next();
+            }
+            Some(_) => drop(cursor.next()),
+        }
+    };
+    cursor.next();
+    let mut flags = String::new();
+    loop {
+        let flag = cursor.peek().filter(char::is_ascii_lowercase);
+        match flag {
+            Some(flag @ ('i' | 'm' | 's' | 'x')) => flags.push(flag),
+            // Patterns are about characters anyway.
+            Some('u') => {}
+            Some('l') => {
+                let way_out = "write the characters that are meant";
+                return Err(cursor.unsupported(cursor.at(), "the flag `l` of a regex", way_out));
+            }
+            Some(_) => {
+                return Err(cursor.unexpected("one of the flags `i`, `m`, `s`, `u` and `x`, or a blank"));
+            }
+            None => break,
+        }
+        cursor.next();
+    }
+    let mut regex = String::new();
+    if !flags.is_empty() {
+        regex = format!("(?{flags})");
+    }
+    let added = regex.len();
+    regex.push_str(content);
+    let node = reader.tree.regex(Pattern { regex, added }, at);
+    reader.body.item(&mut reader.tree, node);
+    Ok(())
+}
+
+/// `~` before an item is any other text, and after one it repeats: `~ n` and `~ n..m`.
+fn tilde(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    reader.cursor.next();
+    blank(&mut reader.cursor);
+    let is_count = reader.cursor.peek().is_some_and(|digit| digit.is_ascii_digit());
+    if is_count {
+        if reader.body.last().is_none() {
+            return Err(reader.cursor.invalid(at, "`~` and a number repeat, and nothing stands before them"));
+        }
+        let min = number(&mut reader.cursor, "a number of repetitions")?;
+        let mut max = min;
+        let mut ahead = reader.cursor;
+        blank(&mut ahead);
+        if ahead.eat("..") {
+            blank(&mut ahead);
+            max = number(&mut ahead, "a number of repetitions after `..`")?;
+            reader.cursor = ahead;
+        }
+        let (min, max) = ordered(&reader.cursor, at, min, max)?;
+        reader.body.repeat(&mut reader.tree, min, max);
+        return Ok(());
+    }
+    if !terminal {
+        let way_out = "define a terminal (in upper case) by it; to repeat, write a number behind `~`";
+        return Err(reader.cursor.unsupported(at, "`~` in a rule", way_out));
+    }
+    if reader.body.waits() && reader.body.negates() {
+        return Err(reader.cursor.invalid(at, "`~~`: leave both out"));
+    }
+    reader.body.not();
+    Ok(())
+}
+
+/// `-> name` behind an alternative.
+fn alias(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    if terminal || reader.body.depth() > 0 {
+        return Err(reader
+            .cursor
+            .invalid(at, "only an alternative of a rule, outside of groups, has an alias"));
+    }
+    reader.cursor.eat("->");
+    blank(&mut reader.cursor);
+    if name(&mut reader.cursor).is_empty() {
+        return Err(reader.cursor.unexpected("the name of the alias"));
+    }
+    reader.tree.notes.push((at, "an alias", "it shapes trees and changes no text"));
+    if !ends(reader) && reader.cursor.peek() != Some('|') {
+        return Err(reader.cursor.unexpected("`|` or the end of the line after an alias"));
+    }
+    Ok(())
+}
+
+/// A text in quotes, a regex, or the name of a terminal, as the value of an attribute.
+pub(super) fn value(reader: &mut Reader<'_>) -> Result<NodeId, SyntaxError> {
+    reader.body.begin(reader.cursor.at());
+    match reader.cursor.peek() {
+        Some('"') => text(reader)?,
+        Some('/') => regex(reader)?,
+        Some(first) if first.is_ascii_alphabetic() || first == '_' => reference(reader, true)?,
+        _ => return Err(reader.cursor.unexpected("a text in quotes, a regex, or the name of a terminal")),
+    }
+    reader.end_body()
+}
+
+/// `%regex { … }` and the like, in a body.
+fn inline(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    reader.cursor.next();
+    let word = reader.cursor.take_while(|char| char.is_ascii_alphanumeric() || char == '_');
+    let way_out = match word {
+        "regex" => return substring(reader, at),
+        "json" => "write the texts of the schema as rules",
+        "lark" => "write its rules into this grammar, with names of their own",
+        _ => return Err(reader.cursor.invalid(at, format!("`%{word}` cannot stand in a body"))),
+    };
+    Err(reader.cursor.unsupported(at, format!("`%{word}` in a grammar"), way_out))
+}
+
+/// What stands behind `%regex`: an object of JSON with one key, which says what the chunks are.
+fn substring(reader: &mut Reader<'_>, at: usize) -> Result<(), SyntaxError> {
+    blank(&mut reader.cursor);
+    let begin = reader.cursor.at();
+    // It stops behind the object. Nesting is bounded there.
+    let mut values = Deserializer::from_str(reader.cursor.rest()).into_iter::<Map<String, Value>>();
+    let object = match values.next() {
+        Some(Ok(object)) => object,
+        Some(Err(error)) => {
+            return Err(reader
+                .cursor
+                .invalid(begin, format!("not an object of JSON: {error}, counted from here")));
+        }
+        None => return Err(reader.cursor.unexpected("an object of JSON after `%regex`")),
+    };
+    let end = values.byte_offset();
+    reader.cursor.skip(end);
+    let known = "write `substring_chunks` with a list of texts, or `substring_words` or `substring_chars` with a text";
+    let chunks = match object.iter().next() {
+        Some((key, value)) if object.len() == 1 => chunks(key, value),
+        _ => None,
+    };
+    let Some(chunks) = chunks else {
+        return Err(reader.cursor.unsupported(at, "what this `%regex` says", known));
+    };
+    let node = reader.tree.neighbours(chunks, at);
+    reader.body.item(&mut reader.tree, node);
+    Ok(())
+}
+
+/// The chunks of a key and its value.
+fn chunks(key: &str, value: &Value) -> Option<Vec<String>> {
+    let chunks: Option<Vec<String>> = match (key, value) {
+        ("substring_chunks", Value::Array(chunks)) => {
+            chunks.iter().map(|chunk| chunk.as_str().map(str::to_owned)).collect()
+        }
+        ("substring_chars", Value::String(text)) => Some(text.chars().map(String::from).collect()),
+        ("substring_words", Value::String(text)) => {
+            let kind = |char: char| (char.is_alphanumeric(), char.is_whitespace());
+            let mut words: Vec<String> = vec![];
+            let mut last = None;
+            for char in text.chars() {
+                if last.replace(kind(char)) == Some(kind(char)) {
+                    words.last_mut().expect("it has the last character").push(char);
+                } else {
+                    words.push(char.to_string());
+                }
+            }
+            Some(words)
+        }
+        _ => None,
+    };
+    // One without text changes nothing.
+    chunks.map(|chunks| chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect())
+}
+
+fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
+    let at = reader.cursor.at();
+    let name = name(&mut reader.cursor);
+    check_name(reader, name, at)?;
+    if terminal && !is_terminal(name) {
+        let message =
+            format!("the rule `{name}` in a terminal: a terminal is made of texts, regexes and terminals");
+        return Err(reader.cursor.invalid(at, message));
+    }
+    let rest = reader.cursor.rest();
+    if let Some(inside) = rest.strip_prefix('{')
+        && !inside.trim_start().starts_with(|first: char| first.is_ascii_digit() || first == ',')
+    {
+        return Err(reader.cursor.unsupported(at, "a use of a template", "write a rule for each use"));
+    }
+    if rest.starts_with("::") {
+        return Err(reader.cursor.unsupported(at, "a parameter of a rule", "write a rule for each value"));
+    }
+    reader.reference(name, at);
+    Ok(())
+}
+
+/// A name. A dash belongs to it where a letter, digit or underscore follows.
+pub(super) fn name<'t>(cursor: &mut Cursor<'t>) -> &'t str {
+    let begin = cursor.at();
+    let letter = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    if cursor.peek().is_some_and(|first| first.is_ascii_digit()) {
+        return "";
+    }
+    loop {
+        cursor.take_while(letter);
+        let mut ahead = *cursor;
+        if cursor.at() == begin || !ahead.eat("-") || !ahead.peek().is_some_and(letter) {
+            return cursor.since(begin);
+        }
+        *cursor = ahead;
+    }
+}
+
+/// Passes blanks, comments, and ends of lines.
+pub(super) fn space(cursor: &mut Cursor<'_>) {
+    loop {
+        blank(cursor);
+        if cursor.take_while(|char| char == '\n' || char == '\r').is_empty() {
+            return;
+        }
+    }
+}
+
+/// Passes blanks and a comment within the line, and the end of a line behind a backslash.
+pub(super) fn blank(cursor: &mut Cursor<'_>) {
+    loop {
+        cursor.take_while(|char| matches!(char, ' ' | '\t' | '\u{c}'));
+        if cursor.rest().starts_with("//") || cursor.peek() == Some('#') {
+            cursor.skip_line();
+            return;
+        }
+        let mut ahead = *cursor;
+        if !ahead.eat("\\") {
+            return;
+        }
+        ahead.take_while(|char| char == ' ');
+        ahead.eat("\r");
+        if !ahead.eat("\n") {
+            return;
+        }
+        *cursor = ahead;
+    }
+}

@@ -1,0 +1,285 @@
+//! From a grammar as it was written to a [`Grammar`].
+//!
+//! Nodes lie parts first, so one pass from the first to the last makes every expression; no stack is needed. What is read
+//! as a whole, terminals and both sides of a difference, becomes one automaton each ([`Regulars`]).
+
+use std::collections::HashMap;
+
+use super::{
+    chars::CharSet,
+    error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location, nearest},
+    lark::LarkOptions,
+    regular::{Regular, Regulars},
+    tree::{Node, NodeId, Tree},
+};
+use crate::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId};
+
+/// What may stand between terminals.
+#[derive(Debug, Default)]
+pub(super) struct Ignored {
+    /// Any of these.
+    pub(super) nodes: Vec<NodeId>,
+    pub(super) options: LarkOptions,
+}
+
+/// The grammar of `tree`, whose outputs are those of the rule of index `start`.
+pub(super) fn lower(
+    text: &str,
+    tree: &Tree<'_>,
+    start: usize,
+    ignored: &Ignored,
+    limits: &GrammarLimits,
+) -> Result<Grammar, GrammarError> {
+    let mut lowering = Lowering {
+        text,
+        tree,
+        builder: Grammar::builder(limits),
+        regulars: Regulars::new(text, tree, limits),
+        rules: vec![],
+        terminals: vec![None; tree.definitions.len()],
+        sets: HashMap::new(),
+        ignored: None,
+    };
+    lowering.rules();
+    lowering.ignored = lowering.ignored(ignored)?;
+    let uses = uses(tree);
+    let mut expressions: Vec<Option<ExprId>> = Vec::with_capacity(tree.len());
+    for node in tree.nodes() {
+        let expression = match uses[node.index()] {
+            Use::Rule => Some(lowering.node(node, &expressions)?),
+            Use::None | Use::Regular => None,
+        };
+        expressions.push(expression);
+        if lowering.builder.size() > limits.nodes {
+            return Err(GrammarError::TooManyNodes { limit: limits.nodes });
+        }
+    }
+    lowering.finish(start, &expressions)
+}
+
+/// What a node is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// A body that was replaced.
+    None,
+    /// A part of a rule.
+    Rule,
+    /// A part of what is read as a whole.
+    Regular,
+}
+
+/// By node. Parts come before the whole, so one pass from the last to the first suffices.
+fn uses(tree: &Tree<'_>) -> Vec<Use> {
+    let mut uses = vec![Use::None; tree.len()];
+    for definition in &tree.definitions {
+        uses[definition.body.index()] = if definition.terminal { Use::Regular } else { Use::Rule };
+    }
+    for node in tree.nodes().rev() {
+        let of_whole = uses[node.index()];
+        if of_whole == Use::None {
+            continue;
+        }
+        match tree.node(node) {
+            Node::Sequence(parts) | Node::Choice(parts) => {
+                tree.parts(parts).iter().for_each(|part| uses[part.index()] = of_whole);
+            }
+            Node::Repeat(item, ..) => uses[item.index()] = of_whole,
+            Node::Not(item) | Node::Shortest(item) => uses[item.index()] = Use::Regular,
+            Node::Minus(left, right) | Node::And(left, right) => {
+                uses[left.index()] = Use::Regular;
+                uses[right.index()] = Use::Regular;
+            }
+            _ => {}
+        }
+    }
+    uses
+}
+
+struct Lowering<'a, 't> {
+    text: &'a str,
+    tree: &'a Tree<'t>,
+    builder: GrammarBuilder,
+    regulars: Regulars<'a, 't>,
+    /// By definition; none for terminals.
+    rules: Vec<Option<RuleId>>,
+    /// By definition: what a use of the terminal is, once there was one.
+    terminals: Vec<Option<ExprId>>,
+    /// Classes that have an expression already.
+    sets: HashMap<&'a CharSet, ExprId>,
+    /// What may stand behind every terminal.
+    ignored: Option<ExprId>,
+}
+
+impl<'a> Lowering<'a, '_> {
+    fn rules(&mut self) {
+        let mut locations = Locations::new(self.text);
+        for definition in &self.tree.definitions {
+            let rule = (!definition.terminal).then(|| {
+                let rule = self.builder.rule(self.tree.name(definition.name));
+                self.builder.place(rule, locations.at(definition.at));
+                rule
+            });
+            self.rules.push(rule);
+        }
+    }
+
+    /// Any number of ignored terminals, or as many as the options allow, as one terminal.
+    fn ignored(&mut self, ignored: &Ignored) -> Result<Option<ExprId>, GrammarError> {
+        let Some(first) = ignored.nodes.first().copied() else { return Ok(None) };
+        let LarkOptions { max_ignored, max_ignored_chars, .. } = ignored.options;
+        let mut terminals = vec![];
+        for node in &ignored.nodes {
+            let value = self.regulars.node(*node)?;
+            terminals.push(self.regulars.automaton(*node, value)?);
+        }
+        if max_ignored == Some(0) || max_ignored_chars == Some(0) {
+            return Ok(None);
+        }
+        let any = self.regulars.builder.union(terminals.iter().map(|terminal| &**terminal));
+        let any = self.regulars.make(first, any)?;
+        let any = self.regulars.automaton(first, any)?;
+        let run = self.regulars.builder.repetition(&any, 1, max_ignored);
+        let run = self.regulars.make(first, run)?;
+        let mut run = self.regulars.automaton(first, run)?;
+        if let Some(most) = max_ignored_chars {
+            let short = self.regulars.pattern(first, &format!("(?s).{{0,{most}}}"))?;
+            let short = self.regulars.automaton(first, short)?;
+            match self.regulars.builder.intersection(&run, &short) {
+                // Every ignored text is longer.
+                Err(unskew_automata::RegexError::MatchesNothing) => return Ok(None),
+                cut => {
+                    let cut = self.regulars.make(first, cut)?;
+                    run = self.regulars.automaton(first, cut)?;
+                }
+            }
+        }
+        let run = self.builder.shared_automaton("%ignore", &run);
+        Ok(Some(self.builder.optional(run)))
+    }
+
+    fn finish(mut self, start: usize, expressions: &[Option<ExprId>]) -> Result<Grammar, GrammarError> {
+        for (rule, definition) in self.rules.iter().zip(&self.tree.definitions) {
+            if let Some(rule) = rule {
+                let body = expressions[definition.body.index()].expect("the bodies of rules were made");
+                self.builder.define(*rule, body);
+            }
+        }
+        // A terminal that no rule uses is checked too.
+        for definition in 0..self.rules.len() {
+            if self.rules[definition].is_none() {
+                self.regulars.definition(definition)?;
+            }
+        }
+        let start = match (self.rules[start], self.ignored) {
+            (Some(rule), None) => rule,
+            (rule, ignored) => {
+                // What may be ignored stands before the first terminal too.
+                let whole = self.builder.rule(self.tree.name(self.tree.definitions[start].name));
+                let body = match rule {
+                    Some(rule) => self.builder.call(rule),
+                    None => self.terminal(start)?,
+                };
+                let body = self.builder.sequence(ignored.into_iter().chain([body]));
+                self.builder.define(whole, body);
+                whole
+            }
+        };
+        self.builder.build(start)
+    }
+
+    /// What a node of a rule is, whose parts are in `expressions`.
+    fn node(&mut self, node: NodeId, expressions: &[Option<ExprId>]) -> Result<ExprId, GrammarError> {
+        let tree = self.tree;
+        let expression = |node: &NodeId| expressions[node.index()].expect("the parts of rules were made");
+        Ok(match tree.node(node) {
+            Node::Literal(text) if tree.text(text).is_empty() => self.builder.empty(),
+            Node::Literal(text) => {
+                let literal = self.builder.literal(tree.text(text));
+                self.followed(literal)
+            }
+            Node::Class(set) => {
+                let literal = self.class(node, tree.set(set))?;
+                self.followed(literal)
+            }
+            Node::Name(name) => {
+                let definition = tree
+                    .definition_of(name)
+                    .ok_or_else(|| undefined(self.text, tree, name, tree.place(node)))?;
+                match self.rules[definition] {
+                    Some(rule) => self.builder.call(rule),
+                    None => self.terminal(definition)?,
+                }
+            }
+            Node::Token(name) => {
+                let token = self.builder.token(tree.name(name));
+                self.followed(token)
+            }
+            Node::Sequence(parts) => self.builder.sequence(tree.parts(parts).iter().map(expression)),
+            Node::Choice(parts) => self.builder.choice(tree.parts(parts).iter().map(expression)),
+            Node::Repeat(item, min, max) => {
+                self.builder.repeat(expression(&item), min, (max != u32::MAX).then_some(max))
+            }
+            Node::AnyCase(_)
+            | Node::Pattern(_)
+            | Node::Neighbours(_)
+            | Node::Minus(..)
+            | Node::And(..)
+            | Node::Not(_)
+            | Node::Shortest(_) => {
+                let value = self.regulars.node(node)?;
+                let value = self.regulars.automaton(node, value)?;
+                let name = excerpt(self.text, tree.place(node));
+                let made = self.builder.shared_automaton(&name, &value);
+                self.followed(made)
+            }
+        })
+    }
+
+    fn class(&mut self, node: NodeId, set: &'a CharSet) -> Result<ExprId, GrammarError> {
+        if let Some(made) = self.sets.get(set) {
+            return Ok(*made);
+        }
+        let value = self.regulars.node(node)?;
+        let value = self.regulars.automaton(node, value)?;
+        let made = self.builder.shared_automaton(&excerpt(self.text, self.tree.place(node)), &value);
+        self.sets.insert(set, made);
+        Ok(made)
+    }
+
+    /// A use of the terminal that is the definition of this index.
+    fn terminal(&mut self, definition: usize) -> Result<ExprId, GrammarError> {
+        if let Some(made) = self.terminals[definition] {
+            return Ok(made);
+        }
+        let made = match self.regulars.definition(definition)? {
+            Regular::Text(text) if text.is_empty() => self.builder.empty(),
+            Regular::Text(text) => self.builder.literal(text),
+            Regular::Automaton(automaton) => {
+                let name = self.tree.name(self.tree.definitions[definition].name);
+                self.builder.shared_automaton(name, &automaton)
+            }
+        };
+        let made = self.followed(made);
+        self.terminals[definition] = Some(made);
+        Ok(made)
+    }
+
+    /// `terminal`, and what may be ignored behind it.
+    fn followed(&mut self, terminal: ExprId) -> ExprId {
+        self.builder.sequence([terminal].into_iter().chain(self.ignored))
+    }
+}
+
+/// `name`, at `at`, has no definition.
+pub(super) fn undefined(text: &str, tree: &Tree<'_>, name: u32, at: usize) -> SyntaxError {
+    let name = tree.name(name);
+    let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
+    let is_terminal = tree.definitions.iter().any(|definition| definition.terminal)
+        && !name.chars().any(|char| char.is_ascii_lowercase());
+    let what = if is_terminal { "terminal" } else { "rule" };
+    let nearest = nearest(name, defined);
+    SyntaxError {
+        kind: SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest },
+        location: location(text, at),
+    }
+}

@@ -1,0 +1,202 @@
+//! Grammars as text: GBNF, EBNF and Lark.
+//!
+//! ```text
+//! text --gbnf, ebnf, lark--> tree of definitions --lower--> Grammar
+//! ```
+//!
+//! What the three write alike is in [`escape`] and [`bnf`]; each language has a file that says what it is and where it
+//! differs from its original. None of them recurses.
+
+mod bnf;
+mod chars;
+mod cursor;
+mod ebnf;
+mod error;
+mod escape;
+mod gbnf;
+mod lark;
+mod lower;
+mod reader;
+mod regular;
+mod tree;
+
+pub use error::{Location, SyntaxError, SyntaxErrorKind};
+pub use lark::LarkOptions;
+
+use self::{
+    error::{Locations, location, nearest},
+    lower::Ignored,
+    tree::Tree,
+};
+use crate::{Explained, Fate, Grammar, GrammarError, GrammarLimits};
+
+/// The language that a grammar is written in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum GrammarFormat {
+    /// That of llama.cpp.
+    Gbnf,
+    /// That of the W3C, and of transformers-CFG.
+    Ebnf,
+    /// That of the Lark parser, as llguidance reads it.
+    Lark,
+}
+
+impl GrammarFormat {
+    /// The language of files with this extension, without its dot, in upper or lower case.
+    pub fn from_extension(extension: &str) -> Option<Self> {
+        let formats = [("gbnf", Self::Gbnf), ("ebnf", Self::Ebnf), ("lark", Self::Lark)];
+        formats.into_iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, format)| format)
+    }
+}
+
+impl Grammar {
+    /// The grammar that `text` describes in the language `format`.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::Syntax`], with a place; [`GrammarError::Terminal`] and [`GrammarError::TooManyNodes`].
+    pub fn parse(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Self, GrammarError> {
+        Ok(read(text, format, limits)?.0)
+    }
+
+    /// The grammar that `text` describes in GBNF, the language of llama.cpp. Outputs are what `root` stands for.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use unskew_grammars::{Grammar, GrammarLimits};
+    ///
+    /// let text = r#"
+    /// root  ::= "[" value ("," value)* "]"
+    /// value ::= [0-9]+ | rooot
+    /// "#;
+    /// let error = Grammar::from_gbnf(text, &GrammarLimits::default()).unwrap_err();
+    /// assert_eq!(error.to_string(), "line 3, column 20: rule `rooot` is not defined; is `root` meant?");
+    /// ```
+    pub fn from_gbnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
+        Self::parse(text, GrammarFormat::Gbnf, limits)
+    }
+
+    /// The grammar that `text` describes in EBNF: that of the W3C, or the freer GBNF of transformers-CFG. Outputs are
+    /// what `root` stands for, or the first rule where there is no `root`.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    pub fn from_ebnf(text: &str, limits: &GrammarLimits) -> Result<Self, GrammarError> {
+        Self::parse(text, GrammarFormat::Ebnf, limits)
+    }
+
+    /// The grammar that `text` describes in Lark, in the dialect that llguidance made of it. Outputs are what the rule
+    /// `start` stands for, or another one that the options name.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    ///
+    /// # Example
+    ///
+    /// White space between terminals, at most two characters of it in one place:
+    ///
+    /// ```
+    /// use unskew_grammars::{Grammar, GrammarLimits, LarkOptions};
+    ///
+    /// let text = r#"
+    /// start: "[" [INT ("," INT)*] "]"
+    /// %import common (INT, WS)
+    /// %ignore WS
+    /// "#;
+    /// let options = LarkOptions { max_ignored_chars: Some(2), ..LarkOptions::default() };
+    /// let grammar = Grammar::from_lark(text, &options, &GrammarLimits::default())?;
+    /// assert_eq!(grammar.rule_name(grammar.start()), "start");
+    /// # Ok::<(), unskew_grammars::GrammarError>(())
+    /// ```
+    pub fn from_lark(
+        text: &str,
+        options: &LarkOptions,
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        Ok(read_lark(text, options, limits)?.0)
+    }
+}
+
+/// A grammar, and the fates of what is none of its rules.
+type Read = (Grammar, Vec<Explained>);
+
+/// The grammar that `text` describes in the language `format`.
+pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Read, GrammarError> {
+    check_length(text, limits)?;
+    let (tree, start) = match format {
+        GrammarFormat::Lark => return read_lark(text, &LarkOptions::default(), limits),
+        GrammarFormat::Gbnf => {
+            let tree = gbnf::read(text, limits)?;
+            let start = start(text, &tree, "root")?;
+            (tree, start)
+        }
+        GrammarFormat::Ebnf => {
+            let tree = ebnf::read(text, limits)?;
+            // The first rule is the start where there is no `root`; without any there is none of the two.
+            let start = match tree.find("root") {
+                None if tree.definitions.is_empty() => start(text, &tree, "root")?,
+                root => root.unwrap_or(0),
+            };
+            (tree, start)
+        }
+    };
+    Ok((lower::lower(text, &tree, start, &Ignored::default(), limits)?, vec![]))
+}
+
+fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
+    check_length(text, limits)?;
+    let (tree, ignored) = lark::read(text, options, limits)?;
+    let start = start(text, &tree, &options.start)?;
+    let grammar = lower::lower(text, &tree, start, &ignored, limits)?;
+    Ok((grammar, fates(text, &tree, &ignored)))
+}
+
+/// The fates of terminals, of what is ignored between them, and of what changes no text.
+fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
+    let mut found: Vec<(usize, String, Fate, &str)> = vec![];
+    for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
+        let construct = format!("terminal `{}`", tree.name(definition.name));
+        found.push((definition.at, construct, Fate::Enforced, "read as one text"));
+    }
+    for node in &ignored.nodes {
+        let why = "may stand before, between and behind terminals";
+        found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
+    }
+    for (at, construct, why) in &tree.notes {
+        found.push((*at, (*construct).to_owned(), Fate::Annotation, why));
+    }
+    found.sort_by_key(|(at, ..)| *at);
+    let mut locations = Locations::new(text);
+    let explained = found
+        .into_iter()
+        .map(|(at, construct, fate, why)| Explained::new(Some(locations.at(at)), construct, fate, why));
+    explained.collect()
+}
+
+fn check_length(text: &str, limits: &GrammarLimits) -> Result<(), SyntaxError> {
+    // Offsets are kept in four bytes.
+    let limit = limits.grammar_bytes.min(u32::MAX as usize);
+    if text.len() > limit {
+        let kind = SyntaxErrorKind::TooLong { bytes: text.len(), limit };
+        return Err(SyntaxError { kind, location: location(text, 0) });
+    }
+    Ok(())
+}
+
+/// The definition of the rule that whole outputs are made of.
+fn start(text: &str, tree: &Tree<'_>, name: &str) -> Result<usize, SyntaxError> {
+    tree.find(name).ok_or_else(|| {
+        let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
+        let nearest = nearest(name, defined);
+        let kind = SyntaxErrorKind::Undefined { what: "rule", name: name.to_owned(), nearest };
+        SyntaxError { kind, location: location(text, text.len()) }
+    })
+}

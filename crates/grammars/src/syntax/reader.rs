@@ -1,0 +1,111 @@
+//! What is being read, and what was made of it so far: the state of all three front ends.
+
+use super::{
+    chars::CharSet,
+    cursor::Cursor,
+    error::{SyntaxError, SyntaxErrorKind, location},
+    tree::{Assembler, Definition, Group, Node, NodeId, Tree},
+};
+use crate::GrammarLimits;
+
+/// What is read, and what was made of it.
+#[derive(Debug)]
+pub(super) struct Reader<'t> {
+    pub(super) text: &'t str,
+    pub(super) cursor: Cursor<'t>,
+    pub(super) tree: Tree<'t>,
+    pub(super) body: Assembler,
+    nodes: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str, limits: &GrammarLimits) -> Self {
+        let (cursor, body) = (Cursor::new(text), Assembler::new(limits));
+        Self { text, cursor, tree: Tree::new(), body, nodes: limits.nodes }
+    }
+
+    /// To be called once for each item.
+    pub(super) fn check_size(&self) -> Result<(), SyntaxError> {
+        if self.tree.size() + self.body.pending() > self.nodes {
+            let message = format!(
+                "the grammar has more than {} nodes (GrammarLimits::nodes): split it, or raise the limit",
+                self.nodes
+            );
+            return Err(self.cursor.invalid(self.cursor.at(), message));
+        }
+        Ok(())
+    }
+
+    /// An item that is a name.
+    pub(super) fn reference(&mut self, name: &'t str, at: usize) {
+        let name = self.tree.intern(name);
+        let node = self.tree.push(Node::Name(name), at);
+        self.body.item(&mut self.tree, node);
+    }
+
+    pub(super) fn literal(&mut self, text: &str, at: usize) {
+        let node = self.tree.literal(text.as_bytes(), at);
+        self.body.item(&mut self.tree, node);
+    }
+
+    pub(super) fn class(&mut self, set: CharSet, at: usize) {
+        let node = match set.single() {
+            Some(char) => self.tree.literal(char.encode_utf8(&mut [0; 4]).as_bytes(), at),
+            None => self.tree.class(set, at),
+        };
+        self.body.item(&mut self.tree, node);
+    }
+
+    /// `)`, or `]` where it closes a group.
+    pub(super) fn close(&mut self, group: Group) -> Result<(), SyntaxError> {
+        let expected = match self.body.group().0 {
+            open if open == group => None,
+            Group::Round => Some("`)`, which closes the group that is open"),
+            Group::Square => Some("`]`, which closes the group that is open"),
+            Group::Body => Some("an item, as no group is open here"),
+        };
+        if let Some(expected) = expected {
+            return Err(self.cursor.unexpected(expected));
+        }
+        if self.body.waits() {
+            return Err(self.cursor.unexpected("something after the operator"));
+        }
+        self.cursor.next();
+        self.body.close(&mut self.tree);
+        Ok(())
+    }
+
+    /// Ends the body of the definition of `name` at `at`.
+    pub(super) fn end(&mut self, name: &'t str, at: usize, terminal: bool) -> Result<(), SyntaxError> {
+        let body = self.end_body()?;
+        self.define(name, at, body, terminal)
+    }
+
+    /// Ends a body.
+    pub(super) fn end_body(&mut self) -> Result<NodeId, SyntaxError> {
+        match self.body.group() {
+            (Group::Body, _) => {}
+            (Group::Round, open) => return Err(self.cursor.unclosed(open, "the group", "`)`")),
+            (Group::Square, open) => return Err(self.cursor.unclosed(open, "the group", "`]`")),
+        }
+        if self.body.waits() {
+            return Err(self.cursor.unexpected("something after the operator"));
+        }
+        Ok(self.body.end(&mut self.tree))
+    }
+
+    /// Defines `name`, which stands at `at`.
+    pub(super) fn define(
+        &mut self,
+        name: &'t str,
+        at: usize,
+        body: NodeId,
+        terminal: bool,
+    ) -> Result<(), SyntaxError> {
+        let definition = Definition { name: self.tree.intern(name), at, body, terminal };
+        self.tree.define(definition).map_err(|first| {
+            let first = location(self.text, self.tree.definitions[first].at);
+            self.cursor.error(at, SyntaxErrorKind::Redefined { name: name.to_owned(), first })
+        })
+    }
+}

@@ -1,0 +1,444 @@
+//! The parts of a grammar that are read as a whole, as automata: terminals of Lark, and both sides of a difference.
+//!
+//! Parts are made one by one, and each definition once however often it is used. Texts stay texts as long as they can, so
+//! that ten thousand alternatives are one automaton made at once and not ten thousand unions. Nothing recurses.
+
+use std::{collections::HashMap, sync::Arc};
+
+use regex_syntax::ast::{self, Ast};
+use unskew_automata::{Dfa, DfaBuilder, RegexError};
+
+use super::{
+    error::{Location, SyntaxError, SyntaxErrorKind, excerpt, location},
+    lower::undefined,
+    tree::{Node, NodeId, Pattern, Tree},
+};
+use crate::{GrammarError, GrammarLimits};
+
+/// A regular language.
+#[derive(Clone, Debug)]
+pub(super) enum Regular {
+    /// This text alone, perhaps the empty one.
+    Text(Arc<[u8]>),
+    Automaton(Arc<Dfa>),
+}
+
+/// What a definition is while regular languages are made.
+#[derive(Clone, Debug)]
+enum Made {
+    No,
+    /// Its parts are being made: meeting it again would never end.
+    Begun,
+    Yes(Regular),
+}
+
+enum Task {
+    Visit(NodeId),
+    /// The parts are on the stack of values.
+    Combine(NodeId),
+    /// The body is on the stack of values.
+    Define(usize),
+}
+
+/// Makes regular languages of nodes.
+pub(super) struct Regulars<'a, 't> {
+    text: &'a str,
+    tree: &'a Tree<'t>,
+    limits: &'a GrammarLimits,
+    /// By definition.
+    made: Vec<Made>,
+    by_pattern: HashMap<String, Arc<Dfa>>,
+    pub(super) builder: DfaBuilder,
+    /// What the tables of all automata take, those of parts included.
+    bytes: usize,
+    /// The definitions that are begun, innermost last.
+    open: Vec<usize>,
+}
+
+impl<'a, 't> Regulars<'a, 't> {
+    pub(super) fn new(text: &'a str, tree: &'a Tree<'t>, limits: &'a GrammarLimits) -> Self {
+        let made = vec![Made::No; tree.definitions.len()];
+        Self {
+            text,
+            tree,
+            limits,
+            made,
+            by_pattern: HashMap::new(),
+            builder: DfaBuilder::new(&limits.regex),
+            bytes: 0,
+            open: vec![],
+        }
+    }
+
+    /// The language of the definition of this index.
+    pub(super) fn definition(&mut self, definition: usize) -> Result<Regular, GrammarError> {
+        if let Made::Yes(made) = &self.made[definition] {
+            return Ok(made.clone());
+        }
+        self.made[definition] = Made::Begun;
+        self.open.push(definition);
+        let body = self.tree.definitions[definition].body;
+        self.run(vec![Task::Define(definition), Task::Visit(body)])
+    }
+
+    /// The language of `node`.
+    pub(super) fn node(&mut self, node: NodeId) -> Result<Regular, GrammarError> {
+        self.run(vec![Task::Visit(node)])
+    }
+
+    fn run(&mut self, mut tasks: Vec<Task>) -> Result<Regular, GrammarError> {
+        let mut values: Vec<Regular> = vec![];
+        while let Some(task) = tasks.pop() {
+            match task {
+                Task::Visit(node) => {
+                    if let Some(value) = self.visit(node, &mut tasks)? {
+                        values.push(value);
+                    }
+                }
+                Task::Combine(node) => {
+                    let value = self.combine(node, &mut values)?;
+                    values.push(value);
+                }
+                Task::Define(definition) => {
+                    let value = values.last().expect("the body was made");
+                    self.made[definition] = Made::Yes(value.clone());
+                    self.open.pop();
+                }
+            }
+        }
+        Ok(values.pop().expect("the first task makes a value"))
+    }
+
+    /// The language of a node without parts; else its parts are to be made first.
+    fn visit(&mut self, node: NodeId, tasks: &mut Vec<Task>) -> Result<Option<Regular>, GrammarError> {
+        let tree = self.tree;
+        let part = |part: &NodeId| Task::Visit(*part);
+        match tree.node(node) {
+            Node::Literal(text) => return Ok(Some(Regular::Text(tree.text(text).into()))),
+            Node::AnyCase(text) => {
+                let text = String::from_utf8_lossy(tree.text(text));
+                let pattern = format!("(?i){}", regex_syntax::escape(&text));
+                return self.pattern(node, &pattern).map(Some);
+            }
+            Node::Class(set) => return self.pattern(node, &tree.set(set).pattern()).map(Some),
+            Node::Pattern(pattern) => {
+                let pattern = tree.pattern(pattern);
+                let made = self.pattern(node, &pattern.regex);
+                // Not of one that passes a limit. An anchor may be why nothing matches, and says more.
+                if matches!(
+                    made,
+                    Ok(_) | Err(GrammarError::Terminal { source: RegexError::MatchesNothing, .. })
+                ) {
+                    self.check_pattern(node, pattern)?;
+                }
+                return made.map(Some);
+            }
+            Node::Neighbours(texts) => {
+                let made = self.builder.neighbours(tree.texts(texts));
+                return self.make(node, made).map(Some);
+            }
+            Node::Name(name) => return self.name(node, name, tasks),
+            Node::Token(name) => {
+                let construct =
+                    format!("the control token `{}` inside of what is read as one text", tree.name(name));
+                return Err(self.unsupported(node, construct, "use it in a rule, beside the terminal"));
+            }
+            Node::Sequence(parts) | Node::Choice(parts) => {
+                tasks.push(Task::Combine(node));
+                tasks.extend(tree.parts(parts).iter().rev().map(part));
+            }
+            Node::Repeat(item, ..) | Node::Not(item) | Node::Shortest(item) => {
+                tasks.extend([Task::Combine(node), Task::Visit(item)]);
+            }
+            Node::Minus(left, right) | Node::And(left, right) => {
+                tasks.extend([Task::Combine(node), Task::Visit(right), Task::Visit(left)]);
+            }
+        }
+        Ok(None)
+    }
+
+    fn name(
+        &mut self,
+        node: NodeId,
+        name: u32,
+        tasks: &mut Vec<Task>,
+    ) -> Result<Option<Regular>, GrammarError> {
+        let tree = self.tree;
+        let place = tree.place(node);
+        let definition = tree.definition_of(name).ok_or_else(|| undefined(self.text, tree, name, place))?;
+        match &self.made[definition] {
+            Made::Yes(made) => return Ok(Some(made.clone())),
+            Made::Begun => {
+                let kind = SyntaxErrorKind::Recursive {
+                    name: tree.name(name).to_owned(),
+                    place: "what is read as one text",
+                    way_out: "use a rule, or write the repetition with `*` or `+`",
+                };
+                return Err(SyntaxError { kind, location: location(self.text, place) }.into());
+            }
+            Made::No => {}
+        }
+        self.made[definition] = Made::Begun;
+        self.open.push(definition);
+        tasks.extend([Task::Define(definition), Task::Visit(tree.definitions[definition].body)]);
+        Ok(None)
+    }
+
+    fn combine(&mut self, node: NodeId, values: &mut Vec<Regular>) -> Result<Regular, GrammarError> {
+        let mut pop = || values.pop().expect("the parts were made");
+        match self.tree.node(node) {
+            Node::Sequence(parts) => {
+                let parts = values.split_off(values.len() - self.tree.parts(parts).len());
+                self.sequence(node, parts)
+            }
+            Node::Choice(parts) => {
+                let parts = values.split_off(values.len() - self.tree.parts(parts).len());
+                self.choice(node, parts)
+            }
+            Node::Repeat(_, min, max) => {
+                let item = pop();
+                self.repeat(node, item, min, max)
+            }
+            Node::Minus(..) => {
+                let (right, left) = (pop(), pop());
+                let (left, right) = (self.automaton(node, left)?, self.automaton(node, right)?);
+                let made = self.builder.difference(&left, &right);
+                self.make(node, made)
+            }
+            Node::And(..) => {
+                let (right, left) = (pop(), pop());
+                let (left, right) = (self.automaton(node, left)?, self.automaton(node, right)?);
+                let made = self.builder.intersection(&left, &right);
+                self.make(node, made)
+            }
+            Node::Not(_) => {
+                let item = pop();
+                let item = self.automaton(node, item)?;
+                let all = self.pattern(node, "(?s).*")?;
+                let all = self.automaton(node, all)?;
+                let made = self.builder.difference(&all, &item);
+                self.make(node, made)
+            }
+            Node::Shortest(_) => {
+                let item = pop();
+                let item = self.automaton(node, item)?;
+                let made = self.builder.shortest(&item);
+                self.make(node, made)
+            }
+            _ => unreachable!("it has no parts"),
+        }
+    }
+
+    fn sequence(&mut self, node: NodeId, parts: Vec<Regular>) -> Result<Regular, GrammarError> {
+        let mut joined: Vec<Arc<Dfa>> = vec![];
+        let mut text: Vec<u8> = vec![];
+        for part in parts {
+            match part {
+                Regular::Text(part) => {
+                    self.check_text(node, text.len() + part.len())?;
+                    text.extend_from_slice(&part);
+                }
+                Regular::Automaton(part) => {
+                    if !text.is_empty() {
+                        joined.push(self.literal(node, &std::mem::take(&mut text))?);
+                    }
+                    joined.push(part);
+                }
+            }
+        }
+        if joined.is_empty() {
+            return self.text(node, text);
+        }
+        if !text.is_empty() {
+            joined.push(self.literal(node, &text)?);
+        }
+        if let [only] = &joined[..] {
+            return Ok(Regular::Automaton(only.clone()));
+        }
+        let made = self.builder.concatenation(joined.iter().map(|part| &**part));
+        self.make(node, made)
+    }
+
+    fn choice(&mut self, node: NodeId, parts: Vec<Regular>) -> Result<Regular, GrammarError> {
+        let mut texts: Vec<Arc<[u8]>> = vec![];
+        let mut joined: Vec<Arc<Dfa>> = vec![];
+        let mut with_empty = false;
+        for part in parts {
+            match part {
+                Regular::Text(text) if text.is_empty() => with_empty = true,
+                Regular::Text(text) => texts.push(text),
+                Regular::Automaton(part) => joined.push(part),
+            }
+        }
+        if !texts.is_empty() {
+            let made = self.builder.literals(texts);
+            let made = self.make(node, made)?;
+            joined.push(self.automaton(node, made)?);
+        }
+        if with_empty {
+            joined.push(self.literal(node, b"")?);
+        }
+        if let [only] = &joined[..] {
+            return Ok(Regular::Automaton(only.clone()));
+        }
+        let made = self.builder.union(joined.iter().map(|part| &**part));
+        self.make(node, made)
+    }
+
+    fn repeat(&mut self, node: NodeId, item: Regular, min: u32, max: u32) -> Result<Regular, GrammarError> {
+        match item {
+            Regular::Text(text) if text.is_empty() => return Ok(Regular::Text(text)),
+            Regular::Text(text) if min == max => {
+                self.check_text(node, text.len().saturating_mul(min as usize))?;
+                return self.text(node, text.repeat(min as usize));
+            }
+            Regular::Text(_) | Regular::Automaton(_) => {}
+        }
+        let item = self.automaton(node, item)?;
+        let max = (max != u32::MAX).then_some(max);
+        let made = self.builder.repetition(&item, min, max);
+        self.make(node, made)
+    }
+
+    /// The automaton of `pattern`, which is made once.
+    pub(super) fn pattern(&mut self, node: NodeId, pattern: &str) -> Result<Regular, GrammarError> {
+        if let Some(made) = self.by_pattern.get(pattern) {
+            return Ok(Regular::Automaton(made.clone()));
+        }
+        let made = self.builder.pattern(pattern);
+        let made = self.make(node, made)?;
+        let automaton = self.automaton(node, made)?;
+        self.by_pattern.insert(pattern.to_owned(), automaton.clone());
+        Ok(Regular::Automaton(automaton))
+    }
+
+    fn literal(&mut self, node: NodeId, text: &[u8]) -> Result<Arc<Dfa>, GrammarError> {
+        let made = match text {
+            [] => self.builder.pattern(""),
+            text => self.builder.literals([text]),
+        };
+        let made = self.make(node, made)?;
+        self.automaton(node, made)
+    }
+
+    /// The automaton of a language at `node`.
+    pub(super) fn automaton(&mut self, node: NodeId, value: Regular) -> Result<Arc<Dfa>, GrammarError> {
+        match value {
+            Regular::Automaton(automaton) => Ok(automaton),
+            Regular::Text(text) => self.literal(node, &text),
+        }
+    }
+
+    /// Texts that are made of others have at most as many bytes as automata have states.
+    fn check_text(&self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
+        let limit = self.limits.regex.dfa_states;
+        if bytes > limit { Err(self.error(node, RegexError::TooManyDfaStates { limit })) } else { Ok(()) }
+    }
+
+    /// A text that was made at `node`.
+    fn text(&mut self, node: NodeId, text: Vec<u8>) -> Result<Regular, GrammarError> {
+        self.count(node, text.len())?;
+        Ok(Regular::Text(text.into()))
+    }
+
+    /// Counts what was made at `node`.
+    pub(super) fn make(
+        &mut self,
+        node: NodeId,
+        made: Result<Dfa, RegexError>,
+    ) -> Result<Regular, GrammarError> {
+        let automaton = made.map_err(|source| self.error(node, source))?;
+        self.count(node, automaton.memory_usage())?;
+        Ok(Regular::Automaton(Arc::new(automaton)))
+    }
+
+    fn count(&mut self, node: NodeId, bytes: usize) -> Result<(), GrammarError> {
+        self.bytes += bytes;
+        let limit = self.limits.automata_bytes;
+        if self.bytes > limit {
+            return Err(GrammarError::AutomataTooLarge { location: self.place(node), limit });
+        }
+        Ok(())
+    }
+
+    fn place(&self, node: NodeId) -> Location {
+        location(self.text, self.tree.place(node))
+    }
+
+    /// An error of the automata at `node`, with its place in the grammar and not in the pattern.
+    fn error(&self, node: NodeId, mut source: RegexError) -> GrammarError {
+        let begin = self.place(node);
+        let added = match self.tree.node(node) {
+            Node::Pattern(pattern) => Some(self.tree.pattern(pattern).added),
+            _ => None,
+        };
+        if let (
+            Some(added),
+            RegexError::Syntax { place, .. }
+            | RegexError::Unsupported { place, .. }
+            | RegexError::NestTooDeep { place, .. }
+            | RegexError::SyntaxTooCostly { place, .. },
+        ) = (added, &mut source)
+        {
+            let shift = |offset: usize| (begin.offset + 1 + offset).saturating_sub(added);
+            place.span = shift(place.span.start)..shift(place.span.end);
+            if place.line == 1 {
+                place.column = (begin.column + place.column).saturating_sub(added);
+            }
+            place.line += begin.line - 1;
+        }
+        let name = match self.open.last() {
+            Some(definition) => self.tree.name(self.tree.definitions[*definition].name).to_owned(),
+            None => excerpt(self.text, begin.offset),
+        };
+        GrammarError::Terminal { name, location: Some(begin), source }
+    }
+
+    fn unsupported(&self, node: NodeId, construct: String, way_out: &'static str) -> GrammarError {
+        let kind = SyntaxErrorKind::Unsupported { construct, way_out };
+        SyntaxError { kind, location: self.place(node) }.into()
+    }
+
+    /// Refuses what the regex syntax has and what means nothing in a part of a text. The pattern is known to be one.
+    fn check_pattern(&self, node: NodeId, pattern: &Pattern) -> Result<(), GrammarError> {
+        // As the automata do: their tree is compared recursively, and theirs was within the limit.
+        let nest = self.limits.regex.nest.min(unskew_automata::Limits::MAX_NEST);
+        let Ok(tree) = ast::parse::ParserBuilder::new().nest_limit(nest).build().parse(&pattern.regex) else {
+            return Ok(());
+        };
+        ast::visit(&tree, Refused).map_err(|(construct, way_out, span)| {
+            let begin = self.tree.place(node) + 1 - pattern.added;
+            let kind = SyntaxErrorKind::Unsupported { construct: construct.to_owned(), way_out };
+            SyntaxError { kind, location: location(self.text, begin + span.start.offset) }.into()
+        })
+    }
+}
+
+/// Finds anchors and lazy repetitions.
+struct Refused;
+
+impl ast::Visitor for Refused {
+    type Output = ();
+    type Err = (&'static str, &'static str, ast::Span);
+
+    fn finish(self) -> Result<(), Self::Err> {
+        Ok(())
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        match ast {
+            Ast::Assertion(assertion) => Err((
+                "an anchor in a terminal",
+                "remove it; a terminal matches as a whole, wherever it stands",
+                assertion.span,
+            )),
+            Ast::Repetition(repetition) if !repetition.greedy => Err((
+                "a lazy repetition",
+                "all ways to read a text count, so it would mean what the greedy one does; write which characters may \
+                 stand before the end, such as `[^\"]*`",
+                repetition.op.span,
+            )),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! What the three languages are read into: definitions over one flat list of nodes, parts before the whole.
+//!
+//! Names may be used before they are defined, so that a second pass makes the grammar ([`lower`](super::lower)). Groups are
+//! kept on a stack of our own; nothing recurses, and sixty thousand brackets are sixty thousand entries of it.
+
+use std::collections::HashMap;
+
+use super::{chars::CharSet, cursor::Cursor, error::SyntaxError, error::SyntaxErrorKind};
+use crate::GrammarLimits;
+
+/// A node of a tree, or a mark of an operator between two of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NodeId(u32);
+
+/// `-`, between what it follows and what follows it.
+const MINUS: NodeId = NodeId(u32::MAX);
+/// `&`, between sequences.
+const AND: NodeId = NodeId(u32::MAX - 1);
+
+impl NodeId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Stretches of the lists of a tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Span {
+    first: u32,
+    end: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Node {
+    /// Exactly this text, perhaps none.
+    Literal(Span),
+    /// This text in any mixture of upper and lower case.
+    AnyCase(Span),
+    /// One of these characters: an index of `sets`.
+    Class(u32),
+    /// A regular expression: an index of `patterns`.
+    Pattern(u32),
+    /// What neighbours among some texts spell: an index of `lists`.
+    Neighbours(u32),
+    /// A rule or terminal: an index of `names`.
+    Name(u32),
+    /// A control token: an index of `names`.
+    Token(u32),
+    Sequence(Span),
+    Choice(Span),
+    /// So often at least and at most; [`u32::MAX`] is endless.
+    Repeat(NodeId, u32, u32),
+    /// Texts of the first that are not of the second.
+    Minus(NodeId, NodeId),
+    /// Texts of both.
+    And(NodeId, NodeId),
+    /// Every other text.
+    Not(NodeId),
+    /// The texts of it that do not begin with a shorter one.
+    Shortest(NodeId),
+}
+
+/// A rule or terminal with its body.
+#[derive(Clone, Debug)]
+pub(super) struct Definition {
+    pub(super) name: u32,
+    /// Where its name stands.
+    pub(super) at: usize,
+    pub(super) body: NodeId,
+    /// Whether it is a terminal, which is read as a whole.
+    pub(super) terminal: bool,
+}
+
+/// A regular expression of a grammar.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Pattern {
+    /// In the syntax of the automata.
+    pub(super) regex: String,
+    /// How many characters at its beginning do not stand in the grammar. The next one stands behind the first of the node.
+    pub(super) added: usize,
+}
+
+/// A grammar as it was written.
+#[derive(Debug)]
+pub(super) struct Tree<'t> {
+    nodes: Vec<Node>,
+    /// By node: its offset in the text.
+    places: Vec<u32>,
+    parts: Vec<NodeId>,
+    text: Vec<u8>,
+    sets: Vec<CharSet>,
+    patterns: Vec<Pattern>,
+    lists: Vec<Vec<String>>,
+    names: Vec<&'t str>,
+    ids: HashMap<&'t str, u32>,
+    /// By name.
+    definition_of: Vec<Option<u32>>,
+    pub(super) definitions: Vec<Definition>,
+    /// What was read and does not change the language: where, what, and why.
+    pub(super) notes: Vec<(usize, &'static str, &'static str)>,
+}
+
+impl<'t> Tree<'t> {
+    pub(super) fn new() -> Self {
+        Self {
+            nodes: vec![],
+            places: vec![],
+            parts: vec![],
+            text: vec![],
+            sets: vec![],
+            patterns: vec![],
+            lists: vec![],
+            names: vec![],
+            ids: HashMap::new(),
+            definition_of: vec![],
+            definitions: vec![],
+            notes: vec![],
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn node(&self, id: NodeId) -> Node {
+        self.nodes[id.index()]
+    }
+
+    pub(super) fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (0..index(self.nodes.len())).map(NodeId)
+    }
+
+    /// Where it begins in the text.
+    pub(super) fn place(&self, id: NodeId) -> usize {
+        self.places[id.index()] as usize
+    }
+
+    pub(super) fn parts(&self, span: Span) -> &[NodeId] {
+        &self.parts[span.first as usize..span.end as usize]
+    }
+
+    pub(super) fn text(&self, span: Span) -> &[u8] {
+        &self.text[span.first as usize..span.end as usize]
+    }
+
+    pub(super) fn set(&self, set: u32) -> &CharSet {
+        &self.sets[set as usize]
+    }
+
+    pub(super) fn pattern(&self, pattern: u32) -> &Pattern {
+        &self.patterns[pattern as usize]
+    }
+
+    pub(super) fn texts(&self, list: u32) -> &[String] {
+        &self.lists[list as usize]
+    }
+
+    pub(super) fn name(&self, name: u32) -> &'t str {
+        self.names[name as usize]
+    }
+
+    pub(super) fn definition_of(&self, name: u32) -> Option<usize> {
+        self.definition_of[name as usize].map(|definition| definition as usize)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.ids.get(name).and_then(|id| self.definition_of(*id))
+    }
+
+    /// The number of `name`, a new one if need be.
+    pub(super) fn intern(&mut self, name: &'t str) -> u32 {
+        *self.ids.entry(name).or_insert_with(|| {
+            self.names.push(name);
+            self.definition_of.push(None);
+            index(self.names.len() - 1)
+        })
+    }
+
+    pub(super) fn push(&mut self, node: Node, at: usize) -> NodeId {
+        self.nodes.push(node);
+        self.places.push(index(at));
+        NodeId(index(self.nodes.len() - 1))
+    }
+
+    pub(super) fn literal(&mut self, text: &[u8], at: usize) -> NodeId {
+        let span = self.text_span(text);
+        self.push(Node::Literal(span), at)
+    }
+
+    /// A text for a node.
+    pub(super) fn text_span(&mut self, text: &[u8]) -> Span {
+        let first = index(self.text.len());
+        self.text.extend_from_slice(text);
+        Span { first, end: index(self.text.len()) }
+    }
+
+    pub(super) fn class(&mut self, set: CharSet, at: usize) -> NodeId {
+        self.sets.push(set);
+        self.push(Node::Class(index(self.sets.len() - 1)), at)
+    }
+
+    pub(super) fn regex(&mut self, pattern: Pattern, at: usize) -> NodeId {
+        self.patterns.push(pattern);
+        self.push(Node::Pattern(index(self.patterns.len() - 1)), at)
+    }
+
+    pub(super) fn neighbours(&mut self, texts: Vec<String>, at: usize) -> NodeId {
+        self.lists.push(texts);
+        self.push(Node::Neighbours(index(self.lists.len() - 1)), at)
+    }
+
+    pub(super) fn choice(&mut self, alternatives: &[NodeId], at: usize) -> NodeId {
+        if let [only] = alternatives {
+            return *only;
+        }
+        let span = self.list(alternatives);
+        self.push(Node::Choice(span), at)
+    }
+
+    pub(super) fn sequence(&mut self, parts: &[NodeId], at: usize) -> NodeId {
+        if let [only] = parts {
+            return *only;
+        }
+        let span = self.list(parts);
+        self.push(Node::Sequence(span), at)
+    }
+
+    fn list(&mut self, parts: &[NodeId]) -> Span {
+        let first = index(self.parts.len());
+        self.parts.extend_from_slice(parts);
+        Span { first, end: index(self.parts.len()) }
+    }
+
+    /// Definitions, names, nodes and parts, as [`GrammarLimits::nodes`] counts them.
+    pub(super) fn size(&self) -> usize {
+        self.definitions.len() + self.names.len() + self.nodes.len() + self.parts.len()
+    }
+
+    /// Defines a name that has no definition yet; else answers the first.
+    pub(super) fn define(&mut self, definition: Definition) -> Result<(), usize> {
+        let slot = &mut self.definition_of[definition.name as usize];
+        if let Some(first) = *slot {
+            return Err(first as usize);
+        }
+        *slot = Some(index(self.definitions.len()));
+        self.definitions.push(definition);
+        Ok(())
+    }
+}
+
+/// How a group is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Group {
+    /// The whole body of a definition.
+    Body,
+    /// `( … )`.
+    Round,
+    /// `[ … ]`: may be left out.
+    Square,
+}
+
+#[derive(Debug)]
+struct Frame {
+    group: Group,
+    at: u32,
+    /// Where its alternatives begin on the stack of all.
+    alternatives: u32,
+    /// Where the items of its present alternative begin.
+    items: u32,
+    /// `~` stands before it.
+    negated: bool,
+}
+
+/// Assembles the body of a definition from left to right.
+#[derive(Debug)]
+pub(super) struct Assembler {
+    frames: Vec<Frame>,
+    alternatives: Vec<NodeId>,
+    items: Vec<NodeId>,
+    /// `~` stands before the next item.
+    negated: bool,
+    nest: usize,
+}
+
+impl Assembler {
+    pub(super) fn new(limits: &GrammarLimits) -> Self {
+        let nest = limits.nest;
+        Self { frames: vec![], alternatives: vec![], items: vec![], negated: false, nest }
+    }
+
+    /// Begins a body at `at`.
+    pub(super) fn begin(&mut self, at: usize) {
+        self.frame(Group::Body, at);
+    }
+
+    /// How many groups are open.
+    pub(super) fn depth(&self) -> usize {
+        self.frames.len() - 1
+    }
+
+    /// Nodes that will be parts of others.
+    pub(super) fn pending(&self) -> usize {
+        self.items.len() + self.alternatives.len()
+    }
+
+    /// The group that is open, and where it began.
+    pub(super) fn group(&self) -> (Group, usize) {
+        let frame = self.top();
+        (frame.group, frame.at as usize)
+    }
+
+    pub(super) fn open(&mut self, group: Group, cursor: &Cursor<'_>) -> Result<(), SyntaxError> {
+        if self.depth() >= self.nest {
+            return Err(cursor.error(cursor.at(), SyntaxErrorKind::NestTooDeep { limit: self.nest }));
+        }
+        self.frame(group, cursor.at());
+        Ok(())
+    }
+
+    fn frame(&mut self, group: Group, at: usize) {
+        let (alternatives, items) = (index(self.alternatives.len()), index(self.items.len()));
+        let negated = std::mem::take(&mut self.negated);
+        self.frames.push(Frame { group, at: index(at), alternatives, items, negated });
+    }
+
+    fn top(&self) -> &Frame {
+        self.frames.last().expect("a body has begun")
+    }
+
+    pub(super) fn item(&mut self, tree: &mut Tree<'_>, item: NodeId) {
+        let negated = std::mem::take(&mut self.negated);
+        let item = if negated { tree.push(Node::Not(item), tree.place(item)) } else { item };
+        self.items.push(item);
+    }
+
+    /// The item that a postfix operator would apply to.
+    pub(super) fn last(&self) -> Option<NodeId> {
+        let items = &self.items[self.top().items as usize..];
+        items.last().copied().filter(|item| !self.negated && *item != MINUS && *item != AND)
+    }
+
+    /// Whether the next item must come: an operator waits for it.
+    pub(super) fn waits(&self) -> bool {
+        let items = &self.items[self.top().items as usize..];
+        self.negated || matches!(items.last(), Some(&MINUS | &AND))
+    }
+
+    /// Whether `~` was read and waits for its item.
+    pub(super) fn negates(&self) -> bool {
+        self.negated
+    }
+
+    /// Repeats the last item, which there must be.
+    pub(super) fn repeat(&mut self, tree: &mut Tree<'_>, min: u32, max: u32) {
+        let item = self.items.last_mut().expect("the caller has looked");
+        if (min, max) != (1, 1) {
+            *item = tree.push(Node::Repeat(*item, min, max), tree.place(*item));
+        }
+    }
+
+    /// `-`; the caller has seen that something stands before it.
+    pub(super) fn minus(&mut self) {
+        self.items.push(MINUS);
+    }
+
+    /// `&`; the caller has seen that something stands before it.
+    pub(super) fn and(&mut self) {
+        self.items.push(AND);
+    }
+
+    /// `~`.
+    pub(super) fn not(&mut self) {
+        self.negated = true;
+    }
+
+    /// Ends an alternative.
+    pub(super) fn bar(&mut self, tree: &mut Tree<'_>) {
+        let frame = self.frames.last().expect("a body has begun");
+        let (begin, at) = (frame.items as usize, frame.at as usize);
+        let at = self.items.get(begin).map_or(at, |first| tree.place(*first));
+        let alternative = conjunction(tree, &self.items[begin..], at);
+        self.items.truncate(begin);
+        self.alternatives.push(alternative);
+    }
+
+    /// Ends the group that is open and makes it an item of the one around it.
+    pub(super) fn close(&mut self, tree: &mut Tree<'_>) {
+        let (node, frame) = self.finish(tree);
+        self.negated = frame.negated;
+        self.item(tree, node);
+        if frame.group == Group::Square {
+            self.repeat(tree, 0, 1);
+        }
+    }
+
+    /// Ends the body.
+    pub(super) fn end(&mut self, tree: &mut Tree<'_>) -> NodeId {
+        self.finish(tree).0
+    }
+
+    fn finish(&mut self, tree: &mut Tree<'_>) -> (NodeId, Frame) {
+        self.bar(tree);
+        let frame = self.frames.pop().expect("a body has begun");
+        let first = frame.alternatives as usize;
+        let node = tree.choice(&self.alternatives[first..], frame.at as usize);
+        self.alternatives.truncate(first);
+        (node, frame)
+    }
+}
+
+/// Sequences that `&` stands between.
+fn conjunction(tree: &mut Tree<'_>, items: &[NodeId], at: usize) -> NodeId {
+    let mut sequences = items.split(|item| *item == AND);
+    let first = sequences.next().unwrap_or_default();
+    let first = differences(tree, first, at);
+    sequences.fold(first, |both, next| {
+        let next = differences(tree, next, at);
+        tree.push(Node::And(both, next), at)
+    })
+}
+
+/// A sequence of items, some of which `-` stands between. It binds tighter than the sequence does, and from the left.
+fn differences(tree: &mut Tree<'_>, items: &[NodeId], at: usize) -> NodeId {
+    if !items.contains(&MINUS) {
+        return tree.sequence(items, at);
+    }
+    let mut parts: Vec<NodeId> = vec![];
+    let mut minus = false;
+    for item in items {
+        match (*item, minus) {
+            (MINUS, _) => minus = true,
+            (item, true) => {
+                let left = parts.pop().expect("something stands before `-`");
+                let place = tree.place(left);
+                parts.push(tree.push(Node::Minus(left, item), place));
+                minus = false;
+            }
+            (item, false) => parts.push(item),
+        }
+    }
+    tree.sequence(&parts, at)
+}
+
+/// Four bytes are enough: [`GrammarLimits::grammar_bytes`] is clamped to fewer.
+fn index(value: usize) -> u32 {
+    u32::try_from(value).expect("texts of grammars are shorter than 4 GiB")
+}

@@ -1,0 +1,310 @@
+//! Terminals as the scanner reads them: automata over bytes, and the classes of bytes that none of them tells apart.
+//!
+//! Nothing is copied and nothing determinised anew: a terminal's automaton is minimal already and shared, and a literal is
+//! its own bytes. One automaton over all terminals at once, as lexers have it, would be made of sets of terminals that never
+//! follow the same place; the sets that do occur come out of the parser's states.
+
+use std::{collections::HashMap, sync::Arc};
+
+use unskew_automata::{Dfa, StateId};
+use unskew_core::{TokenId, TokenTrie, Vocabulary};
+
+use crate::{
+    GrammarError,
+    grammar::{Grammar, Terminal, TerminalId},
+    rules::NONE,
+    trees::{Bytes, insert},
+};
+
+/// A terminal that is no literal.
+#[derive(Debug)]
+enum Scanner {
+    /// The automaton, and by state whether a text must end there.
+    Automaton(Arc<Dfa>, Box<[bool]>),
+    Token(TokenId),
+}
+
+/// By terminal that is no literal: the bytes that its texts begin with.
+type FirstBytes = Vec<Bytes>;
+
+/// The terminals of a grammar over a vocabulary. They have numbers of their own: literals first, in the order of their
+/// texts, so that literals with a common beginning are neighbours, and a sorted list of them is a trie.
+#[derive(Debug)]
+pub(crate) struct Terminals {
+    literals: Vec<Box<[u8]>>,
+    /// The terminals behind the literals.
+    scanners: Vec<Scanner>,
+    first_bytes: FirstBytes,
+    /// The class of each byte.
+    classes: Box<[u8; 256]>,
+    /// A byte of each class.
+    bytes: Vec<u8>,
+}
+
+/// The number of each terminal of `grammar` among [`Terminals`].
+pub(crate) fn names(grammar: &Grammar) -> Vec<u32> {
+    let mut order: Vec<TerminalId> = grammar.terminals().collect();
+    order.sort_by_key(|terminal| match grammar.terminal(*terminal) {
+        Terminal::Literal(text) => (false, &text[..]),
+        Terminal::Automaton(_) | Terminal::Token(_) => (true, [].as_slice()),
+    });
+    let mut names = vec![0; order.len()];
+    for (terminal, name) in order.iter().zip(0u32..) {
+        names[terminal.index()] = name;
+    }
+    names
+}
+
+impl Terminals {
+    /// The terminals of `grammar` with these `names`.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::UnknownToken`] and [`GrammarError::UnspelledByte`].
+    pub(crate) fn new(
+        grammar: &Grammar,
+        names: &[u32],
+        is_used: &[bool],
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+    ) -> Result<Self, GrammarError> {
+        let mut controls: Option<HashMap<String, TokenId>> = None;
+        let mut used = [false; 256];
+        let (mut literals, mut scanners) = (Vec::new(), Vec::new());
+        let mut begins = [false; 257];
+        let mut order: Vec<TerminalId> = grammar.terminals().collect();
+        order.sort_unstable_by_key(|terminal| names[terminal.index()]);
+        for terminal in order {
+            let is_used = is_used[names[terminal.index()] as usize];
+            match grammar.terminal(terminal) {
+                Terminal::Literal(text) => {
+                    for byte in text.iter().filter(|_| is_used) {
+                        used[usize::from(*byte)] = true;
+                        begins[usize::from(*byte)] = true;
+                        begins[usize::from(*byte) + 1] = true;
+                    }
+                    literals.push(text.clone());
+                }
+                Terminal::Automaton(dfa) => {
+                    if is_used {
+                        dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+                        let classes = dfa.classes();
+                        for byte in 1..=255u8 {
+                            begins[usize::from(byte)] |= classes.get(byte) != classes.get(byte - 1);
+                        }
+                    }
+                    scanners.push(Scanner::Automaton(Arc::clone(dfa), ends(dfa)));
+                }
+                Terminal::Token(name) => {
+                    let controls = controls.get_or_insert_with(|| {
+                        let names = vocabulary.control_tokens();
+                        names.map(|(token, name)| (name.into_owned(), token)).collect()
+                    });
+                    let Some(token) = controls.get(&**name) else {
+                        return Err(GrammarError::UnknownToken { name: name.to_string() });
+                    };
+                    scanners.push(Scanner::Token(*token));
+                }
+            }
+        }
+        // Where every byte is a token by itself, every text is spelled by tokens.
+        if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
+            return Err(GrammarError::UnspelledByte { byte });
+        }
+        let first_bytes = scanners.iter().map(|scanner| {
+            let mut first = [0; 4];
+            if let Scanner::Automaton(dfa, _) = scanner {
+                for edge in dfa.edges(dfa.start()) {
+                    edge.bytes.for_each(|byte| insert(&mut first, byte));
+                }
+            }
+            first
+        });
+        let first_bytes = first_bytes.collect();
+        let mut terminals =
+            Self { literals, scanners, first_bytes, classes: Box::new([0; 256]), bytes: vec![0] };
+        for byte in 1..=255u8 {
+            if begins[usize::from(byte)] {
+                terminals.bytes.push(byte);
+            }
+            let class = terminals.bytes.len() - 1;
+            terminals.classes[usize::from(byte)] = u8::try_from(class).expect("256 bytes, 256 classes");
+        }
+        Ok(terminals)
+    }
+
+    /// The number of classes.
+    pub(crate) fn width(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    pub(crate) fn class(&self, byte: u8) -> u8 {
+        self.classes[usize::from(byte)]
+    }
+
+    #[inline]
+    pub(crate) fn is_literal(&self, terminal: u32) -> bool {
+        (terminal as usize) < self.literals.len()
+    }
+
+    /// Of `edges`, which ascend, those that read literals.
+    #[inline]
+    pub(crate) fn literals<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
+        &edges[..edges.partition_point(|(terminal, _)| self.is_literal(*terminal))]
+    }
+
+    /// Of `edges`, those that read no literals.
+    #[inline]
+    pub(crate) fn others<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
+        &edges[self.literals(edges).len()..]
+    }
+
+    /// Of `literals`, which are edges, those that begin as `terminal` does in its first `depth` bytes.
+    pub(crate) fn sharing<'e, T>(
+        &self,
+        literals: &'e [(u32, T)],
+        terminal: u32,
+        depth: usize,
+    ) -> &'e [(u32, T)] {
+        let prefix = &self.literals[terminal as usize][..depth];
+        let first = literals.partition_point(|(other, _)| &self.literals[*other as usize][..] < prefix);
+        let shares = |other: u32| self.literals[other as usize].starts_with(prefix);
+        let len = literals[first..].partition_point(|(other, _)| shares(*other));
+        &literals[first..first + len]
+    }
+
+    /// Of `sharing`, which agree in their first `depth` bytes, those that go on with a byte of `class`.
+    pub(crate) fn going_on<'e, T>(&self, sharing: &'e [(u32, T)], depth: usize, class: u8) -> &'e [(u32, T)] {
+        let byte = self.bytes[usize::from(class)];
+        let next = |terminal: u32| self.literals[terminal as usize].get(depth).copied();
+        let first = sharing.partition_point(|(terminal, _)| next(*terminal) < Some(byte));
+        let len = sharing[first..].partition_point(|(terminal, _)| next(*terminal) == Some(byte));
+        &sharing[first..first + len]
+    }
+
+    /// The bytes that texts of `terminal`, no literal, begin with.
+    #[inline]
+    pub(crate) fn first_bytes(&self, terminal: u32) -> &Bytes {
+        &self.first_bytes[terminal as usize - self.literals.len()]
+    }
+
+    /// The bytes that texts of `edges` begin with.
+    pub(crate) fn first_bytes_of<T>(&self, edges: &[(u32, T)]) -> Bytes {
+        let mut bytes = [0; 4];
+        self.add_next_bytes(self.literals(edges), 0, &mut bytes);
+        for (terminal, _) in self.others(edges) {
+            let more = self.first_bytes(*terminal);
+            bytes.iter_mut().zip(more).for_each(|(bytes, more)| *bytes |= more);
+        }
+        bytes
+    }
+
+    /// The bytes with which `terminal`, no literal, goes on in `state`.
+    pub(crate) fn next_bytes(&self, terminal: u32, state: u32) -> Bytes {
+        let mut bytes = [0; 4];
+        if let Scanner::Automaton(dfa, _) = self.scanner(terminal) {
+            for edge in dfa.edges(StateId::from_index(state as usize)) {
+                edge.bytes.for_each(|byte| insert(&mut bytes, byte));
+            }
+        }
+        bytes
+    }
+
+    /// Adds the bytes with which `sharing`, literals that agree in their first `depth` bytes, go on.
+    pub(crate) fn add_next_bytes<T>(&self, sharing: &[(u32, T)], depth: usize, bytes: &mut Bytes) {
+        let next = |(terminal, _): &(u32, T)| self.literals[*terminal as usize].get(depth).copied();
+        let mut at = 0;
+        while let Some(byte) = sharing.get(at).map(next) {
+            byte.into_iter().for_each(|byte| insert(bytes, byte));
+            at += sharing[at..].partition_point(|literal| next(literal) == byte);
+        }
+    }
+
+    /// A byte of each class.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The automaton of `terminal`, no literal.
+    pub(crate) fn automaton(&self, terminal: u32) -> Option<&Arc<Dfa>> {
+        match self.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => Some(dfa),
+            Scanner::Token(_) => None,
+        }
+    }
+
+    /// The number of literals, and of other terminals.
+    pub(crate) fn len(&self) -> (usize, usize) {
+        (self.literals.len(), self.scanners.len())
+    }
+
+    /// The length of a literal.
+    #[inline]
+    pub(crate) fn literal_len(&self, terminal: u32) -> usize {
+        self.literals[terminal as usize].len()
+    }
+
+    fn scanner(&self, terminal: u32) -> &Scanner {
+        &self.scanners[terminal as usize - self.literals.len()]
+    }
+
+    /// The state of `terminal`, no literal, behind the first byte of a text, or [`NONE`].
+    #[inline]
+    pub(crate) fn first(&self, terminal: u32, class: u8) -> u32 {
+        match self.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
+            Scanner::Token(_) => NONE,
+        }
+    }
+
+    /// The state of `terminal`, no literal, behind one more byte, or [`NONE`].
+    #[inline]
+    pub(crate) fn step(&self, terminal: u32, state: u32, class: u8) -> u32 {
+        match self.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => {
+                step(dfa, StateId::from_index(state as usize), self.bytes[usize::from(class)])
+            }
+            Scanner::Token(_) => NONE,
+        }
+    }
+
+    /// Whether a text of `terminal`, no literal, may end in `state`, which is behind at least one byte.
+    #[inline]
+    pub(crate) fn is_accepting(&self, terminal: u32, state: u32) -> bool {
+        match self.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state as usize)),
+            Scanner::Token(_) => false,
+        }
+    }
+
+    /// Whether a text of `terminal`, no literal, must end in `state`.
+    #[inline]
+    pub(crate) fn is_final(&self, terminal: u32, state: u32) -> bool {
+        match self.scanner(terminal) {
+            Scanner::Automaton(_, ends) => ends[state as usize],
+            Scanner::Token(_) => false,
+        }
+    }
+
+    /// The control token that `terminal`, no literal, is.
+    #[inline]
+    pub(crate) fn token(&self, terminal: u32) -> Option<TokenId> {
+        match self.scanner(terminal) {
+            Scanner::Token(token) => Some(*token),
+            Scanner::Automaton(..) => None,
+        }
+    }
+}
+
+#[inline]
+fn step(dfa: &Dfa, state: StateId, byte: u8) -> u32 {
+    dfa.step(state, byte).map_or(NONE, |next| u32::try_from(next.index()).expect("limited"))
+}
+
+/// By state: whether nothing follows it.
+fn ends(dfa: &Dfa) -> Box<[bool]> {
+    let bytes: Vec<u8> = dfa.classes().representatives().collect();
+    let ends = |state| dfa.is_accepting(state) && bytes.iter().all(|byte| dfa.step(state, *byte).is_none());
+    dfa.states().map(ends).collect()
+}

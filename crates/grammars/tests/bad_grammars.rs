@@ -1,0 +1,225 @@
+//! What texts that are no grammars are told: one line with a place, what stands there, and what would do.
+
+use std::fmt::Write as _;
+
+use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits};
+
+/// Each text with its error.
+fn errors(format: GrammarFormat, texts: &[&str]) -> String {
+    let mut report = String::new();
+    for text in texts {
+        let error = match Grammar::parse(text, format, &GrammarLimits::default()) {
+            Ok(_) => panic!("{text:?} is a grammar"),
+            Err(error) => error.to_string(),
+        };
+        assert!(!error.contains('\n'), "{error}");
+        writeln!(report, "{text:?}\n    {error}").unwrap();
+    }
+    report
+}
+
+fn snapshot(name: &str, report: &str) {
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, report) });
+}
+
+#[test]
+fn gbnf() {
+    snapshot(
+        "gbnf",
+        &errors(
+            GrammarFormat::Gbnf,
+            &[
+                "",
+                "# nothing\n",
+                "start ::= \"a\"",
+                "root = \"a\"",
+                "root: \"a\"",
+                "root ::= \"a\"\n  \"b\"",
+                "root ::= a\n\"b\" ::= c",
+                "root ::= valeu\nvalue ::= \"a\"",
+                "root ::= quite-another\nvalue ::= \"a\"",
+                "root ::= \"a\"\nroot ::= \"b\"",
+                "root ::= \"a",
+                "root ::= \"a\n\"",
+                "root ::= \"\\q\"",
+                "root ::= \"\\x4\"",
+                "root ::= \"\\u12\"",
+                "root ::= \"\\ud800\"",
+                "root ::= \"\\U00110000\"",
+                "root ::= \"a\\",
+                "root ::= [a-z",
+                "root ::= []",
+                "root ::= [z-a]",
+                "root ::= [^\\x00-\\U0010ffff]",
+                "root ::= (\"a\"",
+                "root ::= \"a\")",
+                "root ::= *",
+                "root ::= (\"a\" | *)",
+                "root ::= \"a\"{",
+                "root ::= \"a\"{x}",
+                "root ::= \"a\"{2,1}",
+                "root ::= \"a\"{1;2}",
+                "root ::= \"a\"{99999999999}",
+                "root ::= 'a'",
+                "root ::= \"a\" & \"b\"",
+                "root ::= <[1000]>",
+                "root ::= !<think>",
+                "root ::= <think",
+                "root ::= <>",
+                "root ::= é",
+                "root ::= \"a\" \u{1}",
+                "_1 ::= \"x\"\n::= y",
+            ],
+        ),
+    );
+}
+
+#[test]
+fn ebnf() {
+    snapshot(
+        "ebnf",
+        &errors(
+            GrammarFormat::Ebnf,
+            &[
+                "",
+                "a = 'b';",
+                "a ::= 'b' ;",
+                "a ::= 'b",
+                "a ::= b",
+                "a ::= 'x' -",
+                "a ::= - 'x'",
+                "a ::= 'x' - | 'y'",
+                "a ::= ('x' -)",
+                "a ::= 'x' - 'x'",
+                "a ::= a - 'x'",
+                "a ::= b - 'x'\nb ::= 'y' c\nc ::= b?",
+                "a ::= #xZZ",
+                "a ::= #x41z",
+                "a ::= #x110000",
+                "a ::= #xD800",
+                "a ::= [#x41-#x40]",
+                "a ::= 'x' [ wfc: Element Type Match ]",
+                "a ::= /* b",
+                "a ::= '\\n'",
+                "a ::= '\\'' 'b'",
+                "a ::= #x41 \"\\n\"",
+                "a ::= [\\n] [#xA]",
+                "a ::= <b>",
+                "a ::= 'x'\na ::= 'y'",
+                "a ::= 'x'{3,2}",
+                "a ::= 'b' , 'c'",
+            ],
+        ),
+    );
+}
+
+#[test]
+fn lark() {
+    snapshot(
+        "lark",
+        &errors(
+            GrammarFormat::Lark,
+            &[
+                "",
+                "strat: \"a\"",
+                "start \"a\"",
+                "start: \"a\n",
+                "start: /a",
+                "start: (\"a\"",
+                "start: [\"a\")",
+                "start: \"a\"]",
+                "start: * \"a\"",
+                "start: A\nB: \"b\"",
+                "start: ruel\nrule: \"b\"",
+                "start: Foo",
+                "start: _1",
+                "start: \"\\q\"",
+                "start: \"\\/\"",
+                "start: \"a\"..\"bc\"",
+                "start: \"b\"..\"a\"",
+                "start: \"a\"..b",
+                "start: \"a\" ~ 3..2",
+                "start: ~ 3",
+                "start: ~\"a\"",
+                "start: A & B\nA: \"a\"\nB: \"b\"",
+                "start: A\nA: \"a\" & \"b\"",
+                "start: A\nA: \"a\" &",
+                "start: A\nA: ~~\"a\"",
+                "start: A\nA: start",
+                "start: A\nA: B\nB: \"b\" A?",
+                "start: A\nA: <tool>",
+                "start: <[5]>",
+                "start: \"a\"\nstart: \"b\"",
+                "start: \"a\"\n%override strat: \"b\"",
+                "start: \"a\"\n%ignroe \" \"",
+                "start: \"a\"\n%nonsense",
+                "start: \"a\"\n%declare _INDENT",
+                "start: A\n%import .files.A",
+                "start: A\n%import python.A",
+                "start: A\n%import common.NUMBR -> A",
+                "start: a\n%import common.NUMBER -> a",
+                "start: A\n%import common",
+                "start: A\n%import common (INT; WS)",
+                "start: INT\nINT: \"1\"\n%import common.INT",
+                "start: %json {\"type\": \"object\"}",
+                "start: @other",
+                "%llguidance {\"no_forcing\": true}\nstart: \"a\"",
+                "sep{x, y}: x (y x)*\nstart: sep{\"a\", \",\"}",
+                "start: sep{\"a\", \",\"}",
+                "start: perm::1",
+                "start[stop=\"x\"]: /a*/",
+                "start[lazy, suffix=\"b\"]: /a*/",
+                "start[suffix]: /a*/",
+                "start[suffix=1]: /a*/",
+                "start[lazy]: \"a\" start?",
+                "start[lazy]: <a>",
+                "start: %regex {\"substring_words\": 5}",
+                "start: %regex {\"a\": {}",
+                "start: %regex",
+                "start[max_tokens=5]: /a*/",
+                "start[temperature=0.5]: /a*/",
+                "start[foo]: /a*/",
+                "start[capture=x]: /a*/",
+                "start.x: \"a\"",
+                "start: \"a\" -> ",
+                "start: \"a\" -> b \"c\"",
+                "start: A\nA: \"a\" -> b",
+                "start: /a/q",
+                "start: /a/l",
+                "start: \"é\" /b(?=c)/",
+                "start: \"é\" /(?i)x\\1/i",
+                "start: \"x\"\n  | /ab$/",
+                "start: /\"é.*?\"/",
+                "start: \"x\" /a\n(/x",
+                "start: A\nA: \"x\" /[z-a]/",
+                "start: /\\bx/",
+                "start: /[0-9]{1,99999999}/",
+                "start: /a{0}b/ & \"c\"",
+                "start: A\nA: /a[^\\x00-\\x{10ffff}]/",
+            ],
+        ),
+    );
+}
+
+#[test]
+fn limits_are_named() {
+    let limits = GrammarLimits {
+        grammar_bytes: 40,
+        nest: 3,
+        nodes: 12,
+        automata_bytes: 1_000,
+        ..GrammarLimits::default()
+    };
+    let mut report = String::new();
+    for (text, format) in [
+        ("root ::= \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"", GrammarFormat::Gbnf),
+        ("root ::= ((((\"a\"))))", GrammarFormat::Gbnf),
+        ("start: [[[[\"a\"]]]]", GrammarFormat::Lark),
+        ("root ::= \"a\" \"b\" \"c\" \"d\" \"a\" \"b\" \"c\"", GrammarFormat::Gbnf),
+        ("a ::= [a] [ab] [abc] [abcd] [abce]", GrammarFormat::Ebnf),
+    ] {
+        let error = Grammar::parse(text, format, &limits).unwrap_err();
+        writeln!(report, "{text:?}\n    {error}").unwrap();
+    }
+    snapshot("limits_are_named", &report);
+}

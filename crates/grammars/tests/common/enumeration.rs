@@ -1,0 +1,108 @@
+//! All short words of a grammar and all short beginnings of words, by the definition: the least sets of texts that satisfy
+//! the rules.
+
+use std::collections::BTreeSet;
+
+use unskew_grammars::{Expr, ExprId, Grammar, Terminal};
+
+type Texts = BTreeSet<Vec<u8>>;
+
+/// Of a rule or an expression.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Short {
+    /// Its words of at most so many bytes.
+    pub(crate) words: Texts,
+    /// The texts of at most so many bytes that its words begin with, however long those are. Not empty exactly if there is a
+    /// word.
+    pub(crate) prefixes: Texts,
+}
+
+/// The words and prefixes of at most `longest` bytes. For grammars without control tokens, and automata over few bytes.
+pub(crate) fn short(grammar: &Grammar, longest: usize) -> Short {
+    let mut rules = vec![Short::default(); grammar.rules().len()];
+    loop {
+        let next: Vec<Short> =
+            grammar.rules().map(|rule| short_of(grammar, grammar.body(rule), &rules, longest)).collect();
+        if next == rules {
+            return rules.swap_remove(grammar.start().index());
+        }
+        rules = next;
+    }
+}
+
+fn short_of(grammar: &Grammar, expr: ExprId, rules: &[Short], longest: usize) -> Short {
+    let part = |part: &ExprId| short_of(grammar, *part, rules, longest);
+    match grammar.expr(expr) {
+        Expr::Empty => empty(),
+        Expr::Rule(rule) => rules[rule.index()].clone(),
+        Expr::Terminal(terminal) => match grammar.terminal(terminal) {
+            Terminal::Literal(text) => Short {
+                words: Texts::from([text.to_vec()])
+                    .into_iter()
+                    .filter(|text| text.len() <= longest)
+                    .collect(),
+                prefixes: (0..=text.len().min(longest)).map(|len| text[..len].to_vec()).collect(),
+            },
+            Terminal::Automaton(dfa) => {
+                let mut found = Short::default();
+                let mut open = vec![(Vec::new(), dfa.start())];
+                while let Some((text, state)) = open.pop() {
+                    if text.len() < longest {
+                        let nexts = (0..=255).filter_map(|byte| Some((byte, dfa.step(state, byte)?)));
+                        open.extend(nexts.map(|(byte, next)| ([&text[..], &[byte]].concat(), next)));
+                    }
+                    if dfa.is_accepting(state) {
+                        found.words.insert(text.clone());
+                    }
+                    // From every state of a DFA an accepting one is reached.
+                    found.prefixes.insert(text);
+                }
+                found
+            }
+            other => panic!("no words of {other:?}"),
+        },
+        Expr::Sequence(parts) => {
+            parts.iter().map(part).fold(empty(), |left, right| left.then(&right, longest))
+        }
+        Expr::Choice(parts) => parts.iter().map(part).fold(Short::default(), Short::or),
+        Expr::Repeat { item, min, max } => {
+            let item = part(&item);
+            let mut exactly = (0..min).fold(empty(), |before, _| before.then(&item, longest));
+            let mut all = exactly.clone();
+            // Beyond one for each byte, more of them yields nothing new; the one after those begins at the last byte.
+            for _ in 0..max.map_or(longest + 1, |max| (longest + 1).min((max - min) as usize)) {
+                exactly = exactly.then(&item, longest);
+                all = all.or(exactly.clone());
+            }
+            all
+        }
+        other => panic!("no words of {other:?}"),
+    }
+}
+
+fn empty() -> Short {
+    Short { words: Texts::from([Vec::new()]), prefixes: Texts::from([Vec::new()]) }
+}
+
+impl Short {
+    fn or(mut self, other: Self) -> Self {
+        self.words.extend(other.words);
+        self.prefixes.extend(other.prefixes);
+        self
+    }
+
+    /// This, and then `next`. Where either has no word, neither has the whole.
+    fn then(&self, next: &Self, longest: usize) -> Self {
+        if self.prefixes.is_empty() || next.prefixes.is_empty() {
+            return Self::default();
+        }
+        let joined = |right: &Texts| -> Texts {
+            let pairs =
+                self.words.iter().flat_map(|left| right.iter().map(move |right| [&left[..], right].concat()));
+            pairs.filter(|text| text.len() <= longest).collect()
+        };
+        let mut prefixes = joined(&next.prefixes);
+        prefixes.extend(self.prefixes.iter().cloned());
+        Self { words: joined(&next.words), prefixes }
+    }
+}

@@ -1,0 +1,505 @@
+//! The slow oracle: a textbook recogniser of grammars over single bytes, written for the tests alone.
+//!
+//! It is J. Earley's algorithm (1970) as it stands in textbooks, over plain productions, with the correction for empty
+//! rules of J. Aycock and R. N. Horspool ("Practical Earley parsing", 2002): where a rule that may be empty is
+//! predicted, the item that asks for it is also moved past it. A terminal is a sub-automaton: an item that holds a state
+//! of its DFA. The input is bytes and control tokens.
+//!
+//! A prefix is viable if it can be completed. Everything that cannot produce a text is removed beforehand, so that a
+//! prefix is viable exactly when an item is left: what is behind the dot of an item can always be produced. It
+//! shares nothing with the engine but the grammar and the DFAs of its terminals, knows no tokens but as texts, and caches
+//! nothing between two prefixes.
+
+use std::collections::{HashMap, HashSet};
+
+use unskew_automata::{Dfa, StateId};
+use unskew_core::{TokenId, TokenKind, Vocabulary};
+use unskew_grammars::{Expr, ExprId, Grammar, Terminal};
+
+/// One symbol of the input.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Input {
+    Byte(u8),
+    /// The control token of this name.
+    Control(String),
+}
+
+/// The bytes of `text` as input.
+pub(crate) fn bytes(text: impl AsRef<[u8]>) -> Vec<Input> {
+    text.as_ref().iter().copied().map(Input::Byte).collect()
+}
+
+/// What an output can be made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Alphabet {
+    bytes: [bool; 256],
+    /// `None`: all there are.
+    controls: Option<HashSet<String>>,
+}
+
+impl Alphabet {
+    /// All bytes and every control token.
+    pub(crate) fn all() -> Self {
+        Self { bytes: [true; 256], controls: None }
+    }
+
+    /// The bytes that are tokens of their own, and the control tokens. It decides what is completable as long as no other
+    /// byte occurs in a longer token.
+    pub(crate) fn of(vocabulary: &Vocabulary) -> Self {
+        let mut bytes = [false; 256];
+        for (_, text) in vocabulary.text_tokens() {
+            if let [byte] = text {
+                bytes[usize::from(*byte)] = true;
+            }
+        }
+        let controls = vocabulary.control_tokens().map(|(_, name)| name.into_owned()).collect();
+        Self { bytes, controls: Some(controls) }
+    }
+
+    fn spells(&self, dfa: &Dfa, state: StateId) -> Vec<StateId> {
+        let bytes = (0..=255u8).filter(|byte| self.bytes[usize::from(*byte)]);
+        bytes.filter_map(|byte| dfa.step(state, byte)).collect()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Symbol {
+    Rule(usize),
+    Terminal(usize),
+}
+
+/// A grammar as plain productions.
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    terminals: Vec<Terminal>,
+    /// Of an automaton: the states from which the alphabet leads to an accepting one.
+    live: Vec<HashSet<StateId>>,
+    /// Of each production, its right-hand side; all of it can be produced.
+    productions: Vec<(usize, Vec<Symbol>)>,
+    /// By left-hand side.
+    by_rule: Vec<Vec<usize>>,
+    nullable: HashSet<Symbol>,
+    start: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Place {
+    /// Before the symbol at `dot` of a production.
+    Rule { production: usize, dot: usize },
+    /// In a literal, behind so many bytes.
+    Literal { terminal: usize, read: usize },
+    /// In an automaton.
+    Automaton { terminal: usize, state: StateId },
+    /// In front of a control token, or behind.
+    Control { terminal: usize, read: bool },
+}
+
+/// A place, and the number of inputs before it was entered.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Item {
+    place: Place,
+    origin: usize,
+}
+
+/// The items after a prefix.
+#[derive(Default, Debug)]
+struct Set {
+    items: Vec<Item>,
+    known: HashSet<Item>,
+    /// The items before this symbol.
+    waiting: HashMap<Symbol, Vec<Item>>,
+    accepted: bool,
+}
+
+impl Oracle {
+    /// The grammar over `alphabet`.
+    pub(crate) fn new(grammar: &Grammar, alphabet: &Alphabet) -> Self {
+        let terminals: Vec<Terminal> = grammar.terminals().map(|id| grammar.terminal(id).clone()).collect();
+        let (rules, productions) = productions(grammar);
+
+        let live: Vec<HashSet<StateId>> =
+            terminals.iter().map(|terminal| live_states(terminal, alphabet)).collect();
+        let mut productive: HashSet<Symbol> = HashSet::new();
+        let mut nullable: HashSet<Symbol> = HashSet::new();
+        for (index, terminal) in terminals.iter().enumerate() {
+            let is_productive = match terminal {
+                Terminal::Literal(text) => text.iter().all(|byte| alphabet.bytes[usize::from(*byte)]),
+                Terminal::Automaton(dfa) => live[index].contains(&dfa.start()),
+                Terminal::Token(name) => {
+                    alphabet.controls.as_ref().is_none_or(|controls| controls.contains(&**name))
+                }
+                other => panic!("a terminal that the oracle does not know: {other:?}"),
+            };
+            if is_productive {
+                productive.insert(Symbol::Terminal(index));
+            }
+            if matches!(terminal, Terminal::Automaton(dfa) if dfa.is_accepting(dfa.start())) {
+                nullable.insert(Symbol::Terminal(index));
+            }
+        }
+        close(&productions, &mut productive);
+        close(&productions, &mut nullable);
+
+        let productions: Vec<(usize, Vec<Symbol>)> = productions
+            .into_iter()
+            .filter(|(_, symbols)| symbols.iter().all(|symbol| productive.contains(symbol)))
+            .collect();
+        let mut by_rule = vec![Vec::new(); rules];
+        for (index, (rule, _)) in productions.iter().enumerate() {
+            by_rule[*rule].push(index);
+        }
+        Self { terminals, live, productions, by_rule, nullable, start: grammar.start().index() }
+    }
+
+    /// The chart before the first input.
+    pub(crate) fn chart(&self) -> Chart<'_> {
+        let mut chart = Chart { oracle: self, sets: Vec::new() };
+        let set = chart.closed(0, Vec::new(), &[Symbol::Rule(self.start)]);
+        chart.sets.push(set);
+        chart
+    }
+
+    /// Whether the whole `text` is of the language.
+    pub(crate) fn accepts(&self, text: &[Input]) -> bool {
+        let mut chart = self.chart();
+        text.iter().all(|input| chart.push(input)) && chart.is_accepting()
+    }
+
+    /// How many inputs of `text` can be read before none that goes on like this is of the language.
+    pub(crate) fn viable_len(&self, text: &[Input]) -> usize {
+        let mut chart = self.chart();
+        text.iter().take_while(|input| chart.push(input)).count()
+    }
+
+    /// Whether no text at all is of the language.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_rule[self.start].is_empty()
+    }
+}
+
+/// Expressions as rules of their own, behind the rules of the grammar. The number of rules, and the productions.
+fn productions(grammar: &Grammar) -> (usize, Vec<(usize, Vec<Symbol>)>) {
+    let mut rules = grammar.rules().len();
+    let mut productions: Vec<(usize, Vec<Symbol>)> = Vec::new();
+    let mut symbols: HashMap<ExprId, Symbol> = HashMap::new();
+    let mut open: Vec<ExprId> = grammar.rules().map(|rule| grammar.body(rule)).collect();
+    while let Some(&expr) = open.last() {
+        let parts = match grammar.expr(expr) {
+            Expr::Sequence(parts) | Expr::Choice(parts) => parts.to_vec(),
+            Expr::Repeat { item, .. } => vec![item],
+            _ => Vec::new(),
+        };
+        let missing: Vec<ExprId> = parts.into_iter().filter(|part| !symbols.contains_key(part)).collect();
+        if missing.is_empty() {
+            open.pop();
+            if !symbols.contains_key(&expr) {
+                let symbol = expand(grammar.expr(expr), &symbols, &mut rules, &mut productions);
+                symbols.insert(expr, symbol);
+            }
+        }
+        open.extend(missing);
+    }
+    for rule in grammar.rules() {
+        productions.push((rule.index(), vec![symbols[&grammar.body(rule)]]));
+    }
+    (rules, productions)
+}
+
+/// The symbol of an expression whose parts have theirs.
+fn expand(
+    expr: Expr<'_>,
+    symbols: &HashMap<ExprId, Symbol>,
+    rules: &mut usize,
+    productions: &mut Vec<(usize, Vec<Symbol>)>,
+) -> Symbol {
+    let mut fresh = || {
+        *rules += 1;
+        *rules - 1
+    };
+    match expr {
+        Expr::Terminal(terminal) => Symbol::Terminal(terminal.index()),
+        Expr::Rule(rule) => Symbol::Rule(rule.index()),
+        Expr::Empty => {
+            let rule = fresh();
+            productions.push((rule, Vec::new()));
+            Symbol::Rule(rule)
+        }
+        Expr::Sequence(parts) => {
+            let rule = fresh();
+            productions.push((rule, parts.iter().map(|part| symbols[part]).collect()));
+            Symbol::Rule(rule)
+        }
+        Expr::Choice(parts) => {
+            let rule = fresh();
+            productions.extend(parts.iter().map(|part| (rule, vec![symbols[part]])));
+            Symbol::Rule(rule)
+        }
+        Expr::Repeat { item, min, max } => {
+            let item = symbols[&item];
+            let mut rest = fresh();
+            productions.push((rest, Vec::new()));
+            match max {
+                None => productions.push((rest, vec![Symbol::Rule(rest), item])),
+                Some(max) => {
+                    for _ in min..max {
+                        let more = fresh();
+                        productions.push((more, Vec::new()));
+                        productions.push((more, vec![item, Symbol::Rule(rest)]));
+                        rest = more;
+                    }
+                }
+            }
+            let rule = fresh();
+            let mut whole = vec![item; min.try_into().expect("usize holds u32")];
+            whole.push(Symbol::Rule(rest));
+            productions.push((rule, whole));
+            Symbol::Rule(rule)
+        }
+        other => panic!("an expression that the oracle does not know: {other:?}"),
+    }
+}
+
+/// Adds the left-hand sides of productions all of whose symbols are in the set, until there is no more.
+fn close(productions: &[(usize, Vec<Symbol>)], set: &mut HashSet<Symbol>) {
+    loop {
+        let before = set.len();
+        for (rule, symbols) in productions {
+            if symbols.iter().all(|symbol| set.contains(symbol)) {
+                set.insert(Symbol::Rule(*rule));
+            }
+        }
+        if set.len() == before {
+            return;
+        }
+    }
+}
+
+/// The states from which an accepting one can be reached over the alphabet.
+fn live_states(terminal: &Terminal, alphabet: &Alphabet) -> HashSet<StateId> {
+    let Terminal::Automaton(dfa) = terminal else { return HashSet::new() };
+    let mut live: HashSet<StateId> = dfa.states().filter(|state| dfa.is_accepting(*state)).collect();
+    loop {
+        let before = live.len();
+        for state in dfa.states() {
+            if alphabet.spells(dfa, state).iter().any(|next| live.contains(next)) {
+                live.insert(state);
+            }
+        }
+        if live.len() == before {
+            return live;
+        }
+    }
+}
+
+/// Earley's chart over a prefix that can be completed.
+#[derive(Debug)]
+pub(crate) struct Chart<'o> {
+    oracle: &'o Oracle,
+    /// After each number of inputs. Never empty.
+    sets: Vec<Set>,
+}
+
+impl Chart<'_> {
+    /// The number of inputs that were read.
+    pub(crate) fn len(&self) -> usize {
+        self.sets.len() - 1
+    }
+
+    /// Reads one more input if what was read can be completed then; else nothing changes.
+    pub(crate) fn push(&mut self, input: &Input) -> bool {
+        let scanned: Vec<Item> =
+            self.last().items.iter().filter_map(|item| self.scan(*item, input)).collect();
+        if scanned.is_empty() {
+            return false;
+        }
+        let set = self.closed(self.sets.len(), scanned, &[]);
+        self.sets.push(set);
+        true
+    }
+
+    /// Takes back inputs until so many are left.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        assert!(len <= self.len(), "more than were read");
+        self.sets.truncate(len + 1);
+    }
+
+    /// Whether what was read is of the language.
+    pub(crate) fn is_accepting(&self) -> bool {
+        self.last().accepted
+    }
+
+    /// Reads a token, all of it or nothing: control tokens by name, others by their bytes.
+    pub(crate) fn push_token(&mut self, vocabulary: &Vocabulary, id: TokenId) -> bool {
+        let before = self.len();
+        let read = match (vocabulary.kind(id), vocabulary.text(id)) {
+            (TokenKind::Control, _) if vocabulary.is_end_of_sequence(id) => false,
+            (TokenKind::Control, _) => self.push(&Input::Control(vocabulary.name(id).into_owned())),
+            (_, Some(text)) if !text.is_empty() => text.iter().all(|byte| self.push(&Input::Byte(*byte))),
+            _ => false,
+        };
+        if !read {
+            self.truncate(before);
+        }
+        read
+    }
+
+    /// Every token after which what was read can be completed, in ascending order. Tokens without bytes are in no
+    /// mask.
+    pub(crate) fn mask(&mut self, vocabulary: &Vocabulary) -> Vec<TokenId> {
+        let mut allowed: Vec<TokenId> = vocabulary
+            .control_tokens()
+            .map(|(id, _)| id)
+            .filter(|id| {
+                let before = self.len();
+                let read = self.push_token(vocabulary, *id);
+                self.truncate(before);
+                read
+            })
+            .collect();
+        // In the order of their bytes, so that what two of them begin with is read once.
+        let mut tokens: Vec<(&[u8], TokenId)> =
+            vocabulary.text_tokens().map(|(id, text)| (text, id)).collect();
+        tokens.sort_unstable();
+        let start = self.len();
+        let mut read: &[u8] = &[];
+        let mut dead: Option<&[u8]> = None;
+        for (text, id) in tokens {
+            if text.is_empty() || dead.is_some_and(|dead| text.starts_with(dead)) {
+                continue;
+            }
+            let common = read.iter().zip(text).take_while(|(left, right)| left == right).count();
+            self.truncate(start + common);
+            read = &text[..common];
+            dead = None;
+            for len in common + 1..=text.len() {
+                if !self.push(&Input::Byte(text[len - 1])) {
+                    dead = Some(&text[..len]);
+                    break;
+                }
+                read = &text[..len];
+            }
+            if dead.is_none() {
+                allowed.push(id);
+            }
+        }
+        self.truncate(start);
+        allowed.sort_unstable();
+        allowed
+    }
+
+    /// The inputs that can be read next; bytes in ascending order, then control tokens.
+    pub(crate) fn inputs(&mut self) -> Vec<Input> {
+        let controls = self.oracle.terminals.iter().filter_map(|terminal| match terminal {
+            Terminal::Token(name) => Some(Input::Control(name.to_string())),
+            _ => None,
+        });
+        let all: Vec<Input> = (0..=255).map(Input::Byte).chain(controls).collect();
+        let before = self.len();
+        let mut found = Vec::new();
+        for input in all {
+            if self.push(&input) {
+                found.push(input);
+            }
+            self.truncate(before);
+        }
+        found
+    }
+
+    fn last(&self) -> &Set {
+        self.sets.last().expect("there is the set before the first input")
+    }
+
+    /// The item behind `input`.
+    fn scan(&self, item: Item, input: &Input) -> Option<Item> {
+        let place = match (item.place, input) {
+            (Place::Literal { terminal, read }, Input::Byte(byte)) => {
+                let Terminal::Literal(text) = &self.oracle.terminals[terminal] else { unreachable!() };
+                (text.get(read) == Some(byte)).then_some(Place::Literal { terminal, read: read + 1 })
+            }
+            (Place::Automaton { terminal, state }, Input::Byte(byte)) => {
+                let Terminal::Automaton(dfa) = &self.oracle.terminals[terminal] else { unreachable!() };
+                let next = dfa.step(state, *byte).filter(|next| self.oracle.live[terminal].contains(next));
+                next.map(|state| Place::Automaton { terminal, state })
+            }
+            (Place::Control { terminal, read: false }, Input::Control(name)) => {
+                let Terminal::Token(own) = &self.oracle.terminals[terminal] else { unreachable!() };
+                (**own == **name).then_some(Place::Control { terminal, read: true })
+            }
+            _ => None,
+        };
+        place.map(|place| Item { place, origin: item.origin })
+    }
+
+    /// The set at `index` that the items of the input and the predicted symbols lead to.
+    fn closed(&self, index: usize, scanned: Vec<Item>, predicted: &[Symbol]) -> Set {
+        let oracle = self.oracle;
+        let mut set = Set::default();
+        let mut open = scanned;
+        for symbol in predicted {
+            self.predict(*symbol, index, &mut open);
+        }
+        while let Some(item) = open.pop() {
+            if !set.known.insert(item) {
+                continue;
+            }
+            set.items.push(item);
+            let complete = match item.place {
+                Place::Rule { production, dot } => {
+                    let (rule, symbols) = &oracle.productions[production];
+                    match symbols.get(dot) {
+                        None => Some(Symbol::Rule(*rule)),
+                        Some(symbol) => {
+                            set.waiting.entry(*symbol).or_default().push(item);
+                            self.predict(*symbol, index, &mut open);
+                            if oracle.nullable.contains(symbol) {
+                                open.push(moved(item));
+                            }
+                            None
+                        }
+                    }
+                }
+                Place::Literal { terminal, read } => {
+                    let Terminal::Literal(text) = &oracle.terminals[terminal] else { unreachable!() };
+                    (read == text.len()).then_some(Symbol::Terminal(terminal))
+                }
+                Place::Automaton { terminal, state } => {
+                    let Terminal::Automaton(dfa) = &oracle.terminals[terminal] else { unreachable!() };
+                    dfa.is_accepting(state).then_some(Symbol::Terminal(terminal))
+                }
+                Place::Control { terminal, read } => read.then_some(Symbol::Terminal(terminal)),
+            };
+            let Some(symbol) = complete else { continue };
+            if item.origin == 0 && symbol == Symbol::Rule(oracle.start) {
+                set.accepted = true;
+            }
+            // What is complete without an input was moved past where it was asked for.
+            if item.origin < index {
+                let waiting = self.sets[item.origin].waiting.get(&symbol);
+                open.extend(waiting.into_iter().flatten().map(|item| moved(*item)));
+            }
+        }
+        set
+    }
+
+    fn predict(&self, symbol: Symbol, index: usize, open: &mut Vec<Item>) {
+        let item = |place| Item { place, origin: index };
+        match symbol {
+            Symbol::Rule(rule) => open.extend(
+                self.oracle.by_rule[rule]
+                    .iter()
+                    .map(|production| item(Place::Rule { production: *production, dot: 0 })),
+            ),
+            Symbol::Terminal(terminal) => open.push(item(match &self.oracle.terminals[terminal] {
+                Terminal::Literal(_) => Place::Literal { terminal, read: 0 },
+                Terminal::Automaton(dfa) => Place::Automaton { terminal, state: dfa.start() },
+                _ => Place::Control { terminal, read: false },
+            })),
+        }
+    }
+}
+
+/// The item behind the symbol that it waits for.
+fn moved(item: Item) -> Item {
+    let Place::Rule { production, dot } = item.place else { unreachable!("terminals wait for nothing") };
+    Item { place: Place::Rule { production, dot: dot + 1 }, origin: item.origin }
+}

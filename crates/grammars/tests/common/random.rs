@@ -1,0 +1,117 @@
+//! Random small grammars over three letters, as trees that print themselves. They are recursive in every way, ambiguous,
+//! empty in places, and some of their rules never end.
+
+use std::fmt;
+
+use proptest::{prelude::*, sample::select};
+use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarLimits, RuleId};
+
+/// What their texts are made of.
+pub(crate) const LETTERS: [u8; 3] = *b"abc";
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    Empty,
+    Literal(&'static str),
+    Regex(&'static str),
+    /// A rule, by its number modulo the number of rules.
+    Rule(usize),
+    Sequence(Vec<Shape>),
+    Choice(Vec<Shape>),
+    Repeat(Box<Shape>, u32, Option<u32>),
+}
+
+/// A grammar: the bodies of its rules. The first is where it starts.
+#[derive(Clone, Debug)]
+pub(crate) struct Shapes(Vec<Shape>);
+
+const LITERALS: [&str; 9] = ["a", "b", "c", "ab", "ba", "aa", "abc", "bc", "cc"];
+const PATTERNS: [&str; 9] = ["a*", "[ab]", "a+b?", "(ab)*", "b|bc", "", "[ab]*c", "(a|b|c){2}", "c+"];
+
+/// A random grammar of one to five rules.
+pub(crate) fn grammar() -> impl Strategy<Value = Shapes> {
+    prop::collection::vec(shape(), 1..=5).prop_map(Shapes)
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let leaf = prop_oneof![
+        1 => Just(Shape::Empty),
+        6 => select(&LITERALS[..]).prop_map(Shape::Literal),
+        2 => select(&PATTERNS[..]).prop_map(Shape::Regex),
+        6 => (0..5usize).prop_map(Shape::Rule),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            4 => prop::collection::vec(inner.clone(), 2..4).prop_map(Shape::Sequence),
+            4 => prop::collection::vec(inner.clone(), 2..4).prop_map(Shape::Choice),
+            1 => (inner, 0..3u32, prop::option::of(0..3u32))
+                .prop_map(|(item, min, more)| Shape::Repeat(Box::new(item), min, more.map(|more| min + more))),
+        ]
+    })
+}
+
+impl Shapes {
+    pub(crate) fn build(&self) -> Grammar {
+        let mut builder = Grammar::builder(&GrammarLimits::default());
+        let rules: Vec<RuleId> = (0..self.0.len()).map(|index| builder.rule(&format!("r{index}"))).collect();
+        for (rule, shape) in rules.iter().zip(&self.0) {
+            let body = shape.add(&mut builder, &rules);
+            builder.define(*rule, body);
+        }
+        builder.build(rules[0]).expect("all rules are defined, and there are few")
+    }
+}
+
+impl Shape {
+    fn add(&self, builder: &mut GrammarBuilder, rules: &[RuleId]) -> ExprId {
+        match self {
+            Self::Empty => builder.empty(),
+            Self::Literal(text) => builder.literal(text),
+            Self::Regex(pattern) => builder.regex(pattern, pattern).expect("the pattern is valid"),
+            Self::Rule(index) => builder.call(rules[index % rules.len()]),
+            Self::Sequence(parts) => {
+                let parts: Vec<_> = parts.iter().map(|part| part.add(builder, rules)).collect();
+                builder.sequence(parts)
+            }
+            Self::Choice(parts) => {
+                let parts: Vec<_> = parts.iter().map(|part| part.add(builder, rules)).collect();
+                builder.choice(parts)
+            }
+            Self::Repeat(item, min, max) => {
+                let item = item.add(builder, rules);
+                builder.repeat(item, *min, *max)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Shapes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, shape) in self.0.iter().enumerate() {
+            writeln!(f, "r{index}: {shape}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, parts: &[Self], between: &str| {
+            f.write_str("(")?;
+            for (index, part) in parts.iter().enumerate() {
+                write!(f, "{}{part}", if index == 0 { "" } else { between })?;
+            }
+            f.write_str(")")
+        };
+        match self {
+            Self::Empty => f.write_str("\"\""),
+            Self::Literal(text) => write!(f, "{text:?}"),
+            Self::Regex(pattern) => write!(f, "/{pattern}/"),
+            Self::Rule(index) => write!(f, "r{index}"),
+            Self::Sequence(parts) => list(f, parts, " "),
+            Self::Choice(parts) => list(f, parts, " | "),
+            Self::Repeat(item, min, max) => write!(f, "{item}{{{min},{max:?}}}"),
+        }
+    }
+}

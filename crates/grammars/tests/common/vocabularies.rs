@@ -1,0 +1,170 @@
+//! Vocabularies for the tests: a toy one whose tokens cross the borders of terminals, the embedded one, and those under
+//! `UNSKEW_DATA`.
+
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
+use std::{path::Path, sync::Arc};
+
+use unskew_core::{TokenTrie, Vocabulary};
+use unskew_vocab::Tokenizer;
+
+/// A vocabulary with its trie.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    pub(crate) name: String,
+    pub(crate) vocabulary: Arc<Vocabulary>,
+    pub(crate) trie: Arc<TokenTrie>,
+}
+
+impl Subject {
+    fn new(name: &str, vocabulary: Vocabulary) -> Self {
+        let vocabulary = Arc::new(vocabulary);
+        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        Self { name: name.to_owned(), vocabulary, trie }
+    }
+}
+
+/// Texts that end one terminal and begin the next, in the grammars of the corpus.
+const BRIDGES: &[&str] = &[
+    "\",",
+    "\"},",
+    "\": ",
+    "\": \"",
+    "\", \"",
+    "{\"",
+    "\"}",
+    "\"]",
+    "[\"",
+    "],",
+    "]}",
+    "}}",
+    "[]",
+    "{}",
+    "[[",
+    "]]",
+    "},{",
+    "},\n",
+    "()",
+    "((",
+    "))",
+    "(a",
+    ")b",
+    "(1",
+    "1)",
+    "+1",
+    "*(",
+    ")*",
+    "1+",
+    "a,a",
+    "aa",
+    "aaa",
+    "ab",
+    "ba",
+    "abb",
+    "bb",
+    "aab",
+    "bc",
+    "cc",
+    "list",
+    "listen",
+    "listened",
+    "ed l",
+    "=l",
+    "int",
+    "intx",
+    "x;",
+    "ist",
+    "en",
+    "els",
+    " else ",
+    "if x",
+    "if if",
+    "<<",
+    "<=",
+    "<<=",
+    "==",
+    "===",
+    "=>=",
+    "10",
+    "00",
+    "123",
+    "0.",
+    "1..",
+    "..2",
+    ".a",
+    "--",
+    "-not",
+    "no",
+    "</",
+    "</a>",
+    "><",
+    "<a",
+    "a/>",
+    "=\"",
+    "\" id",
+    "&lt",
+    "<item></item>",
+    "SELECT * ",
+    " FROM t",
+    ", COUNT(*)",
+    "'x' ",
+    " = ",
+    "AND ",
+    "int main() { ",
+    "return 0; }\n",
+    "日本",
+    "é日",
+    "😀",
+    "\u{e9}\u{e0}",
+    "λx.",
+    "``",
+    "`b` ",
+    "  ",
+    " , ",
+    "\n\t",
+    "\\\"",
+];
+
+/// All bytes, bridges, parts of characters, a text twice, one without bytes, the control tokens and an end.
+pub(crate) fn toy(controls: &[String]) -> Subject {
+    let mut builder = Vocabulary::builder();
+    builder.text(b"");
+    for byte in 0..=255u8 {
+        builder.text(&[byte]);
+    }
+    for text in BRIDGES {
+        builder.text(text.as_bytes());
+    }
+    for text in [&b"\xe6\x97"[..], b"\xa5\xe6", b"\x9f\x98\x80\xf0", b"\"\xc3", b"a", b"\",", b"\xff\xfe"] {
+        builder.text(text);
+    }
+    builder.unused();
+    for name in controls {
+        builder.control(name);
+    }
+    builder.control("<|unused|>");
+    // The text of a control token is a text too.
+    builder.text(b"<|call|>");
+    let end = builder.control("<|endoftext|>");
+    builder.end_of_sequence(end);
+    Subject::new("toy", builder.build().unwrap())
+}
+
+/// The vocabulary of the embedded model.
+pub(crate) fn tiny() -> Subject {
+    let tokenizer = Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).unwrap();
+    Subject::new("tiny", tokenizer.vocabulary().clone())
+}
+
+/// Those of `names` that lie under `UNSKEW_DATA`; none without it, and a note.
+pub(crate) fn real(names: &[&str]) -> Vec<Subject> {
+    let Some(data) = std::env::var_os("UNSKEW_DATA") else {
+        println!("skipped: UNSKEW_DATA is not set to a folder with tokenizers/*/tokenizer.json");
+        return Vec::new();
+    };
+    let file = |name: &str| Path::new(&data).join("tokenizers").join(name).join("tokenizer.json");
+    let known = names.iter().filter(|name| file(name).is_file());
+    known
+        .map(|name| Subject::new(name, Tokenizer::from_file(file(name)).unwrap().vocabulary().clone()))
+        .collect()
+}

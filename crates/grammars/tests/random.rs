@@ -1,0 +1,168 @@
+//! The engine against the oracle, on random small grammars over three letters: every mask along every short text.
+
+mod common;
+
+use std::sync::{Arc, OnceLock};
+
+use common::{
+    oracle::{Alphabet, Chart, Oracle},
+    random::{self, LETTERS},
+};
+use proptest::prelude::*;
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
+use unskew_grammars::{
+    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary,
+};
+
+/// All texts of one or two letters, and some longer ones.
+fn vocabulary() -> Arc<Vocabulary> {
+    let mut builder = Vocabulary::builder();
+    for left in LETTERS {
+        builder.text(&[left]);
+        for right in LETTERS {
+            builder.text(&[left, right]);
+        }
+    }
+    for text in ["aaa", "aba", "abc", "cab", "bbcc", "aabb", "abab", "ccccc", "babab"] {
+        builder.text(text.as_bytes());
+    }
+    Arc::new(builder.build().unwrap())
+}
+
+struct Comparison<'a> {
+    constraint: &'a GrammarConstraint,
+    vocabulary: &'a Vocabulary,
+    /// Used in turn, so that every state comes from the other one half of the time.
+    scratches: [GrammarScratch; 2],
+    turn: usize,
+    left: usize,
+}
+
+impl Comparison<'_> {
+    fn scratch(&mut self) -> &mut GrammarScratch {
+        self.turn += 1;
+        &mut self.scratches[self.turn / 3 % 2]
+    }
+
+    fn compare(&mut self, chart: &mut Chart<'_>, state: &GrammarState, depth: usize) -> Result<(), String> {
+        if self.constraint.is_accepting(state) != chart.is_accepting() {
+            return Err(format!("accepting: {}", chart.is_accepting()));
+        }
+        let constraint = self.constraint;
+        let mut mask = TokenMask::new(constraint.vocab_len());
+        constraint.fill_mask(self.scratch(), state, mask.as_mut());
+        let (found, expected) = (mask.ids().collect::<Vec<_>>(), chart.mask(self.vocabulary));
+        if found != expected {
+            return Err(format!("mask {found:?} and not {expected:?}"));
+        }
+        if depth == 0 || self.left == 0 {
+            return Ok(());
+        }
+        self.left -= 1;
+        for token in expected {
+            let mut next = state.clone();
+            constraint.advance(self.scratch(), &mut next, token).map_err(|error| error.to_string())?;
+            let before = chart.len();
+            assert!(chart.push_token(self.vocabulary, token));
+            let result = self.compare(chart, &next, depth - 1);
+            chart.truncate(before);
+            result.map_err(|error| {
+                format!("{:?}, {error}", self.vocabulary.text(token).unwrap().escape_ascii())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A library that all cases share: with trees of everything, with lists of everything, or full from the beginning.
+fn library(kind: usize) -> &'static Arc<TreeLibrary> {
+    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 3]> = OnceLock::new();
+    &LIBRARIES.get_or_init(|| {
+        [(0, 1 << 28), (1000, 1 << 28), (2, 0)].map(|(listed, bytes)| {
+            let vocabulary = vocabulary();
+            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+            Arc::new(TreeLibrary::new(vocabulary, trie, bytes).listing(listed))
+        })
+    })[kind]
+}
+
+fn check(
+    grammar: &Grammar,
+    library: Option<&Arc<TreeLibrary>>,
+    limits: &GrammarLimits,
+    depth: usize,
+) -> Result<(), String> {
+    let vocabulary = library.map_or_else(vocabulary, |library| Arc::clone(library.vocabulary()));
+    let oracle = Oracle::new(grammar, &Alphabet::of(&vocabulary));
+    let constraint = match library {
+        Some(library) => GrammarConstraint::with_library(grammar, library, limits),
+        None => {
+            let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+            GrammarConstraint::new(grammar, Arc::clone(&vocabulary), trie, limits)
+        }
+    };
+    let constraint = match constraint {
+        Ok(constraint) => constraint,
+        Err(GrammarError::Empty { .. }) if oracle.is_empty() => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    if oracle.is_empty() {
+        return Err("there are no words".to_owned());
+    }
+    let scratches = [constraint.scratch(), constraint.scratch()];
+    let vocabulary = &vocabulary;
+    let mut comparison = Comparison { constraint: &constraint, vocabulary, scratches, turn: 0, left: 40 };
+    comparison.compare(&mut oracle.chart(), &constraint.start(), depth)
+}
+
+/// How many random cases: more in release.
+const CASES: u32 = if cfg!(debug_assertions) { 60 } else { 20_000 };
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(CASES))]
+
+    #[test]
+    fn masks_are_those_of_the_oracle(shape in random::grammar()) {
+        let result = check(&shape.build(), None, &GrammarLimits::default(), 4);
+        prop_assert_eq!(result, Ok(()), "\n{}", shape);
+    }
+
+    #[test]
+    fn masks_of_trees_are_those_of_the_oracle(shape in random::grammar(), kind in 0..3usize) {
+        let result = check(&shape.build(), Some(library(kind)), &GrammarLimits::default(), 4);
+        prop_assert_eq!(result, Ok(()), "library {}\n{}", kind, shape);
+    }
+
+    /// A scratch that is emptied before every step gives the same answers.
+    #[test]
+    fn masks_do_not_depend_on_the_scratch(shape in random::grammar()) {
+        let limits = GrammarLimits { scratch_bytes: 0, ..GrammarLimits::default() };
+        prop_assert_eq!(check(&shape.build(), None, &limits, 4), Ok(()), "\n{}", shape);
+    }
+
+    #[test]
+    fn the_laws_hold(shape in random::grammar()) {
+        let vocabulary = vocabulary();
+        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        if let Ok(constraint) =
+            GrammarConstraint::new(&shape.build(), vocabulary, trie, &GrammarLimits::default())
+        {
+            laws::check_constraint(&constraint, 2).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        }
+    }
+}
+
+/// Tokens are any ids: none of them makes it panic.
+#[test]
+fn foreign_tokens_are_refused() {
+    let mut builder = Grammar::builder(&GrammarLimits::default());
+    let start = builder.rule("start");
+    let body = builder.literal("ab");
+    builder.define(start, body);
+    let vocabulary = vocabulary();
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let grammar = builder.build(start).unwrap();
+    let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &GrammarLimits::default()).unwrap();
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    assert!(constraint.advance(&mut scratch, &mut state, TokenId(u32::MAX)).is_err());
+}
