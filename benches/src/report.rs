@@ -4,7 +4,7 @@ use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
     Suite, detail,
-    engine::{Allows, EAGER, EAGER_PEER, LIFTED},
+    engine::{Allows, EAGER, EAGER_PEER},
     measure::{Outcome, Walk},
     options::Options,
     run::{EngineResult, VocabularyResult},
