@@ -10,7 +10,7 @@ use std::{process::ExitCode, time::Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Subject, Suite, VOCABULARIES,
+    Subject, Suite, VOCABULARIES, clock,
     engine::{Allows, Builder, Engine},
     measure::{Difference, Meter, Outcome, Task, difference, examine, in_a_row, ns, round, weigh},
     options::Options,
@@ -68,6 +68,9 @@ pub fn run(suite: &Suite, meter: Option<Meter>) -> ExitCode {
 
 fn program(suite: &Suite, meter: Option<Meter>) -> Result<(), String> {
     let options = Options::parse(std::env::args().skip(1))?;
+    if options.cpu_time {
+        clock::use_cpu_time();
+    }
     let mut builders = (suite.ours)();
     // Masks are compared with those of the first.
     let first = builders.first().map(|builder| builder.name);
