@@ -3,11 +3,7 @@
 use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
-<<<<<<< HEAD
-    Suite, detail,
-=======
     Suite, clock, detail,
->>>>>>> helper-gbench
     engine::{Allows, EAGER, EAGER_PEER},
     measure::{Outcome, Walk},
     options::Options,
