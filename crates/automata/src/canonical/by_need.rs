@@ -10,8 +10,7 @@
 //! - else a matter of reachability: is there a token that may follow, and may that stand in front of where it leads?
 //!
 //! Each question is answered at once where [`certain`](super::certain) knows enough, which in most positions it does, and
-//! else by a breadth-first search that ends with the first such position, over at most what can be reached where nothing is
-//! certain. [`ByNeed::new`] refuses a constraint for which that might be much: then it is [completed
+//! else by a search that ends with the first such position, over at most what can be reached where nothing is certain. [`ByNeed::new`] refuses a constraint for which that might be much: then it is [completed
 //! whole](super::complete), within its limit. Answers are kept in a [`Memo`], which belongs to a scratch: it may be thrown
 //! away between two questions, and masks never wait for each other.
 //!
@@ -23,7 +22,8 @@
 //! - The product built whole beforehand. Its masks take half of that, and a bounded string takes 3 seconds to build.
 //! - The product made as it is walked. In a wide position it makes two thousand states for each value of a counter, which
 //!   differ in the splitting and in the place inside a character.
-//! - Searches depth-first. They follow a run of blanks to the end of its counter where a letter would have done.
+//! - The search for an accepted text depth-first: it follows a run of blanks to the end of its counter where a letter would
+//!   have done. And the search over tokens breadth-first: in `[acgt]{200}` it looks at all that can be written.
 
 use std::sync::Arc;
 
@@ -347,11 +347,13 @@ impl Query<'_> {
         if let Some(settled) = self.settled(token, at) {
             return settled;
         }
-        // Breadth-first, as for `is_alive`.
+        // What was met last comes first: where it is far to where a piece may end, nearly every way leads there, and there
+        // are many ways.
         let mut met: Vec<Met> = vec![Met { token, at, from: 0 }];
         let mut seen: Set<(u32, Position)> = Set::from_iter([(self.class(token), at)]);
-        let mut next = 0;
-        while let Some(Met { token, at, .. }) = met.get(next).copied() {
+        let mut open: Vec<usize> = vec![0];
+        while let Some(next) = open.pop() {
+            let Met { token, at, .. } = met[next];
             match self.leads_on(token, at) {
                 Ok(mut follower) => {
                     let mut on = next;
@@ -378,12 +380,12 @@ impl Query<'_> {
                             && self.settled(token, at).is_none()
                         {
                             seen.insert((self.class(token), at));
+                            open.push(met.len());
                             met.push(Met { token, at, from: next });
                         }
                     }
                 }
             }
-            next += 1;
         }
         self.memo.entries(met.len());
         for Met { token, at, .. } in met {

@@ -14,7 +14,7 @@ use crate::{
 
 /// Bounded repetitions of wide classes, texts that cannot do without characters that some tokenizers rewrite or spell byte
 /// by byte, what ends an added token, runs of blanks of fixed length, and words with nothing between them.
-const PATTERNS: [&str; 22] = [
+const PATTERNS: [&str; 25] = [
     r"(?s:.){0,5}",
     r".{2,4}>",
     r#""[^"\\\x00-\x1f]{0,7}""#,
@@ -31,6 +31,9 @@ const PATTERNS: [&str; 22] = [
     r"[0-9]{7}x?",
     r"[\p{N}]{3,6}",
     r"[a-z]{5,9}",
+    r"[a-f]{24}",
+    r"[acgt]{60}",
+    r"(ab|ba|a){0,4}(ha){20}!? {30}",
     r"(will|williams|willing|walker|the|there|zebra|é raw){1,3}",
     r"<\|[a-z|<>]{0,6}\|?>?",
     r"(<\|)?é raw(\|>)?",
@@ -128,6 +131,36 @@ fn masks_of_well_known_tokenizers_are_those_of_the_whole_product() {
     for (subject, seed) in KNOWN.iter().zip(0usize..) {
         let patterns = PATTERNS.into_iter().skip(seed % stride).step_by(stride);
         compare_all(subject, patterns, if DEBUG { 12 } else { 60 }, seed as u64);
+    }
+}
+
+/// Where every way is long and no piece ends, a search must not look at all ways.
+#[test]
+fn long_words_of_few_letters_are_completed_at_once() {
+    for subject in KNOWN.iter() {
+        for pattern in [
+            r"[acgt]{400}",
+            r"[ab]{1000}x",
+            r"a{3000}",
+            r" {700}",
+            r"[a-f]{300}",
+            r"[a-z]{250}",
+            r"\p{Han}{300}",
+        ] {
+            let constraint = subject.constraint(pattern).unwrap();
+            let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+            let mut mask = TokenMask::new(constraint.vocab_len());
+            let begin = std::time::Instant::now();
+            constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+            let first = begin.elapsed();
+            let mut random = Random::new(7);
+            while !constraint.is_accepting(&state) {
+                constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+                let token = subject.choose(&mut random, mask.words()).expect("no dead end");
+                constraint.advance(&mut scratch, &mut state, token).unwrap();
+            }
+            println!("{}, {pattern}: first mask {first:.1?}, all {:.1?}", subject.name, begin.elapsed());
+        }
     }
 }
 
