@@ -7,7 +7,7 @@ pub(crate) const USAGE: &str = "\
 [OPTIONS] [FILTER ...]     regexes or grammars whose name contains one of the filters; all without
 
   --vocabulary NAME,...    only these vocabularies (tiny, and those under UNSKEW_DATA)
-  --engine NAME,...        only engines whose name contains one of these, and ours
+  --engine NAME,...        only engines whose name contains one of these, and our first
   --rounds N               how often everything is measured after a first time; the smallest time counts (default: 3)
   --peer-limit SECONDS     for one regex of an engine that runs in a process of its own (default: 10)
   --peer-memory GB         likewise, for its memory (default: 6)
@@ -112,8 +112,8 @@ impl Options {
         found.map(|(_, path)| &**path)
     }
 
-    /// Whether a peer of this name is wanted.
-    pub(crate) fn wants_peer(&self, name: &str) -> bool {
+    /// Whether an engine of this name is wanted.
+    pub(crate) fn wants_engine(&self, name: &str) -> bool {
         self.engines.is_empty() || self.engines.iter().any(|part| name.contains(part.as_str()))
     }
 }

@@ -72,7 +72,10 @@ fn program(suite: &Suite, meter: Option<Meter>) -> Result<(), String> {
         clock::use_cpu_time();
     }
     let mut builders = (suite.ours)();
-    builders.extend((suite.peers)().into_iter().filter(|peer| options.wants_peer(peer.name)));
+    // Masks are compared with those of the first.
+    let first = builders.first().map(|builder| builder.name);
+    builders.extend((suite.peers)());
+    builders.retain(|builder| Some(builder.name) == first || options.wants_engine(builder.name));
     if let Some(name) = &options.worker {
         let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
         return serve(suite, builder, &options, meter, &mut std::io::stdout().lock());

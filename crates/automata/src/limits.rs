@@ -44,7 +44,8 @@ pub struct Limits {
     /// Steps through the token trie for finding out which states tokens can complete. Nothing is spent where the
     /// vocabulary has a token for each single byte that the pattern uses. Default: 200 million.
     pub spelling_steps: u64,
-    /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences. Default: 2^19.
+    /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences, where it is built: with
+    /// a library, or where the constraint cannot be completed by need. Default: 2^19.
     pub product_states: usize,
     /// Transitions that a [`LiftedDfa`](crate::LiftedDfa) stores: one for each state and class of tokens. Default: 2^23,
     /// which take 64 MiB.
@@ -63,7 +64,9 @@ pub struct Limits {
     /// Memory for cached masks, in bytes; states beyond it have their masks computed each time. Default: 64 MiB.
     pub mask_cache_bytes: usize,
     /// Memory for what one scratch of a [`LazyRegexConstraint`](crate::LazyRegexConstraint) makes on the way, masks
-    /// included, in bytes; beyond it all of that is made again. A single step may pass it by a little. Default: 32 MiB.
+    /// included, in bytes; beyond it all of that is made again. Likewise, masks not included, for what one of a
+    /// [`CanonicalConstraint`](crate::CanonicalConstraint) finds out. A single step may pass it by a little.
+    /// Default: 32 MiB.
     pub lazy_bytes: usize,
 }
 

@@ -282,10 +282,13 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         (None, Some(path)) => Some(read_text(path)?),
         (None, None) => None,
     };
-    if args.is_none() && healed.is_empty() {
+    if args.is_none() && args.max_ignored.is_none() && healed.is_empty() {
         return Ok(AnyConstraint::new(Unconstrained::new(&tokens.vocabulary)));
     }
     let vocabulary = Arc::clone(&tokens.vocabulary);
+    if args.max_ignored.is_some() && args.grammar.is_none() {
+        return Err(Failure::input("--max-ignored bounds %ignore of a --grammar; give one, or leave it out"));
+    }
     if let Some(path) = &args.grammar {
         if args.canonical {
             return Err(Failure::input(
@@ -323,14 +326,8 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
 }
 
 /// A grammar from a file, in the format that its name says.
-pub(crate) fn grammar(path: &Path, max_ignored: Option<u32>, limits: &GrammarLimits) -> Result<Grammar> {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let format = GrammarFormat::from_extension(extension).ok_or_else(|| {
-        Failure::file(
-            path,
-            "the name must end in .lark, .gbnf or .ebnf, which says how the grammar is written",
-        )
-    })?;
+fn grammar(path: &Path, max_ignored: Option<u32>, limits: &GrammarLimits) -> Result<Grammar> {
+    let format = grammar_format(path)?;
     let text = read_text(path)?;
     let grammar = match (format, max_ignored) {
         (GrammarFormat::Lark, max_ignored_chars) => {
@@ -344,8 +341,19 @@ pub(crate) fn grammar(path: &Path, max_ignored: Option<u32>, limits: &GrammarLim
     grammar.map_err(|error| Failure::file(path, chain(&error)))
 }
 
+/// How the grammar in a file is written, by the file's name.
+pub(crate) fn grammar_format(path: &Path) -> Result<GrammarFormat> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    GrammarFormat::from_extension(extension).ok_or_else(|| {
+        Failure::file(
+            path,
+            "the name must end in .lark, .gbnf or .ebnf, which says how the grammar is written",
+        )
+    })
+}
+
 /// A text from a file, without the line break at its end.
-fn read_text(path: &Path) -> Result<String> {
+pub(crate) fn read_text(path: &Path) -> Result<String> {
     let file = fs::File::open(path).map_err(|error| Failure::file(path, error))?;
     let mut bytes = Vec::new();
     file.take(MAX_TEXT_BYTES).read_to_end(&mut bytes).map_err(|error| Failure::file(path, error))?;

@@ -58,6 +58,8 @@ pub struct TokenTrie {
     quotients: Quotients,
     /// The tokens that are in no quotient.
     irregular: ByteTrie,
+    /// The nodes of single bytes. In a walk that reads few of them it matters that they lie side by side.
+    roots: Vec<(u8, u32)>,
     vocab_len: usize,
     /// The longest token, in bytes.
     max_depth: usize,
@@ -108,7 +110,13 @@ impl TokenTrie {
         let irregular: Vec<_> = irregular.into_iter().map(|index| texts[index]).collect();
         let irregular = ByteTrie::new(&irregular);
         let max_depth = texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0);
-        Ok(Self { bytes, quotients, irregular, vocab_len: vocabulary.len(), max_depth, spelled })
+        let mut roots = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            roots.push((bytes.nodes[at].byte(), index(at)));
+            at = bytes.nodes[at].end as usize;
+        }
+        Ok(Self { bytes, quotients, irregular, roots, vocab_len: vocabulary.len(), max_depth, spelled })
     }
 
     /// The number of ids of the vocabulary, which the masks cover.
@@ -176,22 +184,32 @@ impl TokenTrie {
         mut step: impl FnMut(S, u8) -> Option<S>,
         mut visit: impl FnMut(TokenId, S) -> bool,
     ) -> bool {
-        // states[d] is the state after the first d bytes of the current prefix.
-        let mut states = vec![start; self.max_depth + 1];
-        let end = self.len();
-        let mut at = 0;
-        while at < end {
-            let node = self.bytes.nodes[at];
-            let depth = node.depth();
-            match step(states[depth], node.byte()) {
-                None => at = node.end as usize,
-                Some(state) => {
-                    states[depth + 1] = state;
-                    at += 1;
-                    let own = node.first_token as usize..self.bytes.nodes[at].first_token as usize;
-                    if self.bytes.tokens[own].iter().any(|token| visit(*token, state)) {
-                        return true;
+        // states[d] is the state after the first d + 1 bytes of the current prefix.
+        let mut states: Vec<S> = Vec::new();
+        for (byte, root) in &self.roots {
+            let Some(state) = step(start, *byte) else { continue };
+            if states.is_empty() {
+                states = vec![start; self.max_depth];
+            }
+            states[0] = state;
+            let root = *root as usize;
+            let (mut at, end) = (root, self.bytes.nodes[root].end as usize);
+            while at < end {
+                let node = self.bytes.nodes[at];
+                let depth = node.depth();
+                if at > root {
+                    match step(states[depth - 1], node.byte()) {
+                        None => {
+                            at = node.end as usize;
+                            continue;
+                        }
+                        Some(state) => states[depth] = state,
                     }
+                }
+                at += 1;
+                let own = node.first_token as usize..self.bytes.nodes[at].first_token as usize;
+                if self.bytes.tokens[own].iter().any(|token| visit(*token, states[depth])) {
+                    return true;
                 }
             }
         }

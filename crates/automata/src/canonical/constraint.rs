@@ -1,22 +1,15 @@
 //! The constraint: a regular language, over the tokenizer's own sequences only. CartesianMerge, whole.
 //!
-//! The set of allowed tokens is the intersection of two automata's: the product of the constraint with the splitting
-//! ([`super::product`]), read by tokens, and the automaton of neighbours. That the intersection can always be completed is
-//! seen to beforehand ([`super::completion`]) and depends on the state that a token leads to, not on the one that it comes
-//! from; so the tokens of a state are one row, the same for all tokens in front, from which the forbidden neighbours of the
-//! token in front are taken off.
+//! The set of allowed tokens is the intersection of two automata's: the constraint beside the splitting
+//! ([`super::position`]), read by tokens, and the automaton of neighbours. Whether the intersection can be completed depends
+//! on the position that a token leads to, not on the one that it comes from; so the tokens of a position are one row, the
+//! same for all tokens in front, from which the forbidden neighbours of the token in front are taken off. What can be
+//! completed is found out by need ([`super::by_need`]), or beforehand for the whole product ([`super::complete`]).
 //!
-//! A position is a set of configurations, nearly always one: a state of the product and what stands in front of it in its
-//! piece. There are two while it is open whether a piece has ended.
+//! A state is a set of configurations, nearly always one: a position and what stands in front of it in its piece. There are
+//! two while it is open whether a piece has ended.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use smallvec::SmallVec;
 use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenTrie, Vocabulary, words_for};
@@ -24,16 +17,19 @@ use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenTrie, Vo
 use super::{
     CanonicalError,
     automaton::{Role, TokenizerAutomaton},
-    completion::{Before, Completion, Search, bits},
+    by_need::{ByNeed, Memo, Query},
+    complete::Complete,
+    completion::bits,
     error::NothingCanonical,
-    product::Product,
+    position::{Automata, Position},
+    text::TextDfa,
     vegas::{Shared, VegasLibrary},
     whole::WholePieces,
 };
-use crate::{Dfa, Limits, RegexError, table::DEAD};
+use crate::{Dfa, Limits, RegexError};
 
 /// Rows with at most so many tokens are kept as lists.
-const SHORT: usize = 64;
+pub(super) const SHORT: usize = 64;
 
 /// Token sequences whose text is in a regular language and that the tokenizer itself would write for it:
 /// `encode(decode(ids)) = ids`.
@@ -42,26 +38,46 @@ const SHORT: usize = 64;
 /// [`CanonicalError`]. The output counts as a text by itself, as it is encoded behind a prompt: without the space that some
 /// tokenizers put in front of whole texts.
 pub struct CanonicalConstraint {
-    tokenizer: Arc<TokenizerAutomaton>,
-    vocabulary: Arc<Vocabulary>,
-    trie: Arc<TokenTrie>,
-    product: Product,
-    completion: Completion,
-    /// By state: the tokens that lead on from it, whatever stands in front.
-    rows: Vec<OnceLock<Row>>,
-    /// How many more rows may be kept.
-    rows_left: AtomicUsize,
+    context: Context,
+    engine: Engine,
     /// How many masks a scratch may keep.
     masks: usize,
-    /// What a library has of the states, where one is used.
-    shared: Option<Shared>,
 }
 
-/// The tokens of a state.
+/// What a constraint is made of.
+pub(super) struct Context {
+    pub(super) dfa: Dfa,
+    /// The texts that the normaliser leaves as they are.
+    pub(super) nfc: &'static TextDfa,
+    pub(super) tokenizer: Arc<TokenizerAutomaton>,
+    pub(super) vocabulary: Arc<Vocabulary>,
+    pub(super) trie: Arc<TokenTrie>,
+}
+
+impl Context {
+    pub(super) fn automata(&self) -> Automata<'_> {
+        Automata { dfa: &self.dfa, tokenizer: &self.tokenizer, nfc: self.nfc }
+    }
+}
+
+/// How it is known what can be completed.
+enum Engine {
+    ByNeed(ByNeed),
+    Complete(Box<Complete>),
+}
+
+/// The tokens of a position.
 #[derive(Clone, Debug)]
 pub(super) enum Row {
     Short(Box<[u32]>),
     Long(Box<[u32]>),
+}
+
+impl Row {
+    pub(super) fn new(words: Vec<u32>) -> Self {
+        let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
+        if count <= SHORT { Self::Short(bits(&words).collect()) } else { Self::Long(words.into()) }
+    }
 }
 
 /// What stands in front of a state in its piece.
@@ -77,10 +93,10 @@ enum Front {
     Whole,
 }
 
-/// A position that a sequence may be in.
+/// Where a sequence may be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Configuration {
-    state: u32,
+    position: Position,
     front: Front,
 }
 
@@ -88,10 +104,12 @@ struct Configuration {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CanonicalState(SmallVec<[Configuration; 2]>);
 
-/// Masks that were computed, by position.
-#[derive(Debug, Default)]
+/// Masks that were computed, by state, and what was found out on the way: up to about [`Limits::mask_cache_bytes`] and
+/// [`Limits::lazy_bytes`].
+#[derive(Default)]
 pub struct CanonicalScratch {
     masks: HashMap<CanonicalState, Kept>,
+    memo: Memo,
 }
 
 #[derive(Debug)]
@@ -116,7 +134,7 @@ impl CanonicalConstraint {
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        Self::from_dfa(&Dfa::from_pattern(pattern, limits)?, tokenizer, vocabulary, trie, limits)
+        Self::from_parts(Dfa::from_pattern(pattern, limits)?, tokenizer, vocabulary, trie, None, limits)
     }
 
     /// The constraint that the whole output is one of `choices`.
@@ -131,7 +149,7 @@ impl CanonicalConstraint {
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        Self::from_dfa(&Dfa::from_literals(choices, limits)?, tokenizer, vocabulary, trie, limits)
+        Self::from_parts(Dfa::from_literals(choices, limits)?, tokenizer, vocabulary, trie, None, limits)
     }
 
     /// No constraint but that the sequence is the tokenizer's own.
@@ -150,13 +168,15 @@ impl CanonicalConstraint {
 
     /// The constraint that `dfa` accepts the whole output.
     ///
-    /// Cost: O(n k) for n states of the product and k byte classes, and for each state a walk through the trie that ends
-    /// when it is clear which tokens may stand in front of the state.
+    /// Cost: O(n k) at most for n states of `dfa` and k byte classes; what can be completed is found out when it is needed.
+    /// Where that might never end (tokenizers that cannot spell all that `dfa` reads, texts that are not UTF-8, texts that
+    /// cannot do without a character that the tokenizer may rewrite), all of the product of `dfa` with the tokenizer's
+    /// splitting is built and completed at once.
     ///
     /// # Errors
     ///
-    /// [`CanonicalError::NothingCanonical`] if no sequence is left, [`CanonicalError::TooManyProductStates`],
-    /// [`CanonicalError::VocabularyMismatch`].
+    /// [`CanonicalError::NothingCanonical`] if no sequence is left, [`CanonicalError::VocabularyMismatch`], and
+    /// [`CanonicalError::TooManyProductStates`] where the product is built.
     pub fn from_dfa(
         dfa: &Dfa,
         tokenizer: Arc<TokenizerAutomaton>,
@@ -164,7 +184,7 @@ impl CanonicalConstraint {
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        Self::from_parts(dfa, tokenizer, vocabulary, trie, None, limits)
+        Self::from_parts(dfa.clone(), tokenizer, vocabulary, trie, None, limits)
     }
 
     /// As [`from_dfa`](Self::from_dfa), with what `library` has of the parts of the product; what it has not, it gets.
@@ -184,11 +204,11 @@ impl CanonicalConstraint {
         if !library.is_of(&tokenizer, &vocabulary) {
             return Err(CanonicalError::LibraryMismatch);
         }
-        Self::from_parts(dfa, tokenizer, vocabulary, trie, Some(library), limits)
+        Self::from_parts(dfa.clone(), tokenizer, vocabulary, trie, Some(library), limits)
     }
 
     fn from_parts(
-        dfa: &Dfa,
+        dfa: Dfa,
         tokenizer: Arc<TokenizerAutomaton>,
         vocabulary: Arc<Vocabulary>,
         trie: Arc<TokenTrie>,
@@ -203,135 +223,105 @@ impl CanonicalConstraint {
             let (trie, vocabulary) = (trie.vocab_len(), vocabulary.len());
             return Err(RegexError::TrieMismatch { trie, vocabulary }.into());
         }
-        let product = Product::new(dfa, &tokenizer, limits)?;
-        let by_blocks =
-            library.and_then(|library| library.complete(&product, &tokenizer, &vocabulary, &trie));
-        let (completion, shared) = match by_blocks {
-            Some((completion, shared)) => (completion, Some(shared)),
-            None => (Completion::new(&product, &tokenizer, &vocabulary, &trie), None),
+        let nfc = Automata::new(&dfa, &tokenizer).nfc;
+        let context = Context { dfa, nfc, tokenizer, vocabulary, trie };
+        let row_bytes = (words_for(context.vocabulary.len()) * size_of::<u32>()).max(1);
+        let masks = limits.mask_cache_bytes / row_bytes;
+        let by_need = match library {
+            None => ByNeed::new(context.automata(), &context.vocabulary, limits),
+            Some(_) => None,
         };
-        let start = product.start as usize;
-        if completion.before[start] == Before::None {
-            return Err(CanonicalError::NothingCanonical {
-                reason: unspellable(dfa, &tokenizer, &vocabulary),
-            });
+        let engine = match by_need {
+            Some(by_need) => Engine::ByNeed(by_need),
+            None => Engine::Complete(Box::new(Complete::new(&context, library, limits, masks)?)),
+        };
+        let constraint = Self { context, engine, masks };
+        let start = constraint.context.automata().start();
+        if !constraint.ask(&mut Memo::default()).leads_on(start) {
+            return Err(CanonicalError::NothingCanonical { reason: constraint.why_nothing() });
         }
-        let row_bytes = (words_for(vocabulary.len()) * size_of::<u32>()).max(1);
-        let kept = limits.mask_cache_bytes / row_bytes;
-        Ok(Self {
-            rows: (0..product.len()).map(|_| OnceLock::new()).collect(),
-            rows_left: AtomicUsize::new(kept),
-            masks: kept,
-            shared,
-            tokenizer,
-            vocabulary,
-            trie,
-            product,
-            completion,
-        })
+        Ok(constraint)
     }
 
     /// The tokenizer's automaton.
     pub fn tokenizer(&self) -> &Arc<TokenizerAutomaton> {
-        &self.tokenizer
+        &self.context.tokenizer
     }
 
-    /// The number of states of the product of the constraint with the tokenizer's splitting.
+    /// The number of states that were made when the constraint was: those of its DFA, or of the whole product of that with
+    /// the tokenizer's splitting.
     pub fn states(&self) -> usize {
-        self.product.len()
+        match &self.engine {
+            Engine::ByNeed(_) => self.context.dfa.len(),
+            Engine::Complete(complete) => complete.states(),
+        }
     }
 
-    /// The memory of the product and of the rows kept so far, in bytes; what is shared, and the masks that a scratch keeps,
-    /// are not counted.
+    /// The memory of the DFA, of the product where it was built, and of the rows kept with that, in bytes; what is shared,
+    /// and what a scratch keeps, are not counted.
     pub fn memory_usage(&self) -> usize {
-        let rows = self.rows.iter().filter_map(OnceLock::get).map(|row| match row {
-            Row::Short(list) | Row::Long(list) => size_of_val(&list[..]),
-        });
-        self.product.memory_usage()
-            + self.completion.memory_usage()
-            + self.rows.len() * size_of::<OnceLock<Row>>()
-            + rows.sum::<usize>()
-    }
-
-    fn search(&self) -> Search<'_> {
-        Search {
-            product: &self.product,
-            tokenizer: &self.tokenizer,
-            vocabulary: &self.vocabulary,
-            trie: &self.trie,
-            completion: &self.completion,
-        }
-    }
-
-    /// The row of a state: kept, or made now.
-    fn with_row<T>(&self, state: u32, read: impl FnOnce(&Row) -> T) -> T {
-        let place = &self.rows[state as usize];
-        if let Some(row) = place.get() {
-            return read(row);
-        }
-        let kept = self.shared.as_ref().and_then(|shared| shared.row(state));
-        if let Some(row) = kept {
-            return read(row);
-        }
-        let row = match (&self.shared, self.compute_row(state)) {
-            (Some(shared), row) => match shared.keep(state, row) {
-                Ok(row) => return read(row),
-                Err(row) => row,
-            },
-            (None, row) => row,
+        let own = match &self.engine {
+            Engine::ByNeed(by_need) => by_need.memory_usage(),
+            Engine::Complete(complete) => complete.memory_usage(),
         };
-        let room = matches!(row, Row::Short(_))
-            || self
-                .rows_left
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-                .is_ok();
-        if room { read(place.get_or_init(|| row)) } else { read(&row) }
-    }
-
-    fn compute_row(&self, state: u32) -> Row {
-        let words = self.search().row(state);
-        let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
-        if count <= SHORT { Row::Short(bits(&words).collect()) } else { Row::Long(words.into()) }
+        self.context.dfa.memory_usage() + own
     }
 
     /// Makes the rows of the states that are asked for now, and not when they are first needed.
-    /// `wanted` is told whether the state is fresh or a boundary.
+    /// `wanted` is told whether the state is fresh or a boundary. Nothing is done where the product was not built.
     pub(super) fn make_rows(&self, wanted: impl Fn(u32, bool) -> bool) {
-        let is_boundary =
-            self.completion.boundary.iter().zip(&self.product.fresh).map(|(end, fresh)| *end || *fresh);
-        for (state, _) in
-            (0u32..).zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
-        {
-            self.with_row(state, |_| ());
+        if let Engine::Complete(complete) = &self.engine {
+            complete.make_rows(&self.context, wanted);
         }
     }
 
     pub(super) fn shared(&self) -> Option<&Shared> {
-        self.shared.as_ref()
+        match &self.engine {
+            Engine::ByNeed(_) => None,
+            Engine::Complete(complete) => complete.shared(),
+        }
     }
 
-    /// The state behind `token` read from `state`.
-    fn read(&self, state: u32, token: TokenId) -> Option<u32> {
-        let text = self.vocabulary.text(token)?;
-        match self.role(token) {
-            Role::Made | Role::Whole => self.product.run(state, text),
-            Role::Fallback => {
-                Some(self.product.step_fallback(state, *text.first()?)).filter(|state| *state != DEAD)
+    fn ask<'a>(&'a self, memo: &'a mut Memo) -> Ask<'a> {
+        match &self.engine {
+            Engine::ByNeed(by_need) => Ask::ByNeed(by_need.query(&self.context, memo)),
+            Engine::Complete(complete) => Ask::Complete(&self.context, complete),
+        }
+    }
+
+    /// Why nothing can be completed.
+    fn why_nothing(&self) -> NothingCanonical {
+        match &self.engine {
+            // All that the constraint reads is spelled.
+            Engine::ByNeed(_) => NothingCanonical::Rewritten,
+            Engine::Complete(_) => {
+                let Context { dfa, tokenizer, vocabulary, .. } = &self.context;
+                unspellable(dfa, tokenizer, vocabulary)
             }
+        }
+    }
+
+    /// The position behind `token` read from `at`.
+    fn read(&self, at: Position, token: TokenId) -> Option<Position> {
+        let text = self.context.vocabulary.text(token)?;
+        match self.role(token) {
+            Role::Made | Role::Whole => self.context.automata().run(at, text),
+            Role::Fallback => self.context.automata().step_fallback(at, *text.first()?),
             Role::Never | Role::Added => None,
         }
     }
 
     fn role(&self, token: TokenId) -> Role {
         // A vocabulary may have more ids than its tokenizer.
-        self.tokenizer.roles.get(token.index()).copied().unwrap_or(Role::Never)
+        self.context.tokenizer.roles.get(token.index()).copied().unwrap_or(Role::Never)
     }
 
     /// The token in front, where its neighbours are bound by it.
     fn token_in_front(&self, front: Front) -> Option<u32> {
+        let TokenizerAutomaton { neighbours, whole, .. } = &*self.context.tokenizer;
         match front {
-            Front::Class(class) => Some(self.tokenizer.neighbours.class_token[class as usize]),
-            Front::Node(node) => Some(self.tokenizer.whole.token(node)),
+            Front::Class(class) => Some(neighbours.class_token[class as usize]),
+            Front::Node(node) => Some(whole.token(node)),
             Front::Nothing | Front::Whole => None,
         }
     }
@@ -339,74 +329,79 @@ impl CanonicalConstraint {
     /// Whether the piece may end where this stands in front.
     fn may_end(&self, front: Front) -> bool {
         match front {
-            Front::Node(node) => !self.tokenizer.whole.is_complete(node),
+            Front::Node(node) => !self.context.tokenizer.whole.is_complete(node),
             Front::Nothing | Front::Class(_) | Front::Whole => true,
         }
     }
 
-    /// The fresh state behind a boundary at `at`, if the piece may end there and something follows.
-    fn behind_boundary(&self, at: Configuration) -> Option<u32> {
-        let fresh = self.product.mark[at.state as usize];
-        (fresh != DEAD && self.may_end(at.front) && self.completion.before[fresh as usize] == Before::Any)
-            .then_some(fresh)
+    /// The fresh position behind a boundary at `at`, if the piece may end there and something follows.
+    fn behind_boundary(&self, ask: &mut Ask<'_>, at: Configuration) -> Option<Position> {
+        let fresh = self.context.automata().mark(at.position).filter(|_| self.may_end(at.front));
+        fresh.filter(|fresh| ask.leads_on(*fresh))
     }
 
-    /// The added tokens that may follow, and the states behind them.
-    fn added_behind(&self, at: Configuration) -> impl Iterator<Item = (u32, u32)> {
-        let added = self.product.added(at.state).filter(move |_| self.may_end(at.front));
-        added.filter(|(_, behind)| self.completion.before[*behind as usize] == Before::Any)
+    /// The added tokens that may follow, and the positions behind them.
+    fn added_behind(&self, ask: &mut Ask<'_>, at: Configuration) -> SmallVec<[(u32, Position); 4]> {
+        if self.context.tokenizer.added.is_empty() || !self.may_end(at.front) {
+            return SmallVec::new();
+        }
+        let added = self.context.automata().added(at.position);
+        added.filter(|(_, behind)| ask.leads_on(*behind)).collect()
     }
 
-    /// The configuration behind `token` as the first of a piece that begins in `state`.
-    fn begin(&self, state: u32, token: TokenId) -> Option<Configuration> {
-        let behind = self.read(state, token)?;
-        self.search().may_begin(token.0, behind).then(|| {
-            let front = match self.tokenizer.whole.child(WholePieces::ROOT, token.0) {
+    /// The configuration behind `token` as the first of a piece that begins in `position`.
+    fn begin(&self, ask: &mut Ask<'_>, position: Position, token: TokenId) -> Option<Configuration> {
+        let behind = self.read(position, token)?;
+        ask.may_begin(token.0, behind).then(|| {
+            let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.tokenizer;
+            let front = match whole.child(WholePieces::ROOT, token.0) {
                 _ if self.role(token) == Role::Whole => Front::Whole,
                 Some(node) => Front::Node(node),
-                None => Front::Class(self.tokenizer.neighbours.class[token.index()]),
+                None => Front::Class(neighbours.class[token.index()]),
             };
-            Configuration { state: behind, front }
+            Configuration { position: behind, front }
         })
     }
 
     /// The configuration behind `token` in the piece of `at`.
-    fn go_on(&self, at: Configuration, token: TokenId) -> Option<Configuration> {
+    fn go_on(&self, ask: &mut Ask<'_>, at: Configuration, token: TokenId) -> Option<Configuration> {
         if at.front == Front::Nothing {
-            return self.begin(at.state, token);
+            return self.begin(ask, at.position, token);
         }
         let last = self.token_in_front(at.front)?;
         if self.role(token) == Role::Whole {
             return None;
         }
-        let behind = self.read(at.state, token)?;
-        if !self.tokenizer.neighbours.may_follow(last, token.0) {
+        let behind = self.read(at.position, token)?;
+        let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.tokenizer;
+        if !neighbours.may_follow(last, token.0) {
             return None;
         }
         let child = match at.front {
-            Front::Node(node) => self.tokenizer.whole.child(node, token.0),
+            Front::Node(node) => whole.child(node, token.0),
             _ => None,
         };
         let (leads_on, front) = match child {
-            Some(child) => (self.search().may_precede_node(child, behind), Front::Node(child)),
+            Some(child) => (ask.may_precede_node(child, behind), Front::Node(child)),
             None => {
-                let class = self.tokenizer.neighbours.class[token.index()];
-                (self.search().may_precede(token.0, behind), Front::Class(class))
+                let class = neighbours.class[token.index()];
+                (ask.may_precede(token.0, behind), Front::Class(class))
             }
         };
-        leads_on.then_some(Configuration { state: behind, front })
+        leads_on.then_some(Configuration { position: behind, front })
     }
 
     /// Allows the tokens that may follow in the piece of `at`.
-    fn add_piece(&self, at: Configuration, mask: &mut MaskMut<'_>) {
+    fn add_piece(&self, ask: &mut Ask<'_>, at: Configuration, mask: &mut MaskMut<'_>) {
         if at.front == Front::Whole {
             return;
         }
         let last = self.token_in_front(at.front);
-        self.with_row(at.state, |row| match (row, last) {
+        let neighbours = &self.context.tokenizer.neighbours;
+        ask.with_row(at.position, |row| match (row, last) {
             (Row::Short(tokens), _) => {
                 for token in tokens {
-                    if last.is_none_or(|last| self.tokenizer.neighbours.may_follow(last, *token)) {
+                    if last.is_none_or(|last| neighbours.may_follow(last, *token)) {
                         mask.insert(TokenId(*token));
                     }
                 }
@@ -414,7 +409,7 @@ impl CanonicalConstraint {
             (Row::Long(words), None) => mask.union(MaskRef::new(words, self.vocab_len())),
             (Row::Long(words), Some(last)) => {
                 let mut allowed = words.clone();
-                self.tokenizer.neighbours.forbidden(last, |token| {
+                neighbours.forbidden(last, |token| {
                     allowed[token as usize / 32] &= !(1 << (token % 32));
                 });
                 mask.union(MaskRef::new(&allowed, self.vocab_len()));
@@ -422,9 +417,9 @@ impl CanonicalConstraint {
         });
         // Sequences that are written as one token go their own way.
         if let Front::Node(node) = at.front {
-            for (token, _) in self.tokenizer.whole.children(node) {
+            for (token, _) in self.context.tokenizer.whole.children(node) {
                 let token = TokenId(*token);
-                if self.go_on(at, token).is_some() {
+                if self.go_on(ask, at, token).is_some() {
                     mask.insert(token);
                 } else {
                     mask.remove(token);
@@ -433,23 +428,72 @@ impl CanonicalConstraint {
         }
     }
 
-    fn compute_mask(&self, state: &CanonicalState, mut mask: MaskMut<'_>) {
+    fn compute_mask(&self, memo: &mut Memo, state: &CanonicalState, mut mask: MaskMut<'_>) {
+        let ask = &mut self.ask(memo);
         mask.clear();
         for at in &state.0 {
             // A removal above is about this configuration alone, so it comes before what others add.
             if matches!(at.front, Front::Node(_)) && state.0.len() > 1 {
                 let mut own = unskew_core::TokenMask::new(self.vocab_len());
-                self.add_piece(*at, &mut own.as_mut());
+                self.add_piece(ask, *at, &mut own.as_mut());
                 mask.union(own.as_ref());
             } else {
-                self.add_piece(*at, &mut mask);
+                self.add_piece(ask, *at, &mut mask);
             }
         }
         for at in &state.0 {
-            if let Some(fresh) = self.behind_boundary(*at) {
-                self.add_piece(Configuration { state: fresh, front: Front::Nothing }, &mut mask);
+            if let Some(position) = self.behind_boundary(ask, *at) {
+                self.add_piece(ask, Configuration { position, front: Front::Nothing }, &mut mask);
             }
-            self.added_behind(*at).for_each(|(token, _)| mask.insert(TokenId(token)));
+            self.added_behind(ask, *at).iter().for_each(|(token, _)| mask.insert(TokenId(*token)));
+        }
+    }
+}
+
+/// Questions to a constraint.
+enum Ask<'a> {
+    ByNeed(Query<'a>),
+    Complete(&'a Context, &'a Complete),
+}
+
+impl Ask<'_> {
+    /// Whether this fresh position can be completed.
+    fn leads_on(&mut self, fresh: Position) -> bool {
+        match self {
+            Self::ByNeed(query) => query.is_alive(fresh),
+            Self::Complete(_, complete) => complete.leads_on(fresh),
+        }
+    }
+
+    /// Whether `token`, as the first of a piece, leads to `at` and no dead end.
+    fn may_begin(&mut self, token: u32, at: Position) -> bool {
+        match self {
+            Self::ByNeed(query) => query.may_begin(token, at),
+            Self::Complete(context, complete) => complete.may_begin(context, token, at),
+        }
+    }
+
+    /// Whether `at` with `token` in front of it, in the same piece, can be completed.
+    fn may_precede(&mut self, token: u32, at: Position) -> bool {
+        match self {
+            Self::ByNeed(query) => query.may_precede(token, at),
+            Self::Complete(context, complete) => complete.may_precede(context, token, at),
+        }
+    }
+
+    /// Whether `at` can be completed where `node` of the pieces that are looked up as a whole was reached.
+    fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
+        match self {
+            Self::ByNeed(query) => query.may_precede_node(node, at),
+            Self::Complete(context, complete) => complete.may_precede_node(context, node, at),
+        }
+    }
+
+    /// The tokens that lead on from `at`, whatever stands in front.
+    fn with_row<T>(&mut self, at: Position, read: impl FnOnce(&Row) -> T) -> T {
+        match self {
+            Self::ByNeed(query) => read(query.row(at)),
+            Self::Complete(context, complete) => complete.with_row(context, at, read),
         }
     }
 }
@@ -459,11 +503,11 @@ impl Constraint for CanonicalConstraint {
     type Scratch = CanonicalScratch;
 
     fn vocab_len(&self) -> usize {
-        self.vocabulary.len()
+        self.context.vocabulary.len()
     }
 
     fn start(&self) -> CanonicalState {
-        let start = Configuration { state: self.product.start, front: Front::Nothing };
+        let start = Configuration { position: self.context.automata().start(), front: Front::Nothing };
         CanonicalState(SmallVec::from_iter([start]))
     }
 
@@ -471,20 +515,22 @@ impl Constraint for CanonicalConstraint {
         CanonicalScratch::default()
     }
 
-    /// O(b + d) for a token of b bytes and merge trees d deep.
+    /// O(b + d) for a token of b bytes and merge trees d deep, where it is certain that what follows can be completed.
     fn advance(
         &self,
-        _: &mut CanonicalScratch,
+        scratch: &mut CanonicalScratch,
         state: &mut CanonicalState,
         token: TokenId,
     ) -> Result<(), Rejected> {
         let mut next = SmallVec::new();
+        let ask = &mut self.ask(&mut scratch.memo);
         for at in &state.0 {
-            next.extend(self.go_on(*at, token));
-            next.extend(self.behind_boundary(*at).and_then(|fresh| self.begin(fresh, token)));
+            next.extend(self.go_on(ask, *at, token));
+            let fresh = self.behind_boundary(ask, *at);
+            next.extend(fresh.and_then(|fresh| self.begin(ask, fresh, token)));
             if self.role(token) == Role::Added {
-                let behind = self.added_behind(*at).filter(|(added, _)| *added == token.0);
-                next.extend(behind.map(|(_, state)| Configuration { state, front: Front::Nothing }));
+                let behind = self.added_behind(ask, *at).into_iter().filter(|(added, _)| *added == token.0);
+                next.extend(behind.map(|(_, position)| Configuration { position, front: Front::Nothing }));
             }
         }
         if next.is_empty() {
@@ -497,7 +543,8 @@ impl Constraint for CanonicalConstraint {
     }
 
     fn is_accepting(&self, state: &CanonicalState) -> bool {
-        state.0.iter().any(|at| self.product.accepting[at.state as usize] && self.may_end(at.front))
+        let automata = self.context.automata();
+        state.0.iter().any(|at| automata.is_accepting(at.position) && self.may_end(at.front))
     }
 
     /// O(v) for v ids if the mask is kept in `scratch`. Otherwise a walk through the trie for a state that no mask was
@@ -507,7 +554,7 @@ impl Constraint for CanonicalConstraint {
             mask.copy_from(kept);
             return;
         }
-        self.compute_mask(state, mask.reborrow());
+        self.compute_mask(&mut scratch.memo, state, mask.reborrow());
         if self.masks > 0 {
             if scratch.masks.len() >= self.masks {
                 scratch.masks.clear();
@@ -551,9 +598,15 @@ impl Constraint for CanonicalConstraint {
 impl fmt::Debug for CanonicalConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CanonicalConstraint")
-            .field("states", &self.product.len())
-            .field("vocabulary", &self.vocabulary)
+            .field("states", &self.states())
+            .field("vocabulary", &self.context.vocabulary)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for CanonicalScratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CanonicalScratch").field("masks", &self.masks.len()).finish_non_exhaustive()
     }
 }
 

@@ -26,7 +26,6 @@ use std::{
     hash::Hasher,
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
-    sync::OnceLock,
 };
 
 use twox_hash::XxHash3_64;
@@ -37,7 +36,7 @@ use unskew_core::{
 
 use super::{
     MergeOrder,
-    automaton::{Role, TokenizerAutomaton, sets_of_roles},
+    automaton::{OnDemand, Role, TokenizerAutomaton, sets_of_roles},
     derivation::{Derivations, NONE},
     forest::Neighbours,
     text::TextDfa,
@@ -305,6 +304,7 @@ impl TokenizerAutomaton {
             return Err(invalid("last bytes"));
         }
         let (made, only_whole) = sets_of_roles(&roles);
+        let split = split.ok_or(invalid("splits"))?;
         Ok(Self {
             fingerprint: tokenizer,
             vocab_len: len,
@@ -315,12 +315,11 @@ impl TokenizerAutomaton {
             neighbours,
             whole,
             fallback,
-            split: split.ok_or(invalid("splits"))?,
+            on_demand: OnDemand::new(&split),
+            split,
             text: text.ok_or(invalid("texts"))?,
             nfc,
             added,
-            by_last_byte: OnceLock::new(),
-            facts: OnceLock::new(),
         })
     }
 

@@ -12,18 +12,26 @@
 //! | `text`, `nfc` | which texts the encoder takes as they are |
 //! | `whole` | pieces that are looked up as a whole |
 //! | `automaton` | all of that for one tokenizer: [`TokenizerAutomaton`] |
-//! | `product` | a constraint beside the splitting, byte by byte |
-//! | `settle`, `completion` | what may stand in front of a state without a dead end |
+//! | `position` | a constraint beside the splitting, byte by byte |
+//! | `certain` | from where every ordinary text goes on |
+//! | `ends` | which tokens the splitting reads from where |
+//! | `by_need` | what may stand in front of a position without a dead end, when it is asked for |
+//! | `product`, `settle`, `completion`, `complete` | the same for all positions at once |
+//! | `mix` | a hash for maps from positions |
 //! | `constraint` | masks and positions: [`CanonicalConstraint`] |
 //!
 //! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections
 //! CartesianMerge and appendix (Algorithms 3 and 4), with the splitting of real tokenizers added.
 
 mod automaton;
+mod by_need;
+mod certain;
+mod complete;
 mod completion;
 mod constraint;
 mod derivation;
 mod encode;
+mod ends;
 mod error;
 mod file;
 #[cfg(test)]
@@ -32,8 +40,10 @@ mod file_tests;
 #[path = "../../tests/common/files.rs"]
 mod files;
 mod forest;
+mod mix;
 mod nfc;
 mod pair;
+mod position;
 mod product;
 mod settle;
 #[cfg(test)]

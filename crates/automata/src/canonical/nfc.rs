@@ -59,6 +59,46 @@ use crate::{
     table::{DEAD, Table},
 };
 
+/// The **steady** characters, which form C accepts and leaves alone whatever stands in front of them: as an automaton over
+/// bytes whose state 0 is between characters. It is the subset construction from all states between characters at once,
+/// without the sets of which some member refuses.
+pub(crate) fn steady() -> &'static [[u32; 256]] {
+    static STEADY: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
+        let nfc = nfc();
+        let states = 0..u32::try_from(nfc.next.len() / nfc.classes.len()).expect("thousands of states");
+        // Every state between characters reads this letter, and no other does.
+        let between: Vec<u32> = states.filter(|state| nfc.step(*state, b'a') != DEAD).collect();
+        let mut ids: HashMap<Vec<u32>, u32> = HashMap::new();
+        let mut sets = vec![between];
+        let mut table: Vec<[u32; 256]> = Vec::new();
+        let mut at = 0;
+        while let Some(set) = sets.get(at).cloned() {
+            let mut row = [DEAD; 256];
+            let mut by_class = vec![None; nfc.classes.len()];
+            for byte in 0..=255u8 {
+                let target = by_class[usize::from(nfc.classes.get(byte))].get_or_insert_with(|| {
+                    let mut next: Vec<u32> = set.iter().map(|state| nfc.step(*state, byte)).collect();
+                    next.sort_unstable();
+                    next.dedup();
+                    match next.last() {
+                        None | Some(&DEAD) => DEAD,
+                        Some(state) if nfc.step(*state, b'a') != DEAD => 0,
+                        Some(_) => *ids.entry(next.clone()).or_insert_with(|| {
+                            sets.push(next);
+                            u32::try_from(sets.len() - 1).expect("hundreds of sets")
+                        }),
+                    }
+                });
+                row[usize::from(byte)] = *target;
+            }
+            table.push(row);
+            at += 1;
+        }
+        table
+    });
+    &STEADY
+}
+
 /// All texts that are in normalisation form C, and what these can begin with, also inside a character. The start is
 /// state 0. Built at the first call.
 pub(crate) fn nfc() -> &'static TextDfa {
@@ -678,5 +718,32 @@ mod tests {
         let start = table.row(table.start)[usize::from(table.classes.get(b'0'))];
         assert_eq!(start, 0);
         assert_eq!(minimized(table.clone()).len(), table.len());
+    }
+
+    #[test]
+    fn steady_characters_are_left_alone_behind_whatever_stands_in_front() {
+        let is_steady = |character: char| {
+            let mut buffer = [0; 4];
+            let bytes = character.encode_utf8(&mut buffer).bytes();
+            bytes.fold(0, |place: u32, byte| match place {
+                DEAD => DEAD,
+                place => steady()[place as usize][usize::from(byte)],
+            })
+        };
+        for character in "a\u{7f} é中日가Ωя\u{1f600}".chars() {
+            assert_eq!(is_steady(character), 0, "{character:?}");
+        }
+        // Marks, what composes without being one, and what has another form.
+        for character in "\u{301}\u{323}\u{1161}\u{11a8}\u{9be}\u{212b}\u{1f71}\u{3099}".chars() {
+            assert_eq!(is_steady(character), DEAD, "{character:?}");
+        }
+        let mut all: Vec<char> = ('\0'..='\u{2fff}').chain('\u{ac00}'..='\u{ac80}').collect();
+        all.extend('\u{1d100}'..='\u{1d200}');
+        for character in all.into_iter().filter(|character| is_steady(*character) == 0) {
+            for before in ["e", "ạ", "é\u{327}", "ᄀ", "가", "\u{9c7}", "か", "\u{1d157}"] {
+                check(&format!("{before}{character}"));
+                assert!(normalized(before) != before || accepts(&format!("{before}{character}")));
+            }
+        }
     }
 }

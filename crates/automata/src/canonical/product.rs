@@ -1,21 +1,17 @@
-//! The constraint and the tokenizer's splitting, read side by side byte by byte.
+//! The product of the constraint with the tokenizer's splitting, built whole: all [positions](super::position).
 //!
-//! A state is a state of the constraint's DFA, one of the automaton of texts that the encoder takes as they are, and one of
-//! the automaton of marked texts. Reading bytes stays inside a piece; a **mark** asserts that a piece ends here and leads
-//! to a *fresh* state, from which the next piece begins. At the end of a token both may be possible for a while: whether
-//! two blanks are a piece depends on what follows. What follows is part of the constraint, so most assertions that cannot
-//! come true lead to no accepted text at all, and are removed here.
-//!
-//! The product is built whole, byte by byte, before any token is looked at: hundreds of states for a date, a few thousand
-//! for a thousand words. Built lazily instead, every mask would go through a hash map, and dead ends would show up only
-//! after they were entered.
-
-use std::collections::HashMap;
+//! Most assertions of marks that cannot come true lead to no accepted text at all; here they are removed, with whatever
+//! else has no accepted end. Hundreds of states for a date, a few thousand for a thousand words. Where a counted repetition
+//! of a wide class meets every state of the splitting and of UTF-8 it is hundreds of thousands, so a constraint is
+//! completed by need ([`super::by_need`]) where that is possible, and whole only where it is not, or for a library.
 
 use super::{
-    CanonicalError, automaton::TokenizerAutomaton, error::NothingCanonical, nfc::nfc, text::TextDfa,
+    CanonicalError,
+    error::NothingCanonical,
+    mix::Map,
+    position::{Automata, Position},
 };
-use crate::{Dfa, Limits, StateId, table::DEAD};
+use crate::{Limits, table::DEAD};
 
 /// The product automaton. Every state is reachable and can reach an accepting one, over bytes.
 #[derive(Clone, Debug)]
@@ -35,116 +31,53 @@ pub(crate) struct Product {
     /// Added tokens: state, token, and the state behind it, in ascending order.
     pub(crate) added: Vec<(u32, u32, u32)>,
     pub(crate) start: u32,
+    /// By state: what it is; empty for a block.
+    pub(crate) positions: Vec<Position>,
     /// The states from the nearest to an accepting one to the farthest.
     pub(crate) by_distance: Vec<u32>,
     /// Of a block ([`super::vegas`]): the end from which bytes lead on, whatever stands in front; else [`DEAD`].
     pub(crate) leads_on: u32,
 }
 
-/// What a state is made of.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Parts {
-    regex: StateId,
-    text: u32,
-    nfc: u32,
-    split: u32,
-    fresh: bool,
-}
-
-struct Builder<'a> {
-    dfa: &'a Dfa,
-    tokenizer: &'a TokenizerAutomaton,
-    /// The texts in normalisation form C, if only these are encoded as they are; else any.
-    nfc: &'a TextDfa,
+struct Builder {
     limit: usize,
-    ids: HashMap<Parts, u32>,
-    states: Vec<Parts>,
+    ids: Map<Position, u32>,
+    states: Vec<Position>,
 }
 
 impl Product {
-    /// Reads `dfa` beside the tokenizer's automata. O(n k) for n states and k byte classes.
+    /// Reads all that `automata` read. O(n k) for n states and k byte classes.
     ///
     /// # Errors
     ///
     /// [`CanonicalError::TooManyProductStates`], and [`CanonicalError::NothingCanonical`] if no text is accepted.
-    pub(crate) fn new(
-        dfa: &Dfa,
-        tokenizer: &TokenizerAutomaton,
-        limits: &Limits,
-    ) -> Result<Self, CanonicalError> {
-        let any = TextDfa::any();
-        let nfc = if tokenizer.nfc && dfa.bytes().any(|byte| !byte.is_ascii()) { nfc() } else { &any };
-        let mut builder = Builder {
-            dfa,
-            tokenizer,
-            nfc,
-            limit: limits.product_states,
-            ids: HashMap::new(),
-            states: Vec::new(),
-        };
-        let TokenizerAutomaton { split, text, .. } = tokenizer;
-        // Columns: bytes that none of the three tells apart. Bytes that the constraint never reads share one.
-        let mut used = [false; 256];
-        dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
-        let mut columns: HashMap<Option<[u8; 4]>, u8> = HashMap::new();
-        let mut classes = Box::new([0; 256]);
-        let mut column_bytes = Vec::new();
-        for byte in 0..=255u8 {
-            let classes_of = [dfa.classes(), &text.classes, &nfc.classes, &split.classes];
-            let key = used[usize::from(byte)].then(|| classes_of.map(|classes| classes.get(byte)));
-            let next = column_bytes.len();
-            let column = *columns.entry(key).or_insert_with(|| {
-                column_bytes.push(byte);
-                u8::try_from(next).expect("256 bytes have at most 256 columns")
-            });
-            classes[usize::from(byte)] = column;
-        }
-        let width = column_bytes.len();
-        let has_fallback = !split.fallback.is_empty();
-
-        let start = builder.id(Parts {
-            regex: dfa.start(),
-            text: text.start,
-            nfc: nfc.start,
-            split: split.start,
-            fresh: true,
-        })?;
+    pub(crate) fn new(automata: Automata<'_>, limits: &Limits) -> Result<Self, CanonicalError> {
+        let mut builder = Builder { limit: limits.product_states, ids: Map::default(), states: Vec::new() };
+        let (classes, column_bytes) = automata.columns();
+        let has_fallback = !automata.tokenizer.split.fallback.is_empty();
+        let start = builder.id(Some(automata.start()))?;
         let (mut next, mut fallback, mut mark) = (Vec::new(), Vec::new(), Vec::new());
         let (mut accepting, mut fresh, mut added) = (Vec::new(), Vec::new(), Vec::new());
         let mut at = 0;
-        while let Some(parts) = builder.states.get(at).copied() {
-            let ends = split.accepting[parts.split as usize];
-            accepting.push(ends && dfa.is_accepting(parts.regex));
-            fresh.push(parts.fresh);
-            mark.push(match split.mark[parts.split as usize] {
-                DEAD => DEAD,
-                marked => builder.id(Parts { split: marked, fresh: true, ..parts })?,
-            });
+        while let Some(position) = builder.states.get(at).copied() {
+            accepting.push(automata.is_accepting(position));
+            fresh.push(position.fresh);
+            mark.push(builder.id(automata.mark(position))?);
             for byte in &column_bytes {
-                next.push(builder.step(parts, *byte, &split.next)?);
+                next.push(builder.id(automata.step(position, *byte))?);
                 if has_fallback {
-                    fallback.push(builder.step(parts, *byte, &split.fallback)?);
+                    fallback.push(builder.id(automata.step_fallback(position, *byte))?);
                 }
             }
-            if ends {
-                for (token, content) in &tokenizer.added {
-                    if let Some(regex) = dfa.run(parts.regex, content) {
-                        let behind = builder.id(Parts {
-                            regex,
-                            text: text.start,
-                            nfc: nfc.start,
-                            split: split.start,
-                            fresh: true,
-                        })?;
-                        added.push((u32::try_from(at).expect("limited"), *token, behind));
-                    }
-                }
+            for (token, behind) in automata.added(position) {
+                let behind = builder.id(Some(behind))?;
+                added.push((u32::try_from(at).expect("limited"), token, behind));
             }
             at += 1;
         }
         let product = Self {
             classes,
-            width,
+            width: column_bytes.len(),
             next,
             fallback,
             mark,
@@ -152,6 +85,7 @@ impl Product {
             fresh,
             added,
             start,
+            positions: builder.states,
             by_distance: Vec::new(),
             leads_on: DEAD,
         };
@@ -213,6 +147,7 @@ impl Product {
             + size_of_val(&self.fallback[..])
             + self.len() * (2 * size_of::<u32>() + 2)
             + size_of_val(&self.added[..])
+            + size_of_val(&self.positions[..])
     }
 
     /// All transitions out of `state`, of every kind.
@@ -298,6 +233,7 @@ impl Product {
             fresh: alive.iter().map(|state| self.fresh[*state]).collect(),
             added: added.filter(|(from, _, to)| *from != DEAD && *to != DEAD).collect(),
             start: renamed(self.start),
+            positions: alive.iter().map(|state| self.positions[*state]).collect(),
             by_distance: order.iter().map(|state| renamed(*state)).collect(),
             classes: self.classes,
             width: self.width,
@@ -354,9 +290,11 @@ impl Sources {
     }
 }
 
-impl Builder<'_> {
-    fn id(&mut self, parts: Parts) -> Result<u32, CanonicalError> {
-        if let Some(id) = self.ids.get(&parts) {
+impl Builder {
+    /// The number of a position, a new one if need be.
+    fn id(&mut self, position: Option<Position>) -> Result<u32, CanonicalError> {
+        let Some(position) = position else { return Ok(DEAD) };
+        if let Some(id) = self.ids.get(&position) {
             return Ok(*id);
         }
         if self.states.len() >= self.limit {
@@ -364,21 +302,8 @@ impl Builder<'_> {
         }
         let id = u32::try_from(self.states.len())
             .map_err(|_| CanonicalError::TooManyProductStates { limit: self.limit })?;
-        self.ids.insert(parts, id);
-        self.states.push(parts);
+        self.ids.insert(position, id);
+        self.states.push(position);
         Ok(id)
-    }
-
-    /// The state behind `byte`, where `split_next` is one of the tables of the automaton of marked texts.
-    fn step(&mut self, from: Parts, byte: u8, split_next: &[u32]) -> Result<u32, CanonicalError> {
-        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
-        let Some(regex) = self.dfa.step(from.regex, byte) else { return Ok(DEAD) };
-        let (text, nfc) = (text.step(from.text, byte), self.nfc.step(from.nfc, byte));
-        let column = usize::from(split.classes.get(byte));
-        let split = split_next[from.split as usize * split.classes.len() + column];
-        if text == DEAD || nfc == DEAD || split == DEAD {
-            return Ok(DEAD);
-        }
-        self.id(Parts { regex, text, nfc, split, fresh: false })
     }
 }

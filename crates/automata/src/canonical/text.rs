@@ -4,7 +4,7 @@
 //! same holds for a text in which the encoder finds an added token: it becomes that token, whatever spelled it. Both are
 //! regular properties of the text, so they are an automaton over bytes that runs beside the constraint.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::LazyLock};
 
 use aho_corasick::{Anchored, MatchKind, automaton::Automaton, dfa::DFA};
 use unskew_core::{AddedToken, Normalizer, SplitPattern, Symbols, Tokenization, UnicodeForm};
@@ -41,6 +41,12 @@ impl TextDfa {
     /// Accepts every text.
     pub(crate) fn any() -> Self {
         Self { classes: ByteClasses::from_begins(&[false; 256]), next: vec![0], start: 0 }
+    }
+
+    /// [`any`](Self::any), once for all.
+    pub(crate) fn all() -> &'static Self {
+        static ALL: LazyLock<TextDfa> = LazyLock::new(TextDfa::any);
+        &ALL
     }
 
     /// The automaton of these tables, if they have the same shape and lead to no state that there is not.

@@ -9,7 +9,7 @@ pub(crate) mod texts;
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-use unskew_automata::{CanonicalConstraint, CanonicalError, Limits, TokenizerAutomaton};
+use unskew_automata::{CanonicalConstraint, CanonicalError, Dfa, Limits, TokenizerAutomaton, VegasLibrary};
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
@@ -101,12 +101,35 @@ impl Subject {
     }
 
     pub(crate) fn constraint(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
+        self.limited(pattern, &Limits::default())
+    }
+
+    /// The same, within `limits`.
+    pub(crate) fn limited(
+        &self,
+        pattern: &str,
+        limits: &Limits,
+    ) -> Result<CanonicalConstraint, CanonicalError> {
         CanonicalConstraint::new(
             pattern,
             Arc::clone(&self.automaton),
             Arc::clone(&self.vocabulary),
             Arc::clone(&self.trie),
-            &Limits::default(),
+            limits,
+        )
+    }
+
+    /// The same constraint, its product built and completed whole, as it is with a library.
+    pub(crate) fn whole(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
+        let library = VegasLibrary::new(&self.automaton, &self.vocabulary, VegasLibrary::DEFAULT_BYTES);
+        let limits = Limits { product_states: 1 << 22, ..Limits::default() };
+        CanonicalConstraint::with_library(
+            &Dfa::from_pattern(pattern, &limits)?,
+            Arc::clone(&self.automaton),
+            Arc::clone(&self.vocabulary),
+            Arc::clone(&self.trie),
+            &library,
+            &limits,
         )
     }
 

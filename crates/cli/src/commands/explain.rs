@@ -1,17 +1,17 @@
 //! `unskew explain`: what becomes of every construct of a grammar or regex.
 
-use std::io::Write;
+use std::{io::Write, path::Path};
 
 use serde::Serialize;
 use unskew::{
     automata::{Dfa, Limits, RegexError},
-    grammars::{FindingKind, Grammar, GrammarLimits, RuleFacts, Terminal},
+    grammars::{Fate, GrammarLimits, explain as explain_text},
 };
 
 use super::write_json;
 use crate::{
     args::{ExplainArgs, Format},
-    error::{Failure, Result, chain},
+    error::{Result, chain},
     load,
 };
 
@@ -28,10 +28,7 @@ struct Answer {
 
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
     let answers = match (&args.grammar, &args.regex) {
-        (Some(path), _) => {
-            let grammar = load::grammar(path, args.max_ignored, &GrammarLimits::default())?;
-            of_grammar(&grammar)
-        }
+        (Some(path), _) => of_grammar(path)?,
         (None, Some(pattern)) => vec![of_regex(pattern)],
         (None, None) => unreachable!("one of the two is required"),
     };
@@ -45,75 +42,25 @@ pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
             }
         }
     }
-    out.flush()?;
-    // A regex that is refused is bad input here as everywhere.
-    match answers.iter().find(|answer| answer.fate == "rejected") {
-        Some(rejected) => Err(Failure::input(&rejected.why)),
-        None => Ok(()),
-    }
+    // What would be refused elsewhere is an answer here.
+    Ok(out.flush()?)
 }
 
-fn of_grammar(grammar: &Grammar) -> Vec<Answer> {
-    let analysis = grammar.analysis();
-    let span = |place: Option<unskew::grammars::Location>| {
-        place.map(|place| format!("{}:{}", place.line, place.column))
-    };
-    let mut answers = Vec::new();
-    for rule in grammar.rules() {
-        let facts = analysis.rule(rule);
-        let is_used = facts.reachable && facts.productive;
-        answers.push(Answer {
-            span: span(grammar.rule_place(rule)),
-            construct: format!("rule {}", grammar.rule_name(rule)),
-            fate: if is_used { "enforced" } else { "annotation" },
-            why: describe(facts),
-        });
-    }
-    for finding in analysis.findings() {
-        // What the facts of a rule say already is not said twice.
-        if matches!(
-            finding.kind,
-            FindingKind::DeadAlternatives { .. } | FindingKind::RepeatedAlternatives { .. }
-        ) {
-            answers.push(Answer {
-                span: span(finding.location),
-                construct: format!("alternatives of {}", finding.name),
-                fate: "annotation",
-                why: finding.to_string(),
-            });
-        }
-    }
-    for terminal in grammar.terminals() {
-        let (kind, why) = match grammar.terminal(terminal) {
-            Terminal::Literal(text) => ("literal", format!("{} bytes", text.len())),
-            Terminal::Automaton(dfa) => ("terminal", format!("an automaton of {} states", dfa.len())),
-            Terminal::Token(_) => ("token", "a control token, and not its text".to_owned()),
-            _ => ("terminal", String::new()),
-        };
-        let construct = format!("{kind} {}", grammar.terminal_name(terminal));
-        answers.push(Answer { span: None, construct, fate: "enforced", why });
-    }
-    answers
-}
-
-fn describe(facts: &RuleFacts) -> String {
-    let mut parts = vec![match facts.places {
-        1 => "1 place".to_owned(),
-        u64::MAX => "very many places".to_owned(),
-        places => format!("{places} places"),
-    }];
-    let mut say = |condition: bool, text: &str| {
-        if condition {
-            parts.push(text.to_owned());
-        }
-    };
-    say(!facts.productive, "never ends, so no output uses it");
-    say(!facts.reachable, "no output uses it");
-    say(facts.nullable, "may be empty");
-    say(facts.recursive, "recursive");
-    say(facts.left_recursion.is_some(), "may begin with itself");
-    say(facts.cyclic, "may stand for itself alone, which adds readings and no text");
-    parts.join(", ")
+fn of_grammar(path: &Path) -> Result<Vec<Answer>> {
+    let format = load::grammar_format(path)?;
+    let text = load::read_text(path)?;
+    let fates = explain_text(&text, format, &GrammarLimits::default());
+    let answers = fates.into_iter().map(|fate| Answer {
+        span: fate.location.map(|place| format!("{}:{}", place.line, place.column)),
+        construct: fate.construct,
+        fate: match fate.fate {
+            Fate::Enforced => "enforced",
+            Fate::Rejected => "rejected",
+            _ => "annotation",
+        },
+        why: fate.why,
+    });
+    Ok(answers.collect())
 }
 
 fn of_regex(pattern: &str) -> Answer {

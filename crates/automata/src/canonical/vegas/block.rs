@@ -48,7 +48,7 @@ use super::{
     hard::{ByteSet, HardBigrams},
     hash::Sip,
 };
-use crate::table::DEAD;
+use crate::{Dfa, table::DEAD};
 
 /// So many states behind an entry decide its place among several.
 const NEAR: usize = 48;
@@ -81,6 +81,22 @@ impl Facts {
             }
         }
         Self { hard, regular }
+    }
+
+    /// Whether every byte of every text that `dfa` accepts is spelled by some token.
+    pub(crate) fn is_regular_for(&self, dfa: &Dfa, tokenizer: &TokenizerAutomaton) -> bool {
+        let split = &tokenizer.split;
+        let by_characters = !split.fallback.is_empty();
+        // Of characters, only those with a token are read by the first table, and the others by the second.
+        let spells = |byte: u8| match by_characters {
+            false => tokenizer.symbols[usize::from(byte)] != NONE,
+            true => {
+                let columns = split.fallback.iter().skip(usize::from(split.classes.get(byte)));
+                let mut read = columns.step_by(split.classes.len());
+                tokenizer.fallback[usize::from(byte)] != NONE || read.all(|next| *next == DEAD)
+            }
+        };
+        self.regular && dfa.bytes().all(spells)
     }
 
     /// Whether every byte on every path of the product is spelled by some token.
@@ -368,6 +384,7 @@ impl<'a> Blocks<'a> {
             fresh: flags(&|state| self.product.fresh[state as usize], false),
             added: Vec::new(),
             start: 0,
+            positions: Vec::new(),
             by_distance: Vec::new(),
             leads_on,
         };

@@ -56,6 +56,12 @@ impl HardBigrams {
         self.soft[usize::from(left)][usize::from(right / 64)] >> (right % 64) & 1 == 0
     }
 
+    /// The bytes before which `left` is hard.
+    #[inline]
+    pub(crate) fn behind(&self, left: u8) -> ByteSet {
+        ByteSet(self.soft[usize::from(left)].map(|word| !word))
+    }
+
     /// Whether every byte of `left` is hard before every byte of `right`. True if either is empty.
     pub fn all_hard(&self, left: &ByteSet, right: &ByteSet) -> bool {
         left.iter().all(|left| {
@@ -99,6 +105,12 @@ impl ByteSet {
     /// Its bytes, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u8> + use<'_> {
         (0..=255).filter(|byte| self.contains(*byte))
+    }
+
+    /// The bytes that are in both.
+    #[inline]
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|index| self.0[index] & other.0[index]))
     }
 
     /// Adds all bytes of `other`.

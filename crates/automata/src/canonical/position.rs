@@ -1,0 +1,131 @@
+//! A position of a text: the constraint and the tokenizer's splitting, read side by side byte by byte.
+//!
+//! A position is a state of the constraint's DFA, one of the automaton of texts that the encoder takes as they are, one of
+//! the texts in normalisation form C, and one of the automaton of marked texts. Reading bytes stays inside a piece; a
+//! **mark** asserts that a piece ends here and leads to a *fresh* position, from which the next piece begins. At the end of
+//! a token both may be possible for a while: whether two blanks are a piece depends on what follows.
+//!
+//! A position says by itself what it is, so that it stays valid whatever is computed or thrown away about it, and two
+//! constraints of one pattern agree on it. Numbers for the positions of a product, met or all of them, would be half as
+//! long, and only as good as the table that gave them out.
+
+use std::collections::HashMap;
+
+use super::{automaton::TokenizerAutomaton, nfc::nfc, text::TextDfa};
+use crate::{Dfa, StateId, table::DEAD};
+
+/// Where each of the automata is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Position {
+    pub(crate) regex: StateId,
+    pub(crate) text: u32,
+    pub(crate) nfc: u32,
+    pub(crate) split: u32,
+    /// Whether a piece begins here, so that no token of it stands in front.
+    pub(crate) fresh: bool,
+}
+
+/// The automata of a constraint and a tokenizer.
+#[derive(Clone, Copy)]
+pub(crate) struct Automata<'a> {
+    pub(crate) dfa: &'a Dfa,
+    pub(crate) tokenizer: &'a TokenizerAutomaton,
+    /// The texts in normalisation form C, if only these are encoded as they are; else any.
+    pub(crate) nfc: &'static TextDfa,
+}
+
+impl<'a> Automata<'a> {
+    pub(crate) fn new(dfa: &'a Dfa, tokenizer: &'a TokenizerAutomaton) -> Self {
+        let composes = tokenizer.nfc && dfa.bytes().any(|byte| !byte.is_ascii());
+        Self { dfa, tokenizer, nfc: if composes { nfc() } else { TextDfa::all() } }
+    }
+
+    pub(crate) fn start(&self) -> Position {
+        self.behind_added(self.dfa.start())
+    }
+
+    /// The position behind an added token: what stands in front of it has no part in what follows.
+    fn behind_added(&self, regex: StateId) -> Position {
+        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        Position { regex, text: text.start, nfc: self.nfc.start, split: split.start, fresh: true }
+    }
+
+    #[inline]
+    pub(crate) fn step(&self, from: Position, byte: u8) -> Option<Position> {
+        self.step_in(from, byte, &self.tokenizer.split.next)
+    }
+
+    /// The position behind a fallback token of `byte`.
+    pub(crate) fn step_fallback(&self, from: Position, byte: u8) -> Option<Position> {
+        let table = &self.tokenizer.split.fallback;
+        if table.is_empty() { None } else { self.step_in(from, byte, table) }
+    }
+
+    /// The position behind `byte`, where `split_next` is one of the tables of the automaton of marked texts.
+    #[inline]
+    fn step_in(&self, from: Position, byte: u8, split_next: &[u32]) -> Option<Position> {
+        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        let regex = self.dfa.step(from.regex, byte)?;
+        let column = usize::from(split.classes.get(byte));
+        let split = split_next[from.split as usize * split.classes.len() + column];
+        let (text, nfc) = (text.step(from.text, byte), self.nfc.step(from.nfc, byte));
+        (text != DEAD && nfc != DEAD && split != DEAD).then_some(Position {
+            regex,
+            text,
+            nfc,
+            split,
+            fresh: false,
+        })
+    }
+
+    pub(crate) fn run(&self, from: Position, bytes: &[u8]) -> Option<Position> {
+        bytes.iter().try_fold(from, |at, byte| self.step(at, *byte))
+    }
+
+    /// The fresh position behind a boundary at `from`.
+    #[inline]
+    pub(crate) fn mark(&self, from: Position) -> Option<Position> {
+        let split = self.tokenizer.split.mark[from.split as usize];
+        (split != DEAD).then_some(Position { split, fresh: true, ..from })
+    }
+
+    /// Whether the tokenizer sees to it that the text may end here.
+    #[inline]
+    pub(crate) fn may_end(&self, at: Position) -> bool {
+        self.tokenizer.split.accepting[at.split as usize]
+    }
+
+    #[inline]
+    pub(crate) fn is_accepting(&self, at: Position) -> bool {
+        self.may_end(at) && self.dfa.is_accepting(at.regex)
+    }
+
+    /// The added tokens that may follow, and the positions behind them. What is between two is encoded by itself.
+    pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
+        let (automata, ends) = (*self, self.may_end(at));
+        self.tokenizer.added.iter().filter(move |_| ends).filter_map(move |(token, content)| {
+            Some((*token, automata.behind_added(automata.dfa.run(at.regex, content)?)))
+        })
+    }
+
+    /// The columns: bytes that none of the automata tells apart. Answers the column of each byte, and a byte of each
+    /// column. Bytes that the constraint never reads share one.
+    pub(crate) fn columns(&self) -> (Box<[u8; 256]>, Vec<u8>) {
+        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        let mut used = [false; 256];
+        self.dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+        let mut columns: HashMap<Option<[u8; 4]>, u8> = HashMap::new();
+        let mut classes = Box::new([0; 256]);
+        let mut bytes = Vec::new();
+        for byte in 0..=255u8 {
+            let classes_of = [self.dfa.classes(), &text.classes, &self.nfc.classes, &split.classes];
+            let key = used[usize::from(byte)].then(|| classes_of.map(|classes| classes.get(byte)));
+            let next = bytes.len();
+            classes[usize::from(byte)] = *columns.entry(key).or_insert_with(|| {
+                bytes.push(byte);
+                u8::try_from(next).expect("256 bytes have at most 256 columns")
+            });
+        }
+        (classes, bytes)
+    }
+}
