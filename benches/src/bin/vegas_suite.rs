@@ -132,21 +132,20 @@ fn measure(name: &str, setting: &Setting, each: bool) {
     }
     for (name, library, before) in [("shared", &shared, None), ("prebuilt", &prebuilt, Some(stats))] {
         let (now, before) = (library.stats(), before.unwrap_or_default());
-        let [hits, misses] = [
-            (now.hits.0 - before.hits.0, now.hits.1 - before.hits.1),
-            (now.misses.0 - before.misses.0, now.misses.1 - before.misses.1),
-        ];
-        let [row_hits, row_misses] = [now.row_hits - before.row_hits, now.row_misses - before.row_misses];
         println!(
-            "  {name:10} blocks hit {} of {}, states {} of {}, rows {row_hits} of {}; {:.1} MB",
-            hits.0,
-            hits.0 + misses.0,
-            hits.1,
-            hits.1 + misses.1,
-            row_hits + row_misses,
+            "  {name:10} hit: blocks {}, states {}, rows {}; {:.1} MB",
+            rate(now.hits.0 - before.hits.0, now.misses.0 - before.misses.0),
+            rate(now.hits.1 - before.hits.1, now.misses.1 - before.misses.1),
+            rate(now.row_hits - before.row_hits, now.row_misses - before.row_misses),
             now.bytes as f64 / 1e6
         );
     }
+}
+
+/// How many of those that were looked up were found.
+fn rate(hits: u64, misses: u64) -> String {
+    let all = hits + misses;
+    format!("{hits} of {all} ({:.1} %)", 100.0 * hits as f64 / all.max(1) as f64)
 }
 
 fn main() {

@@ -31,6 +31,8 @@ mod marked;
 mod nfa;
 mod pattern;
 #[cfg(test)]
+mod refusal_tests;
+#[cfg(test)]
 mod tests;
 mod utf8;
 

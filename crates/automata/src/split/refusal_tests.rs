@@ -1,0 +1,178 @@
+//! What has no exact automaton, and what is too large: errors that name it, whatever a pattern holds.
+
+use std::fmt::Write as _;
+
+use super::{
+    tests::{Random, cases, regex, with},
+    *,
+};
+
+fn refusal(splits: &[SplitPattern]) -> String {
+    SplitDfa::new(splits, &SplitOptions::default(), &SplitLimits::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_has_no_exact_automaton_is_refused_by_name() {
+    let mut report = String::new();
+    for pattern in [
+        // Constructs.
+        "a(?<=b)c",
+        "(?<!b)c",
+        r"(a)\1",
+        r"a\012",
+        r"(?<n>a)\k<n>",
+        r"(a)\g<1>",
+        "(?P<n>a)(?P=n)",
+        r"\bfoo",
+        r"a\B",
+        r"\<a",
+        r"a\>",
+        r"a\Z",
+        r"a\Kb",
+        r"\Ga",
+        r"\R",
+        r"\X",
+        "(?>ab|a)c",
+        "(?>a+b)",
+        "(?:ab)++c",
+        "(?:a|bc)?+",
+        "(?!ab)c",
+        "é(?=a*)b",
+        "a(?=)",
+        "(a)?(?(1)b)",
+        "a(?#note)b",
+        "(?m)a$",
+        "(?x)a b",
+        "(?i:a(?i)b)",
+        "a(?i)b|c",
+        "a{2}{3}",
+        "a**",
+        "a+?+",
+        "a{3}?",
+        "a{,}",
+        "^*a",
+        "(?!a)+b",
+        "$?a",
+        "(?:a?)*b",
+        "(?:a|(?!b))+c",
+        // Syntax.
+        "(a",
+        "a)",
+        "a|*",
+        "+a",
+        "{2}a",
+        "a{3,2}",
+        "[a",
+        "[z-a]",
+        r"a\",
+        r"\q",
+        r"\é",
+        r"[\q]",
+        r"\x4",
+        r"\x{}",
+        r"\x{110000}",
+        r"\ud800",
+        r"\p{Nope}",
+        r"\p{L",
+        "(?y:a)",
+        "(?<1>a",
+        "(?<>a)",
+        "(?",
+        // Others.
+        "",
+        "a*",
+        "a|$",
+        r"\s*(?!\S)",
+        "^b*",
+    ] {
+        let error = refusal(&[SplitPattern::PrefixSpace, regex(pattern)]);
+        assert_eq!(error.lines().count(), 1, "{error}");
+        writeln!(report, "{pattern:<16} {error}").unwrap();
+    }
+    insta::assert_snapshot!(report);
+}
+
+#[test]
+fn steps_that_are_not_exact_are_refused() {
+    let mut report = String::new();
+    let literal =
+        |text: &str, behavior| SplitPattern::Literal { text: text.to_owned(), behavior, invert: false };
+    for split in [
+        SplitPattern::Other("Punctuation".to_owned()),
+        with(r"\s", SplitBehavior::Removed, false),
+        literal("-", SplitBehavior::Removed),
+        literal("", SplitBehavior::Isolated),
+        with("ab?", SplitBehavior::Contiguous, false),
+        with("ab", SplitBehavior::MergedWithPrevious, false),
+        with("a(?!b)", SplitBehavior::MergedWithNext, true),
+    ] {
+        writeln!(report, "{}", refusal(&[regex("a"), split])).unwrap();
+    }
+    insta::assert_snapshot!(report, @r"
+    split step 2 is not supported: `Punctuation` is not expressed as a pattern
+    split step 2 is not supported: it removes what its pattern matches, so that tokens do not spell the text
+    split step 2 is not supported: it removes what its pattern matches, so that tokens do not spell the text
+    the pattern of split step 2 can match the empty text
+    split step 2 is not supported: `Contiguous` is supported only for a pattern that matches exactly one character
+    split step 2 is not supported: `MergedWithPrevious` and `MergedWithNext` are supported only for a pattern that is one set of characters
+    split step 2 is not supported: `MergedWithPrevious` and `MergedWithNext` are supported only for a pattern that is one set of characters
+    ");
+}
+
+#[test]
+fn limits_are_named() {
+    let defaults = SplitLimits::default();
+    let mut report = String::new();
+    let error = |splits: &[SplitPattern], limits: &SplitLimits| {
+        SplitDfa::new(splits, &SplitOptions::default(), limits).unwrap_err().to_string()
+    };
+    for (pattern, limits) in [
+        ("a".repeat(70_000), defaults.clone()),
+        ("((a))".to_owned(), SplitLimits { nest: 1, ..defaults.clone() }),
+        (format!("{}a{}", "(".repeat(600), ")".repeat(600)), SplitLimits { nest: 1_000, ..defaults.clone() }),
+        ("[a-c]d".to_owned(), SplitLimits { sets: 1, ..defaults.clone() }),
+        ("a{1000}{1000}".replacen("}{", "}b){", 1).replacen('a', "(?:a", 1), defaults.clone()),
+        ("a{99999999999}".to_owned(), defaults.clone()),
+        ("(?:a?){99999999}b".to_owned(), defaults.clone()),
+        ("(?:(?:){9999999})b".to_owned(), defaults.clone()),
+        (r"\p{L}+|\p{N}".to_owned(), SplitLimits { states: 50, ..defaults.clone() }),
+        ("(?:a|b)*a(?:a|b){20}c".to_owned(), defaults.clone()),
+        ("(?:a|b)*a(?:a|b){20}c".to_owned(), SplitLimits { steps: 10_000, ..defaults.clone() }),
+    ] {
+        let start = std::time::Instant::now();
+        writeln!(report, "{}", error(&[regex(&pattern)], &limits)).unwrap();
+        assert!(start.elapsed().as_secs() < 20, "{pattern:.30}: {:?}", start.elapsed());
+    }
+    insta::assert_snapshot!(report, @r"
+    the pattern of split step 1 is 70000 bytes long; the limit is 65536 (SplitLimits::pattern_bytes)
+    split step 1 nests groups deeper than 1 levels (SplitLimits::nest), at line 1, column 2
+    split step 1 nests groups deeper than 250 levels (SplitLimits::nest), at line 1, column 251
+    split step 1 brings the sets of characters beyond 1 (SplitLimits::sets), at line 1, column 6
+    the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
+    the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
+    the NFA of split step 1 has more than 50000 states (SplitLimits::nfa_states)
+    split step 1: a quantifier after what reads nothing is not supported, at line 1, column 8
+    the automaton of the split steps has more than 50 states (SplitLimits::states)
+    the automaton of the split steps has more than 65536 states (SplitLimits::states)
+    the automaton of the split steps takes more than 10000 steps to make (SplitLimits::steps)
+    ");
+}
+
+/// Whatever the text of a pattern, there is an automaton or an error.
+#[test]
+fn no_text_of_a_pattern_panics() {
+    const PARTS: [&str; 40] = [
+        "(", ")", "(?", "(?:", "(?!", "(?=", "(?>", "(?i)", "(?i:", "(?<", "(?P<", "'", "[", "]", "[^", "&&",
+        "--", "-", "{", "}", "2", ",", "{2,3}", "?", "*", "+", "|", "\\", "\\p", "\\x", "\\d", "$", "^", ".",
+        "a", "é", ":", "\n", "#", ">",
+    ];
+    let mut random = Random(11);
+    let limits = SplitLimits { steps: 200_000, states: 500, ..SplitLimits::default() };
+    for _ in 0..cases(3_000) {
+        let text: String = (0..1 + random.below(10)).map(|_| random.pick(&PARTS)).collect();
+        let built = SplitDfa::new(&[regex(&text)], &SplitOptions::default(), &limits);
+        if let Some(place) = built.err().as_ref().and_then(SplitError::place) {
+            assert!(text.get(place.span.clone()).is_some(), "{text:?}: {place:?}");
+        }
+    }
+}
