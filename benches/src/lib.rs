@@ -7,6 +7,7 @@
 //! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
 //! in one process as far as their dependencies allow.
 
+mod clock;
 mod detail;
 pub mod engine;
 pub mod measure;

@@ -14,6 +14,7 @@ use unskew_core::{TokenId, WORD_BITS, words_for};
 
 use crate::{
     Subject,
+    clock::Moment,
     engine::{AllMasks, Engine, Matcher},
     suite::Case,
 };
@@ -131,14 +132,14 @@ pub fn round<'a>(
                 (matcher, None)
             }
             _ => {
-                let begin = Instant::now();
+                let begin = Moment::now();
                 let matcher = engine.compile(&task.case.pattern)?;
-                (matcher, Some(ns(begin)))
+                (matcher, Some(begin.ns()))
             }
         };
-        let begin = Instant::now();
+        let begin = Moment::now();
         matcher.mask();
-        let first = ns(begin);
+        let first = begin.ns();
         if let Some(compile) = compile {
             outcome.compile = outcome.compile.min(compile);
             outcome.to_first_mask = outcome.to_first_mask.min(compile + first);
@@ -163,16 +164,16 @@ fn walk_along(matcher: &mut dyn Matcher, sample: &[TokenId], walk: &mut Walk) {
             walk.refused = Some(position);
             return;
         }
-        let begin = Instant::now();
+        let begin = Moment::now();
         let taken = matcher.commit(*token);
-        walk.commit.push(ns(begin));
+        walk.commit.push(begin.ns());
         if !taken {
             walk.refused = Some(position);
             return;
         }
-        let begin = Instant::now();
+        let begin = Moment::now();
         matcher.mask();
-        walk.first.push(ns(begin));
+        walk.first.push(begin.ns());
     }
     if !matcher.is_accepting() {
         walk.refused = Some(sample.len());
@@ -182,13 +183,13 @@ fn walk_along(matcher: &mut dyn Matcher, sample: &[TokenId], walk: &mut Walk) {
 /// The second walk, over a sample that the first has accepted.
 fn walk_again(matcher: &mut dyn Matcher, sample: &[TokenId], walk: &mut Walk) {
     for position in 0..=sample.len() {
-        let begin = Instant::now();
+        let begin = Moment::now();
         matcher.mask();
-        walk.second.push(ns(begin));
+        walk.second.push(begin.ns());
         if let Some(token) = sample.get(position) {
-            let begin = Instant::now();
+            let begin = Moment::now();
             matcher.commit(*token);
-            walk.commit[position] = walk.commit[position].min(ns(begin));
+            walk.commit[position] = walk.commit[position].min(begin.ns());
         }
     }
 }
@@ -207,9 +208,9 @@ pub fn in_a_row(engine: &dyn Engine, task: &Task, outcome: &mut Outcome) -> Resu
         }
         matcher.reset();
         for position in 0..=sample.len() {
-            let begin = Instant::now();
+            let begin = Moment::now();
             matcher.mask();
-            walk.after_others.push(ns(begin));
+            walk.after_others.push(begin.ns());
             if let Some(token) = sample.get(position) {
                 matcher.commit(*token);
             }

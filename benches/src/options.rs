@@ -7,10 +7,11 @@ pub(crate) const USAGE: &str = "\
 [OPTIONS] [FILTER ...]     regexes or grammars whose name contains one of the filters; all without
 
   --vocabulary NAME,...    only these vocabularies (tiny, and those under UNSKEW_DATA)
-  --engine NAME,...        only engines whose name contains one of these, and ours
+  --engine NAME,...        only engines whose name contains one of these, and our first
   --rounds N               how often everything is measured after a first time; the smallest time counts (default: 3)
   --peer-limit SECONDS     for one regex of an engine that runs in a process of its own (default: 10)
   --peer-memory GB         likewise, for its memory (default: 6)
+  --cpu-time               time on the processor, without interruptions: for a machine that does other things too
   --program NAME=PATH      the program that serves the engines whose names begin with this one
   --record                 write the report to benches/record too
 ";
@@ -30,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) peer_limit: Duration,
     /// The memory of a process apart, in bytes.
     pub(crate) peer_memory: u64,
+    /// Whether the time of the process is measured, and not that of the wall.
+    pub(crate) cpu_time: bool,
     /// Whether the report is written to a file.
     pub(crate) record: bool,
     /// Programs that serve engines which are not in this one, by the beginning of the engine's name.
@@ -47,6 +50,7 @@ impl Default for Options {
             rounds: 3,
             peer_limit: Duration::from_secs(10),
             peer_memory: 6_000_000_000,
+            cpu_time: false,
             record: false,
             programs: Vec::new(),
             worker: None,
@@ -79,6 +83,7 @@ impl Options {
                     let (name, path) = value.split_once('=').ok_or("--program needs NAME=PATH")?;
                     options.programs.push((name.to_owned(), path.to_owned()));
                 }
+                "--cpu-time" => options.cpu_time = true,
                 "--record" => options.record = true,
                 "--worker" => options.worker = Some(value()?),
                 _ if arg.starts_with('-') => return Err(format!("no option {arg}\n\n{USAGE}")),
@@ -107,8 +112,8 @@ impl Options {
         found.map(|(_, path)| &**path)
     }
 
-    /// Whether a peer of this name is wanted.
-    pub(crate) fn wants_peer(&self, name: &str) -> bool {
+    /// Whether an engine of this name is wanted.
+    pub(crate) fn wants_engine(&self, name: &str) -> bool {
         self.engines.is_empty() || self.engines.iter().any(|part| name.contains(part.as_str()))
     }
 }

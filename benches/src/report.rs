@@ -3,8 +3,8 @@
 use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
 use crate::{
-    Suite, detail,
-    engine::{Allows, EAGER, EAGER_PEER, LIFTED},
+    Suite, clock, detail,
+    engine::{Allows, EAGER, EAGER_PEER},
     measure::{Outcome, Walk},
     options::Options,
     run::{EngineResult, VocabularyResult},
@@ -89,6 +89,14 @@ pub(crate) fn report(
     out += &machine();
     out += &command(suite, options, memory);
     let _ = writeln!(out, "The run took {:.0} s.\n", elapsed.as_secs_f64());
+    if !memory {
+        let clock = if options.cpu_time { "the process" } else { "the wall" };
+        let cost = clock::cost() as f64 / 1e3;
+        let _ = write!(
+            out,
+            "Times are those of {clock}, in microseconds; reading the clock takes {cost:.2} of them. "
+        );
+    }
     out += match (memory, suite.detailed) {
         (true, _) => ABOUT_MEMORY,
         (false, false) => ABOUT_TIMES,
@@ -131,8 +139,7 @@ pub(crate) fn report(
 }
 
 const ABOUT_TIMES: &str = "\
-Times are wall-clock times in microseconds, of each step the smallest over all rounds, one thread; reading the clock takes
-about 0.03 of them. Percentiles are nearest ranks, over regexes for the first two rows of a table and over all positions of
+Of each step the smallest time over all rounds is taken. Percentiles are nearest ranks, over regexes for the first two rows of a table and over all positions of
 all samples for the others. `first visit` is the first mask at a position under a matcher compiled for that sample, `second
 visit` the same position when the sample is walked again. llguidance allocates each mask; ours copies each into the caller's
 buffer; outlines-core's is its map of allowed tokens turned into bits. `llguidance` has the tokenizer's encoder and forces
@@ -140,8 +147,7 @@ tokens, `llguidance lifted` has none and allows all spellings. A ratio above 1 m
 ";
 
 const ABOUT_GRAMMARS: &str = "\
-Times are wall-clock times in microseconds, of each step the smallest over all rounds, one thread; reading the clock takes
-about 0.03 of them. Percentiles are nearest ranks, over grammars for the first two rows of a table and over all positions of
+Of each step the smallest time over all rounds is taken. Percentiles are nearest ranks, over grammars for the first two rows of a table and over all positions of
 all samples for the others. `first visit` is the first mask at a position under a matcher compiled for that sample, `after
 other samples` the same mask under a matcher that has walked the samples in front of it, `second visit` the same position when
 the sample is walked again. `unskew grammar` keeps one library of subterminal trees for the whole run, as a service would;

@@ -10,7 +10,7 @@ use std::{process::ExitCode, time::Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Subject, Suite, VOCABULARIES,
+    Subject, Suite, VOCABULARIES, clock,
     engine::{Allows, Builder, Engine},
     measure::{Difference, Meter, Outcome, Task, difference, examine, in_a_row, ns, round, weigh},
     options::Options,
@@ -68,8 +68,14 @@ pub fn run(suite: &Suite, meter: Option<Meter>) -> ExitCode {
 
 fn program(suite: &Suite, meter: Option<Meter>) -> Result<(), String> {
     let options = Options::parse(std::env::args().skip(1))?;
+    if options.cpu_time {
+        clock::use_cpu_time();
+    }
     let mut builders = (suite.ours)();
-    builders.extend((suite.peers)().into_iter().filter(|peer| options.wants_peer(peer.name)));
+    // Masks are compared with those of the first.
+    let first = builders.first().map(|builder| builder.name);
+    builders.extend((suite.peers)());
+    builders.retain(|builder| Some(builder.name) == first || options.wants_engine(builder.name));
     if let Some(name) = &options.worker {
         let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
         return serve(suite, builder, &options, meter, &mut std::io::stdout().lock());

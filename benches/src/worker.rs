@@ -110,6 +110,7 @@ fn start(options: &Options, engine: &str, vocabulary: &str) -> Result<Running, S
     let rounds = options.rounds.to_string();
     let mut child = Command::new(program)
         .args(["--worker", engine, "--vocabulary", vocabulary, "--rounds", &rounds])
+        .args(options.cpu_time.then_some("--cpu-time"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -71,7 +71,7 @@ pub(crate) struct ConstraintArgs {
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) grammar: Option<PathBuf>,
     /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
-    #[arg(long, value_name = "N", requires = "grammar")]
+    #[arg(long, value_name = "N")]
     pub(crate) max_ignored: Option<u32>,
     /// The output is this text, or another one of those given
     #[arg(long, value_name = "TEXT", group = "constraint")]
@@ -274,10 +274,9 @@ pub(crate) struct RetokenizeArgs {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "explained", required = true, multiple = false, args = ["grammar", "regex"])]
 pub(crate) struct ExplainArgs {
     /// A file that ends in `.lark`, `.gbnf` or `.ebnf`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", required_unless_present = "regex", conflicts_with = "regex")]
     pub(crate) grammar: Option<PathBuf>,
     /// A regex
     #[arg(long, value_name = "R")]

@@ -282,10 +282,13 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         (None, Some(path)) => Some(read_text(path)?),
         (None, None) => None,
     };
-    if args.is_none() && healed.is_empty() {
+    if args.is_none() && args.max_ignored.is_none() && healed.is_empty() {
         return Ok(AnyConstraint::new(Unconstrained::new(&tokens.vocabulary)));
     }
     let vocabulary = Arc::clone(&tokens.vocabulary);
+    if args.max_ignored.is_some() && args.grammar.is_none() {
+        return Err(Failure::input("--max-ignored bounds %ignore of a --grammar; give one, or leave it out"));
+    }
     if let Some(path) = &args.grammar {
         if args.canonical {
             return Err(Failure::input(

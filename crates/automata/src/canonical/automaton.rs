@@ -76,16 +76,33 @@ pub struct TokenizerAutomaton {
     pub(crate) nfc: bool,
     /// Added tokens that are text, with their bytes.
     pub(crate) added: Vec<(u32, Vec<u8>)>,
-    /// The tokens that merges make, by the last byte of their text; made when it is first asked for.
-    pub(crate) by_last_byte: OnceLock<Vec<Vec<u32>>>,
-    /// What is known of byte bigrams; likewise.
-    pub(crate) facts: OnceLock<Facts>,
-    /// What is known of its texts; likewise.
-    pub(crate) certain: OnceLock<Certain>,
-    /// By state of `split`: the tokens that are read from there; likewise.
-    pub(crate) ends: Ends,
-    /// Tokens that are never refused; likewise.
-    pub(crate) plain: OnceLock<Plain>,
+    pub(crate) on_demand: OnDemand,
+}
+
+/// What follows from the rest of an automaton, made when it is first asked for.
+pub(crate) struct OnDemand {
+    /// The tokens that merges make, by the last byte of their text.
+    by_last_byte: OnceLock<Vec<Vec<u32>>>,
+    /// What is known of byte bigrams.
+    facts: OnceLock<Facts>,
+    /// What is known of its texts.
+    certain: OnceLock<Certain>,
+    /// By state of `split`: the tokens that are read from there.
+    ends: Ends,
+    /// Tokens that are never refused.
+    plain: OnceLock<Plain>,
+}
+
+impl OnDemand {
+    pub(crate) fn new(split: &SplitDfa) -> Self {
+        Self {
+            by_last_byte: OnceLock::new(),
+            facts: OnceLock::new(),
+            certain: OnceLock::new(),
+            ends: Ends::new(split.accepting.len()),
+            plain: OnceLock::new(),
+        }
+    }
 }
 
 impl TokenizerAutomaton {
@@ -215,15 +232,11 @@ impl TokenizerAutomaton {
             neighbours,
             whole,
             fallback,
-            ends: Ends::new(split.accepting.len()),
+            on_demand: OnDemand::new(&split),
             split,
             text: facts.dfa,
             nfc: facts.nfc,
             added,
-            by_last_byte: OnceLock::new(),
-            facts: OnceLock::new(),
-            certain: OnceLock::new(),
-            plain: OnceLock::new(),
         })
     }
 
@@ -269,27 +282,27 @@ impl TokenizerAutomaton {
 
     /// Which bigrams of bytes no token holds, and whether all texts can be spelled.
     pub(crate) fn facts(&self, vocabulary: &Vocabulary) -> &Facts {
-        self.facts.get_or_init(|| Facts::new(self, vocabulary))
+        self.on_demand.facts.get_or_init(|| Facts::new(self, vocabulary))
     }
 
     /// From which states every ordinary text goes on.
     pub(crate) fn certain(&self) -> &Certain {
-        self.certain.get_or_init(|| Certain::new(self))
+        self.on_demand.certain.get_or_init(|| Certain::new(self))
     }
 
     /// Tokens that some automata never refuse.
     pub(crate) fn plain(&self, vocabulary: &Vocabulary) -> &Plain {
-        self.plain.get_or_init(|| Plain::new(self, vocabulary))
+        self.on_demand.plain.get_or_init(|| Plain::new(self, vocabulary))
     }
 
     /// The tokens that the automaton of marked texts reads from `state`.
     pub(crate) fn ends(&self, state: u32, vocabulary: &Vocabulary, trie: &TokenTrie) -> Arc<EndsOf> {
-        self.ends.of(self, state, vocabulary, trie)
+        self.on_demand.ends.of(self, state, vocabulary, trie)
     }
 
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
     pub(crate) fn ending_in(&self, bytes: &[u64; 4], vocabulary: &Vocabulary) -> Vec<u32> {
-        let by_last_byte = self.by_last_byte.get_or_init(|| {
+        let by_last_byte = self.on_demand.by_last_byte.get_or_init(|| {
             let mut by_last_byte = vec![Vec::new(); 256];
             for (token, text) in vocabulary.text_tokens().filter(|(token, _)| self.is_made(token.0)) {
                 text.last().into_iter().for_each(|last| by_last_byte[usize::from(*last)].push(token.0));
@@ -312,8 +325,8 @@ impl TokenizerAutomaton {
             + self.neighbours.memory_usage()
             + split.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + size_of_val(&self.text.next[..])
-            + self.certain.get().map_or(0, Certain::memory_usage)
-            + self.ends.memory_usage()
+            + self.on_demand.certain.get().map_or(0, Certain::memory_usage)
+            + self.on_demand.ends.memory_usage()
     }
 }
 

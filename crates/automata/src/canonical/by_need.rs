@@ -10,9 +10,10 @@
 //! - else a matter of reachability: is there a token that may follow, and may that stand in front of where it leads?
 //!
 //! Each question is answered at once where [`certain`](super::certain) knows enough, which in most positions it does, and
-//! else by a search that ends with the first such position, over at most what can be reached where nothing is certain. [`ByNeed::new`] refuses a constraint for which that might be much: then it is [completed
-//! whole](super::complete), within its limit. Answers are kept in a [`Memo`], which belongs to a scratch: it may be thrown
-//! away between two questions, and masks never wait for each other.
+//! else by a search that ends with the first such position, over at most what can be reached where nothing is certain.
+//! [`ByNeed::new`] refuses a constraint for which that might be much: then it is [completed whole](super::complete), within
+//! its limit. Answers are kept in a [`Memo`], which belongs to a scratch: it may be thrown away between two questions, and
+//! masks never wait for each other.
 //!
 //! A row of tokens is not a walk through the product of the automata either. The tokens that the DFA reads are a walk of the
 //! DFA, those that the tokenizer's splitting reads are known once for all constraints ([`super::ends`]), and what is in

@@ -26,7 +26,6 @@ use std::{
     hash::Hasher,
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
-    sync::OnceLock,
 };
 
 use twox_hash::XxHash3_64;
@@ -37,9 +36,8 @@ use unskew_core::{
 
 use super::{
     MergeOrder,
-    automaton::{Role, TokenizerAutomaton, sets_of_roles},
+    automaton::{OnDemand, Role, TokenizerAutomaton, sets_of_roles},
     derivation::{Derivations, NONE},
-    ends::Ends,
     forest::Neighbours,
     text::TextDfa,
     whole::WholePieces,
@@ -317,15 +315,11 @@ impl TokenizerAutomaton {
             neighbours,
             whole,
             fallback,
-            ends: Ends::new(split.accepting.len()),
+            on_demand: OnDemand::new(&split),
             split,
             text: text.ok_or(invalid("texts"))?,
             nfc,
             added,
-            by_last_byte: OnceLock::new(),
-            facts: OnceLock::new(),
-            certain: OnceLock::new(),
-            plain: OnceLock::new(),
         })
     }
 

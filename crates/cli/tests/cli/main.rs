@@ -2,5 +2,6 @@
 
 mod canonical;
 mod commands;
+mod grammars;
 mod refusals;
 mod support;

@@ -55,7 +55,8 @@ impl Grammar {
     ///
     /// # Errors
     ///
-    /// [`GrammarError::Syntax`], with a place; [`GrammarError::Terminal`] and [`GrammarError::TooManyNodes`].
+    /// [`GrammarError::Syntax`], [`GrammarError::Terminal`] and [`GrammarError::AutomataTooLarge`], with a place, and
+    /// [`GrammarError::TooManyNodes`].
     pub fn parse(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Self, GrammarError> {
         Ok(read(text, format, limits)?.0)
     }
