@@ -122,7 +122,7 @@ impl Subject {
     /// The same constraint, its product built and completed whole, as it is with a library.
     pub(crate) fn whole(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
         let library = VegasLibrary::new(&self.automaton, &self.vocabulary, VegasLibrary::DEFAULT_BYTES);
-        let limits = Limits { product_states: 1 << 22, ..Limits::default() };
+        let limits = Limits::default();
         CanonicalConstraint::with_library(
             &Dfa::from_pattern(pattern, &limits)?,
             Arc::clone(&self.automaton),
