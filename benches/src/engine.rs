@@ -24,8 +24,19 @@ pub struct Builder {
     pub build: fn(&Subject) -> Result<Box<dyn Engine>, String>,
     /// Which token sequences its masks allow.
     pub allows: Allows,
-    /// Whether a regex can take so long, or the engine is such, that it runs in a process of its own, which can be ended.
-    pub apart: bool,
+    /// In which process it runs.
+    pub place: Place,
+}
+
+/// In which process an engine runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In that of the suite.
+    Here,
+    /// In one of its own, which can be ended: a regex can take so long.
+    Apart,
+    /// In that of another program, which `--program` names; without it the engine is left out.
+    Elsewhere,
 }
 
 /// Which of the token sequences that spell a match an engine allows.
@@ -119,16 +130,21 @@ const CANONICAL: &str = "unskew canonical";
 /// The engines of this repository.
 pub fn ours() -> Vec<Builder> {
     vec![
-        Builder { name: LIFTED, build: Lifted::build, allows: Allows::AllSpellings, apart: false },
-        Builder { name: CANONICAL, build: Canonical::build, allows: Allows::FewerSpellings, apart: false },
+        Builder { name: LIFTED, build: Lifted::build, allows: Allows::AllSpellings, place: Place::Here },
+        Builder {
+            name: CANONICAL,
+            build: Canonical::build,
+            allows: Allows::FewerSpellings,
+            place: Place::Here,
+        },
         // Measured as its peer is.
-        Builder { name: EAGER, build: Eager::build, allows: Allows::AllSpellings, apart: true },
+        Builder { name: EAGER, build: Eager::build, allows: Allows::AllSpellings, place: Place::Apart },
     ]
 }
 
 /// The engine of grammars of this repository.
 pub fn ours_for_grammars() -> Vec<Builder> {
-    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, apart: false };
+    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, place: Place::Here };
     vec![
         builder(GRAMMAR, |subject| Grammars::build(subject, Library::OfTheProcess)),
         builder("unskew grammar, new library", |subject| Grammars::build(subject, Library::OfTheGrammar)),

@@ -18,26 +18,26 @@ use unskew_vocab::Tokenizer;
 
 use crate::{
     Subject,
-    engine::{Allows, Builder, EAGER_PEER, Engine, Matcher},
+    engine::{Allows, Builder, EAGER_PEER, Engine, Matcher, Place},
 };
 
 /// The peers.
 pub fn peers() -> Vec<Builder> {
-    let builder = |name, build, allows, apart| Builder { name, build, allows, apart };
+    let builder = |name, build, allows, place| Builder { name, build, allows, place };
     vec![
         builder(
             "llguidance",
             |subject| llguidance(subject, Some(Arc::clone(&subject.tokenizer)), Language::Regex),
             Allows::FewerSpellings,
-            false,
+            Place::Here,
         ),
         builder(
             "llguidance lifted",
             |subject| llguidance(subject, None, Language::Regex),
             Allows::AllSpellings,
-            false,
+            Place::Here,
         ),
-        builder(EAGER_PEER, Outlines::build, Allows::AllSpellings, true),
+        builder(EAGER_PEER, Outlines::build, Allows::AllSpellings, Place::Apart),
     ]
 }
 
@@ -45,11 +45,11 @@ pub fn peers() -> Vec<Builder> {
 /// in a program of its own, `benches/glrmask`.
 pub fn peers_for_grammars() -> Vec<Builder> {
     let elsewhere = |_: &Subject| Err("it is in a program of its own: `--program glrmask=PATH`".to_owned());
-    let builder = |name, build, apart| Builder { name, build, allows: Allows::AllSpellings, apart };
+    let builder = |name, build, place| Builder { name, build, allows: Allows::AllSpellings, place };
     vec![
-        builder("llguidance", |subject| llguidance(subject, None, Language::Lark), false),
-        builder("glrmask", elsewhere, true),
-        builder("glrmask trie", elsewhere, true),
+        builder("llguidance", |subject| llguidance(subject, None, Language::Lark), Place::Here),
+        builder("glrmask", elsewhere, Place::Elsewhere),
+        builder("glrmask trie", elsewhere, Place::Elsewhere),
     ]
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Subject, Suite, VOCABULARIES, clock,
-    engine::{Allows, Builder, Engine},
+    engine::{Allows, Builder, Engine, Place},
     measure::{Difference, Meter, Outcome, Task, difference, examine, in_a_row, ns, round, weigh},
     options::Options,
     report, subject,
@@ -75,7 +75,10 @@ fn program(suite: &Suite, meter: Option<Meter>) -> Result<(), String> {
     // Masks are compared with those of the first.
     let first = builders.first().map(|builder| builder.name);
     builders.extend((suite.peers)());
-    builders.retain(|builder| Some(builder.name) == first || options.wants_engine(builder.name));
+    builders.retain(|builder| {
+        let is_there = builder.place != Place::Elsewhere || options.program(builder.name).is_some();
+        is_there && (Some(builder.name) == first || options.wants_engine(builder.name))
+    });
     if let Some(name) = &options.worker {
         let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
         return serve(suite, builder, &options, meter, &mut std::io::stdout().lock());
@@ -116,7 +119,7 @@ fn vocabulary(
         }
     }
     let (mut engines, mut results) = (Vec::new(), Vec::new());
-    for builder in builders.iter().filter(|builder| !builder.apart) {
+    for builder in builders.iter().filter(|builder| builder.place == Place::Here) {
         eprintln!("{}: {}: preparing", subject.name, builder.name);
         match prepare(builder, subject, meter) {
             Ok((engine, prepared)) => {
@@ -144,7 +147,7 @@ fn vocabulary(
     }
     drop(engines);
 
-    for builder in builders.iter().filter(|builder| builder.apart) {
+    for builder in builders.iter().filter(|builder| builder.place != Place::Here) {
         let mut worker = Worker::new(options, builder.name, &subject.name);
         let mut outcomes = Vec::new();
         for task in &tasks {

@@ -33,7 +33,8 @@ cargo xtask TASK
   bench regex [OPTIONS] [FILTER ...]
                     the regex engines beside published ones: times (`--help` lists the options; builds the peers)
   bench grammars [OPTIONS] [FILTER ...]
-                    the grammar engines likewise, glrmask in a program of its own
+                    the grammar engines likewise; with `--glrmask`, glrmask too, in a program of its own that takes
+                    a quarter of an hour to build
   bench regex-memory, bench grammars-memory
                     likewise: memory
   fuzz [TARGET] [SECONDS]
@@ -98,9 +99,11 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
     };
     if let Some(program) = program {
         let package = ["run", "--release", "--package", "unskew-benches", "--features", "peers"];
-        let glrmask = if program == "grammar_suite" { glrmask(root)? } else { Vec::new() };
+        let (wanted, options): (Vec<&str>, Vec<&str>) =
+            filter[1..].iter().partition(|option| **option == "--glrmask");
+        let glrmask = if wanted.is_empty() { Vec::new() } else { glrmask(root)? };
         let glrmask: Vec<&str> = glrmask.iter().map(String::as_str).collect();
-        return cargo(root, &[&package[..], &["--bin", program, "--"], &glrmask, &filter[1..]].concat());
+        return cargo(root, &[&package[..], &["--bin", program, "--"], &glrmask, &options].concat());
     }
     let mut args = vec!["bench", "--package", "unskew-benches"];
     if !filter.is_empty() {

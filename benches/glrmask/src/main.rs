@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use glrmask::{CompileOptions, Constraint, ConstraintState, Grammar, MaskStrategy, Vocab};
 use unskew_benches::{
     GRAMMAR_SUITE, Subject, Suite,
-    engine::{Allows, Builder, Engine, Matcher},
+    engine::{Allows, Builder, Engine, Matcher, Place},
 };
 use unskew_core::TokenId;
 
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
 }
 
 fn engines() -> Vec<Builder> {
-    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, apart: false };
+    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, place: Place::Here };
     vec![
         builder("glrmask", |subject| GlrMask::build(subject, MaskStrategy::FAST_MASKS)),
         builder("glrmask trie", |subject| GlrMask::build(subject, MaskStrategy::FAST_COMPILE)),
@@ -43,8 +43,9 @@ impl GlrMask {
 impl Engine for GlrMask {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
         let grammar = Grammar::from_lark(pattern).map_err(|error| error.to_string())?;
-        let options = CompileOptions::default().mask_strategy(self.strategy.clone());
-        let constraint = grammar.compile_with(&self.vocabulary, options).map_err(|error| error.to_string())?;
+        let options = CompileOptions::default().mask_strategy(self.strategy);
+        let constraint =
+            grammar.compile_with(&self.vocabulary, options).map_err(|error| error.to_string())?;
         // A state borrows its constraint. A few grammars are compiled in this process, which then ends.
         let constraint: &'static Constraint = Box::leak(Box::new(constraint));
         let (state, mask) = (constraint.start(), vec![0; constraint.mask_len()]);
