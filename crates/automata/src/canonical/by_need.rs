@@ -28,6 +28,7 @@
 
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap as Map, FxHashSet as Set};
 use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdict, Vocabulary, words_for};
 
 use super::{
@@ -37,7 +38,6 @@ use super::{
     constraint::{Context, Row, SHORT},
     derivation::NONE,
     ends::{EndsOf, Group, smallest},
-    mix::{Map, Set},
     position::{Automata, Position},
     vegas::{ByteSet, block::Facts},
     whole::WholePieces,

@@ -17,9 +17,10 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
 
-use super::{automaton::TokenizerAutomaton, derivation::NONE, mix::Map, text::TextDfa, vegas::ByteSet};
+use super::{automaton::TokenizerAutomaton, derivation::NONE, text::TextDfa, vegas::ByteSet};
 use crate::{Dfa, split::SplitDfa, table::DEAD};
 
 /// What is known of a tokenizer's automata.

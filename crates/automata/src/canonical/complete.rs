@@ -8,10 +8,11 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use rustc_hash::FxHashMap as Map;
+
 use super::{
     completion::{Before, Completion, Search},
     constraint::{Context, Row},
-    mix::Map,
     position::Position,
     product::Product,
     vegas::{Shared, VegasLibrary},

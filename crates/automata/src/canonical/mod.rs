@@ -40,7 +40,6 @@ mod file_tests;
 #[path = "../../tests/common/files.rs"]
 mod files;
 mod forest;
-mod mix;
 mod nfc;
 mod pair;
 mod position;

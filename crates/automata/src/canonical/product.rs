@@ -5,10 +5,11 @@
 //! of a wide class meets every state of the splitting and of UTF-8 it is hundreds of thousands, so a constraint is
 //! completed by need ([`super::by_need`]) where that is possible, and whole only where it is not, or for a library.
 
+use rustc_hash::FxHashMap as Map;
+
 use super::{
     CanonicalError,
     error::NothingCanonical,
-    mix::Map,
     position::{Automata, Position},
 };
 use crate::{Limits, table::DEAD};
