@@ -92,10 +92,9 @@ pub(crate) fn report(
     if !memory {
         let clock = if options.cpu_time { "the process" } else { "the wall" };
         let cost = clock::cost() as f64 / 1e3;
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "Times are those of {clock}, in microseconds; reading the clock takes {cost:.2} of them.
-"
+            "Times are those of {clock}, in microseconds; reading the clock takes {cost:.2} of them."
         );
     }
     out += match (memory, suite.detailed) {
