@@ -242,11 +242,10 @@ pub struct Difference {
 /// As for [`round`].
 pub fn difference(engines: [&dyn Engine; 2], subject: &Subject, task: &Task) -> Result<Difference, String> {
     let mut difference = Difference::default();
-    let mut left = engines[0].compile(&task.case.pattern)?;
-    let mut right = engines[1].compile(&task.case.pattern)?;
     for sample in &task.samples {
-        left.reset();
-        right.reset();
+        // Anew: a matcher that has refused a token may be of no use any more.
+        let mut left = engines[0].compile(&task.case.pattern)?;
+        let mut right = engines[1].compile(&task.case.pattern)?;
         for position in 0..=sample.len() {
             left.mask();
             right.mask();

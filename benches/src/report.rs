@@ -86,15 +86,15 @@ pub(crate) fn report(
     elapsed: Duration,
 ) -> String {
     let mut out = format!("# {}{}, {}\n\n", suite.title, if memory { ": memory" } else { "" }, today());
-    out += &machine();
+    out += &machine(results);
     out += &command(suite, options, memory);
     let _ = writeln!(out, "The run took {:.0} s.\n", elapsed.as_secs_f64());
     if !memory {
         let clock = if options.cpu_time { "the process" } else { "the wall" };
         let cost = clock::cost() as f64 / 1e3;
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "Times are those of {clock}, in microseconds; reading the clock takes {cost:.2} of them. "
+            "Times are those of {clock}, in microseconds; reading the clock takes {cost:.2} of them."
         );
     }
     out += match (memory, suite.detailed) {
@@ -152,9 +152,9 @@ all samples for the others. `first visit` is the first mask at a position under 
 other samples` the same mask under a matcher that has walked the samples in front of it, `second visit` the same position when
 the sample is walked again. `unskew grammar` keeps one library of subterminal trees for the whole run, as a service would;
 `new library` begins one with each matcher and `no library` has none. llguidance has no encoder and forces no tokens; it
-allocates each mask. glrmask runs in a process of its own, since its dependencies exclude llguidance's; `glrmask` compiles once
-per round (its masks are made ahead of time), `glrmask trie` is its lazy strategy. A ratio above 1 means that ours takes less
-time.
+allocates each mask. glrmask, where it is measured, runs in a process of its own, since its dependencies exclude llguidance's;
+`glrmask` compiles once per round (its masks are made ahead of time), `glrmask trie` is its lazy strategy. A ratio above 1 means
+that ours takes less time.
 ";
 
 const ABOUT_MEMORY: &str = "\
@@ -588,7 +588,7 @@ fn command(suite: &Suite, options: &Options, memory: bool) -> String {
     )
 }
 
-fn machine() -> String {
+fn machine(results: &[VocabularyResult]) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
@@ -604,12 +604,18 @@ fn machine() -> String {
     let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
     let changed = if changed.is_empty() { "" } else { ", with changes" };
     let lock = read(&format!("{root}/Cargo.lock")) + &read(&format!("{root}/benches/glrmask/Cargo.lock"));
-    let peers = ["llguidance", "toktrie", "outlines-core", "glrmask"].map(|name| {
-        let version =
-            lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
-        let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());
-        format!("{name} {}", version.unwrap_or("unknown"))
-    });
+    let measured = |name: &str| {
+        let engines = results.iter().flat_map(|result| &result.engines);
+        engines.map(|engine| engine.builder.name).any(|engine| engine.starts_with(name))
+    };
+    let peers =
+        ["llguidance", "outlines-core", "glrmask"].into_iter().filter(|name| measured(name)).map(|name| {
+            let version =
+                lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
+            let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());
+            format!("{name} {}", version.unwrap_or("unknown"))
+        });
+    let peers: Vec<String> = peers.collect();
     format!(
         "Machine: {cpu}, {cores} cores, {gigabytes:.0} GB, load at the end {load}; {}, release profile. Commit: \
          {commit}{changed}.\nPeers: {}, as published.\n",
