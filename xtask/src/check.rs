@@ -12,12 +12,13 @@ use crate::{
 const FEATURES: &str = "unskew-core/json,unskew-vocab/train,unskew-runner/train,xtask/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 8] = [
+const PUBLISHED: [&str; 9] = [
     "unskew-core",
     "unskew-vocab",
     "unskew-automata",
     "unskew-grammars",
     "unskew-samplers",
+    "unskew-sets",
     "unskew-tiny-model",
     "unskew-runner",
     "unskew",

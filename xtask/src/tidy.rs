@@ -20,12 +20,13 @@ use crate::Result;
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("unskew-core", &[]),
     ("unskew-vocab", &["unskew-core"]),
     ("unskew-automata", &["unskew-core"]),
     ("unskew-grammars", &["unskew-automata", "unskew-core"]),
     ("unskew-samplers", &["unskew-core"]),
+    ("unskew-sets", &["unskew-core"]),
     ("unskew-tiny-model", &[]),
     ("unskew-runner", &["unskew-core"]),
     (
@@ -36,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "unskew-grammars",
             "unskew-runner",
             "unskew-samplers",
+            "unskew-sets",
             "unskew-tiny-model",
             "unskew-vocab",
         ],
