@@ -90,6 +90,7 @@ pub struct SetBuilder {
     vocabulary: Option<Arc<Vocabulary>>,
     limits: SetLimits,
     folder: PathBuf,
+    prefix: String,
     items: Items,
     runs: Vec<Run>,
     /// How many sequences and lines there were.
@@ -105,6 +106,7 @@ impl SetBuilder {
             vocabulary: None,
             limits: SetLimits::default(),
             folder: std::env::temp_dir(),
+            prefix: String::new(),
             items: Items::default(),
             runs: Vec::new(),
             lines: 0,
@@ -128,6 +130,14 @@ impl SetBuilder {
     #[must_use]
     pub fn temporary(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = folder.into();
+        self
+    }
+
+    /// The same builder, which puts `prefix` in front of every line: items then begin with it, and its last token may be one
+    /// that goes on into the line.
+    #[must_use]
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        prefix.clone_into(&mut self.prefix);
         self
     }
 
@@ -250,7 +260,7 @@ impl SetBuilder {
                         self.report.blank_lines.push(number);
                     }
                 }
-                Ok(line) => batch.push((number, line)),
+                Ok(line) => batch.push((number, format!("{}{line}", self.prefix))),
                 Err(error) => {
                     let byte = error.utf8_error().valid_up_to();
                     return Ok((batch, bytes as u64, Err(SetError::NotUtf8 { line: number, byte })));

@@ -86,12 +86,17 @@ pub enum SetError {
         /// The limit.
         limit: u32,
     },
-    /// The vocabulary has more ids than fit, or the set is larger than can be addressed.
-    #[error("{what} is too large for this platform")]
-    TooLarge {
-        /// What.
-        what: &'static str,
+    /// The vocabulary has more ids than any tokenizer.
+    #[error("the vocabulary has {vocab_len} ids; at most {limit} are allowed")]
+    TooManyIds {
+        /// The number of ids.
+        vocab_len: usize,
+        /// The limit.
+        limit: usize,
     },
+    /// The set is larger than can be addressed.
+    #[error("the set is too large for this platform")]
+    TooLarge,
     /// The set holds no item, or none is left of it: no output satisfies it.
     #[error("the set is empty, so no output satisfies it: give at least one item")]
     Empty,

@@ -32,6 +32,9 @@ const FIXED: usize = SUMMED + 3 * 8 + 4 * 4;
 const SECTION: usize = 16;
 const COLUMN: usize = 24;
 
+/// The most ids of a vocabulary: a mask of them takes 8 MiB.
+pub(crate) const MAX_VOCAB: usize = 1 << 26;
+
 /// Flag: the item without tokens is in the set.
 const HAS_EMPTY: u32 = 1;
 
@@ -221,7 +224,7 @@ impl Layout {
     /// Whether the numbers of the header are those of a set, and places the parts.
     fn check(&mut self) -> Result<(), SetFileError> {
         let invalid = |part| SetFileError::Invalid { part };
-        if ![1, 2, 4].contains(&self.width) || self.vocab_len == u32::MAX {
+        if ![1, 2, 4].contains(&self.width) || self.vocab_len as usize > MAX_VOCAB {
             return Err(invalid("width"));
         }
         if !self.columns.is_sorted_by(|one, next| one.len >= next.len) {

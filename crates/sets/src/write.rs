@@ -14,7 +14,7 @@ use twox_hash::XxHash3_64;
 use crate::{
     column::{EndsWriter, width_for},
     error::SetError,
-    layout::{FIRST_STARTS, FIRST_TOKENS, Layout, Part, SECOND_BEGINS, SECOND_TOKENS, SUBSETS},
+    layout::{FIRST_STARTS, FIRST_TOKENS, Layout, MAX_VOCAB, Part, SECOND_BEGINS, SECOND_TOKENS, SUBSETS},
     subset::subsets_to_bytes,
 };
 
@@ -144,17 +144,20 @@ pub(crate) struct SetWriter<W> {
 
 impl<W: Write + Seek> SetWriter<W> {
     pub(crate) fn new(out: W, shape: &Shape, vocab_len: usize, fingerprint: u64) -> Result<Self, SetError> {
+        if vocab_len > MAX_VOCAB {
+            return Err(SetError::TooManyIds { vocab_len, limit: MAX_VOCAB });
+        }
         let mut layout = Layout {
             fingerprint,
             items: shape.items,
-            vocab_len: u32::try_from(vocab_len).map_err(|_| SetError::TooLarge { what: "the vocabulary" })?,
+            vocab_len: vocab_len as u32,
             width: width_for(vocab_len),
             has_empty: shape.has_empty,
             ..Layout::default()
         };
         layout.columns.resize_with(shape.column_lens.len(), Default::default);
         layout.columns.iter_mut().zip(&shape.column_lens).for_each(|(column, len)| column.len = *len);
-        layout.place().ok_or(SetError::TooLarge { what: "the set" })?;
+        layout.place().ok_or(SetError::TooLarge)?;
         let column = |column: &crate::layout::Column| ColumnWriter {
             tokens: PartWriter::new(column.tokens.begin),
             ends: PartWriter::new(column.ends.begin),
@@ -206,7 +209,7 @@ impl<W: Write + Seek> SetWriter<W> {
         for (section, bytes) in &sections {
             self.layout.sections[*section].len = bytes.len();
         }
-        self.layout.place().ok_or(SetError::TooLarge { what: "the set" })?;
+        self.layout.place().ok_or(SetError::TooLarge)?;
         for (section, bytes) in sections {
             let place = &mut self.layout.sections[section];
             let mut part = PartWriter::new(place.begin);

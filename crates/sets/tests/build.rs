@@ -104,6 +104,16 @@ fn what_cannot_be_taken_names_its_line() {
 }
 
 #[test]
+fn lines_may_stand_behind_a_prefix() {
+    let (vocabulary, encode) = letters();
+    let mut builder = SetBuilder::for_vocabulary(Arc::clone(&vocabulary)).prefix("lady");
+    builder.push_lines(&b"ada\n\ngrace"[..], &encode, |_, _| ()).unwrap();
+    let (set, _) = builder.build().unwrap();
+    let texts: Vec<_> = set.items().map(|item| vocabulary.decode(&item)).collect();
+    assert_eq!(texts, [b"ladyada".to_vec(), b"ladygrace".to_vec()]);
+}
+
+#[test]
 fn many_lines_keep_their_numbers() {
     let (vocabulary, encode) = letters();
     let mut text = String::new();
