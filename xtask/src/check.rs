@@ -12,12 +12,13 @@ use crate::{
 const FEATURES: &str = "unskew-core/json,unskew-vocab/train,unskew-runner/train,xtask/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 9] = [
+const PUBLISHED: [&str; 10] = [
     "unskew-core",
     "unskew-vocab",
     "unskew-automata",
     "unskew-grammars",
     "unskew-samplers",
+    "unskew-shaders",
     "unskew-sets",
     "unskew-tiny-model",
     "unskew-runner",
