@@ -35,6 +35,8 @@ cargo xtask TASK
   bench grammars [OPTIONS] [FILTER ...]
                     the grammar engines likewise; with `--glrmask`, glrmask too, in a program of its own that takes
                     a quarter of an hour to build
+  bench sets [OPTIONS]
+                    structures that hold millions of titles (`--help` lists the options)
   bench regex-memory, bench grammars-memory
                     likewise: memory
   fuzz [TARGET] [SECONDS]
@@ -90,6 +92,10 @@ fn train(root: &Path, steps: Option<&str>) -> Result<()> {
 /// Without a name, criterion's benchmarks. The engines of other projects take minutes to build, so that they are behind a
 /// feature that only the programs which compare engines are built with.
 fn bench(root: &Path, filter: &[&str]) -> Result<()> {
+    if let ["sets", options @ ..] = filter {
+        let package = ["run", "--release", "--package", "unskew-benches", "--bin", "set_suite", "--"];
+        return cargo(root, &[&package[..], options].concat());
+    }
     let program = match filter.first() {
         Some(&"regex") => Some("regex_suite"),
         Some(&"regex-memory") => Some("regex_memory"),

@@ -32,8 +32,12 @@ use crate::{
     layout::{FIRST_STARTS, FIRST_TOKENS, Layout, Part, SECOND_BEGINS, SECOND_TOKENS, SUBSETS},
 };
 
-/// Intervals of at most this many items are scanned and not searched.
+/// Intervals of at most this many items are scanned for a token and not searched.
 const SCAN: usize = 16;
+
+/// Of intervals of at most this many items, every token is put into a mask, equal ones again: that takes less than finding
+/// where a run ends.
+const SCAN_FOR_MASK: usize = 128;
 
 /// Calls a function that is generic over the width of a token.
 macro_rules! by_width {
@@ -411,25 +415,22 @@ impl ItemSet {
     }
 
     fn have_children_in<const W: usize>(&self, cursor: &Cursor, candidates: &[TokenId], valid: &mut [bool]) {
-        // One interval for all, which is why these are loops of their own and not calls of `has_child`.
-        let set = |valid: &mut [bool], test: &dyn Fn(u32) -> bool| {
-            valid.iter_mut().zip(candidates).for_each(|(valid, token)| *valid = test(token.0));
-        };
+        let answers = valid.iter_mut().zip(candidates.iter().map(|token| token.0));
         if cursor.depth == 0 {
-            return set(valid, &|token| self.first.contains(TokenId(token)));
+            return answers.for_each(|(valid, token)| *valid = self.first.contains(TokenId(token)));
         }
         let interval = self.interval::<W>(cursor);
         if interval.len() == 1 {
             let only = interval.get(0);
-            valid.iter_mut().zip(candidates).for_each(|(valid, token)| *valid = token.0 == only);
+            answers.for_each(|(valid, token)| *valid = token == only);
         } else if interval.len() <= SCAN {
-            set(valid, &|token| interval.contains(token));
+            answers.for_each(|(valid, token)| *valid = interval.contains(token));
         } else {
             let sorted = self.second_tokens::<W>(cursor).unwrap_or(interval);
-            for (valid, token) in valid.iter_mut().zip(candidates) {
-                let at = sorted.lower_bound(token.0);
-                *valid = at < sorted.len() && sorted.get(at) == token.0;
-            }
+            answers.for_each(|(valid, token)| {
+                let at = sorted.lower_bound(token);
+                *valid = at < sorted.len() && sorted.get(at) == token;
+            });
         }
     }
 
@@ -464,11 +465,12 @@ impl ItemSet {
             }
         };
         let interval = self.interval::<W>(cursor);
-        if interval.len() <= SCAN {
-            return interval.iter().for_each(insert);
-        }
         if let Some(list) = self.second_tokens::<W>(cursor) {
             return list.iter().for_each(insert);
+        }
+        // A first token without a list has nearly as many second tokens as items.
+        if interval.len() <= SCAN_FOR_MASK || cursor.depth == 1 {
+            return interval.iter().for_each(insert);
         }
         let mut at = 0;
         while at < interval.len() {
