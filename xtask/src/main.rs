@@ -24,8 +24,9 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "\
 cargo xtask TASK
 
-  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, packages
+  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, kernels, packages
   test              the tests alone
+  gpu               the kernels on every adapter, bit for bit; skipped by name where there is none
   tidy              what no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from what would be published
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
@@ -59,6 +60,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
     match args {
         ["check"] => check::check(root),
         ["test"] => check::test(root),
+        ["gpu"] => check::gpu(root),
         ["tidy"] => tidy::tidy(root),
         ["package"] => check::package(root),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest.first().copied()),

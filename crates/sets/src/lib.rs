@@ -20,6 +20,10 @@
 //! From some hundreds of items on, and for millions. For a handful of choices in every spelling, and for whatever a pattern
 //! describes, use `unskew-automata`. To forbid some outputs, [`ExclusionConstraint`].
 //!
+//! # Features
+//!
+//! - `wgpu`: `GpuSet` answers for many sequences at once on a GPU. It brings wgpu, about two CPU-minutes of build.
+//!
 //! # Source
 //!
 //! "Efficient and Asymptotically Unbiased Constrained Decoding for Large Language Models" (DISC), whose Parallel
@@ -61,6 +65,8 @@ mod constraint;
 mod delta;
 mod error;
 mod exclusion;
+#[cfg(feature = "wgpu")]
+mod gpu;
 mod item_set;
 mod layout;
 mod save;
@@ -73,5 +79,7 @@ pub use constraint::{SetConstraint, SetState};
 pub use delta::Delta;
 pub use error::{Line, SetError, SetFileError};
 pub use exclusion::ExclusionConstraint;
+#[cfg(feature = "wgpu")]
+pub use gpu::{Gpu, GpuError, GpuSet};
 pub use item_set::{Cursor, ItemSet, Items, fingerprint};
 pub use subset::Subset;
