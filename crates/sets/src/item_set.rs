@@ -35,9 +35,9 @@ use crate::{
 /// Intervals of at most this many items are scanned for a token and not searched.
 const SCAN: usize = 16;
 
-/// Of intervals of at most this many items, every token is put into a mask, equal ones again: that takes less than finding
-/// where a run ends.
-const SCAN_FOR_MASK: usize = 128;
+/// So many tokens of an interval are put into a mask without a look at which of them are equal, unless all are: that takes
+/// less than finding where each run ends.
+const CHUNK: usize = 8;
 
 /// Calls a function that is generic over the width of a token.
 macro_rules! by_width {
@@ -477,15 +477,18 @@ impl ItemSet {
         if let Some(list) = self.second_tokens::<W>(cursor) {
             return list.iter().for_each(insert);
         }
-        // A first token without a list has nearly as many second tokens as items.
-        if interval.len() <= SCAN_FOR_MASK || cursor.depth == 1 {
-            return interval.iter().for_each(insert);
-        }
         let mut at = 0;
-        while at < interval.len() {
-            insert(interval.get(at));
-            at = interval.run_end(at);
+        while at + CHUNK <= interval.len() {
+            let (first, last) = (interval.get(at), interval.get(at + CHUNK - 1));
+            if first == last {
+                insert(first);
+                at = interval.run_end(at);
+            } else {
+                interval.slice(at, at + CHUNK).iter().for_each(&mut insert);
+                at += CHUNK;
+            }
         }
+        interval.slice(at, interval.len()).iter().for_each(insert);
     }
 
     /// Calls `each` with every token that may follow the prefix, in order, and where its run begins and ends in the column;
