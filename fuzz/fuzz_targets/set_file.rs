@@ -88,7 +88,7 @@ fuzz_target!(|case: Case<'_>| {
             let set = Arc::new(ItemSet::from_bytes(files[0].clone()).unwrap());
             let mut delta = Delta::new(&set);
             delta.add(&set, &[TokenId(8), TokenId(8)]).unwrap();
-            delta.remove(&set, &set.item(5).unwrap());
+            delta.remove(&set, &set.item(5).unwrap()).unwrap();
             let mut bytes = delta.to_bytes();
             for (at, word) in words {
                 let at = SUMMED + 8 + usize::from(at) % ((bytes.len() - SUMMED - 8) / 4) * 4;

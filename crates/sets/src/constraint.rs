@@ -127,7 +127,7 @@ impl SetState {
 
 /// The output is one of the items of a set, spelled by the token sequence that the set holds for it.
 ///
-/// A state is 56 bytes and is copied; there is no scratch and no cache, so that a mask costs the same the first time and
+/// A state is 48 bytes and is copied; there is no scratch and no cache, so that a mask costs the same the first time and
 /// later. The mask of the empty prefix lies ready.
 ///
 /// # Example

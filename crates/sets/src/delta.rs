@@ -17,7 +17,6 @@ use unskew_core::{TokenId, Vocabulary};
 use crate::{
     ItemSet, SetBuilder, SetError, SetFileError, SetLimits, Subset,
     build::new_file_beside,
-    item_set::fingerprint,
     write::{SetWriter, Shape},
 };
 
@@ -41,8 +40,8 @@ const SUMMED: usize = 24;
 ///
 /// let mut delta = Delta::new(&set);
 /// assert!(delta.add(&set, &[TokenId(2)])?);
-/// assert!(delta.remove(&set, &[TokenId(1)]));
-/// assert!(!delta.remove(&set, &[TokenId(9)])); // was not there
+/// assert!(delta.remove(&set, &[TokenId(1)])?);
+/// assert!(!delta.remove(&set, &[TokenId(9)])?); // was not there
 /// let constraint = SetConstraint::with_delta(Arc::clone(&set), &delta, 10)?;
 /// # let _ = constraint;
 /// assert_eq!(delta.compact(&set)?.items().collect::<Vec<_>>(), [[TokenId(2)]]);
@@ -115,14 +114,16 @@ impl Delta {
     }
 
     /// Removes an item. Answers whether it was there.
-    pub fn remove(&mut self, set: &ItemSet, item: &[TokenId]) -> bool {
-        if self.check(set).is_err() {
-            return false;
-        }
-        match set.find(item) {
+    ///
+    /// # Errors
+    ///
+    /// [`SetError::OtherSet`].
+    pub fn remove(&mut self, set: &ItemSet, item: &[TokenId]) -> Result<bool, SetError> {
+        self.check(set)?;
+        Ok(match set.find(item) {
             Some(place) => self.removed.insert(place),
             None => self.added.remove(item),
-        }
+        })
     }
 
     /// How many items are added and how many removed.
@@ -279,10 +280,5 @@ impl Delta {
             removed,
             vocabulary: None,
         })
-    }
-
-    /// Whether the set of this delta was built for `vocabulary`: see [`ItemSet::check_vocabulary`].
-    pub fn is_for(&self, set: &ItemSet, vocabulary: &Vocabulary) -> bool {
-        self.check(set).is_ok() && set.fingerprint() == fingerprint(vocabulary)
     }
 }

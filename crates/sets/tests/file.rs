@@ -135,7 +135,7 @@ fn damaged_deltas_are_refused() {
     let mut delta = Delta::new(&set);
     delta.add(&set, &ids(&[8, 8, 8, 8, 8, 8, 8, 8])).unwrap();
     let first = set.item(3).unwrap();
-    assert!(delta.remove(&set, &first));
+    assert!(delta.remove(&set, &first).unwrap());
     let bytes = delta.to_bytes();
     for len in 0..bytes.len() {
         assert!(Delta::from_bytes(&bytes[..len], &set).is_err());

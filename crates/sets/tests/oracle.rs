@@ -76,6 +76,11 @@ fn the_laws_of_constraints_hold() {
 }
 
 #[test]
+fn a_position_is_a_few_numbers() {
+    assert_eq!(size_of::<unskew_sets::SetState>(), 48);
+}
+
+#[test]
 fn forced_tokens_are_the_only_ones() {
     let (set, _) = build(&[vec![4, 4, 4], vec![4, 4, 7], vec![4, 4]], 8);
     let constraint = constraint(set);
@@ -123,7 +128,7 @@ fn deltas_are_edits_of_the_set() {
             if add {
                 assert_eq!(delta.add(&set, &tokens).unwrap(), naive.insert(item.clone()));
             } else {
-                assert_eq!(delta.remove(&set, &tokens), naive.remove(item));
+                assert_eq!(delta.remove(&set, &tokens).unwrap(), naive.remove(item));
             }
         }
         let read = Delta::from_bytes(&delta.to_bytes(), &set).unwrap();
@@ -141,7 +146,13 @@ fn deltas_are_edits_of_the_set() {
             Err(error) => assert!(matches!(error, SetError::Empty) && naive.is_empty()),
         }
         // A delta of another set is none.
-        assert!(compact.as_bytes() == set.as_bytes() || delta.compact(&compact).is_err());
+        if compact.as_bytes() != set.as_bytes() {
+            let other = |error| matches!(error, SetError::OtherSet { .. });
+            assert!(delta.compact(&compact).is_err_and(other));
+            assert!(
+                delta.remove(&compact, &[]).is_err_and(other) && delta.add(&compact, &[]).is_err_and(other)
+            );
+        }
     }
 }
 
