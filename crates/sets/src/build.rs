@@ -16,7 +16,7 @@ use std::{
 };
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use unskew_core::{TokenId, Vocabulary};
+use unskew_core::{TokenId, TokenMask, Vocabulary};
 
 use crate::{
     ItemSet,
@@ -87,7 +87,8 @@ impl BuildReport {
 #[derive(Debug)]
 pub struct SetBuilder {
     vocab_len: usize,
-    vocabulary: Option<Arc<Vocabulary>>,
+    /// With its tokens that have text, in bits: every token of every item is looked up.
+    vocabulary: Option<(Arc<Vocabulary>, TokenMask)>,
     limits: SetLimits,
     folder: PathBuf,
     prefix: String,
@@ -116,7 +117,12 @@ impl SetBuilder {
 
     /// A set of texts over `vocabulary`, which no other vocabulary can open.
     pub fn for_vocabulary(vocabulary: Arc<Vocabulary>) -> Self {
-        Self { vocabulary: Some(Arc::clone(&vocabulary)), ..Self::new(vocabulary.used_len()) }
+        let mut texts = TokenMask::new(vocabulary.len());
+        for (token, _) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
+            texts.as_mut().insert(token);
+        }
+        let vocab_len = vocabulary.used_len();
+        Self { vocabulary: Some((vocabulary, texts)), ..Self::new(vocab_len) }
     }
 
     /// The same builder with other limits.
@@ -159,11 +165,10 @@ impl SetBuilder {
         if let Some(token) = item.iter().copied().find(|token| token.index() >= vocab_len) {
             return Err(SetError::NoSuchToken { line, token, vocab_len });
         }
-        if let Some(vocabulary) = &self.vocabulary {
-            let is_text = |token: &TokenId| vocabulary.text(*token).is_some_and(|text| !text.is_empty());
-            if let Some(token) = item.iter().copied().find(|token| !is_text(token)) {
-                return Err(SetError::NotText { line, token });
-            }
+        if let Some((_, texts)) = &self.vocabulary
+            && let Some(token) = item.iter().copied().find(|token| !texts.contains(*token))
+        {
+            return Err(SetError::NotText { line, token });
         }
         self.items.push(line, item.iter().map(|token| token.0));
         if self.items.bytes() >= self.limits.memory {
@@ -197,7 +202,8 @@ impl SetBuilder {
         encode: impl Fn(&str) -> Result<Vec<TokenId>, E> + Sync,
         mut progress: impl FnMut(Line, u64),
     ) -> Result<(), SetError> {
-        let vocabulary = Arc::clone(self.vocabulary.as_ref().expect("a builder for a vocabulary"));
+        let (vocabulary, _) = self.vocabulary.as_ref().expect("a builder for a vocabulary");
+        let vocabulary = Arc::clone(vocabulary);
         let mut bytes = 0;
         loop {
             let (batch, read, end) = self.read_batch(&mut text)?;
@@ -298,7 +304,7 @@ impl SetBuilder {
     }
 
     fn write<W: Write + Seek>(mut self, out: W) -> Result<(W, BuildReport), SetError> {
-        let identity = self.vocabulary.as_deref().map_or(0, fingerprint);
+        let identity = self.vocabulary.as_ref().map_or(0, |(vocabulary, _)| fingerprint(vocabulary));
         let mut report = std::mem::take(&mut self.report);
         let mut shape = Shape::default();
         let (vocab_len, folder) = (self.vocab_len, self.folder.clone());
