@@ -18,11 +18,12 @@ use unskew_shaders::{Interval, LOWEST, SetArrays, interval_step, masked_softmax_
 
 type Test = fn(&Arc<Gpu>);
 
-const TESTS: [(&str, Test); 5] = [
+const TESTS: [(&str, Test); 6] = [
     ("intervals_masks_and_candidates_are_those_of_the_set", sets),
     ("tokens_may_be_divided_into_parts", parts),
     ("tops_are_those_of_the_reference", tops),
     ("masses_are_near_those_of_the_reference", masses),
+    ("batches_of_more_than_a_row_of_workgroups", many),
     ("what_does_not_fit_is_refused", too_large),
 ];
 
@@ -202,6 +203,37 @@ fn masses(gpu: &Arc<Gpu>) {
                 "{found:?} and not {expected:?}"
             );
         }
+    }
+}
+
+/// More sequences than a row of 65,535 workgroups has lanes.
+fn many(gpu: &Arc<Gpu>) {
+    let set = build(&[vec![1, 2], vec![3, 4]], 5).0;
+    let on_device = GpuSet::new(Arc::clone(gpu), &set, 5).unwrap();
+    let count = 65_535 * 64 + 1000;
+    let mut intervals = vec![on_device.start(); count];
+    let token = |at: usize| TokenId(at as u32 % 5);
+    let tokens: Vec<TokenId> = (0..count).map(token).collect();
+    on_device.step(&mut intervals, &tokens).unwrap();
+    let of_token: Vec<Interval> = (0..5)
+        .map(|at| match set.step(&set.start(), token(at)) {
+            Some(cursor) => Interval::from(&cursor),
+            None => Interval { valid: 0, ..on_device.start() },
+        })
+        .collect();
+    assert!((0..count).all(|at| intervals[at] == of_token[at % 5]));
+    // One workgroup for a sequence: fewer sequences fill a row.
+    let rows = 65_535 + 20;
+    let masks = on_device.masks(&intervals[..rows]).unwrap();
+    let valid = on_device.candidates(&intervals[..rows], &vec![TokenId(2); rows * 65]).unwrap();
+    for at in 0..rows {
+        let expected: &[u32] = match at % 5 {
+            1 => &[2],
+            3 => &[4],
+            _ => &[],
+        };
+        assert!(masks.row(at).into_ids().map(u32::from).eq(expected.iter().copied()), "{at}");
+        assert!(valid[at * 65..][..65].iter().all(|valid| *valid == (at % 5 == 1)), "{at}");
     }
 }
 

@@ -6,8 +6,12 @@
 @group(0) @binding(7) var<storage, read_write> intervals: array<Interval>;
 
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-    let sequence = id.x;
+fn main(
+    @builtin(global_invocation_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+) {
+    // A row of workgroups is limited, so there may be several.
+    let sequence = id.x + id.y * groups.x * 64u;
     if sequence >= arrayLength(&tokens) {
         return;
     }

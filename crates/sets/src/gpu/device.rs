@@ -175,9 +175,9 @@ impl Gpu {
             };
             self.fits("the numbers of a batch", 4 * len, self.binding)?;
         }
-        let (rest, row) = (groups.div_ceil(self.row as usize), groups.min(self.row as usize));
-        let groups = 64 * 256 * groups;
-        self.fits("the lanes of a batch", groups, u32::MAX.into())?;
+        // A row of workgroups is limited, so there may be several; lanes are numbered with 32 bits.
+        let (rows, row) = (groups.div_ceil(self.row as usize), groups.min(self.row as usize));
+        self.fits("the lanes of a batch", rows * row * kernel.workgroup as usize, u32::MAX.into())?;
         let (_, pipeline) =
             self.pipelines.iter().find(|(known, _)| known.name == kernel.name).expect("all are compiled");
         let mut written = Vec::new();
@@ -220,7 +220,7 @@ impl Gpu {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             pass.set_pipeline(pipeline);
             pass.set_bind_group(0, &bind_group, &[]);
-            pass.dispatch_workgroups(row as u32, rest as u32, 1);
+            pass.dispatch_workgroups(row as u32, rows as u32, 1);
         }
         for (_, buffer, back) in &written {
             encoder.copy_buffer_to_buffer(buffer, 0, back, 0, buffer.size());
