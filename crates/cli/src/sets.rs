@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufReader, IsTerminal, Read},
+    io::{BufReader, Cursor, IsTerminal, Read},
     path::Path,
     sync::Arc,
 };
@@ -28,7 +28,8 @@ pub(crate) fn constraint(
     tokens: &Tokens,
     healed: &str,
 ) -> Result<AnyConstraint> {
-    let set = if is_built(path)? {
+    let file = SetFile::open(path)?;
+    let set = if file.is_built() {
         if canonical {
             return Err(Failure::file(
                 path,
@@ -53,7 +54,7 @@ pub(crate) fn constraint(
                  name one with --tokenizer FILE",
             ));
         }
-        let (set, report) = from_lines(path, builder(tokens).prefix(healed), tokens, SetBuilder::build)?;
+        let (set, report) = from_lines(file, builder(tokens).prefix(healed), tokens, SetBuilder::build)?;
         tell(path, &report);
         set
     };
@@ -73,14 +74,15 @@ pub(crate) fn build(
     memory: usize,
     tokens: &Tokens,
 ) -> Result<(ItemSet, BuildReport)> {
-    if is_built(path)? {
+    let file = SetFile::open(path)?;
+    if file.is_built() {
         return Err(Failure::file(
             path,
             "this is a built set already; give a text file with one item a line",
         ));
     }
     let limits = SetLimits { memory, ..SetLimits::default() };
-    let (set, report) = from_lines(path, builder(tokens).limits(limits), tokens, |builder| {
+    let (set, report) = from_lines(file, builder(tokens).limits(limits), tokens, |builder| {
         builder.build_to(output).map_err(|error| match error {
             SetError::Io(error) => {
                 SetError::Io(std::io::Error::new(error.kind(), format!("{}: {error}", output.display())))
@@ -108,21 +110,34 @@ pub(crate) fn opened(path: &Path) -> Result<ItemSet> {
     })
 }
 
-fn is_built(path: &Path) -> Result<bool> {
-    let mut begin = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(BUILT.len() as u64).read_to_end(&mut begin));
-    read.map_err(|error| Failure::file(path, error))?;
-    Ok(begin == BUILT)
+/// A file of items, of which the beginning has been read: it may be a pipe, which cannot be opened twice.
+struct SetFile<'a> {
+    path: &'a Path,
+    begin: Vec<u8>,
+    rest: File,
+}
+
+impl<'a> SetFile<'a> {
+    fn open(path: &'a Path) -> Result<Self> {
+        let no_file = |error| Failure::file(path, error);
+        let (mut rest, mut begin) = (File::open(path).map_err(no_file)?, Vec::new());
+        rest.by_ref().take(BUILT.len() as u64).read_to_end(&mut begin).map_err(no_file)?;
+        Ok(Self { path, begin, rest })
+    }
+
+    fn is_built(&self) -> bool {
+        self.begin == BUILT
+    }
 }
 
 fn from_lines(
-    path: &Path,
+    file: SetFile<'_>,
     mut builder: SetBuilder,
     tokens: &Tokens,
     build: impl FnOnce(SetBuilder) -> std::result::Result<(ItemSet, BuildReport), SetError>,
 ) -> Result<(ItemSet, BuildReport)> {
-    let file = File::open(path).map_err(|error| Failure::file(path, error))?;
-    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    let SetFile { path, begin, rest } = file;
+    let bytes = rest.metadata().map_or(0, |metadata| metadata.len());
     let bar = if std::io::stderr().is_terminal() && bytes > 1 << 20 {
         let style =
             ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {eta}").expect("a valid template");
@@ -130,7 +145,7 @@ fn from_lines(
     } else {
         ProgressBar::hidden()
     };
-    let lines = BufReader::with_capacity(1 << 18, file);
+    let lines = BufReader::with_capacity(1 << 18, Cursor::new(begin).chain(rest));
     let encode = |line: &str| tokens.encode_output(line);
     let pushed = builder.push_lines(lines, encode, |_, bytes| bar.set_position(bytes));
     let built = pushed.and_then(|()| build(builder));

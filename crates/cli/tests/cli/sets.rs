@@ -93,6 +93,22 @@ fn what_is_left_out_is_said() {
     assert_eq!(info[0]["bytes"], json!(bytes));
 }
 
+/// A pipe can be read once.
+#[cfg(unix)]
+#[test]
+fn items_may_come_through_a_pipe() {
+    let files = files();
+    let pipe = files.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, NAMES).unwrap()
+    });
+    let run = files.run(&["check", "--set", "pipe", "--text", "Ada Lovelace", "--format", "json"]);
+    writer.join().unwrap();
+    assert_eq!(run.json()[0]["accepted"], json!(true));
+}
+
 #[test]
 fn a_healed_prompt_is_the_beginning_of_items() {
     let files = Files::new(&[("ends.txt", b"u very much\nu\n")]);
