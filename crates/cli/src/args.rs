@@ -3,6 +3,7 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use unskew::schema::Whitespace;
 
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]
@@ -20,7 +21,7 @@ pub(crate) enum Command {
     Mask(MaskArgs),
     /// Test whether texts or token sequences satisfy a constraint, token by token
     Check(CheckArgs),
-    /// Say what becomes of every construct of a grammar or regex
+    /// Say what becomes of every construct of a grammar, JSON Schema or regex
     Explain(ExplainArgs),
     /// Show a model's logits
     Logits(LogitsArgs),
@@ -110,6 +111,12 @@ pub(crate) struct ConstraintArgs {
     /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
     #[arg(long, value_name = "N")]
     pub(crate) max_ignored: Option<u32>,
+    /// The output is JSON that satisfies the JSON Schema in this file
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) json_schema: Option<PathBuf>,
+    /// JSON Schema: the white space between parts, `compact`, `flexible` or `bounded:N` in each place (default: bounded:33)
+    #[arg(long, value_name = "W")]
+    pub(crate) whitespace: Option<Whitespace>,
     /// The output is an item of this set: one built by `unskew set build`, or a text file with one item a line
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) set: Option<PathBuf>,
@@ -314,10 +321,14 @@ pub(crate) struct RetokenizeArgs {
 }
 
 #[derive(Debug, Args)]
+#[group(id = "explained", required = true, multiple = false, args = ["grammar", "json_schema", "regex"])]
 pub(crate) struct ExplainArgs {
     /// A file that ends in `.lark`, `.gbnf` or `.ebnf`
-    #[arg(long, value_name = "FILE", required_unless_present = "regex", conflicts_with = "regex")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) grammar: Option<PathBuf>,
+    /// A JSON Schema
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_schema: Option<PathBuf>,
     /// A regex
     #[arg(long, value_name = "R")]
     pub(crate) regex: Option<String>,

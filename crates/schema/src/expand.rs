@@ -220,7 +220,10 @@ impl Expander {
                         made
                     }
                 };
-                branch.todo.extend(conditions.atoms.iter().cloned());
+                // In front, so that members keep the order in which they stand in the text.
+                for atom in conditions.atoms.iter().rev() {
+                    branch.todo.push_front(atom.clone());
+                }
                 branch.choices.extend(conditions.choices.iter().cloned());
                 Ok(())
             }
