@@ -91,6 +91,14 @@ impl Decimal {
         let (whole, fraction) = self.plain()?;
         if fraction.is_empty() { whole.parse().ok() } else { None }
     }
+
+    /// Without an exponent, as it may be written in JSON; `None` as for [`plain`](Self::plain).
+    pub(crate) fn written(&self) -> Option<String> {
+        let (whole, fraction) = self.plain()?;
+        let (sign, point) =
+            (if self.negative { "-" } else { "" }, if fraction.is_empty() { "" } else { "." });
+        Some(format!("{sign}{whole}{point}{fraction}"))
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ use crate::{
     string,
 };
 
+/// Longer bounds on strings are repetitions in the grammar: an automaton has about twenty states for each character.
+const LONG: u32 = 1_000;
+
 pub(crate) struct Emitter {
     pub(crate) ex: Expander,
     builder: GrammarBuilder,
@@ -118,12 +121,13 @@ impl Emitter {
         for shape in shapes.iter() {
             self.ex.refuse(shape, shape.types);
             if shape.types & STRING != 0 {
-                let own = match &shape.strings {
-                    Some(own) => Ok(Some(Arc::clone(own))),
-                    None => self.ex.languages.pattern(TEXT),
-                };
-                let both = own.and_then(|own| self.ex.languages.or(&texts, &own));
-                texts = self.ex.located(node, both)?;
+                if shape.strings.is_none() && shape.max_length.unwrap_or(shape.min_length) > LONG {
+                    ways.push(self.long_string(node, shape)?);
+                } else {
+                    let own = self.ex.texts(shape);
+                    let both = own.and_then(|own| self.ex.languages.or(&texts, &own));
+                    texts = self.ex.located(node, both)?;
+                }
             }
             if shape.types & NUMBER != 0 {
                 let own = match &shape.numbers {
@@ -142,16 +146,8 @@ impl Emitter {
         }
         for shape in shapes.iter().filter(|shape| shape.types & (ARRAY | OBJECT) != 0) {
             if let Some(values) = &shape.one_of {
-                if shape.has_parts(shape.types) {
-                    self.refuse(set, "enum", "arrays or objects are listed beside conditions on their parts");
-                    continue;
-                }
                 for value in values {
-                    let wanted = match self.ex.schemas.document.value(*value) {
-                        Value::Array(_) => ARRAY,
-                        _ => OBJECT,
-                    };
-                    if shape.types & wanted != 0 {
+                    if self.ex.fits(*value, shape)? {
                         ways.push(self.constant(*value)?);
                     }
                 }
@@ -197,6 +193,23 @@ impl Emitter {
         let spelled = self.ex.languages.spelled(texts);
         let spelled = self.ex.located(node, spelled)?;
         Ok(self.terminal("string", &spelled))
+    }
+
+    /// A string of JSON that is bounded in its length alone, and may be long.
+    fn long_string(&mut self, node: Option<NodeId>, shape: &Shape) -> Result<ExprId, SchemaError> {
+        let limit = self.ex.limits.characters;
+        if shape.max_length.unwrap_or(shape.min_length) > limit {
+            let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
+            return Err(SchemaError::limit(&pointer, "the characters", limit as usize, "characters"));
+        }
+        let character = self.ex.languages.character();
+        let Some(character) = self.ex.located(node, character)? else {
+            return Err(SchemaError::Unsatisfiable);
+        };
+        let character = self.terminal("character", &character);
+        let text = self.builder.repeat(character, shape.min_length, shape.max_length);
+        let quote = self.builder.literal("\"");
+        Ok(self.builder.sequence([quote, text, quote]))
     }
 
     /// `parts` with white space between them.

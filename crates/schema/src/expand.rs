@@ -10,6 +10,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     rc::Rc,
+    sync::Arc,
 };
 
 use unskew_automata::RegexError;
@@ -19,9 +20,9 @@ use crate::{
     SchemaError, SchemaLimits,
     json::{NodeId, Value},
     keywords,
-    languages::{Languages, TEXT},
+    languages::{Language, Languages, TEXT},
     schemas::{Literal, Schemas},
-    shape::{ARRAY, Atom, OBJECT, Refusal, Shape, Types},
+    shape::{ARRAY, Atom, FALSE, NULL, NUMBER, OBJECT, Refusal, STRING, Shape, TRUE, Types},
 };
 
 /// How deep the search for a contradiction goes into required properties and items.
@@ -142,7 +143,7 @@ impl Expander {
                 };
                 shape.strings = self.located(node.map(|literal| literal.node), merged)?;
                 if shape.strings.is_none() {
-                    shape.types &= !crate::shape::STRING;
+                    shape.types &= !STRING;
                 }
             }
             Atom::Numbers(language) => {
@@ -153,7 +154,7 @@ impl Expander {
                 };
                 shape.numbers = self.located(node.map(|literal| literal.node), merged)?;
                 if shape.numbers.is_none() {
-                    shape.types &= !crate::shape::NUMBER;
+                    shape.types &= !NUMBER;
                 }
             }
             Atom::OneOf(values) => {
@@ -194,6 +195,10 @@ impl Expander {
                 shape.max_properties = Some(shape.max_properties.map_or(count, |max| max.min(count)));
             }
             Atom::Items(node) => shape.items.push(node),
+            Atom::MinLength(count) => shape.min_length = shape.min_length.max(count),
+            Atom::MaxLength(count) => {
+                shape.max_length = Some(shape.max_length.map_or(count, |max| max.min(count)));
+            }
             Atom::MinItems(count) => shape.min_items = shape.min_items.max(count),
             Atom::MaxItems(count) => {
                 shape.max_items = Some(shape.max_items.map_or(count, |max| max.min(count)));
@@ -315,23 +320,117 @@ impl Expander {
     }
 
     /// The texts of strings that satisfy the set: names.
-    pub(crate) fn names(&mut self, set: &[Literal]) -> Result<crate::languages::Language, SchemaError> {
+    pub(crate) fn names(&mut self, set: &[Literal]) -> Result<Language, SchemaError> {
         let shapes = self.shapes(set)?;
         let mut union = None;
-        for shape in shapes.iter().filter(|shape| shape.types & crate::shape::STRING != 0) {
-            self.refuse(shape, crate::shape::STRING);
+        for shape in shapes.iter().filter(|shape| shape.types & STRING != 0) {
+            self.refuse(shape, STRING);
             let node = set.first().map(|literal| literal.node);
-            let language = match &shape.strings {
-                Some(language) => Some(language.clone()),
-                None => {
-                    let any = self.languages.pattern(TEXT);
-                    self.located(node, any)?
-                }
-            };
+            let language = self.texts(shape);
+            let language = self.located(node, language)?;
             let merged = self.languages.or(&union, &language);
             union = self.located(node, merged)?;
         }
         Ok(union)
+    }
+
+    /// The texts of the strings of a shape.
+    pub(crate) fn texts(&mut self, shape: &Shape) -> Result<Language, RegexError> {
+        let language = match &shape.strings {
+            Some(language) => Some(Arc::clone(language)),
+            None => self.languages.pattern(TEXT)?,
+        };
+        if shape.min_length == 0 && shape.max_length.is_none() {
+            return Ok(language);
+        }
+        let max = shape.max_length.map_or_else(String::new, |max| max.to_string());
+        let length = self.languages.pattern(&format!("(?s:.){{{},{max}}}", shape.min_length))?;
+        if shape.strings.is_none() { Ok(length) } else { self.languages.and(&language, &length) }
+    }
+
+    /// Whether the value at `node` satisfies all of the set.
+    fn satisfies(&mut self, node: NodeId, set: &[Literal]) -> Result<bool, SchemaError> {
+        let shapes = self.shapes(set)?;
+        for shape in shapes.iter() {
+            if self.fits(node, shape)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the value at `node` has the shape. As deep as the value, the nesting of which is limited.
+    pub(crate) fn fits(&mut self, node: NodeId, shape: &Shape) -> Result<bool, SchemaError> {
+        let value = self.schemas.document.value(node).clone();
+        let types = match &value {
+            Value::Null => NULL,
+            Value::Bool(false) => FALSE,
+            Value::Bool(true) => TRUE,
+            Value::Number(_) => NUMBER,
+            Value::String(_) => STRING,
+            Value::Array(_) => ARRAY,
+            Value::Object(_) => OBJECT,
+        };
+        if shape.types & types == 0 {
+            return Ok(false);
+        }
+        self.refuse(shape, types);
+        let within = |count: usize, min: u32, max: Option<u32>| {
+            count >= min as usize && max.is_none_or(|max| count <= max as usize)
+        };
+        if let Some(values) = &shape.one_of
+            && types & (ARRAY | OBJECT) != 0
+            && !values.iter().any(|value| self.same(*value, node))
+        {
+            return Ok(false);
+        }
+        match value {
+            Value::Null | Value::Bool(_) => Ok(true),
+            Value::Number(number) => {
+                let Some(numbers) = &shape.numbers else { return Ok(true) };
+                let written = number.written().ok_or_else(|| {
+                    let pointer = self.schemas.pointer(node);
+                    SchemaError::invalid(pointer, "enum", "must have numbers of at most 400 digits")
+                })?;
+                Ok(numbers.accepts(written.as_bytes()))
+            }
+            Value::String(text) => {
+                let matches = shape.strings.as_ref().is_none_or(|strings| strings.accepts(text.as_bytes()));
+                Ok(matches && within(text.chars().count(), shape.min_length, shape.max_length))
+            }
+            Value::Array(items) => {
+                if !within(items.len(), shape.min_items, shape.max_items) {
+                    return Ok(false);
+                }
+                let groups: Vec<_> = shape.items.iter().map(|group| keywords::items(self, *group)).collect();
+                for (place, item) in items.into_iter().enumerate() {
+                    for (first, others) in &groups {
+                        if let Some(schema) = first.get(place).copied().or(*others) {
+                            let literal = self.schemas.literal(schema)?;
+                            if !self.satisfies(item, &[literal])? {
+                                return Ok(false);
+                            }
+                        }
+                    }
+                }
+                Ok(true)
+            }
+            Value::Object(members) => {
+                let has = |name: &str| members.iter().any(|(key, _)| &**key == name);
+                if !within(members.len(), shape.min_properties, shape.max_properties)
+                    || !shape.required.iter().all(|name| has(name))
+                {
+                    return Ok(false);
+                }
+                for (name, value) in &members {
+                    match self.property(shape, name)? {
+                        Some(set) if self.satisfies(*value, &set)? => {}
+                        _ => return Ok(false),
+                    }
+                }
+                Ok(true)
+            }
+        }
     }
 
     /// Keeps what a shape does not enforce, of values of these types.

@@ -3,9 +3,11 @@
 //! Only those that a regular language says exactly. `hostname` needs Punycode for its international labels, `regex` is not
 //! regular, and the `idn-` and `iri` formats follow tables of Unicode: these are refused by name.
 
-/// The pattern (as the `regex` crate reads it) of the texts of a format, if it is one that is enforced.
-pub(crate) fn pattern(name: &str) -> Option<String> {
-    Some(match name {
+/// Patterns (as the `regex` crate reads them) all of which the texts of a format match as a whole, if it is one that is
+/// enforced.
+pub(crate) fn patterns(name: &str) -> Option<Vec<String>> {
+    let pattern = match name {
+        "email" => return Some(vec![mailbox(), LOCAL_PART.to_owned()]),
         "date" => date(),
         "time" => time(),
         "date-time" => format!("(?:{})[Tt](?:{})", date(), time()),
@@ -18,7 +20,21 @@ pub(crate) fn pattern(name: &str) -> Option<String> {
         "json-pointer" => POINTER.to_owned(),
         "relative-json-pointer" => format!("(0|[1-9][0-9]*)(#|{POINTER})"),
         _ => return None,
-    })
+    };
+    Some(vec![pattern])
+}
+
+/// RFC 5321, section 4.5.3.1.1: at most 64 characters in front of the `@`.
+const LOCAL_PART: &str = r#"([^@"]{1,64}|"(?s:.)*")@(?s:.)*"#;
+
+/// RFC 5321, section 4.1.2: `Mailbox`, with labels of at most 63 characters. The only tag that is registered for literal
+/// addresses is `IPv6`.
+fn mailbox() -> String {
+    let atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
+    let quoted = r#""([ !#-\[\]-~]|\\[ -~])*""#;
+    let label = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+    let literal = format!(r"\[({}|[Ii][Pp][Vv]6:({}))\]", ipv4(), ipv6());
+    format!(r"({atom}(\.{atom})*|{quoted})@({label}(\.{label})*|{literal})")
 }
 
 const POINTER: &str = "(?s:/([^/~]|~[01])*)*";
@@ -176,6 +192,28 @@ mod tests {
                 ],
             ),
             (
+                "email",
+                &[
+                    "joe@example.com",
+                    "a.b+c@x-y.org",
+                    "joe",
+                    "joe@",
+                    "@x",
+                    "a..b@x.org",
+                    ".a@x.org",
+                    "a@-x.org",
+                    "a@x-.org",
+                    "\"joe bloggs\"@example.com",
+                    "joe@[127.0.0.1]",
+                    "joe@[IPv6:::1]",
+                    "a@b@c",
+                    "é",
+                    "te~st@example.com",
+                    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa@x.org",
+                    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa@x.org",
+                ],
+            ),
+            (
                 "ipv4",
                 &["1.2.3.4", "255.255.255.255", "256.1.1.1", "01.2.3.4", "1.2.3", "1.2.3.4.5", "0.0.0.0"],
             ),
@@ -235,21 +273,23 @@ mod tests {
             ("relative-json-pointer", &["0", "1/a", "0#", "01", "1#a", "/a", ""]),
         ];
         for (format, texts) in cases {
-            let dfa = Dfa::from_pattern(&super::pattern(format).unwrap(), &Limits::default()).unwrap();
+            let patterns = super::patterns(format).unwrap();
+            let dfas: Vec<_> =
+                patterns.iter().map(|one| Dfa::from_pattern(one, &Limits::default()).unwrap()).collect();
             let judge = jsonschema::options()
                 .should_validate_formats(true)
                 .build(&serde_json::json!({"format": format}))
                 .unwrap();
             for text in *texts {
                 assert_eq!(
-                    dfa.accepts(text.as_bytes()),
+                    dfas.iter().all(|dfa| dfa.accepts(text.as_bytes())),
                     judge.is_valid(&serde_json::json!(text)),
                     "{format} {text}"
                 );
             }
         }
         for format in ["hostname", "regex", "idn-email", "int32", ""] {
-            assert_eq!(super::pattern(format), None);
+            assert_eq!(super::patterns(format), None);
         }
     }
 }

@@ -456,8 +456,20 @@ impl Reader<'_> {
     fn string(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
         let text = self.ex.schemas.document.text(value).map(str::to_owned);
         let pattern = match (key, text) {
-            ("minLength", _) => format!("(?s:.){{{},}}", self.count(key, value)?),
-            ("maxLength", _) => format!("(?s:.){{0,{}}}", self.count(key, value)?),
+            ("minLength", _) => {
+                let count = self.count(key, value)?;
+                self.condition(STRING, Atom::MinLength(count), count.checked_sub(1).map(Atom::MaxLength));
+                return Ok(true);
+            }
+            ("maxLength", _) => {
+                let count = self.count(key, value)?;
+                self.condition(
+                    STRING,
+                    Atom::MaxLength(count),
+                    Some(Atom::MinLength(count.saturating_add(1))),
+                );
+                return Ok(true);
+            }
             ("pattern", Some(text)) => match pattern::searched(&text) {
                 Ok(pattern) => pattern,
                 Err((construct, way_out)) => {
@@ -465,18 +477,28 @@ impl Reader<'_> {
                     return Ok(true);
                 }
             },
-            ("format", Some(name)) => match format::pattern(&name) {
-                Some(pattern) => pattern,
-                None => {
+            ("format", Some(name)) => {
+                let Some(patterns) = format::patterns(&name) else {
                     let reason = format!("the format {name:?} is not known exactly");
                     self.refuse(key, STRING, &reason, "write a `pattern`, or leave the format out");
                     return Ok(true);
+                };
+                let mut all = self.ex.languages.pattern(TEXT);
+                for pattern in patterns {
+                    let one = self.ex.languages.pattern(&pattern);
+                    all = all.and_then(|all| self.ex.languages.and(&all, &one?));
                 }
-            },
+                let language = self.located(all)?;
+                return self.texts_of(language);
+            }
             _ => return Err(self.invalid(key, "must be a text")),
         };
         let language = self.ex.languages.pattern(&pattern);
         let language = self.located(language)?;
+        self.texts_of(language)
+    }
+
+    fn texts_of(&mut self, language: Language) -> Result<bool, SchemaError> {
         let broken = if self.positive { None } else { Some(Atom::Strings(self.other_texts(&language)?)) };
         self.condition(STRING, Atom::Strings(language), broken);
         Ok(true)

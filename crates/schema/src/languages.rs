@@ -99,10 +99,21 @@ impl Languages {
         if let Some(known) = self.spelled.get(dfa) {
             return Ok(Arc::clone(known));
         }
-        let made = string::spelled(dfa, &self.limits.automata);
+        let made = string::spelled(dfa, true, &self.limits.automata);
         let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
         self.spelled.insert(Arc::clone(dfa), Arc::clone(&made));
         Ok(made)
+    }
+
+    /// The spellings of one character inside of a string.
+    pub(crate) fn character(&mut self) -> Result<Language, RegexError> {
+        match self.pattern("(?s:.)")? {
+            Some(any) => {
+                let made = string::spelled(&any, false, &self.limits.automata);
+                self.kept(made)
+            }
+            None => Ok(None),
+        }
     }
 
     fn kept_some(

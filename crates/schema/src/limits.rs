@@ -17,6 +17,8 @@ pub struct SchemaLimits {
     pub alternatives: usize,
     /// The largest bound on items or properties that is counted out. Default: 4,096.
     pub count: u32,
+    /// The largest bound on the length of a string that is counted out. Default: 100,000.
+    pub characters: u32,
     /// Patterns of names that are told apart in one object. Default: 6.
     pub name_patterns: usize,
     /// For the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work for all together.
@@ -37,6 +39,7 @@ impl Default for SchemaLimits {
             rules: 50_000,
             alternatives: 50_000,
             count: 4_096,
+            characters: 100_000,
             name_patterns: 6,
             automata: grammar.regex.clone(),
             automata_bytes: 64 << 20,

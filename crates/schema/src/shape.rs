@@ -41,6 +41,9 @@ pub(crate) enum Atom {
     Types(Types),
     /// If it is a string, its text is one of these; `None` for none.
     Strings(Option<Arc<Dfa>>),
+    /// If it is a string, it has at least so many code points.
+    MinLength(u32),
+    MaxLength(u32),
     /// If it is a number, it is written as one of these.
     Numbers(Option<Arc<Dfa>>),
     /// If it is an array or object, it equals one of these.
@@ -68,6 +71,9 @@ pub(crate) struct Shape {
     pub(crate) types: Types,
     /// `None`: any.
     pub(crate) strings: Option<Arc<Dfa>>,
+    /// Kept apart from `strings`: a long bound is cheaper as a repetition than as an automaton.
+    pub(crate) min_length: u32,
+    pub(crate) max_length: Option<u32>,
     /// `None`: any.
     pub(crate) numbers: Option<Arc<Dfa>>,
     pub(crate) one_of: Option<Vec<NodeId>>,
@@ -89,6 +95,8 @@ impl Shape {
         Self {
             types: ALL,
             strings: None,
+            min_length: 0,
+            max_length: None,
             numbers: None,
             one_of: None,
             properties: vec![],
@@ -105,21 +113,11 @@ impl Shape {
         }
     }
 
-    /// Whether something is said of the parts of objects (or arrays) beside a list of whole values.
-    pub(crate) fn has_parts(&self, types: Types) -> bool {
-        let objects = !self.properties.is_empty()
-            || !self.property.is_empty()
-            || !self.required.is_empty()
-            || !self.forbidden.is_empty()
-            || !self.names.is_empty()
-            || self.min_properties > 0
-            || self.max_properties.is_some();
-        let arrays = !self.items.is_empty() || self.min_items > 0 || self.max_items.is_some();
-        (types & OBJECT != 0 && objects) || (types & ARRAY != 0 && arrays)
-    }
-
     /// Drops types that counts have emptied.
     pub(crate) fn settle(&mut self) {
+        if self.max_length.is_some_and(|max| max < self.min_length) {
+            self.types &= !STRING;
+        }
         if self.max_items.is_some_and(|max| max < self.min_items) {
             self.types &= !ARRAY;
         }

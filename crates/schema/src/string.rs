@@ -19,31 +19,37 @@ const LAST_OF_PLANE: u32 = 0xffff;
 const SHORT: [(u8, u32); 8] =
     [(b'"', 0x22), (b'\\', 0x5c), (b'/', 0x2f), (b'b', 8), (b'f', 0xc), (b'n', 0xa), (b'r', 0xd), (b't', 9)];
 
-/// The strings of JSON, quotes included, whose text `dfa` accepts.
+/// The strings of JSON whose text `dfa` accepts, with their quotes or without.
 ///
 /// Cost: O(n + r log r) for n states and r ranges of characters between them, and minimising about twenty states for each.
 ///
 /// # Errors
 ///
 /// [`RegexError`]: a limit, or a language without any valid UTF-8.
-pub(crate) fn spelled(dfa: &Dfa, limits: &Limits) -> Result<Dfa, RegexError> {
+pub(crate) fn spelled(dfa: &Dfa, quoted: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     let mut lifting = Lifting {
+        quoted,
         dfa,
         edges: DfaEdges::new(limits),
         ids: HashMap::new(),
         todo: vec![],
         uniform: HashMap::new(),
     };
-    let start = lifting.edges.state(false)?;
-    let end = lifting.edges.state(true)?;
-    let first = lifting.id(Node::Text(dfa.start(), true))?;
-    lifting.edges.edge(start, b'"'..=b'"', first);
+    let first = Node::Text(dfa.start(), true);
+    let mut end = None;
+    if quoted {
+        let start = lifting.edges.state(false)?;
+        end = Some(lifting.edges.state(true)?);
+        lifting.go(start, b'"'..=b'"', first)?;
+    } else {
+        lifting.id(first)?;
+    }
     // The ranges of the states in work: those of the last one are nearly always those that are needed.
     let mut pieces: HashMap<StateId, Vec<Piece>> = HashMap::new();
     while let Some((node, id)) = lifting.todo.pop() {
         match node {
             Node::Text(state, whole) => {
-                if whole && dfa.is_accepting(state) {
+                if let Some(end) = end.filter(|_| whole && dfa.is_accepting(state)) {
                     lifting.edges.edge(id, b'"'..=b'"', end);
                 }
                 lifting.raw(state, whole, id)?;
@@ -201,6 +207,7 @@ fn low_half(pieces: &[Piece], state: StateId, prefix: u32, left: u32) -> Option<
 
 struct Lifting<'d> {
     dfa: &'d Dfa,
+    quoted: bool,
     edges: DfaEdges,
     ids: HashMap<Node, u32>,
     todo: Vec<(Node, u32)>,
@@ -213,7 +220,8 @@ impl Lifting<'_> {
         if let Some(id) = self.ids.get(&node) {
             return Ok(*id);
         }
-        let id = self.edges.state(false)?;
+        let ends = matches!(node, Node::Text(state, true) if !self.quoted && self.dfa.is_accepting(state));
+        let id = self.edges.state(ends)?;
         self.ids.insert(node, id);
         self.todo.push((node, id));
         Ok(id)
@@ -413,7 +421,7 @@ mod tests {
         ];
         for pattern in patterns {
             let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
-            let spelled = spelled(&text, &Limits::default()).unwrap();
+            let spelled = spelled(&text, true, &Limits::default()).unwrap();
             for first in chars {
                 for second in [None].into_iter().chain(chars.map(Some)) {
                     let whole: String = [Some(first), second].into_iter().flatten().collect();
@@ -450,7 +458,7 @@ mod tests {
         ) {
             let source = format!("\"{source}\"");
             let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
-            let spelled = spelled(&text, &Limits::default()).unwrap();
+            let spelled = spelled(&text, true, &Limits::default()).unwrap();
             let read: Result<String, _> = serde_json::from_str(&source);
             let expected = read.is_ok_and(|read| text.accepts(read.as_bytes()));
             prop_assert_eq!(spelled.accepts(source.as_bytes()), expected, "{}", source);

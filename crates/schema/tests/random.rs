@@ -123,7 +123,7 @@ fn permute(members: &mut Vec<String>, from: usize, texts: &mut Vec<String>) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(debug_assertions) { 400 } else { 4_000 },
+        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

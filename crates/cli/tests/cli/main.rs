@@ -4,5 +4,6 @@ mod canonical;
 mod commands;
 mod grammars;
 mod refusals;
+mod schemas;
 mod sets;
 mod support;
