@@ -321,16 +321,15 @@ pub(crate) struct RetokenizeArgs {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "explained", required = true, multiple = false, args = ["grammar", "json_schema", "regex"])]
 pub(crate) struct ExplainArgs {
     /// A file that ends in `.lark`, `.gbnf` or `.ebnf`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "explained", required_unless_present_any = ["json_schema", "regex"])]
     pub(crate) grammar: Option<PathBuf>,
     /// A JSON Schema
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "explained")]
     pub(crate) json_schema: Option<PathBuf>,
     /// A regex
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", group = "explained")]
     pub(crate) regex: Option<String>,
     /// How answers are written
     #[arg(long, value_enum, default_value = "text")]
