@@ -9,7 +9,7 @@ mod common;
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
 
-use common::Bytes;
+use common::{Bytes, judged};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_schema::Whitespace;
@@ -70,8 +70,11 @@ fn no_invalid_instance_is_accepted() {
         for (index, case) in file.tests.iter().enumerate() {
             valid += usize::from(case.valid);
             match (made.accepts(case.data.get()), case.valid) {
-                (false, true) => refused_valid.push(format!("{name} {index}")),
-                (true, false) => wrong.push(format!("{name} {index}")),
+                (accepted, valid) if accepted != valid => {
+                    let judge = judged(file.schema.get(), case.data.get());
+                    let list = if valid { &mut refused_valid } else { &mut wrong };
+                    list.push(format!("{name} {index} (judged {judge:?})"));
+                }
                 _ => {}
             }
         }
