@@ -33,25 +33,44 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ars;
+mod asap;
+mod awrs;
+mod cars;
 mod disc;
+mod draws;
 mod error;
+mod evaluator;
+mod greedy;
 mod guessed;
 mod masked;
 mod prefixes;
 mod random;
 mod rejection;
 mod retokenize;
+mod rows;
+mod rsft;
 mod task;
+mod trie;
 mod truncation;
 mod walk;
 mod warped;
 
+pub use ars::Ars;
+pub use asap::{Asap, Updates};
+pub use awrs::Awrs;
+pub use cars::Cars;
 pub use disc::{Disc, DiscConfig, Form};
+pub use draws::Usage;
 pub use error::SampleError;
+pub use greedy::Greedy;
 pub use guessed::Guessed;
 pub use masked::Masked;
+pub use prefixes::Cancel;
 pub use rejection::Rejection;
 pub use retokenize::{Spelling, retokenize};
+pub use rsft::Rsft;
 pub use task::Task;
+pub use trie::TrieFileError;
 pub use truncation::{Truncation, TruncationError};
 pub use warped::{TemperatureError, Warped};

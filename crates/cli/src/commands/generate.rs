@@ -191,6 +191,8 @@ fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut d
         Origin::Proposed => "proposed",
         Origin::Accepted => "accepted",
         Origin::Resampled => "resampled",
+        Origin::Chained => "chained",
+        Origin::Searched => "searched",
     };
     let finish = match draw.finish {
         Finish::Stop => "stop",
