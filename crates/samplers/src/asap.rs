@@ -45,7 +45,7 @@ pub struct Asap<M: LanguageModel, C: Constraint> {
 }
 
 #[derive(Debug)]
-struct Approximate {
+pub(crate) struct Approximate {
     max_tries: u64,
     updates: Updates,
 }
@@ -82,6 +82,11 @@ impl<M: LanguageModel, C: Constraint> Asap<M, C> {
     pub fn grouped(mut self, group: usize) -> Self {
         self.draws = self.draws.grouped(group);
         self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn draws_mut(&mut self) -> &mut Draws<M, C, Approximate> {
+        &mut self.draws
     }
 
     /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself: 0 at

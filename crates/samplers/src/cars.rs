@@ -33,7 +33,7 @@ pub struct Cars<M: LanguageModel, C: Constraint> {
 }
 
 #[derive(Debug)]
-struct Adaptive {
+pub(crate) struct Adaptive {
     max_tries: u64,
 }
 
@@ -49,6 +49,11 @@ impl<M: LanguageModel, C: Constraint> Cars<M, C> {
     pub fn grouped(mut self, group: usize) -> Self {
         self.draws = self.draws.grouped(group);
         self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn draws_mut(&mut self) -> &mut Draws<M, C, Adaptive> {
+        &mut self.draws
     }
 
     /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself: 0 at

@@ -21,7 +21,7 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
-use unskew_core::{Constraint, Finish, LanguageModel, TokenId};
+use unskew_core::{Constraint, Cost, Finish, LanguageModel, TokenId};
 
 use crate::{
     SampleError, Truncation, awrs,
@@ -588,14 +588,14 @@ fn truncated(row: &Row, stop: f64, truncation: Truncation, rng: &mut dyn Rng) ->
     (kept[drawn].checked_sub(1), weights[drawn] / weights.iter().sum::<f64>())
 }
 
-/// Lets walks go on together until each has ended or, with single steps, paused: all that wait share a pass.
+/// Lets the walks that wait go on together until each has ended or paused: all that wait at one time share a pass.
 pub(crate) fn together<M: LanguageModel, C: Constraint>(
     prefixes: &mut Prefixes<M, C>,
     walkers: &mut [Walker<C>],
     rngs: &mut [impl Rng],
-    cost: &mut unskew_core::Cost,
-) -> Result<Vec<Progress>, SampleError<M::Error>> {
-    let mut progress = vec![Progress::Waits; walkers.len()];
+    progress: &mut [Progress],
+    cost: &mut Cost,
+) -> Result<(), SampleError<M::Error>> {
     loop {
         let mut waiting = Vec::new();
         for (index, walker) in walkers.iter_mut().enumerate() {
@@ -607,11 +607,11 @@ pub(crate) fn together<M: LanguageModel, C: Constraint>(
             }
         }
         if waiting.is_empty() {
-            return Ok(progress);
+            return Ok(());
         }
         let batch = prefixes.batch();
         for waiting in waiting.chunks(batch) {
-            let mut costs = vec![unskew_core::Cost::default(); waiting.len()];
+            let mut costs = vec![Cost::default(); waiting.len()];
             let passed: Vec<_> = waiting.iter().map(|index| walkers[*index].passed()).collect();
             let held = prefixes.evaluate(&passed, &mut costs.iter_mut().collect::<Vec<_>>())?;
             costs.into_iter().for_each(|own| *cost += own);

@@ -174,7 +174,7 @@ pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<Trie, TrieFileError>
     if size > header.max_bytes {
         return Err(TrieFileError::TooLarge { nodes: count, bytes: size, limit: header.max_bytes });
     }
-    let mut trie = Trie { nodes: Vec::with_capacity(count as usize), edge_bytes: 0, clock };
+    let mut trie = Trie::of(Vec::with_capacity(count as usize), clock);
     for id in 0..count {
         read_node(&mut trie, id, &mut rest, header).map_err(|why| TrieFileError::Node { node: id, why })?;
     }

@@ -166,9 +166,21 @@ fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
+/// An error that is planted to see that the tests of laws find it.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mutant {
+    /// A dead end keeps the bound of one.
+    DeadEndsStay,
+    /// A bound that falls is told to the parent, and not to those above it.
+    BoundsStayBelow,
+}
+
 /// The tree of visited prefixes.
 #[derive(Clone, Debug)]
 pub(crate) struct Trie {
+    #[cfg(test)]
+    pub(crate) mutant: Option<Mutant>,
     nodes: Vec<Node>,
     /// What the edges hold, in bytes, with their room to spare.
     edge_bytes: usize,
@@ -179,7 +191,17 @@ impl Trie {
     pub(crate) const ROOT: NodeId = NodeId(0);
 
     pub(crate) fn new() -> Self {
-        Self { nodes: vec![Node::new(0, TokenId::default(), 0, 0)], edge_bytes: 0, clock: 0 }
+        Self::of(vec![Node::new(0, TokenId::default(), 0, 0)], 0)
+    }
+
+    fn of(nodes: Vec<Node>, clock: u32) -> Self {
+        Self {
+            #[cfg(test)]
+            mutant: None,
+            nodes,
+            edge_bytes: 0,
+            clock,
+        }
     }
 
     /// The number of prefixes.
@@ -341,6 +363,10 @@ impl Trie {
         if !self.node(at).evaluated {
             return;
         }
+        #[cfg(test)]
+        if self.mutant == Some(Mutant::DeadEndsStay) && self.node(at).mass == f64::NEG_INFINITY {
+            return;
+        }
         self.node_mut(at).learned = true;
         while let Some(parent) = self.parent(at) {
             let Node { token, log_p, .. } = *self.node(at);
@@ -352,6 +378,11 @@ impl Trie {
                 .binary_search_by_key(&token, |edge| edge.token)
                 .expect("a node is a child of its parent");
             let old = above.edges[index].weight;
+            #[cfg(test)]
+            if self.mutant == Some(Mutant::BoundsStayBelow) && !old.is_nan() {
+                return;
+            }
+            let above = self.node_mut(parent);
             if old.to_bits() != weight.to_bits() {
                 above.edges[index].weight = weight;
                 let old = (!old.is_nan()).then_some(old);
