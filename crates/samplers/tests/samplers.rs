@@ -70,7 +70,7 @@ fn exact_samplers_follow_the_law() {
 #[cfg(not(debug_assertions))]
 #[test]
 fn a_million_draws_follow_the_law() {
-    for (index, (model, constraint)) in tasks(6).into_iter().enumerate() {
+    for (index, (model, constraint)) in tasks(4).into_iter().enumerate() {
         let Some(law) = law(&model, &constraint) else { continue };
         let of_form = |form| {
             let config = DiscConfig { max_tries: TRIES, max_positions: u64::MAX, particles: 1, form };
