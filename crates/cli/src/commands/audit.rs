@@ -19,7 +19,7 @@ use unskew::{
 
 use super::{
     generate::{any_seed, describe, max_tokens},
-    report::{self, Curve, Outcome, Page, Traced},
+    report::{self, Curve, Outcome, Page, Point, Traced},
     write_json,
 };
 use crate::{
@@ -346,11 +346,12 @@ fn table(lines: &[Line], exact: Option<&ExactLaw>, out: &mut dyn Write) -> Resul
 fn curve(drawn: &Drawn, target: &Law) -> Curve {
     let mut points = Vec::new();
     let mut window: VecDeque<&[TokenId]> = VecDeque::new();
-    let mut calls = 0;
+    let (mut calls, mut proposals) = (0, 0);
     let many = drawn.draws.len();
     let mut next = 1.0;
     for (index, draw) in drawn.draws.iter().enumerate() {
         calls += draw.cost.positions;
+        proposals += draw.cost.proposals;
         if draw.finish == Finish::Stop {
             window.push_back(&draw.tokens);
         }
@@ -363,7 +364,7 @@ fn curve(drawn: &Drawn, target: &Law) -> Curve {
             next = (position * (to_f64(many as u64).ln() / to_f64(POINTS as u64)).exp()).max(position + 1.0);
             let shares = shares(window.iter().map(|output| (*output, 1.0)));
             let (kl, _) = distances(&shares, target);
-            points.push((to_f64(calls), kl, window.len()));
+            points.push(Point { calls: to_f64(calls), proposals: to_f64(proposals), kl });
         }
     }
     Curve { sampler: drawn.kind.name(), points }

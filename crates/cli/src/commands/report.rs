@@ -33,8 +33,18 @@ pub(super) struct Page {
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     pub(super) sampler: &'static str,
-    /// Model calls so far, the divergence in nats, and the outputs that it was measured on.
-    pub(super) points: Vec<(f64, f64, usize)>,
+    pub(super) points: Vec<Point>,
+}
+
+/// A point of a curve.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    /// Model calls so far.
+    pub(super) calls: f64,
+    /// Outputs begun so far.
+    pub(super) proposals: f64,
+    /// The divergence, in nats.
+    pub(super) kl: f64,
 }
 
 /// One output: its probability, and how often each sampler gave it.
@@ -55,9 +65,12 @@ pub(super) struct Traced {
     pub(super) steps: Vec<(Option<String>, f64, f64)>,
 }
 
-/// Colours that the colour-blind can tell apart (Okabe and Ito 2008), readable on white and on black.
-const COLOURS: [&str; 8] =
-    ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a6761d"];
+/// Colours, readable on white and on black; the first six are those of Okabe and Ito (2008), which the colour-blind can tell
+/// apart.
+const COLOURS: [&str; 12] = [
+    "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a6761d", "#8a5bd1",
+    "#b8b000", "#e7298a", "#1b9e9e",
+];
 
 /// Dashes, for whoever prints it.
 const DASHES: [&str; 4] = ["none", "7 3", "2 3", "9 3 2 3"];
@@ -90,7 +103,13 @@ pub(super) fn html(page: &Page) -> String {
     header(&mut out, page);
     summary(&mut out, page);
     section(&mut out, "Distance from the model\u{2019}s own law, against its cost", &curve_text(page));
-    curves(&mut out, page);
+    curves(&mut out, page, "model calls, all outputs together", |point| point.calls);
+    let text = "The same against the number of outputs begun, those given up half-way among them. A prefix that is known costs no \
+         model call; where all are known, as in small tasks, this is what tells samplers apart.";
+    out.push_str("<p class=\"soft\">");
+    out.push_str(text);
+    out.push_str("</p>\n");
+    curves(&mut out, page, "outputs begun", |point| point.proposals);
     if !page.outcomes.is_empty() {
         let text = "The outputs that are probable or often drawn. The upright line is the probability under the target law, \
              and each dot a sampler\u{2019}s frequency.";
@@ -284,25 +303,25 @@ impl Axis {
     }
 }
 
-fn curves(out: &mut String, page: &Page) {
+fn curves(out: &mut String, page: &Page, axis: &str, cost: fn(&Point) -> f64) {
     let points = || page.curves.iter().flat_map(|curve| &curve.points);
     if points().next().is_none() {
         out.push_str("<p>No sampler gave an output.</p>\n");
         return;
     }
     let least = page.lines.iter().map(|line| line.kl_noise).filter(|noise| *noise > 0.0).fold(1.0, f64::min);
-    let bounds = |of: fn(&(f64, f64, usize)) -> f64| {
+    let bounds = |of: fn(&Point) -> f64| {
         let values = points().map(of).filter(|value| *value > 0.0 && value.is_finite());
         values.fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)))
     };
-    let (low_calls, high_calls) = bounds(|point| point.0);
-    let (low_kl, high_kl) = bounds(|point| point.1);
+    let (low_calls, high_calls) = bounds(cost);
+    let (low_kl, high_kl) = bounds(|point| point.kl);
     let (low_calls, low_kl) = (low_calls.min(high_calls.max(1.0)), low_kl.min(high_kl.max(least)));
     let x = Axis::around(low_calls, high_calls, LEFT, WIDTH - RIGHT);
     let y = Axis::around(low_kl.max(least / 4.0), high_kl.max(least), HEIGHT - BOTTOM, TOP);
     put!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"KL divergence against model calls\">\n"
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"KL divergence against {axis}\">\n"
     );
     for (at, text) in x.ticks() {
         let bottom = HEIGHT - BOTTOM;
@@ -326,7 +345,7 @@ fn curves(out: &mut String, page: &Page) {
     let middle = (LEFT + WIDTH - RIGHT) / 2.0;
     put!(
         out,
-        "<text class=\"soft\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">model calls, all outputs together</text>\n",
+        "<text class=\"soft\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{axis}</text>\n",
         HEIGHT - 6.0
     );
     put!(out, "<text class=\"soft\" x=\"{LEFT}\" y=\"{}\" dx=\"6\" dy=\"6\">KL, nats</text>\n", TOP + 8.0);
@@ -353,10 +372,10 @@ fn curves(out: &mut String, page: &Page) {
         let line: Vec<String> = curve
             .points
             .iter()
-            .filter(|point| point.1.is_finite())
-            .map(|(calls, kl, _)| format!("{:.1},{:.1}", x.at(*calls), y.at(*kl)))
+            .filter(|point| point.kl.is_finite())
+            .map(|point| format!("{:.1},{:.1}", x.at(cost(point)), y.at(point.kl)))
             .collect();
-        let Some((calls, kl, _)) = curve.points.iter().rev().find(|point| point.1.is_finite()) else {
+        let Some(last) = curve.points.iter().rev().find(|point| point.kl.is_finite()) else {
             continue;
         };
         put!(
@@ -371,11 +390,11 @@ fn curves(out: &mut String, page: &Page) {
         put!(
             out,
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{}\"/>\n",
-            x.at(*calls),
-            y.at(*kl),
+            x.at(cost(last)),
+            y.at(last.kl),
             colour(index)
         );
-        labels.push((x.at(*calls), y.at(*kl), index));
+        labels.push((x.at(cost(last)), y.at(last.kl), index));
     }
     // Names at the ends of lines, pushed apart where they would cover each other.
     labels.sort_by(|left, right| left.1.total_cmp(&right.1));
@@ -448,9 +467,14 @@ fn outcomes(out: &mut String, page: &Page) {
             number(outcome.target)
         );
         for (index, share) in outcome.shares.iter().enumerate() {
+            // Spread over the height of the row, so that equal shares do not cover each other.
+            #[allow(clippy::cast_precision_loss, reason = "there are a few samplers")]
+            let y = y
+                + (index as f64 - (outcome.shares.len() as f64 - 1.0) / 2.0)
+                    * (14.0 / outcome.shares.len() as f64);
             put!(
                 out,
-                "<circle cx=\"{:.1}\" cy=\"{y}\" r=\"4.5\" fill=\"{}\" fill-opacity=\"0.85\"><title>{} {}</title></circle>",
+                "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{}\" fill-opacity=\"0.85\"><title>{} {}</title></circle>",
                 at(*share),
                 colour(index),
                 page.lines[index].sampler,
