@@ -559,8 +559,13 @@ pub(crate) fn thousands(value: f64, decimals: usize) -> String {
 
 /// Writes the report into `benches/record` under today's date and a name that is free, and tells the file's name.
 pub(crate) fn record(suite: &Suite, report: &str, memory: bool) -> Result<String, String> {
+    record_as(&format!("{}{}", suite.name, if memory { "-memory" } else { "" }), report)
+}
+
+/// As [`record`], of a comparison of this name.
+pub(crate) fn record_as(name: &str, report: &str) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-    let stem = format!("{}-{}{}", today(), suite.name, if memory { "-memory" } else { "" });
+    let stem = format!("{}-{name}", today());
     let names =
         (1..).map(|count| if count == 1 { format!("{stem}.md") } else { format!("{stem}-{count}.md") });
     let name = names.into_iter().find(|name| !folder.join(name).exists()).ok_or("no free name")?;
@@ -568,7 +573,7 @@ pub(crate) fn record(suite: &Suite, report: &str, memory: bool) -> Result<String
     Ok(name)
 }
 
-fn today() -> String {
+pub(crate) fn today() -> String {
     output("date", &["+%F"])
 }
 
@@ -590,19 +595,7 @@ fn command(suite: &Suite, options: &Options, memory: bool) -> String {
 
 fn machine(results: &[VocabularyResult]) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let field = |text: &str, name: &str| {
-        let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
-        value.map_or("unknown".to_owned(), |(_, value)| value.trim().to_owned())
-    };
-    let cpu = field(&read("/proc/cpuinfo"), "model name");
-    let memory = field(&read("/proc/meminfo"), "MemTotal");
-    let gigabytes = memory.trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1e6;
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let load = read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ");
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let commit = output("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
-    let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
-    let changed = if changed.is_empty() { "" } else { ", with changes" };
     let lock = read(&format!("{root}/Cargo.lock")) + &read(&format!("{root}/benches/glrmask/Cargo.lock"));
     let measured = |name: &str| {
         let engines = results.iter().flat_map(|result| &result.engines);
@@ -616,11 +609,29 @@ fn machine(results: &[VocabularyResult]) -> String {
             format!("{name} {}", version.unwrap_or("unknown"))
         });
     let peers: Vec<String> = peers.collect();
+    format!("{}Peers: {}, as published.\n", host(), peers.join(", "))
+}
+
+/// The machine, the compiler and the commit, on a line.
+pub(crate) fn host() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
+        value.map_or("unknown".to_owned(), |(_, value)| value.trim().to_owned())
+    };
+    let cpu = field(&read("/proc/cpuinfo"), "model name");
+    let memory = field(&read("/proc/meminfo"), "MemTotal");
+    let gigabytes = memory.trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1e6;
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let commit = output("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
+    let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
+    let changed = if changed.is_empty() { "" } else { ", with changes" };
     format!(
         "Machine: {cpu}, {cores} cores, {gigabytes:.0} GB, load at the end {load}; {}, release profile. Commit: \
-         {commit}{changed}.\nPeers: {}, as published.\n",
+         {commit}{changed}.\n",
         output("rustc", &["--version"]),
-        peers.join(", "),
     )
 }
 

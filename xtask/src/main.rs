@@ -24,8 +24,9 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "\
 cargo xtask TASK
 
-  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, packages
+  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, kernels, packages
   test              the tests alone
+  gpu               the kernels on every adapter, bit for bit; skipped by name where there is none
   tidy              what no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from what would be published
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
@@ -35,6 +36,8 @@ cargo xtask TASK
   bench grammars [OPTIONS] [FILTER ...]
                     the grammar engines likewise; with `--glrmask`, glrmask too, in a program of its own that takes
                     a quarter of an hour to build
+  bench sets [OPTIONS]
+                    structures that hold millions of titles (`--help` lists the options)
   bench regex-memory, bench grammars-memory
                     likewise: memory
   bench samplers [--record]
@@ -59,6 +62,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
     match args {
         ["check"] => check::check(root),
         ["test"] => check::test(root),
+        ["gpu"] => check::gpu(root),
         ["tidy"] => tidy::tidy(root),
         ["package"] => check::package(root),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest.first().copied()),
@@ -92,6 +96,10 @@ fn train(root: &Path, steps: Option<&str>) -> Result<()> {
 /// Without a name, criterion's benchmarks. The engines of other projects take minutes to build, so that they are behind a
 /// feature that only the programs which compare engines are built with.
 fn bench(root: &Path, filter: &[&str]) -> Result<()> {
+    if let ["sets", options @ ..] = filter {
+        let package = ["run", "--release", "--package", "unskew-benches", "--bin", "set_suite", "--"];
+        return cargo(root, &[&package[..], options].concat());
+    }
     let program = match filter.first() {
         Some(&"regex") => Some("regex_suite"),
         Some(&"regex-memory") => Some("regex_memory"),

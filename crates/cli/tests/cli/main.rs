@@ -5,4 +5,5 @@ mod canonical;
 mod commands;
 mod grammars;
 mod refusals;
+mod sets;
 mod support;
