@@ -119,6 +119,9 @@ fn case(seed: u64, depth: usize, acceptance: f64) -> (TableModel, Listed) {
         let mut row: Vec<f64> = (0..=TOKENS).map(|_| unit(&mut rng).powi(3) + 1e-3).collect();
         // Most outputs are long.
         row[TOKENS] *= 0.3;
+        if prefix.len() == depth {
+            row = vec![0.0, 0.0, 0.0, 1.0];
+        }
         let sum: f64 = row.iter().sum();
         row.iter_mut().for_each(|p| *p /= sum);
         outputs.push((prefix.clone(), probability * row[TOKENS]));
@@ -512,7 +515,7 @@ fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').take(3).collect::<Vec<_>>().join(" ");
     let text = format!(
-        "# Samplers, {date}\n\nMachine:{}, load at the end {load}; {rustc}, release profile. Commit: {commit}.\n\
+        "# Samplers, {date}\n\nMachine{}, load at the end {load}; {rustc}, release profile. Commit: {commit}.\n\
          Command: `cargo xtask bench samplers --record`. Times are those of the process on its processor.\n\n{report}",
         cpu.trim_start_matches([' ', '\t'])
     );
