@@ -35,12 +35,12 @@
 
 mod disc;
 mod error;
-mod guessed;
 mod masked;
 mod prefixes;
 mod random;
 mod rejection;
 mod retokenize;
+pub mod speculative;
 mod task;
 mod truncation;
 mod walk;
@@ -48,10 +48,10 @@ mod warped;
 
 pub use disc::{Disc, DiscConfig, Form};
 pub use error::SampleError;
-pub use guessed::Guessed;
 pub use masked::Masked;
 pub use rejection::Rejection;
 pub use retokenize::{Spelling, retokenize};
+pub use speculative::Guessed;
 pub use task::Task;
 pub use truncation::{Truncation, TruncationError};
 pub use warped::{TemperatureError, Warped};
