@@ -149,9 +149,9 @@ fn least_rejection(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f6
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if divergence(f, target, &clamp(draft, target, middle)) <= budget {
-            high = middle
+            high = middle;
         } else {
-            low = middle
+            low = middle;
         }
     }
     high
