@@ -5,7 +5,7 @@
 //!
 //! `benches/regex.rs` watches our own engine with criterion. The suites ([`run()`]) compare engines: every regex of
 //! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
-//! in one process as far as their dependencies allow.
+//! in one process as far as their dependencies allow. [`speculation`] measures drafts and their verification.
 
 mod clock;
 mod detail;
@@ -16,6 +16,7 @@ mod options;
 pub mod peers;
 mod report;
 mod run;
+pub mod speculation;
 pub mod suite;
 mod worker;
 pub mod workloads;

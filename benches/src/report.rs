@@ -559,8 +559,13 @@ pub(crate) fn thousands(value: f64, decimals: usize) -> String {
 
 /// Writes the report into `benches/record` under today's date and a name that is free, and tells the file's name.
 pub(crate) fn record(suite: &Suite, report: &str, memory: bool) -> Result<String, String> {
+    record_as(&format!("{}{}", suite.name, if memory { "-memory" } else { "" }), report)
+}
+
+/// The same under the name of what was measured.
+pub(crate) fn record_as(name: &str, report: &str) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-    let stem = format!("{}-{}{}", today(), suite.name, if memory { "-memory" } else { "" });
+    let stem = format!("{}-{name}", today());
     let names =
         (1..).map(|count| if count == 1 { format!("{stem}.md") } else { format!("{stem}-{count}.md") });
     let name = names.into_iter().find(|name| !folder.join(name).exists()).ok_or("no free name")?;
@@ -568,7 +573,7 @@ pub(crate) fn record(suite: &Suite, report: &str, memory: bool) -> Result<String
     Ok(name)
 }
 
-fn today() -> String {
+pub(crate) fn today() -> String {
     output("date", &["+%F"])
 }
 
@@ -588,7 +593,8 @@ fn command(suite: &Suite, options: &Options, memory: bool) -> String {
     )
 }
 
-fn machine(results: &[VocabularyResult]) -> String {
+/// The machine, the compiler and the commit.
+pub(crate) fn machine_line() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
@@ -603,6 +609,16 @@ fn machine(results: &[VocabularyResult]) -> String {
     let commit = output("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
     let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
     let changed = if changed.is_empty() { "" } else { ", with changes" };
+    format!(
+        "Machine: {cpu}, {cores} cores, {gigabytes:.0} GB, load at the end {load}; {}, release profile. Commit: \
+         {commit}{changed}.\n",
+        output("rustc", &["--version"]),
+    )
+}
+
+fn machine(results: &[VocabularyResult]) -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let lock = read(&format!("{root}/Cargo.lock")) + &read(&format!("{root}/benches/glrmask/Cargo.lock"));
     let measured = |name: &str| {
         let engines = results.iter().flat_map(|result| &result.engines);
@@ -616,12 +632,7 @@ fn machine(results: &[VocabularyResult]) -> String {
             format!("{name} {}", version.unwrap_or("unknown"))
         });
     let peers: Vec<String> = peers.collect();
-    format!(
-        "Machine: {cpu}, {cores} cores, {gigabytes:.0} GB, load at the end {load}; {}, release profile. Commit: \
-         {commit}{changed}.\nPeers: {}, as published.\n",
-        output("rustc", &["--version"]),
-        peers.join(", "),
-    )
+    format!("{}Peers: {}, as published.\n", machine_line(), peers.join(", "))
 }
 
 /// What a program prints, without the line break; `unknown` if it cannot be run.

@@ -48,6 +48,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "unskew-core",
             "unskew-grammars",
             "unskew-runner",
+            "unskew-samplers",
             "unskew-tiny-model",
             "unskew-vocab",
         ],

@@ -214,7 +214,7 @@ fn without_a_budget_the_law_is_that_of_masked_sampling() {
 #[test]
 fn mentored_decoding_follows_the_optimum_position_by_position() {
     let mut more = 0;
-    for (seed, target, draft, constraint) in tasks().take(6) {
+    for (seed, target, draft, constraint) in tasks().take(4) {
         for budget in [Budget::Token(0.05), Budget::Token(0.5), Budget::sequence(0.2)] {
             for length in [1, 2] {
                 let process = process(&target, &draft, &constraint, length, budget);
@@ -231,7 +231,7 @@ fn mentored_decoding_follows_the_optimum_position_by_position() {
             }
         }
     }
-    assert!(more > 20, "{more}");
+    assert!(more > 12, "{more}");
 }
 
 /// The chain rule: the divergence of outputs is at most what the budget allows on any path.
@@ -411,7 +411,7 @@ fn under_rejection_and_disc_the_law_is_the_target_law() {
         }
     }
     // Without a prompt there is no draft at the first position, and any task will do.
-    for seed in 0..20 {
+    for seed in 0..8 {
         let (target, constraint) = random_task(seed);
         let Some(law) = support::law(&target, &constraint) else { continue };
         let config =
