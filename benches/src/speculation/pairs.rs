@@ -14,6 +14,7 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (-2.0 * uniform(rng).ln()).sqrt() * (std::f64::consts::TAU * uniform(rng)).cos()
 }
 
+#[cfg(test)]
 /// Gamma with this shape below one, by Marsaglia and Tsang (2000).
 fn gamma(shape: f64, rng: &mut ChaCha8Rng) -> f64 {
     let d = shape + 1.0 - 1.0 / 3.0;
@@ -27,12 +28,14 @@ fn gamma(shape: f64, rng: &mut ChaCha8Rng) -> f64 {
     }
 }
 
+#[cfg(test)]
 fn dirichlet(len: usize, shape: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
     let weights: Vec<f64> = (0..len).map(|_| gamma(shape, rng)).collect();
     let sum: f64 = weights.iter().sum();
     weights.into_iter().map(|weight| weight / sum).collect()
 }
 
+#[cfg(test)]
 /// A draft from a Dirichlet distribution, and a target that is half another one and half the draft.
 pub(crate) fn dirichlet_pair(len: usize, shape: f64, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

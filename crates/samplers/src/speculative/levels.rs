@@ -24,11 +24,14 @@ pub(crate) struct Atom {
     pub(crate) target: f64,
     /// `q f(p / q)`.
     pub(crate) term: f64,
+    /// `p / q`.
+    pub(crate) ratio: f64,
 }
 
 impl Atom {
-    pub(crate) fn ratio(&self) -> f64 {
-        self.draft / self.target
+    /// `target` is positive.
+    pub(crate) fn new(draft: f64, target: f64, term: f64) -> Self {
+        Self { draft, target, term, ratio: draft / target }
     }
 }
 
@@ -60,11 +63,14 @@ impl Side {
         atoms: impl DoubleEndedIterator<Item = Atom> + Clone,
         inner: f64,
     ) -> Self {
-        let (mut moved, mut sums, mut rest) = (Vec::new(), Vec::new(), vec![inner]);
+        let len = atoms.size_hint().0;
+        let (mut moved, mut sums) = (Vec::with_capacity(len), Vec::with_capacity(len + 1));
+        let mut rest = Vec::with_capacity(len + 1);
+        rest.push(inner);
         let mut sum = settled;
         sums.push(sum);
         for atom in atoms.clone() {
-            moved.push(sign * (sum.0 - sum.1 * atom.ratio()));
+            moved.push(sign * (sum.0 - sum.1 * atom.ratio));
             sum = (sum.0 + atom.draft, sum.1 + atom.target);
             sums.push(sum);
         }

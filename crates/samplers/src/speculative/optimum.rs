@@ -136,14 +136,14 @@ pub fn optimum<F: Divergence + ?Sized>(
     for (index, (draft, target)) in pair.draft.iter().copied().zip(pair.target.iter().copied()).enumerate() {
         if target > 0.0 {
             let term = divergence.term(draft, target, pair.log_ratio(index));
-            let atom = Atom { draft, target, term };
+            let atom = Atom::new(draft, target, term);
             if draft >= target { overrated.push(atom) } else { underrated.push(atom) }
         } else {
             forbidden += draft;
         }
     }
-    overrated.sort_unstable_by(|left, right| right.ratio().total_cmp(&left.ratio()));
-    underrated.sort_unstable_by(|left, right| left.ratio().total_cmp(&right.ratio()));
+    overrated.sort_unstable_by(|left, right| right.ratio.total_cmp(&left.ratio));
+    underrated.sort_unstable_by(|left, right| left.ratio.total_cmp(&right.ratio));
     let levels = Levels {
         overrated: Side::new(Side::OVERRATED, (forbidden, 0.0), overrated.into_iter(), 0.0),
         underrated: Side::new(Side::UNDERRATED, (0.0, 0.0), underrated.into_iter(), 0.0),

@@ -19,19 +19,24 @@ use super::{
 /// Buckets, in powers of two; half of them for each side.
 const BUCKETS: usize = 1 << 11;
 const HALF: usize = BUCKETS / 2;
-/// Buckets for each unit of the logarithm of the ratio: those at the ends begin at a ratio of e^16.
-const PER_UNIT: f64 = 64.0;
+/// Buckets for each unit of the logarithm of the ratio: those at the ends begin at a ratio of e^8.
+const PER_UNIT: f64 = 128.0;
 /// Below this many outcomes a sort is as fast.
 const FEW: usize = 1 << 11;
 
 /// Buffers for finding optima without a sort, used again from call to call.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// `p`, `q` and the terms of each bucket; two of each, for outcomes in turn, so that an addition seldom waits for the last.
-    sums: Vec<[[f64; 4]; 2]>,
+    /// Of each bucket.
+    sums: Vec<Sums>,
     /// The bucket of each outcome.
     buckets: Vec<u16>,
 }
+
+/// The sums of `p`, of `q` and of the terms of a bucket, and a zero: added up as two registers.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+struct Sums([f64; 4]);
 
 /// Buckets in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +82,7 @@ impl Selection {
     }
 
     /// The optimum, as by [`optimum()`]. Cost: one pass over the outcomes, and a sort of the few whose ratio is near a level;
-    /// of all of them in the worst case, where the ratios of most are within 1/64 of each other and of a level.
+    /// of all of them in the worst case, where the ratios of most are within 1/128 of each other and of a level.
     ///
     /// # Errors
     ///
@@ -128,38 +133,45 @@ impl Selection {
 
     /// Throws the outcomes into buckets.
     fn fill<F: Divergence + ?Sized>(&mut self, pair: &Pair<'_>, divergence: &F) {
+        /// As many at a time as leave the next cache alone.
+        const BLOCK: usize = 512;
         self.sums.clear();
-        self.sums.resize(BUCKETS, [[0.0; 4]; 2]);
-        self.buckets.clear();
+        self.sums.resize(BUCKETS, Sums::default());
+        // All of them are overwritten.
         self.buckets.resize(pair.len(), 0);
-        let sums: &mut [[[f64; 4]; 2]; BUCKETS] =
+        let sums: &mut [Sums; BUCKETS] =
             self.sums.as_mut_slice().try_into().expect("as many as there are buckets");
-        let mut add = |turn: usize, draft: f64, target: f64, log_ratio: f64, to: &mut u16| {
-            let bucket = bucket(log_ratio);
-            *to = bucket;
-            let sum = &mut sums[usize::from(bucket) & (BUCKETS - 1)][turn];
-            sum[0] += draft;
-            sum[1] += target;
-            sum[2] += if target > 0.0 { divergence.term(draft, target, log_ratio) } else { 0.0 };
-        };
-        let outcomes = pair.draft.iter().zip(pair.target).zip(&mut self.buckets);
-        match pair.log_ratios {
-            Some(log_ratios) => {
-                for (index, (((draft, target), to), log_ratio)) in outcomes.zip(log_ratios).enumerate() {
-                    add(index & 1, *draft, *target, *log_ratio, to);
+        let mut ratios = [0.0; BLOCK];
+        let blocks =
+            pair.draft.chunks(BLOCK).zip(pair.target.chunks(BLOCK)).zip(self.buckets.chunks_mut(BLOCK));
+        for (block, ((draft, target), buckets)) in blocks.enumerate() {
+            // What is the same for all first, without the additions that depend on each other.
+            let ratios = match pair.log_ratios {
+                Some(log_ratios) => &log_ratios[block * BLOCK..][..draft.len()],
+                None => {
+                    for ((ratio, draft), target) in ratios.iter_mut().zip(draft).zip(target) {
+                        *ratio = log_ratio(*draft, *target);
+                    }
+                    &ratios[..draft.len()]
                 }
+            };
+            for (to, ratio) in buckets.iter_mut().zip(ratios) {
+                *to = bucket(*ratio);
             }
-            None => {
-                for (index, ((draft, target), to)) in outcomes.enumerate() {
-                    add(index & 1, *draft, *target, log_ratio(*draft, *target), to);
+            for (((draft, target), ratio), bucket) in draft.iter().zip(target).zip(ratios).zip(buckets) {
+                let term = divergence.term(*draft, *target, *ratio);
+                let term = if *target > 0.0 { term } else { 0.0 };
+                let Sums(sum) = &mut sums[usize::from(*bucket) & (BUCKETS - 1)];
+                for (sum, value) in sum.iter_mut().zip([*draft, *target, term, 0.0]) {
+                    *sum += value;
                 }
             }
         }
     }
 
     fn sum(&self, bucket: usize) -> [f64; 3] {
-        let [[a, b, c, _], [d, e, f, _]] = self.sums[bucket];
-        [a + d, b + e, c + f]
+        let Sums([draft, target, terms, _]) = self.sums[bucket];
+        [draft, target, terms]
     }
 
     /// The draft's probability of outcomes that the target forbids, which are in the first bucket.
@@ -180,7 +192,7 @@ impl Selection {
         let atom = |bucket: usize| {
             let [draft, target, term] = self.sum(bucket);
             let draft = if bucket == 0 { (draft - forbidden).max(0.0) } else { draft };
-            (target > 0.0).then_some(Atom { draft, target, term })
+            (target > 0.0).then(|| Atom::new(draft, target, term))
         };
         // In a list: the iterator is read twice.
         let atoms: Vec<Atom> = (side.first..=side.last).filter_map(atom).collect();
@@ -206,28 +218,37 @@ impl Selection {
             if target > 0.0 {
                 let term = divergence.term(draft, target, pair.log_ratio(index));
                 let list = if bucket < HALF { &mut overrated } else { &mut underrated };
-                list.push(Atom { draft, target, term });
+                list.push(Atom::new(draft, target, term));
             }
         };
-        let within = |bucket: u16, window: Window| {
-            // One comparison: below the first it wraps around.
-            usize::from(bucket).wrapping_sub(window.first) <= window.last - window.first
+        let bounds = [capped, raised].map(|window| {
+            let narrow = |bucket: usize| u16::try_from(bucket).expect("there are fewer buckets");
+            (narrow(window.first), narrow(window.last - window.first))
+        });
+        // One comparison for each window: what is below the first wraps around.
+        let within = |bucket: u16| {
+            (bucket.wrapping_sub(bounds[0].0) <= bounds[0].1)
+                | (bucket.wrapping_sub(bounds[1].0) <= bounds[1].1)
         };
-        for (chunk, buckets) in self.buckets.chunks(16).enumerate() {
+        let chunks = self.buckets.chunks_exact(16);
+        let rest = self.buckets.len() - chunks.remainder().len();
+        for (chunk, buckets) in chunks.enumerate() {
             // Most have none: without a branch for each.
-            let any = buckets
-                .iter()
-                .fold(false, |any, bucket| any | within(*bucket, capped) | within(*bucket, raised));
-            if any {
+            if buckets.iter().fold(false, |any, bucket| any | within(*bucket)) {
                 for (index, bucket) in buckets.iter().enumerate() {
-                    if within(*bucket, capped) || within(*bucket, raised) {
+                    if within(*bucket) {
                         take(16 * chunk + index, usize::from(*bucket));
                     }
                 }
             }
         }
-        overrated.sort_unstable_by(|left, right| right.ratio().total_cmp(&left.ratio()));
-        underrated.sort_unstable_by(|left, right| left.ratio().total_cmp(&right.ratio()));
+        for (index, bucket) in self.buckets.iter().enumerate().skip(rest) {
+            if within(*bucket) {
+                take(index, usize::from(*bucket));
+            }
+        }
+        overrated.sort_unstable_by(|left, right| right.ratio.total_cmp(&left.ratio));
+        underrated.sort_unstable_by(|left, right| left.ratio.total_cmp(&right.ratio));
 
         let sums = |buckets: std::ops::Range<usize>| {
             buckets.map(|bucket| self.sum(bucket)).fold((0.0, 0.0), |(p, q), sum| (p + sum[0], q + sum[1]))
