@@ -60,12 +60,18 @@ pub struct TokenTrie {
     irregular: ByteTrie,
     /// The nodes of single bytes. In a walk that reads few of them it matters that they lie side by side.
     roots: Vec<(u8, u32)>,
+    /// The nodes of pairs of bytes, 256 times the first plus the second, or [`NO_NODE`]: children lie far apart, and to pass
+    /// over all of them is most of a walk that reads few bytes.
+    pairs: Box<[u32]>,
     vocab_len: usize,
     /// The longest token, in bytes.
     max_depth: usize,
     /// By byte: whether it is a token.
     spelled: Box<[bool; 256]>,
 }
+
+/// Stands for a node that there is not.
+const NO_NODE: u32 = u32::MAX;
 
 /// A token is longer than the trie can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -110,13 +116,32 @@ impl TokenTrie {
         let irregular: Vec<_> = irregular.into_iter().map(|index| texts[index]).collect();
         let irregular = ByteTrie::new(&irregular);
         let max_depth = texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0);
-        let mut roots = Vec::new();
-        let mut at = 0;
-        while at < bytes.len() {
-            roots.push((bytes.nodes[at].byte(), index(at)));
-            at = bytes.nodes[at].end as usize;
+        let siblings = |mut at: usize, end: usize| {
+            let nodes = &bytes.nodes;
+            std::iter::from_fn(move || {
+                let node = (at < end).then_some((nodes[at].byte(), index(at)))?;
+                at = nodes[at].end as usize;
+                Some(node)
+            })
+        };
+        let roots: Vec<(u8, u32)> = siblings(0, bytes.len()).collect();
+        let mut pairs = vec![NO_NODE; 1 << 16].into_boxed_slice();
+        for (first, root) in &roots {
+            let root = *root as usize;
+            for (second, node) in siblings(root + 1, bytes.nodes[root].end as usize) {
+                pairs[usize::from(*first) << 8 | usize::from(second)] = node;
+            }
         }
-        Ok(Self { bytes, quotients, irregular, roots, vocab_len: vocabulary.len(), max_depth, spelled })
+        Ok(Self {
+            bytes,
+            quotients,
+            irregular,
+            roots,
+            pairs,
+            vocab_len: vocabulary.len(),
+            max_depth,
+            spelled,
+        })
     }
 
     /// The number of ids of the vocabulary, which the masks cover.
@@ -142,7 +167,10 @@ impl TokenTrie {
 
     /// The memory that the tables take, in bytes.
     pub fn memory_usage(&self) -> usize {
-        self.bytes.memory_usage() + self.quotients.memory_usage() + self.irregular.memory_usage()
+        self.bytes.memory_usage()
+            + self.quotients.memory_usage()
+            + self.irregular.memory_usage()
+            + size_of_val(&self.pairs[..])
     }
 
     /// Adds to `mask` the tokens that `automaton` allows when it begins in `start`. What [`walk`](Self::walk) finds too,
@@ -184,34 +212,87 @@ impl TokenTrie {
         mut step: impl FnMut(S, u8) -> Option<S>,
         mut visit: impl FnMut(TokenId, S) -> bool,
     ) -> bool {
-        // states[d] is the state after the first d + 1 bytes of the current prefix.
         let mut states: Vec<S> = Vec::new();
         for (byte, root) in &self.roots {
             let Some(state) = step(start, *byte) else { continue };
-            if states.is_empty() {
-                states = vec![start; self.max_depth];
+            states.clear();
+            states.push(state);
+            if self.any_below(*root, &mut states, &mut step, &mut visit) {
+                return true;
             }
-            states[0] = state;
-            let root = *root as usize;
-            let (mut at, end) = (root, self.bytes.nodes[root].end as usize);
-            while at < end {
-                let node = self.bytes.nodes[at];
-                let depth = node.depth();
-                if at > root {
-                    match step(states[depth - 1], node.byte()) {
-                        None => {
-                            at = node.end as usize;
-                            continue;
-                        }
-                        Some(state) => states[depth] = state,
-                    }
+        }
+        false
+    }
+
+    /// As [`any`](Self::any), for an automaton that reads no bytes but these, of which no two are equal. What is read comes in
+    /// their order.
+    ///
+    /// Cost: where few bytes are read, about a fifth of that of the other.
+    pub fn any_among<S: Copy>(
+        &self,
+        bytes: &[u8],
+        start: S,
+        mut step: impl FnMut(S, u8) -> Option<S>,
+        mut visit: impl FnMut(TokenId, S) -> bool,
+    ) -> bool {
+        let mut states: Vec<S> = Vec::new();
+        for first in bytes {
+            let Ok(root) = self.roots.binary_search_by_key(first, |(byte, _)| *byte) else { continue };
+            let Some(state) = step(start, *first) else { continue };
+            if self.own(self.roots[root].1 as usize).iter().any(|token| visit(*token, state)) {
+                return true;
+            }
+            for second in bytes {
+                let node = self.pairs[usize::from(*first) << 8 | usize::from(*second)];
+                if node == NO_NODE {
+                    continue;
                 }
-                at += 1;
-                let own = node.first_token as usize..self.bytes.nodes[at].first_token as usize;
-                if self.bytes.tokens[own].iter().any(|token| visit(*token, states[depth])) {
+                let Some(behind) = step(state, *second) else { continue };
+                states.clear();
+                states.extend([state, behind]);
+                if self.any_below(node, &mut states, &mut step, &mut visit) {
                     return true;
                 }
             }
+        }
+        false
+    }
+
+    /// The tokens that spell the prefix of `node`.
+    fn own(&self, node: usize) -> &[TokenId] {
+        let nodes = &self.bytes.nodes;
+        &self.bytes.tokens[nodes[node].first_token as usize..nodes[node + 1].first_token as usize]
+    }
+
+    /// Goes on in the subtree of `root`: `states` holds the states behind the bytes of its prefix, one by one.
+    fn any_below<S: Copy>(
+        &self,
+        root: u32,
+        states: &mut Vec<S>,
+        step: &mut impl FnMut(S, u8) -> Option<S>,
+        visit: &mut impl FnMut(TokenId, S) -> bool,
+    ) -> bool {
+        let root = root as usize;
+        let (mut at, end) = (root, self.bytes.nodes[root].end as usize);
+        while at < end {
+            let node = self.bytes.nodes[at];
+            let depth = node.depth();
+            if at > root {
+                match step(states[depth - 1], node.byte()) {
+                    None => {
+                        at = node.end as usize;
+                        continue;
+                    }
+                    Some(state) => {
+                        states.truncate(depth);
+                        states.push(state);
+                    }
+                }
+            }
+            if self.own(at).iter().any(|token| visit(*token, states[depth])) {
+                return true;
+            }
+            at += 1;
         }
         false
     }
@@ -302,7 +383,14 @@ mod tests {
 
             let mut visited = Vec::new();
             trie.walk(1, step, |token, state| visited.push((token, state)));
+            let mut among = Vec::new();
+            trie.any_among(&[3, 0, 1, 2], 1, step, |token, state| {
+                among.push((token, state));
+                false
+            });
             visited.sort();
+            among.sort();
+            prop_assert_eq!(&among, &visited);
 
             let expected: Vec<_> = vocabulary
                 .text_tokens()

@@ -15,30 +15,26 @@
 //! its limit. Answers are kept in a [`Memo`], which belongs to a scratch: it may be thrown away between two questions, and
 //! masks never wait for each other.
 //!
-//! A row of tokens is not a walk through the product of the automata either. The tokens that the DFA reads are a walk of the
-//! DFA, those that the tokenizer's splitting reads are known once for all constraints ([`super::ends`]), and what is in
-//! both is looked at where it ends: groups at once where that is certain, and else token by token. That takes two to eight
-//! times as long as the walk of the DFA alone. Tried instead:
+//! The search over tokens goes deep first, longest tokens first: where it is far to where a piece may end nearly every way
+//! leads there. What failed on the way without having come round to where it began is kept as settled at once. Tried
+//! instead:
 //!
-//! - The product built whole beforehand. Its masks take half of that, and a bounded string takes 3 seconds to build.
-//! - The product made as it is walked. In a wide position it makes two thousand states for each value of a counter, which
-//!   differ in the splitting and in the place inside a character.
 //! - The search for an accepted text depth-first: it follows a run of blanks to the end of its counter where a letter would
 //!   have done. And the search over tokens breadth-first: in `[acgt]{200}` it looks at all that can be written.
+//! - All tokens of a position looked at before the first of them is followed: ten times as long in a list of words.
 
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap as Map, FxHashSet as Set};
-use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdict, Vocabulary, words_for};
+use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
-    certain::{Certain, Closes, Safe, only_place, utf8},
-    completion::bits,
-    constraint::{Context, Row, SHORT},
+    certain::{Certain, Closes, Safe, utf8},
+    constraint::{Context, Row},
     derivation::NONE,
-    ends::{EndsOf, Group, smallest},
     position::{Automata, Position},
+    rows::Lifted,
     vegas::{ByteSet, block::Facts},
     whole::WholePieces,
 };
@@ -50,11 +46,11 @@ const FOLLOWERS: usize = 8;
 /// Up to so many tokens that can be read from a position are kept.
 const FEW: usize = 2_048;
 
-/// Up to so many tokens of a row are looked at token by token.
-const EACH: usize = 512;
+/// Where so many symbols can be read, it is worth asking what [groups of tokens](super::rows) lead on.
+const WIDE: usize = 16;
 
 /// What an entry of a map costs beside its contents, in bytes.
-const OVERHEAD: usize = 48;
+pub(super) const OVERHEAD: usize = 48;
 
 /// Pairs of states where nothing is certain: with more of them a constraint is completed whole, within the limits.
 const PAIRS: usize = 1 << 24;
@@ -65,9 +61,11 @@ pub(crate) struct ByNeed {
     safe: Vec<Safe>,
     /// By state of the DFA: the places in a character where it is reached ([`utf8`]), one bit each. Empty where all is
     /// ASCII.
-    places: Vec<u8>,
+    pub(super) places: Vec<u8>,
     /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
     bytes: Vec<u8>,
+    /// The bytes that it reads.
+    read: Vec<u8>,
     /// The tokens of single bytes that it reads.
     symbols: Vec<(u8, u32)>,
     /// The most bytes that a memo may have.
@@ -94,9 +92,11 @@ pub(crate) struct Memo {
     /// By the class of a token and a position behind it: whether they can be completed.
     complete: Map<(u32, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
-    lifted: Map<StateId, Arc<Lifted>>,
-    rows: Map<Position, Row>,
-    bytes: usize,
+    pub(super) lifted: Map<StateId, Arc<Lifted>>,
+    /// The same, where it was asked what it is sure of in another way.
+    pub(super) lifted_for: Map<StateId, Vec<Arc<Lifted>>>,
+    pub(super) rows: Map<Position, Row>,
+    pub(super) bytes: usize,
 }
 
 /// A constraint with a memo, for questions.
@@ -122,10 +122,11 @@ impl ByNeed {
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = automata.columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
+        let read = dfa.bytes().collect();
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
-        Some(Self { safe, places, bytes, symbols, limit: limits.lazy_bytes })
+        Some(Self { safe, places, bytes, read, symbols, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -163,12 +164,15 @@ impl Memo {
     }
 }
 
-/// What a search met: a token and the position behind it, and the place in the list of what it was met from.
-#[derive(Clone, Copy)]
-struct Met {
+/// A token of a search and the position behind it, and what may come next there.
+struct Open {
     token: u32,
     at: Position,
-    from: usize,
+    /// Tokens that can be read, and the positions behind them; the last ones first.
+    reads: Arc<[(u32, Position)]>,
+    left: usize,
+    /// Whether a failure may be due to what is still open.
+    is_cyclic: bool,
 }
 
 impl Query<'_> {
@@ -237,7 +241,7 @@ impl Query<'_> {
     }
 
     /// The bytes of ASCII that certainly lead on from a state of the DFA.
-    fn sure(&mut self, state: StateId) -> ByteSet {
+    pub(super) fn sure(&mut self, state: StateId) -> ByteSet {
         let memo = &mut *self.memo;
         if memo.sure_at.is_empty() {
             memo.sure_at = vec![0; self.automata.dfa.len()];
@@ -293,7 +297,7 @@ impl Query<'_> {
 
     /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
     /// either accepts or certainly goes on in another piece.
-    fn is_free(&mut self, state: StateId, place: u8) -> bool {
+    pub(super) fn is_free(&mut self, state: StateId, place: u8) -> bool {
         if let Some(known) = self.memo.free.get(&(state, place)) {
             return *known;
         }
@@ -316,7 +320,7 @@ impl Query<'_> {
     }
 
     /// Whether it takes no search over tokens to see that `token` may stand in front of `at`, or may not; and which.
-    fn settled(&mut self, token: u32, at: Position) -> Option<bool> {
+    pub(super) fn settled(&mut self, token: u32, at: Position) -> Option<bool> {
         if self.is_boundary(at) {
             return Some(true);
         }
@@ -348,84 +352,110 @@ impl Query<'_> {
         if let Some(settled) = self.settled(token, at) {
             return settled;
         }
-        // What was met last comes first: where it is far to where a piece may end, nearly every way leads there, and there
-        // are many ways.
-        let mut met: Vec<Met> = vec![Met { token, at, from: 0 }];
-        let mut seen: Set<(u32, Position)> = Set::from_iter([(self.class(token), at)]);
-        let mut open: Vec<usize> = vec![0];
-        while let Some(next) = open.pop() {
-            let Met { token, at, .. } = met[next];
-            match self.leads_on(token, at) {
-                Ok(mut follower) => {
-                    let mut on = next;
-                    loop {
-                        let Met { token, at, from } = met[on];
-                        let class = self.class(token);
-                        self.memo.complete.insert((class, at), true);
-                        let followers = self.memo.followers.entry(at).or_default();
-                        if followers.len() < FOLLOWERS && !followers.contains(&follower) {
-                            followers.push(follower);
-                        }
-                        self.memo.entries(2);
-                        if on == 0 {
-                            return true;
-                        }
-                        (follower, on) = (token, from);
+        let mut open: Vec<Open> = Vec::new();
+        // What was opened: it is open, or has failed.
+        let mut seen: Set<(u32, Position)> = Set::default();
+        let mut opens = Some((token, at));
+        loop {
+            if let Some((token, at)) = opens.take() {
+                seen.insert((self.class(token), at));
+                match self.leads_on(token, at) {
+                    Ok(follower) => {
+                        self.keep(token, at, follower);
+                        self.keep_way(&open, token);
+                        return true;
                     }
-                }
-                Err(all) => {
-                    for (token, at) in all.iter().copied() {
-                        if self.tokenizer().neighbours.may_follow(met[next].token, token)
-                            && self.tokenizer().roles[token as usize] != Role::Whole
-                            && !seen.contains(&(self.class(token), at))
-                            && self.settled(token, at).is_none()
-                        {
-                            seen.insert((self.class(token), at));
-                            open.push(met.len());
-                            met.push(Met { token, at, from: next });
-                        }
+                    Err(reads) => {
+                        let left = reads.len();
+                        open.push(Open { token, at, reads, left, is_cyclic: false });
                     }
                 }
             }
+            let Some(last) = open.last_mut() else {
+                // What failed because of what was open failed with that.
+                self.memo.entries(seen.len());
+                self.memo.complete.extend(seen.into_iter().map(|failed| (failed, false)));
+                return false;
+            };
+            if let Some(left) = last.left.checked_sub(1) {
+                last.left = left;
+                let (next, behind) = last.reads[left];
+                if !self.may_follow(last.token, next) {
+                    continue;
+                }
+                match self.settled(next, behind) {
+                    Some(true) => {
+                        self.keep_way(&open, next);
+                        return true;
+                    }
+                    Some(false) => {}
+                    None if seen.contains(&(self.class(next), behind)) => last.is_cyclic = true,
+                    None => opens = Some((next, behind)),
+                }
+            } else if let Some(Open { token, at, is_cyclic, .. }) = open.pop() {
+                if !is_cyclic {
+                    self.memo.complete.insert((self.class(token), at), false);
+                    self.memo.entries(1);
+                } else if let Some(before) = open.last_mut() {
+                    before.is_cyclic = true;
+                }
+            }
         }
-        self.memo.entries(met.len());
-        for Met { token, at, .. } in met {
-            let class = self.class(token);
-            self.memo.complete.insert((class, at), false);
-        }
-        false
     }
 
-    /// A token that may follow `token` and that is settled to lead on from `at`; or else those that are not settled, among
-    /// others.
+    /// Keeps that `follower` leads on behind `token` and `at`.
+    fn keep(&mut self, token: u32, at: Position, follower: u32) {
+        let class = self.class(token);
+        self.memo.complete.insert((class, at), true);
+        let followers = self.memo.followers.entry(at).or_default();
+        if followers.len() < FOLLOWERS && !followers.contains(&follower) {
+            followers.push(follower);
+        }
+        self.memo.entries(2);
+    }
+
+    /// Keeps that all of `open` lead on, one to the next and the last to `follower`.
+    fn keep_way(&mut self, open: &[Open], mut follower: u32) {
+        for Open { token, at, .. } in open.iter().rev() {
+            self.keep(*token, *at, follower);
+            follower = *token;
+        }
+    }
+
+    /// Whether `next` may follow `token` in a piece of several tokens.
+    pub(super) fn may_follow(&self, token: u32, next: u32) -> bool {
+        let TokenizerAutomaton { roles, neighbours, .. } = self.automata.tokenizer;
+        roles[next as usize] != Role::Whole && neighbours.may_follow(token, next)
+    }
+
+    /// A token that may follow `token` and that is settled to lead on from `at`, if that is worth a look at all of them; or
+    /// else what can be read from there.
     fn leads_on(&mut self, token: u32, at: Position) -> Result<u32, Arc<[(u32, Position)]>> {
-        let tokenizer = self.automata.tokenizer;
         let leads_on = |query: &mut Self, next: u32, behind: Position| {
-            tokenizer.roles[next as usize] != Role::Whole
-                && tokenizer.neighbours.may_follow(token, next)
-                && query.settled(next, behind) == Some(true)
+            query.may_follow(token, next) && query.settled(next, behind) == Some(true)
         };
         if let Some(known) = self.memo.reads.get(&at).cloned() {
-            let found = known.iter().find(|(next, behind)| leads_on(self, *next, *behind));
-            return found.map(|(next, _)| *next).ok_or(known);
+            return Err(known);
         }
-        // Symbols are few, and in a wide position one of them does.
+        // Symbols are few, and in a wide position one of them does, or else a group does.
         let need = self.need;
+        let mut read = 0;
         for (byte, symbol) in &need.symbols {
-            if let Some(behind) = self.automata.step(at, *byte)
-                && leads_on(self, *symbol, behind)
-            {
-                return Ok(*symbol);
+            if let Some(behind) = self.automata.step(at, *byte) {
+                read += 1;
+                if leads_on(self, *symbol, behind) {
+                    return Ok(*symbol);
+                }
             }
         }
-        let mut all: Vec<(u32, Position)> = Vec::new();
-        let found = self.any_token(at, |query, next, behind| {
-            all.push((next, behind));
-            leads_on(query, next, behind)
-        });
-        if found {
-            return Ok(all[all.len() - 1].0);
+        if read >= WIDE {
+            return self.follower(token, at).map_err(Arc::from);
         }
+        let mut all: Vec<(u32, Position)> = Vec::new();
+        self.any_token(at, |_, next, behind| {
+            all.push((next, behind));
+            false
+        });
         let all: Arc<[(u32, Position)]> = all.into();
         if all.len() <= FEW {
             self.memo.bytes += OVERHEAD + size_of_val(&all[..]);
@@ -446,7 +476,8 @@ impl Query<'_> {
                 return true;
             }
         }
-        trie.any(
+        trie.any_among(
+            &self.need.read,
             at,
             |at, byte| automata.step(at, byte),
             |token, behind| tokenizer.is_made(token.0) && visit(self, token.0, behind),
@@ -487,220 +518,5 @@ impl Query<'_> {
             Role::Whole => self.is_boundary(at),
             Role::Never | Role::Added => false,
         }
-    }
-
-    /// The tokens that the DFA reads from `state`.
-    fn lifted(&mut self, state: StateId) -> Arc<Lifted> {
-        if let Some(known) = self.memo.lifted.get(&state) {
-            return Arc::clone(known);
-        }
-        // What can go on from here in a certain way can mostly do so from behind tokens too.
-        let (tokenizer, here) = (self.automata.tokenizer, self.sure(state));
-        let begin = tokenizer.ends(tokenizer.split.start, self.vocabulary, self.trie);
-        let needs = begin.groups.iter().flat_map(|group| &group.needs).copied();
-        let needs = smallest(needs.filter(|need| !need.and(&here).is_empty()));
-        let (sure, others) = self.ending(state, &needs);
-        let lifted = Arc::new(Lifted { sure, others, needs });
-        self.memo.bytes += OVERHEAD + lifted.bytes();
-        self.memo.lifted.insert(state, Arc::clone(&lifted));
-        lifted
-    }
-
-    /// The tokens that can be read from `at` and lead on, whatever stands in front: one bit each, in words of a mask over
-    /// the vocabulary. Added tokens are not among them.
-    pub(super) fn row(&mut self, at: Position) -> &Row {
-        if !self.memo.rows.contains_key(&at) {
-            let row = self.new_row(at);
-            let (Row::Short(list) | Row::Long(list)) = &row;
-            self.memo.bytes += OVERHEAD + size_of_val(&list[..]);
-            self.memo.rows.insert(at, row);
-        }
-        &self.memo.rows[&at]
-    }
-
-    fn new_row(&mut self, at: Position) -> Row {
-        let (automata, vocabulary) = (self.automata, self.vocabulary);
-        let tokenizer = automata.tokenizer;
-        let ends = tokenizer.ends(at.split, vocabulary, self.trie);
-        let lifted = self.lifted(at.regex);
-        let mut each: Vec<u32> =
-            lifted.others.iter().copied().filter(|token| is_in(&ends.made, *token)).collect();
-        let mut words: Vec<u32> = Vec::new();
-        if let Some(sure) = &lifted.sure {
-            words = self.groups(at, &ends, &lifted.needs, sure);
-            let left =
-                sure.iter().zip(&ends.made).zip(&words).map(|((sure, made), words)| sure & made & !words);
-            each.extend(bits(&left.collect::<Vec<u32>>()));
-            if each.len() > EACH {
-                self.single_groups(at, &ends, &mut each, &mut words);
-            }
-        }
-        each.retain(|token| {
-            let behind = automata.run(at, vocabulary.text(TokenId(*token)).unwrap_or_default());
-            behind.is_some_and(|behind| self.may_precede(*token, behind))
-        });
-        for (byte, token) in (0..=255u8).zip(&tokenizer.fallback).filter(|(_, token)| **token != NONE) {
-            if let Some(behind) = automata.step_fallback(at, byte)
-                && self.may_precede(*token, behind)
-            {
-                each.push(*token);
-            }
-        }
-        if at.fresh {
-            let is_read = |token: &u32| lifted.reads(*token);
-            let read = |token: u32| automata.run(at, vocabulary.text(TokenId(token))?);
-            let begun = tokenizer.whole.children(WholePieces::ROOT).iter().map(|(token, _)| *token);
-            let begun = begun.filter(|token| tokenizer.roles[*token as usize] == Role::Made);
-            for token in begun.chain(tokenizer.only_whole.iter().copied()).filter(is_read) {
-                let begins = read(token).is_some_and(|behind| self.may_begin(token, behind));
-                each.retain(|other| *other != token);
-                if let Some(word) = words.get_mut(token as usize / 32) {
-                    *word &= !(1 << (token % 32));
-                }
-                if begins {
-                    each.push(token);
-                }
-            }
-        }
-        if words.is_empty() && each.len() <= SHORT {
-            each.sort_unstable();
-            return Row::Short(each.into());
-        }
-        words.resize(words_for(vocabulary.len()), 0);
-        each.iter().for_each(|token| words[*token as usize / 32] |= 1 << (token % 32));
-        Row::new(words)
-    }
-
-    /// The tokens out of `sure` that certainly lead on from `at`: those of groups that need no more than a byte out of each
-    /// of `needs`.
-    fn groups(&self, at: Position, ends: &EndsOf, needs: &[ByteSet], sure: &[u32]) -> Vec<u32> {
-        let mut words = vec![0u32; sure.len()];
-        let is_met = |need: &ByteSet| needs.iter().any(|met| met.and(need) == *met);
-        let is_sure = |group: &&Group| group.needs.iter().all(is_met);
-        for group in ends.groups.iter().filter(is_sure).map(|group| &group.tokens).chain([&ends.closed]) {
-            words.iter_mut().zip(group).for_each(|(word, group)| *word |= group);
-        }
-        words.iter_mut().zip(sure).for_each(|(word, sure)| *word &= sure);
-        self.leave_plain(at, &mut words);
-        words
-    }
-
-    /// Leaves only the tokens that no automaton but the splitting and the DFA refuses from `at`.
-    fn leave_plain(&self, at: Position, words: &mut [u32]) {
-        let plain = self.automata.tokenizer.plain(self.vocabulary);
-        // Where an added token might end with the next byte, a token may begin with such a byte.
-        if !self.certain.is_calm(at.text) {
-            words.iter_mut().zip(&plain.without_ends).for_each(|(word, plain)| *word &= plain);
-        }
-        if self.composes() {
-            words.iter_mut().zip(&plain.steady).for_each(|(word, plain)| *word &= plain);
-        }
-    }
-
-    /// Moves tokens from `each` to `words` that certainly lead on from `at`, large group by large group.
-    fn single_groups(&mut self, at: Position, ends: &EndsOf, each: &mut Vec<u32>, words: &mut [u32]) {
-        for group in &ends.groups {
-            if each.iter().filter(|token| is_in(&group.tokens, **token)).count() <= EACH {
-                continue;
-            }
-            let (sure, _) = self.ending(at.regex, &group.needs);
-            let Some(mut sure) = sure else { continue };
-            sure.iter_mut().zip(&group.tokens).for_each(|(sure, group)| *sure &= group);
-            self.leave_plain(at, &mut sure);
-            each.retain(|token| !is_in(&sure, *token));
-            words.iter_mut().zip(&sure).for_each(|(word, sure)| *word |= sure);
-        }
-    }
-
-    /// Whether texts are brought into normalisation form C that the constraint accepts.
-    fn composes(&self) -> bool {
-        self.automata.nfc.next.len() > 1
-    }
-
-    /// The tokens that the DFA reads from `state`, in two parts: those to where it accepts or certainly goes on with some
-    /// byte out of each of these sets, or, inside a character, [takes whatever ends it](Self::is_free), one bit each; and
-    /// others.
-    fn ending(&mut self, state: StateId, needs: &[ByteSet]) -> (Option<Box<[u32]>>, Box<[u32]>) {
-        let len = self.vocabulary.len();
-        let mut words = vec![0u32; words_for(len)];
-        let table = self.automata.dfa.dense();
-        let mut reader = Ending { table, needs, is_sure: false, others: Vec::new(), query: self };
-        reader.query.trie.fill(&mut reader, state.0, MaskMut::new_cleared(&mut words, len));
-        let Ending { is_sure, mut others, .. } = reader;
-        others.sort_unstable();
-        others.dedup();
-        (is_sure.then(|| words.into()), others.into())
-    }
-}
-
-/// Tokens that a DFA reads from one of its states.
-struct Lifted {
-    /// One bit for each of those that end where it certainly goes on; `None` if there are none.
-    sure: Option<Box<[u32]>>,
-    /// The others, in ascending order.
-    others: Box<[u32]>,
-    /// What it is sure of: that it goes on with a byte out of each of these sets, or accepts.
-    needs: Vec<ByteSet>,
-}
-
-impl Lifted {
-    fn reads(&self, token: u32) -> bool {
-        self.sure.as_ref().is_some_and(|words| is_in(words, token))
-            || self.others.binary_search(&token).is_ok()
-    }
-
-    fn bytes(&self) -> usize {
-        self.sure.as_ref().map_or(0, |words| size_of_val(&words[..])) + size_of_val(&self.others[..])
-    }
-}
-
-fn is_in(words: &[u32], token: u32) -> bool {
-    words[token as usize / 32] >> (token % 32) & 1 != 0
-}
-
-/// The DFA, read by tokens: they are allowed where it is certain that it goes on, and the others are noted.
-struct Ending<'a, 'q, 'c> {
-    table: DenseTable<'a>,
-    needs: &'a [ByteSet],
-    /// Whether something is allowed.
-    is_sure: bool,
-    others: Vec<u32>,
-    query: &'q mut Query<'c>,
-}
-
-impl ByteAutomaton for Ending<'_, '_, '_> {
-    #[inline]
-    fn class(&self, byte: u8) -> u8 {
-        self.table.class(byte)
-    }
-
-    #[inline]
-    fn step(&mut self, state: u32, byte: u8) -> u32 {
-        self.table.step(state, byte)
-    }
-
-    #[inline]
-    fn verdict(&mut self, state: u32) -> Verdict {
-        let state = StateId(state);
-        let is_certain = match self.query.need.places.get(state.index()).copied().unwrap_or(1) {
-            places if places & 1 != 0 => {
-                self.query.automata.dfa.is_accepting(state) || {
-                    let sure = self.query.sure(state);
-                    self.needs.iter().all(|need| !need.and(&sure).is_empty())
-                }
-            }
-            // In a place that is not known, nothing is certain.
-            places => match only_place(places) {
-                0 => false,
-                place => self.query.is_free(state, place),
-            },
-        };
-        self.is_sure |= is_certain;
-        if is_certain { Verdict::All } else { Verdict::Each }
-    }
-
-    fn admits(&mut self, _: u32, token: TokenId) -> bool {
-        self.others.push(token.0);
-        false
     }
 }

@@ -25,8 +25,8 @@ use crate::table::DEAD;
 /// How many bytes are kept.
 const KEPT: usize = 64 << 20;
 
-/// Fewer tokens are no group.
-const GROUP: usize = 128;
+/// Groups of at least so many tokens are masks, and smaller ones lists.
+const LARGE: usize = 128;
 
 /// By state: the tokens that are read from there. Fallback tokens are not among them.
 #[derive(Debug)]
@@ -41,8 +41,12 @@ pub(crate) struct Ends {
 pub(crate) struct EndsOf {
     /// Those that merges make.
     pub(crate) made: Box<[u32]>,
+    /// By token: the state behind it, for those.
+    pub(crate) end: Box<[u32]>,
     /// By where they end, the largest first: in universal states where the text may end.
     pub(crate) groups: Vec<Group>,
+    /// The small ones, as lists.
+    pub(crate) small: Vec<Group>,
     /// Those that end inside a character which further tokens can end ([`Certain::closes`]).
     pub(crate) closed: Box<[u32]>,
 }
@@ -50,7 +54,7 @@ pub(crate) struct EndsOf {
 /// Tokens that end in one state, and within which no added token can end.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub(crate) end: u32,
+    /// In words of a mask, or a list of a small group.
     pub(crate) tokens: Box<[u32]>,
     /// Where a constraint certainly goes on with a byte out of each of these sets, each of the tokens leads on: in another
     /// piece, or with a byte before which the last one of the token is hard.
@@ -64,6 +68,10 @@ pub(crate) struct Plain {
     pub(crate) without_ends: Box<[u32]>,
     /// Normalisation form C changes nothing in them, nor at their beginning, whatever stands in front.
     pub(crate) steady: Box<[u32]>,
+    /// They lead the automaton of texts without added tokens from where it begins to there.
+    pub(crate) returns: Box<[u32]>,
+    /// By token: the last byte.
+    pub(crate) last: Box<[u8]>,
 }
 
 /// Those of `sets` that hold no other one: what meets these meets all.
@@ -85,8 +93,18 @@ fn set(words: &mut [u32], token: u32) {
 impl Plain {
     pub(crate) fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> Self {
         let certain = tokenizer.certain();
-        let [mut without_ends, mut steady] = [(); 2].map(|()| vec![0u32; words_for(vocabulary.len())]);
+        let [mut without_ends, mut steady, mut returns] =
+            [(); 3].map(|()| vec![0u32; words_for(vocabulary.len())]);
+        let mut last = vec![0; vocabulary.len()];
+        let added = &tokenizer.text;
         for (token, text) in vocabulary.text_tokens() {
+            last[token.index()] = text.last().copied().unwrap_or_default();
+            let behind = text.iter().try_fold(added.start, |state, byte| {
+                Some(added.step(state, *byte)).filter(|next| *next != DEAD)
+            });
+            if behind == Some(added.start) {
+                set(&mut returns, token.0);
+            }
             if !text.iter().any(|byte| certain.may_end_added(*byte)) {
                 set(&mut without_ends, token.0);
             }
@@ -94,7 +112,12 @@ impl Plain {
                 set(&mut steady, token.0);
             }
         }
-        Self { without_ends: without_ends.into(), steady: steady.into() }
+        Self {
+            without_ends: without_ends.into(),
+            steady: steady.into(),
+            returns: returns.into(),
+            last: last.into(),
+        }
     }
 }
 
@@ -103,6 +126,7 @@ impl EndsOf {
         let (split, certain): (_, &Certain) = (&tokenizer.split, tokenizer.certain());
         let mut made = vec![0u32; words_for(vocabulary.len())];
         let mut by_end: Vec<(u32, u32)> = Vec::new();
+        let mut end_of = vec![DEAD; vocabulary.len()];
         trie.walk(
             state,
             |state, byte| {
@@ -113,6 +137,7 @@ impl EndsOf {
             |token, end| {
                 if tokenizer.is_made(token.0) {
                     set(&mut made, token.0);
+                    end_of[token.index()] = end;
                     by_end.push((end, token.0));
                 }
             },
@@ -121,14 +146,14 @@ impl EndsOf {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         by_end.iter().for_each(|(end, _)| *counts.entry(*end).or_default() += 1);
         let goes_on = |end: u32| split.accepting[end as usize] && certain.universal[end as usize];
-        let mut groups: Vec<(u32, usize)> = counts.into_iter().collect();
-        groups.retain(|(end, count)| *count >= GROUP && goes_on(*end));
-        groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let group = |(end, _)| Group { end, tokens: vec![0u32; made.len()].into(), needs: Vec::new() };
-        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+        let mut counts: Vec<(u32, usize)> = counts.into_iter().filter(|(end, _)| goes_on(*end)).collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let large = counts.partition_point(|(_, count)| *count >= LARGE);
+        let mut lists: Vec<(u32, Vec<u32>)> = counts.iter().map(|(end, _)| (*end, Vec::new())).collect();
         let mut closed = vec![0u32; made.len()];
         let mut memo = Closes::default();
-        let mut last_bytes = vec![ByteSet::default(); groups.len()];
+        let index_of: BTreeMap<u32, usize> = lists.iter().map(|(end, _)| *end).zip(0..).collect();
+        let mut last_bytes = vec![ByteSet::default(); lists.len()];
         for (end, token) in by_end {
             if certain.ends_added(text(token)) {
                 continue;
@@ -138,25 +163,34 @@ impl EndsOf {
                 if place.is_some_and(|place| certain.closes(tokenizer, &mut memo, token, end, place)) {
                     set(&mut closed, token);
                 }
-            } else if let Some(index) = groups.iter().position(|group| group.end == end) {
-                set(&mut groups[index].tokens, token);
-                text(token).last().into_iter().for_each(|last| last_bytes[index].insert(*last));
+            } else if let Some(index) = index_of.get(&end) {
+                lists[*index].1.push(token);
+                text(token).last().into_iter().for_each(|last| last_bytes[*index].insert(*last));
             }
         }
         let hard = &tokenizer.facts(vocabulary).hard;
-        for (group, last_bytes) in groups.iter_mut().zip(&last_bytes) {
-            let (begins, goes) = (&certain.begins[group.end as usize], &certain.goes[group.end as usize]);
-            group.needs = smallest(last_bytes.iter().map(|last| {
+        let mut groups: Vec<Group> = Vec::new();
+        for ((end, tokens), last_bytes) in lists.into_iter().zip(&last_bytes) {
+            let (begins, goes) = (&certain.begins[end as usize], &certain.goes[end as usize]);
+            let needs = smallest(last_bytes.iter().map(|last| {
                 let mut need = goes.and(&hard.behind(last));
                 need.union(begins);
                 need
             }));
+            groups.push(Group { tokens: tokens.into(), needs });
         }
-        Self { made: made.into(), groups, closed: closed.into() }
+        let small = groups.split_off(large);
+        for group in &mut groups {
+            let mut words = vec![0u32; made.len()];
+            group.tokens.iter().for_each(|token| set(&mut words, *token));
+            group.tokens = words.into();
+        }
+        Self { made: made.into(), end: end_of.into(), groups, small, closed: closed.into() }
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&self.made[..]) * (2 + self.groups.len())
+        let groups = self.groups.iter().chain(&self.small).map(|group| size_of_val(&group.tokens[..]));
+        size_of_val(&self.made[..]) * 2 + size_of_val(&self.end[..]) + groups.sum::<usize>()
     }
 }
 

@@ -44,6 +44,7 @@ mod nfc;
 mod pair;
 mod position;
 mod product;
+mod rows;
 mod settle;
 #[cfg(test)]
 mod testing;
