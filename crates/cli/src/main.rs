@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod error;
 mod load;
+mod speculate;
 
 use std::{io::Write, process::ExitCode};
 

@@ -13,6 +13,7 @@
 //! |---|---|---|
 //! | [`Masked`] | not the model's; every output has its weight | one walk |
 //! | [`Guessed`] | that of `Masked` | fewer passes, where guesses are right |
+//! | [`Speculative`](speculative::Speculative) | that of `Masked`, or within a stated divergence of it; exact under rejection | fewer passes, where drafts are accepted |
 //! | [`Rejection`] | exact | `1 / P(L)` walks on average, stopped early |
 //! | [`Disc`] | exact when accepted; else resampled, and says so | fewer walks than rejection, bounded |
 //!

@@ -19,6 +19,7 @@ use crate::{
     args::{ConstraintArgs, DiscForm, Format, GenerateArgs, SamplerArgs, SamplerKind, TruncateOrder},
     error::{Failure, Result},
     load::{self, Tokens},
+    speculate::{self, SpeculationLine},
 };
 
 /// The most tokens of an output where neither the user nor the model says otherwise.
@@ -41,13 +42,15 @@ struct Line<'a> {
     finish: &'static str,
     /// How the sampler came by the output: `proposed`, `accepted` or `resampled`.
     how: &'static str,
+    /// Only where tokens were drafted.
+    #[serde(flatten)]
+    speculation: Option<SpeculationLine>,
 }
 
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let (model, tokens) = load::model(&args.model)?;
     let mut prompt = tokens.encode_prompt(&args.prompt)?;
     let healed = if args.heal { tokens.heal(&mut prompt)? } else { String::new() };
-    let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     if prompt.is_empty() && matches!(model, AnyModel::Llama(_)) {
         return Err(Failure::input("this model names no token that begins a text; give a --prompt"));
     }
@@ -56,8 +59,25 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let before = truncation.filter(|_| args.sampler.truncate == Some(TruncateOrder::BeforeMask));
     let after = truncation.filter(|_| args.sampler.truncate == Some(TruncateOrder::AfterMask));
     let model = Warped::new(model, args.sampler.temperature, before).map_err(|error| Failure::bad(&error))?;
-    let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
-    let mut sampler = sampler(&args.sampler, kind, after, task);
+    let (mut sampler, tallies) = if matches!(kind, SamplerKind::Speculative | SamplerKind::Mentored) {
+        let task = speculate::Unconstrained {
+            model,
+            prompt,
+            max_tokens,
+            tokens: &tokens,
+            healed: &healed,
+            constraint: &args.constraint,
+            temperature: args.sampler.temperature,
+            truncation: before,
+        };
+        let (sampler, tallies) = args.speculation.sampler(kind == SamplerKind::Mentored, task)?;
+        (sampler, Some(tallies))
+    } else {
+        args.speculation.refuse()?;
+        let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
+        let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
+        (sampler(&args.sampler, kind, after, task), None)
+    };
 
     let seed = args.seed.unwrap_or_else(any_seed);
     match args.format {
@@ -68,15 +88,23 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     }
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let bar = progress(args.n.get());
+    let (mut lines, mut written, mut passes) = (Vec::new(), 0, 0);
     for _ in 0..args.n.get() {
         let draw = sampler.draw(&mut rng).map_err(|error| {
             bar.finish_and_clear();
             Failure::other(&error)
         })?;
-        bar.suspend(|| write(args.format, &tokens, &healed, &draw, out))?;
+        let speculation = tallies.as_ref().and_then(|tallies| tallies.borrow_mut().pop_front());
+        bar.suspend(|| write(args.format, &tokens, &healed, &draw, speculation, out))?;
         bar.inc(1);
+        lines.extend(speculation);
+        written += draw.tokens.len();
+        passes += draw.cost.passes;
     }
     bar.finish_and_clear();
+    if args.format == Format::Text && !lines.is_empty() {
+        eprintln!("{}", speculate::summary(&lines, written, passes));
+    }
     Ok(())
 }
 
@@ -135,7 +163,7 @@ fn sampler<'a>(
         (SamplerKind::Masked, Some(truncation)) => Box::new(Masked::new(task).truncated(truncation)),
         (SamplerKind::Masked, None) => Box::new(Masked::new(task)),
         (SamplerKind::Rejection, _) => Box::new(Rejection::new(task, args.max_tries)),
-        (SamplerKind::Disc | SamplerKind::Auto, _) => {
+        (SamplerKind::Disc | SamplerKind::Auto | SamplerKind::Speculative | SamplerKind::Mentored, _) => {
             let config = args.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
             let form = match args.disc_form {
                 DiscForm::Learned => Form::Learned,
@@ -170,6 +198,11 @@ fn heading(args: &GenerateArgs, kind: SamplerKind, seed: u64) -> String {
         SamplerKind::Disc | SamplerKind::Auto => {
             ("disc", "the model's own law, given the constraint, where an output was accepted")
         }
+        SamplerKind::Speculative if args.constraint.is_none() => ("speculative", "the model's own law"),
+        SamplerKind::Speculative => ("speculative", "that of masked, not the model's; outputs carry weights"),
+        SamplerKind::Mentored => {
+            ("mentored", "within the given divergence of that of masked; outputs carry weights")
+        }
     };
     format!("{constraint}{canonical}\nsampler {sampler}: {law}; seed {seed}")
 }
@@ -183,7 +216,14 @@ fn progress(outputs: usize) -> ProgressBar {
 }
 
 /// Writes one output, without the end of the prompt that it begins with.
-fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut dyn Write) -> Result<()> {
+fn write(
+    format: Format,
+    tokens: &Tokens,
+    healed: &str,
+    draw: &Draw,
+    speculation: Option<SpeculationLine>,
+    out: &mut dyn Write,
+) -> Result<()> {
     let text = tokens.decode(&draw.tokens);
     // An output that was cut off may end inside of it.
     let text = text.strip_prefix(healed).unwrap_or_default();
@@ -208,6 +248,7 @@ fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut d
                 proposals: draw.cost.proposals,
                 finish,
                 how,
+                speculation,
             };
             write_json(&line, out)?;
         }

@@ -4,4 +4,5 @@ mod canonical;
 mod commands;
 mod grammars;
 mod refusals;
+mod speculation;
 mod support;
