@@ -80,8 +80,14 @@ struct Total {
 
 /// The embedded model and its draft, by the command line: this program need not be built with a tensor library.
 pub(super) fn embedded(unskew: &Path, outputs: u32) -> Result<String, String> {
+    let is_debug = unskew.components().any(|part| part.as_os_str() == "debug");
+    let profile = if is_debug {
+        " The command line was a debug build: compare its speeds with each other only."
+    } else {
+        ""
+    };
     let mut out = format!(
-        "## The frontier, embedded models\n\n{outputs} outputs of at most 64 tokens, no constraint, `--draft-model tiny-draft`. Seconds are those of the \
+        "## The frontier, embedded models\n\n{outputs} outputs of at most 64 tokens, no constraint, `--draft-model tiny-draft`.{profile} Seconds are those of the \
          wall for the whole run, start included: read them with the load in mind.\n\n\
          | sampler | budget | acceptance | tokens a pass | spent per output | tokens a second |\n|---|--:|--:|--:|--:|--:|\n"
     );

@@ -80,7 +80,7 @@ pub(super) fn report(pairs: u32) -> String {
                     let found = times[0].add(|| selection.optimum(&with, f, budget)).expect("a budget");
                     times[1].add(|| selection.optimum(&pair, f, budget)).expect("a budget");
                     // The slow ones take turns with the budgets, which make no difference to them.
-                    if times[0].0.len() % 3 == 0 {
+                    if times[0].0.len().is_multiple_of(3) {
                         let sorted = times[2].add(|| optimum(&pair, f, budget)).expect("a budget");
                         assert!(
                             (sorted.rejection() - found.rejection()).abs() < 1e-9,
