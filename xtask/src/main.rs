@@ -93,7 +93,7 @@ fn train(root: &Path, steps: Option<&str>) -> Result<()> {
 /// Without a name, criterion's benchmarks. The engines of other projects take minutes to build, so that they are behind a
 /// feature that only the programs which compare engines are built with.
 fn bench(root: &Path, filter: &[&str]) -> Result<()> {
-    if let [&"speculation", options @ ..] = filter {
+    if let ["speculation", options @ ..] = filter {
         return speculation(root, options);
     }
     let program = match filter.first() {

@@ -50,7 +50,7 @@ fn program() -> Result<(), String> {
     out += &solver::report(if quick { 5 } else { 40 });
     out += &frontier::report(if quick { 20 } else { 200 });
     if let Some(unskew) = unskew {
-        out += &frontier::embedded(&unskew, if quick { 10 } else { 60 })?;
+        out += &frontier::embedded(&unskew, if quick { 10 } else { 100 })?;
     }
     out += &format!("\nThe run took {:.0} s.\n", begin.elapsed().as_secs_f64());
     print!("{out}");
