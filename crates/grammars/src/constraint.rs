@@ -24,7 +24,7 @@ use crate::{
     GrammarError, GrammarLimits,
     grammar::Grammar,
     mask::{KnownNodes, Maker, Pieces, Trees, Walk},
-    places::{Compiled, DEAD, Place, Places},
+    places::{Compiled, DEAD, Place, Places, Work},
     portable::{Exchange, PortablePlace},
     rules::{Position, Rules},
     terminals::{Terminals, names},
@@ -115,8 +115,12 @@ pub struct GrammarStats {
     pub made: u64,
     /// Walks over the vocabulary. Those that make a node of a [`TreeLibrary`] are not counted.
     pub walks: u64,
-    /// Bytes for which the next place was worked out anew.
+    /// Bytes that these walks read: how often they asked what is behind one.
+    pub reads: u64,
+    /// Bytes for which the next place was worked out anew, in walks and elsewhere.
     pub steps: u64,
+    /// The readings that were looked at for that.
+    pub readings: u64,
     /// How often the tables were full.
     pub emptied: u64,
 }
@@ -228,7 +232,7 @@ impl GrammarConstraint {
     fn place(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Place {
         if scratch.memory_usage() > self.scratch_bytes {
             *scratch = GrammarScratch {
-                stats: GrammarStats { emptied: scratch.stats.emptied + 1, ..scratch.stats },
+                stats: GrammarStats { emptied: scratch.stats.emptied + 1, ..scratch.stats() },
                 ..self.scratch()
             };
         }
@@ -291,7 +295,14 @@ impl GrammarConstraint {
 impl GrammarScratch {
     /// What it has done so far.
     pub fn stats(&self) -> GrammarStats {
-        GrammarStats { steps: self.stats.steps + self.places.steps, ..self.stats }
+        let Places { work: Work { reads, steps, readings }, .. } = self.places;
+        let before = &self.stats;
+        GrammarStats {
+            reads: before.reads + reads,
+            steps: before.steps + steps,
+            readings: before.readings + readings,
+            ..*before
+        }
     }
 
     /// The memory that its tables take, in bytes. O(1).

@@ -335,6 +335,7 @@ impl ByteAutomaton for Walk<'_> {
 
     #[inline]
     fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.places.work.reads += 1;
         self.places.step(self.compiled, state, byte)
     }
 }
@@ -367,6 +368,7 @@ impl ByteAutomaton for Route<'_> {
 
     #[inline]
     fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.places.work.reads += 1;
         let next = if state == Self::START {
             let class = self.compiled.terminals.class(byte);
             let begun = &mut self.begun[usize::from(class)];

@@ -72,9 +72,16 @@ pub(crate) struct Places {
     first_bytes: Vec<Option<Bytes>>,
     /// By terminal and state: the bytes with which it goes on.
     next_bytes: HashMap<(u32, u32), Bytes>,
-    work: Vec<Reading>,
-    /// How many places were looked up that were not in a row yet: a measure of work that is the same on every machine.
+    buffer: Vec<Reading>,
+    pub(crate) work: Work,
+}
+
+/// Measures of work that are the same on every machine; see [`GrammarStats`](crate::GrammarStats).
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Work {
+    pub(crate) reads: u64,
     pub(crate) steps: u64,
+    pub(crate) readings: u64,
 }
 
 impl Places {
@@ -90,8 +97,8 @@ impl Places {
             width: compiled.terminals.width(),
             first_bytes: Vec::new(),
             next_bytes: HashMap::new(),
-            work: Vec::new(),
-            steps: 0,
+            buffer: Vec::new(),
+            work: Work::default(),
         };
         let start = places.boundary(Parser::START);
         debug_assert_eq!(start, Self::START);
@@ -347,9 +354,10 @@ impl Places {
                 return DEAD;
             }
         }
-        self.steps += 1;
+        self.work.steps += 1;
+        self.work.readings += self.readings(place).len() as u64;
         let terminals = &compiled.terminals;
-        let mut behind = std::mem::take(&mut self.work);
+        let mut behind = std::mem::take(&mut self.buffer);
         behind.clear();
         for at in self.first[place as usize]..self.first[place as usize + 1] {
             let reading = self.readings[at as usize];
@@ -394,7 +402,7 @@ impl Places {
             }
         }
         let next = if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) };
-        self.work = behind;
+        self.buffer = behind;
         self.next[self.row[place as usize] as usize * self.width + usize::from(class)] = next;
         next
     }

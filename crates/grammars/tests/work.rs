@@ -1,0 +1,171 @@
+//! How much work masks take, in counts that are the same on every machine: bounds that a change must not pass unnoticed.
+
+mod common;
+
+use unskew_core::{Constraint, TokenMask};
+use unskew_grammars::{
+    Grammar, GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, GrammarStats, LarkOptions,
+};
+use unskew_vocab::Tokenizer;
+
+use common::vocabularies::{Subject, tiny};
+
+const JSON: &str = r##"
+start: value
+value: object | array | STRING | NUMBER | "true" | "false" | "null"
+object: "{" [member ("," member)*] "}"
+member: STRING ":" value
+array: "[" [value ("," value)*] "]"
+STRING: /"([^"\\\x00-\x1F]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"/
+NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/
+WS: /[ \t\n\r]+/
+%ignore WS
+"##;
+
+fn constraint(lark: &str, subject: &Subject) -> GrammarConstraint {
+    let limits = GrammarLimits::default();
+    let grammar = Grammar::from_lark(lark, &LarkOptions::default(), &limits).unwrap();
+    GrammarConstraint::new(&grammar, subject.vocabulary.clone(), subject.trie.clone(), &limits).unwrap()
+}
+
+/// One sequence, and what each step of it costs.
+struct Sequence<'a> {
+    constraint: &'a GrammarConstraint,
+    tokenizer: Tokenizer,
+    scratch: GrammarScratch,
+    state: GrammarState,
+    mask: TokenMask,
+}
+
+impl<'a> Sequence<'a> {
+    fn new(constraint: &'a GrammarConstraint) -> Self {
+        let tokenizer = Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).unwrap();
+        let mask = TokenMask::new(constraint.vocab_len());
+        Self { constraint, tokenizer, scratch: constraint.scratch(), state: constraint.start(), mask }
+    }
+
+    /// What the mask here costs.
+    fn mask(&mut self) -> GrammarStats {
+        let before = self.scratch.stats();
+        self.constraint.fill_mask(&mut self.scratch, &self.state, self.mask.as_mut());
+        since(before, self.scratch.stats())
+    }
+
+    /// Appends `text`, and answers the greatest cost of a mask on the way, the one at the end included.
+    fn read(&mut self, text: &str) -> GrammarStats {
+        let mut most = self.mask();
+        for token in self.tokenizer.encode(text, false).unwrap() {
+            self.constraint.advance(&mut self.scratch, &mut self.state, token).unwrap();
+            let cost = self.mask();
+            most.reads = most.reads.max(cost.reads);
+            most.steps = most.steps.max(cost.steps);
+            most.readings = most.readings.max(cost.readings);
+            most.walks = most.walks.max(cost.walks);
+        }
+        most
+    }
+}
+
+fn since(before: GrammarStats, after: GrammarStats) -> GrammarStats {
+    let mut since = after;
+    since.made -= before.made;
+    since.walks -= before.walks;
+    since.reads -= before.reads;
+    since.steps -= before.steps;
+    since.readings -= before.readings;
+    since
+}
+
+/// Precedence by levels, blocks in blocks, and names beside keywords.
+const CODE: &str = r#"
+start: statement+
+statement: "if" "(" expression ")" block | "return" expression ";" | NAME "=" expression ";"
+block: "{" statement* "}"
+expression: sum ("<" sum)*
+sum: product (("+" | "-") product)*
+product: unary (("*" | "/") unary)*
+unary: "-" unary | call
+call: NAME | NUMBER | NAME "(" [expression ("," expression)*] ")" | "(" expression ")"
+NAME: /[a-z_][a-z0-9_]*/
+NUMBER: /[0-9]+/
+WS: /[ \n]+/
+%ignore WS
+"#;
+
+/// No more than these counts.
+#[track_caller]
+fn assert_within(cost: GrammarStats, [walks, reads, steps, readings]: [u64; 4]) {
+    let within =
+        cost.walks <= walks && cost.reads <= reads && cost.steps <= steps && cost.readings <= readings;
+    assert!(within, "{cost:?}");
+}
+
+#[test]
+fn masks_of_json_take_bounded_work() {
+    let subject = tiny();
+    let json = constraint(JSON, &subject);
+    let mut sequence = Sequence::new(&json);
+    for text in ["", "{", "\"name", "\": ", "[1, 2.5", "e3, ", "{\"a\": null", "}", "]}"] {
+        assert_within(sequence.read(text), [1, 700, 80, 80]);
+    }
+}
+
+#[test]
+fn a_deeper_level_costs_what_the_one_above_did() {
+    let subject = tiny();
+    for (grammar, level, most) in [
+        (JSON, "[{\"a\": ", [1, 700, 80, 80]),
+        (CODE, "if (a < f(1)) {", [1, 1_500, 250, 400]),
+        (CODE, "x = f(a + (", [1, 1_500, 250, 400]),
+    ] {
+        let constraint = constraint(grammar, &subject);
+        let mut sequence = Sequence::new(&constraint);
+        sequence.read(level);
+        let second = sequence.read(if level.starts_with('x') { "f(a + (" } else { level });
+        for _ in 0..40 {
+            let deeper = sequence.read(if level.starts_with('x') { "f(a + (" } else { level });
+            assert_within(deeper, [1, second.reads, second.steps, second.readings]);
+        }
+        assert_within(second, most);
+    }
+}
+
+#[test]
+fn what_was_seen_before_takes_no_walk() {
+    let subject = tiny();
+    for (grammar, begin, again) in [
+        (JSON, "[", "{\"a\": [1, true]}, "),
+        (CODE, "", "if (a < f(1)) { x = -b * (c + 2); }\n"),
+        // Recursion on the left and on the right.
+        ("start: list\nlist: list \",\" NAME | NAME\nNAME: /[a-z]+/", "a", ",abc"),
+        ("start: NAME (\",\" start)?\nNAME: /[a-z]+/", "a", ",abc"),
+    ] {
+        let constraint = constraint(grammar, &subject);
+        let mut sequence = Sequence::new(&constraint);
+        sequence.read(begin);
+        sequence.read(again);
+        sequence.read(again);
+        for _ in 0..20 {
+            assert_within(sequence.read(again), [0, 0, 0, 0]);
+        }
+    }
+}
+
+#[test]
+fn ten_times_the_rules_take_at_most_twelve_times_the_work() {
+    let subject = tiny();
+    let grammar = |rules: usize| {
+        let mut text = "start: item+\nNAME: /[a-z]+/\n".to_owned();
+        let items: Vec<String> = (0..rules).map(|rule| format!("item{rule}")).collect();
+        text += &format!("item: {}\n", items.join(" | "));
+        for rule in 0..rules {
+            let next = (rule * 7 + 1) % rules;
+            text += &format!("item{rule}: \"key{rule}\" \"(\" [item{next} (\",\" NAME)*] \")\" \";\"\n");
+        }
+        text
+    };
+    let cost = |rules: usize| Sequence::new(&constraint(&grammar(rules), &subject)).mask();
+    let (few, many) = (cost(50), cost(500));
+    assert!(few.steps > 0);
+    assert_within(many, [1, 12 * few.reads, 12 * few.steps, 12 * few.readings]);
+}
