@@ -40,6 +40,8 @@ cargo xtask TASK
                     for the embedded models too, which builds the command line
   bench regex-memory, bench grammars-memory
                     likewise: memory
+  bench samplers [--record]
+                    samplers side by side: distance from the exact law, cost, time for a token, memory
   fuzz [TARGET] [SECONDS]
                     fuzz one target, or each for the given time (default: each for 300 seconds)
 ";
@@ -103,6 +105,11 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
         Some(&"grammars-memory") => Some("grammar_memory"),
         _ => None,
     };
+    if filter.first() == Some(&"samplers") {
+        // No peers, so none are built.
+        let package = ["run", "--release", "--package", "unskew-benches", "--bin", "sampler_suite", "--"];
+        return cargo(root, &[&package[..], &filter[1..]].concat());
+    }
     if let Some(program) = program {
         let package = ["run", "--release", "--package", "unskew-benches", "--features", "peers"];
         let (wanted, options): (Vec<&str>, Vec<&str>) =

@@ -1,13 +1,13 @@
 //! Speculative and mentored decoding from the options of the command line.
 
-use std::{cell::RefCell, collections::VecDeque, rc::Rc, str::FromStr};
+use std::{cell::RefCell, collections::VecDeque, path::Path, rc::Rc, str::FromStr};
 
 use clap::{Args, ValueEnum};
 use rand_core::Rng;
 use serde::Serialize;
 use unskew::{
-    core::{Constraint, Draw, Sampler},
-    grammars::{CountConfig, CountModel},
+    core::{Constraint, Draw, LanguageModel, Sampler},
+    grammars::{CountConfig, CountModel, GrammarConstraint},
     samplers::{
         SampleError, Task, Truncation, Warped,
         speculative::{
@@ -18,10 +18,11 @@ use unskew::{
 };
 
 use crate::{
-    any_model::{AnyModel, AnyModelError},
-    args::{ConstraintArgs, ModelArgs, ModelChoice},
+    any_model::AnyModelError,
+    args::{ConstraintArgs, ModelArgs, ModelChoice, SamplerKind},
     error::{Failure, Result},
     load::{self, Tokens},
+    samplers::BoxedSampler,
 };
 
 #[derive(Debug, Args)]
@@ -105,17 +106,12 @@ pub(crate) struct SpeculationLine {
 /// What speculation has come to, output by output, and not read yet.
 pub(crate) type Tallies = Rc<RefCell<VecDeque<SpeculationLine>>>;
 
-type BoxedSampler = Box<dyn Sampler<Error = SampleError<AnyModelError>>>;
+type Made<'a> = (BoxedSampler<'a, AnyModelError>, Tallies);
 
-/// A task whose constraint is still to be made: counts need to know what it is.
-pub(crate) struct Unconstrained<'a> {
-    pub(crate) model: Warped<AnyModel>,
-    pub(crate) prompt: Vec<unskew::core::TokenId>,
-    pub(crate) max_tokens: usize,
+/// Of the model whose drafts are verified: the draft is to have the same.
+#[derive(Clone, Copy)]
+pub(crate) struct Like<'a> {
     pub(crate) tokens: &'a Tokens,
-    pub(crate) healed: &'a str,
-    pub(crate) constraint: &'a ConstraintArgs,
-    /// Of the draft model too.
     pub(crate) temperature: f64,
     pub(crate) truncation: Option<Truncation>,
 }
@@ -131,14 +127,18 @@ impl SpeculationArgs {
         Ok(())
     }
 
-    fn config(&self, mentored: bool) -> Result<SpeculativeConfig> {
-        let budget = match (mentored, self.mentored_kl) {
-            (false, None) => Budget::Lossless,
-            (false, Some(_)) => {
-                return Err(Failure::input(
-                    "--mentored-kl is for --sampler mentored; speculative keeps the law",
-                ));
-            }
+    /// Refuses a budget for a sampler that spends none.
+    pub(crate) fn check(&self, kind: SamplerKind) -> Result<()> {
+        if kind == SamplerKind::Speculative && self.mentored_kl.is_some() {
+            return Err(Failure::input("--mentored-kl is for --sampler mentored; speculative keeps the law"));
+        }
+        if kind.drafts() { Ok(()) } else { self.refuse() }
+    }
+
+    fn config(&self, kind: SamplerKind) -> Result<SpeculativeConfig> {
+        let budget = match (kind == SamplerKind::Mentored, self.mentored_kl) {
+            // An audit may ask for both samplers.
+            (false, _) => Budget::Lossless,
             (true, None) => {
                 return Err(Failure::input(
                     "--sampler mentored needs --mentored-kl D: how far its law may be from the model's",
@@ -152,52 +152,66 @@ impl SpeculationArgs {
         Ok(SpeculativeConfig { length: self.draft_length.0, budget, ..SpeculativeConfig::default() })
     }
 
-    /// The sampler, and what it will have to say of each output.
-    pub(crate) fn sampler(&self, mentored: bool, task: Unconstrained<'_>) -> Result<(BoxedSampler, Tallies)> {
-        let config = self.config(mentored)?;
-        let Some(draft) = &self.draft_model else {
-            return Err(Failure::input(
-                "speculation needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts",
-            ));
-        };
-        let Unconstrained { model, prompt, max_tokens, tokens, healed, constraint, .. } = task;
-        if matches!(draft, DraftChoice::Counts) {
-            let Some(path) = &constraint.grammar else {
-                return Err(Failure::input(
-                    "--draft-model counts counts tokens by place in a --grammar; give one",
-                ));
-            };
-            let constraint = load::grammar_constraint(path, constraint, tokens, healed)?;
-            let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
-            return boxed(task, ProposerDraft::new(CountModel::new(CountConfig::default())), config);
-        }
-        let constraint = load::constraint(constraint, tokens, healed)?;
-        let target = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
-        match draft {
-            DraftChoice::Ngram | DraftChoice::Counts => {
-                boxed(target, ProposerDraft::new(Ngram::default()), config)
+    /// The grammar in whose places tokens are counted, if that is how they are drafted.
+    pub(crate) fn counted<'a>(&self, constraint: &'a ConstraintArgs) -> Result<Option<&'a Path>> {
+        match (&self.draft_model, &constraint.grammar) {
+            (Some(DraftChoice::Counts), None) => {
+                Err(Failure::input("--draft-model counts counts tokens by place in a --grammar; give one"))
             }
-            DraftChoice::Model(choice) => {
+            (Some(DraftChoice::Counts), Some(path)) => Ok(Some(path)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The sampler that counts tokens by place.
+    pub(crate) fn counting<'a, M>(
+        &self,
+        kind: SamplerKind,
+        task: Task<M, GrammarConstraint>,
+    ) -> Result<Made<'a>>
+    where
+        M: LanguageModel<Error = AnyModelError> + 'a,
+    {
+        boxed(task, ProposerDraft::new(CountModel::new(CountConfig::default())), self.config(kind)?)
+    }
+
+    /// The sampler of any other draft, and what it will have to say of each output.
+    pub(crate) fn sampler<'a, M, C>(
+        &self,
+        kind: SamplerKind,
+        task: Task<M, C>,
+        like: Like<'_>,
+    ) -> Result<Made<'a>>
+    where
+        M: LanguageModel<Error = AnyModelError> + 'a,
+        C: Constraint + 'a,
+    {
+        let config = self.config(kind)?;
+        match &self.draft_model {
+            None => Err(Failure::input(
+                "speculation needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts",
+            )),
+            Some(DraftChoice::Ngram) => boxed(task, ProposerDraft::new(Ngram::default()), config),
+            Some(DraftChoice::Counts) => {
+                Err(Failure::input("--draft-model counts is for generate, with a --grammar"))
+            }
+            Some(DraftChoice::Model(choice)) => {
                 let args = ModelArgs { model: choice.clone(), tokenizer: None };
-                let (draft, draft_tokens) = load::model(&args)?;
-                check_vocabularies(&tokens.vocabulary, &draft_tokens.vocabulary)
+                let (draft, tokens) = load::model(&args)?;
+                check_vocabularies(&like.tokens.vocabulary, &tokens.vocabulary)
                     .map_err(|error| Failure::bad(&error))?;
-                let draft = Warped::new(draft, task.temperature, task.truncation);
-                let draft = draft.map_err(|error| Failure::bad(&error))?;
-                boxed(target, ModelDraft::new(draft), config)
+                let draft = Warped::new(draft, like.temperature, like.truncation);
+                boxed(task, ModelDraft::new(draft.map_err(|error| Failure::bad(&error))?), config)
             }
         }
     }
 }
 
-fn boxed<C, D>(
-    task: Task<Warped<AnyModel>, C>,
-    draft: D,
-    config: SpeculativeConfig,
-) -> Result<(BoxedSampler, Tallies)>
+fn boxed<'a, M, C, D>(task: Task<M, C>, draft: D, config: SpeculativeConfig) -> Result<Made<'a>>
 where
-    C: Constraint + 'static,
-    D: Draft<C, AnyModelError> + 'static,
+    M: LanguageModel<Error = AnyModelError> + 'a,
+    C: Constraint + 'a,
+    D: Draft<C, AnyModelError> + 'a,
 {
     let sampler = Speculative::new(task, draft, config).map_err(|error| Failure::bad(&error))?;
     let tallies = Tallies::default();
@@ -205,12 +219,17 @@ where
 }
 
 /// A sampler that notes what each output took.
-struct Tallied<C: Constraint, D> {
-    sampler: Speculative<Warped<AnyModel>, C, D>,
+struct Tallied<M: LanguageModel, C: Constraint, D> {
+    sampler: Speculative<M, C, D>,
     tallies: Tallies,
 }
 
-impl<C: Constraint, D: Draft<C, AnyModelError>> Sampler for Tallied<C, D> {
+impl<M, C, D> Sampler for Tallied<M, C, D>
+where
+    M: LanguageModel<Error = AnyModelError>,
+    C: Constraint,
+    D: Draft<C, AnyModelError>,
+{
     type Error = SampleError<AnyModelError>;
 
     fn draw(&mut self, rng: &mut dyn Rng) -> std::result::Result<Draw, Self::Error> {
@@ -231,15 +250,38 @@ fn since(before: Speculation, now: Speculation) -> SpeculationLine {
     }
 }
 
-/// What all outputs came to, in one line.
-pub(crate) fn summary(lines: &[SpeculationLine], tokens: usize, passes: u64) -> String {
-    let sum = |value: fn(&SpeculationLine) -> u64| lines.iter().map(value).sum::<u64>();
-    let (tested, accepted) = (sum(|line| line.drafts_tested), sum(|line| line.drafts_accepted));
-    let spent: f64 = lines.iter().map(|line| line.kl_spent).sum();
-    let allowed: f64 = lines.iter().map(|line| line.kl_allowed).sum();
-    #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
-    let (share, each) =
-        (100.0 * accepted as f64 / tested.max(1) as f64, tokens as f64 / passes.max(1) as f64);
-    let budget = if allowed > 0.0 { format!("; KL {spent:.3} of {allowed:.3} spent") } else { String::new() };
-    format!("drafts: {accepted} of {tested} accepted ({share:.0} %), {each:.2} tokens a pass{budget}")
+/// What all outputs came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Total {
+    pub(crate) tested: u64,
+    pub(crate) accepted: u64,
+    pub(crate) spent: f64,
+    pub(crate) allowed: f64,
+}
+
+impl Total {
+    pub(crate) fn add(&mut self, line: &SpeculationLine) {
+        self.tested += line.drafts_tested;
+        self.accepted += line.drafts_accepted;
+        self.spent += line.kl_spent;
+        self.allowed += line.kl_allowed;
+    }
+
+    /// Of the drafts that were tested, the share that was accepted.
+    pub(crate) fn acceptance(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+        let share = self.accepted as f64 / self.tested.max(1) as f64;
+        share
+    }
+
+    /// In one line, with the tokens of all outputs and the passes that they took.
+    pub(crate) fn summary(&self, tokens: usize, passes: u64) -> String {
+        let Self { tested, accepted, spent, allowed } = self;
+        #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+        let each = tokens as f64 / passes.max(1) as f64;
+        let share = 100.0 * self.acceptance();
+        let budget =
+            if *allowed > 0.0 { format!("; KL {spent:.3} of {allowed:.3} spent") } else { String::new() };
+        format!("drafts: {accepted} of {tested} accepted ({share:.0} %), {each:.2} tokens a pass{budget}")
+    }
 }

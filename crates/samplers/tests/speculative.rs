@@ -617,4 +617,13 @@ fn dead_ends_and_rows_that_are_none_are_errors() {
     assert_eq!(error, SampleError::DeadEnd { tokens: vec![TokenId(1)] });
     // An error leaves nothing behind.
     assert_eq!(sampler.draw(&mut rng(1)).unwrap_err(), error);
+
+    let target = TableModel::uniform(["0", "1"]);
+    let task = task(&target, &constraint);
+    let cancel = task.cancel.clone();
+    let drafts = ProposerDraft::new(Ngram::default());
+    let mut sampler = Speculative::new(task, drafts, SpeculativeConfig::default()).unwrap();
+    sampler.draw(&mut rng(1)).unwrap();
+    cancel.cancel();
+    assert_eq!(sampler.draw(&mut rng(1)).unwrap_err(), SampleError::Cancelled);
 }

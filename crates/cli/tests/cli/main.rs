@@ -1,5 +1,6 @@
 //! The command line, run as a user runs it.
 
+mod audit;
 mod canonical;
 mod commands;
 mod grammars;

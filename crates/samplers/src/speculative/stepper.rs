@@ -160,6 +160,9 @@ where
         let (mut log_prob, mut log_proposal) = (0.0, 0.0);
         let mut text = prompt;
         loop {
+            if self.task.cancel.is_cancelled() {
+                return Err(SampleError::Cancelled);
+            }
             if cut && place.tokens.len() == self.task.max_tokens {
                 return Ok(output(place, Finish::Length, log_prob, log_proposal));
             }
