@@ -200,8 +200,7 @@ impl<M: LanguageModel> Evaluator<M> {
         } else {
             Some(oldest().expect("there are more sequences than requests"))
         };
-        if index.is_some() && index == best {
-            let index = index.expect("just compared");
+        if let Some(index) = index.filter(|index| best == Some(*index)) {
             return (self.take(index, kept), kept);
         }
         // A copy of what is shared.

@@ -112,20 +112,19 @@ fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_law() {
     assert!(planted > 4.0, "{planted}");
 }
 
+/// Prefixes one token longer, with the probability of that token.
+type Longer = Vec<(Vec<TokenId>, f64)>;
+
 /// The law of ASAp's second output by its definition: over all outputs and dead ends before it.
 fn second_of_asap() -> BTreeMap<Vec<TokenId>, f64> {
     let model = model();
-    let next = |prefix: &[TokenId]| -> (f64, Vec<(Vec<TokenId>, f64)>) {
+    let next = |prefix: &[TokenId]| -> (f64, Longer) {
         let row = model.row(prefix);
         let longer = [0, 1].map(|token| ([prefix, &[TokenId::from_index(token)]].concat(), row[token]));
         let stop = if prefix.is_empty() { 0.0 } else { row[2] };
         (stop, longer.into_iter().filter(|(longer, _)| is_allowed(longer)).collect())
     };
-    fn future(
-        next: &dyn Fn(&[TokenId]) -> (f64, Vec<(Vec<TokenId>, f64)>),
-        seen: &[Vec<TokenId>],
-        prefix: &[TokenId],
-    ) -> f64 {
+    fn future(next: &dyn Fn(&[TokenId]) -> (f64, Longer), seen: &[Vec<TokenId>], prefix: &[TokenId]) -> f64 {
         if !seen.iter().any(|seen| seen.starts_with(prefix)) {
             return 1.0;
         }

@@ -86,8 +86,6 @@ pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
     batch: usize,
     max_bytes: usize,
     cancel: Cancel,
-    /// A buffer for drawing.
-    pub(crate) weights: Vec<f64>,
 }
 
 impl<M: LanguageModel, C: Constraint> fmt::Debug for Prefixes<M, C> {
@@ -114,7 +112,6 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             batch: batch.max(1),
             max_bytes,
             cancel,
-            weights: Vec::new(),
         }
     }
 
@@ -371,7 +368,7 @@ impl<C: Constraint> Reader<C> {
             forced = allowed == 1 && !accepting;
         }
         let row = Arc::new(Row::new(tokens, values, normalizer, end));
-        let sum = row.log_mass(&[]);
+        let sum = row.sum();
         let mass = logprob::log_sum_exp([stop, sum]);
         self.trie.evaluate(*node, Facts { stop, tokens: sum, mass, forced });
         self.rows.insert(*node, Arc::clone(&row));

@@ -10,16 +10,22 @@ use rand_core::Rng;
 use unskew_core::{TokenId, logprob::log_sum_exp};
 
 use crate::{
-    random::weighted,
+    random::{uniform, weighted},
     trie::{Edge, NodeId},
 };
 
-/// The tokens that may follow a prefix, with the model's logits: 8 bytes for each.
+/// The tokens that may follow a prefix, with the model's logits: 16 bytes for each.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Row {
     /// Ascending; none has probability zero.
     tokens: Box<[TokenId]>,
     logits: Box<[f32]>,
+    /// The probabilities, as parts of the greatest of them: exponentials are most of the time that a row takes.
+    weights: Box<[f64]>,
+    /// The logarithm of the greatest probability.
+    scale: f64,
+    /// The logarithm of all probabilities together.
+    sum: f64,
     /// What turns a logit into a log-probability.
     normalizer: f64,
     /// The log-probability that the sequence ends, allowed or not.
@@ -28,7 +34,11 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn new(tokens: Vec<TokenId>, logits: Vec<f32>, normalizer: f64, end: f64) -> Self {
-        Self { tokens: tokens.into(), logits: logits.into(), normalizer, end }
+        let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let weights: Box<[f64]> = logits.iter().map(|logit| f64::from(logit - greatest).exp()).collect();
+        let scale = f64::from(greatest) - normalizer;
+        let sum = weights.iter().sum::<f64>().ln() + scale;
+        Self { tokens: tokens.into(), logits: logits.into(), weights, scale, sum, normalizer, end }
     }
 
     pub(crate) fn tokens(&self) -> &[TokenId] {
@@ -58,30 +68,77 @@ impl Row {
         })
     }
 
+    /// The logarithm of the mass of all tokens.
+    pub(crate) fn sum(&self) -> f64 {
+        self.sum
+    }
+
     /// The logarithm of the mass of the tokens whose edge does not count.
     pub(crate) fn log_mass(&self, edges: &[Edge]) -> f64 {
+        let sum: f64 = self.fresh(edges).map(|index| self.weights[index]).sum();
+        if sum > f64::MIN_POSITIVE {
+            return sum.ln() + self.scale;
+        }
+        // Nothing is left, or so little that its parts of the greatest have no digits.
         log_sum_exp(self.fresh(edges).map(|index| self.log_prob(index)))
     }
 
     /// One of these tokens, by probability: its index, and the logarithm of the mass of the others. `None` if there are none.
-    ///
-    /// `weights` is a buffer. The weights are relative to the greatest among the candidates, so that improbable ones can be
-    /// drawn where nothing else is left.
-    pub(crate) fn draw(
-        &self,
-        edges: &[Edge],
-        weights: &mut Vec<f64>,
-        rng: &mut dyn Rng,
-    ) -> Option<(usize, f64)> {
-        weights.clear();
-        let candidates = self.fresh(edges);
-        let greatest = candidates.clone().map(|index| self.logits[index]).fold(f32::NEG_INFINITY, f32::max);
-        weights.extend(candidates.clone().map(|index| f64::from(self.logits[index] - greatest).exp()));
-        let drawn = weighted(weights, rng)?;
-        // Added up without it, since a difference may have no digits left.
-        let others: f64 = weights[..drawn].iter().sum::<f64>() + weights[drawn + 1..].iter().sum::<f64>();
-        let index = if edges.is_empty() { drawn } else { candidates.clone().nth(drawn)? };
-        Some((index, others.ln() + f64::from(greatest) - self.normalizer))
+    pub(crate) fn draw(&self, edges: &[Edge], rng: &mut dyn Rng) -> Option<(usize, f64)> {
+        if edges.is_empty() {
+            return self.draw_any(rng);
+        }
+        let sum: f64 = self.fresh(edges).map(|index| self.weights[index]).sum();
+        if sum <= f64::MIN_POSITIVE {
+            return self.draw_improbable(edges, rng);
+        }
+        let mut left = uniform(rng) * sum;
+        let mut drawn = None;
+        // Added up without the one that is drawn, since a difference may have no digits left.
+        let mut others = 0.0;
+        for index in self.fresh(edges) {
+            let weight = self.weights[index];
+            if drawn.is_none() && weight > 0.0 && left < weight {
+                drawn = Some(index);
+            } else {
+                left -= weight;
+                others += weight;
+            }
+        }
+        let Some(index) = drawn else {
+            // Rounding has left a rest beyond the last weight.
+            let last = self.fresh(edges).filter(|index| self.weights[*index] > 0.0).last()?;
+            return Some((last, (others - self.weights[last]).max(0.0).ln() + self.scale));
+        };
+        Some((index, others.ln() + self.scale))
+    }
+
+    /// The same where all tokens are candidates, as at each new prefix: two plain sums.
+    fn draw_any(&self, rng: &mut dyn Rng) -> Option<(usize, f64)> {
+        let total = (self.sum - self.scale).exp();
+        let target = uniform(rng) * total;
+        let mut sum = 0.0;
+        let found = self.weights.iter().position(|weight| {
+            sum += weight;
+            target < sum
+        });
+        // Rounding may leave a rest beyond the last weight.
+        let drawn = found.or_else(|| self.weights.iter().rposition(|weight| *weight > 0.0))?;
+        let others =
+            self.weights[..drawn].iter().sum::<f64>() + self.weights[drawn + 1..].iter().sum::<f64>();
+        Some((drawn, others.ln() + self.scale))
+    }
+
+    /// The same where all candidates are next to nothing beside the greatest, which is none of them.
+    fn draw_improbable(&self, edges: &[Edge], rng: &mut dyn Rng) -> Option<(usize, f64)> {
+        let candidates: Vec<usize> = self.fresh(edges).collect();
+        let greatest = candidates.iter().map(|index| self.logits[*index]).fold(f32::NEG_INFINITY, f32::max);
+        let mut weights: Vec<f64> =
+            candidates.iter().map(|index| f64::from(self.logits[*index] - greatest).exp()).collect();
+        let drawn = weighted(&weights, rng)?;
+        weights[drawn] = 0.0;
+        let others = weights.iter().sum::<f64>().ln() + f64::from(greatest) - self.normalizer;
+        Some((candidates[drawn], others))
     }
 
     /// The entropy in nats of what follows under the mask: these tokens, and the end with log-probability `stop`.
@@ -96,7 +153,7 @@ impl Row {
 
     fn bytes(&self) -> usize {
         // With the entry of the cache.
-        self.tokens.len() * 8 + size_of::<Self>() + 48
+        self.tokens.len() * 16 + size_of::<Self>() + 48
     }
 }
 
@@ -193,15 +250,34 @@ mod tests {
         // 3 does not count, 7 is not in the row.
         let edges = edges(&[(1, -1.0), (3, f64::NAN), (7, -1.0), (9, f64::NEG_INFINITY)]);
         assert!((row.log_mass(&edges).exp() - 0.4).abs() < 1e-6);
-        let (mut weights, mut rng) = (Vec::new(), ChaCha8Rng::seed_from_u64(1));
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut counts = [0; 4];
         for _ in 0..4000 {
-            let (index, others) = row.draw(&edges, &mut weights, &mut rng).unwrap();
+            let (index, others) = row.draw(&edges, &mut rng).unwrap();
             assert!((others.exp() - 0.2).abs() < 1e-6);
             counts[index] += 1;
         }
         assert!(counts[0] == 0 && counts[3] == 0 && (1800..2200).contains(&counts[1]), "{counts:?}");
         assert!((row.entropy(f64::NEG_INFINITY) - 1.2206).abs() < 1e-3);
+    }
+
+    #[test]
+    fn what_is_next_to_nothing_is_drawn_where_nothing_else_is_left() {
+        let tokens = [0, 1, 2].map(TokenId).to_vec();
+        let row = Row::new(tokens, vec![0.0, -2000.0, -2001.0], 0.0, f64::NEG_INFINITY);
+        let edges = edges(&[(0, -1.0)]);
+        assert!((row.log_mass(&edges) + 2000.0 - (1.0 + (-1f64).exp()).ln()).abs() < 1e-9);
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut counts = [0; 3];
+        for _ in 0..4000 {
+            let (index, others) = row.draw(&edges, &mut rng).unwrap();
+            assert!((others - if index == 1 { -2001.0 } else { -2000.0 }).abs() < 1e-9);
+            counts[index] += 1;
+        }
+        assert!(counts[0] == 0 && (2800..3050).contains(&counts[1]), "{counts:?}");
+        let all = self::edges(&[(0, -1.0), (1, -1.0), (2, -1.0)]);
+        assert_eq!((row.draw(&all, &mut rng), row.log_mass(&all)), (None, f64::NEG_INFINITY));
+        assert_eq!(Row::new(vec![], vec![], 0.0, 0.0).sum(), f64::NEG_INFINITY);
     }
 
     #[test]

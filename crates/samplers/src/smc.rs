@@ -79,11 +79,7 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
     }
 
     /// Runs a population; answers with the outputs and their weights, and the mean weight.
-    fn run(
-        &mut self,
-        rng: &mut dyn Rng,
-        cost: &mut Cost,
-    ) -> Result<(Vec<(Output, f64)>, f64), SampleError<M::Error>> {
+    fn run(&mut self, rng: &mut dyn Rng, cost: &mut Cost) -> Result<(Weighted, f64), SampleError<M::Error>> {
         let SmcConfig { particles, threshold, twisted, .. } = self.config;
         let many = particles.max(1);
         self.prefixes.keep_within_limit();
@@ -114,7 +110,7 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
             }
             let weights: Vec<f64> = log_weights.iter().map(|weight| (weight - total).exp()).collect();
             let effective = 1.0 / weights.iter().map(|weight| weight * weight).sum::<f64>();
-            let open = progress.iter().any(|progress| *progress == Progress::Paused);
+            let open = progress.contains(&Progress::Paused);
             if open && effective < threshold * to_f64(many) {
                 let chosen = systematic(&weights, uniform(rng));
                 let mean = total - to_f64(many).ln();
@@ -143,6 +139,9 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
         Ok((outputs, mean))
     }
 }
+
+/// Outputs with the logarithms of their weights.
+type Weighted = Vec<(Output, f64)>;
 
 /// Indices drawn with `weights`, which sum to one: as many as there are, at equidistant marks of which the first is `start`
 /// of a step from zero. Index `i` is drawn `n w_i` times, rounded up or down.

@@ -467,7 +467,7 @@ impl<C: Constraint> Walker<C> {
             }
             _ if uniform(rng) < (stop - mass).exp() => None,
             // Where no token is left the end is, and the line above has drawn it but for rounding.
-            _ => row.draw(&[], &mut prefixes.weights, rng).map(|(index, rest)| {
+            _ => row.draw(&[], rng).map(|(index, rest)| {
                 self.rest = Some((rest, 0));
                 index
             }),
@@ -507,11 +507,9 @@ impl<C: Constraint> Walker<C> {
         }
         let Some(row) = self.row(prefixes, self.node) else { return Some(self.wait(prefixes)) };
         self.leaves = false;
-        let mut weights = std::mem::take(&mut prefixes.weights);
         let edges = prefixes.trie().edges(self.node);
         let counted = edges.iter().filter(|edge| edge.counts()).count();
-        let drawn = row.draw(edges, &mut weights, rng);
-        prefixes.weights = weights;
+        let drawn = row.draw(edges, rng);
         // A rest of rounding where all tokens are visited: choose again.
         let (index, rest) = drawn?;
         self.rest = Some((rest, counted));

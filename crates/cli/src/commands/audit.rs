@@ -340,7 +340,7 @@ fn table(lines: &[Line], exact: Option<&ExactLaw>, out: &mut dyn Write) -> Resul
             )?;
         }
         None => {
-            writeln!(out, "distances are from the model's probabilities of the outputs that were observed")?
+            writeln!(out, "distances are from the model's probabilities of the outputs that were observed")?;
         }
     }
     writeln!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use unskew_core::{TableModel, TokenId};
 
-use super::Outputs;
+use crate::support::Outputs;
 
 pub(crate) type Law = BTreeMap<Vec<TokenId>, f64>;
 

@@ -1,7 +1,5 @@
 //! Small tasks with known laws: a constraint that is a list of outputs, and random tables.
 
-pub(crate) mod exact;
-
 use std::collections::BTreeSet;
 
 use rand_chacha::ChaCha8Rng;
