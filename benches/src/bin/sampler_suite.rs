@@ -422,7 +422,7 @@ fn report() -> String {
     }
     write(format_args!(
         "### All tasks\n\nMeans over the tasks that each was run on.\n\n\
-         | sampler | tasks | KL above noise | begun per output | begun per output, first {EARLY} |\n|---|--:|--:|--:|--:|"
+         | sampler | tasks | KL - noise | begun per output | begun per output, first {EARLY} |\n|---|--:|--:|--:|--:|"
     ));
     for name in NAMES {
         let (kl, begun, early, count) = sums[name];

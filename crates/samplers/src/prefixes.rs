@@ -78,6 +78,8 @@ struct Reader<C: Constraint> {
     scope: Scope,
     trie: Trie,
     rows: RowCache,
+    /// A buffer.
+    exponentials: Vec<f64>,
 }
 
 pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
@@ -107,7 +109,17 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         let rows = RowCache::new(max_bytes / 4 * 3);
         let trie = Trie::new();
         Self {
-            reader: Reader { constraint, scratch, mask, end, max_tokens, scope, trie, rows },
+            reader: Reader {
+                constraint,
+                scratch,
+                mask,
+                end,
+                max_tokens,
+                scope,
+                trie,
+                rows,
+                exponentials: Vec::new(),
+            },
             evaluator: Evaluator::new(model, prompt, batch),
             batch: batch.max(1),
             max_bytes,
@@ -326,22 +338,31 @@ impl<C: Constraint> Reader<C> {
         logits: &[f32],
     ) -> Result<Arc<Row>, SampleError<E>> {
         let depth = self.trie.depth(*node);
-        let normalizer = logprob::log_normalizer(logits);
-        if !normalizer.is_finite() {
+        // One pass for the greatest, one for the exponentials, which are kept: for a large vocabulary they are most of the time.
+        let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, |greatest, logit| {
+            // A NaN stays.
+            if logit > greatest || logit.is_nan() { logit } else { greatest }
+        });
+        if !greatest.is_finite() {
             return Err(SampleError::NotADistribution { tokens: depth });
         }
+        self.exponentials.clear();
+        self.exponentials.extend(logits.iter().map(|logit| f64::from(logit - greatest).exp()));
+        let normalizer = self.exponentials.iter().sum::<f64>().ln() + f64::from(greatest);
+        let exponentials = &self.exponentials;
         // A constraint may cover padding beyond the model's row.
         let logit = |id: TokenId| logits.get(id.index()).copied().unwrap_or(f32::NEG_INFINITY);
         let end = logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer));
         let accepting = self.constraint.is_accepting(state);
         let stop = if accepting { end } else { f64::NEG_INFINITY };
         let everything = self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0);
-        let (mut tokens, mut values) = (Vec::new(), Vec::new());
+        let (mut tokens, mut values, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         let mut add = |id: TokenId| {
             let logit = logit(id);
             if logit > f32::NEG_INFINITY {
                 tokens.push(id);
                 values.push(logit);
+                weights.push(exponentials[id.index()]);
             }
         };
         let mut forced = false;
@@ -367,7 +388,8 @@ impl<C: Constraint> Reader<C> {
             }
             forced = allowed == 1 && !accepting;
         }
-        let row = Arc::new(Row::new(tokens, values, normalizer, end));
+        let row = Row::with_weights(tokens, values, weights, f64::from(greatest), normalizer, end);
+        let row = Arc::new(row);
         let sum = row.sum();
         let mass = logprob::log_sum_exp([stop, sum]);
         self.trie.evaluate(*node, Facts { stop, tokens: sum, mass, forced });

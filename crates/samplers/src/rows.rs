@@ -20,9 +20,9 @@ pub(crate) struct Row {
     /// Ascending; none has probability zero.
     tokens: Box<[TokenId]>,
     logits: Box<[f32]>,
-    /// The probabilities, as parts of the greatest of them: exponentials are most of the time that a row takes.
+    /// The probabilities over that of `scale`: exponentials are most of the time that a row takes.
     weights: Box<[f64]>,
-    /// The logarithm of the greatest probability.
+    /// The logarithm of a probability near the greatest.
     scale: f64,
     /// The logarithm of all probabilities together.
     sum: f64,
@@ -33,7 +33,36 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// A row by its logits alone.
+    #[cfg(test)]
     pub(crate) fn new(tokens: Vec<TokenId>, logits: Vec<f32>, normalizer: f64, end: f64) -> Self {
+        Self::with_weights(tokens, logits, Vec::new(), 0.0, normalizer, end)
+    }
+
+    /// A row whose exponentials are known: each of `weights` is that of a logit, over that of `scale`.
+    pub(crate) fn with_weights(
+        tokens: Vec<TokenId>,
+        logits: Vec<f32>,
+        weights: Vec<f64>,
+        scale: f64,
+        normalizer: f64,
+        end: f64,
+    ) -> Self {
+        let sum: f64 = weights.iter().sum();
+        if sum > f64::MIN_POSITIVE {
+            let scale = scale - normalizer;
+            let sum = sum.ln() + scale;
+            return Self {
+                tokens: tokens.into(),
+                logits: logits.into(),
+                weights: weights.into(),
+                scale,
+                sum,
+                normalizer,
+                end,
+            };
+        }
+        // Beside the greatest of all logits these are next to nothing: relative to their own greatest they are not.
         let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let weights: Box<[f64]> = logits.iter().map(|logit| f64::from(logit - greatest).exp()).collect();
         let scale = f64::from(greatest) - normalizer;
