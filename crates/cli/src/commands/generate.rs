@@ -181,8 +181,9 @@ fn any_seed() -> u64 {
 }
 
 fn heading(args: &GenerateArgs, kind: SamplerKind, seed: u64) -> String {
-    let ConstraintArgs { regex, regex_file, grammar, choice, canonical, .. } = &args.constraint;
+    let ConstraintArgs { regex, regex_file, grammar, set, choice, canonical, .. } = &args.constraint;
     let constraint = match (regex, regex_file, grammar, choice.len()) {
+        _ if let Some(path) = set => format!("set of {}", path.display()),
         (Some(regex), ..) => format!("regex {regex}"),
         (None, Some(path), ..) => format!("regex of {}", path.display()),
         (None, None, Some(path), _) => format!("grammar of {}", path.display()),
