@@ -5,7 +5,8 @@
 //!
 //! `benches/regex.rs` watches our own engine with criterion. The suites ([`run()`]) compare engines: every regex of
 //! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
-//! in one process as far as their dependencies allow. [`speculation`] measures drafts and their verification.
+//! in one process as far as their dependencies allow. [`run_sets`] compares structures that hold millions of items.
+//! [`speculation`] measures drafts and their verification.
 
 mod clock;
 mod detail;
@@ -16,6 +17,7 @@ mod options;
 pub mod peers;
 mod report;
 mod run;
+mod sets;
 pub mod speculation;
 pub mod suite;
 mod worker;
@@ -27,6 +29,7 @@ use unskew_core::{TokenId, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
 pub use run::run;
+pub use sets::run_sets;
 
 use engine::Builder;
 use suite::Case;

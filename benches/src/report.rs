@@ -562,7 +562,7 @@ pub(crate) fn record(suite: &Suite, report: &str, memory: bool) -> Result<String
     record_as(&format!("{}{}", suite.name, if memory { "-memory" } else { "" }), report)
 }
 
-/// The same under the name of what was measured.
+/// As [`record`], of a comparison of this name.
 pub(crate) fn record_as(name: &str, report: &str) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
     let stem = format!("{}-{name}", today());
@@ -593,8 +593,27 @@ fn command(suite: &Suite, options: &Options, memory: bool) -> String {
     )
 }
 
-/// The machine, the compiler and the commit.
-pub(crate) fn machine_line() -> String {
+fn machine(results: &[VocabularyResult]) -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let lock = read(&format!("{root}/Cargo.lock")) + &read(&format!("{root}/benches/glrmask/Cargo.lock"));
+    let measured = |name: &str| {
+        let engines = results.iter().flat_map(|result| &result.engines);
+        engines.map(|engine| engine.builder.name).any(|engine| engine.starts_with(name))
+    };
+    let peers =
+        ["llguidance", "outlines-core", "glrmask"].into_iter().filter(|name| measured(name)).map(|name| {
+            let version =
+                lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
+            let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());
+            format!("{name} {}", version.unwrap_or("unknown"))
+        });
+    let peers: Vec<String> = peers.collect();
+    format!("{}Peers: {}, as published.\n", host(), peers.join(", "))
+}
+
+/// The machine, the compiler and the commit, on a line.
+pub(crate) fn host() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
@@ -614,25 +633,6 @@ pub(crate) fn machine_line() -> String {
          {commit}{changed}.\n",
         output("rustc", &["--version"]),
     )
-}
-
-fn machine(results: &[VocabularyResult]) -> String {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let lock = read(&format!("{root}/Cargo.lock")) + &read(&format!("{root}/benches/glrmask/Cargo.lock"));
-    let measured = |name: &str| {
-        let engines = results.iter().flat_map(|result| &result.engines);
-        engines.map(|engine| engine.builder.name).any(|engine| engine.starts_with(name))
-    };
-    let peers =
-        ["llguidance", "outlines-core", "glrmask"].into_iter().filter(|name| measured(name)).map(|name| {
-            let version =
-                lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
-            let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());
-            format!("{name} {}", version.unwrap_or("unknown"))
-        });
-    let peers: Vec<String> = peers.collect();
-    format!("{}Peers: {}, as published.\n", machine_line(), peers.join(", "))
 }
 
 /// What a program prints, without the line break; `unknown` if it cannot be run.

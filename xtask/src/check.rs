@@ -8,16 +8,18 @@ use crate::{
     tidy,
 };
 
-/// All features that build without a GPU: `unskew-runner/wgpu` alone takes longer than everything else together.
-const FEATURES: &str = "unskew-core/json,unskew-vocab/train,unskew-runner/train,xtask/train";
+/// All features but `unskew-runner/wgpu`, which alone takes longer to build than everything else together.
+const FEATURES: &str = "unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,xtask/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 8] = [
+const PUBLISHED: [&str; 10] = [
     "unskew-core",
     "unskew-vocab",
     "unskew-automata",
     "unskew-grammars",
     "unskew-samplers",
+    "unskew-shaders",
+    "unskew-sets",
     "unskew-tiny-model",
     "unskew-runner",
     "unskew",
@@ -37,7 +39,14 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         &[("RUSTDOCFLAGS", "--deny warnings")],
     )?;
     test(root)?;
+    gpu(root)?;
     package(root)
+}
+
+/// The kernels on every adapter. Where there is none, tests are listed as skipped, or fail if the environment variable
+/// `UNSKEW_GPU` is `require`.
+pub(crate) fn gpu(root: &Path) -> Result<()> {
+    cargo(root, &["test", "--package", "unskew-sets", "--features", "wgpu", "--test", "gpu"])
 }
 
 pub(crate) fn test(root: &Path) -> Result<()> {

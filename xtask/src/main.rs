@@ -24,8 +24,9 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "\
 cargo xtask TASK
 
-  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, packages
+  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, kernels, packages
   test              the tests alone
+  gpu               the kernels on every adapter, bit for bit; skipped by name where there is none
   tidy              what no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from what would be published
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
@@ -38,6 +39,8 @@ cargo xtask TASK
   bench speculation [OPTIONS]
                     the solver of mentored decoding beside the published algorithm, and what its budget buys; with `--embedded`,
                     for the embedded models too, which builds the command line
+  bench sets [OPTIONS]
+                    structures that hold millions of titles (`--help` lists the options)
   bench regex-memory, bench grammars-memory
                     likewise: memory
   bench samplers [--record]
@@ -62,6 +65,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
     match args {
         ["check"] => check::check(root),
         ["test"] => check::test(root),
+        ["gpu"] => check::gpu(root),
         ["tidy"] => tidy::tidy(root),
         ["package"] => check::package(root),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest.first().copied()),
@@ -97,6 +101,10 @@ fn train(root: &Path, steps: Option<&str>) -> Result<()> {
 fn bench(root: &Path, filter: &[&str]) -> Result<()> {
     if let ["speculation", options @ ..] = filter {
         return speculation(root, options);
+    }
+    if let ["sets", options @ ..] = filter {
+        let package = ["run", "--release", "--package", "unskew-benches", "--bin", "set_suite", "--"];
+        return cargo(root, &[&package[..], options].concat());
     }
     let program = match filter.first() {
         Some(&"regex") => Some("regex_suite"),

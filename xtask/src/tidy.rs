@@ -20,12 +20,14 @@ use crate::Result;
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("unskew-core", &[]),
     ("unskew-vocab", &["unskew-core"]),
     ("unskew-automata", &["unskew-core"]),
     ("unskew-grammars", &["unskew-automata", "unskew-core"]),
     ("unskew-samplers", &["unskew-core"]),
+    ("unskew-shaders", &[]),
+    ("unskew-sets", &["unskew-core", "unskew-shaders"]),
     ("unskew-tiny-model", &[]),
     ("unskew-runner", &["unskew-core"]),
     (
@@ -36,6 +38,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "unskew-grammars",
             "unskew-runner",
             "unskew-samplers",
+            "unskew-sets",
             "unskew-tiny-model",
             "unskew-vocab",
         ],
@@ -49,6 +52,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "unskew-grammars",
             "unskew-runner",
             "unskew-samplers",
+            "unskew-sets",
             "unskew-tiny-model",
             "unskew-vocab",
         ],
@@ -57,8 +61,13 @@ const ARROWS: [(&str, &[&str]); 11] = [
 ];
 
 /// Libraries that only one crate may name.
-const ALONE: [(&str, &str); 4] =
-    [("burn", "unskew-runner"), ("tokenizers", "unskew-vocab"), ("clap", "unskew"), ("wgpu", "unskew-sets")];
+const ALONE: [(&str, &str); 5] = [
+    ("burn", "unskew-runner"),
+    ("tokenizers", "unskew-vocab"),
+    ("clap", "unskew"),
+    ("wgpu", "unskew-sets"),
+    ("naga", "unskew-shaders"),
+];
 
 /// What must not stand in the sources. Spelled so that this file does not find itself.
 const FORBIDDEN: [&str; 5] = [

@@ -45,7 +45,7 @@ fn program() -> Result<(), String> {
     clock::use_cpu_time();
     let begin = Instant::now();
     let mut out = format!("# Speculative and mentored decoding, {}\n\n", report::today());
-    out += &report::machine_line();
+    out += &report::host();
     out += "Command: `cargo xtask bench speculation --record`.\n\n";
     out += &solver::report(if quick { 5 } else { 40 });
     out += &frontier::report(if quick { 20 } else { 200 });

@@ -33,6 +33,43 @@ pub(crate) enum Command {
     Logits(LogitsArgs),
     /// Show the tokens with which the model itself would have written a text
     Retokenize(RetokenizeArgs),
+    /// Build a set of items for `--set`, or look into one
+    #[command(subcommand)]
+    Set(SetCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SetCommand {
+    /// From a text file with one item a line to a file that opens in milliseconds
+    Build(SetBuildArgs),
+    /// What is in a built set; reads all of it and compares its checksums
+    Info(SetInfoArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetBuildArgs {
+    /// The items: UTF-8, one a line
+    pub(crate) file: PathBuf,
+    /// Where the set goes
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: PathBuf,
+    /// How much memory the items may take, in megabytes, before they are sorted in temporary files
+    #[arg(long, value_name = "MB", default_value = "2000")]
+    pub(crate) memory: NonZeroUsize,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetInfoArgs {
+    /// A built set
+    pub(crate) file: PathBuf,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -83,6 +120,9 @@ pub(crate) struct ConstraintArgs {
     /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
     #[arg(long, value_name = "N")]
     pub(crate) max_ignored: Option<u32>,
+    /// The output is an item of this set: one built by `unskew set build`, or a text file with one item a line
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) set: Option<PathBuf>,
     /// The output is this text, or another one of those given
     #[arg(long, value_name = "TEXT", group = "constraint")]
     pub(crate) choice: Vec<String>,

@@ -35,6 +35,16 @@ impl Failure {
     }
 }
 
+/// The message, for libraries that report what a function of ours says.
+impl From<Failure> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Input(message) | Failure::Other(message) => message.into(),
+            Failure::OutputClosed => "the output was closed".into(),
+        }
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {

@@ -20,6 +20,7 @@ use crate::{
     any_model::AnyModel,
     args::{ConstraintArgs, ModelArgs, ModelChoice},
     error::{Failure, Result, chain},
+    sets,
 };
 
 /// The largest table that is read, in bytes.
@@ -73,6 +74,11 @@ impl Tokens {
         let Encoder::Tokenizer(tokenizer) = &self.encoder else { return None };
         let Ok(text) = String::from_utf8(self.vocabulary.decode(ids)) else { return Some(false) };
         Some(tokenizer.encode_continuation(&text).is_ok_and(|canonical| canonical == ids))
+    }
+
+    /// Whether there is a tokenizer, which writes one sequence for each text.
+    pub(crate) fn has_tokenizer(&self) -> bool {
+        matches!(self.encoder, Encoder::Tokenizer(_))
     }
 
     /// The automaton of the sequences that the tokenizer itself writes: some milliseconds for each 10,000 tokens.
@@ -292,6 +298,9 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
     if let Some(path) = &args.grammar {
         return grammar_constraint(path, args, tokens, healed).map(AnyConstraint::new);
     }
+    if let Some(path) = &args.set {
+        return sets::constraint(path, args.canonical, tokens, healed);
+    }
     // Character by character, so that nothing in it is syntax.
     let literal: String = healed.chars().map(|char| format!("\\x{{{:x}}}", u32::from(char))).collect();
     let pattern = match pattern {
@@ -375,7 +384,8 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
 impl ConstraintArgs {
     /// Whether nothing is asked for.
     pub(crate) fn is_none(&self) -> bool {
-        let Self { regex, regex_file, grammar, max_ignored: _, choice, canonical } = self;
-        regex.is_none() && regex_file.is_none() && grammar.is_none() && choice.is_empty() && !canonical
+        let Self { regex, regex_file, grammar, set, max_ignored: _, choice, canonical } = self;
+        let no_file = regex_file.is_none() && grammar.is_none() && set.is_none();
+        regex.is_none() && no_file && choice.is_empty() && !canonical
     }
 }

@@ -11,6 +11,7 @@ mod commands;
 mod error;
 mod load;
 mod samplers;
+mod sets;
 mod speculate;
 
 use std::{io::Write, process::ExitCode};
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => commands::explain(args, &mut out),
         Command::Logits(args) => commands::logits(args, &mut out),
         Command::Retokenize(args) => commands::retokenize(args, &mut out),
+        Command::Set(command) => commands::set(command, &mut out),
     };
     // Lines that were answered before an error are answers all the same.
     let result = result.and_then(|()| out.flush().map_err(Failure::from));

@@ -48,7 +48,8 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
     for (index, token) in prefix.iter().enumerate() {
         constraint.advance(&mut scratch, &mut state, *token).map_err(|_| {
             let name = tokens.vocabulary.name(*token);
-            let hint = if args.constraint.canonical && args.prefix.is_some() {
+            let one_spelling = args.constraint.canonical || args.constraint.set.is_some();
+            let hint = if one_spelling && args.prefix.is_some() {
                 "; the tokens of a text need not begin those of a longer one: give --prefix-ids"
             } else {
                 ""

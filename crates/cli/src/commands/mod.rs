@@ -8,6 +8,7 @@ mod logits;
 mod mask;
 mod report;
 mod retokenize;
+mod set;
 
 use std::io::Write;
 
@@ -22,6 +23,7 @@ pub(crate) use generate::generate;
 pub(crate) use logits::logits;
 pub(crate) use mask::mask;
 pub(crate) use retokenize::retokenize;
+pub(crate) use set::set;
 
 /// Writes one JSON value as a line.
 fn write_json(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {

@@ -5,5 +5,6 @@ mod canonical;
 mod commands;
 mod grammars;
 mod refusals;
+mod sets;
 mod speculation;
 mod support;

@@ -1,0 +1,122 @@
+//! Outputs that are none of these items.
+//!
+//! **Whole outputs and their bytes are what is excluded.** An output is excluded if its text is an item, however its tokens
+//! divide it; a text that only contains an item, or begins with one, is not. So every token of text is allowed everywhere,
+//! and what the items decide is whether the output may end: after an item it may not.
+//!
+//! Items are bytes, so they are a set over an alphabet of 256, and an output is followed byte by byte until it is no
+//! beginning of an item any more. From then on it is free. No state is a dead end, because the items are finitely many:
+//! with any one token an output can grow beyond all of them.
+
+use std::sync::Arc;
+
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, Vocabulary};
+
+use crate::{Cursor, ItemSet, SetBuilder, SetError, SetLimits};
+
+/// Any text of a vocabulary but the items.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_core::{Constraint, TokenId, Vocabulary};
+/// use unskew_sets::ExclusionConstraint;
+///
+/// let mut builder = Vocabulary::builder();
+/// let [a, b, ab] = ["a", "b", "ab"].map(|text| builder.text(text.as_bytes()));
+/// let constraint = ExclusionConstraint::new(["ab"], Arc::new(builder.build().unwrap()))?;
+/// let accepts = |tokens: &[TokenId]| {
+///     let mut state = constraint.start();
+///     tokens.iter().for_each(|token| constraint.advance(&mut (), &mut state, *token).unwrap());
+///     constraint.is_accepting(&state)
+/// };
+/// assert!(!accepts(&[ab]) && !accepts(&[a, b])); // both spell it
+/// assert!(accepts(&[]) && accepts(&[a]) && accepts(&[ab, a]));
+/// # Ok::<(), unskew_sets::SetError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ExclusionConstraint {
+    /// The items as bytes.
+    items: Arc<ItemSet>,
+    vocabulary: Arc<Vocabulary>,
+    /// Every token with text.
+    mask: TokenMask,
+}
+
+impl ExclusionConstraint {
+    /// Any text but `items`.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError::TooLong`] for an item of more than a mebibyte; [`SetError::NothingLeft`] where the empty text is an item
+    /// and the vocabulary has no other.
+    pub fn new<T: AsRef<[u8]>>(
+        items: impl IntoIterator<Item = T>,
+        vocabulary: Arc<Vocabulary>,
+    ) -> Result<Self, SetError> {
+        let limits = SetLimits::default();
+        let mut builder = SetBuilder::new(256).limits(SetLimits { item_tokens: limits.line_bytes, ..limits });
+        for item in items {
+            let bytes: Vec<TokenId> = item.as_ref().iter().map(|byte| TokenId(u32::from(*byte))).collect();
+            builder.push(&bytes)?;
+        }
+        let items = Arc::new(builder.build()?.0);
+        let mut mask = TokenMask::new(vocabulary.len());
+        for (token, _) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
+            mask.as_mut().insert(token);
+        }
+        if mask.none() && items.start().item().is_some() {
+            return Err(SetError::NothingLeft);
+        }
+        Ok(Self { items, vocabulary, mask })
+    }
+
+    /// Any text but those of the items of `set`, which was built for `vocabulary`.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn from_set(set: &ItemSet, vocabulary: Arc<Vocabulary>) -> Result<Self, SetError> {
+        let texts = Arc::clone(&vocabulary);
+        Self::new(set.items().map(|item| texts.decode(&item)), vocabulary)
+    }
+}
+
+impl Constraint for ExclusionConstraint {
+    /// The beginning of items that the output is; `None` once it is none.
+    type State = Option<Cursor>;
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        self.mask.len()
+    }
+
+    fn start(&self) -> Option<Cursor> {
+        Some(self.items.start())
+    }
+
+    fn scratch(&self) {}
+
+    fn advance(&self, (): &mut (), state: &mut Option<Cursor>, token: TokenId) -> Result<(), Rejected> {
+        if !self.mask.contains(token) {
+            return Err(Rejected::new(token));
+        }
+        let text = self.vocabulary.text(token).unwrap_or_default();
+        let step = |cursor: Cursor, byte: &u8| self.items.step(&cursor, TokenId(u32::from(*byte)));
+        *state = state.and_then(|cursor| text.iter().try_fold(cursor, step));
+        Ok(())
+    }
+
+    fn is_accepting(&self, state: &Option<Cursor>) -> bool {
+        state.is_none_or(|cursor| cursor.item().is_none())
+    }
+
+    fn fill_mask(&self, (): &mut (), _state: &Option<Cursor>, mut mask: MaskMut<'_>) {
+        mask.copy_from(self.mask.as_ref());
+    }
+
+    fn ready_mask<'a>(&'a self, (): &'a (), _state: &Option<Cursor>) -> Option<MaskRef<'a>> {
+        Some(self.mask.as_ref())
+    }
+}

@@ -1,0 +1,309 @@
+//! A device with all kernels compiled, and one way to run them.
+
+use std::sync::Arc;
+
+use unskew_core::{MaskBatch, words_for};
+use unskew_shaders::{Access, INTERVAL_MASK, INTERVAL_STEP, Kernel, MASKED_SOFTMAX_MASS, Mass, PPV, TOP_M};
+use wgpu::util::{BufferInitDescriptor, DeviceExt};
+
+/// Why a GPU cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// There is no adapter.
+    #[error("there is no GPU that Vulkan, Metal or DirectX 12 can use ({0}); sets work without one")]
+    NoAdapter(String),
+    /// The adapter gives no device.
+    #[error("{adapter} gives no device: {reason}")]
+    NoDevice {
+        /// The name of the adapter.
+        adapter: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The set or a batch does not fit.
+    #[error("{what} take {bytes} bytes, and {adapter} allows {limit}; sets work without a GPU")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// Bytes.
+        bytes: u64,
+        /// How many may be.
+        limit: u64,
+        /// The name of the adapter.
+        adapter: String,
+    },
+    /// The set was damaged.
+    #[error(transparent)]
+    File(#[from] crate::SetFileError),
+    /// The device failed, or has no memory left.
+    #[error("{adapter}: {reason}")]
+    Failed {
+        /// The name of the adapter.
+        adapter: String,
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// A GPU with the kernels compiled for it.
+#[derive(Debug)]
+pub struct Gpu {
+    name: String,
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    pipelines: Vec<(Kernel, wgpu::ComputePipeline)>,
+    /// The largest binding, in bytes.
+    binding: u64,
+    /// The most workgroups in a row.
+    row: u32,
+}
+
+/// A buffer that a kernel is given, beside those that lie on the device.
+pub(crate) enum Given<'a> {
+    /// Lies on the device.
+    There(&'a wgpu::Buffer),
+    /// Words that are read.
+    Words(&'a [u32]),
+    /// Words that are written, and read back.
+    Out(&'a mut [u32]),
+}
+
+impl Gpu {
+    /// The adapter that the system thinks fastest.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::NoAdapter`], and [`GpuError::NoDevice`].
+    pub fn new() -> Result<Arc<Self>, GpuError> {
+        let options = wgpu::RequestAdapterOptions {
+            power_preference: wgpu::PowerPreference::HighPerformance,
+            ..wgpu::RequestAdapterOptions::default()
+        };
+        let adapter = pollster::block_on(instance().request_adapter(&options));
+        Self::on(&adapter.map_err(|error| GpuError::NoAdapter(one_line(&error)))?)
+    }
+
+    /// Every adapter that there is.
+    pub fn all() -> Vec<Result<Arc<Self>, GpuError>> {
+        let adapters = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::all()));
+        adapters.iter().map(Self::on).collect()
+    }
+
+    fn on(adapter: &wgpu::Adapter) -> Result<Arc<Self>, GpuError> {
+        let name = adapter.get_info().name;
+        let limits = adapter.limits();
+        let descriptor =
+            wgpu::DeviceDescriptor { required_limits: limits.clone(), ..wgpu::DeviceDescriptor::default() };
+        let (device, queue) = pollster::block_on(adapter.request_device(&descriptor))
+            .map_err(|error| GpuError::NoDevice { adapter: name.clone(), reason: one_line(&error) })?;
+        let compile = |kernel: Kernel| {
+            let source = wgpu::ShaderSource::Wgsl(kernel.source.into());
+            let descriptor = wgpu::ShaderModuleDescriptor { label: Some(kernel.name), source };
+            let module = device.create_shader_module(descriptor);
+            let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(kernel.name),
+                layout: None,
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: wgpu::PipelineCompilationOptions::default(),
+                cache: None,
+            });
+            (kernel, pipeline)
+        };
+        let kernels = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_SOFTMAX_MASS, TOP_M];
+        let pipelines = kernels.into_iter().map(compile).collect();
+        // Whole words, which 32 bits can number.
+        let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(1 << 33) / 4 * 4;
+        Ok(Arc::new(Self {
+            name,
+            device,
+            queue,
+            pipelines,
+            binding,
+            row: limits.max_compute_workgroups_per_dimension,
+        }))
+    }
+
+    /// The name of the adapter.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The largest binding, in bytes: larger arrays are divided.
+    pub fn max_binding(&self) -> u64 {
+        self.binding
+    }
+
+    pub(crate) fn failed(&self, reason: impl std::fmt::Display) -> GpuError {
+        GpuError::Failed { adapter: self.name.clone(), reason: one_line(&reason) }
+    }
+
+    /// Whether so many bytes can be bound.
+    pub(crate) fn fits(&self, what: &'static str, bytes: usize, limit: u64) -> Result<(), GpuError> {
+        let bytes = bytes as u64;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(GpuError::TooLarge { what, bytes, limit, adapter: self.name.clone() })
+    }
+
+    /// A buffer with these words, or one word for none: an empty buffer cannot be bound.
+    pub(crate) fn upload(&self, words: &[u32], usage: wgpu::BufferUsages) -> wgpu::Buffer {
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.resize(bytes.len().max(4), 0);
+        self.device.create_buffer_init(&BufferInitDescriptor { label: None, contents: &bytes, usage })
+    }
+
+    /// Makes buffers, or says that there is no memory for them.
+    pub(crate) fn with_memory<T>(&self, make: impl FnOnce(&Self) -> T) -> Result<T, GpuError> {
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let made = make(self);
+        match pollster::block_on(scope.pop()) {
+            Some(error) => Err(self.failed(error)),
+            None => Ok(made),
+        }
+    }
+
+    /// Runs a kernel with so many workgroups, and reads back what it has written.
+    pub(crate) fn run(&self, kernel: &Kernel, groups: usize, given: Vec<Given<'_>>) -> Result<(), GpuError> {
+        for given in &given {
+            let len = match given {
+                Given::There(_) => 0,
+                Given::Words(words) => words.len(),
+                Given::Out(words) => words.len(),
+            };
+            self.fits("the numbers of a batch", 4 * len, self.binding)?;
+        }
+        // A row of workgroups is limited, so there may be several; lanes are numbered with 32 bits.
+        let (rows, row) = (groups.div_ceil(self.row as usize), groups.min(self.row as usize));
+        self.fits("the lanes of a batch", rows * row * kernel.workgroup as usize, u32::MAX.into())?;
+        let (_, pipeline) =
+            self.pipelines.iter().find(|(known, _)| known.name == kernel.name).expect("all are compiled");
+        let mut written = Vec::new();
+        let buffers = self.with_memory(|gpu| {
+            let buffers = given.into_iter().zip(kernel.all_bindings()).map(|(given, binding)| match given {
+                Given::There(buffer) => buffer.clone(),
+                Given::Words(words) => {
+                    let usage = match binding.access {
+                        Access::Uniform => wgpu::BufferUsages::UNIFORM,
+                        Access::Read | Access::ReadWrite => wgpu::BufferUsages::STORAGE,
+                    };
+                    gpu.upload(words, usage)
+                }
+                Given::Out(words) => {
+                    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
+                    let buffer = gpu.upload(words, usage);
+                    let back = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+                        label: None,
+                        size: buffer.size(),
+                        usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                        mapped_at_creation: false,
+                    });
+                    written.push((words, buffer.clone(), back));
+                    buffer
+                }
+            });
+            buffers.collect::<Vec<wgpu::Buffer>>()
+        })?;
+        let entries: Vec<wgpu::BindGroupEntry<'_>> = (0..)
+            .zip(&buffers)
+            .map(|(binding, buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() })
+            .collect();
+        let bind_group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: &pipeline.get_bind_group_layout(0),
+            entries: &entries,
+        });
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            pass.set_pipeline(pipeline);
+            pass.set_bind_group(0, &bind_group, &[]);
+            pass.dispatch_workgroups(row as u32, rows as u32, 1);
+        }
+        for (_, buffer, back) in &written {
+            encoder.copy_buffer_to_buffer(buffer, 0, back, 0, buffer.size());
+        }
+        self.queue.submit([encoder.finish()]);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        for (_, _, back) in &written {
+            let sender = sender.clone();
+            back.map_async(wgpu::MapMode::Read, .., move |result| {
+                // Nobody listens any more once another buffer has failed.
+                let _ = sender.send(result);
+            });
+        }
+        self.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| self.failed(error))?;
+        for (words, _, back) in written {
+            receiver.recv().map_err(|error| self.failed(error))?.map_err(|error| self.failed(error))?;
+            let bytes = back.get_mapped_range(..).map_err(|error| self.failed(error))?;
+            let read = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+            words.iter_mut().zip(read).for_each(|(word, read)| *word = read);
+        }
+        Ok(())
+    }
+
+    /// The normalisers of rows of logits, over all tokens and over those that a mask allows: DISC's weight of a step.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    ///
+    /// If there is not a row of logits for each mask.
+    pub fn masses(&self, logits: &[f32], masks: &MaskBatch) -> Result<Vec<Mass>, GpuError> {
+        let (rows, vocab_len) = (masks.rows(), masks.vocab_len());
+        assert_eq!(logits.len(), rows * vocab_len, "a row of logits for each mask");
+        if logits.is_empty() {
+            return Ok(vec![unskew_shaders::masked_softmax_mass(&[], &[]); rows]);
+        }
+        let logits: Vec<u32> = logits.iter().map(|logit| logit.to_bits()).collect();
+        let mut out = vec![0; 4 * rows];
+        let shape = [rows as u32, vocab_len as u32, words_for(vocab_len) as u32, 0];
+        let given = vec![
+            Given::Words(&logits),
+            Given::Words(masks.words()),
+            Given::Words(&shape),
+            Given::Out(&mut out),
+        ];
+        self.run(&MASKED_SOFTMAX_MASS, rows, given)?;
+        let mass = |words: &[u32; 4]| {
+            let [largest, log_sum, log_sum_allowed, log_mass] = words.map(f32::from_bits);
+            Mass { largest, log_sum, log_sum_allowed, log_mass }
+        };
+        Ok(out.as_chunks().0.iter().map(mass).collect())
+    }
+
+    /// The ids of the `m` largest logits of each row, largest first, equal ones by id; `u32::MAX` where a row has fewer.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    ///
+    /// If the logits are not whole rows.
+    pub fn top(&self, logits: &[f32], vocab_len: usize, m: usize) -> Result<Vec<Vec<u32>>, GpuError> {
+        let rows = logits.len().checked_div(vocab_len).unwrap_or(0);
+        assert_eq!(logits.len(), rows * vocab_len, "whole rows");
+        if rows == 0 || m == 0 {
+            return Ok(vec![Vec::new(); rows]);
+        }
+        let logits: Vec<u32> = logits.iter().map(|logit| logit.to_bits()).collect();
+        let mut out = vec![0; m * rows];
+        let shape = [rows as u32, vocab_len as u32, m as u32, 0];
+        let given = vec![Given::Words(&logits), Given::Words(&shape), Given::Out(&mut out)];
+        self.run(&TOP_M, rows, given)?;
+        Ok(out.chunks(m).map(<[u32]>::to_vec).collect())
+    }
+}
+
+fn instance() -> wgpu::Instance {
+    wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle())
+}
+
+fn one_line(message: &impl std::fmt::Display) -> String {
+    message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,640 @@
+//! A set of token sequences as sorted columns, and how a prefix is followed through it.
+//!
+//! The items are sorted by their tokens, one item in front of those that it begins. Column *t* holds token *t* of every
+//! item that has one, in that order, so it holds no padding, and beside each token a bit that says whether the item ends
+//! with it. That bit is the end-of-keyword column of a sorted array, in the place of a token id that no vocabulary has.
+//!
+//! **A prefix is an interval of one column**: the items that begin with it and go on stand side by side, and the tokens
+//! that may follow are the distinct values of that interval. A token is one search in it. What follows in the next column
+//! begins as many places further to the front as items have ended before, which the bits of the column count (`Ends`).
+//! Only the first item of a run can end with it, as no item is twice in a set; so one look gives both ends.
+//!
+//! Two things are looked up instead of searched for. For the first column, the set of its tokens with their ranks: `O(1)`.
+//! For the second one, the list of the tokens that follow a first token, where that list is much shorter than its interval
+//! (Zipf's law makes some of these intervals a good part of the whole set): masks read the list and not the column.
+//!
+//! Tried instead:
+//!
+//! - *A matrix of rows* (the paper's): full of padding, and every step searches all of it.
+//! - *Groups of items by length*, each a matrix: no padding, and each prefix is as many intervals as there are lengths.
+//! - *A trie by child ranges* (STATIC's): a prefix is a node, and its children lie ready. It takes eight bytes a node where
+//!   the columns take two or four bytes a token; below the second level there are about as many nodes as tokens.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use mmap_guard::FileData;
+use twox_hash::XxHash3_64;
+use unskew_core::{MaskMut, TokenId, TokenKind, TokenMask, Vocabulary, WORD_BITS};
+
+use crate::{
+    column::{Ends, Tokens},
+    error::SetFileError,
+    layout::{FIRST_STARTS, FIRST_TOKENS, Layout, Part, SECOND_BEGINS, SECOND_TOKENS, SUBSETS},
+};
+
+/// Intervals of at most this many items are scanned for a token and not searched.
+const SCAN: usize = 16;
+
+/// So many tokens of an interval are put into a mask without a look at which of them are equal, unless all are: that takes
+/// less than finding where each run ends.
+const CHUNK: usize = 8;
+
+/// Calls a function that is generic over the width of a token.
+macro_rules! by_width {
+    ($self:ident . $function:ident ( $($argument:expr),* )) => {
+        match $self.layout.width {
+            1 => $self.$function::<1>($($argument),*),
+            2 => $self.$function::<2>($($argument),*),
+            _ => $self.$function::<4>($($argument),*),
+        }
+    };
+}
+
+/// Items that are known beforehand, as token sequences: sorted, without duplicates, immutable, in memory or in a mapped
+/// file. Made by a [`SetBuilder`](crate::SetBuilder), or opened.
+///
+/// Memory, for *n* tokens in all: `n` times 1, 2 or 4 bytes (for up to 256, 65,536 or more ids), 1.07 bits each for the
+/// ends, and at most half of the second column again.
+///
+/// # Example
+///
+/// ```
+/// use unskew_core::TokenId;
+/// use unskew_sets::SetBuilder;
+///
+/// let mut builder = SetBuilder::new(10);
+/// for item in [&[3, 1, 4][..], &[3, 1], &[2, 7]] {
+///     builder.push(&item.iter().copied().map(TokenId).collect::<Vec<_>>())?;
+/// }
+/// let (set, _) = builder.build()?;
+///
+/// let prefix = set.step(&set.start(), TokenId(3)).unwrap();
+/// assert_eq!((prefix.items(), prefix.item()), (2, None));
+/// let item = set.step(&prefix, TokenId(1)).unwrap();
+/// assert_eq!(item.item(), Some(1)); // 3 1 is the second item in order
+/// assert_eq!(set.item(2).unwrap(), [TokenId(3), TokenId(1), TokenId(4)]);
+/// # Ok::<(), unskew_sets::SetError>(())
+/// ```
+#[derive(Clone)]
+pub struct ItemSet {
+    bytes: Arc<FileData>,
+    layout: Layout,
+    /// The tokens of the first column.
+    first: TokenMask,
+    /// How many of them lie in front of each word of `first`.
+    ranks: Vec<u32>,
+}
+
+/// A prefix of items: an interval of the column behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Cursor {
+    /// The number of tokens.
+    pub(crate) depth: u32,
+    /// Where the items that go on stand in column `depth`.
+    pub(crate) lo: u32,
+    pub(crate) hi: u32,
+    /// The first item with this prefix; all of them follow each other.
+    pub(crate) first_item: u32,
+    /// Whether the prefix is an item, which is then the first.
+    pub(crate) ends: bool,
+    /// Of a prefix of one token, the rank of that token among the first ones.
+    pub(crate) rank: u32,
+}
+
+impl Cursor {
+    /// The number of tokens of the prefix.
+    pub fn depth(&self) -> usize {
+        self.depth as usize
+    }
+
+    /// How many items begin with the prefix, itself included.
+    pub fn items(&self) -> usize {
+        (self.hi - self.lo) as usize + usize::from(self.ends)
+    }
+
+    /// The items that begin with the prefix, as places in the order of the set.
+    pub fn range(&self) -> std::ops::Range<u32> {
+        self.first_item..self.first_item + u32::from(self.ends) + (self.hi - self.lo)
+    }
+
+    /// The prefix's own place in the order of the set, if it is an item.
+    pub fn item(&self) -> Option<u32> {
+        self.ends.then_some(self.first_item)
+    }
+
+    /// The item that stands at `place` of the column.
+    pub(crate) fn item_at(&self, place: u32) -> u32 {
+        self.first_item + u32::from(self.ends) + (place - self.lo)
+    }
+}
+
+impl ItemSet {
+    /// Opens a set in a file, by mapping it: in milliseconds, whatever its size. The header and the index are checked, the
+    /// columns where [`verify`](Self::verify) is called; what is wrong in those makes wrong answers and nothing worse.
+    ///
+    /// The file is locked against those who ask (a shared advisory lock). It must not be changed in place while it is open:
+    /// write another one and rename it, as [`SetBuilder::build_to`](crate::SetBuilder::build_to) does.
+    ///
+    /// # Errors
+    ///
+    /// [`SetFileError`], also where the set was built for other tokens than those of `vocabulary`.
+    pub fn open(path: impl AsRef<Path>, vocabulary: &Vocabulary) -> Result<Self, SetFileError> {
+        let set = Self::open_any(path)?;
+        set.check_vocabulary(vocabulary)?;
+        Ok(set)
+    }
+
+    /// As [`open`](Self::open), without a look at the vocabulary.
+    ///
+    /// # Errors
+    ///
+    /// [`SetFileError`].
+    pub fn open_any(path: impl AsRef<Path>) -> Result<Self, SetFileError> {
+        let path = path.as_ref();
+        let no_file = |source| SetFileError::Io { path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(no_file)?.len() == 0 {
+            return Err(SetFileError::Magic);
+        }
+        Self::new(mmap_guard::map_file(path).map_err(no_file)?)
+    }
+
+    /// The set in `bytes`, which are those of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`SetFileError`].
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, SetFileError> {
+        Self::new(FileData::Loaded(bytes))
+    }
+
+    fn new(bytes: FileData) -> Result<Self, SetFileError> {
+        let layout = Layout::read(&bytes)?;
+        let mut set = Self { bytes: Arc::new(bytes), layout, first: TokenMask::default(), ranks: Vec::new() };
+        for (part, section) in
+            [("first tokens", FIRST_TOKENS), ("first starts", FIRST_STARTS), ("second lists", SECOND_BEGINS)]
+        {
+            set.verify_part(part, set.layout.sections[section])?;
+        }
+        by_width!(set.index_first())?;
+        Ok(set)
+    }
+
+    /// Reads the first tokens, and checks that they and their lists are in order.
+    fn index_first<const W: usize>(&mut self) -> Result<(), SetFileError> {
+        let invalid = |part| SetFileError::Invalid { part };
+        let mut first = TokenMask::new(self.layout.vocab_len as usize);
+        let mut last = None;
+        for token in Tokens::<W>::new(self.section(FIRST_TOKENS)).iter() {
+            if token >= self.layout.vocab_len || last.is_some_and(|last| last >= token) {
+                return Err(invalid("first tokens"));
+            }
+            last = Some(token);
+            first.as_mut().insert(TokenId(token));
+        }
+        let rows = self.column_len(0);
+        let starts = Tokens::<4>::new(self.section(FIRST_STARTS));
+        let increases = (1..starts.len()).all(|at| starts.get(at - 1) < starts.get(at));
+        if !increases || starts.len() > 0 && (starts.get(0) != 0 || starts.get(starts.len() - 1) >= rows) {
+            return Err(invalid("first starts"));
+        }
+        let begins = Tokens::<4>::new(self.section(SECOND_BEGINS));
+        let seconds = self.section(SECOND_TOKENS).len() / W;
+        let in_order = (1..begins.len()).all(|at| begins.get(at - 1) <= begins.get(at));
+        if !in_order || begins.get(0) != 0 || begins.get(begins.len() - 1) as usize != seconds {
+            return Err(invalid("second lists"));
+        }
+        self.ranks = first
+            .words()
+            .iter()
+            .scan(0, |rank, word| {
+                let before = *rank;
+                *rank += word.count_ones();
+                Some(before)
+            })
+            .collect();
+        self.first = first;
+        Ok(())
+    }
+
+    /// Compares all checksums: reads the whole set.
+    ///
+    /// # Errors
+    ///
+    /// [`SetFileError::Checksum`] of the first part that is not what was written, or [`SetFileError::Invalid`] where there
+    /// is something between the parts.
+    pub fn verify(&self) -> Result<(), SetFileError> {
+        let mut end = Layout::header_len(self.layout.columns.len());
+        for (name, part) in self.layout.parts() {
+            self.verify_part(name, part)?;
+            if self.bytes[end..part.begin].iter().any(|byte| *byte != 0) {
+                return Err(SetFileError::Invalid { part: "gaps" });
+            }
+            end = part.begin + part.len;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn verify_part(&self, part: &'static str, place: Part) -> Result<(), SetFileError> {
+        let found = XxHash3_64::oneshot(place.of(&self.bytes));
+        let expected = place.checksum;
+        if found == expected { Ok(()) } else { Err(SetFileError::Checksum { part, found, expected }) }
+    }
+
+    /// Whether the set was built for the tokens of `vocabulary`, however that is padded. A set that was built from numbers
+    /// alone only has to fit.
+    ///
+    /// # Errors
+    ///
+    /// [`SetFileError::OtherTokenizer`].
+    pub fn check_vocabulary(&self, vocabulary: &Vocabulary) -> Result<(), SetFileError> {
+        let (file, tokenizer) = (self.layout.fingerprint, fingerprint(vocabulary));
+        let fits = if file == 0 { self.vocab_len() <= vocabulary.len() } else { file == tokenizer };
+        if fits { Ok(()) } else { Err(SetFileError::OtherTokenizer { file, tokenizer }) }
+    }
+
+    /// The bytes of a file that holds this set.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The number of items.
+    pub fn len(&self) -> usize {
+        self.layout.items as usize
+    }
+
+    /// Whether there is no item.
+    pub fn is_empty(&self) -> bool {
+        self.layout.items == 0
+    }
+
+    /// The number of tokens of the longest item.
+    pub fn longest(&self) -> usize {
+        self.layout.columns.len()
+    }
+
+    /// The number of tokens of all items together.
+    pub fn tokens(&self) -> u64 {
+        self.layout.columns.iter().map(|column| u64::from(column.len)).sum()
+    }
+
+    /// Token ids are below this.
+    pub fn vocab_len(&self) -> usize {
+        self.layout.vocab_len as usize
+    }
+
+    /// The bytes that a token takes.
+    pub fn token_bytes(&self) -> usize {
+        self.layout.width
+    }
+
+    /// What tells the vocabulary apart that the set was built for; 0 where it was built from numbers alone.
+    pub fn fingerprint(&self) -> u64 {
+        self.layout.fingerprint
+    }
+
+    /// What tells this set from another: the checksum of its header, in which are those of all parts.
+    pub(crate) fn identity(&self) -> u64 {
+        XxHash3_64::oneshot(&self.bytes[..Layout::header_len(self.layout.columns.len())])
+    }
+
+    /// The memory that the set takes, in bytes: that of a mapped file, which the system takes back as it likes, and of the
+    /// index of the first column. The struct itself is not counted.
+    pub fn memory_usage(&self) -> usize {
+        self.bytes.len() + size_of_val(self.first.words()) + size_of_val(&self.ranks[..])
+    }
+
+    /// The bytes of a section.
+    pub(crate) fn section(&self, section: usize) -> &[u8] {
+        self.layout.sections[section].of(&self.bytes)
+    }
+
+    /// The tokens and the ends of each column, as they lie.
+    #[cfg(feature = "wgpu")]
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
+        let bytes = &self.bytes;
+        let columns = self.layout.columns.iter();
+        columns.map(move |column| (column.len, column.tokens.of(bytes), column.ends.of(bytes)))
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn subsets_part(&self) -> Part {
+        self.layout.sections[SUBSETS]
+    }
+
+    #[inline]
+    pub(crate) fn column_len(&self, depth: u32) -> u32 {
+        self.layout.columns.get(depth as usize).map_or(0, |column| column.len)
+    }
+
+    /// The tokens of a column; none beyond the last.
+    #[inline]
+    fn column<const W: usize>(&self, depth: u32) -> Tokens<'_, W> {
+        let part = self.layout.columns.get(depth as usize).map(|column| column.tokens).unwrap_or_default();
+        Tokens::new(part.of(&self.bytes))
+    }
+
+    /// The tokens of a prefix's interval.
+    #[inline]
+    fn interval<const W: usize>(&self, cursor: &Cursor) -> Tokens<'_, W> {
+        let column = self.column::<W>(cursor.depth);
+        let hi = (cursor.hi as usize).min(column.len());
+        column.slice((cursor.lo as usize).min(hi), hi)
+    }
+
+    /// The empty prefix.
+    pub fn start(&self) -> Cursor {
+        Cursor { hi: self.column_len(0), ends: self.layout.has_empty, ..Cursor::default() }
+    }
+
+    /// The prefix with `token` behind it, or `None` where no item begins with that.
+    ///
+    /// Cost: O(log n) for an interval of n items, O(1) for the empty prefix.
+    #[inline]
+    pub fn step(&self, cursor: &Cursor, token: TokenId) -> Option<Cursor> {
+        by_width!(self.step_in(cursor, token.0))
+    }
+
+    fn step_in<const W: usize>(&self, cursor: &Cursor, token: u32) -> Option<Cursor> {
+        if cursor.depth == 0 {
+            let rank = self.first_rank(token)?;
+            let starts = Tokens::<4>::new(self.section(FIRST_STARTS));
+            let rank_after = rank as usize + 1;
+            let end = if rank_after < starts.len() { starts.get(rank_after) } else { self.column_len(0) };
+            return Some(Cursor { rank, ..self.descend(cursor, starts.get(rank as usize), end) });
+        }
+        let (begin, end) = self.interval::<W>(cursor).run_of(token)?;
+        Some(self.descend(cursor, cursor.lo + begin as u32, cursor.lo + end as u32))
+    }
+
+    /// The rank of `token` among the first tokens.
+    #[inline]
+    fn first_rank(&self, token: u32) -> Option<u32> {
+        let (word, bit) = (token as usize / WORD_BITS, token as usize % WORD_BITS);
+        let bits = *self.first.words().get(word)?;
+        (bits >> bit & 1 == 1).then(|| self.ranks[word] + (bits & ((1 << bit) - 1)).count_ones())
+    }
+
+    /// The prefix that a run of equal tokens, at `begin..end` of the column, adds to `cursor`.
+    #[inline]
+    fn descend(&self, cursor: &Cursor, begin: u32, end: u32) -> Cursor {
+        let ends = Ends::new(self.layout.columns[cursor.depth as usize].ends.of(&self.bytes));
+        // Items are distinct and the shorter one comes first: at most the first of the run ends here.
+        let (ended, first_ends) = ends.at(begin);
+        // In a file that is not what was written, these may be anything.
+        let len = self.column_len(cursor.depth + 1);
+        let lo = begin.saturating_sub(ended).min(len);
+        let hi = lo.saturating_add(end - begin - u32::from(first_ends)).min(len);
+        Cursor {
+            depth: cursor.depth + 1,
+            lo,
+            hi,
+            first_item: cursor.item_at(begin),
+            ends: first_ends,
+            rank: 0,
+        }
+    }
+
+    /// Whether some item begins with the prefix and `token`: [`step`](Self::step) without the way on.
+    #[inline]
+    pub fn has_child(&self, cursor: &Cursor, token: TokenId) -> bool {
+        by_width!(self.has_child_in(cursor, token.0))
+    }
+
+    #[inline]
+    fn has_child_in<const W: usize>(&self, cursor: &Cursor, token: u32) -> bool {
+        if cursor.depth == 0 {
+            return self.first.contains(TokenId(token));
+        }
+        let interval = self.interval::<W>(cursor);
+        if interval.len() <= SCAN {
+            return interval.contains(token);
+        }
+        let sorted = self.second_tokens::<W>(cursor).unwrap_or(interval);
+        let at = sorted.lower_bound(token);
+        at < sorted.len() && sorted.get(at) == token
+    }
+
+    /// Parallel Prefix-Verification for one sequence: whether each of `candidates` may follow the prefix.
+    pub(crate) fn have_children(&self, cursor: &Cursor, candidates: &[TokenId], valid: &mut [bool]) {
+        by_width!(self.have_children_in(cursor, candidates, valid));
+    }
+
+    fn have_children_in<const W: usize>(&self, cursor: &Cursor, candidates: &[TokenId], valid: &mut [bool]) {
+        let answers = valid.iter_mut().zip(candidates.iter().map(|token| token.0));
+        if cursor.depth == 0 {
+            return answers.for_each(|(valid, token)| *valid = self.first.contains(TokenId(token)));
+        }
+        let interval = self.interval::<W>(cursor);
+        if interval.len() == 1 {
+            let only = interval.get(0);
+            answers.for_each(|(valid, token)| *valid = token == only);
+        } else if interval.len() <= SCAN {
+            answers.for_each(|(valid, token)| *valid = interval.contains(token));
+        } else {
+            // Tried instead: eight searches side by side. No gain, as the processor overlaps them by itself.
+            let sorted = self.second_tokens::<W>(cursor).unwrap_or(interval);
+            answers.for_each(|(valid, token)| {
+                let at = sorted.lower_bound(token);
+                *valid = at < sorted.len() && sorted.get(at) == token;
+            });
+        }
+    }
+
+    /// The list of the tokens that follow a prefix of one token, where there is one.
+    #[inline]
+    fn second_tokens<const W: usize>(&self, cursor: &Cursor) -> Option<Tokens<'_, W>> {
+        if cursor.depth != 1 {
+            return None;
+        }
+        let begins = Tokens::<4>::new(self.section(SECOND_BEGINS));
+        let at = cursor.rank as usize;
+        let (begin, end) = (begins.get(at) as usize, begins.get(at + 1) as usize);
+        (begin < end).then(|| Tokens::<W>::new(self.section(SECOND_TOKENS)).slice(begin, end))
+    }
+
+    /// Allows every token that may follow the prefix, besides what `mask` allows already.
+    ///
+    /// Cost: O(c log(n / c)) for c tokens and n items; for prefixes of one token with a list of what follows, O(c).
+    pub fn insert_children(&self, cursor: &Cursor, mask: &mut MaskMut<'_>) {
+        by_width!(self.insert_children_in(cursor, mask));
+    }
+
+    fn insert_children_in<const W: usize>(&self, cursor: &Cursor, mask: &mut MaskMut<'_>) {
+        if cursor.depth == 0 {
+            return self.first.ids().for_each(|token| mask.insert(token));
+        }
+        // What has not been verified may hold tokens that are none.
+        let len = mask.len();
+        let mut insert = |token: u32| {
+            if (token as usize) < len {
+                mask.insert(TokenId(token));
+            }
+        };
+        let interval = self.interval::<W>(cursor);
+        if let Some(list) = self.second_tokens::<W>(cursor) {
+            return list.iter().for_each(insert);
+        }
+        let mut at = 0;
+        while at + CHUNK <= interval.len() {
+            let (first, last) = (interval.get(at), interval.get(at + CHUNK - 1));
+            if first == last {
+                insert(first);
+                at = interval.run_end(at);
+            } else {
+                interval.slice(at, at + CHUNK).iter().for_each(&mut insert);
+                at += CHUNK;
+            }
+        }
+        interval.slice(at, interval.len()).iter().for_each(insert);
+    }
+
+    /// Calls `each` with every token that may follow the prefix, in order, and where its run begins and ends in the column;
+    /// with the first place that is still wanted, `each` says where to go on.
+    pub(crate) fn runs(&self, cursor: &Cursor, each: &mut dyn FnMut(u32, u32, u32) -> u32) {
+        by_width!(self.runs_in(cursor, each));
+    }
+
+    fn runs_in<const W: usize>(&self, cursor: &Cursor, each: &mut dyn FnMut(u32, u32, u32) -> u32) {
+        let interval = self.interval::<W>(cursor);
+        let mut at = 0;
+        while at < interval.len() {
+            let end = interval.run_end(at);
+            let next = each(interval.get(at), cursor.lo + at as u32, cursor.lo + end as u32);
+            at = end.max(next.saturating_sub(cursor.lo) as usize);
+        }
+    }
+
+    /// The only token that may follow the prefix, if there is one; whether the prefix is an item does not matter. O(1).
+    pub fn only_child(&self, cursor: &Cursor) -> Option<TokenId> {
+        by_width!(self.only_child_in(cursor))
+    }
+
+    fn only_child_in<const W: usize>(&self, cursor: &Cursor) -> Option<TokenId> {
+        let interval = self.interval::<W>(cursor);
+        let last = interval.len().checked_sub(1)?;
+        let token = interval.get(0);
+        (token == interval.get(last) && token < self.layout.vocab_len).then_some(TokenId(token))
+    }
+
+    /// The place of an item in the order of the set.
+    pub fn find(&self, item: &[TokenId]) -> Option<u32> {
+        let step = |cursor: Cursor, token: &TokenId| self.step(&cursor, *token);
+        item.iter().try_fold(self.start(), step)?.item()
+    }
+
+    /// The tokens of the item at a place in the order of the set; `None` beyond the last.
+    ///
+    /// Cost: two looks into memory for each token.
+    pub fn item(&self, place: u32) -> Option<Vec<TokenId>> {
+        if place >= self.layout.items {
+            return None;
+        }
+        let mut tokens = Vec::new();
+        let Some(mut at) = place.checked_sub(u32::from(self.layout.has_empty)) else { return Some(tokens) };
+        for (depth, column) in (0..).zip(&self.layout.columns) {
+            if at >= column.len {
+                // Not what was written.
+                break;
+            }
+            tokens.push(TokenId(self.token_at(depth, at)));
+            let (ended, ends) = Ends::new(column.ends.of(&self.bytes)).at(at);
+            if ends {
+                break;
+            }
+            at = at.saturating_sub(ended);
+        }
+        Some(tokens)
+    }
+
+    fn token_at(&self, depth: u32, at: u32) -> u32 {
+        match self.layout.width {
+            1 => self.column::<1>(depth).get(at as usize),
+            2 => self.column::<2>(depth).get(at as usize),
+            _ => self.column::<4>(depth).get(at as usize),
+        }
+    }
+
+    /// Every item in order. Each column is read from its beginning to its end, so nothing is searched for.
+    pub fn items(&self) -> Items<'_> {
+        Items { set: self, next: 0, places: vec![0; self.layout.columns.len()] }
+    }
+}
+
+impl fmt::Debug for ItemSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ItemSet")
+            .field("items", &self.len())
+            .field("longest", &self.longest())
+            .field("tokens", &self.tokens())
+            .field("token_bytes", &self.token_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The items of a set, in order.
+#[derive(Debug)]
+pub struct Items<'a> {
+    set: &'a ItemSet,
+    /// How many items there were.
+    next: u32,
+    /// The next place of each column.
+    places: Vec<u32>,
+}
+
+impl Iterator for Items<'_> {
+    type Item = Vec<TokenId>;
+
+    fn next(&mut self) -> Option<Vec<TokenId>> {
+        let layout = &self.set.layout;
+        if self.next >= layout.items {
+            return None;
+        }
+        self.next += 1;
+        let mut tokens = Vec::new();
+        if self.next == 1 && layout.has_empty {
+            return Some(tokens);
+        }
+        for ((depth, column), place) in (0..).zip(&layout.columns).zip(&mut self.places) {
+            if *place >= column.len {
+                break;
+            }
+            tokens.push(TokenId(self.set.token_at(depth, *place)));
+            let (_, ends) = Ends::new(column.ends.of(&self.set.bytes)).at(*place);
+            *place += 1;
+            if ends {
+                break;
+            }
+        }
+        Some(tokens)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.set.layout.items - self.next) as usize;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Items<'_> {}
+
+/// A number that tells vocabularies apart by their tokens: XXH3 of the bytes and the kind of every id. Padding leaves no
+/// trace, nor does which ids end a sequence, nor how a tokenizer chooses among its tokens: sets of two tokenizers with the
+/// same tokens hold sequences of the same texts.
+pub fn fingerprint(vocabulary: &Vocabulary) -> u64 {
+    let used = vocabulary.used_len();
+    let (texts, offsets) = vocabulary.flat();
+    let mut bytes = Vec::with_capacity(texts.len() + 5 * used);
+    for (id, range) in (0..used).map(TokenId::from_index).zip(offsets.windows(2)) {
+        bytes.push(match vocabulary.kind(id) {
+            TokenKind::Text => 0,
+            TokenKind::Control => 1,
+            TokenKind::Unused => 2,
+        });
+        bytes.extend((range[1] - range[0]).to_le_bytes());
+    }
+    bytes.extend(texts);
+    // 0 says that there was no vocabulary.
+    XxHash3_64::oneshot(&bytes).max(1)
+}

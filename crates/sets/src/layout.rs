@@ -1,0 +1,252 @@
+//! Where everything lies in a set, in memory as in a file: the two are the same bytes.
+//!
+//! ```text
+//! "unskew items"  version: u32  checksum: u64  length: u64  fingerprint: u64  items: u64
+//! vocab_len: u32  width: u32  columns: u32  flags: u32  (length: u64  checksum: u64) for each of five sections
+//! (tokens: u32  0: u32  checksum of tokens: u64  checksum of ends: u64) for each column
+//! columns, each its tokens and its ends ..  sections ..
+//! ```
+//!
+//! All numbers are little-endian, and every part begins at a multiple of 64 bytes. Where a part lies follows from the
+//! lengths of those in front of it, so a file cannot make parts overlap. The checksum of the header, XXH3, is of all that
+//! stands behind it up to the end of the table; each part has its own. So a file is opened by reading its header and the
+//! index of the first column, whatever its size, and [`verify`](crate::ItemSet::verify) reads the rest when it is asked to.
+//!
+//! A part whose checksum nobody has compared may hold anything: whatever reads it gives wrong tokens at worst, and
+//! neither panics nor loops.
+
+use twox_hash::XxHash3_64;
+
+use crate::{column::end_bytes, error::SetFileError};
+
+const MAGIC: &[u8; 12] = b"unskew items";
+
+/// To be raised whenever the layout changes.
+const VERSION: u32 = 1;
+
+/// Where the checksum lies, and behind it what it is of.
+const CHECKSUM: usize = MAGIC.len() + 4;
+const SUMMED: usize = CHECKSUM + 8;
+/// The fixed part of the header.
+const FIXED: usize = SUMMED + 3 * 8 + 4 * 4;
+const SECTION: usize = 16;
+const COLUMN: usize = 24;
+
+/// The most ids of a vocabulary: a mask of them takes 8 MiB.
+pub(crate) const MAX_VOCAB: usize = 1 << 26;
+
+/// Flag: the item without tokens is in the set.
+const HAS_EMPTY: u32 = 1;
+
+/// Parts begin at multiples of this, a line of the cache.
+const ALIGN: usize = 64;
+
+/// The sections behind the columns.
+pub(crate) const SECTIONS: usize = 5;
+/// The distinct tokens of the first column, sorted.
+pub(crate) const FIRST_TOKENS: usize = 0;
+/// Where each begins in the first column: 32 bits.
+pub(crate) const FIRST_STARTS: usize = 1;
+/// Where the second tokens after each begin in their list, and where the last end: 32 bits.
+pub(crate) const SECOND_BEGINS: usize = 2;
+/// The distinct second tokens after a first one, for those first tokens that have such a list.
+pub(crate) const SECOND_TOKENS: usize = 3;
+/// Named subsets.
+pub(crate) const SUBSETS: usize = 4;
+
+/// A part of the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) begin: usize,
+    pub(crate) len: usize,
+    pub(crate) checksum: u64,
+}
+
+impl Part {
+    /// The bytes of this part.
+    #[inline]
+    pub(crate) fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.begin..self.begin + self.len]
+    }
+}
+
+/// A column: its tokens, and the bits of those with which an item ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Column {
+    /// The number of tokens.
+    pub(crate) len: u32,
+    pub(crate) tokens: Part,
+    pub(crate) ends: Part,
+}
+
+/// Where everything lies.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Layout {
+    /// What tells vocabularies apart; 0 where the set was built from numbers alone.
+    pub(crate) fingerprint: u64,
+    pub(crate) items: u32,
+    pub(crate) vocab_len: u32,
+    /// Bytes of a token.
+    pub(crate) width: usize,
+    pub(crate) has_empty: bool,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) sections: [Part; SECTIONS],
+    /// The number of bytes.
+    pub(crate) len: usize,
+}
+
+impl Layout {
+    /// The number of bytes of the header and its table.
+    pub(crate) fn header_len(columns: usize) -> usize {
+        FIXED + SECTIONS * SECTION + columns * COLUMN
+    }
+
+    /// Places all parts one behind the other, from their lengths. `None` where that is more than can be addressed.
+    pub(crate) fn place(&mut self) -> Option<()> {
+        let mut end = Self::header_len(self.columns.len());
+        let mut put = |part: &mut Part, len: usize| {
+            part.begin = end.checked_next_multiple_of(ALIGN)?;
+            part.len = len;
+            end = part.begin.checked_add(len)?;
+            Some(())
+        };
+        for column in &mut self.columns {
+            put(&mut column.tokens, (column.len as usize).checked_mul(self.width)?)?;
+            put(&mut column.ends, end_bytes(column.len))?;
+        }
+        for section in &mut self.sections {
+            put(section, section.len)?;
+        }
+        self.len = end;
+        Some(())
+    }
+
+    /// All parts as they lie, with what they are.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&'static str, Part)> {
+        let columns =
+            self.columns.iter().flat_map(|column| [("tokens", column.tokens), ("ends", column.ends)]);
+        let names = ["first tokens", "first starts", "second lists", "second tokens", "subsets"];
+        columns.chain(names.into_iter().zip(self.sections))
+    }
+
+    /// The header with its checksum.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.resize(SUMMED, 0);
+        for number in [self.len as u64, self.fingerprint, u64::from(self.items)] {
+            bytes.extend(number.to_le_bytes());
+        }
+        let flags = if self.has_empty { HAS_EMPTY } else { 0 };
+        for number in [self.vocab_len, self.width as u32, self.columns.len() as u32, flags] {
+            bytes.extend(number.to_le_bytes());
+        }
+        for section in &self.sections {
+            bytes.extend((section.len as u64).to_le_bytes());
+            bytes.extend(section.checksum.to_le_bytes());
+        }
+        for column in &self.columns {
+            bytes.extend(column.len.to_le_bytes());
+            bytes.extend(0u32.to_le_bytes());
+            bytes.extend(column.tokens.checksum.to_le_bytes());
+            bytes.extend(column.ends.checksum.to_le_bytes());
+        }
+        let checksum = XxHash3_64::oneshot(&bytes[SUMMED..]);
+        bytes[CHECKSUM..SUMMED].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the header of `bytes`, which are those of a whole set.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, SetFileError> {
+        let found = bytes.len() as u64;
+        let rest = bytes.strip_prefix(MAGIC).ok_or(SetFileError::Magic)?;
+        let version = rest.first_chunk().map(|version| u32::from_le_bytes(*version));
+        match version {
+            Some(VERSION) => {}
+            Some(version) => return Err(SetFileError::Version { version, supported: VERSION }),
+            None => return Err(SetFileError::Length { len: found, expected: FIXED as u64 }),
+        }
+        if bytes.len() < FIXED {
+            return Err(SetFileError::Length { len: found, expected: FIXED as u64 });
+        }
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        if long(SUMMED) != found {
+            return Err(SetFileError::Length { len: found, expected: long(SUMMED) });
+        }
+        let numbers = FIXED - 16;
+        let (columns, flags) = (word(numbers + 8) as usize, word(numbers + 12));
+        let invalid = |part| SetFileError::Invalid { part };
+        // A column has 24 bytes in the table, so the length of the file bounds their number.
+        if columns > bytes.len() / COLUMN || Self::header_len(columns) > bytes.len() {
+            return Err(invalid("columns"));
+        }
+        let header = &bytes[..Self::header_len(columns)];
+        let (sum, expected) = (XxHash3_64::oneshot(&header[SUMMED..]), long(CHECKSUM));
+        if sum != expected {
+            return Err(SetFileError::Checksum { part: "header", found: sum, expected });
+        }
+
+        let section = |index: usize| {
+            let at = FIXED + index * SECTION;
+            let len = usize::try_from(long(at)).map_err(|_| invalid("sections"))?;
+            Ok(Part { begin: 0, len, checksum: long(at + 8) })
+        };
+        let mut sections = [Part::default(); SECTIONS];
+        for (index, part) in sections.iter_mut().enumerate() {
+            *part = section(index)?;
+        }
+        let column = |index: usize| {
+            let at = FIXED + SECTIONS * SECTION + index * COLUMN;
+            let part = |at| Part { checksum: long(at), ..Part::default() };
+            Column { len: word(at), tokens: part(at + 8), ends: part(at + 16) }
+        };
+        let mut layout = Self {
+            fingerprint: long(SUMMED + 8),
+            items: u32::try_from(long(SUMMED + 16)).map_err(|_| invalid("items"))?,
+            vocab_len: word(numbers),
+            width: word(numbers + 4) as usize,
+            has_empty: flags == HAS_EMPTY,
+            columns: (0..columns).map(column).collect(),
+            sections,
+            len: 0,
+        };
+        layout.check()?;
+        if layout.len as u64 != found {
+            return Err(SetFileError::Length { len: found, expected: layout.len as u64 });
+        }
+        if flags > HAS_EMPTY {
+            return Err(invalid("flags"));
+        }
+        Ok(layout)
+    }
+
+    /// Whether the numbers of the header are those of a set, and places the parts.
+    fn check(&mut self) -> Result<(), SetFileError> {
+        let invalid = |part| SetFileError::Invalid { part };
+        if ![1, 2, 4].contains(&self.width) || self.vocab_len as usize > MAX_VOCAB {
+            return Err(invalid("width"));
+        }
+        if !self.columns.is_sorted_by(|one, next| one.len >= next.len) {
+            return Err(invalid("columns"));
+        }
+        let rows = self.columns.first().map_or(0, |column| column.len);
+        if self.items.checked_sub(u32::from(self.has_empty)) != Some(rows)
+            || self.columns.last().is_some_and(|column| column.len == 0)
+        {
+            return Err(invalid("items"));
+        }
+        let firsts = self.sections[FIRST_TOKENS].len / self.width;
+        let begins = self.sections[SECOND_BEGINS].len;
+        if self.sections[FIRST_TOKENS].len != firsts * self.width
+            || Some(self.sections[FIRST_STARTS].len) != firsts.checked_mul(4)
+            || Some(begins) != firsts.checked_add(1).and_then(|ends| ends.checked_mul(4))
+            || !self.sections[SECOND_TOKENS].len.is_multiple_of(self.width)
+            || firsts > rows as usize
+            || (rows > 0) != (firsts > 0)
+        {
+            return Err(invalid("sections"));
+        }
+        self.place().ok_or(invalid("columns"))
+    }
+}

@@ -1,0 +1,85 @@
+//! Outputs out of millions of known items, as exact constraints over tokens.
+//!
+//! Names of entities, titles, products, codes: a model should write one of them and nothing else. The items are sorted
+//! token sequences in columns ([`ItemSet`]); a prefix is an interval of one column, a token one search in it, and the mask
+//! the distinct values of the interval. So a step costs the same for ten thousand items and for ten million, nothing is
+//! built but the sorted columns, and a file of them is mapped and not read.
+//!
+//! ```text
+//! lines --tokenizer--> sequences --SetBuilder: sort, in memory or in files--> ItemSet, a file --SetConstraint--> masks
+//! ```
+//!
+//! # What is in the set
+//!
+//! Each item is the one token sequence that was given, or that the tokenizer writes for its line. Other spellings of the
+//! same text are not allowed, as in the paper. An item may begin with another item: whether an output may end is a column of
+//! its own, in bits.
+//!
+//! # Should you use this crate?
+//!
+//! From some hundreds of items on, and for millions. For a handful of choices in every spelling, and for whatever a pattern
+//! describes, use `unskew-automata`. To forbid some outputs, [`ExclusionConstraint`].
+//!
+//! # Features
+//!
+//! - `wgpu`: `GpuSet` answers for many sequences at once on a GPU. It brings wgpu, about two CPU-minutes of build.
+//!
+//! # Source
+//!
+//! "Efficient and Asymptotically Unbiased Constrained Decoding for Large Language Models" (DISC), whose Parallel
+//! Prefix-Verification searches the whole sorted array at every step for each of the M most probable tokens. What is
+//! different here, and why, stands at the top of [`ItemSet`]'s file; the listing of the paper has two errors, which a test
+//! shows (`tests/listing.rs`).
+//!
+//! # Example
+//!
+//! ```
+//! use std::sync::Arc;
+//! use unskew_core::{Constraint, TokenId, Vocabulary};
+//! use unskew_sets::{SetBuilder, SetConstraint};
+//!
+//! let mut builder = Vocabulary::builder();
+//! for byte in b' '..=b'z' {
+//!     builder.text(&[byte]);
+//! }
+//! let vocabulary = Arc::new(builder.build()?);
+//! let encode = |line: &str| Ok::<_, String>(line.bytes().map(|byte| TokenId(u32::from(byte - b' '))).collect());
+//!
+//! let mut builder = SetBuilder::for_vocabulary(Arc::clone(&vocabulary));
+//! builder.push_lines(&b"Ada Lovelace\nAda\n\nAlan Turing\nAda\n"[..], encode, |_, _| ())?;
+//! let (set, report) = builder.build()?;
+//! assert_eq!((report.items, report.duplicates, report.blank), (3, 1, 1));
+//!
+//! let constraint = SetConstraint::new(Arc::new(set), vocabulary.len())?;
+//! let mut state = constraint.start();
+//! for token in encode("Ada")? {
+//!     constraint.advance(&mut (), &mut state, token)?;
+//! }
+//! assert!(constraint.is_accepting(&state)); // and goes on with a space
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod build;
+mod column;
+mod constraint;
+mod delta;
+mod error;
+mod exclusion;
+#[cfg(feature = "wgpu")]
+mod gpu;
+mod item_set;
+mod layout;
+mod save;
+mod sort;
+mod subset;
+mod write;
+
+pub use build::{BuildReport, SetBuilder, SetLimits};
+pub use constraint::{SetConstraint, SetState};
+pub use delta::Delta;
+pub use error::{Line, SetError, SetFileError};
+pub use exclusion::ExclusionConstraint;
+#[cfg(feature = "wgpu")]
+pub use gpu::{Gpu, GpuError, GpuSet};
+pub use item_set::{Cursor, ItemSet, Items, fingerprint};
+pub use subset::Subset;

@@ -1,0 +1,66 @@
+//! Writing a set to a file, with or without named subsets.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use twox_hash::XxHash3_64;
+
+use crate::{
+    ItemSet, SetFileError, Subset, build::new_file_beside, layout::SUBSETS, subset::subsets_to_bytes,
+};
+
+impl ItemSet {
+    /// Writes the set as it is to a file, for [`open`](Self::open).
+    ///
+    /// # Errors
+    ///
+    /// [`SetFileError::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SetFileError> {
+        self.write_file(path.as_ref(), |file| file.write_all(self.as_bytes()))
+    }
+
+    /// Writes the set to a file, with these subsets and no others.
+    ///
+    /// # Errors
+    ///
+    /// [`SetFileError::Io`].
+    ///
+    /// # Panics
+    ///
+    /// If a subset is one of a set of another length.
+    pub fn save_with_subsets(
+        &self,
+        path: impl AsRef<Path>,
+        subsets: &[(&str, &Subset)],
+    ) -> Result<(), SetFileError> {
+        let fit = subsets.iter().all(|(_, subset)| subset.set_len() == self.len());
+        assert!(fit, "a subset of another set than one of {} items", self.len());
+        let bytes = subsets_to_bytes(subsets);
+        let mut layout = self.layout().clone();
+        let section = &mut layout.sections[SUBSETS];
+        (section.len, section.checksum) = (bytes.len(), XxHash3_64::oneshot(&bytes));
+        let too_large = || io::Error::other("the set is too large for this platform");
+        self.write_file(path.as_ref(), |file| {
+            layout.place().ok_or_else(too_large)?;
+            let header = layout.to_bytes();
+            file.write_all(&header)?;
+            file.write_all(&self.as_bytes()[header.len()..layout.sections[SUBSETS].begin])?;
+            file.write_all(&bytes)
+        })
+    }
+
+    fn write_file(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), SetFileError> {
+        let all = || {
+            let mut file = new_file_beside(path)?;
+            write(&mut file)?;
+            file.persist(path).map_err(|error| error.error)
+        };
+        all().map(drop).map_err(|source| SetFileError::Io { path: path.to_owned(), source })
+    }
+}

@@ -1,0 +1,229 @@
+//! Sorted items, one after the other, to the bytes of a set.
+//!
+//! The lengths of the columns must be known before, so items are gone through twice: [`Shape`] counts, [`SetWriter`]
+//! writes. Each column is written from its beginning to its end through a buffer of its own, so a set that does not fit
+//! in memory is written to a file in one pass, and a file and a set in memory are written by the same code.
+
+use std::{
+    hash::Hasher,
+    io::{self, Seek, SeekFrom, Write},
+};
+
+use twox_hash::XxHash3_64;
+
+use crate::{
+    column::{EndsWriter, width_for},
+    error::SetError,
+    layout::{FIRST_STARTS, FIRST_TOKENS, Layout, MAX_VOCAB, Part, SECOND_BEGINS, SECOND_TOKENS, SUBSETS},
+    subset::subsets_to_bytes,
+};
+
+/// First tokens with fewer items have no list of what follows: their interval is scanned as fast.
+const MIN_LISTED: usize = 32;
+
+/// The buffers of all columns together take about this much memory, in bytes.
+const BUFFERS: usize = 1 << 23;
+
+/// The lengths that a set will have.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    pub(crate) items: u32,
+    pub(crate) has_empty: bool,
+    column_lens: Vec<u32>,
+}
+
+impl Shape {
+    /// Counts an item, which is not equal to another one.
+    pub(crate) fn count(&mut self, tokens: usize) -> Result<(), SetError> {
+        // The last place stays free, so that an end is a number too.
+        let limit = u32::MAX - 1;
+        if self.items == limit {
+            return Err(SetError::TooManyItems { limit });
+        }
+        self.items += 1;
+        self.has_empty |= tokens == 0;
+        if self.column_lens.len() < tokens {
+            self.column_lens.resize(tokens, 0);
+        }
+        self.column_lens[..tokens].iter_mut().for_each(|len| *len += 1);
+        Ok(())
+    }
+}
+
+/// One part as it is written.
+struct PartWriter {
+    /// Where the next bytes go.
+    at: u64,
+    buffer: Vec<u8>,
+    hasher: XxHash3_64,
+}
+
+impl PartWriter {
+    fn new(begin: usize) -> Self {
+        Self { at: begin as u64, buffer: Vec::new(), hasher: XxHash3_64::new() }
+    }
+
+    fn flush(&mut self, out: &mut (impl Write + Seek)) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            out.seek(SeekFrom::Start(self.at))?;
+            out.write_all(&self.buffer)?;
+            self.hasher.write(&self.buffer);
+            self.at += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+struct ColumnWriter {
+    tokens: PartWriter,
+    ends: PartWriter,
+    bits: EndsWriter,
+}
+
+/// The index over the first two columns, as it grows.
+#[derive(Default)]
+struct Index {
+    /// The first token and how many items with one there were.
+    first: Option<u32>,
+    rows: u32,
+    first_tokens: Vec<u8>,
+    first_starts: Vec<u8>,
+    second_begins: Vec<u8>,
+    second_tokens: Vec<u8>,
+    /// The second tokens after the present first one, and how many items have one.
+    seconds: Vec<u32>,
+    second_rows: usize,
+    width: usize,
+}
+
+impl Index {
+    fn push(&mut self, item: &[u32]) {
+        let Some((first, rest)) = item.split_first() else { return };
+        if self.first != Some(*first) {
+            self.end_first();
+            self.first = Some(*first);
+            self.first_tokens.extend(&first.to_le_bytes()[..self.width]);
+            self.first_starts.extend(self.rows.to_le_bytes());
+            self.begin_seconds();
+        }
+        self.rows += 1;
+        if let Some(second) = rest.first() {
+            self.second_rows += 1;
+            if self.seconds.last() != Some(second) {
+                self.seconds.push(*second);
+            }
+        }
+    }
+
+    fn begin_seconds(&mut self) {
+        let begin = u32::try_from(self.second_tokens.len() / self.width).expect("at most half of a column");
+        self.second_begins.extend(begin.to_le_bytes());
+    }
+
+    /// Keeps the list of the last first token where it is much shorter than what it stands for.
+    fn end_first(&mut self) {
+        if self.second_rows >= MIN_LISTED && 2 * self.seconds.len() <= self.second_rows {
+            let tokens =
+                self.seconds.iter().flat_map(|token| token.to_le_bytes().into_iter().take(self.width));
+            self.second_tokens.extend(tokens);
+        }
+        self.seconds.clear();
+        self.second_rows = 0;
+    }
+}
+
+/// Writes items, which come sorted and without duplicates and have the given shape.
+pub(crate) struct SetWriter<W> {
+    out: W,
+    layout: Layout,
+    columns: Vec<ColumnWriter>,
+    index: Index,
+    flush_at: usize,
+}
+
+impl<W: Write + Seek> SetWriter<W> {
+    pub(crate) fn new(out: W, shape: &Shape, vocab_len: usize, fingerprint: u64) -> Result<Self, SetError> {
+        if vocab_len > MAX_VOCAB {
+            return Err(SetError::TooManyIds { vocab_len, limit: MAX_VOCAB });
+        }
+        let mut layout = Layout {
+            fingerprint,
+            items: shape.items,
+            vocab_len: vocab_len as u32,
+            width: width_for(vocab_len),
+            has_empty: shape.has_empty,
+            ..Layout::default()
+        };
+        layout.columns.resize_with(shape.column_lens.len(), Default::default);
+        layout.columns.iter_mut().zip(&shape.column_lens).for_each(|(column, len)| column.len = *len);
+        layout.place().ok_or(SetError::TooLarge)?;
+        let column = |column: &crate::layout::Column| ColumnWriter {
+            tokens: PartWriter::new(column.tokens.begin),
+            ends: PartWriter::new(column.ends.begin),
+            bits: EndsWriter::default(),
+        };
+        let columns: Vec<_> = layout.columns.iter().map(column).collect();
+        let flush_at = (BUFFERS / columns.len().max(1)).clamp(1 << 10, 1 << 18);
+        let index = Index { width: layout.width, ..Index::default() };
+        Ok(Self { out, layout, columns, index, flush_at })
+    }
+
+    pub(crate) fn push(&mut self, item: &[u32]) -> io::Result<()> {
+        self.index.push(item);
+        let width = self.layout.width;
+        for (at, (token, column)) in item.iter().zip(&mut self.columns).enumerate() {
+            column.tokens.buffer.extend(&token.to_le_bytes()[..width]);
+            column.bits.push(at + 1 == item.len(), &mut column.ends.buffer);
+            if column.tokens.buffer.len() >= self.flush_at {
+                column.tokens.flush(&mut self.out)?;
+                column.ends.flush(&mut self.out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, and the header. Answers with what was written to.
+    pub(crate) fn finish(mut self) -> Result<W, SetError> {
+        let end = |mut part: PartWriter, out: &mut W, place: &mut Part| {
+            part.flush(out)?;
+            place.checksum = part.hasher.finish();
+            io::Result::Ok(())
+        };
+        for (column, place) in self.columns.into_iter().zip(&mut self.layout.columns) {
+            let ColumnWriter { tokens, mut ends, mut bits } = column;
+            bits.flush(&mut ends.buffer);
+            end(tokens, &mut self.out, &mut place.tokens)?;
+            end(ends, &mut self.out, &mut place.ends)?;
+        }
+        self.index.end_first();
+        self.index.begin_seconds();
+        let Index { first_tokens, first_starts, second_begins, second_tokens, .. } = self.index;
+        let sections = [
+            (FIRST_TOKENS, first_tokens),
+            (FIRST_STARTS, first_starts),
+            (SECOND_BEGINS, second_begins),
+            (SECOND_TOKENS, second_tokens),
+            (SUBSETS, subsets_to_bytes(&[])),
+        ];
+        for (section, bytes) in &sections {
+            self.layout.sections[*section].len = bytes.len();
+        }
+        self.layout.place().ok_or(SetError::TooLarge)?;
+        for (section, bytes) in sections {
+            let place = &mut self.layout.sections[section];
+            let mut part = PartWriter::new(place.begin);
+            part.buffer = bytes;
+            end(part, &mut self.out, place)?;
+        }
+        // An empty last part may lie behind what was written, and an empty set is its header and the padding behind it.
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(&self.layout.to_bytes())?;
+        let written = self.out.seek(SeekFrom::End(0))?;
+        if let Some(missing) = (self.layout.len as u64).checked_sub(written).filter(|missing| *missing > 0) {
+            let missing = usize::try_from(missing).expect("less than the padding of a few parts");
+            self.out.write_all(&vec![0; missing])?;
+        }
+        Ok(self.out)
+    }
+}

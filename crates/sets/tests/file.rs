@@ -1,0 +1,191 @@
+//! Sets as files: whatever is damaged is refused or found by `verify`, and nothing that a file holds makes a panic.
+
+mod common;
+
+use std::{path::Path, sync::Arc};
+
+use common::{Kind, below, build, compare, ids, random_items, rng};
+use twox_hash::XxHash3_64;
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_sets::{Delta, ItemSet, SetBuilder, SetConstraint, SetFileError, Subset};
+
+fn example(vocab_len: u32) -> ItemSet {
+    let kind = Kind { vocab_len, items: 400, longest: 6, distinct: vocab_len.min(9), with_empty: true };
+    build(&random_items(kind, &mut rng(7)), vocab_len).0
+}
+
+#[test]
+fn a_file_is_the_set() {
+    let folder = tempfile::tempdir().unwrap();
+    for vocab_len in [9, 1000, 100_000] {
+        let kind = Kind { vocab_len, items: 900, longest: 9, distinct: 9, with_empty: false };
+        let (set, naive) = build(&random_items(kind, &mut rng(3)), vocab_len);
+        let path = folder.path().join("set");
+        set.save(&path).unwrap();
+        let mapped = ItemSet::open_any(&path).unwrap();
+        mapped.verify().unwrap();
+        let constraint = SetConstraint::new(Arc::new(mapped), vocab_len as usize).unwrap();
+        compare(&constraint, &naive, 100, &mut rng(1));
+        // A set that is replaced while it is open stays what it was.
+        example(vocab_len).save(&path).unwrap();
+        compare(&constraint, &naive, 100, &mut rng(1));
+    }
+}
+
+#[test]
+fn no_cut_and_no_flipped_bit_goes_unseen() {
+    for vocab_len in [9, 1000] {
+        let set = example(vocab_len);
+        let bytes = set.as_bytes();
+        for len in (0..bytes.len()).step_by(5).chain(bytes.len() - 70..bytes.len()) {
+            assert!(ItemSet::from_bytes(bytes[..len].to_vec()).is_err(), "{len}");
+        }
+        assert!(ItemSet::from_bytes([bytes, &[0]].concat()).is_err());
+        for at in 0..bytes.len() {
+            let mut changed = bytes.to_vec();
+            changed[at] ^= 1 << (at % 8);
+            let seen = ItemSet::from_bytes(changed).and_then(|set| set.verify());
+            assert!(seen.is_err(), "byte {at} of {}", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn reasons_are_given() {
+    let bytes = example(9).as_bytes().to_vec();
+    let error = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut changed = bytes.clone();
+        change(&mut changed);
+        ItemSet::from_bytes(changed).unwrap_err().to_string()
+    };
+    let len = bytes.len();
+    assert_eq!(
+        error(&|bytes| bytes.clear()),
+        "this is no built set: it does not begin with \"unskew items\""
+    );
+    assert_eq!(
+        error(&|bytes| bytes[12] = 9),
+        "the set is of version 9 and this library reads version 1: build it again"
+    );
+    assert_eq!(
+        error(&|bytes| bytes.truncate(len - 1)),
+        format!("the set has {} bytes where its header says {len}: copy or build it again", len - 1)
+    );
+    assert!(error(&|bytes| bytes[50] ^= 1).starts_with("the set is damaged: the checksum of its header is"));
+    let missing = ItemSet::open_any(Path::new("no/such/set")).unwrap_err();
+    assert!(missing.to_string().starts_with("no/such/set: "));
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "").unwrap();
+    assert!(matches!(ItemSet::open_any(empty), Err(SetFileError::Magic)));
+}
+
+#[test]
+fn sets_of_other_tokens_are_refused() {
+    let vocabulary = |texts: &[&str], padding: usize| {
+        let mut builder = Vocabulary::builder();
+        texts.iter().for_each(|text| {
+            builder.text(text.as_bytes());
+        });
+        let vocabulary = builder.build().unwrap();
+        let len = vocabulary.len();
+        Arc::new(vocabulary.padded(len + padding))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("set");
+    let mut builder = SetBuilder::for_vocabulary(vocabulary(&["a", "b"], 0));
+    builder.push(&[TokenId(1)]).unwrap();
+    builder.build_to(&path).unwrap();
+    ItemSet::open(&path, &vocabulary(&["a", "b"], 0)).unwrap();
+    ItemSet::open(&path, &vocabulary(&["a", "b"], 30)).unwrap();
+    for other in [&["a", "c"][..], &["a", "b", "c"], &["ab", ""], &["a"]] {
+        let error = ItemSet::open(&path, &vocabulary(other, 0)).unwrap_err();
+        assert!(matches!(error, SetFileError::OtherTokenizer { .. }), "{error}");
+    }
+    // Numbers alone only have to fit.
+    let numbers = example(9);
+    numbers.check_vocabulary(&vocabulary(&["a"; 9], 0)).unwrap();
+    numbers.check_vocabulary(&vocabulary(&["a"; 8], 0)).unwrap_err();
+}
+
+#[test]
+fn subsets_are_saved_with_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("set");
+    let set = example(9);
+    assert_eq!(set.subset_names().unwrap(), [""; 0]);
+    let even = Subset::from_places(set.len(), (0..set.len() as u32).step_by(2));
+    let none = Subset::none(set.len());
+    set.save_with_subsets(&path, &[("even", &even), ("none", &none)]).unwrap();
+    let saved = ItemSet::open_any(&path).unwrap();
+    saved.verify().unwrap();
+    assert!(saved.items().eq(set.items()));
+    assert_eq!(saved.subset_names().unwrap(), ["even", "none"]);
+    assert_eq!(saved.subset("even").unwrap(), even);
+    assert_eq!(saved.subset("none").unwrap(), none);
+    assert_eq!(
+        saved.subset("odd").unwrap_err().to_string(),
+        "the set has no subset \"odd\"; it has [\"even\", \"none\"]"
+    );
+}
+
+#[test]
+fn damaged_deltas_are_refused() {
+    let set = example(9);
+    let mut delta = Delta::new(&set);
+    delta.add(&set, &ids(&[8, 8, 8, 8, 8, 8, 8, 8])).unwrap();
+    let first = set.item(3).unwrap();
+    assert!(delta.remove(&set, &first).unwrap());
+    let bytes = delta.to_bytes();
+    for len in 0..bytes.len() {
+        assert!(Delta::from_bytes(&bytes[..len], &set).is_err());
+    }
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 4;
+        assert!(Delta::from_bytes(&changed, &set).is_err());
+        // With a checksum that fits: any answer, but no panic.
+        let checksum = XxHash3_64::oneshot(&changed[24..]);
+        changed[16..24].copy_from_slice(&checksum.to_le_bytes());
+        if let Ok(delta) = Delta::from_bytes(&changed, &set) {
+            delta.compact(&set).unwrap();
+        }
+    }
+    let other = example(8);
+    assert!(Delta::from_bytes(&bytes, &other).is_err());
+}
+
+/// Anything in the columns, under a header that fits: wrong answers, and no panic.
+#[test]
+fn what_is_not_verified_does_no_harm() {
+    let rng = &mut rng(5);
+    for round in 0..300 {
+        let set = example([9, 300, 70_000][round % 3]);
+        let mut bytes = set.as_bytes().to_vec();
+        let header = bytes.len().min(120 + 24 * set.longest());
+        for _ in 0..=below(rng, 40) {
+            let at = header + below(rng, (bytes.len() - header) as u32) as usize;
+            bytes[at] = below(rng, 256) as u8;
+        }
+        let Ok(set) = ItemSet::from_bytes(bytes) else { continue };
+        assert_eq!(set.items().count(), set.len());
+        (0..set.len() as u32).for_each(|place| assert!(set.item(place).is_some()));
+        let Ok(constraint) = SetConstraint::new(Arc::new(set), 70_000) else { continue };
+        let mut mask = TokenMask::new(70_000);
+        for _ in 0..20 {
+            let mut state = constraint.start();
+            for _ in 0..8 {
+                constraint.fill_mask(&mut (), &state, mask.as_mut());
+                let allowed: Vec<TokenId> = mask.ids().collect();
+                if allowed.is_empty() {
+                    break;
+                }
+                constraint.forced(&mut (), &state);
+                let token = allowed[below(rng, allowed.len() as u32) as usize];
+                if constraint.advance(&mut (), &mut state, token).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The kernels on every adapter against their references and against the set on the CPU, bit for bit.
+//!
+//! A harness of its own: each test is listed with the adapter that it ran on. Where there is no adapter, tests are listed as
+//! skipped, and fail if the environment variable `UNSKEW_GPU` is `require`.
+
+#![allow(clippy::print_stdout, reason = "a test harness reports")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::{process::ExitCode, sync::Arc};
+
+use common::{Kind, below, build, ids, random_items, rng};
+use rand_chacha::ChaCha8Rng;
+use unskew_core::{MaskBatch, TokenId, TokenMask};
+use unskew_sets::{Gpu, GpuError, GpuSet, ItemSet};
+use unskew_shaders::{Interval, LOWEST, SetArrays, interval_step, masked_softmax_mass, top_m};
+
+type Test = fn(&Arc<Gpu>);
+
+const TESTS: [(&str, Test); 6] = [
+    ("intervals_masks_and_candidates_are_those_of_the_set", sets),
+    ("tokens_may_be_divided_into_parts", parts),
+    ("tops_are_those_of_the_reference", tops),
+    ("masses_are_near_those_of_the_reference", masses),
+    ("batches_of_more_than_a_row_of_workgroups", many),
+    ("what_does_not_fit_is_refused", too_large),
+];
+
+fn main() -> ExitCode {
+    let adapters = Gpu::all();
+    for adapter in &adapters {
+        match adapter {
+            Err(error) => println!("gpu: {error}"),
+            Ok(gpu) => {
+                for (name, test) in TESTS {
+                    print!("test {name} on {} ... ", gpu.name());
+                    // A failure panics, and says where.
+                    test(gpu);
+                    println!("ok");
+                }
+            }
+        }
+    }
+    if adapters.iter().any(Result::is_ok) {
+        return ExitCode::SUCCESS;
+    }
+    let reason = Gpu::new().map_or_else(|error| error.to_string(), |gpu| gpu.name().to_owned());
+    for (name, _) in TESTS {
+        println!("test {name} ... skipped: {reason}");
+    }
+    if std::env::var_os("UNSKEW_GPU").is_some_and(|value| value == "require") {
+        println!("UNSKEW_GPU=require: a test was skipped");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Sets of all widths, and one whose items are long.
+fn examples(rng: &mut ChaCha8Rng) -> Vec<ItemSet> {
+    let kind = |vocab_len: u32, items, longest| {
+        let distinct = vocab_len.min(300);
+        Kind { vocab_len, items, longest, distinct, with_empty: items % 2 == 0 }
+    };
+    let kinds = [
+        kind(2, 30, 6),
+        kind(250, 3000, 5),
+        kind(3000, 5000, 4),
+        kind(128_256, 5001, 6),
+        kind(70_000, 40, 300),
+        kind(9, 0, 3),
+    ];
+    kinds.into_iter().map(|kind| build(&random_items(kind, rng), kind.vocab_len).0).collect()
+}
+
+/// Walks many sequences through a set on both sides.
+fn walk(set: &ItemSet, gpu: &GpuSet, vocab_len: usize, rng: &mut ChaCha8Rng) {
+    const SEQUENCES: usize = 70;
+    let items: Vec<Vec<TokenId>> = match set.len() {
+        0 => vec![Vec::new(); SEQUENCES],
+        len => (0..SEQUENCES).map(|_| set.item(below(rng, len as u32)).unwrap()).collect(),
+    };
+    let mut cursors = vec![Some(set.start()); SEQUENCES];
+    let mut intervals = vec![gpu.start(); SEQUENCES];
+    for depth in 0..6 {
+        let masks = gpu.masks(&intervals).unwrap();
+        let mut candidates = Vec::new();
+        for item in &items {
+            candidates.extend(item.get(depth));
+            candidates.resize_with(candidates.len().div_ceil(11) * 11 + 11, || {
+                TokenId(below(rng, vocab_len as u32))
+            });
+            candidates.truncate(candidates.len() / 11 * 11);
+        }
+        candidates.truncate(SEQUENCES * 11);
+        let valid = gpu.candidates(&intervals, &candidates).unwrap();
+        for (row, cursor) in cursors.iter().enumerate() {
+            let mut expected = TokenMask::new(vocab_len);
+            if let Some(cursor) = cursor {
+                set.insert_children(cursor, &mut expected.as_mut());
+                assert_eq!(intervals[row], Interval::from(cursor));
+            } else {
+                assert_eq!(intervals[row].valid, 0);
+            }
+            assert_eq!(masks.row(row), expected.as_ref(), "depth {depth}");
+            let of_row = row * 11..(row + 1) * 11;
+            for (token, valid) in candidates[of_row.clone()].iter().zip(&valid[of_row]) {
+                assert_eq!(*valid, expected.contains(*token));
+            }
+        }
+        // Mostly along the items, now and then beside them, and beyond their ends.
+        let token = |item: &Vec<TokenId>| match below(rng, 20) {
+            0 => TokenId(below(rng, vocab_len as u32)),
+            _ => item.get(depth).copied().unwrap_or(TokenId(0)),
+        };
+        let tokens: Vec<TokenId> = items.iter().map(token).collect();
+        gpu.step(&mut intervals, &tokens).unwrap();
+        for (cursor, token) in cursors.iter_mut().zip(&tokens) {
+            *cursor = cursor.and_then(|cursor| set.step(&cursor, *token));
+        }
+    }
+}
+
+fn sets(gpu: &Arc<Gpu>) {
+    let rng = &mut rng(1);
+    for set in examples(rng) {
+        // Masks that are longer than the set's vocabulary.
+        for vocab_len in [set.vocab_len(), set.vocab_len() + 40] {
+            let on_device = GpuSet::new(Arc::clone(gpu), &set, vocab_len).unwrap();
+            walk(&set, &on_device, vocab_len, rng);
+        }
+        // The reference on arrays that were made otherwise steps alike.
+        let items: Vec<Vec<u32>> =
+            set.items().map(|item| item.into_iter().map(u32::from).collect()).collect();
+        let rows: Vec<&[u32]> = items.iter().map(Vec::as_slice).collect();
+        let arrays = SetArrays::from_sorted(&rows, set.token_bytes().trailing_zeros());
+        for item in items.iter().take(20) {
+            let mut interval = [arrays.root(Interval::from(&set.start()).ends)];
+            let mut cursor = set.start();
+            for token in item {
+                interval_step(&arrays, &[*token], &mut interval);
+                cursor = set.step(&cursor, TokenId(*token)).unwrap();
+                assert_eq!(interval[0], Interval::from(&cursor));
+            }
+        }
+    }
+}
+
+fn parts(gpu: &Arc<Gpu>) {
+    let rng = &mut rng(2);
+    for set in examples(rng) {
+        let words = (set.as_bytes().len() as u64).div_ceil(4);
+        for part in [words / 3 + 1, words / 2 + 1] {
+            let on_device = GpuSet::with_parts(Arc::clone(gpu), &set, set.vocab_len(), part).unwrap();
+            walk(&set, &on_device, set.vocab_len(), rng);
+        }
+    }
+}
+
+fn logits(rng: &mut ChaCha8Rng, len: usize) -> Vec<f32> {
+    // Few different ones, so that many are equal.
+    (0..len).map(|_| (below(rng, 400) as f32 - 200.0) / 8.0).collect()
+}
+
+fn tops(gpu: &Arc<Gpu>) {
+    let rng = &mut rng(3);
+    for (rows, vocab_len, m) in [(1, 1, 1), (3, 10, 12), (5, 257, 50), (7, 5000, 50), (2, 300, 300)] {
+        let mut logits = logits(rng, rows * vocab_len);
+        for odd in [f32::NAN, f32::NEG_INFINITY, f32::INFINITY, -0.0] {
+            let at = below(rng, logits.len() as u32) as usize;
+            logits[at] = odd;
+        }
+        let tops = gpu.top(&logits, vocab_len, m).unwrap();
+        for (row, top) in logits.chunks(vocab_len).zip(tops) {
+            assert_eq!(top, top_m(row, m));
+        }
+    }
+    assert_eq!(gpu.top(&[], 10, 5).unwrap(), Vec::<Vec<u32>>::new());
+}
+
+fn masses(gpu: &Arc<Gpu>) {
+    let rng = &mut rng(4);
+    for (rows, vocab_len) in [(1, 1), (4, 31), (9, 1000), (3, 50_257)] {
+        let mut logits = logits(rng, rows * vocab_len);
+        logits[0] = LOWEST;
+        let mut masks = MaskBatch::new(rows, vocab_len);
+        for row in 0..rows {
+            // The first row allows nothing.
+            for id in (0..vocab_len as u32).filter(|_| row > 0 && below(rng, 20) == 0) {
+                masks.row_mut(row).insert(TokenId(id));
+            }
+        }
+        let found = gpu.masses(&logits, &masks).unwrap();
+        for (row, found) in found.into_iter().enumerate() {
+            let of_row = &logits[row * vocab_len..(row + 1) * vocab_len];
+            let expected = masked_softmax_mass(of_row, masks.row(row).words());
+            let near = |one: f32, other: f32| one == other || (one - other).abs() < 1e-4;
+            assert!(
+                found.largest == expected.largest
+                    && near(found.log_sum, expected.log_sum)
+                    && near(found.log_sum_allowed, expected.log_sum_allowed)
+                    && near(found.log_mass, expected.log_mass),
+                "{found:?} and not {expected:?}"
+            );
+        }
+    }
+}
+
+/// More sequences than a row of 65,535 workgroups has lanes.
+fn many(gpu: &Arc<Gpu>) {
+    let set = build(&[vec![1, 2], vec![3, 4]], 5).0;
+    let on_device = GpuSet::new(Arc::clone(gpu), &set, 5).unwrap();
+    let count = 65_535 * 64 + 1000;
+    let mut intervals = vec![on_device.start(); count];
+    let token = |at: usize| TokenId(at as u32 % 5);
+    let tokens: Vec<TokenId> = (0..count).map(token).collect();
+    on_device.step(&mut intervals, &tokens).unwrap();
+    let of_token: Vec<Interval> = (0..5)
+        .map(|at| match set.step(&set.start(), token(at)) {
+            Some(cursor) => Interval::from(&cursor),
+            None => Interval { valid: 0, ..on_device.start() },
+        })
+        .collect();
+    assert!((0..count).all(|at| intervals[at] == of_token[at % 5]));
+    // One workgroup for a sequence: fewer sequences fill a row.
+    let rows = 65_535 + 20;
+    let masks = on_device.masks(&intervals[..rows]).unwrap();
+    let valid = on_device.candidates(&intervals[..rows], &vec![TokenId(2); rows * 65]).unwrap();
+    for at in 0..rows {
+        let expected: &[u32] = match at % 5 {
+            1 => &[2],
+            3 => &[4],
+            _ => &[],
+        };
+        assert!(masks.row(at).into_ids().map(u32::from).eq(expected.iter().copied()), "{at}");
+        assert!(valid[at * 65..][..65].iter().all(|valid| *valid == (at % 5 == 1)), "{at}");
+    }
+}
+
+fn too_large(gpu: &Arc<Gpu>) {
+    let set = build(&[vec![1, 2, 3, 4], vec![2, 3, 4, 5], vec![4]], 300).0;
+    let error = GpuSet::with_parts(Arc::clone(gpu), &set, 300, 1).unwrap_err();
+    assert!(matches!(error, GpuError::TooLarge { bytes: 20, limit: 16, .. }), "{error}");
+    assert!(matches!(GpuSet::new(Arc::clone(gpu), &set, 299), Err(GpuError::TooLarge { .. })));
+    assert!(set.find(&ids(&[4])).is_some());
+}

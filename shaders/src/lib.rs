@@ -1,0 +1,85 @@
+//! WGSL kernels, each beside a reference that does the same on the CPU.
+//!
+//! A kernel is data ([`Kernel`]): its source, the size of its workgroups and its bindings in order. The reference has the same
+//! name and takes the same arrays. This crate knows no GPU library; `unskew-sets` runs the kernels, and `tests/lint.rs` compiles
+//! them without a GPU.
+//!
+//! | kernel | what it does |
+//! |---|---|
+//! | [`INTERVAL_STEP`] | follows a token in a set of token sequences, for many sequences |
+//! | [`PPV`] | whether candidates may follow: Parallel Prefix-Verification |
+//! | [`INTERVAL_MASK`] | the exact mask: every token that may follow |
+//! | [`MASKED_SOFTMAX_MASS`] | the normaliser over all and over allowed tokens, and the mass of a mask |
+//! | [`TOP_M`] | the M largest logits |
+//!
+//! A set lies in the same arrays on both sides ([`SetArrays`]); the shared search is in `set.wgsl` and `set.rs`, function by
+//! function.
+
+mod kernels;
+mod set;
+
+pub use kernels::{
+    INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_SOFTMAX_MASS, Mass, NONE, PPV, TOP_M, interval_mask,
+    interval_step, masked_softmax_mass, ppv, top_m,
+};
+pub use set::{BLOCK_BITS, BLOCK_WORDS, Interval, PARTS, SetArrays};
+
+/// A compute shader with one entry point, `main`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kernel {
+    /// Its name, that of its files and of its reference.
+    pub name: &'static str,
+    /// Its WGSL, complete.
+    pub source: &'static str,
+    /// How many lanes a workgroup has.
+    pub workgroup: u32,
+    /// Whether it reads a set: its first bindings are then [`SET_BINDINGS`].
+    pub over_set: bool,
+    /// Its other bindings.
+    pub bindings: &'static [Binding],
+}
+
+impl Kernel {
+    /// All bindings in order: binding *i* of group 0 is entry *i*.
+    pub fn all_bindings(&self) -> impl Iterator<Item = Binding> {
+        let of_set: &[Binding] = if self.over_set { &SET_BINDINGS } else { &[] };
+        of_set.iter().chain(self.bindings).copied()
+    }
+}
+
+/// A buffer that a kernel is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Binding {
+    /// Its name in the source.
+    pub name: &'static str,
+    /// What the kernel does with it.
+    pub access: Access,
+}
+
+/// What a kernel does with a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// A few numbers, the same for all.
+    Uniform,
+    /// A storage buffer that is read.
+    Read,
+    /// A storage buffer that is read and written.
+    ReadWrite,
+}
+
+/// All kernels.
+pub const KERNELS: [Kernel; 5] = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_SOFTMAX_MASS, TOP_M];
+
+const fn read(name: &'static str) -> Binding {
+    Binding { name, access: Access::Read }
+}
+
+/// What every kernel over a set is given: the arrays of the set and its shape.
+pub const SET_BINDINGS: [Binding; 6] = [
+    read("cells_0"),
+    read("cells_1"),
+    read("cells_2"),
+    read("cells_3"),
+    read("index"),
+    Binding { name: "shape", access: Access::Uniform },
+];

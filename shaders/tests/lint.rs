@@ -1,0 +1,86 @@
+//! Every kernel compiles, and is what the table says, without a GPU.
+
+use std::collections::BTreeSet;
+
+use naga::{
+    AddressSpace, ShaderStage, StorageAccess,
+    front::wgsl,
+    valid::{Capabilities, GlobalUse, ValidationFlags, Validator},
+};
+use unskew_shaders::{Access, KERNELS, Kernel};
+
+/// A kernel that can be compiled, with the bindings that it uses.
+fn compile(kernel: &Kernel) -> (naga::Module, naga::valid::ModuleInfo) {
+    let module = wgsl::parse_str(kernel.source)
+        .unwrap_or_else(|error| panic!("{}", error.emit_to_string_with_path(kernel.source, kernel.name)));
+    // No capabilities: what every adapter has.
+    let info = Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module);
+    let info =
+        info.unwrap_or_else(|error| panic!("{}", error.emit_to_string_with_path(kernel.source, kernel.name)));
+    (module, info)
+}
+
+#[test]
+fn kernels_are_valid_and_have_the_bindings_of_the_table() {
+    for kernel in KERNELS {
+        let (module, info) = compile(&kernel);
+        let [entry] = &module.entry_points[..] else { panic!("{}: one entry point", kernel.name) };
+        assert_eq!((entry.name.as_str(), entry.stage), ("main", ShaderStage::Compute), "{}", kernel.name);
+        assert_eq!(entry.workgroup_size, [kernel.workgroup, 1, 1], "{}", kernel.name);
+
+        let expected: Vec<_> = kernel.all_bindings().collect();
+        let mut found = BTreeSet::new();
+        for (handle, variable) in module.global_variables.iter() {
+            let Some(place) = variable.binding else { continue };
+            assert_eq!(place.group, 0, "{}", kernel.name);
+            let binding = expected[place.binding as usize];
+            let name = variable.name.as_deref();
+            assert_eq!(name, Some(binding.name), "{}", kernel.name);
+            let access = match variable.space {
+                AddressSpace::Uniform => Access::Uniform,
+                AddressSpace::Storage { access } if access.contains(StorageAccess::STORE) => {
+                    Access::ReadWrite
+                }
+                AddressSpace::Storage { .. } => Access::Read,
+                other => panic!("{}: {name:?} is in {other:?}", kernel.name),
+            };
+            assert_eq!(access, binding.access, "{}: {name:?}", kernel.name);
+            let uses = info.get_entry_point(0)[handle];
+            assert!(uses != GlobalUse::empty(), "{}: {name:?} is not used", kernel.name);
+            assert_eq!(
+                uses.contains(GlobalUse::WRITE),
+                access == Access::ReadWrite,
+                "{}: {name:?}",
+                kernel.name
+            );
+            found.insert(place.binding);
+        }
+        assert_eq!(found.len(), expected.len(), "{}", kernel.name);
+        // What WebGPU promises every adapter.
+        let storage = expected.iter().filter(|binding| binding.access != Access::Uniform).count();
+        assert!(storage <= 8, "{} has {storage} storage buffers", kernel.name);
+    }
+}
+
+/// Kernels that share a function or a structure have the same one: they begin with the same text.
+#[test]
+fn kernels_over_sets_share_the_search() {
+    let shared = include_str!("../src/set.wgsl");
+    for kernel in KERNELS {
+        assert_eq!(kernel.source.starts_with(shared), kernel.over_set, "{}", kernel.name);
+    }
+}
+
+#[test]
+fn intervals_are_six_words() {
+    let (module, _) = compile(&KERNELS[0]);
+    let (_, interval) = module
+        .types
+        .iter()
+        .find(|(_, of)| of.name.as_deref() == Some("Interval"))
+        .expect("every kernel over a set has intervals");
+    let naga::TypeInner::Struct { members, span } = &interval.inner else { panic!("a structure") };
+    let names: Vec<_> = members.iter().map(|member| member.name.as_deref().unwrap_or_default()).collect();
+    assert_eq!(names, ["depth", "lo", "hi", "first_item", "ends", "valid"]);
+    assert_eq!(*span, 24);
+}
