@@ -229,7 +229,7 @@ mod tests {
     fn the_loops_have_that_expectation() {
         #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
         let logits = [0.3, 0.15, 0.4, 0.1].map(|p: f64| p.ln() as f32).to_vec();
-        let row = Row::new((0..4).map(TokenId).collect(), logits, 0.0, 0.05f64.ln());
+        let row = Row::new(&[0, 1, 2, 3].map(TokenId), &logits, 0.0, 0.05f64.ln());
         let (mut rng, mut sums, draws) = (ChaCha8Rng::seed_from_u64(2), [0.0; 5], 40_000u32);
         for _ in 0..draws {
             let Local { index, log_mass } =
@@ -242,7 +242,8 @@ mod tests {
         }
         assert_eq!(local(&row, &mut rng, |_| false), None);
         // More tokens than are drawn one by one, of which the last is allowed.
-        let row = Row::new((0..60).map(TokenId).collect(), vec![0.0; 60], 60f64.ln(), f64::NEG_INFINITY);
+        let row =
+            Row::new(&(0..60).map(TokenId).collect::<Vec<_>>(), &[0.0; 60], 60f64.ln(), f64::NEG_INFINITY);
         let (draws, mut sum) = (4_000u32, 0.0);
         for _ in 0..draws {
             let drawn = local(&row, &mut rng, |token| token == Some(TokenId(59))).unwrap();

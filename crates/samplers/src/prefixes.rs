@@ -78,8 +78,9 @@ struct Reader<C: Constraint> {
     scope: Scope,
     trie: Trie,
     rows: RowCache,
-    /// A buffer.
-    exponentials: Vec<f64>,
+    /// Buffers of a row.
+    tokens: Vec<TokenId>,
+    values: Vec<f32>,
 }
 
 pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
@@ -106,8 +107,6 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         let Task { model, constraint, prompt, end, max_tokens, batch, max_bytes, cancel } = task;
         let scratch = constraint.scratch();
         let mask = TokenMask::new(constraint.vocab_len());
-        let rows = RowCache::new(max_bytes / 4 * 3);
-        let trie = Trie::new();
         Self {
             reader: Reader {
                 constraint,
@@ -116,9 +115,10 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 end,
                 max_tokens,
                 scope,
-                trie,
-                rows,
-                exponentials: Vec::new(),
+                trie: Trie::new(),
+                rows: RowCache::new(max_bytes / 4 * 3),
+                tokens: Vec::new(),
+                values: Vec::new(),
             },
             evaluator: Evaluator::new(model, prompt, batch),
             batch: batch.max(1),
@@ -338,31 +338,25 @@ impl<C: Constraint> Reader<C> {
         logits: &[f32],
     ) -> Result<Arc<Row>, SampleError<E>> {
         let depth = self.trie.depth(*node);
-        // One pass for the greatest, one for the exponentials, which are kept: for a large vocabulary they are most of the time.
-        let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, |greatest, logit| {
-            // A NaN stays.
-            if logit > greatest || logit.is_nan() { logit } else { greatest }
-        });
-        if !greatest.is_finite() {
+        let normalizer = logprob::log_normalizer(logits);
+        if !normalizer.is_finite() {
             return Err(SampleError::NotADistribution { tokens: depth });
         }
-        self.exponentials.clear();
-        self.exponentials.extend(logits.iter().map(|logit| f64::from(logit - greatest).exp()));
-        let normalizer = self.exponentials.iter().sum::<f64>().ln() + f64::from(greatest);
-        let exponentials = &self.exponentials;
         // A constraint may cover padding beyond the model's row.
         let logit = |id: TokenId| logits.get(id.index()).copied().unwrap_or(f32::NEG_INFINITY);
         let end = logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer));
         let accepting = self.constraint.is_accepting(state);
         let stop = if accepting { end } else { f64::NEG_INFINITY };
         let everything = self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0);
-        let (mut tokens, mut values, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        // Buffers, so that a row of a large vocabulary makes nothing grow.
+        let (mut tokens, mut values) = (std::mem::take(&mut self.tokens), std::mem::take(&mut self.values));
+        tokens.clear();
+        values.clear();
         let mut add = |id: TokenId| {
             let logit = logit(id);
             if logit > f32::NEG_INFINITY {
                 tokens.push(id);
                 values.push(logit);
-                weights.push(exponentials[id.index()]);
             }
         };
         let mut forced = false;
@@ -388,8 +382,8 @@ impl<C: Constraint> Reader<C> {
             }
             forced = allowed == 1 && !accepting;
         }
-        let row = Row::with_weights(tokens, values, weights, f64::from(greatest), normalizer, end);
-        let row = Arc::new(row);
+        let row = Arc::new(Row::new(&tokens, &values, normalizer, end));
+        (self.tokens, self.values) = (tokens, values);
         let sum = row.sum();
         let mass = logprob::log_sum_exp([stop, sum]);
         self.trie.evaluate(*node, Facts { stop, tokens: sum, mass, forced });

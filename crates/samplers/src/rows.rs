@@ -20,9 +20,9 @@ pub(crate) struct Row {
     /// Ascending; none has probability zero.
     tokens: Box<[TokenId]>,
     logits: Box<[f32]>,
-    /// The probabilities over that of `scale`: exponentials are most of the time that a row takes.
+    /// The probabilities, as parts of the greatest of them: exponentials are most of the time that a row takes.
     weights: Box<[f64]>,
-    /// The logarithm of a probability near the greatest.
+    /// The logarithm of the greatest probability.
     scale: f64,
     /// The logarithm of all probabilities together.
     sum: f64,
@@ -33,36 +33,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A row by its logits alone.
-    #[cfg(test)]
-    pub(crate) fn new(tokens: Vec<TokenId>, logits: Vec<f32>, normalizer: f64, end: f64) -> Self {
-        Self::with_weights(tokens, logits, Vec::new(), 0.0, normalizer, end)
-    }
-
-    /// A row whose exponentials are known: each of `weights` is that of a logit, over that of `scale`.
-    pub(crate) fn with_weights(
-        tokens: Vec<TokenId>,
-        logits: Vec<f32>,
-        weights: Vec<f64>,
-        scale: f64,
-        normalizer: f64,
-        end: f64,
-    ) -> Self {
-        let sum: f64 = weights.iter().sum();
-        if sum > f64::MIN_POSITIVE {
-            let scale = scale - normalizer;
-            let sum = sum.ln() + scale;
-            return Self {
-                tokens: tokens.into(),
-                logits: logits.into(),
-                weights: weights.into(),
-                scale,
-                sum,
-                normalizer,
-                end,
-            };
-        }
-        // Beside the greatest of all logits these are next to nothing: relative to their own greatest they are not.
+    pub(crate) fn new(tokens: &[TokenId], logits: &[f32], normalizer: f64, end: f64) -> Self {
         let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let weights: Box<[f64]> = logits.iter().map(|logit| f64::from(logit - greatest).exp()).collect();
         let scale = f64::from(greatest) - normalizer;
@@ -263,7 +234,7 @@ mod tests {
             let logit = p.ln() as f32;
             logit
         });
-        Row::new([1, 3, 4, 9].map(TokenId).to_vec(), logits.to_vec(), 0.0, f64::NEG_INFINITY)
+        Row::new(&[1, 3, 4, 9].map(TokenId), &logits, 0.0, f64::NEG_INFINITY)
     }
 
     fn edges(tokens: &[(u32, f64)]) -> Vec<Edge> {
@@ -292,8 +263,8 @@ mod tests {
 
     #[test]
     fn what_is_next_to_nothing_is_drawn_where_nothing_else_is_left() {
-        let tokens = [0, 1, 2].map(TokenId).to_vec();
-        let row = Row::new(tokens, vec![0.0, -2000.0, -2001.0], 0.0, f64::NEG_INFINITY);
+        let tokens = [0, 1, 2].map(TokenId);
+        let row = Row::new(&tokens, &[0.0, -2000.0, -2001.0], 0.0, f64::NEG_INFINITY);
         let edges = edges(&[(0, -1.0)]);
         assert!((row.log_mass(&edges) + 2000.0 - (1.0 + (-1f64).exp()).ln()).abs() < 1e-9);
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -306,7 +277,7 @@ mod tests {
         assert!(counts[0] == 0 && (2800..3050).contains(&counts[1]), "{counts:?}");
         let all = self::edges(&[(0, -1.0), (1, -1.0), (2, -1.0)]);
         assert_eq!((row.draw(&all, &mut rng), row.log_mass(&all)), (None, f64::NEG_INFINITY));
-        assert_eq!(Row::new(vec![], vec![], 0.0, 0.0).sum(), f64::NEG_INFINITY);
+        assert_eq!(Row::new(&[], &[], 0.0, 0.0).sum(), f64::NEG_INFINITY);
     }
 
     #[test]
