@@ -51,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "unskew-core",
             "unskew-grammars",
             "unskew-runner",
+            "unskew-samplers",
             "unskew-sets",
             "unskew-tiny-model",
             "unskew-vocab",

@@ -1,8 +1,10 @@
 //! The command line, run as a user runs it.
 
+mod audit;
 mod canonical;
 mod commands;
 mod grammars;
 mod refusals;
 mod sets;
+mod speculation;
 mod support;
