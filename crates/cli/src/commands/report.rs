@@ -183,7 +183,7 @@ fn header(out: &mut String, page: &Page) {
                 out,
                 "<p>The target is the model\u{2019}s own distribution, given the constraint, as far as it was observed: \
                  its probabilities of the {} different outputs that any sampler gave, normalised. Outputs that nobody \
-                 gave are not in it, so distances are lower bounds in kind, not exact.</p>\n",
+                 gave are not in it, so the divergences are lower bounds.</p>\n",
                 page.outputs
             );
         }
