@@ -7,6 +7,8 @@ use std::{
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::speculate::SpeculationArgs;
+
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]
 #[command(name = "unskew", version, about, max_term_width = 100)]
@@ -73,7 +75,7 @@ pub(crate) struct SetInfoArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// `tiny` (embedded), the folder of a Hugging Face checkpoint, or `table:FILE`
+    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, or `table:FILE`
     #[arg(long, value_name = "tiny|DIR|table:FILE", default_value = "tiny")]
     pub(crate) model: ModelChoice,
     /// A tokenizer.json; by default the model's own
@@ -84,6 +86,8 @@ pub(crate) struct ModelArgs {
 #[derive(Clone, Debug)]
 pub(crate) enum ModelChoice {
     Tiny,
+    /// The smaller embedded model, with the same tokens.
+    TinyDraft,
     Folder(PathBuf),
     Table(PathBuf),
 }
@@ -95,6 +99,7 @@ impl std::str::FromStr for ModelChoice {
         Ok(match text.strip_prefix("table:") {
             Some(file) => Self::Table(file.into()),
             None if text == "tiny" => Self::Tiny,
+            None if text == "tiny-draft" => Self::TinyDraft,
             None => Self::Folder(text.into()),
         })
     }
@@ -154,6 +159,10 @@ pub(crate) enum SamplerKind {
     Beam,
     /// The most probable token each time: no sample
     Greedy,
+    /// The law of masked, in fewer passes: a draft model proposes several tokens, which the model verifies together
+    Speculative,
+    /// The same with a stated divergence from that law, for which more drafts are accepted
+    Mentored,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -281,6 +290,8 @@ pub(crate) struct GenerateArgs {
     pub(crate) constraint: ConstraintArgs,
     #[command(flatten)]
     pub(crate) sampler: SamplerArgs,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
 }
 
 #[derive(Debug, Args)]
@@ -315,6 +326,8 @@ pub(crate) struct AuditArgs {
     pub(crate) constraint: ConstraintArgs,
     #[command(flatten)]
     pub(crate) options: SamplerOptions,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
 }
 
 /// Token ids joined by commas; empty for none.

@@ -177,7 +177,7 @@ pub(crate) fn tokens(args: &ModelArgs) -> Result<Tokens> {
             return Ok(Tokens { vocabulary, encoder: Encoder::Fewest, begin: Vec::new() });
         }
         (_, Some(path)) => (read_tokenizer(path)?, None),
-        (ModelChoice::Tiny, None) => (tiny_tokenizer()?, None),
+        (ModelChoice::Tiny | ModelChoice::TinyDraft, None) => (tiny_tokenizer()?, None),
         (ModelChoice::Folder(folder), None) => {
             let end = read_config(folder)?.map(|config| config.eos_token_ids);
             (read_tokenizer(&folder.join("tokenizer.json"))?, end)
@@ -201,8 +201,8 @@ pub(crate) fn model(args: &ModelArgs) -> Result<(AnyModel, Tokens)> {
             };
             return Ok((AnyModel::Table(model), tokens));
         }
-        ModelChoice::Tiny => {
-            let tiny = tiny_model::TINY;
+        choice @ (ModelChoice::Tiny | ModelChoice::TinyDraft) => {
+            let tiny = if matches!(choice, ModelChoice::Tiny) { tiny_model::TINY } else { tiny_model::DRAFT };
             Llama::from_bytes(tiny.config_json, tiny.safetensors).map_err(|error| Failure::other(&error))?
         }
         ModelChoice::Folder(folder) => {
@@ -296,15 +296,7 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         return Err(Failure::input("--max-ignored bounds %ignore of a --grammar; give one, or leave it out"));
     }
     if let Some(path) = &args.grammar {
-        if args.canonical {
-            return Err(Failure::input(
-                "--canonical cannot be combined with --grammar; a grammar without recursion can be given as a --regex",
-            ));
-        }
-        let limits = GrammarLimits::default();
-        let grammar = grammar(path, args.max_ignored, &limits)?.behind(healed.as_bytes());
-        let constraint = GrammarConstraint::new(&grammar, vocabulary, tokens.trie()?, &limits);
-        return constraint.map(AnyConstraint::new).map_err(|error| Failure::file(path, chain(&error)));
+        return grammar_constraint(path, args, tokens, healed).map(AnyConstraint::new);
     }
     if let Some(path) = &args.set {
         return sets::constraint(path, args.canonical, tokens, healed);
@@ -332,6 +324,25 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         None => RegexConstraint::from_choices(&choices, vocabulary, trie, &limits).map(AnyConstraint::new),
     };
     constraint.map_err(|error| Failure::bad(&error))
+}
+
+/// The constraint of the grammar in a file, on outputs that begin with `healed`.
+pub(crate) fn grammar_constraint(
+    path: &Path,
+    args: &ConstraintArgs,
+    tokens: &Tokens,
+    healed: &str,
+) -> Result<GrammarConstraint> {
+    if args.canonical {
+        return Err(Failure::input(
+            "--canonical cannot be combined with --grammar; a grammar without recursion can be given as a --regex",
+        ));
+    }
+    let limits = GrammarLimits::default();
+    let grammar = grammar(path, args.max_ignored, &limits)?.behind(healed.as_bytes());
+    let constraint =
+        GrammarConstraint::new(&grammar, Arc::clone(&tokens.vocabulary), tokens.trie()?, &limits);
+    constraint.map_err(|error| Failure::file(path, chain(&error)))
 }
 
 /// A grammar from a file, in the format that its name says.

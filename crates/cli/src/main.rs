@@ -12,6 +12,7 @@ mod error;
 mod load;
 mod samplers;
 mod sets;
+mod speculate;
 
 use std::{io::Write, process::ExitCode};
 

@@ -87,7 +87,14 @@ impl SamplerKind {
             Self::Mcmc => "mcmc",
             Self::Beam => "beam",
             Self::Greedy => "greedy",
+            Self::Speculative => "speculative",
+            Self::Mentored => "mentored",
         }
+    }
+
+    /// Whether it drafts, so that it is made by [`crate::speculate`].
+    pub(crate) fn drafts(self) -> bool {
+        matches!(self, Self::Speculative | Self::Mentored)
     }
 
     /// The law of its outputs, in a few words.
@@ -104,6 +111,8 @@ impl SamplerKind {
             Self::Awrs => "not the model's law; outputs carry weights, whose mean is that of the constraint",
             Self::Smc => "near the model's own law, given the constraint; exact with the weights",
             Self::Mcmc => "the model's own law, given the constraint, after very many steps",
+            Self::Speculative => "that of masked, not the model's; outputs carry weights",
+            Self::Mentored => "within the given divergence of that of masked; outputs carry weights",
             Self::Beam | Self::Greedy => "no law: a search for probable outputs",
         }
     }
@@ -113,7 +122,9 @@ impl Choice {
     /// One line: what, with which law, and why.
     pub(crate) fn explain(&self) -> String {
         let law = match self.kind {
-            SamplerKind::Masked if self.unconstrained && self.after.is_none() => "the model's own law",
+            SamplerKind::Masked | SamplerKind::Speculative if self.unconstrained && self.after.is_none() => {
+                "the model's own law"
+            }
             kind => kind.law(),
         };
         let why = self.why.map(|why| format!(" (chosen because {why})")).unwrap_or_default();
@@ -121,7 +132,7 @@ impl Choice {
     }
 }
 
-/// The sampler of a choice.
+/// The sampler of a choice that does not [draft](SamplerKind::drafts).
 pub(crate) fn boxed<'a, M, C>(
     options: &SamplerOptions,
     choice: &Choice,
@@ -160,6 +171,7 @@ where
         }
         (SamplerKind::Beam, _) => Box::new(Beam::new(task, options.beams.get())),
         (SamplerKind::Greedy, _) => Box::new(Greedy::new(task)),
+        (SamplerKind::Speculative | SamplerKind::Mentored, _) => unreachable!("speculation is made apart"),
         (SamplerKind::Disc | SamplerKind::Auto, _) => {
             let config = options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
             let form = match options.disc_form {

@@ -13,6 +13,7 @@
 //! |---|---|---|
 //! | [`Masked`] | not the model's; every output has its weight | one walk |
 //! | [`Guessed`] | that of `Masked` | fewer passes, where guesses are right |
+//! | [`Speculative`](speculative::Speculative) | that of `Masked`, or within a stated divergence of it; exact under rejection | fewer passes, where drafts are accepted |
 //! | [`Rejection`] | exact | `1 / P(L)` walks on average, stopped early |
 //! | [`Rsft`] | exact | fewer by the probability that the first token is allowed |
 //! | [`Ars`], [`Cars`] | exact, independent | `b / P(L)`, where the bound `b` falls with each walk: CARS about two |
@@ -56,7 +57,6 @@ mod draws;
 mod error;
 mod evaluator;
 mod greedy;
-mod guessed;
 mod masked;
 mod mcmc;
 #[cfg(test)]
@@ -68,6 +68,7 @@ mod retokenize;
 mod rows;
 mod rsft;
 mod smc;
+pub mod speculative;
 mod task;
 mod trace;
 mod trie;
@@ -84,7 +85,6 @@ pub use disc::{Disc, DiscConfig, Form};
 pub use draws::Usage;
 pub use error::SampleError;
 pub use greedy::Greedy;
-pub use guessed::Guessed;
 pub use masked::Masked;
 pub use mcmc::{Cut, Mcmc};
 pub use prefixes::Cancel;
@@ -92,6 +92,7 @@ pub use rejection::Rejection;
 pub use retokenize::{Spelling, retokenize};
 pub use rsft::Rsft;
 pub use smc::{Smc, SmcConfig};
+pub use speculative::Guessed;
 pub use task::Task;
 pub use trace::{TraceStep, trace};
 pub use trie::TrieFileError;

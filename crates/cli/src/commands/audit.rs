@@ -28,6 +28,7 @@ use crate::{
     error::{Failure, Result},
     load::{self, Tokens},
     samplers::{boxed, choose},
+    speculate::{Like, Total},
 };
 
 /// How many of the last outputs a point of a curve is made of, as in the paper.
@@ -73,6 +74,8 @@ pub(super) struct Line {
     pub(super) ess: f64,
     pub(super) mean_logprob: f64,
     pub(super) mean_logprob_se: f64,
+    #[serde(flatten)]
+    pub(super) speculation: Option<Speculated>,
     /// Why it has fewer outputs than were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
@@ -82,9 +85,21 @@ pub(super) struct Line {
     pub(super) empirical: Option<BTreeMap<String, f64>>,
 }
 
+/// What drafts have come to, in a line of JSON.
+#[derive(Clone, Serialize)]
+pub(super) struct Speculated {
+    /// Of the drafts that the model was asked about, the share that was accepted.
+    pub(super) draft_acceptance: f64,
+    pub(super) tokens_per_pass: f64,
+    /// In nats, over all outputs.
+    pub(super) kl_spent: f64,
+    pub(super) kl_allowed: f64,
+}
+
 /// The outputs of one sampler.
 struct Drawn {
     kind: SamplerKind,
+    speculation: Option<Total>,
     draws: Vec<Draw>,
     error: Option<String>,
 }
@@ -92,6 +107,9 @@ struct Drawn {
 pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     if args.samplers.contains(&SamplerKind::Auto) {
         return Err(Failure::input("--samplers names samplers; auto is the choice of one of them"));
+    }
+    if !args.samplers.iter().any(|kind| kind.drafts()) {
+        args.speculation.refuse()?;
     }
     // The page is written at the end of what may be minutes: see now whether it can be.
     let mut page = match &args.out {
@@ -128,7 +146,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let mut drawn = Vec::new();
     for kind in &args.samplers {
         let task = task(&mut model, &constraint, &tokens, &prompt, max_tokens);
-        drawn.push(draw(args, *kind, seed, Task { batch: args.options.batch.get(), ..task })?);
+        drawn.push(draw(args, *kind, seed, Task { batch: args.options.batch.get(), ..task }, &tokens)?);
     }
     let target = match &exact {
         Some(law) => law.iter().map(|(output, p)| (output.to_vec(), p)).collect(),
@@ -165,9 +183,16 @@ fn draw(
     kind: SamplerKind,
     seed: u64,
     task: Task<&mut Model, &AnyConstraint>,
+    tokens: &Tokens,
 ) -> Result<Drawn> {
     let choice = choose(kind, &args.options, args.constraint.is_none(), args.samples.get())?;
-    let mut sampler = boxed(&args.options, &choice, task);
+    let (mut sampler, tallies) = if kind.drafts() {
+        let like = Like { tokens, temperature: args.options.temperature, truncation: choice.before };
+        let (sampler, tallies) = args.speculation.sampler(kind, task, like)?;
+        (sampler, Some(tallies))
+    } else {
+        (boxed(&args.options, &choice, task), None)
+    };
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut draws = Vec::new();
     let mut error = None;
@@ -183,7 +208,12 @@ fn draw(
         bar.set_position(draws.len() as u64);
     }
     bar.finish_and_clear();
-    Ok(Drawn { kind, draws, error })
+    let speculation = tallies.map(|tallies| {
+        let mut total = Total::default();
+        tallies.borrow().iter().for_each(|line| total.add(line));
+        total
+    });
+    Ok(Drawn { kind, speculation, draws, error })
 }
 
 fn progress(name: &'static str, samples: usize) -> ProgressBar {
@@ -239,7 +269,7 @@ fn distances(shares: &BTreeMap<&[TokenId], f64>, target: &Law) -> (f64, f64) {
 }
 
 fn line(drawn: &Drawn, target: &Law, basis: &'static str, tokens: &Tokens) -> Line {
-    let Drawn { kind, draws, error } = drawn;
+    let Drawn { kind, speculation, draws, error } = drawn;
     let kept: Vec<&Draw> = finished(draws).collect();
     let count = to_f64(kept.len() as u64);
     let plain = shares(kept.iter().map(|draw| (draw.tokens.as_slice(), 1.0)));
@@ -282,6 +312,12 @@ fn line(drawn: &Drawn, target: &Law, basis: &'static str, tokens: &Tokens) -> Li
         ess: if squares > 0.0 { sum * sum / squares } else { 0.0 },
         mean_logprob: mean,
         mean_logprob_se: (variance / count.max(1.0)).sqrt(),
+        speculation: speculation.map(|speculated| Speculated {
+            draft_acceptance: speculated.acceptance(),
+            tokens_per_pass: total(|draw| draw.tokens.len() as u64) / total(|draw| draw.cost.passes).max(1.0),
+            kl_spent: speculated.spent,
+            kl_allowed: speculated.allowed,
+        }),
         error: error.clone(),
         exact: exact.then(|| by_text(&mut target.iter().map(|(output, p)| (output.as_slice(), *p)))),
         empirical: exact.then(|| by_text(&mut plain.iter().map(|(output, p)| (*output, *p)))),
@@ -331,6 +367,17 @@ fn table(lines: &[Line], exact: Option<&ExactLaw>, out: &mut dyn Write) -> Resul
         if line.kl_weighted.is_some() {
             let (kl, tv) = (number(line.kl_weighted, 4), number(line.tv_weighted, 3));
             writeln!(out, "{:10} {:>8} {kl:>9} {:>9} {tv:>7}", "", "weighted", "")?;
+        }
+        if let Some(drafts) = &line.speculation {
+            writeln!(
+                out,
+                "{:10} drafts: {:.0} % accepted, {:.2} tokens a pass; KL {:.3} of {:.3} spent",
+                "",
+                100.0 * drafts.draft_acceptance,
+                drafts.tokens_per_pass,
+                drafts.kl_spent,
+                drafts.kl_allowed
+            )?;
         }
         if line.cut > 0 {
             writeln!(out, "{:10} {} outputs more were cut off at the length limit", "", line.cut)?;

@@ -16,11 +16,12 @@ use unskew::{
 
 use super::write_json;
 use crate::{
-    any_model::AnyModel,
+    any_model::{AnyModel, AnyModelError},
     args::{ConstraintArgs, Format, GenerateArgs, SamplerKind},
     error::{Failure, Result},
     load::{self, Tokens},
-    samplers::{Choice, boxed, choose},
+    samplers::{BoxedSampler, Choice, boxed, choose},
+    speculate::{self, Like, SpeculationLine, Tallies},
 };
 
 /// The most tokens of an output where neither the user nor the model says otherwise.
@@ -41,13 +42,15 @@ struct Line<'a> {
     finish: &'static str,
     /// How the sampler came by the output: `proposed`, `accepted` or `resampled`.
     how: &'static str,
+    /// Only where tokens were drafted.
+    #[serde(flatten)]
+    speculation: Option<SpeculationLine>,
 }
 
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let (model, tokens) = load::model(&args.model)?;
     let mut prompt = tokens.encode_prompt(&args.prompt)?;
     let healed = if args.heal { tokens.heal(&mut prompt)? } else { String::new() };
-    let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     if prompt.is_empty() && matches!(model, AnyModel::Llama(_)) {
         return Err(Failure::input("this model names no token that begins a text; give a --prompt"));
     }
@@ -56,17 +59,26 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let choice = choose(args.sampler.sampler, options, args.constraint.is_none(), args.n.get())?;
     let model =
         Warped::new(model, options.temperature, choice.before).map_err(|error| Failure::bad(&error))?;
+    args.speculation.check(choice.kind)?;
+    let counted = if choice.kind.drafts() { args.speculation.counted(&args.constraint)? } else { None };
+    // Counts need the grammar itself, and take this way alone.
+    if let Some(path) = counted {
+        let constraint = load::grammar_constraint(path, &args.constraint, &tokens, &healed)?;
+        let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
+        let (sampler, tallies) = args.speculation.counting(choice.kind, task)?;
+        let mut rng = begin(args, &choice);
+        return draw(args, sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
+    }
+    let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
     let task = Task { batch: options.batch.get(), ..task };
-
-    let seed = args.seed.unwrap_or_else(any_seed);
-    match args.format {
-        Format::Text => eprintln!("{}", heading(args, &choice, seed)),
-        // A script that wants the same lines again needs the seed, and nothing else.
-        Format::Jsonl if args.seed.is_none() => eprintln!("seed {seed}"),
-        Format::Jsonl => {}
+    if choice.kind.drafts() {
+        let like = Like { tokens: &tokens, temperature: options.temperature, truncation: choice.before };
+        let (sampler, tallies) = args.speculation.sampler(choice.kind, task, like)?;
+        let mut rng = begin(args, &choice);
+        return draw(args, sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
     }
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = begin(args, &choice);
     if choice.kind == SamplerKind::Beam {
         return search(args, task, &tokens, &healed, out);
     }
@@ -76,16 +88,47 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
             sampler.draw(&mut rng).map_err(|error| Failure::other(&error))?;
         }
     }
+    draw(args, sampler, None, &tokens, &healed, &mut rng, out)
+}
+
+/// Says what will be drawn, and with which seed.
+fn begin(args: &GenerateArgs, choice: &Choice) -> ChaCha8Rng {
+    let seed = args.seed.unwrap_or_else(any_seed);
+    match args.format {
+        Format::Text => eprintln!("{}", heading(args, choice, seed)),
+        // A script that wants the same lines again needs the seed, and nothing else.
+        Format::Jsonl if args.seed.is_none() => eprintln!("seed {seed}"),
+        Format::Jsonl => {}
+    }
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// Draws and writes the outputs.
+fn draw(
+    args: &GenerateArgs,
+    mut sampler: BoxedSampler<'_, AnyModelError>,
+    tallies: Option<&Tallies>,
+    tokens: &Tokens,
+    healed: &str,
+    rng: &mut ChaCha8Rng,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let (mut total, mut written, mut passes) = (speculate::Total::default(), 0, 0);
     let bar = progress(args.n.get());
     let mut left = args.n.get();
     while left > 0 {
         // As many as share passes of the model; each is written as soon as they are there.
         let mut draws = Vec::new();
-        let result = sampler.draw_many(left.min(options.batch.get()), &mut rng, &mut draws);
+        let batch = args.sampler.options.batch.get();
+        let result = sampler.draw_many(left.min(batch), rng, &mut draws);
         left -= draws.len();
         for draw in draws {
-            bar.suspend(|| write(args.format, &tokens, &healed, &draw, out))?;
+            let speculation = tallies.and_then(|tallies| tallies.borrow_mut().pop_front());
+            bar.suspend(|| write(args.format, tokens, healed, &draw, speculation, out))?;
             bar.inc(1);
+            speculation.iter().for_each(|line| total.add(line));
+            written += draw.tokens.len();
+            passes += draw.cost.passes;
         }
         result.map_err(|error| {
             bar.finish_and_clear();
@@ -93,6 +136,9 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         })?;
     }
     bar.finish_and_clear();
+    if tallies.is_some() && args.format == Format::Text {
+        eprintln!("{}", total.summary(written, passes));
+    }
     Ok(())
 }
 
@@ -113,7 +159,7 @@ fn search<M: LanguageModel, C: unskew::core::Constraint>(
             args.n
         );
     }
-    draws.iter().take(args.n.get()).try_for_each(|draw| write(args.format, tokens, healed, draw, out))
+    draws.iter().take(args.n.get()).try_for_each(|draw| write(args.format, tokens, healed, draw, None, out))
 }
 
 pub(super) fn max_tokens(asked: Option<NonZeroUsize>, model: &AnyModel, prompt: &[TokenId]) -> Result<usize> {
@@ -171,7 +217,14 @@ fn progress(outputs: usize) -> ProgressBar {
 }
 
 /// Writes one output, without the end of the prompt that it begins with.
-fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut dyn Write) -> Result<()> {
+fn write(
+    format: Format,
+    tokens: &Tokens,
+    healed: &str,
+    draw: &Draw,
+    speculation: Option<SpeculationLine>,
+    out: &mut dyn Write,
+) -> Result<()> {
     let text = tokens.decode(&draw.tokens);
     // An output that was cut off may end inside of it.
     let text = text.strip_prefix(healed).unwrap_or_default();
@@ -198,6 +251,7 @@ fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut d
                 proposals: draw.cost.proposals,
                 finish,
                 how,
+                speculation,
             };
             write_json(&line, out)?;
         }

@@ -6,4 +6,5 @@ mod commands;
 mod grammars;
 mod refusals;
 mod sets;
+mod speculation;
 mod support;
