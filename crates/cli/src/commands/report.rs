@@ -82,7 +82,8 @@ const STYLE: &str = "\
 font:16px/1.5 system-ui,sans-serif}h1{font-size:1.6rem;margin:0 0 .25rem}h2{font-size:1.15rem;margin:2.5rem 0 .5rem}\
 p{max-width:46rem}.soft{color:var(--soft)}code{font:.92em ui-monospace,monospace;background:var(--box);padding:.1em .3em;\
 border-radius:3px;overflow-wrap:anywhere}.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;\
-font-variant-numeric:tabular-nums}th,td{padding:.3rem .7rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}\
+font-variant-numeric:tabular-nums}th,td{padding:.3rem .55rem;text-align:right;border-bottom:1px solid var(--line);\
+white-space:nowrap}th{white-space:normal;vertical-align:bottom}\
 th:first-child,td:first-child,td.law{text-align:left}td.law{white-space:normal;min-width:14rem;color:var(--soft)}\
 svg{display:block;width:100%;height:auto}svg text{fill:var(--ink);font:13px system-ui,sans-serif}svg .soft{fill:var(--soft)}\
 svg .grid{stroke:var(--line)}svg .target{stroke:var(--ink)}.key{display:inline-block;width:.8em;height:.8em;border-radius:2px;\
