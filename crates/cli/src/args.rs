@@ -222,6 +222,10 @@ pub(crate) struct SamplerOptions {
     /// then 16 proposals)
     #[arg(long, value_name = "K")]
     pub(crate) disc_k: Option<u32>,
+    /// DISC: only the M most probable tokens of each step are candidates, where one of them is allowed (another law: that of
+    /// outputs made of such tokens)
+    #[arg(long, value_name = "M")]
+    pub(crate) disc_top_m: Option<NonZeroUsize>,
     /// DISC: what is proposed, and what is resampled when nothing was accepted
     #[arg(long, value_enum, default_value = "learned")]
     pub(crate) disc_form: DiscForm,

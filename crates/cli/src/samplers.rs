@@ -27,6 +27,8 @@ pub(crate) struct Choice {
     /// Why, where it was chosen for the user.
     why: Option<&'static str>,
     unconstrained: bool,
+    /// Whether only the most probable tokens of each step are candidates.
+    top_m: bool,
 }
 
 /// The sampler that the options name, or one fit for the number of outputs.
@@ -40,6 +42,9 @@ pub(crate) fn choose(
     let (kind, why) = match asked {
         SamplerKind::Auto if unconstrained => {
             (SamplerKind::Masked, Some("nothing is forbidden, so that no sampler rejects"))
+        }
+        SamplerKind::Auto if options.disc_k.is_some() || options.disc_top_m.is_some() => {
+            (SamplerKind::Disc, Some("parameters of it are given"))
         }
         SamplerKind::Auto if outputs >= MANY => {
             (SamplerKind::Cars, Some("of many outputs each learns for the next, and all are exact"))
@@ -68,7 +73,8 @@ pub(crate) fn choose(
     };
     let before = truncation.filter(|_| *truncate == Some(TruncateOrder::BeforeMask));
     let after = truncation.filter(|_| *truncate == Some(TruncateOrder::AfterMask));
-    Ok(Choice { kind, before, after, why, unconstrained })
+    let top_m = kind == SamplerKind::Disc && options.disc_top_m.is_some();
+    Ok(Choice { kind, before, after, why, unconstrained, top_m })
 }
 
 impl SamplerKind {
@@ -125,6 +131,10 @@ impl Choice {
             SamplerKind::Masked | SamplerKind::Speculative if self.unconstrained && self.after.is_none() => {
                 "the model's own law"
             }
+            _ if self.top_m => {
+                "the model's own law, given the constraint and that each token is among the most probable, where an output \
+                 was accepted"
+            }
             kind => kind.law(),
         };
         let why = self.why.map(|why| format!(" (chosen because {why})")).unwrap_or_default();
@@ -179,7 +189,11 @@ where
                 DiscForm::Fresh => Form::Fresh,
                 DiscForm::Reuse => Form::Reuse,
             };
-            Box::new(Disc::new(task, DiscConfig { form, ..config }))
+            let disc = Disc::new(task, DiscConfig { form, ..config });
+            match options.disc_top_m {
+                Some(top) => Box::new(disc.among(top.get())),
+                None => Box::new(disc),
+            }
         }
     }
 }

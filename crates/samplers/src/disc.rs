@@ -6,6 +6,8 @@
 //! importance resampling with the weights `x` gives a law that is close to it and not equal; the output says which of
 //! the two it was ([`Origin`]).
 //!
+//! The paper also looks at the `M` most probable tokens of each step alone ([`Disc::among`]), which is another law.
+//!
 //! Four things here are ours:
 //! - The mass of the **empty prefix** is the same for all outputs. Leaving it out of every test changes no law and
 //!   divides the number of tries by it: for a prompt after which the model would rarely begin as the constraint
@@ -92,6 +94,18 @@ impl<M: LanguageModel, C: Constraint> Disc<M, C> {
     #[must_use]
     pub fn grouped(mut self, group: usize) -> Self {
         self.draws = self.draws.grouped(group);
+        self
+    }
+
+    /// The same sampler with the `top` most probable tokens of each step as its only candidates: these are verified one by
+    /// one (PPV for sets), and no mask is made. What was learned is forgotten.
+    ///
+    /// **The law is another one**: that of the model, given an accepted output of which each token was among the `top` of
+    /// its step. Where none of them is allowed, all allowed tokens are candidates: such a step neither ends the output nor
+    /// leaves the constraint. The end of the sequence is always a candidate.
+    #[must_use]
+    pub fn among(mut self, top: usize) -> Self {
+        self.draws.prefixes.limit_candidates(top);
         self
     }
 

@@ -76,6 +76,8 @@ struct Reader<C: Constraint> {
     end: Vec<TokenId>,
     max_tokens: usize,
     scope: Scope,
+    /// So many of the most probable tokens are candidates, where one of them is allowed. All are without it.
+    top: Option<usize>,
     trie: Trie,
     rows: RowCache,
     /// Buffers of a row.
@@ -115,6 +117,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 end,
                 max_tokens,
                 scope,
+                top: None,
                 trie: Trie::new(),
                 rows: RowCache::new(max_bytes / 4 * 3),
                 tokens: Vec::new(),
@@ -125,6 +128,13 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             max_bytes,
             cancel,
         }
+    }
+
+    /// Makes candidates of the `top` most probable tokens alone, where one of them is allowed. What was visited is forgotten.
+    pub(crate) fn limit_candidates(&mut self, top: usize) {
+        self.reader.top = Some(top);
+        self.reader.trie = Trie::new();
+        self.reader.rows.rename(|_| None);
     }
 
     /// The most tokens of an output.
@@ -307,7 +317,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
     }
 
     fn header(&self, name: &str) -> Header {
-        let Reader { constraint, end, max_tokens, scope, .. } = &self.reader;
+        let Reader { constraint, end, max_tokens, scope, top, .. } = &self.reader;
         let mut bytes = Vec::new();
         let mut number = |value: usize| bytes.extend_from_slice(&(value as u64).to_le_bytes());
         let vocab_len = constraint.vocab_len().max(self.evaluator.vocab_len());
@@ -318,6 +328,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             number(list.len());
             list.iter().for_each(|id| number(id.index()));
         }
+        top.iter().for_each(|top| number(*top));
         bytes.extend_from_slice(name.as_bytes());
         let fingerprint = XxHash3_64::oneshot(&bytes);
         // One token longer where everything counts that was not excluded.
@@ -331,6 +342,28 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
 }
 
 impl<C: Constraint> Reader<C> {
+    /// Adds the allowed ones of the most probable tokens, in ascending order; each is asked for by itself, and no mask is
+    /// made. Answers false if all tokens are candidates, or none of these is allowed.
+    fn add_candidates(&mut self, state: &C::State, logits: &[f32], add: &mut impl FnMut(TokenId)) -> bool {
+        let Some(top) = self.top else { return false };
+        let mut best: Vec<TokenId> = (0..logits.len().min(self.constraint.vocab_len()))
+            .map(TokenId::from_index)
+            .filter(|id| logits[id.index()] > f32::NEG_INFINITY && !self.end.contains(id))
+            .collect();
+        if top < best.len() {
+            // Of equal ones the first.
+            let order = |left: &TokenId, right: &TokenId| {
+                logits[right.index()].total_cmp(&logits[left.index()]).then(left.cmp(right))
+            };
+            best.select_nth_unstable_by(top, order);
+            best.truncate(top);
+            best.sort_unstable();
+        }
+        best.retain(|id| self.constraint.allows(&mut self.scratch, state, *id));
+        best.iter().for_each(|id| add(*id));
+        !best.is_empty()
+    }
+
     /// Reads a row of logits after a prefix.
     fn read<E>(
         &mut self,
@@ -367,6 +400,8 @@ impl<C: Constraint> Reader<C> {
                 .map(TokenId::from_index)
                 .filter(|id| fails || !self.end.contains(id))
                 .for_each(&mut add);
+        } else if depth < self.max_tokens && self.add_candidates(state, logits, &mut add) {
+            forced = self.constraint.forced(&mut self.scratch, state).is_some();
         } else if depth < self.max_tokens {
             let mask = match self.constraint.ready_mask(&self.scratch, state) {
                 Some(mask) => mask,

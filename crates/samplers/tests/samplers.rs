@@ -66,6 +66,61 @@ fn exact_samplers_follow_the_law() {
     assert!(tested >= 30, "{tested}");
 }
 
+/// The law of outputs each of whose tokens is among the `top` most probable of its step, or, where none of those is allowed,
+/// any allowed one.
+fn law_among(model: &TableModel, constraint: &Outputs, top: usize) -> Law {
+    let (mut outputs, mut open) = (Law::new(), vec![(Vec::new(), 1.0)]);
+    while let Some((prefix, probability)) = open.pop() {
+        let row = model.row(&prefix);
+        let mut order: Vec<usize> = (0..row.len() - 1).filter(|id| row[*id] > 0.0).collect();
+        order.sort_by(|left, right| row[*right].total_cmp(&row[*left]).then(left.cmp(right)));
+        order.truncate(top);
+        let next = exact::masked(model, constraint, &prefix);
+        let is_among = |token: &TokenId| order.contains(&token.index());
+        let some = next.iter().filter_map(|(token, _)| token.as_ref()).any(is_among);
+        for (token, p) in next {
+            match token {
+                None if p > 0.0 => _ = outputs.insert(prefix.clone(), probability * p),
+                Some(token) if p > 0.0 && (!some || is_among(&token)) => {
+                    open.push(([&prefix[..], &[token]].concat(), probability * p));
+                }
+                _ => {}
+            }
+        }
+    }
+    let sum: f64 = outputs.values().sum();
+    outputs.values_mut().for_each(|p| *p /= sum);
+    outputs
+}
+
+#[test]
+fn disc_among_few_candidates_has_the_law_of_outputs_made_of_them() {
+    let (mut tested, mut others) = (0, 0);
+    for (index, (model, constraint)) in tasks(12).into_iter().enumerate() {
+        let all = law_among(&model, &constraint, usize::MAX);
+        if all.is_empty() {
+            continue;
+        }
+        for (top, form) in [(1, Form::Fresh), (2, Form::Learned), (2, Form::Reuse), (100, Form::Fresh)] {
+            let law = law_among(&model, &constraint, top);
+            if law.is_empty() {
+                // Its first tokens lead to nothing that the model can end.
+                continue;
+            }
+            let config = DiscConfig { max_tries: TRIES, max_positions: u64::MAX, particles: 1, form };
+            let mut sampler = Disc::new(task(&model, &constraint), config).among(top);
+            let mut counts: HashMap<Vec<TokenId>, u64> = HashMap::new();
+            let mut draws = Vec::new();
+            sampler.draw_many(400, &mut rng(index as u64), &mut draws).unwrap();
+            draws.into_iter().for_each(|draw| *counts.entry(draw.tokens).or_default() += 1);
+            assert!(deviation(&counts, &law) < 4.5, "task {index}, {form:?} among {top}: {counts:?} {law:?}");
+            tested += 1;
+            others += u32::from(law.keys().ne(all.keys()));
+        }
+    }
+    assert!(tested > 30 && others > 5, "{tested}, {others}");
+}
+
 /// The long form: a million draws of each, some minutes.
 #[cfg(not(debug_assertions))]
 #[test]
