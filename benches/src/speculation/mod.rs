@@ -46,7 +46,9 @@ fn program() -> Result<(), String> {
     let begin = Instant::now();
     let mut out = format!("# Speculative and mentored decoding, {}\n\n", report::today());
     out += &report::host();
-    out += "Command: `cargo xtask bench speculation --record`.\n\n";
+    let options = [(unskew.is_some(), " --embedded"), (quick, " --quick"), (record, " --record")];
+    let options: String = options.iter().filter(|(is_on, _)| *is_on).map(|(_, option)| *option).collect();
+    out += &format!("Command: `cargo xtask bench speculation{options}`.\n\n");
     out += &solver::report(if quick { 5 } else { 40 });
     out += &frontier::report(if quick { 20 } else { 200 });
     if let Some(unskew) = unskew {
