@@ -6,6 +6,7 @@
 //! `benches/regex.rs` watches our own engine with criterion. The suites ([`run()`]) compare engines: every regex of
 //! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
 //! in one process as far as their dependencies allow. [`run_sets`] compares structures that hold millions of items.
+//! [`speculation`] measures drafts and their verification.
 
 mod clock;
 mod detail;
@@ -17,6 +18,7 @@ pub mod peers;
 mod report;
 mod run;
 mod sets;
+pub mod speculation;
 pub mod suite;
 mod worker;
 pub mod workloads;

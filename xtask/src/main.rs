@@ -36,10 +36,15 @@ cargo xtask TASK
   bench grammars [OPTIONS] [FILTER ...]
                     the grammar engines likewise; with `--glrmask`, glrmask too, in a program of its own that takes
                     a quarter of an hour to build
+  bench speculation [OPTIONS]
+                    the solver of mentored decoding beside the published algorithm, and what its budget buys; with `--embedded`,
+                    for the embedded models too, which builds the command line
   bench sets [OPTIONS]
                     structures that hold millions of titles (`--help` lists the options)
   bench regex-memory, bench grammars-memory
                     likewise: memory
+  bench samplers [--record]
+                    samplers side by side: distance from the exact law, cost, time for a token, memory
   fuzz [TARGET] [SECONDS]
                     fuzz one target, or each for the given time (default: each for 300 seconds)
 ";
@@ -94,6 +99,9 @@ fn train(root: &Path, steps: Option<&str>) -> Result<()> {
 /// Without a name, criterion's benchmarks. The engines of other projects take minutes to build, so that they are behind a
 /// feature that only the programs which compare engines are built with.
 fn bench(root: &Path, filter: &[&str]) -> Result<()> {
+    if let ["speculation", options @ ..] = filter {
+        return speculation(root, options);
+    }
     if let ["sets", options @ ..] = filter {
         let package = ["run", "--release", "--package", "unskew-benches", "--bin", "set_suite", "--"];
         return cargo(root, &[&package[..], options].concat());
@@ -105,6 +113,11 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
         Some(&"grammars-memory") => Some("grammar_memory"),
         _ => None,
     };
+    if filter.first() == Some(&"samplers") {
+        // No peers, so none are built.
+        let package = ["run", "--release", "--package", "unskew-benches", "--bin", "sampler_suite", "--"];
+        return cargo(root, &[&package[..], &filter[1..]].concat());
+    }
     if let Some(program) = program {
         let package = ["run", "--release", "--package", "unskew-benches", "--features", "peers"];
         let (wanted, options): (Vec<&str>, Vec<&str>) =
@@ -118,6 +131,21 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
         args.push("--");
         args.extend(filter);
     }
+    cargo(root, &args)
+}
+
+/// Without other projects' engines; and with the command line as a program of its own, so that the suite needs no tensor library.
+fn speculation(root: &Path, options: &[&str]) -> Result<()> {
+    let (wanted, options): (Vec<&str>, Vec<&str>) =
+        options.iter().partition(|option| **option == "--embedded");
+    let mut args =
+        vec!["run", "--release", "--package", "unskew-benches", "--bin", "speculation_suite", "--"];
+    let program = root.join("target/release/unskew");
+    if !wanted.is_empty() {
+        cargo(root, &["build", "--release", "--package", "unskew", "--target-dir", "target"])?;
+        args.extend(["--unskew", program.to_str().ok_or("the path of the repository is not UTF-8")?]);
+    }
+    args.extend(options);
     cargo(root, &args)
 }
 

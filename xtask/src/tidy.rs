@@ -53,6 +53,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "unskew-core",
             "unskew-grammars",
             "unskew-runner",
+            "unskew-samplers",
             "unskew-sets",
             "unskew-tiny-model",
             "unskew-vocab",

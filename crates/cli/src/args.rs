@@ -1,9 +1,14 @@
 //! What the command line takes. The names here are a contract: scripts and benchmarks rely on them.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{
+    num::{NonZeroU64, NonZeroUsize},
+    path::PathBuf,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unskew::schema::Whitespace;
+
+use crate::speculate::SpeculationArgs;
 
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]
@@ -17,6 +22,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Write outputs of a model that satisfy a constraint
     Generate(GenerateArgs),
+    /// Measure how far samplers are from the model's own distribution under a constraint, and what they cost
+    Audit(AuditArgs),
     /// Show the tokens that may come next
     Mask(MaskArgs),
     /// Test whether texts or token sequences satisfy a constraint, token by token
@@ -69,7 +76,7 @@ pub(crate) struct SetInfoArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// `tiny` (embedded), the folder of a Hugging Face checkpoint, or `table:FILE`
+    /// `tiny` or `tiny-draft` (embedded), the folder of a Hugging Face checkpoint, or `table:FILE`
     #[arg(long, value_name = "tiny|DIR|table:FILE", default_value = "tiny")]
     pub(crate) model: ModelChoice,
     /// A tokenizer.json; by default the model's own
@@ -80,6 +87,8 @@ pub(crate) struct ModelArgs {
 #[derive(Clone, Debug)]
 pub(crate) enum ModelChoice {
     Tiny,
+    /// The smaller embedded model, with the same tokens.
+    TinyDraft,
     Folder(PathBuf),
     Table(PathBuf),
 }
@@ -91,6 +100,7 @@ impl std::str::FromStr for ModelChoice {
         Ok(match text.strip_prefix("table:") {
             Some(file) => Self::Table(file.into()),
             None if text == "tiny" => Self::Tiny,
+            None if text == "tiny-draft" => Self::TinyDraft,
             None => Self::Folder(text.into()),
         })
     }
@@ -128,16 +138,38 @@ pub(crate) struct ConstraintArgs {
     pub(crate) canonical: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum)]
 pub(crate) enum SamplerKind {
-    /// An unbiased sampler fit for the constraint
+    /// An unbiased sampler fit for the constraint and the number of outputs; says which, and why
     Auto,
     /// Each token from what the mask leaves: fast, and not the model's law
     Masked,
     /// Keep what satisfies the constraint: exact, slow
     Rejection,
+    /// The same with a constrained first token
+    Rsft,
+    /// Rejection that learns from each failure: exact
+    Ars,
+    /// Rejection that learns all that a mask forbids: exact, about two tries for each of many outputs
+    Cars,
     /// Masked proposals, accepted with the probability that makes them exact; resampled after many refusals
     Disc,
+    /// Masked sampling that learns what outputs were worth: closer to the law with each one
+    Asap,
+    /// Masked sampling by asking about single tokens; outputs carry weights
+    Awrs,
+    /// Populations of outputs that are drawn anew by weight; outputs carry weights
+    Smc,
+    /// A chain of valid outputs: closer to the law with each step
+    Mcmc,
+    /// The most probable outputs that a beam finds: no sample
+    Beam,
+    /// The most probable token each time: no sample
+    Greedy,
+    /// The law of masked, in fewer passes: a draft model proposes several tokens, which the model verifies together
+    Speculative,
+    /// The same with a stated divergence from that law, for which more drafts are accepted
+    Mentored,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -158,12 +190,29 @@ pub(crate) enum DiscForm {
     Reuse,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum McmcCut {
+    /// Anywhere
+    Prefix,
+    /// Where much could follow
+    Priority,
+    /// At the beginning
+    Restart,
+}
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sampler")]
 pub(crate) struct SamplerArgs {
     /// How to draw
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) sampler: SamplerKind,
+    #[command(flatten)]
+    pub(crate) options: SamplerOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampler")]
+pub(crate) struct SamplerOptions {
     /// Divides the logits; the law that is kept is the model's at this temperature
     #[arg(long, value_name = "T", default_value_t = 1.0)]
     pub(crate) temperature: f64,
@@ -180,12 +229,40 @@ pub(crate) struct SamplerArgs {
     /// then 16 proposals)
     #[arg(long, value_name = "K")]
     pub(crate) disc_k: Option<u32>,
+    /// DISC: only the M most probable tokens of each step are candidates, where one of them is allowed (another law: that of
+    /// outputs made of such tokens)
+    #[arg(long, value_name = "M")]
+    pub(crate) disc_top_m: Option<NonZeroUsize>,
     /// DISC: what is proposed, and what is resampled when nothing was accepted
     #[arg(long, value_enum, default_value = "learned")]
     pub(crate) disc_form: DiscForm,
-    /// Rejection: give up after this many tries for one output
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub(crate) max_tries: u64,
+    /// ASAp: so many outputs are drawn and only learned from, before the first that is shown
+    #[arg(long, value_name = "M", default_value_t = 0)]
+    pub(crate) asap_iterations: u64,
+    /// SMC: the number of outputs in a population
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) smc_particles: NonZeroUsize,
+    /// SMC: draw a population anew when its effective number is below this share: 0 never, 1 always
+    #[arg(long, value_name = "T", default_value_t = 0.5)]
+    pub(crate) smc_threshold: f64,
+    /// SMC: use what earlier populations have learned
+    #[arg(long)]
+    pub(crate) smc_twisted: bool,
+    /// MCMC: the steps of a chain
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    pub(crate) mcmc_steps: u64,
+    /// MCMC: where an output is cut to be written anew
+    #[arg(long, value_enum, default_value = "prefix")]
+    pub(crate) mcmc_cut: McmcCut,
+    /// Beam search: the width of the beam; at least the number of outputs
+    #[arg(long, value_name = "K", default_value = "8")]
+    pub(crate) beams: NonZeroUsize,
+    /// Samplers that reject: give up after this many tries for one output
+    #[arg(long, value_name = "N", default_value = "100000")]
+    pub(crate) max_tries: NonZeroU64,
+    /// The most outputs that go through the model together, where the sampler allows it; no output depends on it
+    #[arg(long, value_name = "N", default_value = "16")]
+    pub(crate) batch: NonZeroUsize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -224,6 +301,44 @@ pub(crate) struct GenerateArgs {
     pub(crate) constraint: ConstraintArgs,
     #[command(flatten)]
     pub(crate) sampler: SamplerArgs,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// The samplers, joined by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "masked,asap,cars,disc")]
+    pub(crate) samplers: Vec<SamplerKind>,
+    /// How many outputs of each
+    #[arg(long, value_name = "N", default_value = "500")]
+    pub(crate) samples: NonZeroUsize,
+    /// A report with plots, as one HTML file that needs no network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// What stands before the outputs
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) prompt: String,
+    /// The most tokens of an output (default: 256, or what the model's context leaves)
+    #[arg(long, value_name = "M")]
+    pub(crate) max_tokens: Option<NonZeroUsize>,
+    /// The seed of all random choices (default: another one each time)
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Give up the exact law beyond this many prefixes of outputs
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    pub(crate) max_prefixes: usize,
+    /// How results are written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
+    #[command(flatten)]
+    pub(crate) options: SamplerOptions,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationArgs,
 }
 
 /// Token ids joined by commas; empty for none.

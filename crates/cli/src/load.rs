@@ -178,7 +178,7 @@ pub(crate) fn tokens(args: &ModelArgs) -> Result<Tokens> {
             return Ok(Tokens { vocabulary, encoder: Encoder::Fewest, begin: Vec::new() });
         }
         (_, Some(path)) => (read_tokenizer(path)?, None),
-        (ModelChoice::Tiny, None) => (tiny_tokenizer()?, None),
+        (ModelChoice::Tiny | ModelChoice::TinyDraft, None) => (tiny_tokenizer()?, None),
         (ModelChoice::Folder(folder), None) => {
             let end = read_config(folder)?.map(|config| config.eos_token_ids);
             (read_tokenizer(&folder.join("tokenizer.json"))?, end)
@@ -202,8 +202,8 @@ pub(crate) fn model(args: &ModelArgs) -> Result<(AnyModel, Tokens)> {
             };
             return Ok((AnyModel::Table(model), tokens));
         }
-        ModelChoice::Tiny => {
-            let tiny = tiny_model::TINY;
+        choice @ (ModelChoice::Tiny | ModelChoice::TinyDraft) => {
+            let tiny = if matches!(choice, ModelChoice::Tiny) { tiny_model::TINY } else { tiny_model::DRAFT };
             Llama::from_bytes(tiny.config_json, tiny.safetensors).map_err(|error| Failure::other(&error))?
         }
         ModelChoice::Folder(folder) => {
@@ -300,20 +300,7 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         return Err(Failure::input("--whitespace is that of a --json-schema; give one, or leave it out"));
     }
     if let Some(path) = args.grammar.as_ref().or(args.json_schema.as_ref()) {
-        if args.canonical {
-            return Err(Failure::input(
-                "--canonical cannot be combined with --grammar or --json-schema; a grammar without recursion can be given \
-                 as a --regex",
-            ));
-        }
-        let limits = GrammarLimits::default();
-        let grammar = match &args.json_schema {
-            Some(path) => json_schema(path, args)?,
-            None => grammar(path, args.max_ignored, &limits)?,
-        };
-        let grammar = grammar.behind(healed.as_bytes());
-        let constraint = GrammarConstraint::new(&grammar, vocabulary, tokens.trie()?, &limits);
-        return constraint.map(AnyConstraint::new).map_err(|error| Failure::file(path, chain(&error)));
+        return grammar_constraint(path, args, tokens, healed).map(AnyConstraint::new);
     }
     if let Some(path) = &args.set {
         return sets::constraint(path, args.canonical, tokens, healed);
@@ -349,6 +336,30 @@ fn json_schema(path: &Path, args: &ConstraintArgs) -> Result<Grammar> {
     options.whitespace = args.whitespace.unwrap_or_default();
     schema::grammar(&read_text(path)?, &options, &SchemaLimits::default())
         .map_err(|error| Failure::file(path, chain(&error)))
+}
+
+/// The constraint of the grammar or schema in a file, on outputs that begin with `healed`.
+pub(crate) fn grammar_constraint(
+    path: &Path,
+    args: &ConstraintArgs,
+    tokens: &Tokens,
+    healed: &str,
+) -> Result<GrammarConstraint> {
+    if args.canonical {
+        return Err(Failure::input(
+            "--canonical cannot be combined with --grammar or --json-schema; a grammar without recursion can be given as \
+             a --regex",
+        ));
+    }
+    let limits = GrammarLimits::default();
+    let grammar = match &args.json_schema {
+        Some(path) => json_schema(path, args)?,
+        None => grammar(path, args.max_ignored, &limits)?,
+    };
+    let grammar = grammar.behind(healed.as_bytes());
+    let constraint =
+        GrammarConstraint::new(&grammar, Arc::clone(&tokens.vocabulary), tokens.trie()?, &limits);
+    constraint.map_err(|error| Failure::file(path, chain(&error)))
 }
 
 /// A grammar from a file, in the format that its name says.

@@ -10,7 +10,9 @@ mod args;
 mod commands;
 mod error;
 mod load;
+mod samplers;
 mod sets;
+mod speculate;
 
 use std::{io::Write, process::ExitCode};
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let result = match &cli.command {
         Command::Generate(args) => commands::generate(args, &mut out),
+        Command::Audit(args) => commands::audit(args, &mut out),
         Command::Mask(args) => commands::mask(args, &mut out),
         Command::Check(args) => commands::check(args, &mut out),
         Command::Explain(args) => commands::explain(args, &mut out),

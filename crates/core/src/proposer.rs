@@ -12,7 +12,13 @@ use crate::{Constraint, TokenId};
 ///
 /// What is proposed can be appended to the state, token by token. (Otherwise it is only useless, not wrong.)
 pub trait Proposer<C: Constraint> {
-    /// Appends to `tokens` up to `most` tokens that it expects behind `state`, each behind those before.
+    /// A new output begins after `prompt`. Whoever guesses from the state alone need not know.
+    fn begin(&mut self, prompt: &[TokenId]) {
+        let _ = prompt;
+    }
+
+    /// Appends to `tokens` up to `most` tokens that it expects behind `state`, each behind those before. What `tokens` holds
+    /// already stands between the last token that was observed and `state`.
     fn propose(
         &mut self,
         constraint: &C,
@@ -27,6 +33,10 @@ pub trait Proposer<C: Constraint> {
 }
 
 impl<C: Constraint, P: Proposer<C> + ?Sized> Proposer<C> for &mut P {
+    fn begin(&mut self, prompt: &[TokenId]) {
+        (**self).begin(prompt);
+    }
+
     fn propose(
         &mut self,
         constraint: &C,

@@ -26,6 +26,10 @@ pub enum Origin {
     Accepted,
     /// Chosen among several proposals by weight, after no proposal was accepted: close to the law, not exact.
     Resampled,
+    /// The last state of a chain whose law tends to the target's: close to the law, not exact.
+    Chained,
+    /// Found by a search for probable outputs: not a sample of any law.
+    Searched,
 }
 
 /// What an output cost.

@@ -6,6 +6,8 @@
 //! importance resampling with the weights `x` gives a law that is close to it and not equal; the output says which of
 //! the two it was ([`Origin`]).
 //!
+//! The paper also looks at the `M` most probable tokens of each step alone ([`Disc::among`]), which is another law.
+//!
 //! Four things here are ours:
 //! - The mass of the **empty prefix** is the same for all outputs. Leaving it out of every test changes no law and
 //!   divides the number of tries by it: for a prompt after which the model would rarely begin as the constraint
@@ -22,10 +24,11 @@ use rand_core::Rng;
 use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler};
 
 use crate::{
-    SampleError, Task,
-    prefixes::Prefixes,
+    SampleError, Task, TrieFileError, Usage,
+    draws::{Draws, Method, Verdict},
+    prefixes::Scope,
     random::{uniform, weighted},
-    walk::{Coins, End, Output, Proposal, Walk, walk},
+    walk::{Coins, End, Output, Proposal, Walk},
 };
 
 /// What is proposed, and what is resampled when no proposal was accepted.
@@ -77,62 +80,80 @@ impl DiscConfig {
 ///   satisfies the constraint, given that its first token does; fewer and fewer with [`Form::Learned`].
 #[derive(Debug)]
 pub struct Disc<M: LanguageModel, C: Constraint> {
-    prefixes: Prefixes<M, C>,
-    config: DiscConfig,
+    draws: Draws<M, C, DiscConfig>,
 }
 
 impl<M: LanguageModel, C: Constraint> Disc<M, C> {
     /// A DISC sampler for `task`.
     pub fn new(task: Task<M, C>, config: DiscConfig) -> Self {
-        Self { prefixes: Prefixes::new(task), config }
+        Self { draws: Draws::new(task, Scope::Allowed, config) }
     }
 
-    fn try_to_accept(
-        &mut self,
-        rng: &mut dyn Rng,
-        refused: &mut Vec<Output>,
-    ) -> Result<Option<Output>, SampleError<M::Error>> {
-        let (coins, proposal) = match self.config.form {
-            Form::Learned => (Coins::BelowRoot, Proposal::Learned),
-            Form::Fresh => (Coins::BelowRoot, Proposal::Masked),
-            Form::Reuse => (Coins::None, Proposal::Masked),
-        };
-        let how = Walk { coins, proposal, cut: false };
-        let output = match walk(&mut self.prefixes, how, rng)? {
-            End::Output(output) => output,
-            // Nothing is left of the empty prefix: no number of tries will help.
-            End::Stuck(tokens) if tokens.is_empty() => {
-                return Err(SampleError::Impossible { max_tokens: self.prefixes.max_tokens() });
-            }
-            End::Stuck(_) | End::Refused => return Ok(None),
-        };
-        if self.config.form == Form::Reuse && uniform(rng).ln() >= log_mass_below_root(&output) {
-            refused.push(output);
-            return Ok(None);
-        }
-        Ok(Some(output))
+    /// The same sampler, whose draws come in groups of `group` that step through the model together and learn from each
+    /// other when all of a round's walks have ended. The law is the same, where an output was accepted; the outputs for a seed are others.
+    #[must_use]
+    pub fn grouped(mut self, group: usize) -> Self {
+        self.draws = self.draws.grouped(group);
+        self
     }
 
-    /// One of several proposals, by weight.
-    fn resample(
-        &mut self,
-        rng: &mut dyn Rng,
-        mut candidates: Vec<Output>,
-    ) -> Result<Option<Output>, SampleError<M::Error>> {
-        let proposal = match self.config.form {
-            Form::Learned => Some(Proposal::Learned),
-            Form::Fresh => Some(Proposal::Masked),
-            Form::Reuse => None,
-        };
-        if let Some(proposal) = proposal {
-            let how = Walk { coins: Coins::None, proposal, cut: false };
-            for _ in 0..self.config.particles {
-                if let End::Output(output) = walk(&mut self.prefixes, how, rng)? {
-                    candidates.push(output);
-                }
-            }
+    /// The same sampler with the `top` most probable tokens of each step as its only candidates: these are verified one by
+    /// one (PPV for sets), and no mask is made. What was learned is forgotten.
+    ///
+    /// **The law is another one**: that of the model, given an accepted output of which each token was among the `top` of
+    /// its step. Where none of them is allowed, all allowed tokens are candidates: such a step neither ends the output nor
+    /// leaves the constraint. The end of the sequence is always a candidate.
+    #[must_use]
+    pub fn among(mut self, top: usize) -> Self {
+        self.draws.prefixes.limit_candidates(top);
+        self
+    }
+
+    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself: 0 at
+    /// first, and lower with what is learned.
+    pub fn log_bound(&self) -> f64 {
+        self.draws.log_bound()
+    }
+
+    /// The number of prefixes that it knows, and the bytes that these and the rows of the model take.
+    pub fn usage(&self) -> Usage {
+        self.draws.usage()
+    }
+
+    /// What was learned, as bytes. `name` names the model and the constraint, which have no name here: bounds of one task
+    /// are wrong for another, and with them the law.
+    pub fn save(&mut self, name: &str) -> Vec<u8> {
+        self.draws.prefixes.save(name)
+    }
+
+    /// Goes on from what was [saved](Self::save) for the same task under the same name: the draws that follow are those
+    /// that would have followed there.
+    ///
+    /// # Errors
+    ///
+    /// [`TrieFileError`] where the bytes are damaged or belong to another task; nothing has changed then.
+    pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        self.draws.load(name, bytes)
+    }
+}
+
+/// What one draw has proposed.
+#[derive(Debug, Default)]
+pub(crate) struct Candidates {
+    /// The refused proposals, and then those that are to be resampled.
+    outputs: Vec<Output>,
+    /// How many proposals were made for the resampling; none during the tries.
+    particles: Option<u64>,
+}
+
+impl DiscConfig {
+    /// Without an accepted output: what comes next.
+    fn give_up(&self, memory: &mut Candidates, rng: &mut dyn Rng) -> Verdict {
+        let particles = if self.form == Form::Reuse { 0 } else { self.particles };
+        if *memory.particles.get_or_insert(0) < particles {
+            return Verdict::Again;
         }
-        let log_weight: fn(&Output) -> f64 = match self.config.form {
+        let log_weight: fn(&Output) -> f64 = match self.form {
             // Each by its own proposal: what is learnt between two of them changes it.
             Form::Learned | Form::Fresh => Output::log_ratio,
             // ln(x / (1 - x)); a refused output has x < 1.
@@ -140,11 +161,66 @@ impl<M: LanguageModel, C: Constraint> Disc<M, C> {
                 |output| log_mass_below_root(output) - (-log_mass_below_root(output).exp()).ln_1p()
             }
         };
-        let log_weights: Vec<f64> = candidates.iter().map(log_weight).collect();
+        let log_weights: Vec<f64> = memory.outputs.iter().map(log_weight).collect();
         // Products of many masses underflow: divide all by the greatest.
         let greatest = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = log_weights.iter().map(|weight| (weight - greatest).exp()).collect();
-        Ok(weighted(&weights, rng).map(|index| candidates.swap_remove(index)))
+        weighted(&weights, rng).map_or(Verdict::NoOutput, |index| {
+            Verdict::Done(memory.outputs.swap_remove(index), Origin::Resampled, 0.0)
+        })
+    }
+}
+
+impl Method for DiscConfig {
+    type Memory = Candidates;
+
+    fn learns(&self) -> bool {
+        self.form == Form::Learned
+    }
+
+    fn counts_cost(&self) -> bool {
+        self.max_positions < u64::MAX
+    }
+
+    fn begin(&self, memory: &mut Candidates, _rng: &mut dyn Rng) -> Walk {
+        let (coins, proposal) = match self.form {
+            Form::Learned => (Coins::BelowRoot, Proposal::Learned),
+            Form::Fresh => (Coins::BelowRoot, Proposal::Masked),
+            Form::Reuse => (Coins::None, Proposal::Masked),
+        };
+        Walk::new(proposal, if memory.particles.is_some() { Coins::None } else { coins })
+    }
+
+    fn judge(
+        &self,
+        memory: &mut Candidates,
+        tries: u64,
+        positions: u64,
+        end: End,
+        rng: &mut dyn Rng,
+    ) -> Verdict {
+        if let Some(particles) = &mut memory.particles {
+            *particles += 1;
+            if let End::Output(output) = end {
+                memory.outputs.push(output);
+            }
+            return self.give_up(memory, rng);
+        }
+        match end {
+            End::Output(output) => {
+                if self.form != Form::Reuse || uniform(rng).ln() < log_mass_below_root(&output) {
+                    return Verdict::Done(output, Origin::Accepted, 0.0);
+                }
+                memory.outputs.push(output);
+            }
+            // Nothing is left of the empty prefix: no number of tries will help.
+            End::Stuck(tokens) if tokens.is_empty() => return Verdict::Impossible,
+            End::Stuck(_) | End::Refused => {}
+        }
+        if tries < self.max_tries && positions < self.max_positions {
+            return Verdict::Again;
+        }
+        self.give_up(memory, rng)
     }
 }
 
@@ -161,38 +237,15 @@ impl<M: LanguageModel, C: Constraint> Sampler for Disc<M, C> {
     /// [`SampleError`] when the model fails, no proposal ends within the length limit, or the model cannot write any
     /// accepted output ([`SampleError::Impossible`]).
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        // Also what an error left behind.
-        self.prefixes.take_cost();
-        let mut refused = Vec::new();
-        let mut tries = 0;
-        let mut found = None;
-        while found.is_none()
-            && tries < self.config.max_tries
-            && self.prefixes.positions() < self.config.max_positions
-        {
-            self.prefixes.keep_within_limit();
-            tries += 1;
-            found = self.try_to_accept(rng, &mut refused)?.map(|output| (output, Origin::Accepted));
-        }
-        if found.is_none() {
-            self.prefixes.keep_within_limit();
-            found = self.resample(rng, refused)?.map(|output| (output, Origin::Resampled));
-            if self.config.form != Form::Reuse {
-                tries += self.config.particles;
-            }
-        }
-        let Some((output, origin)) = found else {
-            return Err(SampleError::NoOutput { tries, max_tokens: self.prefixes.max_tokens() });
-        };
-        let mut cost = self.prefixes.take_cost();
-        cost.proposals = tries;
-        Ok(Draw {
-            tokens: output.tokens,
-            log_prob: output.log_prob,
-            log_weight: 0.0,
-            finish: output.finish,
-            origin,
-            cost,
-        })
+        self.draws.draw(rng)
+    }
+
+    fn draw_many(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        draws: &mut Vec<Draw>,
+    ) -> Result<(), Self::Error> {
+        self.draws.draw_many(count, rng, draws)
     }
 }

@@ -17,6 +17,10 @@ pub enum SampleError<E> {
         /// The number of tokens of the output before that row.
         tokens: usize,
     },
+    /// The task's [`Cancel`](crate::Cancel) asked for the end. What was drawn before is not lost: `draw_many` has handed it
+    /// over.
+    #[error("cancelled")]
+    Cancelled,
     /// The model gives probability zero to everything that the constraint allows.
     #[error(
         "the model gives probability zero to all that the constraint allows after the output tokens {tokens:?}"

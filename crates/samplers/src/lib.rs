@@ -9,12 +9,26 @@
 //!
 //! over any [`Constraint`](unskew_core::Constraint) and any [`LanguageModel`](unskew_core::LanguageModel).
 //!
-//! | sampler | law | cost of one output |
+//! | sampler | law of one output | cost of one output |
 //! |---|---|---|
 //! | [`Masked`] | not the model's; every output has its weight | one walk |
 //! | [`Guessed`] | that of `Masked` | fewer passes, where guesses are right |
+//! | [`Speculative`](speculative::Speculative) | that of `Masked`, or within a stated divergence of it; exact under rejection | fewer passes, where drafts are accepted |
 //! | [`Rejection`] | exact | `1 / P(L)` walks on average, stopped early |
-//! | [`Disc`] | exact when accepted; else resampled, and says so | fewer walks than rejection, bounded |
+//! | [`Rsft`] | exact | fewer by the probability that the first token is allowed |
+//! | [`Ars`], [`Cars`] | exact, independent | `b / P(L)`, where the bound `b` falls with each walk: CARS about two |
+//! | [`Disc`] | exact when accepted; else resampled, and says so | as `Cars`, or fewer walks than rejection; bounded |
+//! | [`Asap`] | tends to the model's with the number of outputs | one walk |
+//! | [`Awrs`] | that of `Masked`; weights are estimates | one walk, and few questions to the constraint |
+//! | [`Smc`] | exact with its weight, near it without | N walks in step |
+//! | [`Mcmc`] | tends to the model's with the number of steps | one walk and `k` parts of one |
+//! | [`Beam`], [`Greedy`] | none: searches, with exact log-probabilities | N walks in step, or one |
+//!
+//! For many outputs take `Cars`, for a few `Disc`; `Masked` where only speed counts. A *walk* is an output begun; where it
+//! comes to prefixes that are known it costs no model call. All share one trie of visited prefixes, bounded in bytes
+//! ([`Task::max_bytes`]), and step through the model in batches ([`Task::batch`]): for a given seed no output depends on
+//! either, but for what learning samplers have forgotten. A cost counts evaluated positions and passes; a pass that several
+//! outputs share is counted with the first of them. [`trace()`] shows where an output loses the model's mass.
 //!
 //! Temperature and truncation before the mask make another model, whose law is then kept: [`Warped`].
 //!
@@ -33,25 +47,54 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ars;
+mod asap;
+mod awrs;
+mod beam;
+mod cars;
 mod disc;
+mod draws;
 mod error;
-mod guessed;
+mod evaluator;
+mod greedy;
 mod masked;
+mod mcmc;
+#[cfg(test)]
+mod mutants;
 mod prefixes;
 mod random;
 mod rejection;
 mod retokenize;
+mod rows;
+mod rsft;
+mod smc;
+pub mod speculative;
 mod task;
+mod trace;
+mod trie;
 mod truncation;
 mod walk;
 mod warped;
 
+pub use ars::Ars;
+pub use asap::{Asap, Updates};
+pub use awrs::Awrs;
+pub use beam::Beam;
+pub use cars::Cars;
 pub use disc::{Disc, DiscConfig, Form};
+pub use draws::Usage;
 pub use error::SampleError;
-pub use guessed::Guessed;
+pub use greedy::Greedy;
 pub use masked::Masked;
+pub use mcmc::{Cut, Mcmc};
+pub use prefixes::Cancel;
 pub use rejection::Rejection;
 pub use retokenize::{Spelling, retokenize};
+pub use rsft::Rsft;
+pub use smc::{Smc, SmcConfig};
+pub use speculative::Guessed;
 pub use task::Task;
+pub use trace::{TraceStep, trace};
+pub use trie::TrieFileError;
 pub use truncation::{Truncation, TruncationError};
 pub use warped::{TemperatureError, Warped};

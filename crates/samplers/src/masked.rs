@@ -10,8 +10,9 @@ use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler};
 
 use crate::{
     SampleError, Task, Truncation,
-    prefixes::Prefixes,
-    walk::{Coins, End, Proposal, Walk, walk},
+    draws::{Draws, Method, Verdict},
+    prefixes::Scope,
+    walk::{Coins, End, Proposal, Walk},
 };
 
 /// Masked sampling, for speed, for comparison, and as a proposal.
@@ -23,21 +24,44 @@ use crate::{
 /// - **Cost**: one evaluated position per token, and one pass per token that is not forced.
 #[derive(Debug)]
 pub struct Masked<M: LanguageModel, C: Constraint> {
-    prefixes: Prefixes<M, C>,
-    truncation: Option<Truncation>,
+    draws: Draws<M, C, Proposing>,
+}
+
+#[derive(Debug)]
+struct Proposing {
+    proposal: Proposal,
 }
 
 impl<M: LanguageModel, C: Constraint> Masked<M, C> {
     /// A masked sampler for `task`.
     pub fn new(task: Task<M, C>) -> Self {
-        Self { prefixes: Prefixes::new(task), truncation: None }
+        Self { draws: Draws::new(task, Scope::Allowed, Proposing { proposal: Proposal::Masked }) }
     }
 
     /// The same sampler, which cuts off the improbable part of what the mask leaves.
     #[must_use]
     pub fn truncated(mut self, truncation: Truncation) -> Self {
-        self.truncation = Some(truncation);
+        self.draws.method_mut().proposal = Proposal::Truncated(truncation);
         self
+    }
+}
+
+impl Method for Proposing {
+    type Memory = ();
+
+    fn begin(&self, (): &mut (), _rng: &mut dyn Rng) -> Walk {
+        Walk { cut: true, ..Walk::new(self.proposal, Coins::None) }
+    }
+
+    fn judge(&self, (): &mut (), _tries: u64, _positions: u64, end: End, _rng: &mut dyn Rng) -> Verdict {
+        match end {
+            End::Output(output) => {
+                let log_weight = output.log_ratio();
+                Verdict::Done(output, Origin::Proposed, log_weight)
+            }
+            End::Stuck(tokens) => Verdict::DeadEnd(tokens),
+            End::Refused => unreachable!("a walk without coins"),
+        }
     }
 }
 
@@ -48,24 +72,15 @@ impl<M: LanguageModel, C: Constraint> Sampler for Masked<M, C> {
     ///
     /// [`SampleError`] when the model fails, or gives probability zero to everything that is allowed.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        self.prefixes.keep_within_limit();
-        let proposal = self.truncation.map_or(Proposal::Masked, Proposal::Truncated);
-        let how = Walk { coins: Coins::None, proposal, cut: true };
-        let output = match walk(&mut self.prefixes, how, rng)? {
-            End::Output(output) => output,
-            End::Stuck(tokens) => return Err(SampleError::DeadEnd { tokens }),
-            End::Refused => unreachable!("a walk without coins"),
-        };
-        let mut cost = self.prefixes.take_cost();
-        cost.proposals = 1;
-        let log_weight = output.log_ratio();
-        Ok(Draw {
-            tokens: output.tokens,
-            log_prob: output.log_prob,
-            log_weight,
-            finish: output.finish,
-            origin: Origin::Proposed,
-            cost,
-        })
+        self.draws.draw(rng)
+    }
+
+    fn draw_many(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        draws: &mut Vec<Draw>,
+    ) -> Result<(), Self::Error> {
+        self.draws.draw_many(count, rng, draws)
     }
 }

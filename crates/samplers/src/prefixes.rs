@@ -1,325 +1,429 @@
-//! The prefixes of outputs that a sampler has visited, as a tree: each with what the model and the constraint say
-//! about the next token, so that no prefix is evaluated twice.
+//! What samplers share: the task, the trie of visited prefixes, rows of the model, and the passes that fill both.
 //!
-//! Samplers that reject come back to the same prefixes again and again (the first tokens of every try are drawn from
-//! the same row), and what they need of a row is little: the allowed tokens with their probabilities, and the mass of
-//! what is not allowed as one number. That is what a node keeps, not a row of logits.
+//! Samplers that reject come back to the same prefixes again and again, since the first tokens of every try are drawn from
+//! the same row. So a prefix is read once: its numbers stay in the trie, its row in a cache. Both are bounded in bytes, and
+//! what was dropped is computed again.
 //!
-//! The model itself holds one sequence, which follows the walk: to evaluate a prefix, the sequence is truncated to
-//! what the two share and the rest is appended in one pass. A sequence of its own for each node was the alternative;
-//! it saves the appending, which is cheap, and costs a cache of keys and values per node, which is not.
-//!
-//! Nothing here is random and nothing is part of a law: a tree that forgets everything gives the same answers.
+//! States of the constraint are not kept: advancing one along a prefix takes microseconds, and a state may be large.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use unskew_core::{Constraint, Cost, Extension, LanguageModel, Logits, Rows, TokenId, TokenMask, logprob};
+use twox_hash::XxHash3_64;
+use unskew_core::{Constraint, Cost, LanguageModel, TokenId, TokenMask, logprob};
 
-use crate::{SampleError, Task};
+use crate::{
+    SampleError, Task,
+    evaluator::{Evaluator, Request},
+    rows::{Row, RowCache},
+    trie::{self, Facts, Header, NodeId, Trie, TrieFileError},
+};
 
-/// The memory that the tree may take before it is emptied, in bytes.
-const MAX_BYTES: usize = 256 << 20;
+/// Ends the drawing of whoever has a copy of it, at the next pass of the model or the next try.
+///
+/// # Example
+///
+/// ```
+/// use unskew_samplers::Cancel;
+///
+/// let cancel = Cancel::default();
+/// let copy = cancel.clone(); // for another thread, or a signal handler
+/// copy.cancel();
+/// assert!(cancel.is_cancelled());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
 
-/// A visited prefix.
+impl Cancel {
+    /// Asks for the end. There is no way back.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the end was asked for.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What rows hold, and what counts as not yet excluded at a new prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NodeId(usize);
-
-/// What may follow a prefix.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Step {
-    /// The allowed tokens, ascending; none at the length limit.
-    pub(crate) tokens: Vec<TokenId>,
-    /// The model's probability of each; none of them is zero.
-    pub(crate) probabilities: Vec<f64>,
-    /// The probability that the sequence ends here; zero where the constraint does not accept.
-    pub(crate) stop: f64,
-    /// `stop` and all `probabilities` together: what the mask leaves of the model's distribution.
-    pub(crate) mass: f64,
-    /// Of each token: its probability times the bound of the prefix that it leads to.
-    pub(crate) weights: Vec<f64>,
-    /// `stop` and all `weights` together: an upper bound on the probability that the model, from here, completes an
-    /// accepted output. It is `mass` at first and falls as longer prefixes are evaluated; 0 at a dead end.
-    pub(crate) bound: f64,
+pub(crate) enum Scope {
+    /// What the mask allows.
+    Allowed,
+    /// Below the empty prefix, everything: a token is excluded when it was drawn and failed.
+    Everything,
+    /// Everything, and masks are never computed.
+    Unmasked,
 }
 
-struct Node<S> {
-    parent: Option<NodeId>,
-    /// The last token of the prefix; meaningless at the root.
-    token: TokenId,
-    depth: usize,
-    state: S,
-    step: Option<Step>,
-    children: HashMap<TokenId, NodeId>,
-}
+/// Prefixes that a walk passed and that were not evaluated, with their states, the deepest last.
+pub(crate) type Passed<S> = Vec<(NodeId, S)>;
 
-/// The tree of visited prefixes of one task.
-pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
-    task: Task<M, C>,
+/// Rows that are held for a walk, so that they outlive the cache.
+pub(crate) type Held = Vec<(NodeId, Arc<Row>)>;
+
+/// The constraint's side: reads rows of logits into the trie.
+struct Reader<C: Constraint> {
+    constraint: C,
     scratch: C::Scratch,
-    nodes: Vec<Node<C::State>>,
-    bytes: usize,
-    max_bytes: usize,
-    sequence: M::Sequence,
-    /// The output tokens in `sequence`, after the prompt.
-    cursor: Vec<TokenId>,
-    /// Whether `sequence` holds the prompt yet.
-    prompted: bool,
-    logits: Logits,
     mask: TokenMask,
-    cost: Cost,
+    end: Vec<TokenId>,
+    max_tokens: usize,
+    scope: Scope,
+    /// So many of the most probable tokens are candidates, where one of them is allowed. All are without it.
+    top: Option<usize>,
+    trie: Trie,
+    rows: RowCache,
+    /// Buffers of a row.
+    tokens: Vec<TokenId>,
+    values: Vec<f32>,
+}
+
+pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
+    reader: Reader<C>,
+    evaluator: Evaluator<M>,
+    batch: usize,
+    max_bytes: usize,
+    cancel: Cancel,
 }
 
 impl<M: LanguageModel, C: Constraint> fmt::Debug for Prefixes<M, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prefixes")
-            .field("nodes", &self.nodes.len())
-            .field("bytes", &self.bytes)
-            .field("max_tokens", &self.task.max_tokens)
+            .field("nodes", &self.reader.trie.len())
+            .field("trie_bytes", &self.reader.trie.bytes())
+            .field("row_bytes", &self.reader.rows.bytes())
+            .field("max_tokens", &self.reader.max_tokens)
             .finish_non_exhaustive()
     }
 }
 
 impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
-    pub(crate) const ROOT: NodeId = NodeId(0);
+    pub(crate) fn new(task: Task<M, C>, scope: Scope) -> Self {
+        let Task { model, constraint, prompt, end, max_tokens, batch, max_bytes, cancel } = task;
+        let scratch = constraint.scratch();
+        let mask = TokenMask::new(constraint.vocab_len());
+        Self {
+            reader: Reader {
+                constraint,
+                scratch,
+                mask,
+                end,
+                max_tokens,
+                scope,
+                top: None,
+                trie: Trie::new(),
+                rows: RowCache::new(max_bytes / 4 * 3),
+                tokens: Vec::new(),
+                values: Vec::new(),
+            },
+            evaluator: Evaluator::new(model, prompt, batch),
+            batch: batch.max(1),
+            max_bytes,
+            cancel,
+        }
+    }
 
-    pub(crate) fn new(mut task: Task<M, C>) -> Self {
-        let scratch = task.constraint.scratch();
-        let mask = TokenMask::new(task.constraint.vocab_len());
-        let sequence = task.model.start();
-        let mut prefixes = Self {
-            task,
-            scratch,
-            nodes: Vec::new(),
-            bytes: 0,
-            max_bytes: MAX_BYTES,
-            sequence,
-            cursor: Vec::new(),
-            prompted: false,
-            logits: Logits::new(),
-            mask,
-            cost: Cost::default(),
-        };
-        prefixes.forget();
-        prefixes
+    /// Makes candidates of the `top` most probable tokens alone, where one of them is allowed. What was visited is forgotten.
+    pub(crate) fn limit_candidates(&mut self, top: usize) {
+        self.reader.top = Some(top);
+        self.reader.trie = Trie::new();
+        self.reader.rows.rename(|_| None);
     }
 
     /// The most tokens of an output.
     pub(crate) fn max_tokens(&self) -> usize {
-        self.task.max_tokens
+        self.reader.max_tokens
     }
 
-    /// What was spent on the model since the last call.
-    pub(crate) fn take_cost(&mut self) -> Cost {
-        std::mem::take(&mut self.cost)
+    /// The most draws that step together.
+    pub(crate) fn batch(&self) -> usize {
+        self.batch
     }
 
-    /// The positions evaluated since the last [`take_cost`](Self::take_cost).
-    pub(crate) fn positions(&self) -> u64 {
-        self.cost.positions
+    pub(crate) fn scope(&self) -> Scope {
+        self.reader.scope
     }
 
-    /// Empties the tree if it has grown beyond its limit. Between two proposals only: node ids do not survive it.
-    pub(crate) fn keep_within_limit(&mut self) {
-        if self.bytes > self.max_bytes {
-            self.forget();
-        }
+    pub(crate) fn trie(&self) -> &Trie {
+        &self.reader.trie
     }
 
-    fn forget(&mut self) {
-        let state = self.task.constraint.start();
-        self.nodes.clear();
-        self.nodes.push(Node {
-            parent: None,
-            token: TokenId::default(),
-            depth: 0,
-            state,
-            step: None,
-            children: HashMap::new(),
-        });
-        self.bytes = 0;
+    pub(crate) fn trie_mut(&mut self) -> &mut Trie {
+        &mut self.reader.trie
     }
 
-    /// The output tokens of a prefix.
-    pub(crate) fn tokens(&self, node: NodeId) -> Vec<TokenId> {
-        let mut tokens = Vec::with_capacity(self.nodes[node.0].depth);
-        let mut at = node;
-        while let Some(parent) = self.nodes[at.0].parent {
-            tokens.push(self.nodes[at.0].token);
-            at = parent;
-        }
-        tokens.reverse();
-        tokens
+    /// What is held at the moment: prefixes, bytes of the trie, bytes of rows.
+    pub(crate) fn usage(&self) -> (usize, usize, usize) {
+        (self.reader.trie.len(), self.reader.trie.bytes(), self.reader.rows.bytes())
     }
 
-    /// The prefix one token longer.
+    /// The constraint's state before the first token.
+    pub(crate) fn start(&self) -> C::State {
+        self.reader.constraint.start()
+    }
+
+    /// Appends an allowed token to a state.
     ///
     /// # Panics
     ///
-    /// If the constraint does not allow the token.
-    pub(crate) fn child(&mut self, node: NodeId, token: TokenId) -> NodeId {
-        if let Some(child) = self.nodes[node.0].children.get(&token) {
-            return *child;
-        }
-        let mut state = self.nodes[node.0].state.clone();
-        self.task
-            .constraint
-            .advance(&mut self.scratch, &mut state, token)
-            .expect("a token of the mask is allowed");
-        let child = NodeId(self.nodes.len());
-        let depth = self.nodes[node.0].depth + 1;
-        self.nodes.push(Node {
-            parent: Some(node),
-            token,
-            depth,
-            state,
-            step: None,
-            children: HashMap::new(),
-        });
-        self.nodes[node.0].children.insert(token, child);
-        // A node, its entry in the parent's map with room to spare, and a state of unknown size.
-        self.bytes += size_of::<Node<C::State>>() + 64;
-        child
+    /// If the token is not allowed.
+    pub(crate) fn advance(&mut self, state: &mut C::State, token: TokenId) {
+        let Reader { constraint, scratch, .. } = &mut self.reader;
+        constraint.advance(scratch, state, token).expect("a token of the mask is allowed");
+    }
+
+    pub(crate) fn allows(&mut self, state: &C::State, token: TokenId) -> bool {
+        self.reader.constraint.allows(&mut self.reader.scratch, state, token)
+    }
+
+    pub(crate) fn is_accepting(&self, state: &C::State) -> bool {
+        self.reader.constraint.is_accepting(state)
     }
 
     /// The token that must follow, where there is only one and the output may not end: its choice needs no model.
-    pub(crate) fn forced(&mut self, node: NodeId) -> Option<TokenId> {
-        let Node { depth, state, .. } = &self.nodes[node.0];
-        (*depth < self.task.max_tokens).then(|| self.task.constraint.forced(&mut self.scratch, state))?
+    pub(crate) fn forced(&mut self, node: NodeId, state: &C::State) -> Option<TokenId> {
+        let Reader { constraint, scratch, trie, max_tokens, .. } = &mut self.reader;
+        if trie.depth(node) >= *max_tokens || (trie.is_evaluated(node) && !trie.is_forced(node)) {
+            return None;
+        }
+        constraint.forced(scratch, state)
     }
 
-    /// Whether a prefix was evaluated.
-    pub(crate) fn is_known(&self, node: NodeId) -> bool {
-        self.nodes[node.0].step.is_some()
+    /// A prefix's row, where it is in the cache.
+    pub(crate) fn row(&mut self, node: NodeId) -> Option<Arc<Row>> {
+        self.reader.rows.get(node)
     }
 
-    /// Takes into the bounds of a prefix's ancestors what its evaluation, and theirs, found. The sums are made again
-    /// and not corrected by differences, which would lose the small bounds in the rounding of the large ones.
-    pub(crate) fn tighten_above(&mut self, node: NodeId) {
-        let mut at = node;
-        while let Some(parent) = self.nodes[at.0].parent {
-            let token = self.nodes[at.0].token;
-            let bound = self.nodes[at.0].step.as_ref().map_or(1.0, |step| step.bound);
-            if let Some(step) = &mut self.nodes[parent.0].step
-                && let Ok(index) = step.tokens.binary_search(&token)
-            {
-                let weight = step.probabilities[index] * bound;
-                // Where nothing was learnt, most of a walk over known prefixes, there is nothing to add up.
-                if step.weights[index].to_bits() != weight.to_bits() {
-                    step.weights[index] = weight;
-                    step.bound = step.stop + step.weights.iter().sum::<f64>();
+    /// Takes a prefix and all above it into the bounds. `rest` may know, for a depth, the mass that was left when the walk
+    /// took its token, and how many edges counted before.
+    pub(crate) fn learn(&mut self, node: NodeId, rest: impl Fn(usize) -> Option<(f64, usize)>) {
+        let Reader { trie, rows, .. } = &mut self.reader;
+        trie.learn(node, |above, depth, edges| {
+            let counting = edges.iter().filter(|edge| edge.counts()).count();
+            let rest = rest(depth).filter(|(_, counted)| counting == counted + 1);
+            // Where walks have taken other tokens at the same time, only the row can tell.
+            rest.map(|(rest, _)| rest).or_else(|| rows.get(above).map(|row| row.log_mass(edges)))
+        });
+    }
+
+    /// Whether the end was asked for.
+    pub(crate) fn check_cancelled(&self) -> Result<(), SampleError<M::Error>> {
+        if self.cancel.is_cancelled() { Err(SampleError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Whether the trie is larger than it may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.reader.trie.bytes() > self.max_bytes / 4
+    }
+
+    /// Forgets old prefixes if there are too many. While no walk is under way only: ids of nodes do not survive it.
+    pub(crate) fn keep_within_limit(&mut self) {
+        if self.is_full() {
+            let map = self.reader.trie.shrink(self.max_bytes / 4);
+            self.reader.rows.rename(|node| node.renamed(&map));
+        }
+    }
+
+    /// Evaluates what walks have passed, in one pass, and holds the rows for them. Prefixes that are wanted twice are
+    /// evaluated once, for the first walk.
+    pub(crate) fn evaluate(
+        &mut self,
+        passed: &[&Passed<C::State>],
+        costs: &mut [&mut Cost],
+    ) -> Result<Vec<Held>, SampleError<M::Error>> {
+        self.check_cancelled()?;
+        let mut held: Vec<Held> = vec![Vec::new(); passed.len()];
+        let mut broken: Option<usize> = None;
+        let Self { reader, evaluator, .. } = self;
+        if let Some(index) = passed.iter().position(|passed| passed[0].0 == Trie::ROOT) {
+            let row = evaluator.root(&mut *costs[index]).map_err(SampleError::Model)?;
+            let root = reader.read(&passed[index][0], row)?;
+            for (held, passed) in held.iter_mut().zip(passed) {
+                if passed[0].0 == Trie::ROOT {
+                    held.push((Trie::ROOT, Arc::clone(&root)));
                 }
             }
-            at = parent;
         }
-    }
-
-    /// What may follow a prefix. Evaluates it, and those of its ancestors that were not evaluated, in one pass.
-    pub(crate) fn step(&mut self, node: NodeId) -> Result<&Step, SampleError<M::Error>> {
-        if self.nodes[node.0].step.is_none() {
-            self.evaluate(node)?;
-        }
-        Ok(self.nodes[node.0].step.as_ref().expect("just evaluated"))
-    }
-
-    fn evaluate(&mut self, node: NodeId) -> Result<(), SampleError<M::Error>> {
-        if !self.is_known(Self::ROOT) {
-            self.evaluate_root()?;
-            if node == Self::ROOT {
-                return Ok(());
+        // By the deepest prefix, the first walk that wants it.
+        let mut requests: Vec<Request> = Vec::new();
+        let mut owners: Vec<usize> = Vec::new();
+        let mut same: Vec<usize> = Vec::new();
+        for (index, nodes) in passed.iter().enumerate() {
+            let deepest = nodes[nodes.len() - 1].0;
+            let owner = owners
+                .iter()
+                .copied()
+                .find(|owner| passed[*owner].last().map(|(node, _)| *node) == Some(deepest));
+            same.push(owner.unwrap_or(index));
+            if deepest == Trie::ROOT || owner.is_some_and(|owner| passed[owner].len() >= nodes.len()) {
+                continue;
+            }
+            let first = nodes.iter().map(|(node, _)| reader.trie.depth(*node)).find(|depth| *depth > 0);
+            let first = first.expect("the deepest is not the root");
+            if let Some(at) = owner.and_then(|owner| owners.iter().position(|other| *other == owner)) {
+                // The later walk wants more of the same.
+                requests[at].first = requests[at].first.min(first);
+                owners[at] = index;
+                same.iter_mut().filter(|same| Some(**same) == owner).for_each(|same| *same = index);
+            } else {
+                requests.push(Request { tokens: reader.trie.tokens(deepest), first });
+                owners.push(index);
             }
         }
-
-        let path = self.tokens(node);
-        let mut unknown = vec![node];
-        let mut at = node;
-        while let Some(parent) = self.nodes[at.0].parent {
-            at = parent;
-            if self.nodes[at.0].step.is_none() {
-                unknown.push(at);
+        let mut own: Vec<Cost> = vec![Cost::default(); requests.len()];
+        evaluator
+            .evaluate(&requests, &mut own.iter_mut().collect::<Vec<_>>(), |request, depth, logits| {
+                let owner = owners[request];
+                let wanted = passed[owner].iter().find(|(node, _)| reader.trie.depth(*node) == depth);
+                if let Some(wanted) = wanted {
+                    match reader.read::<M::Error>(wanted, logits) {
+                        Ok(row) => held[owner].push((wanted.0, row)),
+                        Err(_) => broken = broken.or(Some(depth)),
+                    }
+                }
+            })
+            .map_err(SampleError::Model)?;
+        for (owner, cost) in owners.into_iter().zip(own) {
+            *costs[owner] += cost;
+        }
+        if let Some(tokens) = broken {
+            return Err(SampleError::NotADistribution { tokens });
+        }
+        for (index, owner) in same.into_iter().enumerate() {
+            if index != owner {
+                held[index] = held[owner].clone();
             }
         }
-        unknown.reverse();
+        Ok(held)
+    }
 
-        // The row of a prefix is computed when its last token is appended: keep only what lies before the first one.
-        let first = self.nodes[unknown[0].0].depth;
-        let shared = self.cursor.iter().zip(&path).take_while(|(left, right)| left == right).count();
-        let keep = shared.min(first - 1);
-        self.task.model.truncate(&mut self.sequence, self.task.prompt.len() + keep);
-        self.cursor.truncate(keep);
-        let rows = if unknown.len() == 1 { Rows::Last } else { Rows::All };
-        self.extend(&path[keep..], rows)?;
-        self.cursor.extend_from_slice(&path[keep..]);
-        for node in unknown {
-            let row = match rows {
-                Rows::Last => 0,
-                Rows::All => self.nodes[node.0].depth - keep - 1,
+    /// The bounds as bytes, for [`load`](Self::load) with the same task and name.
+    pub(crate) fn save(&mut self, name: &str) -> Vec<u8> {
+        let fingerprint = self.header(name).fingerprint;
+        trie::write(&mut self.reader.trie, fingerprint)
+    }
+
+    pub(crate) fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        self.reader.trie = trie::read(bytes, &self.header(name))?;
+        self.reader.rows.rename(|_| None);
+        Ok(())
+    }
+
+    fn header(&self, name: &str) -> Header {
+        let Reader { constraint, end, max_tokens, scope, top, .. } = &self.reader;
+        let mut bytes = Vec::new();
+        let mut number = |value: usize| bytes.extend_from_slice(&(value as u64).to_le_bytes());
+        let vocab_len = constraint.vocab_len().max(self.evaluator.vocab_len());
+        for value in [constraint.vocab_len(), self.evaluator.vocab_len(), *max_tokens, *scope as usize] {
+            number(value);
+        }
+        for list in [self.evaluator.prompt(), end] {
+            number(list.len());
+            list.iter().for_each(|id| number(id.index()));
+        }
+        top.iter().for_each(|top| number(*top));
+        bytes.extend_from_slice(name.as_bytes());
+        let fingerprint = XxHash3_64::oneshot(&bytes);
+        // One token longer where everything counts that was not excluded.
+        Header {
+            fingerprint,
+            vocab_len,
+            max_depth: max_tokens.saturating_add(1),
+            max_bytes: self.max_bytes / 4,
+        }
+    }
+}
+
+impl<C: Constraint> Reader<C> {
+    /// Adds the allowed ones of the most probable tokens, in ascending order; each is asked for by itself, and no mask is
+    /// made. Answers false if all tokens are candidates, or none of these is allowed.
+    fn add_candidates(&mut self, state: &C::State, logits: &[f32], add: &mut impl FnMut(TokenId)) -> bool {
+        let Some(top) = self.top else { return false };
+        let mut best: Vec<TokenId> = (0..logits.len().min(self.constraint.vocab_len()))
+            .map(TokenId::from_index)
+            .filter(|id| logits[id.index()] > f32::NEG_INFINITY && !self.end.contains(id))
+            .collect();
+        if top < best.len() {
+            // Of equal ones the first.
+            let order = |left: &TokenId, right: &TokenId| {
+                logits[right.index()].total_cmp(&logits[left.index()]).then(left.cmp(right))
             };
-            self.read_row(node, row)?;
+            best.select_nth_unstable_by(top, order);
+            best.truncate(top);
+            best.sort_unstable();
         }
-        Ok(())
+        best.retain(|id| self.constraint.allows(&mut self.scratch, state, *id));
+        best.iter().for_each(|id| add(*id));
+        !best.is_empty()
     }
 
-    /// Appends the prompt; where it is appended already, because the tree was emptied, asks for its last row again.
-    fn evaluate_root(&mut self) -> Result<(), SampleError<M::Error>> {
-        if self.prompted {
-            self.task.model.truncate(&mut self.sequence, self.task.prompt.len());
-            self.cursor.clear();
-            self.extend(&[], Rows::Last)?;
-        } else {
-            self.extend(&self.task.prompt.clone(), Rows::Last)?;
-            self.prompted = true;
-        }
-        self.read_row(Self::ROOT, 0)
-    }
-
-    fn extend(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), SampleError<M::Error>> {
-        let extension = Extension { sequence: &mut self.sequence, tokens, rows };
-        self.task.model.extend(&mut [extension], &mut self.logits).map_err(SampleError::Model)?;
-        // Asking for the last row again evaluates one position.
-        self.cost.positions += tokens.len().max(1) as u64;
-        self.cost.passes += 1;
-        Ok(())
-    }
-
-    /// Keeps of a row of logits what the constraint allows after `node`.
-    fn read_row(&mut self, node: NodeId, row: usize) -> Result<(), SampleError<M::Error>> {
-        let Node { depth, state, .. } = &self.nodes[node.0];
-        let row = self.logits.row(row);
-        let normalizer = logprob::log_normalizer(row);
+    /// Reads a row of logits after a prefix.
+    fn read<E>(
+        &mut self,
+        (node, state): &(NodeId, C::State),
+        logits: &[f32],
+    ) -> Result<Arc<Row>, SampleError<E>> {
+        let depth = self.trie.depth(*node);
+        let normalizer = logprob::log_normalizer(logits);
         if !normalizer.is_finite() {
-            return Err(SampleError::NotADistribution { tokens: *depth });
+            return Err(SampleError::NotADistribution { tokens: depth });
         }
-        let probability = |id: TokenId| {
-            // A constraint may cover padding beyond the model's row.
-            row.get(id.index()).map_or(0.0, |logit| (f64::from(*logit) - normalizer).exp())
+        // A constraint may cover padding beyond the model's row.
+        let logit = |id: TokenId| logits.get(id.index()).copied().unwrap_or(f32::NEG_INFINITY);
+        let end = logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer));
+        let accepting = self.constraint.is_accepting(state);
+        let stop = if accepting { end } else { f64::NEG_INFINITY };
+        let everything = self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0);
+        // Buffers, so that a row of a large vocabulary makes nothing grow.
+        let (mut tokens, mut values) = (std::mem::take(&mut self.tokens), std::mem::take(&mut self.values));
+        tokens.clear();
+        values.clear();
+        let mut add = |id: TokenId| {
+            let logit = logit(id);
+            if logit > f32::NEG_INFINITY {
+                tokens.push(id);
+                values.push(logit);
+            }
         };
-        let constraint = &self.task.constraint;
-        let stop = if constraint.is_accepting(state) {
-            self.task.end.iter().map(|id| probability(*id)).sum()
-        } else {
-            0.0
-        };
-        let (mut tokens, mut probabilities) = (Vec::new(), Vec::new());
-        if *depth < self.task.max_tokens {
-            let mask = match constraint.ready_mask(&self.scratch, state) {
+        let mut forced = false;
+        if everything {
+            // An end that is not accepted fails like a token.
+            let fails = self.scope == Scope::Everything && !accepting;
+            (0..logits.len())
+                .map(TokenId::from_index)
+                .filter(|id| fails || !self.end.contains(id))
+                .for_each(&mut add);
+        } else if depth < self.max_tokens && self.add_candidates(state, logits, &mut add) {
+            forced = self.constraint.forced(&mut self.scratch, state).is_some();
+        } else if depth < self.max_tokens {
+            let mask = match self.constraint.ready_mask(&self.scratch, state) {
                 Some(mask) => mask,
                 None => {
-                    constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
+                    self.constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
                     self.mask.as_ref()
                 }
             };
-            for (id, probability) in mask.into_ids().map(|id| (id, probability(id))) {
-                if probability > 0.0 {
-                    tokens.push(id);
-                    probabilities.push(probability);
-                }
+            let mut allowed = 0usize;
+            for id in mask.into_ids() {
+                allowed += 1;
+                add(id);
             }
+            forced = allowed == 1 && !accepting;
         }
-        let mass = stop + probabilities.iter().sum::<f64>();
-        self.bytes += size_of_val(&tokens[..]) + 2 * size_of_val(&probabilities[..]);
-        let weights = probabilities.clone();
-        self.nodes[node.0].step = Some(Step { tokens, probabilities, stop, mass, weights, bound: mass });
-        Ok(())
+        let row = Arc::new(Row::new(&tokens, &values, normalizer, end));
+        (self.tokens, self.values) = (tokens, values);
+        let sum = row.sum();
+        let mass = logprob::log_sum_exp([stop, sum]);
+        self.trie.evaluate(*node, Facts { stop, tokens: sum, mass, forced });
+        self.rows.insert(*node, Arc::clone(&row));
+        Ok(row)
     }
 }
 
@@ -329,48 +433,52 @@ mod tests {
 
     use super::*;
 
-    fn prefixes() -> Prefixes<TableModel, Unconstrained> {
+    fn prefixes(max_bytes: usize) -> Prefixes<TableModel, Unconstrained> {
         let contexts =
             [(vec![TokenId(0)], vec![0.2, 0.3, 0.5]), (vec![TokenId(0), TokenId(1)], vec![0.0, 0.4, 0.6])];
         let model = TableModel::new(["a", "b"], vec![0.5, 0.25, 0.25], contexts).unwrap();
         let vocabulary = model.vocabulary().clone();
-        Prefixes::new(Task::new(model, Unconstrained::new(&vocabulary), &vocabulary, 2))
+        let task = Task { max_bytes, ..Task::new(model, Unconstrained::new(&vocabulary), &vocabulary, 2) };
+        Prefixes::new(task, Scope::Allowed)
     }
 
-    const ROOT: NodeId = Prefixes::<TableModel, Unconstrained>::ROOT;
-
-    fn near(left: f64, right: f64) -> bool {
-        (left - right).abs() < 1e-6
+    fn near(log: f64, probability: f64) -> bool {
+        (log.exp() - probability).abs() < 1e-6
     }
 
     #[test]
-    fn ancestors_are_evaluated_in_the_same_pass() {
-        let mut prefixes = prefixes();
-        let a = prefixes.child(ROOT, TokenId(0));
-        let ab = prefixes.child(a, TokenId(1));
+    fn passed_prefixes_are_evaluated_in_the_same_pass() {
+        let mut prefixes = prefixes(1 << 20);
+        let a = prefixes.trie_mut().child(Trie::ROOT, TokenId(0));
+        let ab = prefixes.trie_mut().child(a, TokenId(1));
+        let passed = [Trie::ROOT, a, ab].map(|node| (node, prefixes.start())).to_vec();
+        let mut costs = [Cost::default(), Cost::default()];
+        let [first, second] = &mut costs;
+        let shorter = vec![(ab, prefixes.start())];
+        let held = prefixes.evaluate(&[&shorter, &passed], &mut [first, second]).unwrap();
+        // One for the prompt, one for both; the walk that wanted more pays.
+        assert_eq!(costs[1], Cost { positions: 3, passes: 2, proposals: 0 });
+        assert_eq!(costs[0], Cost::default());
+        assert!(held[0].iter().any(|(node, _)| *node == ab) && held[1].len() == 3);
+        let trie = prefixes.trie();
+        assert!(near(trie.stop(a), 0.5) && near(trie.mass(a), 1.0) && near(trie.fresh(a), 0.5));
         // At the length limit only the end remains.
-        let step = prefixes.step(ab).unwrap();
-        assert!(step.tokens.is_empty() && near(step.stop, 0.6) && near(step.mass, 0.6));
-        assert_eq!(prefixes.take_cost(), Cost { positions: 3, passes: 2, proposals: 0 });
-        let step = prefixes.step(a).unwrap().clone();
-        assert!(near(step.probabilities[0], 0.2) && near(step.stop, 0.5) && near(step.mass, 1.0));
-        assert_eq!(prefixes.take_cost(), Cost::default());
-        // Another branch: the sequence goes back to the prompt.
-        let b = prefixes.child(ROOT, TokenId(1));
-        assert!(near(prefixes.step(b).unwrap().probabilities[0], 0.5));
-        assert_eq!(prefixes.tokens(ab), [TokenId(0), TokenId(1)]);
+        assert!(near(trie.stop(ab), 0.6) && near(trie.mass(ab), 0.6) && trie.fresh(ab) == f64::NEG_INFINITY);
+        assert!(prefixes.row(ab).unwrap().tokens().is_empty());
+        assert_eq!(prefixes.row(a).unwrap().tokens(), [0, 1].map(TokenId));
     }
 
     #[test]
-    fn a_tree_that_was_emptied_gives_the_same_answers() {
-        let mut prefixes = prefixes();
-        let a = prefixes.child(ROOT, TokenId(0));
-        let before = prefixes.step(a).unwrap().clone();
-        prefixes.max_bytes = 0;
+    fn a_full_trie_forgets() {
+        let mut prefixes = prefixes(1600);
+        for token in [0, 1] {
+            prefixes.trie_mut().tick();
+            let node = prefixes.trie_mut().child(Trie::ROOT, TokenId(token));
+            prefixes.trie_mut().touch(node);
+            prefixes.trie_mut().child(node, TokenId(0));
+        }
+        assert!(prefixes.is_full());
         prefixes.keep_within_limit();
-        let root = prefixes.step(ROOT).unwrap();
-        assert!(near(root.stop, 0.25));
-        let a = prefixes.child(ROOT, TokenId(0));
-        assert_eq!(*prefixes.step(a).unwrap(), before);
+        assert!(!prefixes.is_full());
     }
 }

@@ -9,8 +9,9 @@ use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler};
 
 use crate::{
     SampleError, Task,
-    prefixes::Prefixes,
-    walk::{Coins, End, Proposal, Walk, walk},
+    draws::{Draws, Method, Verdict},
+    prefixes::Scope,
+    walk::{Coins, End, Proposal, Walk},
 };
 
 /// Rejection sampling, with a bounded number of tries.
@@ -19,14 +20,38 @@ use crate::{
 /// - **Cost**: `1 / P(L)` tries on average, each given up at its first forbidden token.
 #[derive(Debug)]
 pub struct Rejection<M: LanguageModel, C: Constraint> {
-    prefixes: Prefixes<M, C>,
-    max_tries: u64,
+    draws: Draws<M, C, Guarded>,
+}
+
+/// Walks that toss coins, until one comes through.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    pub(crate) max_tries: u64,
+    pub(crate) coins: Coins,
 }
 
 impl<M: LanguageModel, C: Constraint> Rejection<M, C> {
     /// A rejection sampler for `task` that gives up after `max_tries` tries for one output.
     pub fn new(task: Task<M, C>, max_tries: u64) -> Self {
-        Self { prefixes: Prefixes::new(task), max_tries }
+        Self { draws: Draws::new(task, Scope::Allowed, Guarded { max_tries, coins: Coins::All }) }
+    }
+}
+
+impl Method for Guarded {
+    type Memory = ();
+
+    fn begin(&self, (): &mut (), _rng: &mut dyn Rng) -> Walk {
+        Walk::new(Proposal::Masked, self.coins)
+    }
+
+    fn judge(&self, (): &mut (), tries: u64, _positions: u64, end: End, _rng: &mut dyn Rng) -> Verdict {
+        match end {
+            End::Output(output) => Verdict::Done(output, Origin::Accepted, 0.0),
+            // Nothing may follow the empty prefix: no number of tries will help.
+            End::Stuck(tokens) if tokens.is_empty() => Verdict::Impossible,
+            End::Stuck(_) | End::Refused if tries < self.max_tries => Verdict::Again,
+            End::Stuck(_) | End::Refused => Verdict::NoOutput,
+        }
     }
 }
 
@@ -37,23 +62,15 @@ impl<M: LanguageModel, C: Constraint> Sampler for Rejection<M, C> {
     ///
     /// [`SampleError`] when the model fails, or no try is accepted.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        let how = Walk { coins: Coins::All, proposal: Proposal::Masked, cut: false };
-        for tries in 1..=self.max_tries {
-            self.prefixes.keep_within_limit();
-            if let End::Output(output) = walk(&mut self.prefixes, how, rng)? {
-                let mut cost = self.prefixes.take_cost();
-                cost.proposals = tries;
-                return Ok(Draw {
-                    tokens: output.tokens,
-                    log_prob: output.log_prob,
-                    log_weight: 0.0,
-                    finish: output.finish,
-                    origin: Origin::Accepted,
-                    cost,
-                });
-            }
-        }
-        self.prefixes.take_cost();
-        Err(SampleError::NoOutput { tries: self.max_tries, max_tokens: self.prefixes.max_tokens() })
+        self.draws.draw(rng)
+    }
+
+    fn draw_many(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        draws: &mut Vec<Draw>,
+    ) -> Result<(), Self::Error> {
+        self.draws.draw_many(count, rng, draws)
     }
 }

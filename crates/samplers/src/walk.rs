@@ -1,4 +1,5 @@
-//! One walk down the tree of prefixes: the proposal that masked, rejection and DISC sampling share.
+//! One walk from the empty prefix to an output: the proposal that most samplers share, as a machine that stops where it
+//! needs the model, so that many walks can wait for one pass.
 //!
 //! Masked sampling draws each token from what the mask leaves of the model's distribution, renormalised. The mass that
 //! it leaves, multiplied along the output, is the ratio of the model's probability to the proposal's: `x` in the paper
@@ -7,19 +8,27 @@
 //! probability `x` at the end, and a test with probability mass at each prefix, are the same law; the second stops
 //! early, and most of its refusals cost nothing, because the first prefixes of a walk are known.
 //!
-//! A walk can also use what earlier ones have found: at a known prefix it draws tokens in proportion to the bounds of
+//! A walk can also use what earlier ones have found: at a learned prefix it draws tokens in proportion to the bounds of
 //! what they lead to (ASAp's proposal), and only new prefixes toss a coin. With `b` the bound of the empty prefix when
-//! the walk begins, an output then comes through with probability `P / b`: the factors of the known prefixes cancel one
+//! the walk begins, an output then comes through with probability `P / b`: the factors of the learned prefixes cancel one
 //! by one, since each divides by the bound that the one before it multiplied by (CARS, Parys et al. 2025). No known
-//! failure is proposed twice, and when all prefixes are known no coin is left.
+//! failure is proposed twice, and when all prefixes are known no coin is left. No bound may change while a walk is under way.
+//!
+//! A token that is forced is appended without waiting for the model; its probability is computed with the next position that
+//! needs the model, in the same pass. What random numbers a walk uses depends on the task, on what was learned before it and
+//! on nothing else: not on what happens to be in a cache.
+
+use std::sync::Arc;
 
 use rand_core::Rng;
-use unskew_core::{Constraint, Finish, LanguageModel, TokenId};
+use unskew_core::{Constraint, Cost, Finish, LanguageModel, TokenId};
 
 use crate::{
-    SampleError, Truncation,
-    prefixes::{NodeId, Prefixes, Step},
+    SampleError, Truncation, awrs,
+    prefixes::{Held, Passed, Prefixes, Scope},
     random::{uniform, weighted},
+    rows::Row,
+    trie::{Facts, NodeId, Trie},
 };
 
 /// Which prefixes toss a coin with their mass.
@@ -34,15 +43,27 @@ pub(crate) enum Coins {
     All,
 }
 
-/// In proportion to what a token is drawn, of those that the mask leaves.
+/// In proportion to what a token is drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Proposal {
-    /// The model's probability: masked sampling.
+    /// The model's probability, of those that the mask leaves: masked sampling.
     Masked,
     /// The same, of the most probable ones alone.
     Truncated(Truncation),
-    /// The model's probability times the bound of what it leads to. Known prefixes then toss no coins.
+    /// The most probable one.
+    Greedy,
+    /// The model's probability times the bound of what it leads to. Learned prefixes then toss no coins.
     Learned,
+    /// The same with [`Scope::Everything`]: what is not allowed is drawn too, and ends the walk. There are no coins.
+    Unguarded,
+    /// By adaptive weighted rejection, which asks the constraint about single tokens.
+    Rejecting,
+}
+
+impl Proposal {
+    fn uses_bounds(self) -> bool {
+        matches!(self, Self::Learned | Self::Unguarded)
+    }
 }
 
 /// What a walk does.
@@ -53,6 +74,18 @@ pub(crate) struct Walk {
     /// At the length limit: end with a prefix, as plain decoding does. Otherwise the output must stop there, and its
     /// mass is the probability that it does.
     pub(crate) cut: bool,
+    /// Stop after each token, for those who compare walks half-way.
+    pub(crate) single: bool,
+    /// Take what is found into the bounds at each token. For one walk at a time only.
+    pub(crate) per_token: bool,
+    /// Compute the entropy of each masked distribution.
+    pub(crate) entropy: bool,
+}
+
+impl Walk {
+    pub(crate) const fn new(proposal: Proposal, coins: Coins) -> Self {
+        Self { coins, proposal, cut: false, single: false, per_token: false, entropy: false }
+    }
 }
 
 /// How a walk ended.
@@ -60,10 +93,21 @@ pub(crate) struct Walk {
 pub(crate) enum End {
     /// With an output.
     Output(Output),
-    /// With a coin that fell on the other side.
+    /// With a coin that fell on the other side, or a token that is not allowed.
     Refused,
     /// At a prefix after which nothing allowed has a positive probability.
     Stuck(Vec<TokenId>),
+}
+
+/// One step of an output: a token, or the end of it. Natural logarithms.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Step {
+    /// The model's probability.
+    pub(crate) log_p: f64,
+    /// What the mask left of the model's distribution.
+    pub(crate) mass: f64,
+    /// The entropy of what was drawn from, in nats, where the walk was asked for it.
+    pub(crate) entropy: f64,
 }
 
 /// An output of the proposal.
@@ -73,10 +117,14 @@ pub(crate) struct Output {
     pub(crate) finish: Finish,
     /// Its log-probability under the model, the end included if there was one.
     pub(crate) log_prob: f64,
-    /// Its log-probability under the walk without coins.
+    /// Its log-probability under the walk without coins; NaN where that is not known (rejecting).
     pub(crate) log_proposal: f64,
+    /// The logarithm of a weight with which it stands for the model's law; see [`Walker::log_weight`].
+    pub(crate) log_weight: f64,
     /// The log of the mass of the empty prefix.
     pub(crate) log_root_mass: f64,
+    /// For each token, and for the end.
+    pub(crate) steps: Vec<Step>,
 }
 
 impl Output {
@@ -86,6 +134,16 @@ impl Output {
     }
 }
 
+/// Where a walk stands after it went on.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Progress {
+    /// It waits for the rows of [`Walker::passed`].
+    Waits,
+    /// After a token.
+    Paused,
+    Done(End),
+}
+
 /// What follows a prefix in a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Choice {
@@ -93,164 +151,471 @@ enum Choice {
     End,
 }
 
-/// Walks from the empty prefix until an output ends, a coin refuses, or nothing is left.
-///
-/// A token that is forced is appended without waiting for the model; its probability is computed with the next
-/// position that needs the model, in the same pass.
-pub(crate) fn walk<M: LanguageModel, C: Constraint>(
-    prefixes: &mut Prefixes<M, C>,
-    walk: Walk,
-    rng: &mut dyn Rng,
-) -> Result<End, SampleError<M::Error>> {
-    let mut path = Path { left: Vec::new(), node: Prefixes::<M, C>::ROOT, log_proposal: 0.0 };
-    let end = path.go(prefixes, walk, rng);
-    if walk.proposal == Proposal::Learned {
-        prefixes.tighten_above(path.node);
-    }
-    end
-}
-
-/// A prefix that was left, and the token that followed.
-struct Passed {
+/// A prefix that was left.
+#[derive(Clone, Copy, Debug)]
+struct Left {
     node: NodeId,
-    token: TokenId,
-    /// Whether it was evaluated before this walk.
-    known: bool,
+    /// Whether its bound was known.
+    learned: bool,
+    /// Where a token was drawn from its row: the mass of the others, and how many edges counted then.
+    rest: Option<(f64, usize)>,
 }
 
-/// The way of one walk.
-struct Path {
-    left: Vec<Passed>,
+/// A walk under way.
+pub(crate) struct Walker<C: Constraint> {
+    how: Walk,
+    tokens: Vec<TokenId>,
+    /// The prefixes that were left, one for each token.
+    left: Vec<Left>,
+    /// For each token that is settled.
+    steps: Vec<Step>,
     /// Where it is now.
     node: NodeId,
+    /// The constraint's state after the first `advanced` tokens.
+    state: C::State,
+    advanced: usize,
+    /// What waits for the model.
+    passed: Passed<C::State>,
+    held: Held,
+    /// How many prefixes have tossed their coins.
+    settled: usize,
+    /// It has chosen to leave a learned prefix by a token that was not visited, and waits for the row to choose which.
+    leaves: bool,
+    /// What was left of the row that the last token was drawn from.
+    rest: Option<(f64, usize)>,
     log_proposal: f64,
+    log_weight: f64,
 }
 
-impl Path {
-    fn go<M: LanguageModel, C: Constraint>(
+impl<C: Constraint> Clone for Walker<C> {
+    fn clone(&self) -> Self {
+        Self {
+            how: self.how,
+            tokens: self.tokens.clone(),
+            left: self.left.clone(),
+            steps: self.steps.clone(),
+            node: self.node,
+            state: self.state.clone(),
+            advanced: self.advanced,
+            passed: self.passed.clone(),
+            held: self.held.clone(),
+            settled: self.settled,
+            leaves: self.leaves,
+            rest: self.rest,
+            log_proposal: self.log_proposal,
+            log_weight: self.log_weight,
+        }
+    }
+}
+
+impl<C: Constraint> Walker<C> {
+    /// A walk that begins behind a part of an earlier output, with the steps of that.
+    pub(crate) fn new<M: LanguageModel>(
+        prefixes: &mut Prefixes<M, C>,
+        how: Walk,
+        tokens: &[TokenId],
+        steps: &[Step],
+    ) -> Self {
+        prefixes.trie_mut().tick();
+        let mut walker = Self {
+            how,
+            tokens: Vec::new(),
+            left: Vec::new(),
+            steps: steps.to_vec(),
+            node: Trie::ROOT,
+            state: prefixes.start(),
+            advanced: 0,
+            passed: Vec::new(),
+            held: Vec::new(),
+            settled: tokens.len(),
+            leaves: false,
+            rest: None,
+            log_proposal: 0.0,
+            log_weight: 0.0,
+        };
+        // The whole is never less than its part: the bound of the empty prefix is a factor of every output.
+        if how.proposal.uses_bounds() {
+            walker.log_weight = prefixes.trie().bound(Trie::ROOT);
+        }
+        for token in tokens {
+            prefixes.trie_mut().touch(walker.node);
+            walker.leave(prefixes, *token, false);
+        }
+        walker
+    }
+
+    /// The logarithm of the weight with which the walk so far, without its coins, stands for the model's law: the mass that
+    /// masks left at new prefixes, times the bound of the empty one (which all outputs share); with rejecting, the estimate
+    /// of that mass.
+    pub(crate) fn log_weight(&self) -> f64 {
+        self.log_weight
+    }
+
+    /// What waits for the model.
+    pub(crate) fn passed(&self) -> &Passed<C::State> {
+        &self.passed
+    }
+
+    /// Takes the rows that it waited for.
+    pub(crate) fn hold(&mut self, held: Held) {
+        self.held.extend(held);
+        self.passed.clear();
+    }
+
+    /// Takes what it found into the bounds.
+    pub(crate) fn learn<M: LanguageModel>(&self, prefixes: &mut Prefixes<M, C>) {
+        // A walk that was refused half-way along forced tokens knows more of these than it has used.
+        for index in self.steps.len()..self.tokens.len() {
+            let child = self.left.get(index + 1).map_or(self.node, |left| left.node);
+            if let Some(row) = self.row(prefixes, self.left[index].node) {
+                prefixes.trie_mut().set_log_p(child, row.of(self.tokens[index]));
+            }
+        }
+        prefixes.learn(self.node, |depth| self.left.get(depth).and_then(|left| left.rest));
+    }
+
+    fn leave<M: LanguageModel>(&mut self, prefixes: &mut Prefixes<M, C>, token: TokenId, learned: bool) {
+        self.left.push(Left { node: self.node, learned, rest: self.rest.take() });
+        self.tokens.push(token);
+        self.node = prefixes.trie_mut().child(self.node, token);
+    }
+
+    fn catch_up<M: LanguageModel>(&mut self, prefixes: &mut Prefixes<M, C>) {
+        while self.advanced < self.tokens.len() {
+            prefixes.advance(&mut self.state, self.tokens[self.advanced]);
+            self.advanced += 1;
+        }
+    }
+
+    fn wait<M: LanguageModel>(&mut self, prefixes: &mut Prefixes<M, C>) -> Progress {
+        self.catch_up(prefixes);
+        self.passed.push((self.node, self.state.clone()));
+        Progress::Waits
+    }
+
+    fn row<M: LanguageModel>(&self, prefixes: &mut Prefixes<M, C>, node: NodeId) -> Option<Arc<Row>> {
+        if let Some((_, row)) = self.held.iter().rev().find(|(other, _)| *other == node) {
+            return Some(Arc::clone(row));
+        }
+        prefixes.row(node)
+    }
+
+    /// Goes on until it needs the model, or ends.
+    pub(crate) fn go<M: LanguageModel>(
         &mut self,
         prefixes: &mut Prefixes<M, C>,
-        walk: Walk,
         rng: &mut dyn Rng,
-    ) -> Result<End, SampleError<M::Error>> {
-        // How many prefixes have tossed their coins.
-        let mut settled = 0;
+    ) -> Result<Progress, SampleError<M::Error>> {
+        let Walk { proposal, .. } = self.how;
         loop {
-            if walk.cut && self.left.len() == prefixes.max_tokens() {
-                // The last of them may have been passed.
-                if let Some(last) = self.left.last() {
-                    prefixes.step(last.node)?;
+            prefixes.trie_mut().touch(self.node);
+            let depth = self.tokens.len();
+            if self.how.cut && depth == prefixes.max_tokens() {
+                if !self.passed.is_empty() {
+                    return Ok(Progress::Waits);
                 }
-                if let Some(end) = self.settle(prefixes, walk, rng, &mut settled, None)? {
-                    return Ok(end);
+                let end = self.settle(prefixes, rng, false);
+                return Ok(Progress::Done(end.unwrap_or_else(|| self.output(prefixes, None))));
+            }
+            let learned = proposal.uses_bounds() && prefixes.trie().is_learned(self.node);
+            if !learned && proposal != Proposal::Rejecting && proposal != Proposal::Unguarded {
+                // The state is needed unless the trie says that nothing is forced.
+                if !prefixes.trie().is_evaluated(self.node) || prefixes.trie().is_forced(self.node) {
+                    self.catch_up(prefixes);
+                    if let Some(token) = prefixes.forced(self.node, &self.state) {
+                        self.pass(prefixes, token);
+                        continue;
+                    }
                 }
-                return self.output(prefixes, None);
             }
-            let known = prefixes.is_known(self.node);
-            if !known && let Some(token) = prefixes.forced(self.node) {
-                self.leave(prefixes, token, known);
-                continue;
+            if !prefixes.trie().is_evaluated(self.node) {
+                return Ok(self.wait(prefixes));
             }
-            // Evaluates also those that were passed.
-            prefixes.step(self.node)?;
-            if let Some(end) = self.settle(prefixes, walk, rng, &mut settled, Some(known))? {
-                return Ok(end);
+            if !self.passed.is_empty() {
+                return Ok(Progress::Waits);
             }
-            let (choice, probability) = choose(prefixes.step(self.node)?, walk.proposal, rng);
-            self.log_proposal += probability.ln();
-            match choice {
-                Choice::End => return self.output(prefixes, Some(self.node)),
-                Choice::Token(token) => self.leave(prefixes, token, known),
+            if let Some(end) = self.settle(prefixes, rng, true) {
+                return Ok(Progress::Done(end));
+            }
+            let progress = if proposal == Proposal::Rejecting {
+                self.reject(prefixes, rng)
+            } else if proposal.uses_bounds() && (learned || proposal == Proposal::Unguarded) {
+                self.by_bounds(prefixes, learned, rng)
+            } else {
+                self.by_mask(prefixes, rng)
+            };
+            match progress {
+                None if self.how.single => return Ok(Progress::Paused),
+                // The prefix that was left, and not the one that it has come to.
+                None if self.how.per_token => {
+                    let left = self.left.last().map_or(Trie::ROOT, |left| left.node);
+                    prefixes.learn(left, |depth| self.left.get(depth).and_then(|left| left.rest));
+                }
+                None => {}
+                Some(progress) => return Ok(progress),
             }
         }
     }
 
-    fn leave<M: LanguageModel, C: Constraint>(
-        &mut self,
-        prefixes: &mut Prefixes<M, C>,
-        token: TokenId,
-        known: bool,
-    ) {
-        self.left.push(Passed { node: self.node, token, known });
-        self.node = prefixes.child(self.node, token);
+    /// Appends a forced token, and leaves its probability for later where it is not known.
+    fn pass<M: LanguageModel>(&mut self, prefixes: &mut Prefixes<M, C>, token: TokenId) {
+        let node = self.node;
+        let state = self.state.clone();
+        self.leave(prefixes, token, false);
+        let known = prefixes.trie().is_evaluated(node)
+            && (!prefixes.trie().log_p(self.node).is_nan() || self.row(prefixes, node).is_some());
+        if !known {
+            self.passed.push((node, state));
+        }
     }
 
-    /// Tosses the coins of the prefixes that have not tossed them; `here` says whether the present one, if it takes
-    /// part, was known. The end of the walk, if it is one.
-    fn settle<M: LanguageModel, C: Constraint>(
-        &self,
+    /// Tosses the coins of the prefixes that have not tossed them, with the present one or without; the end of the walk, if
+    /// it is one. All of them are evaluated.
+    fn settle<M: LanguageModel>(
+        &mut self,
         prefixes: &mut Prefixes<M, C>,
-        walk: Walk,
         rng: &mut dyn Rng,
-        settled: &mut usize,
-        here: Option<bool>,
-    ) -> Result<Option<End>, SampleError<M::Error>> {
-        let left =
-            self.left[(*settled).min(self.left.len())..].iter().map(|passed| (passed.node, passed.known));
-        for (node, known) in left.chain(here.map(|known| (self.node, known))) {
-            let at_root = *settled == 0;
-            *settled += 1;
-            let Step { mass, bound, .. } = *prefixes.step(node)?;
-            if mass <= 0.0 || (walk.proposal == Proposal::Learned && bound <= 0.0) {
-                return Ok(Some(End::Stuck(prefixes.tokens(node))));
+        here: bool,
+    ) -> Option<End> {
+        let many = self.left.len() + usize::from(here);
+        while self.settled < many {
+            let index = self.settled;
+            let at_root = index == 0;
+            let (node, learned) = match self.left.get(index) {
+                Some(left) => (left.node, left.learned),
+                None => {
+                    let learned = self.how.proposal.uses_bounds() && prefixes.trie().is_learned(self.node);
+                    (self.node, learned)
+                }
+            };
+            let trie = prefixes.trie();
+            let (mass, bound) = (trie.mass(node), trie.bound(node));
+            if mass == f64::NEG_INFINITY || (learned && bound == f64::NEG_INFINITY) {
+                return Some(End::Stuck(trie.tokens(node)));
             }
-            let tosses = match walk.coins {
+            self.settled += 1;
+            if !learned && !matches!(self.how.proposal, Proposal::Unguarded | Proposal::Rejecting) {
+                self.log_weight += mass;
+            }
+            let tosses = match self.how.coins {
                 Coins::None => false,
                 Coins::BelowRoot => !at_root,
                 Coins::All => true,
             };
-            let learned = known && walk.proposal == Proposal::Learned;
-            if tosses && !learned && uniform(rng) >= mass {
-                return Ok(Some(End::Refused));
+            if tosses && !learned && uniform(rng).ln() >= mass {
+                return Some(End::Refused);
+            }
+            // A token that was passed: nothing else was possible.
+            if index < self.tokens.len() && index == self.steps.len() {
+                let child = self.left.get(index + 1).map_or(self.node, |left| left.node);
+                let mut log_p = prefixes.trie().log_p(child);
+                if log_p.is_nan() {
+                    log_p =
+                        self.row(prefixes, node).map_or(f64::NEG_INFINITY, |row| row.of(self.tokens[index]));
+                    prefixes.trie_mut().set_log_p(child, log_p);
+                }
+                self.steps.push(Step { log_p, mass, entropy: 0.0 });
             }
         }
-        Ok(None)
+        None
     }
 
-    /// Adds up the probabilities of a walk whose prefixes are all evaluated; `end` is the prefix after which it
-    /// stopped.
-    fn output<M: LanguageModel, C: Constraint>(
-        &self,
+    /// Takes a choice whose probabilities are known; `None` where the walk goes on.
+    fn take<M: LanguageModel>(
+        &mut self,
         prefixes: &mut Prefixes<M, C>,
-        end: Option<NodeId>,
-    ) -> Result<End, SampleError<M::Error>> {
-        let mut log_prob = 0.0;
-        for Passed { node, token, .. } in &self.left {
-            let step = prefixes.step(*node)?;
-            log_prob += step.tokens.binary_search(token).map_or(0.0, |index| step.probabilities[index]).ln();
+        choice: Choice,
+        step: Step,
+        log_q: f64,
+        learned: bool,
+    ) -> Option<Progress> {
+        self.log_proposal += log_q;
+        self.steps.push(step);
+        match choice {
+            Choice::End => Some(Progress::Done(self.output(prefixes, Some(self.node)))),
+            Choice::Token(token) => {
+                self.leave(prefixes, token, learned);
+                self.held.clear();
+                prefixes.trie_mut().set_log_p(self.node, step.log_p);
+                None
+            }
         }
-        if let Some(node) = end {
-            log_prob += prefixes.step(node)?.stop.ln();
+    }
+
+    /// From what the mask leaves.
+    fn by_mask<M: LanguageModel>(
+        &mut self,
+        prefixes: &mut Prefixes<M, C>,
+        rng: &mut dyn Rng,
+    ) -> Option<Progress> {
+        let Some(row) = self.row(prefixes, self.node) else { return Some(self.wait(prefixes)) };
+        let trie = prefixes.trie();
+        let (stop, mass) = (trie.stop(self.node), trie.mass(self.node));
+        let mut log_q = None;
+        let index = match self.how.proposal {
+            Proposal::Greedy => {
+                let best = (0..row.tokens().len()).fold(None, |best: Option<usize>, index| match best {
+                    Some(best) if row.log_prob(best) >= row.log_prob(index) => Some(best),
+                    _ => Some(index),
+                });
+                best.filter(|index| row.log_prob(*index) > stop)
+            }
+            Proposal::Truncated(truncation) => {
+                let (index, probability) = truncated(&row, stop, truncation, rng);
+                log_q = Some(probability.ln());
+                index
+            }
+            _ if uniform(rng) < (stop - mass).exp() => None,
+            // Where no token is left the end is, and the line above has drawn it but for rounding.
+            _ => row.draw(&[], rng).map(|(index, rest)| {
+                self.rest = Some((rest, 0));
+                index
+            }),
+        };
+        let (choice, log_p) = index
+            .map_or((Choice::End, stop), |index| (Choice::Token(row.tokens()[index]), row.log_prob(index)));
+        let entropy = if self.how.entropy { row.entropy(stop) } else { 0.0 };
+        self.take(prefixes, choice, Step { log_p, mass, entropy }, log_q.unwrap_or(log_p - mass), false)
+    }
+
+    /// By the bounds of what it leads to.
+    fn by_bounds<M: LanguageModel>(
+        &mut self,
+        prefixes: &mut Prefixes<M, C>,
+        learned: bool,
+        rng: &mut dyn Rng,
+    ) -> Option<Progress> {
+        let trie = prefixes.trie();
+        let (stop, fresh, mass) = (trie.stop(self.node), trie.fresh(self.node), trie.mass(self.node));
+        let bound =
+            if learned { trie.bound(self.node) } else { unskew_core::logprob::log_sum_exp([stop, fresh]) };
+        let step = |log_p| Step { log_p, mass, entropy: 0.0 };
+        if !self.leaves {
+            let edges = trie.edges(self.node).iter().filter(|edge| edge.counts());
+            let weights = [stop, fresh].into_iter().chain(edges.clone().map(|edge| edge.weight));
+            let weights: Vec<f64> = weights.map(|weight| (weight - bound).exp()).collect();
+            match weighted(&weights, rng) {
+                Some(0) | None => return self.take(prefixes, Choice::End, step(stop), stop - bound, learned),
+                Some(1) => self.leaves = true,
+                Some(index) => {
+                    let edge = *edges.clone().nth(index - 2).expect("there is a weight for each edge");
+                    let log_p = prefixes.trie().log_p(edge.node);
+                    let choice = Choice::Token(edge.token);
+                    return self.take(prefixes, choice, step(log_p), edge.weight - bound, learned);
+                }
+            }
         }
-        Ok(End::Output(Output {
-            tokens: self.left.iter().map(|passed| passed.token).collect(),
+        let Some(row) = self.row(prefixes, self.node) else { return Some(self.wait(prefixes)) };
+        self.leaves = false;
+        let edges = prefixes.trie().edges(self.node);
+        let counted = edges.iter().filter(|edge| edge.counts()).count();
+        let drawn = row.draw(edges, rng);
+        // A rest of rounding where all tokens are visited: choose again.
+        let (index, rest) = drawn?;
+        self.rest = Some((rest, counted));
+        let (token, log_p) = (row.tokens()[index], row.log_prob(index));
+        if prefixes.scope() == Scope::Everything {
+            self.catch_up(prefixes);
+            if self.tokens.len() >= prefixes.max_tokens() || !prefixes.allows(&self.state, token) {
+                // This token fails here, whatever is drawn with it again.
+                self.leave(prefixes, token, learned);
+                self.advanced += 1;
+                let trie = prefixes.trie_mut();
+                trie.touch(self.node);
+                trie.set_log_p(self.node, log_p);
+                trie.evaluate(self.node, Facts::DEAD);
+                return Some(Progress::Done(End::Refused));
+            }
+        }
+        self.take(prefixes, Choice::Token(token), step(log_p), log_p - bound, learned)
+    }
+
+    /// By asking the constraint about single tokens, in a random order.
+    fn reject<M: LanguageModel>(
+        &mut self,
+        prefixes: &mut Prefixes<M, C>,
+        rng: &mut dyn Rng,
+    ) -> Option<Progress> {
+        let Some(row) = self.row(prefixes, self.node) else { return Some(self.wait(prefixes)) };
+        self.catch_up(prefixes);
+        let accepting = prefixes.is_accepting(&self.state);
+        let drawn = if self.tokens.len() >= prefixes.max_tokens() {
+            // At the length limit the only token that is asked about is the end.
+            accepting.then(|| awrs::Local { index: None, log_mass: row.end() })
+        } else {
+            let state = self.state.clone();
+            awrs::local(&row, rng, |token| match token {
+                Some(token) => prefixes.allows(&state, token),
+                None => accepting,
+            })
+        };
+        let Some(awrs::Local { index, log_mass }) = drawn.filter(|drawn| drawn.log_mass > f64::NEG_INFINITY)
+        else {
+            return Some(Progress::Done(End::Stuck(self.tokens.clone())));
+        };
+        self.log_weight += log_mass;
+        let (choice, log_p) = index.map_or((Choice::End, row.end()), |index| {
+            (Choice::Token(row.tokens()[index]), row.log_prob(index))
+        });
+        self.take(prefixes, choice, Step { log_p, mass: log_mass, entropy: 0.0 }, f64::NAN, false)
+    }
+
+    /// The output of a walk whose steps are all known; `end` is the prefix after which it stopped.
+    fn output<M: LanguageModel>(&self, prefixes: &Prefixes<M, C>, end: Option<NodeId>) -> End {
+        End::Output(Output {
+            tokens: self.tokens.clone(),
             finish: if end.is_some() { Finish::Stop } else { Finish::Length },
-            log_prob,
+            log_prob: self.steps.iter().map(|step| step.log_p).sum(),
             log_proposal: self.log_proposal,
-            log_root_mass: prefixes.step(Prefixes::<M, C>::ROOT)?.mass.ln(),
-        }))
+            log_weight: self.log_weight,
+            log_root_mass: prefixes.trie().mass(Trie::ROOT),
+            steps: self.steps.clone(),
+        })
     }
 }
 
-/// Draws what follows a prefix; answers with the probability of having drawn it.
-fn choose(step: &Step, proposal: Proposal, rng: &mut dyn Rng) -> (Choice, f64) {
-    let (weights, total) = match proposal {
-        Proposal::Masked => (&step.probabilities, step.mass),
-        Proposal::Learned => (&step.weights, step.bound),
-        Proposal::Truncated(truncation) => return choose_truncated(step, truncation, rng),
-    };
-    let index = if uniform(rng) * total < step.stop { None } else { weighted(weights, rng) };
-    // Where no token is left the end is, and the line above has drawn it but for rounding.
-    index.map_or((Choice::End, step.stop / total), |index| {
-        (Choice::Token(step.tokens[index]), weights[index] / total)
-    })
-}
-
-fn choose_truncated(step: &Step, truncation: Truncation, rng: &mut dyn Rng) -> (Choice, f64) {
-    let weights: Vec<f64> = std::iter::once(step.stop).chain(step.probabilities.iter().copied()).collect();
+/// From the most probable outcomes: the index of a token, or none for the end; and its probability.
+fn truncated(row: &Row, stop: f64, truncation: Truncation, rng: &mut dyn Rng) -> (Option<usize>, f64) {
+    let logs: Vec<f64> =
+        std::iter::once(stop).chain((0..row.tokens().len()).map(|index| row.log_prob(index))).collect();
+    let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = logs.iter().map(|log| (log - greatest).exp()).collect();
     let kept = truncation.keep(&weights);
     let weights: Vec<f64> = kept.iter().map(|index| weights[*index]).collect();
     let drawn = weighted(&weights, rng).expect("the most probable outcome is kept");
-    let choice = if kept[drawn] == 0 { Choice::End } else { Choice::Token(step.tokens[kept[drawn] - 1]) };
-    (choice, weights[drawn] / weights.iter().sum::<f64>())
+    (kept[drawn].checked_sub(1), weights[drawn] / weights.iter().sum::<f64>())
+}
+
+/// Lets the walks that wait go on together until each has ended or paused: all that wait at one time share a pass.
+pub(crate) fn together<M: LanguageModel, C: Constraint>(
+    prefixes: &mut Prefixes<M, C>,
+    walkers: &mut [Walker<C>],
+    rngs: &mut [impl Rng],
+    progress: &mut [Progress],
+    cost: &mut Cost,
+) -> Result<(), SampleError<M::Error>> {
+    loop {
+        let mut waiting = Vec::new();
+        for (index, walker) in walkers.iter_mut().enumerate() {
+            if progress[index] == Progress::Waits {
+                progress[index] = walker.go(prefixes, &mut rngs[index])?;
+            }
+            if progress[index] == Progress::Waits {
+                waiting.push(index);
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let batch = prefixes.batch();
+        for waiting in waiting.chunks(batch) {
+            let mut costs = vec![Cost::default(); waiting.len()];
+            let passed: Vec<_> = waiting.iter().map(|index| walkers[*index].passed()).collect();
+            let held = prefixes.evaluate(&passed, &mut costs.iter_mut().collect::<Vec<_>>())?;
+            costs.into_iter().for_each(|own| *cost += own);
+            for (index, held) in waiting.iter().zip(held) {
+                walkers[*index].hold(held);
+            }
+        }
+    }
 }

@@ -265,7 +265,7 @@ fn resampled_outputs_say_so() {
         match draw.origin {
             Origin::Accepted => accepted += 1,
             Origin::Resampled => assert_eq!(draw.cost.proposals, 2),
-            Origin::Proposed => panic!("DISC accepts or resamples"),
+            other => panic!("DISC accepts or resamples: {other:?}"),
         }
     }
     // One try is accepted with probability P(S) = 0.109; the mass of the empty prefix is 1 here.

@@ -267,6 +267,9 @@ impl Query<'_> {
         if mark.is_none() && (self.tokenizer().added.is_empty() || !self.automata.may_end(at)) {
             return false;
         }
+        if mark.is_some_and(|mark| self.is_certain(mark) || self.is_alive_soon(mark)) {
+            return true;
+        }
         if let Some(known) = self.memo.boundary.get(&at) {
             return *known;
         }

@@ -3,28 +3,29 @@
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::{IsTerminal, Write},
+    num::NonZeroUsize,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use unskew::{
-    core::{AnyConstraint, Draw, Finish, LanguageModel, Origin, Sampler, TokenId},
-    samplers::{Disc, DiscConfig, Form, Masked, Rejection, SampleError, Task, Truncation, Warped},
+    core::{Draw, Finish, LanguageModel, Origin, Sampler, TokenId},
+    samplers::{Beam, Task, Warped},
 };
 
 use super::write_json;
 use crate::{
     any_model::{AnyModel, AnyModelError},
-    args::{ConstraintArgs, DiscForm, Format, GenerateArgs, SamplerArgs, SamplerKind, TruncateOrder},
+    args::{ConstraintArgs, Format, GenerateArgs, SamplerKind},
     error::{Failure, Result},
     load::{self, Tokens},
+    samplers::{BoxedSampler, Choice, boxed, choose},
+    speculate::{self, Like, SpeculationLine, Tallies},
 };
 
 /// The most tokens of an output where neither the user nor the model says otherwise.
 const DEFAULT_MAX_TOKENS: usize = 256;
-
-type BoxedSampler<'a> = Box<dyn Sampler<Error = SampleError<AnyModelError>> + 'a>;
 
 /// One output as a line of JSON.
 #[derive(Serialize)]
@@ -41,51 +42,132 @@ struct Line<'a> {
     finish: &'static str,
     /// How the sampler came by the output: `proposed`, `accepted` or `resampled`.
     how: &'static str,
+    /// Only where tokens were drafted.
+    #[serde(flatten)]
+    speculation: Option<SpeculationLine>,
 }
 
 pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let (model, tokens) = load::model(&args.model)?;
     let mut prompt = tokens.encode_prompt(&args.prompt)?;
     let healed = if args.heal { tokens.heal(&mut prompt)? } else { String::new() };
-    let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     if prompt.is_empty() && matches!(model, AnyModel::Llama(_)) {
         return Err(Failure::input("this model names no token that begins a text; give a --prompt"));
     }
-    let max_tokens = max_tokens(args, &model, &prompt)?;
-    let (kind, truncation) = choose(args)?;
-    let before = truncation.filter(|_| args.sampler.truncate == Some(TruncateOrder::BeforeMask));
-    let after = truncation.filter(|_| args.sampler.truncate == Some(TruncateOrder::AfterMask));
-    let model = Warped::new(model, args.sampler.temperature, before).map_err(|error| Failure::bad(&error))?;
+    let max_tokens = max_tokens(args.max_tokens, &model, &prompt)?;
+    let options = &args.sampler.options;
+    let choice = choose(args.sampler.sampler, options, args.constraint.is_none(), args.n.get())?;
+    let model =
+        Warped::new(model, options.temperature, choice.before).map_err(|error| Failure::bad(&error))?;
+    args.speculation.check(choice.kind)?;
+    let counted = if choice.kind.drafts() { args.speculation.counted(&args.constraint)? } else { None };
+    // Counts need the grammar itself, and take this way alone.
+    if let Some(path) = counted {
+        let constraint = load::grammar_constraint(path, &args.constraint, &tokens, &healed)?;
+        let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
+        let (sampler, tallies) = args.speculation.counting(choice.kind, task)?;
+        let mut rng = begin(args, &choice);
+        return draw(args, sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
+    }
+    let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
-    let mut sampler = sampler(&args.sampler, kind, after, task);
+    let task = Task { batch: options.batch.get(), ..task };
+    if choice.kind.drafts() {
+        let like = Like { tokens: &tokens, temperature: options.temperature, truncation: choice.before };
+        let (sampler, tallies) = args.speculation.sampler(choice.kind, task, like)?;
+        let mut rng = begin(args, &choice);
+        return draw(args, sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
+    }
+    let mut rng = begin(args, &choice);
+    if choice.kind == SamplerKind::Beam {
+        return search(args, task, &tokens, &healed, out);
+    }
+    let mut sampler = boxed(options, &choice, task);
+    if choice.kind == SamplerKind::Asap {
+        for _ in 0..options.asap_iterations {
+            sampler.draw(&mut rng).map_err(|error| Failure::other(&error))?;
+        }
+    }
+    draw(args, sampler, None, &tokens, &healed, &mut rng, out)
+}
 
+/// Says what will be drawn, and with which seed.
+fn begin(args: &GenerateArgs, choice: &Choice) -> ChaCha8Rng {
     let seed = args.seed.unwrap_or_else(any_seed);
     match args.format {
-        Format::Text => eprintln!("{}", heading(args, kind, seed)),
+        Format::Text => eprintln!("{}", heading(args, choice, seed)),
         // A script that wants the same lines again needs the seed, and nothing else.
         Format::Jsonl if args.seed.is_none() => eprintln!("seed {seed}"),
         Format::Jsonl => {}
     }
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// Draws and writes the outputs.
+fn draw(
+    args: &GenerateArgs,
+    mut sampler: BoxedSampler<'_, AnyModelError>,
+    tallies: Option<&Tallies>,
+    tokens: &Tokens,
+    healed: &str,
+    rng: &mut ChaCha8Rng,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let (mut total, mut written, mut passes) = (speculate::Total::default(), 0, 0);
     let bar = progress(args.n.get());
-    for _ in 0..args.n.get() {
-        let draw = sampler.draw(&mut rng).map_err(|error| {
+    let mut left = args.n.get();
+    while left > 0 {
+        // As many as share passes of the model; each is written as soon as they are there.
+        let mut draws = Vec::new();
+        let batch = args.sampler.options.batch.get();
+        let result = sampler.draw_many(left.min(batch), rng, &mut draws);
+        left -= draws.len();
+        for draw in draws {
+            let speculation = tallies.and_then(|tallies| tallies.borrow_mut().pop_front());
+            bar.suspend(|| write(args.format, tokens, healed, &draw, speculation, out))?;
+            bar.inc(1);
+            speculation.iter().for_each(|line| total.add(line));
+            written += draw.tokens.len();
+            passes += draw.cost.passes;
+        }
+        result.map_err(|error| {
             bar.finish_and_clear();
             Failure::other(&error)
         })?;
-        bar.suspend(|| write(args.format, &tokens, &healed, &draw, out))?;
-        bar.inc(1);
     }
     bar.finish_and_clear();
+    if tallies.is_some() && args.format == Format::Text {
+        eprintln!("{}", total.summary(written, passes));
+    }
     Ok(())
 }
 
-fn max_tokens(args: &GenerateArgs, model: &AnyModel, prompt: &[TokenId]) -> Result<usize> {
+/// The best outputs of a beam, the best first.
+fn search<M: LanguageModel, C: unskew::core::Constraint>(
+    args: &GenerateArgs,
+    task: Task<M, C>,
+    tokens: &Tokens,
+    healed: &str,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let beams = args.sampler.options.beams.max(args.n).get();
+    let draws = Beam::new(task, beams).search().map_err(|error| Failure::other(&error))?;
+    if draws.len() < args.n.get() {
+        eprintln!(
+            "warning: a beam of {beams} found {} outputs, not {}; widen it with --beams",
+            draws.len(),
+            args.n
+        );
+    }
+    draws.iter().take(args.n.get()).try_for_each(|draw| write(args.format, tokens, healed, draw, None, out))
+}
+
+pub(super) fn max_tokens(asked: Option<NonZeroUsize>, model: &AnyModel, prompt: &[TokenId]) -> Result<usize> {
     let Some(context) = model.context_len() else {
-        return Ok(args.max_tokens.map_or(DEFAULT_MAX_TOKENS, std::num::NonZero::get));
+        return Ok(asked.map_or(DEFAULT_MAX_TOKENS, std::num::NonZero::get));
     };
     let room = context.saturating_sub(prompt.len());
-    match args.max_tokens {
+    match asked {
         Some(asked) if asked.get() > room => Err(Failure::input(format!(
             "--max-tokens {asked} with a prompt of {} tokens passes the model's context of {context} tokens; \
              at most {room} are left",
@@ -100,60 +182,19 @@ fn max_tokens(args: &GenerateArgs, model: &AnyModel, prompt: &[TokenId]) -> Resu
     }
 }
 
-/// The sampler and the truncation that the options name.
-fn choose(args: &GenerateArgs) -> Result<(SamplerKind, Option<Truncation>)> {
-    let SamplerArgs { sampler, top_k, top_p, truncate, .. } = &args.sampler;
-    let kind = match sampler {
-        // Without a constraint every sampler has the model's law, and this one never rejects.
-        SamplerKind::Auto if args.constraint.is_none() => SamplerKind::Masked,
-        SamplerKind::Auto => SamplerKind::Disc,
-        named => *named,
-    };
-    if truncate.is_some() && top_k.is_none() && top_p.is_none() {
-        return Err(Failure::input("--truncate says when --top-k or --top-p apply; give one of them"));
-    }
-    if *truncate == Some(TruncateOrder::AfterMask) && kind != SamplerKind::Masked {
-        return Err(Failure::input(
-            "--truncate after-mask changes what is proposed and has no unbiased law; \
-             use it with --sampler masked, or --truncate before-mask",
-        ));
-    }
-    if top_k.is_none() && top_p.is_none() {
-        return Ok((kind, None));
-    }
-    let truncation = Truncation::new(*top_k, *top_p).map_err(|error| Failure::bad(&error))?;
-    Ok((kind, Some(truncation)))
-}
-
-fn sampler<'a>(
-    args: &SamplerArgs,
-    kind: SamplerKind,
-    after_mask: Option<Truncation>,
-    task: Task<Warped<AnyModel>, AnyConstraint>,
-) -> BoxedSampler<'a> {
-    match (kind, after_mask) {
-        (SamplerKind::Masked, Some(truncation)) => Box::new(Masked::new(task).truncated(truncation)),
-        (SamplerKind::Masked, None) => Box::new(Masked::new(task)),
-        (SamplerKind::Rejection, _) => Box::new(Rejection::new(task, args.max_tries)),
-        (SamplerKind::Disc | SamplerKind::Auto, _) => {
-            let config = args.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
-            let form = match args.disc_form {
-                DiscForm::Learned => Form::Learned,
-                DiscForm::Fresh => Form::Fresh,
-                DiscForm::Reuse => Form::Reuse,
-            };
-            Box::new(Disc::new(task, DiscConfig { form, ..config }))
-        }
-    }
-}
-
 /// A seed that differs from run to run.
-fn any_seed() -> u64 {
+pub(super) fn any_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-fn heading(args: &GenerateArgs, kind: SamplerKind, seed: u64) -> String {
-    let ConstraintArgs { regex, regex_file, grammar, set, choice, canonical, .. } = &args.constraint;
+fn heading(args: &GenerateArgs, choice: &Choice, seed: u64) -> String {
+    let constraint = describe(&args.constraint);
+    format!("{constraint}\nsampler {}; seed {seed}", choice.explain())
+}
+
+/// A constraint in a few words.
+pub(super) fn describe(args: &ConstraintArgs) -> String {
+    let ConstraintArgs { regex, regex_file, grammar, set, choice, canonical, .. } = args;
     let constraint = match (regex, regex_file, grammar, choice.len()) {
         _ if let Some(path) = set => format!("set of {}", path.display()),
         (Some(regex), ..) => format!("regex {regex}"),
@@ -164,15 +205,7 @@ fn heading(args: &GenerateArgs, kind: SamplerKind, seed: u64) -> String {
         (None, None, None, choices) => format!("{choices} choices"),
     };
     let canonical = if *canonical { ", as the tokenizer writes it" } else { "" };
-    let (sampler, law) = match kind {
-        SamplerKind::Masked if args.constraint.is_none() => ("masked", "the model's own law"),
-        SamplerKind::Masked => ("masked", "not the model's law; outputs carry weights"),
-        SamplerKind::Rejection => ("rejection", "the model's own law, given the constraint"),
-        SamplerKind::Disc | SamplerKind::Auto => {
-            ("disc", "the model's own law, given the constraint, where an output was accepted")
-        }
-    };
-    format!("{constraint}{canonical}\nsampler {sampler}: {law}; seed {seed}")
+    format!("{constraint}{canonical}")
 }
 
 fn progress(outputs: usize) -> ProgressBar {
@@ -184,7 +217,14 @@ fn progress(outputs: usize) -> ProgressBar {
 }
 
 /// Writes one output, without the end of the prompt that it begins with.
-fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut dyn Write) -> Result<()> {
+fn write(
+    format: Format,
+    tokens: &Tokens,
+    healed: &str,
+    draw: &Draw,
+    speculation: Option<SpeculationLine>,
+    out: &mut dyn Write,
+) -> Result<()> {
     let text = tokens.decode(&draw.tokens);
     // An output that was cut off may end inside of it.
     let text = text.strip_prefix(healed).unwrap_or_default();
@@ -192,6 +232,8 @@ fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut d
         Origin::Proposed => "proposed",
         Origin::Accepted => "accepted",
         Origin::Resampled => "resampled",
+        Origin::Chained => "chained",
+        Origin::Searched => "searched",
     };
     let finish = match draw.finish {
         Finish::Stop => "stop",
@@ -209,6 +251,7 @@ fn write(format: Format, tokens: &Tokens, healed: &str, draw: &Draw, out: &mut d
                 proposals: draw.cost.proposals,
                 finish,
                 how,
+                speculation,
             };
             write_json(&line, out)?;
         }

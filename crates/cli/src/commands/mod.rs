@@ -1,10 +1,12 @@
 //! One file for each command.
 
+mod audit;
 mod check;
 mod explain;
 mod generate;
 mod logits;
 mod mask;
+mod report;
 mod retokenize;
 mod set;
 
@@ -14,6 +16,7 @@ use serde::Serialize;
 
 use crate::error::{Failure, Result};
 
+pub(crate) use audit::audit;
 pub(crate) use check::check;
 pub(crate) use explain::explain;
 pub(crate) use generate::generate;

@@ -82,9 +82,10 @@ fn the_embedded_model_writes_dates_and_a_seed_repeats_them() {
         assert!(line["logprob"].as_f64().unwrap() < 0.0);
         assert_eq!(line["finish"], "stop");
     }
-    let again = dates("5", "1").stdout;
+    // Fewer of the same, as long as the default sampler is the same.
+    let again = dates("12", "1").stdout;
     assert!(first.stdout.starts_with(&again));
-    assert_ne!(again, dates("5", "2").stdout);
+    assert_ne!(again, dates("12", "2").stdout);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! `--grammar`, and what came with it: `explain`, `retokenize`, `--heal`.
 
+use std::collections::BTreeMap;
+
 use crate::support::{Files, unskew};
 use insta::assert_snapshot;
 use serde_json::Value;
+use unskew::core::laws::chi_square;
 
 const RECORD: &[u8] = br#"start: "{" "\"name\":" STRING "," "\"age\":" INT "}"
 STRING: /"[A-Z][a-z]{1,20}"/
@@ -104,4 +107,42 @@ fn bad_grammars() {
     assert_snapshot!(refusal(&[("g.gbnf", BRACKETS)], &["mask", "--grammar", "g.gbnf", "--canonical"]));
     assert_snapshot!(refusal(&[("g.lark", b"start: <|nothing|>")], &["mask", "--grammar", "g.lark"]));
     assert_snapshot!(refusal(&[], &["explain"]));
+}
+
+/// With single tokens asked for and no mask, and with what counts guess verified several tokens at a time, outputs follow
+/// the law of masked sampling, which its own outputs tell exactly.
+#[test]
+fn without_masks_and_with_guesses_the_law_is_that_of_masks() {
+    let grammar = "start: \"Dear \" (\"Mr\" | \"Ms\" | \"Dr\") \" \" NAME \",\"\nNAME: \"Brown\" | \"Meyer\" | \"Novak\" | \"Silva\"\n";
+    let files = Files::new(&[("letter.lark", grammar.as_bytes())]);
+    let draw = |n: &str, sampler: &[&str]| {
+        let args = ["generate", "--grammar", "letter.lark", "-n", n, "--seed", "5", "--format", "jsonl"];
+        files.run(&[&args[..], sampler].concat()).json()
+    };
+    // A text has many spellings: its probability is the sum over those that come at all.
+    let probability = |line: &Value| {
+        let number = |field: &str| line[field].as_f64().unwrap();
+        (number("logprob") - number("log_weight")).exp()
+    };
+    let mut exact: BTreeMap<String, f64> = BTreeMap::new();
+    for line in draw("4000", &["--sampler", "masked"]) {
+        exact.insert(line["ids"].to_string(), probability(&line));
+    }
+    let seen: f64 = exact.values().sum();
+    assert!(exact.len() > 8 && seen > 0.98, "{seen} in {} sequences", exact.len());
+    for (n, sampler) in [
+        ("2000", &["--sampler", "awrs"][..]),
+        ("400", &["--sampler", "speculative", "--draft-model", "counts"]),
+    ] {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for line in draw(n, sampler) {
+            *counts.entry(line["ids"].to_string()).or_default() += 1;
+        }
+        // What masked sampling did not show in 4,000 draws is one cell.
+        let shown = exact.iter().map(|(ids, probability)| (counts.remove(ids).unwrap_or(0), *probability));
+        let mut cells: Vec<(u64, f64)> = shown.collect();
+        cells.push((counts.values().sum(), 1.0 - seen));
+        let fit = chi_square(cells);
+        assert!(fit.deviation < 4.0 && fit.degrees_of_freedom > 3, "{sampler:?}: {fit:?}");
+    }
 }

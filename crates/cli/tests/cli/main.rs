@@ -1,9 +1,11 @@
 //! The command line, run as a user runs it.
 
+mod audit;
 mod canonical;
 mod commands;
 mod grammars;
 mod refusals;
 mod schemas;
 mod sets;
+mod speculation;
 mod support;

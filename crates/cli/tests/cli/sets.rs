@@ -65,6 +65,25 @@ fn the_law_is_the_models() {
     }
 }
 
+/// The paper's two uses: DISC over candidates, and beam search.
+#[test]
+fn candidates_and_beams_stay_in_the_set() {
+    let files = files();
+    let texts = |sampler: &[&str]| -> Vec<String> {
+        let args =
+            ["generate", "--model", "table:t.json", "--set", "bits.txt", "--seed", "2", "--format", "json"];
+        let lines = files.run(&[&args[..], sampler].concat()).json();
+        lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
+    };
+    // Of equal tokens the first is a candidate, so that each step has one, and the end.
+    let only = texts(&["--disc-k", "4", "--disc-top-m", "1", "-n", "20"]);
+    assert!(only.iter().all(|text| text == "00"), "{only:?}");
+    let all = texts(&["--sampler", "disc", "--disc-k", "4", "--disc-top-m", "2", "-n", "200"]);
+    assert!(["00", "01", "111"].iter().all(|item| all.iter().any(|text| text == item)), "{all:?}");
+    assert!(all.iter().all(|text| ["00", "01", "111"].contains(&text.as_str())), "{all:?}");
+    assert_eq!(texts(&["--sampler", "beam", "--beams", "3", "-n", "3"]), ["01", "00", "111"]);
+}
+
 #[test]
 fn masks_are_exact() {
     let files = files();

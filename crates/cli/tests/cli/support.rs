@@ -64,6 +64,11 @@ impl Files {
         unskew_in(self.0.path(), args)
     }
 
+    /// What a run has written.
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

@@ -9,19 +9,16 @@ use serde_json::{Map, Value, json};
 use unskew_core::{TokenId, TokenKind};
 use unskew_vocab::Tokenizer;
 
-/// The `tokenizer.json` of well-known models, with their names: under `$UNSKEW_DATA/tokenizers`, or beside the
-/// workspace. Empty where there are none; the reason is printed.
+/// The `tokenizer.json` of well-known models, with their names: those under `$UNSKEW_DATA/tokenizers`. Empty where there are
+/// none; the reason is printed.
 pub(crate) fn known_files() -> Vec<(String, PathBuf)> {
-    let data = std::env::var_os("UNSKEW_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("tokenizers");
+    let Some(data) = std::env::var_os("UNSKEW_DATA") else {
+        println!("skipped: UNSKEW_DATA is not set to a folder with tokenizers/*/tokenizer.json");
+        return Vec::new();
+    };
+    let folder = PathBuf::from(data).join("tokenizers");
     let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!(
-            "skipped: {} cannot be read; set UNSKEW_DATA to a folder with tokenizers/*/tokenizer.json",
-            folder.display()
-        );
+        println!("skipped: {} cannot be read", folder.display());
         return Vec::new();
     };
     let mut files: Vec<(String, PathBuf)> = entries

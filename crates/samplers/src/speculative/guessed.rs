@@ -134,6 +134,7 @@ impl<M: LanguageModel, C: Constraint, P: Proposer<C>> Sampler for Guessed<M, C, 
         let mut cost = Cost { proposals: 1, ..Cost::default() };
         let mut sequence = self.task.model.start();
         let mut state = self.task.constraint.start();
+        self.proposer.begin(&self.task.prompt);
         let mut tokens: Vec<TokenId> = Vec::new();
         let mut unread = self.task.prompt.clone();
         let (mut log_prob, mut log_proposal) = (0.0, 0.0);

@@ -1,0 +1,133 @@
+//! Synthetic drafts and targets.
+
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
+use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
+
+pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+    (f64::from(rng.next_u32()) + 0.5) / 4_294_967_296.0
+}
+
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    (-2.0 * uniform(rng).ln()).sqrt() * (std::f64::consts::TAU * uniform(rng)).cos()
+}
+
+#[cfg(test)]
+/// Gamma with this shape below one, by Marsaglia and Tsang (2000).
+fn gamma(shape: f64, rng: &mut ChaCha8Rng) -> f64 {
+    let d = shape + 1.0 - 1.0 / 3.0;
+    let c = (9.0 * d).sqrt().recip();
+    loop {
+        let x = normal(rng);
+        let v = (1.0 + c * x).powi(3);
+        if v > 0.0 && uniform(rng).ln() < 0.5 * x * x + d - d * v + d * v.ln() {
+            return d * v * uniform(rng).powf(shape.recip());
+        }
+    }
+}
+
+#[cfg(test)]
+fn dirichlet(len: usize, shape: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
+    let weights: Vec<f64> = (0..len).map(|_| gamma(shape, rng)).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / sum).collect()
+}
+
+#[cfg(test)]
+/// A draft from a Dirichlet distribution, and a target that is half another one and half the draft.
+pub(crate) fn dirichlet_pair(len: usize, shape: f64, seed: u64) -> (Vec<f64>, Vec<f64>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (draft, other) = (dirichlet(len, shape, &mut rng), dirichlet(len, shape, &mut rng));
+    let target = draft.iter().zip(&other).map(|(p, q)| f64::midpoint(*p, *q)).collect();
+    (draft, target)
+}
+
+/// Two rows of logits over a large vocabulary: the target's fall with the logarithm of the rank, `steep` times and with noise,
+/// and the draft's are those with more noise, of standard deviation `apart`.
+pub(crate) fn language_pair(len: usize, steep: f64, apart: f64, rng: &mut ChaCha8Rng) -> [Vec<f64>; 2] {
+    let mut target: Vec<f64> = (0..len).map(|rank| -steep * ((rank + 1) as f64).ln() + normal(rng)).collect();
+    // In no order, as tokens are.
+    for index in (1..len).rev() {
+        target.swap(index, rng.next_u32() as usize % (index + 1));
+    }
+    let draft = target.iter().map(|logit| logit + apart * normal(rng)).collect();
+    [draft, target]
+}
+
+/// A model whose next-token distribution depends on the last two tokens, and is drawn from a hash of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Hashed {
+    vocab_len: usize,
+    steep: f64,
+    /// Noise on every logit that the model with `apart` 0 has not.
+    apart: f64,
+}
+
+impl Hashed {
+    /// The last of its tokens ends a sequence, rarely.
+    pub(crate) fn new(vocab_len: usize, steep: f64, apart: f64) -> Self {
+        Self { vocab_len, steep, apart }
+    }
+
+    fn row(&self, sequence: &[TokenId], out: &mut [f32]) {
+        let last = |back: usize| {
+            sequence
+                .len()
+                .checked_sub(back)
+                .and_then(|at| sequence.get(at))
+                .map_or(0, |id| u64::from(id.0) + 1)
+        };
+        let mut rng = ChaCha8Rng::seed_from_u64(last(1) << 32 | last(2));
+        let [draft, target] = language_pair(self.vocab_len, self.steep, 1.0, &mut rng);
+        for ((out, draft), target) in out.iter_mut().zip(draft).zip(target) {
+            *out = (target + self.apart * (draft - target)) as f32;
+        }
+        out[self.vocab_len - 1] = f32::NEG_INFINITY;
+    }
+}
+
+impl LanguageModel for Hashed {
+    type Sequence = Vec<TokenId>;
+    type Error = std::convert::Infallible;
+
+    fn vocab_len(&self) -> usize {
+        self.vocab_len
+    }
+    fn context_len(&self) -> Option<usize> {
+        None
+    }
+    fn start(&mut self) -> Vec<TokenId> {
+        Vec::new()
+    }
+    fn len(&self, sequence: &Vec<TokenId>) -> usize {
+        sequence.len()
+    }
+    fn fork(&mut self, sequence: &Vec<TokenId>) -> Vec<TokenId> {
+        sequence.clone()
+    }
+    fn truncate(&mut self, sequence: &mut Vec<TokenId>, len: usize) {
+        sequence.truncate(len);
+    }
+    fn extend(
+        &mut self,
+        batch: &mut [Extension<'_, Vec<TokenId>>],
+        logits: &mut Logits,
+    ) -> Result<(), Self::Error> {
+        let rows = batch.iter().map(|item| item.rows.count(item.tokens.len())).sum();
+        let mut out = logits.reset(rows, self.vocab_len).chunks_exact_mut(self.vocab_len);
+        for Extension { sequence, tokens, rows } in batch {
+            for token in *tokens {
+                sequence.push(*token);
+                if *rows == Rows::All {
+                    self.row(sequence, out.next().expect("as many rows as were counted"));
+                }
+            }
+            if *rows == Rows::Last {
+                self.row(sequence, out.next().expect("as many rows as were counted"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! Speculative and mentored decoding from the options of the command line.
+
+use std::{cell::RefCell, collections::VecDeque, path::Path, rc::Rc, str::FromStr};
+
+use clap::{Args, ValueEnum};
+use rand_core::Rng;
+use serde::Serialize;
+use unskew::{
+    core::{Constraint, Draw, LanguageModel, Sampler},
+    grammars::{CountConfig, CountModel, GrammarConstraint},
+    samplers::{
+        SampleError, Task, Truncation, Warped,
+        speculative::{
+            Budget, Draft, DraftLength, ModelDraft, Ngram, ProposerDraft, Speculation, Speculative,
+            SpeculativeConfig, check_vocabularies,
+        },
+    },
+};
+
+use crate::{
+    any_model::AnyModelError,
+    args::{ConstraintArgs, ModelArgs, ModelChoice, SamplerKind},
+    error::{Failure, Result},
+    load::{self, Tokens},
+    samplers::BoxedSampler,
+};
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Speculation (--sampler speculative or mentored)")]
+pub(crate) struct SpeculationArgs {
+    /// Who drafts: the embedded draft model, another model with the same tokens, what followed the same tokens before, or
+    /// counts by place in a --grammar
+    #[arg(long, value_name = "tiny-draft|DIR|table:FILE|ngram|counts")]
+    pub(crate) draft_model: Option<DraftChoice>,
+    /// How many tokens are drafted for one pass of the model
+    #[arg(long, value_name = "auto|N", default_value = "auto")]
+    pub(crate) draft_length: Length,
+    /// Mentored: the Kullback-Leibler divergence from the model that may be spent, in nats
+    #[arg(long, value_name = "D")]
+    pub(crate) mentored_kl: Option<f64>,
+    /// Mentored: whether that is for each drafted token, or for a whole output
+    #[arg(long, value_enum, default_value = "token")]
+    pub(crate) mentored_budget: BudgetKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum DraftChoice {
+    Ngram,
+    Counts,
+    Model(ModelChoice),
+}
+
+impl FromStr for DraftChoice {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        Ok(match text {
+            "ngram" => Self::Ngram,
+            "counts" => Self::Counts,
+            model => Self::Model(model.parse()?),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Length(DraftLength);
+
+/// The longest draft: each of its positions takes a row of logits.
+const LONGEST: usize = 256;
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        if text == "auto" {
+            return Ok(Self(DraftLength::default()));
+        }
+        match text.parse() {
+            Ok(length) if length <= LONGEST => Ok(Self(DraftLength::Fixed(length))),
+            _ => Err(format!("give `auto`, or a number of tokens up to {LONGEST}")),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum BudgetKind {
+    /// Each drafted token may spend it
+    Token,
+    /// All tokens of an output together
+    Sequence,
+}
+
+/// What speculation has come to in one output, as fields of its line of JSON.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct SpeculationLine {
+    /// Drafts that the model was asked about.
+    pub(crate) drafts_tested: u64,
+    pub(crate) drafts_accepted: u64,
+    /// Passes through the draft model.
+    pub(crate) draft_passes: u64,
+    /// In nats: what was spent, and what was allowed on the positions that spent it, or on the output.
+    pub(crate) kl_spent: f64,
+    pub(crate) kl_allowed: f64,
+}
+
+/// What speculation has come to, output by output, and not read yet.
+pub(crate) type Tallies = Rc<RefCell<VecDeque<SpeculationLine>>>;
+
+type Made<'a> = (BoxedSampler<'a, AnyModelError>, Tallies);
+
+/// Of the model whose drafts are verified: the draft is to have the same.
+#[derive(Clone, Copy)]
+pub(crate) struct Like<'a> {
+    pub(crate) tokens: &'a Tokens,
+    pub(crate) temperature: f64,
+    pub(crate) truncation: Option<Truncation>,
+}
+
+impl SpeculationArgs {
+    /// Refuses options that only speculation knows.
+    pub(crate) fn refuse(&self) -> Result<()> {
+        if self.draft_model.is_some() || self.mentored_kl.is_some() {
+            return Err(Failure::input(
+                "--draft-model and --mentored-kl are for --sampler speculative and --sampler mentored",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a budget for a sampler that spends none.
+    pub(crate) fn check(&self, kind: SamplerKind) -> Result<()> {
+        if kind == SamplerKind::Speculative && self.mentored_kl.is_some() {
+            return Err(Failure::input("--mentored-kl is for --sampler mentored; speculative keeps the law"));
+        }
+        if kind.drafts() { Ok(()) } else { self.refuse() }
+    }
+
+    fn config(&self, kind: SamplerKind) -> Result<SpeculativeConfig> {
+        let budget = match (kind == SamplerKind::Mentored, self.mentored_kl) {
+            // An audit may ask for both samplers.
+            (false, _) => Budget::Lossless,
+            (true, None) => {
+                return Err(Failure::input(
+                    "--sampler mentored needs --mentored-kl D: how far its law may be from the model's",
+                ));
+            }
+            (true, Some(budget)) => match self.mentored_budget {
+                BudgetKind::Token => Budget::Token(budget),
+                BudgetKind::Sequence => Budget::sequence(budget),
+            },
+        };
+        Ok(SpeculativeConfig { length: self.draft_length.0, budget, ..SpeculativeConfig::default() })
+    }
+
+    /// The grammar in whose places tokens are counted, if that is how they are drafted.
+    pub(crate) fn counted<'a>(&self, constraint: &'a ConstraintArgs) -> Result<Option<&'a Path>> {
+        match (&self.draft_model, &constraint.grammar) {
+            (Some(DraftChoice::Counts), None) => {
+                Err(Failure::input("--draft-model counts counts tokens by place in a --grammar; give one"))
+            }
+            (Some(DraftChoice::Counts), Some(path)) => Ok(Some(path)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The sampler that counts tokens by place.
+    pub(crate) fn counting<'a, M>(
+        &self,
+        kind: SamplerKind,
+        task: Task<M, GrammarConstraint>,
+    ) -> Result<Made<'a>>
+    where
+        M: LanguageModel<Error = AnyModelError> + 'a,
+    {
+        boxed(task, ProposerDraft::new(CountModel::new(CountConfig::default())), self.config(kind)?)
+    }
+
+    /// The sampler of any other draft, and what it will have to say of each output.
+    pub(crate) fn sampler<'a, M, C>(
+        &self,
+        kind: SamplerKind,
+        task: Task<M, C>,
+        like: Like<'_>,
+    ) -> Result<Made<'a>>
+    where
+        M: LanguageModel<Error = AnyModelError> + 'a,
+        C: Constraint + 'a,
+    {
+        let config = self.config(kind)?;
+        match &self.draft_model {
+            None => Err(Failure::input(
+                "speculation needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts",
+            )),
+            Some(DraftChoice::Ngram) => boxed(task, ProposerDraft::new(Ngram::default()), config),
+            Some(DraftChoice::Counts) => {
+                Err(Failure::input("--draft-model counts is for generate, with a --grammar"))
+            }
+            Some(DraftChoice::Model(choice)) => {
+                let args = ModelArgs { model: choice.clone(), tokenizer: None };
+                let (draft, tokens) = load::model(&args)?;
+                check_vocabularies(&like.tokens.vocabulary, &tokens.vocabulary)
+                    .map_err(|error| Failure::bad(&error))?;
+                let draft = Warped::new(draft, like.temperature, like.truncation);
+                boxed(task, ModelDraft::new(draft.map_err(|error| Failure::bad(&error))?), config)
+            }
+        }
+    }
+}
+
+fn boxed<'a, M, C, D>(task: Task<M, C>, draft: D, config: SpeculativeConfig) -> Result<Made<'a>>
+where
+    M: LanguageModel<Error = AnyModelError> + 'a,
+    C: Constraint + 'a,
+    D: Draft<C, AnyModelError> + 'a,
+{
+    let sampler = Speculative::new(task, draft, config).map_err(|error| Failure::bad(&error))?;
+    let tallies = Tallies::default();
+    Ok((Box::new(Tallied { sampler, tallies: Rc::clone(&tallies) }), tallies))
+}
+
+/// A sampler that notes what each output took.
+struct Tallied<M: LanguageModel, C: Constraint, D> {
+    sampler: Speculative<M, C, D>,
+    tallies: Tallies,
+}
+
+impl<M, C, D> Sampler for Tallied<M, C, D>
+where
+    M: LanguageModel<Error = AnyModelError>,
+    C: Constraint,
+    D: Draft<C, AnyModelError>,
+{
+    type Error = SampleError<AnyModelError>;
+
+    fn draw(&mut self, rng: &mut dyn Rng) -> std::result::Result<Draw, Self::Error> {
+        let before = *self.sampler.speculation();
+        let draw = self.sampler.draw(rng)?;
+        self.tallies.borrow_mut().push_back(since(before, *self.sampler.speculation()));
+        Ok(draw)
+    }
+}
+
+fn since(before: Speculation, now: Speculation) -> SpeculationLine {
+    SpeculationLine {
+        drafts_tested: now.tested - before.tested,
+        drafts_accepted: now.accepted - before.accepted,
+        draft_passes: now.draft.passes - before.draft.passes,
+        kl_spent: now.spent - before.spent,
+        kl_allowed: now.allowed - before.allowed,
+    }
+}
+
+/// What all outputs came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Total {
+    pub(crate) tested: u64,
+    pub(crate) accepted: u64,
+    pub(crate) spent: f64,
+    pub(crate) allowed: f64,
+}
+
+impl Total {
+    pub(crate) fn add(&mut self, line: &SpeculationLine) {
+        self.tested += line.drafts_tested;
+        self.accepted += line.drafts_accepted;
+        self.spent += line.kl_spent;
+        self.allowed += line.kl_allowed;
+    }
+
+    /// Of the drafts that were tested, the share that was accepted.
+    pub(crate) fn acceptance(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+        let share = self.accepted as f64 / self.tested.max(1) as f64;
+        share
+    }
+
+    /// In one line, with the tokens of all outputs and the passes that they took.
+    pub(crate) fn summary(&self, tokens: usize, passes: u64) -> String {
+        let Self { tested, accepted, spent, allowed } = self;
+        #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+        let each = tokens as f64 / passes.max(1) as f64;
+        let share = 100.0 * self.acceptance();
+        let budget =
+            if *allowed > 0.0 { format!("; KL {spent:.3} of {allowed:.3} spent") } else { String::new() };
+        format!("drafts: {accepted} of {tested} accepted ({share:.0} %), {each:.2} tokens a pass{budget}")
+    }
+}

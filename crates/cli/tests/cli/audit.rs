@@ -1,0 +1,171 @@
+//! `unskew audit`, over the examples of the repository, and every sampler by name.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::support::{Files, TABLE, unskew};
+
+fn example(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name).join("model.json");
+    format!("table:{}", path.display())
+}
+
+fn audit(model: &str, constraint: &[&str], more: &[&str]) -> Vec<Value> {
+    let args = ["audit", "--model", model, "--seed", "1", "--format", "jsonl"];
+    unskew(&[&args[..], constraint, more].concat()).json()
+}
+
+#[test]
+fn the_examples_show_what_they_say() {
+    let shoes = ["--choice", "soccer gloves", "--choice", "used shirts", "--choice", "used soccer shoes"];
+    let many = ["--samplers", "masked,asap,cars,disc", "--samples", "3000"];
+    let lines = audit(&example("soccer-shoes"), &shoes, &many);
+    assert_eq!(lines.len(), 4);
+    for line in &lines {
+        // 0.324 of 0.324, 0.06 and 0.04.
+        let exact = line["exact"]["used soccer shoes"].as_f64().unwrap();
+        assert!((exact - 0.324 / 0.424).abs() < 1e-5, "{exact}");
+        assert_eq!(line["basis"], "exact");
+    }
+    let gloves = |line: &Value| line["empirical"]["soccer gloves"].as_f64().unwrap();
+    assert!((gloves(&lines[0]) - 0.6).abs() < 0.04);
+    assert!((gloves(&lines[2]) - 0.06 / 0.424).abs() < 0.03);
+    let kl = |line: &Value| line["kl"].as_f64().unwrap();
+    assert!(kl(&lines[0]) > 0.3 && kl(&lines[2]) < 0.005 && kl(&lines[3]) < 0.005, "{lines:?}");
+    assert!(lines[0]["kl_weighted"].as_f64().unwrap() < 0.01);
+
+    let lines = audit(&example("binary-strings"), &["--regex", "00000|1[01]{4}"], &many);
+    assert!((lines[0]["empirical"]["00000"].as_f64().unwrap() - 0.5).abs() < 0.04);
+    let ends_with_one: f64 = lines[2]["empirical"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(text, _)| text.ends_with('1'))
+        .map(|(_, share)| share.as_f64().unwrap())
+        .sum();
+    assert!((ends_with_one - 0.9).abs() < 0.03, "{ends_with_one}");
+
+    let lines = audit(&example("names"), &["--regex", " (William|Theodore)"], &many);
+    let theodore = |line: &Value| line["empirical"][" Theodore"].as_f64().unwrap();
+    assert!(theodore(&lines[0]) > 0.4 && theodore(&lines[2]) < 0.2, "{lines:?}");
+}
+
+#[test]
+fn every_sampler_has_a_line_and_the_same_fields() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let all = "masked,rejection,rsft,ars,cars,disc,asap,awrs,smc,mcmc,beam,greedy";
+    let args =
+        ["audit", "--model", "table:t.json", "--regex", "1{3}|0[01]", "--samplers", all, "--samples", "60"];
+    let lines = files.run(&[&args[..], &["--seed", "2", "--format", "jsonl"]].concat()).json();
+    assert_eq!(lines.iter().map(|line| line["sampler"].as_str().unwrap()).collect::<Vec<_>>().join(","), all);
+    for line in &lines {
+        for field in [
+            "kl",
+            "tv",
+            "lm_calls_per_sample",
+            "acceptance",
+            "exact",
+            "empirical",
+            "ess",
+            "samples",
+            "kl_noise",
+        ] {
+            assert!(!line[field].is_null(), "{field} of {line}");
+        }
+        let sum =
+            |field: &str| line[field].as_object().unwrap().values().map(|p| p.as_f64().unwrap()).sum::<f64>();
+        assert!((sum("exact") - 1.0).abs() < 1e-6 && (sum("empirical") - 1.0).abs() < 1e-6);
+    }
+    let text = files.run(&[&args[..], &["--seed", "2"]].concat());
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    assert!(text.stdout.contains("sampler") && text.stdout.contains("greedy"), "{}", text.stdout);
+}
+
+#[test]
+fn the_report_is_one_file_that_needs_nothing_else() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let args = ["audit", "--model", "table:t.json", "--choice", "0<b>", "--choice", "1", "--out", "r.html"];
+    // What the model cannot spell is refused before anything is drawn; what it can has to be escaped.
+    let refused = files.run(&args);
+    assert_ne!(refused.code, 101, "{}", refused.stderr);
+    let args = [
+        "audit",
+        "--model",
+        "table:t.json",
+        "--regex",
+        "1{3}|0[01]|(?:<b>)?1",
+        "--samples",
+        "80",
+        "--out",
+        "r.html",
+    ];
+    let run = files.run(&args);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let page = files.read("r.html");
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    for foreign in ["http://", "https://", "<script", "src=", "<link", "<b>)", "NaN", "inf\""] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    assert!(page.contains("polyline") && page.contains("class=\"step\"") && page.contains("cars"));
+}
+
+#[test]
+fn audits_that_make_no_sense_are_refused() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let table = ["audit", "--model", "table:t.json", "--regex", "1"];
+    let refused = |more: &[&str]| files.run(&[&table[..], more].concat()).refusal().to_owned();
+    assert!(refused(&["--samplers", "auto"]).contains("auto is the choice of one"));
+    assert!(refused(&["--samplers", "fair"]).contains("fair"));
+    assert!(refused(&["--samplers", "smc", "--smc-threshold", "2"]).contains("between 0 and 1"));
+    assert!(refused(&["--out", "no/such/folder/r.html"]).contains("r.html"));
+}
+
+#[test]
+fn a_sampler_that_gives_up_is_a_finding() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let args = [
+        "audit",
+        "--model",
+        "table:t.json",
+        "--regex",
+        "[01]{12}",
+        "--samplers",
+        "rejection,cars",
+        "--max-tries",
+    ];
+    let lines = files
+        .run(&[&args[..], &["1", "--samples", "400", "--seed", "1", "--format", "jsonl"]].concat())
+        .json();
+    assert!(lines[0]["error"].as_str().unwrap().contains("tries"), "{}", lines[0]);
+}
+
+#[test]
+fn samplers_are_chosen_with_a_reason_and_searches_give_several() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let run = |more: &[&str]| {
+        let args = ["generate", "--model", "table:t.json", "--regex", "1{3}|0[01]", "--seed", "1"];
+        files.run(&[&args[..], more].concat())
+    };
+    assert!(run(&["-n", "3"]).stderr.contains("sampler disc: "), "{}", run(&["-n", "3"]).stderr);
+    let many = run(&["-n", "50"]).stderr;
+    assert!(many.contains("sampler cars: ") && many.contains("chosen because"), "{many}");
+    let best = run(&["-n", "3", "--sampler", "beam", "--format", "jsonl"]).json();
+    let scores: Vec<f64> = best.iter().map(|line| line["logprob"].as_f64().unwrap()).collect();
+    assert!(scores.len() == 3 && scores.is_sorted_by(|left, right| left >= right), "{scores:?}");
+    assert_eq!(best[0]["how"], "searched");
+    // The same outputs whatever the batch.
+    let with = |batch: &str| {
+        let lines =
+            run(&["-n", "40", "--sampler", "rejection", "--batch", batch, "--format", "jsonl"]).json();
+        lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(with("1"), with("16"));
+    for sampler in ["asap", "ars", "rsft", "awrs", "smc", "mcmc", "greedy"] {
+        let lines =
+            run(&["-n", "4", "--sampler", sampler, "--asap-iterations", "5", "--format", "jsonl"]).json();
+        assert_eq!(lines.len(), 4, "{sampler}");
+    }
+}

@@ -1,0 +1,255 @@
+//! AWRS: each token by rejection, without a mask, and an unbiased weight for the whole (Lipkin et al. 2025, "Fast
+//! Controlled Generation from Language Models with Adaptive Weighted Rejection Sampling").
+//!
+//! At each prefix tokens are drawn from the model without replacement until the constraint takes one: that is a draw from
+//! the masked distribution, for as many questions to the constraint as there were wrong tokens, and one more. A mask asks
+//! about every token of the vocabulary. What the mask would have left of the model's distribution, which a weight needs, is
+//! estimated: the drawing goes on, from all tokens that were not refused, until a second token is taken. With `m` the mass of
+//! what was refused before the first, and `n` the number of all refusals,
+//!
+//! ```text
+//! Z = (1 - m) / (n + 1)
+//! ```
+//!
+//! and `E[Z; the token was v] = P(v)` for each allowed token `v`, exactly (a test adds up all orders). So the product of the
+//! `Z` along an output is a weight with which outputs stand for the model's own law, and its expectation is `P(L)`.
+//!
+//! Where the constraint has its masks at hand, masked sampling has the same law of outputs and weights without noise.
+
+use std::{cmp::Ordering, collections::BinaryHeap};
+
+use rand_core::Rng;
+use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler, TokenId};
+
+use crate::{
+    SampleError, Task,
+    draws::{Draws, Method, Verdict},
+    prefixes::Scope,
+    random::{uniform, weighted},
+    rows::Row,
+    walk::{Coins, End, Proposal, Walk},
+};
+
+/// Adaptive weighted rejection sampling.
+///
+/// - **Law**: that of masked sampling; where a prefix cannot be gone on with, the output is begun anew, as often as
+///   `max_tries` says.
+/// - **Weight**: `log_weight` is that of an estimate whose expectation, over tries, is `P(L)`: averages with these weights,
+///   normalised, tend to those under the target law.
+/// - **Cost**: one evaluated position per token, and a question to the constraint for each token that it refused, twice.
+#[derive(Debug)]
+pub struct Awrs<M: LanguageModel, C: Constraint> {
+    draws: Draws<M, C, Rejecting>,
+}
+
+#[derive(Debug)]
+struct Rejecting {
+    max_tries: u64,
+}
+
+impl<M: LanguageModel, C: Constraint> Awrs<M, C> {
+    /// A sampler for `task` that gives up after `max_tries` tries for one output.
+    pub fn new(task: Task<M, C>, max_tries: u64) -> Self {
+        Self { draws: Draws::new(task, Scope::Unmasked, Rejecting { max_tries }) }
+    }
+}
+
+impl Method for Rejecting {
+    type Memory = ();
+
+    fn begin(&self, (): &mut (), _rng: &mut dyn Rng) -> Walk {
+        Walk::new(Proposal::Rejecting, Coins::None)
+    }
+
+    fn judge(&self, (): &mut (), tries: u64, _positions: u64, end: End, _rng: &mut dyn Rng) -> Verdict {
+        match end {
+            End::Output(output) => {
+                let log_weight = output.log_weight;
+                Verdict::Done(output, Origin::Proposed, log_weight)
+            }
+            End::Stuck(_) | End::Refused if tries < self.max_tries => Verdict::Again,
+            End::Stuck(_) | End::Refused => Verdict::NoOutput,
+        }
+    }
+}
+
+impl<M: LanguageModel, C: Constraint> Sampler for Awrs<M, C> {
+    type Error = SampleError<M::Error>;
+
+    /// # Errors
+    ///
+    /// [`SampleError`] when the model fails, or no try ends with an output.
+    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
+        self.draws.draw(rng)
+    }
+
+    fn draw_many(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        draws: &mut Vec<Draw>,
+    ) -> Result<(), Self::Error> {
+        self.draws.draw_many(count, rng, draws)
+    }
+}
+
+/// A token of a row, or none for the end, with an estimate of the mass that a mask would leave.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Local {
+    pub(crate) index: Option<usize>,
+    pub(crate) log_mass: f64,
+}
+
+/// So many outcomes are drawn one by one before all are put in order.
+const FEW: usize = 16;
+
+/// An outcome with the time at which it comes: the first of independent exponential clocks whose rates are the
+/// probabilities. Taken in the order of time they are a sample without replacement.
+#[derive(PartialEq, Debug)]
+struct Clock {
+    time: f64,
+    outcome: usize,
+}
+
+impl Eq for Clock {}
+
+impl PartialOrd for Clock {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Clock {
+    /// The earliest is the greatest, for the heap.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.time.total_cmp(&self.time).then(other.outcome.cmp(&self.outcome))
+    }
+}
+
+/// The two loops of the method at one prefix. Outcome 0 is the end; `allows` is asked with none for it. `None` if nothing
+/// is allowed.
+pub(crate) fn local(
+    row: &Row,
+    rng: &mut dyn Rng,
+    mut allows: impl FnMut(Option<TokenId>) -> bool,
+) -> Option<Local> {
+    let logs: Vec<f64> =
+        std::iter::once(row.end()).chain((0..row.tokens().len()).map(|index| row.log_prob(index))).collect();
+    let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut weights: Vec<f64> = logs.iter().map(|log| (log - greatest).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    let mut refusals = 0u32;
+    // What was refused has weight zero from then on.
+    let mut first = |weights: &mut Vec<f64>, known: Option<usize>, rng: &mut dyn Rng| {
+        // The first few one by one, by their weights: mostly one of them is taken, and a sum is cheaper than many clocks.
+        for _ in 0..FEW {
+            let outcome = weighted(weights, rng)?;
+            if known == Some(outcome) || allows(outcome.checked_sub(1).map(|index| row.tokens()[index])) {
+                return Some(outcome);
+            }
+            refusals += 1;
+            weights[outcome] = 0.0;
+        }
+        let mut clocks: BinaryHeap<Clock> = weights
+            .iter()
+            .enumerate()
+            .filter(|(_, weight)| **weight > 0.0)
+            .map(|(outcome, weight)| Clock { time: -(1.0 - uniform(rng)).ln() / weight, outcome })
+            .collect();
+        while let Some(Clock { outcome, .. }) = clocks.pop() {
+            if known == Some(outcome) || allows(outcome.checked_sub(1).map(|index| row.tokens()[index])) {
+                return Some(outcome);
+            }
+            refusals += 1;
+            weights[outcome] = 0.0;
+        }
+        None
+    };
+    let taken = first(&mut weights, None, rng)?;
+    // Summed, not subtracted: what is left may be far less than what was refused.
+    let left: f64 = weights.iter().sum();
+    first(&mut weights, Some(taken), rng);
+    let log_mass = (left / total).ln() - f64::from(refusals + 1).ln();
+    Some(Local { index: taken.checked_sub(1), log_mass })
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_core::SeedableRng;
+
+    use super::*;
+
+    /// `E[Z; the token was v]`, by adding up all orders in which tokens may be drawn.
+    fn expectation(p: &[f64], valid: &[bool]) -> Vec<f64> {
+        struct Open {
+            refused: Vec<usize>,
+            probability: f64,
+            /// The first token that was taken, and what was left then.
+            taken: Option<(usize, f64)>,
+        }
+        let mut sums = vec![0.0; p.len()];
+        let mut open = vec![Open { refused: vec![], probability: 1.0, taken: None }];
+        while let Some(Open { refused, probability, taken }) = open.pop() {
+            let rest: Vec<usize> = (0..p.len()).filter(|index| !refused.contains(index)).collect();
+            let left: f64 = rest.iter().map(|index| p[*index]).sum();
+            for index in rest {
+                let probability = probability * p[index] / left;
+                match (valid[index], taken) {
+                    (false, taken) => {
+                        let refused = refused.iter().copied().chain([index]).collect();
+                        open.push(Open { refused, probability, taken });
+                    }
+                    (true, None) => {
+                        open.push(Open { refused: refused.clone(), probability, taken: Some((index, left)) });
+                    }
+                    (true, Some((first, left))) => {
+                        let n = f64::from(u32::try_from(refused.len()).unwrap());
+                        sums[first] += probability * left / (n + 1.0);
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    #[test]
+    fn the_weight_is_unbiased_token_by_token() {
+        let p = [0.05, 0.3, 0.15, 0.4, 0.1];
+        for bits in 1..32u32 {
+            let valid: Vec<bool> = (0..5).map(|index| bits >> index & 1 == 1).collect();
+            for (index, sum) in expectation(&p, &valid).into_iter().enumerate() {
+                let exact = if valid[index] { p[index] } else { 0.0 };
+                assert!((sum - exact).abs() < 1e-12, "{valid:?} {index}: {sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_loops_have_that_expectation() {
+        #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
+        let logits = [0.3, 0.15, 0.4, 0.1].map(|p: f64| p.ln() as f32).to_vec();
+        let row = Row::new(&[0, 1, 2, 3].map(TokenId), &logits, 0.0, 0.05f64.ln());
+        let (mut rng, mut sums, draws) = (ChaCha8Rng::seed_from_u64(2), [0.0; 5], 40_000u32);
+        for _ in 0..draws {
+            let Local { index, log_mass } =
+                local(&row, &mut rng, |token| token.is_none_or(|token| token.0 < 2)).unwrap();
+            sums[index.map_or(0, |index| index + 1)] += log_mass.exp() / f64::from(draws);
+        }
+        for (sum, exact) in sums.into_iter().zip([0.05, 0.3, 0.15, 0.0, 0.0]) {
+            // A weight is at most 1: the deviation of a mean of 40,000 is below 0.0025.
+            assert!((sum - exact).abs() < 0.01, "{sums:?}");
+        }
+        assert_eq!(local(&row, &mut rng, |_| false), None);
+        // More tokens than are drawn one by one, of which the last is allowed.
+        let row =
+            Row::new(&(0..60).map(TokenId).collect::<Vec<_>>(), &[0.0; 60], 60f64.ln(), f64::NEG_INFINITY);
+        let (draws, mut sum) = (4_000u32, 0.0);
+        for _ in 0..draws {
+            let drawn = local(&row, &mut rng, |token| token == Some(TokenId(59))).unwrap();
+            assert_eq!(drawn.index, Some(59));
+            sum += drawn.log_mass.exp() / f64::from(draws);
+        }
+        assert!((sum - 1.0 / 60.0).abs() < 0.003, "{sum}");
+    }
+}

@@ -1,0 +1,321 @@
+//! The model's side of a sampler: rows for many prefixes in one pass, with as little computed twice as a bounded number of
+//! sequences allows.
+//!
+//! A sequence holds what the model keeps for its tokens (keys and values). One with the prompt alone is always there, and a
+//! few others follow the walks. A prefix is evaluated by the sequence that shares most of its tokens: taken as it is where
+//! nothing of it is lost, truncated or forked otherwise. A sequence for each visited prefix was the alternative: it saves
+//! the appending of known tokens, and costs a cache of keys and values for each.
+
+use std::fmt;
+
+use unskew_core::{Cost, Extension, LanguageModel, Logits, Rows, TokenId};
+
+/// The most logits that one pass may return, in numbers: 256 MiB. Long runs of forced tokens are evaluated in pieces.
+const MAX_LOGITS: usize = 1 << 26;
+
+/// Sequences that are kept beside those of the draws that step together.
+const SPARE: usize = 2;
+
+/// A prefix whose rows are wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    /// The output tokens.
+    pub(crate) tokens: Vec<TokenId>,
+    /// The depth of the first prefix of it whose row is wanted, at least 1; all from there on are.
+    pub(crate) first: usize,
+}
+
+struct Slot<S> {
+    sequence: S,
+    /// The output tokens that it holds behind the prompt.
+    tokens: Vec<TokenId>,
+    used: u64,
+    /// Whether a request of the present batch has it.
+    taken: bool,
+}
+
+pub(crate) struct Evaluator<M: LanguageModel> {
+    model: M,
+    prompt: Vec<TokenId>,
+    /// The prompt, and nothing else.
+    base: M::Sequence,
+    prompted: bool,
+    slots: Vec<Slot<M::Sequence>>,
+    max_slots: usize,
+    logits: Logits,
+    clock: u64,
+}
+
+impl<M: LanguageModel> fmt::Debug for Evaluator<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Evaluator").field("sequences", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+/// Where the rows of a pass belong.
+struct Item {
+    request: usize,
+    slot: usize,
+    /// How many of the request's tokens the sequence holds.
+    held: usize,
+}
+
+impl<M: LanguageModel> Evaluator<M> {
+    /// `batch` is the number of sequences that step together.
+    pub(crate) fn new(mut model: M, prompt: Vec<TokenId>, batch: usize) -> Self {
+        let base = model.start();
+        Self {
+            model,
+            prompt,
+            base,
+            prompted: false,
+            slots: Vec::new(),
+            max_slots: batch.max(1) + SPARE,
+            logits: Logits::new(),
+            clock: 0,
+        }
+    }
+
+    pub(crate) fn vocab_len(&self) -> usize {
+        self.model.vocab_len()
+    }
+
+    pub(crate) fn prompt(&self) -> &[TokenId] {
+        &self.prompt
+    }
+
+    /// The row after the prompt.
+    pub(crate) fn root(&mut self, cost: &mut Cost) -> Result<&[f32], M::Error> {
+        let tokens: &[TokenId] = if self.prompted { &[] } else { &self.prompt };
+        let extension = Extension { sequence: &mut self.base, tokens, rows: Rows::Last };
+        self.model.extend(&mut [extension], &mut self.logits)?;
+        // Asking for the last row again evaluates one position.
+        cost.positions += tokens.len().max(1) as u64;
+        cost.passes += 1;
+        self.prompted = true;
+        Ok(self.logits.row(0))
+    }
+
+    /// The wanted rows of all requests, in as few passes as the limit on logits allows: `read` takes the index of a request,
+    /// the depth of a prefix and its row. The positions of each request are added to its cost; a pass is counted once, with
+    /// the first request that it serves.
+    ///
+    /// The requests are different from each other, and no more than the batch.
+    pub(crate) fn evaluate(
+        &mut self,
+        requests: &[Request],
+        costs: &mut [&mut Cost],
+        mut read: impl FnMut(usize, usize, &[f32]),
+    ) -> Result<(), M::Error> {
+        if requests.is_empty() {
+            return Ok(());
+        }
+        if !self.prompted {
+            self.root(&mut *costs[0])?;
+        }
+        let mut items = self.assign(requests);
+        while !items.is_empty() {
+            let chunk = (MAX_LOGITS / (self.vocab_len() * items.len()).max(1)).max(1);
+            items.sort_unstable_by_key(|item| item.slot);
+            let mut pieces = Vec::with_capacity(items.len());
+            let mut batch = Vec::with_capacity(items.len());
+            let mut slots = self.slots.iter_mut().enumerate();
+            for item in &items {
+                let Request { tokens, first } = &requests[item.request];
+                let piece = &tokens[item.held..tokens.len().min(item.held + chunk)];
+                let (_, slot) =
+                    slots.find(|(index, _)| *index == item.slot).expect("items are in the order of slots");
+                // More than the last row is wanted where a prefix before it is.
+                let rows = if *first < item.held + piece.len() { Rows::All } else { Rows::Last };
+                batch.push(Extension { sequence: &mut slot.sequence, tokens: piece, rows });
+                pieces.push((piece, rows));
+            }
+            self.model.extend(&mut batch, &mut self.logits)?;
+            drop(batch);
+            if let Some(first) = items.iter().map(|item| item.request).min() {
+                costs[first].passes += 1;
+            }
+            let mut row = 0;
+            for (item, (piece, rows)) in items.iter_mut().zip(pieces) {
+                costs[item.request].positions += piece.len() as u64;
+                self.slots[item.slot].tokens.extend_from_slice(piece);
+                let count = rows.count(piece.len());
+                item.held += piece.len();
+                for index in 0..count {
+                    let depth = item.held + 1 + index - count;
+                    if depth >= requests[item.request].first {
+                        read(item.request, depth, self.logits.row(row + index));
+                    }
+                }
+                row += count;
+            }
+            items.retain(|item| item.held < requests[item.request].tokens.len());
+        }
+        for slot in &mut self.slots {
+            slot.taken = false;
+        }
+        Ok(())
+    }
+
+    /// A sequence for each request, which holds none of the tokens whose rows are wanted.
+    fn assign(&mut self, requests: &[Request]) -> Vec<Item> {
+        for slot in &mut self.slots {
+            slot.taken = false;
+        }
+        requests
+            .iter()
+            .enumerate()
+            .map(|(request, Request { tokens, first })| {
+                let (slot, held) = self.slot(tokens, *first);
+                Item { request, slot, held }
+            })
+            .collect()
+    }
+
+    fn slot(&mut self, tokens: &[TokenId], first: usize) -> (usize, usize) {
+        self.clock += 1;
+        let keep = |slot: &Slot<M::Sequence>| {
+            // The row of a prefix is computed when its last token is appended.
+            let shared = slot.tokens.iter().zip(tokens).take_while(|(left, right)| left == right).count();
+            shared.min(first - 1)
+        };
+        let best = (0..self.slots.len()).max_by_key(|index| {
+            let slot = &self.slots[*index];
+            (keep(slot), !slot.taken, slot.used)
+        });
+        let kept = best.map_or(0, |index| keep(&self.slots[index]));
+        // As it is, where nothing is lost.
+        if let Some(index) =
+            best.filter(|index| !self.slots[*index].taken && self.slots[*index].tokens.len() == kept)
+        {
+            return (self.take(index, kept), kept);
+        }
+        let oldest = || {
+            (0..self.slots.len())
+                .filter(|index| !self.slots[*index].taken)
+                .min_by_key(|index| self.slots[*index].used)
+        };
+        let index = if self.slots.len() < self.max_slots {
+            None
+        } else {
+            Some(oldest().expect("there are more sequences than requests"))
+        };
+        if let Some(index) = index.filter(|index| best == Some(*index)) {
+            return (self.take(index, kept), kept);
+        }
+        // A copy of what is shared.
+        let source = best.filter(|_| kept > 0).map_or(&self.base, |best| &self.slots[best].sequence);
+        let mut sequence = self.model.fork(source);
+        self.model.truncate(&mut sequence, self.prompt.len() + kept);
+        let slot = Slot { sequence, tokens: tokens[..kept].to_vec(), used: self.clock, taken: true };
+        match index {
+            Some(index) => {
+                self.slots[index] = slot;
+                (index, kept)
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1, kept)
+            }
+        }
+    }
+
+    fn take(&mut self, index: usize, kept: usize) -> usize {
+        let slot = &mut self.slots[index];
+        self.model.truncate(&mut slot.sequence, self.prompt.len() + kept);
+        slot.tokens.truncate(kept);
+        (slot.used, slot.taken) = (self.clock, true);
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_core::{Rng, SeedableRng};
+    use unskew_core::TableModel;
+
+    use super::*;
+
+    /// Every prefix has a row of its own.
+    fn model() -> TableModel {
+        let mut contexts: Vec<Vec<TokenId>> = vec![vec![]];
+        for length in 0..6 {
+            let longer: Vec<_> = contexts.iter().filter(|context| context.len() == length).cloned().collect();
+            contexts.extend(
+                longer.iter().flat_map(|context| [0, 1].map(|id| [&context[..], &[TokenId(id)]].concat())),
+            );
+        }
+        let rows = contexts.into_iter().enumerate().map(|(index, context)| {
+            let index = f64::from(u32::try_from(index).unwrap());
+            (context, vec![(index + 1.0) / 1000.0, 0.1, 0.9 - (index + 1.0) / 1000.0])
+        });
+        TableModel::new(["0", "1"], vec![0.2, 0.3, 0.5], rows.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn rows_are_those_of_a_fresh_sequence_in_any_order() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let prompt = vec![TokenId(1)];
+        let mut evaluator = Evaluator::new(model(), prompt.clone(), 3);
+        let oracle = model();
+        for _ in 0..300 {
+            let mut requests: Vec<Request> = Vec::new();
+            for _ in 0..1 + rng.next_u32() % 3 {
+                let length = 1 + (rng.next_u32() % 4) as usize;
+                let tokens = (0..length).map(|_| TokenId(rng.next_u32() % 2)).collect();
+                let request = Request { tokens, first: 1 + rng.next_u32() as usize % length };
+                if requests.iter().all(|other| other.tokens != request.tokens) {
+                    requests.push(request);
+                }
+            }
+            let mut costs = vec![Cost::default(); requests.len()];
+            let mut seen = Vec::new();
+            let mut refs: Vec<&mut Cost> = costs.iter_mut().collect();
+            evaluator
+                .evaluate(&requests, &mut refs, |request, depth, row| {
+                    let context = [&prompt[..], &requests[request].tokens[..depth]].concat();
+                    for (logit, probability) in row.iter().zip(oracle.row(&context)) {
+                        assert!((f64::from(logit.exp()) - probability).abs() < 1e-6, "{context:?}");
+                    }
+                    seen.push((request, depth));
+                })
+                .unwrap();
+            let mut wanted: Vec<_> = requests
+                .iter()
+                .enumerate()
+                .flat_map(|(index, request)| {
+                    (request.first..=request.tokens.len()).map(move |depth| (index, depth))
+                })
+                .collect();
+            seen.sort_unstable();
+            wanted.sort_unstable();
+            assert_eq!(seen, wanted);
+            assert!(costs.iter().map(|cost| cost.passes).sum::<u64>() <= 2);
+            assert!(evaluator.slots.len() <= 3 + SPARE);
+        }
+    }
+
+    #[test]
+    fn a_shared_prefix_is_not_computed_twice() {
+        let mut evaluator = Evaluator::new(model(), vec![], 4);
+        let mut cost = Cost::default();
+        let ids = |text: &[u32]| text.iter().copied().map(TokenId).collect::<Vec<_>>();
+        let mut run = |texts: &[&[u32]]| {
+            let requests: Vec<_> =
+                texts.iter().map(|text| Request { tokens: ids(text), first: text.len() }).collect();
+            let mut costs = vec![Cost::default(); requests.len()];
+            evaluator.evaluate(&requests, &mut costs.iter_mut().collect::<Vec<_>>(), |_, _, _| {}).unwrap();
+            cost = costs.into_iter().fold(Cost::default(), |mut sum, cost| {
+                sum += cost;
+                sum
+            });
+            (cost.positions, cost.passes)
+        };
+        // The empty prompt's row, and three tokens.
+        assert_eq!(run(&[&[0, 1, 1]]), (4, 2));
+        // Two ways on, in one pass: the first goes on, the second is a fork.
+        assert_eq!(run(&[&[0, 1, 1, 0], &[0, 1, 1, 1]]), (2, 1));
+        assert_eq!(run(&[&[0, 1, 0], &[0, 1, 1, 1, 1], &[0, 1, 1, 0, 0]]), (3, 1));
+    }
+}

@@ -1,0 +1,171 @@
+//! MCMC: a chain of valid outputs, each made by writing a part of the last one anew (Gonzalez et al. 2025, "Constrained
+//! Sampling for Language Models Should Be Easy: An MCMC Perspective").
+//!
+//! A step cuts the output somewhere and goes on from there by masked sampling. The new output w' is taken with probability
+//!
+//! ```text
+//! min(1, P(w') q(w | w') / (P(w) q(w' | w)))
+//! ```
+//!
+//! where `q(w' | w)` is the sum over all cuts that both share of the probability of that cut in w times that of masked
+//! sampling from there to w'. So the target law is that of the chain at rest, and each state is a valid output; after `k`
+//! steps the law lies between that of masked sampling and the target, closer the larger `k` is. How close, nothing says:
+//! [`Cars`](crate::Cars) has no such question where its tries do not run out.
+
+use rand_core::Rng;
+use unskew_core::{Constraint, Draw, Finish, LanguageModel, Origin, Sampler, TokenId, logprob::log_sum_exp};
+
+use crate::{
+    SampleError, Task,
+    draws::{Draws, Method, Verdict},
+    prefixes::Scope,
+    random::{uniform, weighted},
+    walk::{Coins, End, Output, Proposal, Step, Walk},
+};
+
+/// Where an output is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Cut {
+    /// Anywhere, with equal probability.
+    #[default]
+    Prefix,
+    /// In proportion to the entropy of the masked distribution there; at the beginning, if there is none anywhere.
+    Priority,
+    /// At the beginning: proposals are independent of the state.
+    Restart,
+}
+
+/// Markov chain Monte Carlo over valid outputs.
+///
+/// - **Law**: that of masked sampling, moved `steps` steps towards the target law, which is the chain's own; each draw is a
+///   chain of its own. `origin` is [`Origin::Chained`].
+/// - **Cost**: one walk and `steps` parts of a walk; known prefixes cost nothing.
+#[derive(Debug)]
+pub struct Mcmc<M: LanguageModel, C: Constraint> {
+    draws: Draws<M, C, Chain>,
+}
+
+#[derive(Debug)]
+struct Chain {
+    steps: u64,
+    cut: Cut,
+    max_tries: u64,
+}
+
+/// Where the chain of one draw is.
+#[derive(Debug, Default)]
+struct Memory {
+    state: Option<Output>,
+    taken: u64,
+    /// How much of the state the present proposal keeps.
+    kept: usize,
+}
+
+impl<M: LanguageModel, C: Constraint> Mcmc<M, C> {
+    /// A sampler for `task` whose chains take `steps` steps; `max_tries` bounds the walks until one reaches a first state.
+    pub fn new(task: Task<M, C>, steps: u64, cut: Cut, max_tries: u64) -> Self {
+        Self { draws: Draws::new(task, Scope::Allowed, Chain { steps, cut, max_tries }) }
+    }
+}
+
+impl Chain {
+    /// The probability of each cut of an output: before its first token, ..., before its end.
+    fn cuts(&self, steps: &[Step]) -> Vec<f64> {
+        let mut weights: Vec<f64> = match self.cut {
+            Cut::Prefix => vec![1.0; steps.len()],
+            Cut::Priority => steps.iter().map(|step| step.entropy.max(0.0)).collect(),
+            Cut::Restart => vec![0.0; steps.len()],
+        };
+        let total: f64 = weights.iter().sum();
+        if total <= 0.0 {
+            weights[0] = 1.0;
+            return weights;
+        }
+        weights.iter_mut().for_each(|weight| *weight /= total);
+        weights
+    }
+
+    /// `ln q(to | from)`.
+    fn log_move(&self, from: &Output, to: &Output) -> f64 {
+        let shared = from.tokens.iter().zip(&to.tokens).take_while(|(left, right)| left == right).count();
+        let cuts = self.cuts(&from.steps);
+        // The log-probability of masked sampling from each cut to the end of `to`.
+        let mut behind = 0.0;
+        let mut ways = Vec::with_capacity(shared + 1);
+        for index in (0..to.steps.len()).rev() {
+            behind += to.steps[index].log_p - to.steps[index].mass;
+            if index <= shared {
+                ways.push(cuts[index].ln() + behind);
+            }
+        }
+        log_sum_exp(ways)
+    }
+}
+
+impl Method for Chain {
+    type Memory = Memory;
+
+    fn begin(&self, memory: &mut Memory, rng: &mut dyn Rng) -> Walk {
+        if let Some(state) = &memory.state {
+            memory.kept = weighted(&self.cuts(&state.steps), rng).unwrap_or(0);
+        }
+        Walk { entropy: self.cut == Cut::Priority, ..Walk::new(Proposal::Masked, Coins::None) }
+    }
+
+    fn prefix<'a>(&self, memory: &'a Memory) -> (&'a [TokenId], &'a [Step]) {
+        let kept = memory.kept;
+        memory.state.as_ref().map_or((&[], &[]), |state| (&state.tokens[..kept], &state.steps[..kept]))
+    }
+
+    fn judge(
+        &self,
+        memory: &mut Memory,
+        tries: u64,
+        _positions: u64,
+        end: End,
+        rng: &mut dyn Rng,
+    ) -> Verdict {
+        match (end, &memory.state) {
+            (End::Output(output), None) if output.finish == Finish::Stop => memory.state = Some(output),
+            (End::Stuck(tokens), None) if tokens.is_empty() => return Verdict::Impossible,
+            (_, None) if tries < self.max_tries => return Verdict::Again,
+            (_, None) => return Verdict::NoOutput,
+            (end, Some(state)) => {
+                memory.taken += 1;
+                // What does not end has probability zero under the target, and is never taken.
+                if let End::Output(output) = end {
+                    let there = output.log_prob + self.log_move(&output, state);
+                    let back = state.log_prob + self.log_move(state, &output);
+                    if uniform(rng).ln() < there - back {
+                        memory.state = Some(output);
+                    }
+                }
+            }
+        }
+        if memory.taken < self.steps {
+            return Verdict::Again;
+        }
+        let output = memory.state.take().expect("the chain has begun");
+        Verdict::Done(output, Origin::Chained, 0.0)
+    }
+}
+
+impl<M: LanguageModel, C: Constraint> Sampler for Mcmc<M, C> {
+    type Error = SampleError<M::Error>;
+
+    /// # Errors
+    ///
+    /// [`SampleError`] when the model fails, or no walk reaches a first state.
+    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
+        self.draws.draw(rng)
+    }
+
+    fn draw_many(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        draws: &mut Vec<Draw>,
+    ) -> Result<(), Self::Error> {
+        self.draws.draw_many(count, rng, draws)
+    }
+}

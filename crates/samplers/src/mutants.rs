@@ -1,0 +1,161 @@
+//! Errors planted in the bounds, to see that the tests of laws find them: a test that cannot fail says nothing.
+
+use std::collections::BTreeMap;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+use unskew_core::{
+    Constraint, ExactLaw, MaskMut, Rejected, Sampler, TableModel, TokenId,
+    laws::{check_sampler, chi_square},
+};
+
+use crate::{Asap, Cars, Task, trie::Mutant};
+
+/// All texts of one to three letters that begin with `a`, but for `abb`.
+#[derive(Clone)]
+struct BeginsWithA;
+
+impl Constraint for BeginsWithA {
+    type State = Vec<TokenId>;
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        3
+    }
+    fn start(&self) -> Vec<TokenId> {
+        Vec::new()
+    }
+    fn scratch(&self) {}
+    fn advance(&self, (): &mut (), state: &mut Vec<TokenId>, token: TokenId) -> Result<(), Rejected> {
+        let longer = [&state[..], &[token]].concat();
+        if !is_allowed(&longer) {
+            return Err(Rejected::new(token));
+        }
+        *state = longer;
+        Ok(())
+    }
+    fn is_accepting(&self, state: &Vec<TokenId>) -> bool {
+        !state.is_empty()
+    }
+    fn fill_mask(&self, (): &mut (), state: &Vec<TokenId>, mut mask: MaskMut<'_>) {
+        mask.clear();
+        for token in [0, 1].map(TokenId) {
+            if is_allowed(&[&state[..], &[token]].concat()) {
+                mask.insert(token);
+            }
+        }
+    }
+}
+
+fn ids(text: &str) -> Vec<TokenId> {
+    text.bytes().map(|byte| TokenId(u32::from(byte - b'a'))).collect()
+}
+
+fn is_allowed(prefix: &[TokenId]) -> bool {
+    prefix.len() <= 3 && prefix.starts_with(&ids("a")) && prefix != ids("abb")
+}
+
+/// A model that cannot end after `aba`, so that nothing can follow, and rarely does after `aab`.
+fn model() -> TableModel {
+    let contexts = [
+        (ids(""), vec![0.6, 0.4, 0.0]),
+        (ids("a"), vec![0.45, 0.45, 0.1]),
+        (ids("aa"), vec![0.5, 0.4, 0.1]),
+        (ids("ab"), vec![0.5, 0.45, 0.05]),
+        (ids("aba"), vec![0.5, 0.5, 0.0]),
+        (ids("aab"), vec![0.5, 0.49, 0.01]),
+    ];
+    TableModel::new(["a", "b"], vec![0.0, 0.0, 1.0], contexts).unwrap()
+}
+
+fn task() -> Task<TableModel, BeginsWithA> {
+    let model = model();
+    let vocabulary = model.vocabulary().clone();
+    Task::new(model, BeginsWithA, &vocabulary, 3)
+}
+
+fn law() -> ExactLaw {
+    let end = [TokenId(2)];
+    ExactLaw::enumerate(&mut model(), &BeginsWithA, &[], &end, 3, 100).unwrap()
+}
+
+#[test]
+fn a_bound_that_is_not_told_to_those_above_fails_the_test_of_the_law() {
+    let check = |mutant| {
+        let mut cars = Cars::new(task(), 10_000);
+        cars.draws_mut().prefixes.trie_mut().mutant = mutant;
+        check_sampler(&mut cars, &law(), 20_000, &mut ChaCha8Rng::seed_from_u64(1))
+    };
+    check(None).unwrap();
+    assert!(check(Some(Mutant::BoundsStayBelow)).is_err());
+}
+
+/// ASAp's second output. With the bound of one, a dead end is run into again and again, and what lies beside it keeps the
+/// share that the mask gives it: `ab` is drawn nearly twice as often as it should be.
+#[test]
+fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_law() {
+    let deviation = |mutant, against: &BTreeMap<Vec<TokenId>, f64>| {
+        let mut counts: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
+        for session in 0..20_000 {
+            let mut asap = Asap::new(task(), 10_000);
+            asap.draws_mut().prefixes.trie_mut().mutant = mutant;
+            let mut rng = ChaCha8Rng::seed_from_u64(session);
+            asap.warm_up(1, &mut rng).unwrap();
+            *counts.entry(asap.draw(&mut rng).unwrap().tokens).or_default() += 1;
+        }
+        chi_square(against.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), *p))).deviation
+    };
+    let exact = second_of_asap();
+    assert!((exact.values().sum::<f64>() - 1.0).abs() < 1e-9);
+    let (ours, planted) = (deviation(None, &exact), deviation(Some(Mutant::DeadEndsStay), &exact));
+    assert!(ours < 4.0, "{ours}");
+    assert!(planted > 4.0, "{planted}");
+}
+
+/// Prefixes one token longer, with the probability of that token.
+type Longer = Vec<(Vec<TokenId>, f64)>;
+
+/// The law of ASAp's second output by its definition: over all outputs and dead ends before it.
+fn second_of_asap() -> BTreeMap<Vec<TokenId>, f64> {
+    let model = model();
+    let next = |prefix: &[TokenId]| -> (f64, Longer) {
+        let row = model.row(prefix);
+        let longer = [0, 1].map(|token| ([prefix, &[TokenId::from_index(token)]].concat(), row[token]));
+        let stop = if prefix.is_empty() { 0.0 } else { row[2] };
+        (stop, longer.into_iter().filter(|(longer, _)| is_allowed(longer)).collect())
+    };
+    fn future(next: &dyn Fn(&[TokenId]) -> (f64, Longer), seen: &[Vec<TokenId>], prefix: &[TokenId]) -> f64 {
+        if !seen.iter().any(|seen| seen.starts_with(prefix)) {
+            return 1.0;
+        }
+        let (stop, longer) = next(prefix);
+        stop + longer.iter().map(|(longer, p)| p * future(next, seen, longer)).sum::<f64>()
+    }
+    let mut law = BTreeMap::new();
+    let mut histories = vec![(Vec::<Vec<TokenId>>::new(), 0, 1.0)];
+    while let Some((seen, drawn, probability)) = histories.pop() {
+        let mut open = vec![(Vec::new(), probability)];
+        while let Some((prefix, probability)) = open.pop() {
+            let (stop, longer) = next(&prefix);
+            let weights: Vec<f64> =
+                longer.iter().map(|(longer, p)| p * future(&next, &seen, longer)).collect();
+            let total = stop + weights.iter().sum::<f64>();
+            let with = |prefix: &Vec<TokenId>| [&seen[..], std::slice::from_ref(prefix)].concat();
+            if total <= 0.0 {
+                histories.push((with(&prefix), drawn, probability));
+                continue;
+            }
+            for ((longer, _), weight) in longer.into_iter().zip(weights) {
+                if weight > 0.0 {
+                    open.push((longer, probability * weight / total));
+                }
+            }
+            if stop > 0.0 && drawn == 1 {
+                *law.entry(prefix).or_default() += probability * stop / total;
+            } else if stop > 0.0 {
+                histories.push((with(&prefix), 1, probability * stop / total));
+            }
+        }
+    }
+    law
+}

@@ -1,0 +1,83 @@
+//! How much divergence from the target's law may be spent, at each token or over a whole output.
+//!
+//! # Why a budget for each position bounds a sequence
+//!
+//! Let `Q` be the target's law of outputs, and `Pi` that of mentored decoding. By the chain rule
+//!
+//! ```text
+//! KL(Q || Pi) = E_Q [ sum over t of KL(q(. | x_<t) || pi(. | x_<t)) ],
+//! ```
+//!
+//! so that at most `D` at each position is at most `n D` over outputs of `n` tokens, and if on every path the spent divergences
+//! add up to at most `D`, so does the divergence of the whole.
+//!
+//! What a position spends also depends on more than its prefix: on how far the draft reached, on what was accepted before. The
+//! rule holds all the same. Let `h` be all of that. Compare with the process that draws tokens from `q` and then `h` as mentored
+//! decoding does, given the token: the laws of `h` cancel in the chain rule over pairs of token and `h`, so that the divergence of
+//! the pairs is the expected sum of what was spent, and leaving `h` out again cannot increase it.
+
+use super::{BudgetError, optimum};
+
+/// What may be spent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Budget {
+    /// Nothing: speculative sampling, whose law is the target's.
+    Lossless,
+    /// At most so much at each position that is drafted. An output of `n` tokens diverges by at most `n` times as much.
+    Token(f64),
+    /// At most so much over an output, however long.
+    Sequence {
+        /// The whole budget.
+        total: f64,
+        /// The share of what is left that one position may spend, above 0 and at most 1. The first units of divergence buy the
+        /// most acceptance (it grows like their square root), so that a small share goes further; the smaller, the less is spent
+        /// in the end.
+        share: f64,
+    },
+}
+
+/// A share that is not above 0 and at most 1.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+#[error("a position may spend a share above 0 and at most 1 of what is left, not {value}")]
+#[non_exhaustive]
+pub struct ShareError {
+    /// The share.
+    pub value: f64,
+}
+
+impl Budget {
+    /// `total` over an output; each position may spend an eighth of what is left.
+    pub fn sequence(total: f64) -> Self {
+        Self::Sequence { total, share: 0.125 }
+    }
+
+    /// Whether the law is the target's.
+    pub fn is_lossless(self) -> bool {
+        match self {
+            Self::Lossless => true,
+            Self::Token(budget) | Self::Sequence { total: budget, .. } => budget == 0.0,
+        }
+    }
+
+    pub(crate) fn check(self) -> Result<(), super::SpeculationError> {
+        match self {
+            Self::Lossless => Ok(()),
+            Self::Token(budget) => Ok(optimum::check(budget)?),
+            // Half of infinity is all of it: what is left would be no number.
+            Self::Sequence { total, .. } if total.is_infinite() => Err(BudgetError { value: total }.into()),
+            Self::Sequence { share, .. } if share.is_nan() || share <= 0.0 || share > 1.0 => {
+                Err(ShareError { value: share }.into())
+            }
+            Self::Sequence { total, .. } => Ok(optimum::check(total)?),
+        }
+    }
+
+    /// What a position may spend, after `spent` on the positions before it.
+    pub(crate) fn allowance(self, spent: f64) -> f64 {
+        match self {
+            Self::Lossless => 0.0,
+            Self::Token(budget) => budget,
+            Self::Sequence { total, share } => ((total - spent) * share).max(0.0),
+        }
+    }
+}

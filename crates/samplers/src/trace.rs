@@ -1,0 +1,113 @@
+//! Where an output loses the model's mass, token by token: what an audit shows.
+
+use unskew_core::{Constraint, Extension, LanguageModel, Logits, Rows, TokenId, TokenMask, logprob};
+
+use crate::{SampleError, Task};
+
+/// How many rows are asked for in one pass.
+const ROWS: usize = 64;
+
+/// One step of an output. Natural logarithms.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct TraceStep {
+    /// The token; none for the end of the output.
+    pub token: Option<TokenId>,
+    /// Its log-probability under the model.
+    pub log_prob: f64,
+    /// The logarithm of what the mask leaves of the model's distribution there, at most 0: masked sampling draws the token
+    /// with `log_prob - log_mass`.
+    pub log_mass: f64,
+}
+
+/// The steps of an output of `task`, its end among them where the constraint accepts.
+///
+/// Cost: one position for each token, and one pass for every 64 of them.
+///
+/// # Errors
+///
+/// [`SampleError::Model`] when the model fails (or does not know a token), [`SampleError::NotADistribution`], and
+/// [`SampleError::DeadEnd`] with the tokens up to one that the constraint does not allow.
+pub fn trace<M: LanguageModel, C: Constraint>(
+    task: &mut Task<M, C>,
+    tokens: &[TokenId],
+) -> Result<Vec<TraceStep>, SampleError<M::Error>> {
+    let Task { model, constraint, prompt, end, max_tokens, .. } = task;
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    let (mut sequence, mut logits) = (model.start(), Logits::new());
+    let mut steps = Vec::with_capacity(tokens.len() + 1);
+    let mut appended: &[TokenId] = prompt;
+    let mut next = 0;
+    loop {
+        let rows = if next == 0 { Rows::Last } else { Rows::All };
+        let extension = Extension { sequence: &mut sequence, tokens: appended, rows };
+        model.extend(&mut [extension], &mut logits).map_err(SampleError::Model)?;
+        for row in logits.rows() {
+            let at = steps.len();
+            let normalizer = logprob::log_normalizer(row);
+            if !normalizer.is_finite() {
+                return Err(SampleError::NotADistribution { tokens: at });
+            }
+            let log_prob = |id: TokenId| {
+                row.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit) - normalizer)
+            };
+            let stop = if constraint.is_accepting(&state) {
+                logprob::log_sum_exp(end.iter().map(|id| log_prob(*id)))
+            } else {
+                f64::NEG_INFINITY
+            };
+            let mut left = vec![stop];
+            if at < *max_tokens {
+                constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+                left.extend(mask.ids().map(log_prob));
+            }
+            let log_mass = logprob::log_sum_exp(left).min(0.0);
+            match tokens.get(at) {
+                Some(token) => {
+                    steps.push(TraceStep { token: Some(*token), log_prob: log_prob(*token), log_mass });
+                    if constraint.advance(&mut scratch, &mut state, *token).is_err() {
+                        return Err(SampleError::DeadEnd { tokens: tokens[..at].to_vec() });
+                    }
+                }
+                None if stop > f64::NEG_INFINITY => {
+                    steps.push(TraceStep { token: None, log_prob: stop, log_mass });
+                }
+                None => {}
+            }
+        }
+        if next == tokens.len() {
+            return Ok(steps);
+        }
+        let until = tokens.len().min(next + ROWS);
+        appended = &tokens[next..until];
+        next = until;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_core::{TableModel, Unconstrained};
+
+    use super::*;
+
+    #[test]
+    fn steps_have_the_models_numbers() {
+        let model =
+            TableModel::new(["a", "b"], vec![0.5, 0.25, 0.25], [(vec![TokenId(0)], vec![0.2, 0.3, 0.5])])
+                .unwrap();
+        let vocabulary = model.vocabulary().clone();
+        let mut task = Task::new(model, Unconstrained::new(&vocabulary), &vocabulary, 2);
+        let steps = trace(&mut task, &[TokenId(0), TokenId(1)]).unwrap();
+        let numbers: Vec<_> = steps.iter().map(|step| (step.log_prob.exp(), step.log_mass.exp())).collect();
+        // At the length limit only the end remains.
+        for ((p, mass), (expected, left)) in numbers.into_iter().zip([(0.5, 1.0), (0.3, 1.0), (0.25, 0.25)]) {
+            assert!((p - expected).abs() < 1e-6 && (mass - left).abs() < 1e-6);
+        }
+        assert_eq!(steps[2].token, None);
+        // A hundred tokens, in pieces.
+        task.max_tokens = 200;
+        let long = vec![TokenId(1); 100];
+        assert_eq!(trace(&mut task, &long).unwrap().len(), 101);
+    }
+}

@@ -1,0 +1,305 @@
+//! A trie as bytes, so that what was learnt in one run serves the next.
+//!
+//! Nodes in the order in which they were made, parents first, with their own numbers; sums over children are made again when
+//! it is read, and are not trusted to a file. Everything is little-endian. The bounds are those of one task: a fingerprint
+//! of what is known of it stands in front, and the caller adds what names its model and constraint, which have no name here.
+//! With the bounds of another task the samples would have another law, silently.
+//!
+//! ```text
+//! "unskew-trie"  version u32  fingerprint u64  clock u32  nodes u32
+//! node: parent u32  token u32  used u32  log_p f64  stop f64  mass f64  fresh f64  flags u8
+//! XXH3 of all that stands before, u64
+//! ```
+
+use twox_hash::XxHash3_64;
+use unskew_core::TokenId;
+
+use super::{Edge, Node, NodeId, Trie, to_f32};
+
+const MAGIC: &[u8; 11] = b"unskew-trie";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = MAGIC.len() + 4 + 8 + 4 + 4;
+const NODE_BYTES: usize = 3 * 4 + 4 * 8 + 1;
+
+const EVALUATED: u8 = 1;
+const LEARNED: u8 = 2;
+const FORCED: u8 = 4;
+/// The node counts among its parent's edges.
+const COUNTS: u8 = 8;
+
+/// Above this a logarithm is not that of a probability: sums of thousands of rounded ones stay below.
+const LARGEST_LOG: f64 = 1e-6;
+
+/// Why bytes are not the saved prefixes of a task.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrieFileError {
+    /// Not such a file at all.
+    #[error("not saved prefixes: the file does not begin with `unskew-trie`")]
+    Magic,
+    /// Another version of the format.
+    #[error(
+        "saved prefixes of version {found}; this program reads version {VERSION}: draw anew and save again"
+    )]
+    Version {
+        /// The version of the file.
+        found: u32,
+    },
+    /// It was saved for another task.
+    #[error(
+        "the prefixes were saved for another task (its fingerprint is {found:016x}, this task's {expected:016x}): the model, \
+         constraint, prompt, limit of tokens and sampler must be the same"
+    )]
+    Task {
+        /// The fingerprint of the file.
+        found: u64,
+        /// The fingerprint of the task at hand.
+        expected: u64,
+    },
+    /// The file ends early, or goes on.
+    #[error("saved prefixes of {nodes} nodes take {expected} bytes, and the file has {found}")]
+    Length {
+        /// The number of nodes that the file states.
+        nodes: u32,
+        /// The length that follows from it, in bytes.
+        expected: u64,
+        /// The length of the file, in bytes.
+        found: u64,
+    },
+    /// The file was changed.
+    #[error("the checksum of the saved prefixes is wrong: the file is damaged")]
+    Checksum,
+    /// It is larger than the sampler may hold.
+    #[error("the saved prefixes have {nodes} nodes, about {bytes} bytes; the limit is {limit} bytes")]
+    TooLarge {
+        /// The number of nodes.
+        nodes: u32,
+        /// What they take in memory, in bytes.
+        bytes: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// A node that no sampler wrote.
+    #[error("node {node} of the saved prefixes is impossible: {why}")]
+    Node {
+        /// The node, counted from 0.
+        node: u32,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// What a file must agree with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) fingerprint: u64,
+    /// The ids below it are tokens.
+    pub(crate) vocab_len: usize,
+    /// The most tokens of a prefix.
+    pub(crate) max_depth: usize,
+    /// The most memory, in bytes.
+    pub(crate) max_bytes: usize,
+}
+
+/// The trie as bytes. Makes its sums anew, so that it goes on bit for bit as one that is read from them.
+pub(crate) fn write(trie: &mut Trie, fingerprint: u64) -> Vec<u8> {
+    trie.sum_all();
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + trie.nodes.len() * NODE_BYTES + 8);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&fingerprint.to_le_bytes());
+    bytes.extend_from_slice(&trie.clock.to_le_bytes());
+    let nodes = u32::try_from(trie.nodes.len()).expect("node ids are 32 bits");
+    bytes.extend_from_slice(&nodes.to_le_bytes());
+    for id in 0..trie.nodes.len() {
+        let node = &mut trie.nodes[id];
+        node.fresh_anchor = to_f32(node.fresh);
+        let node = &trie.nodes[id];
+        let above = &trie.nodes[node.parent as usize];
+        let counts = id > 0
+            && above
+                .edges
+                .binary_search_by_key(&node.token, |edge| edge.token)
+                .is_ok_and(|index| above.edges[index].counts());
+        for value in [node.parent, node.token.0, node.used] {
+            bytes.extend_from_slice(&value.to_le_bytes());
+        }
+        for value in [node.log_p, node.stop, node.mass, node.fresh] {
+            bytes.extend_from_slice(&value.to_le_bytes());
+        }
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        bytes.push(
+            flag(node.evaluated, EVALUATED)
+                | flag(node.learned, LEARNED)
+                | flag(node.forced, FORCED)
+                | flag(counts, COUNTS),
+        );
+    }
+    bytes.extend_from_slice(&XxHash3_64::oneshot(&bytes).to_le_bytes());
+    bytes
+}
+
+/// The next `N` bytes, which are known to be there.
+fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+    let (taken, rest) = bytes.split_first_chunk().expect("the length was checked");
+    *bytes = rest;
+    *taken
+}
+
+/// The trie that was written as `bytes`, for the task of `header`.
+pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<Trie, TrieFileError> {
+    if bytes.len() < HEADER_BYTES || !bytes.starts_with(MAGIC) {
+        return Err(TrieFileError::Magic);
+    }
+    let mut rest = &bytes[MAGIC.len()..];
+    let version = u32::from_le_bytes(take(&mut rest));
+    if version != VERSION {
+        return Err(TrieFileError::Version { found: version });
+    }
+    let found = u64::from_le_bytes(take(&mut rest));
+    let clock = u32::from_le_bytes(take(&mut rest));
+    let count = u32::from_le_bytes(take(&mut rest));
+    let expected = (HEADER_BYTES + 8) as u64 + u64::from(count) * NODE_BYTES as u64;
+    if bytes.len() as u64 != expected || count == 0 {
+        return Err(TrieFileError::Length { nodes: count, expected, found: bytes.len() as u64 });
+    }
+    let (content, checksum) = bytes.split_at(bytes.len() - 8);
+    if XxHash3_64::oneshot(content).to_le_bytes() != checksum {
+        return Err(TrieFileError::Checksum);
+    }
+    if found != header.fingerprint {
+        return Err(TrieFileError::Task { found, expected: header.fingerprint });
+    }
+    let size = (count as usize).saturating_mul(size_of::<Node>() + size_of::<Edge>());
+    if size > header.max_bytes {
+        return Err(TrieFileError::TooLarge { nodes: count, bytes: size, limit: header.max_bytes });
+    }
+    let mut trie = Trie::of(Vec::with_capacity(count as usize), clock);
+    for id in 0..count {
+        read_node(&mut trie, id, &mut rest, header).map_err(|why| TrieFileError::Node { node: id, why })?;
+    }
+    for (id, node) in trie.nodes.iter().enumerate() {
+        let counted = node.edges.iter().filter(|edge| edge.counts());
+        if !node.learned && counted.count() > 0 {
+            let node = u32::try_from(id).expect("there are `count` nodes");
+            return Err(TrieFileError::Node { node, why: "children count in a bound that is not kept" });
+        }
+    }
+    trie.sum_all();
+    Ok(trie)
+}
+
+fn read_node(trie: &mut Trie, id: u32, bytes: &mut &[u8], header: &Header) -> Result<(), &'static str> {
+    let [parent, token, used] = [0; 3].map(|_: u8| u32::from_le_bytes(take(bytes)));
+    let [log_p, stop, mass, fresh] = [0; 4].map(|_: u8| f64::from_le_bytes(take(bytes)));
+    let [flags] = take(bytes);
+    let is = |flag: u8| flags & flag != 0;
+    if id > 0 && (parent >= id || token as usize >= header.vocab_len) {
+        return Err("its parent comes after it, or its token is none");
+    }
+    let depth = if id == 0 { 0 } else { trie.nodes[parent as usize].depth + 1 };
+    if depth as usize > header.max_depth {
+        return Err("it is longer than an output");
+    }
+    let is_log = |value: f64| value <= LARGEST_LOG;
+    if (is(EVALUATED) && ![stop, mass, fresh].into_iter().all(is_log)) || !(log_p.is_nan() || is_log(log_p)) {
+        return Err("a number is not the logarithm of a probability");
+    }
+    if (is(LEARNED) && !is(EVALUATED)) || (is(COUNTS) && (!is(LEARNED) || log_p.is_nan() || id == 0)) {
+        return Err("it counts in a bound and was not evaluated");
+    }
+    let mut node = Node::new(parent, TokenId(token), depth, used);
+    (node.log_p, node.stop, node.mass, node.fresh) = (log_p, stop, mass, fresh);
+    node.fresh_anchor = to_f32(fresh);
+    (node.evaluated, node.learned, node.forced) = (is(EVALUATED), is(LEARNED), is(FORCED));
+    trie.nodes.push(node);
+    if id > 0 {
+        let edges = &mut trie.nodes[parent as usize].edges;
+        let Err(at) = edges.binary_search_by_key(&TokenId(token), |edge| edge.token) else {
+            return Err("its parent has that token twice");
+        };
+        let before = edges.capacity();
+        if edges.is_empty() {
+            edges.reserve_exact(1);
+        }
+        // Any number that is not NaN: the sums are made anew.
+        let weight = if is(COUNTS) { 0.0 } else { f64::NAN };
+        edges.insert(at, Edge { token: TokenId(token), node: NodeId(id), weight });
+        trie.edge_bytes += (edges.capacity() - before) * size_of::<Edge>();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trie::Facts;
+
+    const HEADER: Header = Header { fingerprint: 7, vocab_len: 4, max_depth: 3, max_bytes: 1 << 20 };
+
+    fn small() -> Trie {
+        let mut trie = Trie::new();
+        trie.evaluate(Trie::ROOT, Facts { stop: -3.0, tokens: -0.1, mass: -0.05, forced: false });
+        for token in [2, 1] {
+            trie.tick();
+            trie.touch(Trie::ROOT);
+            let child = trie.child(Trie::ROOT, TokenId(token));
+            trie.touch(child);
+            trie.set_log_p(child, -1.5);
+            trie.evaluate(child, Facts { stop: -2.0, tokens: f64::NEG_INFINITY, mass: -2.0, forced: false });
+            trie.learn(child, |_, _, _| None);
+        }
+        let leaf = trie.child(Trie::ROOT, TokenId(0));
+        trie.child(leaf, TokenId(3));
+        trie
+    }
+
+    #[test]
+    fn what_was_saved_is_read_back_bit_by_bit() {
+        let mut trie = small();
+        let bytes = write(&mut trie, 7);
+        let mut again = read(&bytes, &HEADER).unwrap();
+        assert_eq!(format!("{:?}", again.nodes), format!("{:?}", trie.nodes));
+        assert_eq!(again.clock, trie.clock);
+        assert_eq!(write(&mut again, 7), bytes);
+    }
+
+    #[test]
+    fn other_files_are_errors() {
+        let bytes = write(&mut small(), 7);
+        assert_eq!(read(b"", &HEADER).unwrap_err(), TrieFileError::Magic);
+        let other = read(&bytes, &Header { fingerprint: 8, ..HEADER }).unwrap_err();
+        assert_eq!(other, TrieFileError::Task { found: 7, expected: 8 });
+        let other = read(&bytes, &Header { max_bytes: 100, ..HEADER }).unwrap_err();
+        assert!(matches!(other, TrieFileError::TooLarge { nodes: 5, limit: 100, .. }), "{other}");
+        assert!(matches!(
+            read(&bytes[..bytes.len() - 1], &HEADER).unwrap_err(),
+            TrieFileError::Length { .. }
+        ));
+        let mut version = bytes.clone();
+        version[MAGIC.len()] = 9;
+        assert_eq!(read(&version, &HEADER).unwrap_err(), TrieFileError::Version { found: 9 });
+    }
+
+    /// Every byte of the file, changed: with the old checksum an error, with a new one an error or a trie.
+    #[test]
+    fn damage_is_an_error_and_never_a_panic() {
+        let bytes = write(&mut small(), 7);
+        let mut refused = 0;
+        for index in 0..bytes.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[index] ^= change;
+                assert!(read(&damaged, &HEADER).is_err(), "byte {index}");
+                let end = damaged.len() - 8;
+                let checksum = XxHash3_64::oneshot(&damaged[..end]).to_le_bytes();
+                damaged[end..].copy_from_slice(&checksum);
+                match read(&damaged, &HEADER) {
+                    Ok(trie) => assert!(!trie.bound(Trie::ROOT).is_nan()),
+                    Err(_) => refused += 1,
+                }
+            }
+        }
+        assert!(refused > bytes.len() / 2, "{refused}");
+    }
+}

@@ -1,0 +1,501 @@
+//! The prefixes of outputs that a sampler has visited, with an upper bound on what each can still become.
+//!
+//! The bound of a prefix is the logarithm of c~ of grammar-aligned decoding (section 3): 0 where nothing is known, and
+//! otherwise the sum over what may follow of its probability times the bound of where it leads. It never lies below the
+//! probability that the model, from there, completes an accepted output, and it is minus infinity at a dead end.
+//!
+//! Only what was visited is kept. A node has the mass of everything allowed that was never visited as one number
+//! ([`fresh`](Trie::fresh)), beside its visited children; what the mask forbids is in no number at all. So a node takes
+//! some 100 bytes whatever the vocabulary, and learning from an output of n tokens touches n nodes. The published code
+//! makes a child of every token of the mask, and adds all of them up again for each.
+//!
+//! Everything is a natural logarithm: the mass of a long output is far below what an `f64` can hold. Sums over children
+//! are corrected by differences, and made again from the children before these lose their digits.
+//!
+//! A trie knows no model and no constraint; [`Prefixes`](crate::prefixes::Prefixes) reads both into it. Two facts about a
+//! node come at different times: it is *evaluated* when its row of the model was read, which is a cache and changes no
+//! law, and it is *learned* when it counts in the bounds above it, which changes what is proposed. Draws that step together
+//! propose from what was learned before all of them, so that evaluating must not be learning.
+//!
+//! Nodes are forgotten, least recently used first, by giving their mass back to their parents with a bound of one. To keep
+//! the bound of a forgotten subtree would be wrong: its next visit proposes from the model itself, as everywhere that is
+//! new, and the bound would then count twice.
+
+mod file;
+
+use unskew_core::{TokenId, logprob::log_sum_exp};
+
+pub use file::TrieFileError;
+pub(crate) use file::{Header, read, write};
+
+/// A visited prefix.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct NodeId(u32);
+
+impl NodeId {
+    /// The id after a [`shrink`](Trie::shrink) that answered with `map`.
+    pub(crate) fn renamed(self, map: &[Option<Self>]) -> Option<Self> {
+        map.get(self.0 as usize).copied().flatten()
+    }
+}
+
+/// What the model and the constraint say about a prefix. Natural logarithms.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Facts {
+    /// The probability that the sequence ends here; minus infinity where it may not.
+    pub(crate) stop: f64,
+    /// The probability of all tokens that may be proposed.
+    pub(crate) tokens: f64,
+    /// What the mask leaves of the model's distribution, the end included.
+    pub(crate) mass: f64,
+    /// Whether the output may not end here and only one token is allowed.
+    pub(crate) forced: bool,
+}
+
+impl Facts {
+    /// After this prefix there is nothing.
+    pub(crate) const DEAD: Self =
+        Self { stop: f64::NEG_INFINITY, tokens: f64::NEG_INFINITY, mass: f64::NEG_INFINITY, forced: false };
+}
+
+/// A child that counts in its parent's bound, or one that does not yet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Edge {
+    pub(crate) token: TokenId,
+    pub(crate) node: NodeId,
+    /// The log-probability of the token plus the bound of the node; NaN while the node is not learned.
+    pub(crate) weight: f64,
+}
+
+impl Edge {
+    /// Whether its mass has left the parent's fresh mass.
+    pub(crate) fn counts(&self) -> bool {
+        !self.weight.is_nan()
+    }
+}
+
+/// At most 100 bytes, without its edges: a test holds it to that.
+#[derive(Clone, Debug)]
+struct Node {
+    /// The parent; of the root, the root.
+    parent: u32,
+    /// The last token of the prefix; meaningless at the root.
+    token: TokenId,
+    depth: u32,
+    /// The last visit, by the trie's clock: never before that of a child.
+    used: u32,
+    /// The log-probability of the token after the parent; NaN until it is known.
+    log_p: f64,
+    stop: f64,
+    mass: f64,
+    /// The mass of what may be proposed and has no edge that counts.
+    fresh: f64,
+    /// The sum of the weights of the edges that count.
+    visited: f64,
+    /// `fresh` and `visited` when they were last summed anew.
+    fresh_anchor: f32,
+    visited_anchor: f32,
+    /// How often `visited` was corrected since.
+    corrections: u32,
+    evaluated: bool,
+    learned: bool,
+    forced: bool,
+    /// By token, ascending.
+    edges: Vec<Edge>,
+}
+
+impl Node {
+    fn new(parent: u32, token: TokenId, depth: u32, used: u32) -> Self {
+        Self {
+            parent,
+            token,
+            depth,
+            used,
+            log_p: f64::NAN,
+            stop: f64::NAN,
+            mass: f64::NAN,
+            fresh: f64::NAN,
+            visited: f64::NEG_INFINITY,
+            fresh_anchor: 0.0,
+            visited_anchor: f32::NEG_INFINITY,
+            corrections: 0,
+            evaluated: false,
+            learned: false,
+            forced: false,
+            edges: Vec::new(),
+        }
+    }
+
+    fn bound(&self) -> f64 {
+        if self.learned { log_sum_exp([self.stop, self.fresh, self.visited]) } else { 0.0 }
+    }
+
+    /// Adds up the weights of the edges.
+    fn sum_edges(&mut self) {
+        self.visited = log_sum_exp(self.edges.iter().filter(|edge| edge.counts()).map(|edge| edge.weight));
+        self.visited_anchor = to_f32(self.visited);
+        self.corrections = 0;
+    }
+
+    /// Takes one edge's weight from `old` (none: it did not count) to `new` in their sum.
+    fn correct(&mut self, old: Option<f64>, new: f64) {
+        let Some(old) = old else {
+            self.visited = log_sum_exp([self.visited, new]);
+            self.visited_anchor = self.visited_anchor.max(to_f32(self.visited));
+            return;
+        };
+        self.corrections += 1;
+        // A difference keeps its digits while it is not small beside what it is taken from.
+        let left = log_difference(self.visited, old);
+        let halved = left < f64::from(self.visited_anchor) - std::f64::consts::LN_2;
+        if halved || self.corrections as usize > self.edges.len() {
+            self.sum_edges();
+        } else {
+            self.visited = log_sum_exp([left, new]);
+        }
+    }
+}
+
+/// `ln(exp(left) - exp(right))`; minus infinity where that is not positive.
+fn log_difference(left: f64, right: f64) -> f64 {
+    if right >= left { f64::NEG_INFINITY } else { left + (-(right - left).exp()).ln_1p() }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a mark for when to sum again, not a summand")]
+fn to_f32(value: f64) -> f32 {
+    value as f32
+}
+
+/// An error that is planted to see that the tests of laws find it.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mutant {
+    /// A dead end keeps the bound of one.
+    DeadEndsStay,
+    /// A bound that falls is told to the parent, and not to those above it.
+    BoundsStayBelow,
+}
+
+/// The tree of visited prefixes.
+#[derive(Clone, Debug)]
+pub(crate) struct Trie {
+    #[cfg(test)]
+    pub(crate) mutant: Option<Mutant>,
+    nodes: Vec<Node>,
+    /// What the edges hold, in bytes, with their room to spare.
+    edge_bytes: usize,
+    clock: u32,
+}
+
+impl Trie {
+    pub(crate) const ROOT: NodeId = NodeId(0);
+
+    pub(crate) fn new() -> Self {
+        Self::of(vec![Node::new(0, TokenId::default(), 0, 0)], 0)
+    }
+
+    fn of(nodes: Vec<Node>, clock: u32) -> Self {
+        Self {
+            #[cfg(test)]
+            mutant: None,
+            nodes,
+            edge_bytes: 0,
+            clock,
+        }
+    }
+
+    /// The number of prefixes.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The memory that it holds, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.nodes.len() * size_of::<Node>() + self.edge_bytes
+    }
+
+    fn node(&self, node: NodeId) -> &Node {
+        &self.nodes[node.0 as usize]
+    }
+
+    fn node_mut(&mut self, node: NodeId) -> &mut Node {
+        &mut self.nodes[node.0 as usize]
+    }
+
+    pub(crate) fn depth(&self, node: NodeId) -> usize {
+        self.node(node).depth as usize
+    }
+
+    pub(crate) fn parent(&self, node: NodeId) -> Option<NodeId> {
+        (node != Self::ROOT).then(|| NodeId(self.node(node).parent))
+    }
+
+    /// The tokens of a prefix.
+    pub(crate) fn tokens(&self, node: NodeId) -> Vec<TokenId> {
+        let mut tokens = Vec::with_capacity(self.depth(node));
+        let mut at = node;
+        while let Some(parent) = self.parent(at) {
+            tokens.push(self.node(at).token);
+            at = parent;
+        }
+        tokens.reverse();
+        tokens
+    }
+
+    pub(crate) fn is_evaluated(&self, node: NodeId) -> bool {
+        self.node(node).evaluated
+    }
+
+    /// Whether its bound is more than the 0 of a prefix of which nothing is known.
+    pub(crate) fn is_learned(&self, node: NodeId) -> bool {
+        self.node(node).learned
+    }
+
+    pub(crate) fn is_forced(&self, node: NodeId) -> bool {
+        self.node(node).forced
+    }
+
+    /// The log-probability that the sequence ends at an evaluated prefix.
+    pub(crate) fn stop(&self, node: NodeId) -> f64 {
+        self.node(node).stop
+    }
+
+    /// The logarithm of what the mask leaves at an evaluated prefix.
+    pub(crate) fn mass(&self, node: NodeId) -> f64 {
+        self.node(node).mass
+    }
+
+    /// The logarithm of the mass of what may be proposed and does not count among the edges.
+    pub(crate) fn fresh(&self, node: NodeId) -> f64 {
+        self.node(node).fresh
+    }
+
+    /// The bound; see the top of this file.
+    pub(crate) fn bound(&self, node: NodeId) -> f64 {
+        self.node(node).bound()
+    }
+
+    /// The log-probability of a prefix's last token.
+    pub(crate) fn log_p(&self, node: NodeId) -> f64 {
+        self.node(node).log_p
+    }
+
+    /// The visited children, by token.
+    pub(crate) fn edges(&self, node: NodeId) -> &[Edge] {
+        &self.node(node).edges
+    }
+
+    /// The prefix one token longer; made where it is not there.
+    pub(crate) fn child(&mut self, node: NodeId, token: TokenId) -> NodeId {
+        let depth = self.node(node).depth + 1;
+        let at = match self.node(node).edges.binary_search_by_key(&token, |edge| edge.token) {
+            Ok(index) => return self.node(node).edges[index].node,
+            Err(at) => at,
+        };
+        let child = NodeId(u32::try_from(self.nodes.len()).expect("memory ends before 2^32 nodes"));
+        self.nodes.push(Node::new(node.0, token, depth, self.clock));
+        let edges = &mut self.node_mut(node).edges;
+        let before = edges.capacity();
+        if edges.is_empty() {
+            // Most nodes have one child; a vector's first growth would be to four.
+            edges.reserve_exact(1);
+        }
+        edges.insert(at, Edge { token, node: child, weight: f64::NAN });
+        self.edge_bytes += (self.node(node).edges.capacity() - before) * size_of::<Edge>();
+        child
+    }
+
+    /// Begins another walk: what is touched from now on is more recent than all before.
+    pub(crate) fn tick(&mut self) {
+        self.clock = self.clock.saturating_add(1);
+    }
+
+    /// Takes note of a visit. Walks come from the root, so that a parent's visit is never before its child's.
+    pub(crate) fn touch(&mut self, node: NodeId) {
+        self.node_mut(node).used = self.clock;
+    }
+
+    /// Enters what was read about a prefix. The first time counts: a model may answer differently in its last digits.
+    pub(crate) fn evaluate(&mut self, node: NodeId, facts: Facts) {
+        let node = self.node_mut(node);
+        if node.evaluated {
+            return;
+        }
+        node.evaluated = true;
+        node.stop = facts.stop;
+        node.mass = facts.mass;
+        node.fresh = facts.tokens;
+        node.fresh_anchor = to_f32(facts.tokens);
+        node.forced = facts.forced;
+    }
+
+    /// Enters the log-probability of a prefix's last token.
+    pub(crate) fn set_log_p(&mut self, node: NodeId, log_p: f64) {
+        let node = self.node_mut(node);
+        if node.log_p.is_nan() {
+            node.log_p = log_p;
+        }
+    }
+
+    /// Takes a prefix and all above it into the bounds, as far from the root as they are evaluated: c~ after one more output (GAD, section 3.2).
+    ///
+    /// `fresh` answers, for a node and its depth, with the mass of what does not count among its edges, where its row is at
+    /// hand. It is asked only where a difference would lose digits. Cost: the depth of the node, and now and then the edges of one above it.
+    pub(crate) fn learn(
+        &mut self,
+        node: NodeId,
+        mut fresh: impl FnMut(NodeId, usize, &[Edge]) -> Option<f64>,
+    ) {
+        // Never a node whose parent does not count it: a walk would come to its bound by a way that takes it for one.
+        let mut at = node;
+        let mut above = node;
+        loop {
+            let Node { evaluated, log_p, .. } = *self.node(above);
+            let parent = self.parent(above);
+            if !evaluated || (parent.is_some() && log_p.is_nan()) {
+                at = parent.unwrap_or(Self::ROOT);
+            }
+            match parent {
+                Some(parent) => above = parent,
+                None => break,
+            }
+        }
+        if !self.node(at).evaluated {
+            return;
+        }
+        #[cfg(test)]
+        if self.mutant == Some(Mutant::DeadEndsStay) && self.node(at).mass == f64::NEG_INFINITY {
+            return;
+        }
+        self.node_mut(at).learned = true;
+        while let Some(parent) = self.parent(at) {
+            let Node { token, log_p, .. } = *self.node(at);
+            let weight = log_p + self.bound(at);
+            let above = self.node_mut(parent);
+            above.learned = true;
+            let index = above
+                .edges
+                .binary_search_by_key(&token, |edge| edge.token)
+                .expect("a node is a child of its parent");
+            let old = above.edges[index].weight;
+            #[cfg(test)]
+            if self.mutant == Some(Mutant::BoundsStayBelow) && !old.is_nan() {
+                return;
+            }
+            let above = self.node_mut(parent);
+            if old.to_bits() != weight.to_bits() {
+                above.edges[index].weight = weight;
+                let old = (!old.is_nan()).then_some(old);
+                above.correct(old, weight);
+                if old.is_none() {
+                    self.take_fresh(parent, log_p, &mut fresh);
+                }
+            }
+            at = parent;
+        }
+    }
+
+    /// Takes a child's mass out of its parent's fresh mass.
+    fn take_fresh(
+        &mut self,
+        node: NodeId,
+        log_p: f64,
+        fresh: &mut impl FnMut(NodeId, usize, &[Edge]) -> Option<f64>,
+    ) {
+        let at = self.node_mut(node);
+        if at.forced {
+            at.fresh = f64::NEG_INFINITY;
+            return;
+        }
+        let left = log_difference(at.fresh, log_p);
+        at.fresh = left;
+        if left < f64::from(at.fresh_anchor) - std::f64::consts::LN_2
+            && let Some(exact) = fresh(node, self.depth(node), &self.node(node).edges)
+        {
+            let at = self.node_mut(node);
+            at.fresh = exact;
+            at.fresh_anchor = to_f32(exact);
+        }
+    }
+
+    /// Forgets the prefixes that were not used for longest, until about half of `bytes` is left. Node ids do not survive
+    /// it: answers with the new id of each old one.
+    pub(crate) fn shrink(&mut self, bytes: usize) -> Vec<Option<NodeId>> {
+        // By last use, the newest first: as many as fit, and all of one moment or none. Never a child without its parent,
+        // since a parent's last use is not before its child's.
+        let each = self.bytes() / self.nodes.len();
+        let keep = (bytes / 2 / each.max(1)).clamp(1, self.nodes.len());
+        let mut uses: Vec<u32> = self.nodes.iter().map(|node| node.used).collect();
+        uses.sort_unstable_by(|left, right| right.cmp(left));
+        let oldest = uses.get(keep).copied();
+        let kept = |node: &Node| oldest.is_none_or(|oldest| node.used > oldest);
+
+        let mut map: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
+        let mut nodes: Vec<Node> = Vec::new();
+        let old = std::mem::take(&mut self.nodes);
+        for (id, node) in old.iter().enumerate() {
+            // Parents come before their children.
+            if id == 0 || (kept(node) && map[node.parent as usize].is_some()) {
+                map[id] = Some(NodeId(u32::try_from(nodes.len()).expect("no more than there were")));
+                let parent = map[node.parent as usize].unwrap_or(Self::ROOT).0;
+                nodes.push(Node { parent, edges: Vec::new(), ..node.clone() });
+            }
+        }
+        self.edge_bytes = 0;
+        for (id, node) in old.iter().enumerate() {
+            let Some(new) = map[id] else { continue };
+            let new = &mut nodes[new.0 as usize];
+            let mut given_back = Vec::new();
+            for edge in &node.edges {
+                match map[edge.node.0 as usize] {
+                    Some(node) => new.edges.push(Edge { node, ..*edge }),
+                    // Back to what nothing is known of, with a bound of one.
+                    None if edge.counts() => given_back.push(old[edge.node.0 as usize].log_p),
+                    None => {}
+                }
+            }
+            new.edges.shrink_to_fit();
+            self.edge_bytes += new.edges.capacity() * size_of::<Edge>();
+            if !given_back.is_empty() {
+                given_back.push(new.fresh);
+                new.fresh = log_sum_exp(given_back);
+                new.fresh_anchor = to_f32(new.fresh);
+            }
+        }
+        self.nodes = nodes;
+        self.sum_all();
+        map
+    }
+
+    /// Whether each learned prefix counts in the bound of its parent, which is learned too.
+    #[cfg(test)]
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.nodes.iter().enumerate().skip(1).all(|(id, node)| {
+            let above = &self.nodes[node.parent as usize];
+            let edge = above.edges.iter().find(|edge| edge.node.0 as usize == id);
+            let counts = edge.is_some_and(Edge::counts);
+            counts == node.learned && (!counts || above.learned)
+        })
+    }
+
+    /// Makes all bounds again, the deepest first.
+    fn sum_all(&mut self) {
+        for id in (0..self.nodes.len()).rev() {
+            let bounds: Vec<f64> = self.nodes[id]
+                .edges
+                .iter()
+                .map(|edge| {
+                    if edge.counts() { self.node(edge.node).log_p + self.bound(edge.node) } else { f64::NAN }
+                })
+                .collect();
+            let node = &mut self.nodes[id];
+            for (edge, weight) in node.edges.iter_mut().zip(bounds) {
+                edge.weight = weight;
+            }
+            node.sum_edges();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

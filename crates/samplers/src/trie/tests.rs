@@ -1,0 +1,208 @@
+//! The trie by itself: bounds in numbers, against their definition.
+
+use std::collections::BTreeMap;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+
+use super::*;
+
+const NEVER: f64 = f64::NEG_INFINITY;
+
+fn facts(stop: f64, tokens: f64) -> Facts {
+    Facts { stop: stop.ln(), tokens: tokens.ln(), mass: (stop + tokens).ln(), forced: false }
+}
+
+/// Visits a path of (token, its probability), each prefix with the given probabilities of the end and of all allowed tokens,
+/// and learns.
+fn visit(trie: &mut Trie, root: (f64, f64), path: &[(u32, f64, f64, f64)]) -> NodeId {
+    trie.tick();
+    let mut node = Trie::ROOT;
+    trie.touch(node);
+    trie.evaluate(node, facts(root.0, root.1));
+    for (token, probability, stop, tokens) in path {
+        node = trie.child(node, TokenId(*token));
+        trie.touch(node);
+        trie.set_log_p(node, probability.ln());
+        trie.evaluate(node, facts(*stop, *tokens));
+    }
+    trie.learn(node, |_, _, _| None);
+    node
+}
+
+/// The worked example of grammar-aligned decoding, section 3: `00000`, or `1` and four more. After 00000 was sampled, whose
+/// end has probability 1e-8, the bound of 0000 is 0.45e-8, and what begins with 0 has 0.45^5 * 1e-8 in all.
+#[test]
+fn the_worked_example_of_grammar_aligned_decoding() {
+    let mut trie = Trie::new();
+    let zero = (0, 0.45, 0.0, 0.45);
+    let end = visit(&mut trie, (0.0, 0.9), &[zero, zero, zero, zero, (0, 0.45, 1e-8, 0.0)]);
+    let relative = |left: f64, right: f64| (left - right).abs() / right;
+    let fourth = trie.parent(end).unwrap();
+    assert!(relative(trie.bound(fourth).exp(), 0.45e-8) < 1e-12, "{}", trie.bound(fourth).exp());
+    let first = trie.child(Trie::ROOT, TokenId(0));
+    let prefix_mass = (trie.log_p(first) + trie.bound(first)).exp();
+    assert!(relative(prefix_mass, 0.45f64.powi(5) * 1e-8) < 1e-12, "{prefix_mass}");
+    // What begins with 1 was not visited.
+    assert!(relative(trie.fresh(Trie::ROOT).exp(), 0.45) < 1e-12);
+    assert!(relative(trie.bound(Trie::ROOT).exp(), 0.45 + 0.45f64.powi(5) * 1e-8) < 1e-12);
+}
+
+#[test]
+fn a_node_is_small() {
+    assert!(size_of::<Node>() <= 100, "{}", size_of::<Node>());
+    assert!(size_of::<Edge>() <= 16);
+    let mut trie = Trie::new();
+    let mut node = Trie::ROOT;
+    for _ in 0..1000 {
+        node = trie.child(node, TokenId(1));
+    }
+    assert!(trie.bytes() <= 1001 * 116, "{}", trie.bytes());
+}
+
+/// A random task of which the trie sees the visited part: the probabilities of two tokens and the end after each prefix.
+struct Task(BTreeMap<Vec<u32>, [f64; 4]>);
+
+impl Task {
+    fn random(rng: &mut ChaCha8Rng, depth: usize) -> Self {
+        let mut rows = BTreeMap::new();
+        let mut open = vec![Vec::new()];
+        while let Some(prefix) = open.pop() {
+            // Some tokens next to impossible, some certain, and a rest that is forbidden.
+            let weights: [f64; 5] =
+                std::array::from_fn(|_| 10f64.powi(-i32::try_from(rng.next_u32() % 12).unwrap()));
+            let sum: f64 = weights.iter().sum();
+            let last = prefix.len() == depth;
+            rows.insert(
+                prefix.clone(),
+                std::array::from_fn(|index| if last && index < 3 { 0.0 } else { weights[index] / sum }),
+            );
+            if !last {
+                open.extend((0..3).map(|token| [prefix.as_slice(), &[token]].concat()));
+            }
+        }
+        Self(rows)
+    }
+
+    /// c~ by its definition.
+    fn bound(&self, visited: &[Vec<u32>], prefix: &[u32]) -> f64 {
+        if !visited.iter().any(|output| output.starts_with(prefix)) {
+            return 1.0;
+        }
+        let row = &self.0[prefix];
+        let longer = |token: u32| {
+            let probability = row[token as usize];
+            if probability > 0.0 {
+                probability * self.bound(visited, &[prefix, &[token]].concat())
+            } else {
+                0.0
+            }
+        };
+        row[3] + (0..3).map(longer).sum::<f64>()
+    }
+}
+
+#[test]
+fn bounds_are_those_of_the_definition_and_fall() {
+    for seed in 0..40 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let task = Task::random(&mut rng, 4);
+        let mut trie = Trie::new();
+        let mut visited: Vec<Vec<u32>> = Vec::new();
+        let mut before = f64::INFINITY;
+        for _ in 0..60 {
+            let length = (rng.next_u32() % 5) as usize;
+            let output: Vec<u32> = (0..length).map(|_| rng.next_u32() % 3).collect();
+            let mut node = Trie::ROOT;
+            for cut in 0..=length {
+                let row = &task.0[&output[..cut]];
+                if cut > 0 {
+                    node = trie.child(node, TokenId(output[cut - 1]));
+                    trie.set_log_p(node, task.0[&output[..cut - 1]][output[cut - 1] as usize].ln());
+                }
+                trie.evaluate(node, facts(row[3], row[..3].iter().sum()));
+            }
+            let fresh = |trie: &Trie, node: NodeId, edges: &[Edge]| {
+                let row = &task.0[&trie.tokens(node).iter().map(|token| token.0).collect::<Vec<_>>()];
+                let counts = |token: usize| {
+                    edges.iter().any(|edge| edge.token == TokenId::from_index(token) && edge.counts())
+                };
+                (0..3).filter(|token| !counts(*token)).map(|token| row[token]).sum::<f64>().ln()
+            };
+            let copy = trie.clone();
+            trie.learn(node, |node, _, edges| Some(fresh(&copy, node, edges)));
+            assert!(trie.is_consistent());
+            visited.push(output);
+            for prefix in task.0.keys() {
+                let mut node = Some(Trie::ROOT);
+                for token in prefix {
+                    let edges = node.map(|node| trie.edges(node)).unwrap_or_default();
+                    node = edges.iter().find(|edge| edge.token.0 == *token).map(|edge| edge.node);
+                }
+                let Some(node) = node.filter(|node| trie.is_learned(*node)) else { continue };
+                let exact = task.bound(&visited, prefix);
+                let ours = trie.bound(node).exp();
+                assert!((ours - exact).abs() <= 1e-12 * exact, "{seed} {prefix:?}: {ours} and {exact}");
+            }
+            let root = trie.bound(Trie::ROOT);
+            assert!(root <= before + 1e-12);
+            before = root;
+        }
+    }
+}
+
+#[test]
+fn what_is_forgotten_has_a_bound_of_one_again() {
+    let mut trie = Trie::new();
+    // Two dead ends under 0, and one under 1, which is visited last.
+    visit(&mut trie, (0.1, 0.9), &[(0, 0.5, 0.0, 0.6), (0, 0.25, 0.0, 0.0)]);
+    visit(&mut trie, (0.1, 0.9), &[(0, 0.5, 0.0, 0.6), (1, 0.35, 0.0, 0.0)]);
+    visit(&mut trie, (0.1, 0.9), &[(1, 0.3, 0.2, 0.5), (0, 0.5, 0.0, 0.0)]);
+    let near = |left: f64, right: f64| (left.exp() - right).abs() < 1e-12;
+    assert_eq!(trie.len(), 6);
+    // The end, what was never visited, nothing of 0, and the end after 1.
+    assert!(near(trie.bound(Trie::ROOT), 0.1 + 0.1 + 0.3 * 0.2));
+    let map = trie.shrink(trie.bytes() + 200);
+    assert_eq!(trie.len(), 3);
+    assert_eq!(map.iter().flatten().count(), 3);
+    // All of 0 is back.
+    assert!(near(trie.bound(Trie::ROOT), 0.1 + 0.6 + 0.3 * 0.2));
+    assert!(near(trie.fresh(Trie::ROOT), 0.6));
+    trie.shrink(0);
+    assert_eq!((trie.len(), trie.edges(Trie::ROOT).len()), (1, 0));
+    assert!(near(trie.bound(Trie::ROOT), 1.0));
+}
+
+/// What hangs on a prefix that does not count must not count either: its bound would be reached by a way that takes it for 1.
+#[test]
+fn nothing_is_learned_behind_what_does_not_count() {
+    let mut trie = Trie::new();
+    trie.evaluate(Trie::ROOT, facts(0.1, 0.9));
+    let child = trie.child(Trie::ROOT, TokenId(0));
+    let grandchild = trie.child(child, TokenId(0));
+    // The probability of the first token is not known.
+    trie.evaluate(child, facts(0.0, 0.5));
+    trie.set_log_p(grandchild, 0.5f64.ln());
+    trie.evaluate(grandchild, Facts::DEAD);
+    trie.learn(grandchild, |_, _, _| None);
+    assert!(trie.is_learned(Trie::ROOT) && !trie.is_learned(child) && !trie.is_learned(grandchild));
+    assert!(trie.is_consistent());
+    trie.set_log_p(child, 0.25f64.ln());
+    trie.learn(grandchild, |_, _, _| None);
+    assert!(trie.is_learned(grandchild) && trie.is_consistent());
+    // All but what led to 0, which is dead.
+    assert!((trie.bound(Trie::ROOT).exp() - 0.75).abs() < 1e-12);
+}
+
+#[test]
+fn differences_keep_their_digits() {
+    let mut trie = Trie::new();
+    let rest: f64 = 1e-30;
+    // Nearly everything is in the first child, which dies.
+    trie.evaluate(Trie::ROOT, Facts { stop: NEVER, tokens: 0.0, mass: 0.0, forced: false });
+    let child = trie.child(Trie::ROOT, TokenId(0));
+    trie.set_log_p(child, (-rest).ln_1p());
+    trie.evaluate(child, Facts::DEAD);
+    trie.learn(child, |_, _, _| Some(rest.ln()));
+    assert!((trie.bound(Trie::ROOT) - rest.ln()).abs() < 1e-12);
+}
