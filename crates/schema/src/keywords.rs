@@ -231,7 +231,7 @@ impl Reader<'_> {
                 self.every(vec![literal]);
             }
             Err(SchemaError::Unsupported { reason, way_out, .. }) => {
-                self.refuse("$ref", ALL, &reason, way_out)
+                self.refuse("$ref", ALL, &reason, way_out);
             }
             Err(error) => return Err(error),
         }

@@ -75,7 +75,7 @@ pub(crate) fn spelled(dfa: &Dfa, quoted: bool, limits: &Limits) -> Result<Dfa, R
             }
             Node::Any { target, left } => lifting.digits(id, |_| Some(any(target, left - 1)))?,
             Node::AnyHigh { target, left } => {
-                lifting.digits(id, |_| Some(Node::AnyHigh { target, left: left - 1 }).map(high_end))?;
+                lifting.digits(id, |_| Some(high_end(Node::AnyHigh { target, left: left - 1 })))?;
             }
             Node::AnyPair { target, step } => match pair_byte(step) {
                 Some(bytes) => {
@@ -85,7 +85,7 @@ pub(crate) fn spelled(dfa: &Dfa, quoted: bool, limits: &Limits) -> Result<Dfa, R
                 }
                 // Which of DC to DF.
                 None => {
-                    lifting.digits(id, |digit| (digit >= 0xc).then_some(Node::Any { target, left: 2 }))?
+                    lifting.digits(id, |digit| (digit >= 0xc).then_some(Node::Any { target, left: 2 }))?;
                 }
             },
             Node::Pair { state, high, step } => match pair_byte(step) {
