@@ -10,7 +10,7 @@
 //!
 //! - Every output is JSON that satisfies the schema, as the specification of its draft says. A keyword that is not enforced
 //!   exactly is a [`SchemaError`] with its JSON pointer, its name, the reason and a way out. Unknown keywords are annotations, as
-//!   the specification says; [`explain`] lists them.
+//!   the specification says; [`explain()`] lists them.
 //! - Of the texts of a valid value, these are outputs: members in the order of the schema (declared ones, then those that are
 //!   only required, then others); declared names with the escapes that they need and no others; numbers under a condition
 //!   (`integer`, bounds, `multipleOf`, `enum`) without an exponent; white space as [`Whitespace`] says. Strings and other names
@@ -63,7 +63,7 @@ use unskew_grammars::Grammar;
 ///
 /// # Errors
 ///
-/// [`SchemaError`]: of several keywords that are not enforced, one; [`explain`] lists all.
+/// [`SchemaError`]: of several keywords that are not enforced, one; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
     let schemas = schemas::Schemas::read(text, limits)?;
     emit::Emitter::new(expand::Expander::new(schemas, limits), options.whitespace, limits)?.grammar()
