@@ -12,11 +12,12 @@ use crate::{
 const FEATURES: &str = "unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,xtask/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 10] = [
+const PUBLISHED: [&str; 11] = [
     "unskew-core",
     "unskew-vocab",
     "unskew-automata",
     "unskew-grammars",
+    "unskew-schema",
     "unskew-samplers",
     "unskew-shaders",
     "unskew-sets",

@@ -20,11 +20,12 @@ use crate::Result;
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("unskew-core", &[]),
     ("unskew-vocab", &["unskew-core"]),
     ("unskew-automata", &["unskew-core"]),
     ("unskew-grammars", &["unskew-automata", "unskew-core"]),
+    ("unskew-schema", &["unskew-automata", "unskew-core", "unskew-grammars"]),
     ("unskew-samplers", &["unskew-core"]),
     ("unskew-shaders", &[]),
     ("unskew-sets", &["unskew-core", "unskew-shaders"]),
@@ -38,6 +39,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "unskew-grammars",
             "unskew-runner",
             "unskew-samplers",
+            "unskew-schema",
             "unskew-sets",
             "unskew-tiny-model",
             "unskew-vocab",

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use unskew::schema::Whitespace;
 
 use crate::speculate::SpeculationArgs;
 
@@ -27,7 +28,7 @@ pub(crate) enum Command {
     Mask(MaskArgs),
     /// Test whether texts or token sequences satisfy a constraint, token by token
     Check(CheckArgs),
-    /// Say what becomes of every construct of a grammar or regex
+    /// Say what becomes of every construct of a grammar, JSON Schema or regex
     Explain(ExplainArgs),
     /// Show a model's logits
     Logits(LogitsArgs),
@@ -120,6 +121,12 @@ pub(crate) struct ConstraintArgs {
     /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
     #[arg(long, value_name = "N")]
     pub(crate) max_ignored: Option<u32>,
+    /// The output is JSON that satisfies the JSON Schema in this file
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) json_schema: Option<PathBuf>,
+    /// JSON Schema: the white space between parts, `compact`, `flexible` or `bounded:N` in each place (default: bounded:33)
+    #[arg(long, value_name = "W")]
+    pub(crate) whitespace: Option<Whitespace>,
     /// The output is an item of this set: one built by `unskew set build`, or a text file with one item a line
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) set: Option<PathBuf>,
@@ -431,10 +438,13 @@ pub(crate) struct RetokenizeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// A file that ends in `.lark`, `.gbnf` or `.ebnf`
-    #[arg(long, value_name = "FILE", required_unless_present = "regex", conflicts_with = "regex")]
+    #[arg(long, value_name = "FILE", group = "explained", required_unless_present_any = ["json_schema", "regex"])]
     pub(crate) grammar: Option<PathBuf>,
+    /// A JSON Schema
+    #[arg(long, value_name = "FILE", group = "explained")]
+    pub(crate) json_schema: Option<PathBuf>,
     /// A regex
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", group = "explained")]
     pub(crate) regex: Option<String>,
     /// How answers are written
     #[arg(long, value_enum, default_value = "text")]

@@ -14,6 +14,7 @@
 //! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, and their laws as tests |
 //! | [`automata`] | regular expressions and lists of choices as exact constraints, over all spellings or the tokenizer's own |
 //! | [`grammars`] | context-free grammars (Lark, GBNF, EBNF) as exact constraints |
+//! | [`schema`] | JSON Schema as exact grammars; what is not enforced is an error |
 //! | [`sets`] | items out of millions as exact constraints; what is none of them |
 //! | [`samplers`] | masked, rejection, DISC |
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
@@ -58,6 +59,7 @@ pub use unskew_grammars as grammars;
 #[cfg(feature = "runner")]
 pub use unskew_runner as runner;
 pub use unskew_samplers as samplers;
+pub use unskew_schema as schema;
 pub use unskew_sets as sets;
 #[cfg(feature = "tiny-model")]
 pub use unskew_tiny_model as tiny_model;

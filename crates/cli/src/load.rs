@@ -12,6 +12,7 @@ use unskew::{
     core::{AnyConstraint, LanguageModel, TableModel, TokenId, TokenTrie, Unconstrained, Vocabulary, heal},
     grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions},
     runner::{Llama, ModelConfig},
+    schema::{self, SchemaLimits, SchemaOptions},
     tiny_model,
     vocab::Tokenizer,
 };
@@ -295,7 +296,10 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
     if args.max_ignored.is_some() && args.grammar.is_none() {
         return Err(Failure::input("--max-ignored bounds %ignore of a --grammar; give one, or leave it out"));
     }
-    if let Some(path) = &args.grammar {
+    if args.whitespace.is_some() && args.json_schema.is_none() {
+        return Err(Failure::input("--whitespace is that of a --json-schema; give one, or leave it out"));
+    }
+    if let Some(path) = args.grammar.as_ref().or(args.json_schema.as_ref()) {
         return grammar_constraint(path, args, tokens, healed).map(AnyConstraint::new);
     }
     if let Some(path) = &args.set {
@@ -326,7 +330,15 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
     constraint.map_err(|error| Failure::bad(&error))
 }
 
-/// The constraint of the grammar in a file, on outputs that begin with `healed`.
+/// The grammar of the values that satisfy the schema in a file.
+fn json_schema(path: &Path, args: &ConstraintArgs) -> Result<Grammar> {
+    let mut options = SchemaOptions::default();
+    options.whitespace = args.whitespace.unwrap_or_default();
+    schema::grammar(&read_text(path)?, &options, &SchemaLimits::default())
+        .map_err(|error| Failure::file(path, chain(&error)))
+}
+
+/// The constraint of the grammar or schema in a file, on outputs that begin with `healed`.
 pub(crate) fn grammar_constraint(
     path: &Path,
     args: &ConstraintArgs,
@@ -335,11 +347,16 @@ pub(crate) fn grammar_constraint(
 ) -> Result<GrammarConstraint> {
     if args.canonical {
         return Err(Failure::input(
-            "--canonical cannot be combined with --grammar; a grammar without recursion can be given as a --regex",
+            "--canonical cannot be combined with --grammar or --json-schema; a grammar without recursion can be given as \
+             a --regex",
         ));
     }
     let limits = GrammarLimits::default();
-    let grammar = grammar(path, args.max_ignored, &limits)?.behind(healed.as_bytes());
+    let grammar = match &args.json_schema {
+        Some(path) => json_schema(path, args)?,
+        None => grammar(path, args.max_ignored, &limits)?,
+    };
+    let grammar = grammar.behind(healed.as_bytes());
     let constraint =
         GrammarConstraint::new(&grammar, Arc::clone(&tokens.vocabulary), tokens.trie()?, &limits);
     constraint.map_err(|error| Failure::file(path, chain(&error)))
@@ -384,8 +401,19 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
 impl ConstraintArgs {
     /// Whether nothing is asked for.
     pub(crate) fn is_none(&self) -> bool {
-        let Self { regex, regex_file, grammar, set, max_ignored: _, choice, canonical } = self;
-        let no_file = regex_file.is_none() && grammar.is_none() && set.is_none();
+        let Self {
+            regex,
+            regex_file,
+            grammar,
+            json_schema,
+            whitespace,
+            set,
+            max_ignored: _,
+            choice,
+            canonical,
+        } = self;
+        let no_grammar = grammar.is_none() && json_schema.is_none() && whitespace.is_none();
+        let no_file = regex_file.is_none() && no_grammar && set.is_none();
         regex.is_none() && no_file && choice.is_empty() && !canonical
     }
 }

@@ -154,7 +154,8 @@ impl SpeculationArgs {
 
     /// The grammar in whose places tokens are counted, if that is how they are drafted.
     pub(crate) fn counted<'a>(&self, constraint: &'a ConstraintArgs) -> Result<Option<&'a Path>> {
-        match (&self.draft_model, &constraint.grammar) {
+        let grammar = constraint.grammar.as_ref().or(constraint.json_schema.as_ref());
+        match (&self.draft_model, grammar) {
             (Some(DraftChoice::Counts), None) => {
                 Err(Failure::input("--draft-model counts counts tokens by place in a --grammar; give one"))
             }

@@ -306,8 +306,8 @@ impl GrammarBuilder {
     }
 
     /// Any text that `dfa` accepts. `name` is shown to people.
-    pub fn automaton(&mut self, name: &str, dfa: Dfa) -> ExprId {
-        self.terminal(Terminal::Automaton(Arc::new(dfa)), || name.to_owned())
+    pub fn automaton(&mut self, name: &str, dfa: impl Into<Arc<Dfa>>) -> ExprId {
+        self.terminal(Terminal::Automaton(dfa.into()), || name.to_owned())
     }
 
     /// As [`automaton`](Self::automaton), of one that is shared.

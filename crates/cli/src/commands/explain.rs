@@ -1,4 +1,4 @@
-//! `unskew explain`: what becomes of every construct of a grammar or regex.
+//! `unskew explain`: what becomes of every construct of a grammar, JSON Schema or regex.
 
 use std::{io::Write, path::Path};
 
@@ -6,6 +6,7 @@ use serde::Serialize;
 use unskew::{
     automata::{Dfa, Limits, RegexError},
     grammars::{Fate, GrammarLimits, explain as explain_text},
+    schema::{SchemaLimits, SchemaOptions, explain as explain_schema},
 };
 
 use super::write_json;
@@ -18,6 +19,9 @@ use crate::{
 /// What becomes of one construct.
 #[derive(Serialize)]
 struct Answer {
+    /// The schema that it stands in, as a JSON pointer; of a schema only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<String>,
     /// Where it stands, `line:column`; null where it stands in no one place.
     span: Option<String>,
     construct: String,
@@ -27,17 +31,18 @@ struct Answer {
 }
 
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
-    let answers = match (&args.grammar, &args.regex) {
-        (Some(path), _) => of_grammar(path)?,
-        (None, Some(pattern)) => vec![of_regex(pattern)],
-        (None, None) => unreachable!("one of the two is required"),
+    let answers = match (&args.grammar, &args.json_schema, &args.regex) {
+        (Some(path), ..) => of_grammar(path)?,
+        (None, Some(path), _) => of_schema(path)?,
+        (None, None, Some(pattern)) => vec![of_regex(pattern)],
+        (None, None, None) => unreachable!("one of them is required"),
     };
     for answer in &answers {
         match args.format {
             Format::Jsonl => write_json(answer, out)?,
             Format::Text => {
-                let Answer { span, construct, fate, why } = answer;
-                let span = span.as_deref().unwrap_or("-");
+                let Answer { pointer, span, construct, fate, why } = answer;
+                let span = pointer.as_deref().or(span.as_deref()).unwrap_or("-");
                 writeln!(out, "{span:>8} {fate:<10} {construct}: {why}")?;
             }
         }
@@ -51,22 +56,41 @@ fn of_grammar(path: &Path) -> Result<Vec<Answer>> {
     let text = load::read_text(path)?;
     let fates = explain_text(&text, format, &GrammarLimits::default());
     let answers = fates.into_iter().map(|fate| Answer {
+        pointer: None,
         span: fate.location.map(|place| format!("{}:{}", place.line, place.column)),
         construct: fate.construct,
-        fate: match fate.fate {
-            Fate::Enforced => "enforced",
-            Fate::Rejected => "rejected",
-            _ => "annotation",
-        },
+        fate: word(fate.fate),
         why: fate.why,
     });
     Ok(answers.collect())
+}
+
+fn of_schema(path: &Path) -> Result<Vec<Answer>> {
+    let text = load::read_text(path)?;
+    let fates = explain_schema(&text, &SchemaOptions::default(), &SchemaLimits::default());
+    let answers = fates.into_iter().map(|fate| Answer {
+        pointer: Some(fate.pointer),
+        span: None,
+        construct: if fate.keyword.is_empty() { "schema".to_owned() } else { fate.keyword },
+        fate: word(fate.fate),
+        why: fate.why,
+    });
+    Ok(answers.collect())
+}
+
+fn word(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Enforced => "enforced",
+        Fate::Rejected => "rejected",
+        _ => "annotation",
+    }
 }
 
 fn of_regex(pattern: &str) -> Answer {
     let construct = "regex".to_owned();
     match Dfa::from_pattern(pattern, &Limits::default()) {
         Ok(dfa) => Answer {
+            pointer: None,
             span: Some("1:1".to_owned()),
             construct,
             fate: "enforced",
@@ -77,6 +101,7 @@ fn of_regex(pattern: &str) -> Answer {
             | RegexError::DfaTooLarge { .. }
             | RegexError::DfaTooCostly { .. },
         ) => Answer {
+            pointer: None,
             span: Some("1:1".to_owned()),
             construct,
             fate: "enforced",
@@ -84,6 +109,7 @@ fn of_regex(pattern: &str) -> Answer {
                 .to_owned(),
         },
         Err(error) => Answer {
+            pointer: None,
             span: error.place().map(|place| format!("{}:{}", place.line, place.column)),
             construct,
             fate: "rejected",

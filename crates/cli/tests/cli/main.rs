@@ -5,6 +5,7 @@ mod canonical;
 mod commands;
 mod grammars;
 mod refusals;
+mod schemas;
 mod sets;
 mod speculation;
 mod support;

@@ -1,0 +1,123 @@
+//! Numbers of a schema, exactly as they are written: `0.1` is one tenth.
+
+/// A decimal number: `digits` times ten to the power of `exponent`, negative or not. Equal numbers are equal values:
+/// there are no zeros at either end of the digits, and zero has none and no sign.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Decimal {
+    pub(crate) negative: bool,
+    /// ASCII digits.
+    digits: Box<[u8]>,
+    exponent: i64,
+}
+
+/// Digits that are written out at most. Beyond the range of binary numbers.
+const MAX_DIGITS: i64 = 400;
+
+impl Decimal {
+    /// A number in the grammar of JSON.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (negative, text) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => {
+                let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+                if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                    return None;
+                }
+                // Far beyond what is written out.
+                let size = digits.parse::<i64>().unwrap_or(i64::MAX).min(1 << 40);
+                (mantissa, if exponent.starts_with('-') { -size } else { size })
+            }
+            None => (text, 0),
+        };
+        let (whole, fraction) = match mantissa.split_once('.') {
+            Some((_, "")) => return None,
+            Some(parts) => parts,
+            None => (mantissa, ""),
+        };
+        let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let leading_zero = whole.len() > 1 && whole.starts_with('0');
+        if whole.is_empty() || leading_zero || !all_digits(whole) || !all_digits(fraction) {
+            return None;
+        }
+        let mut digits = [whole, fraction].concat().into_bytes();
+        let mut exponent = exponent - i64::try_from(fraction.len()).ok()?;
+        let kept = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+        exponent += i64::try_from(digits.len() - kept).ok()?;
+        digits.truncate(kept);
+        let first = digits.iter().position(|digit| *digit != b'0').unwrap_or(0);
+        digits.drain(..first);
+        if digits.is_empty() {
+            return Some(Self { negative: false, digits: [].into(), exponent: 0 });
+        }
+        Some(Self { negative, digits: digits.into(), exponent })
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.digits.is_empty()
+    }
+
+    /// Its digits in front of the decimal point and behind it, without the sign and needless zeros: `0` and nothing for
+    /// zero. `None` if they are more than a few hundred.
+    pub(crate) fn plain(&self) -> Option<(String, String)> {
+        let length = i64::try_from(self.digits.len()).ok()?;
+        if self.exponent.abs() > MAX_DIGITS || length > MAX_DIGITS {
+            return None;
+        }
+        let mut digits = String::from_utf8_lossy(&self.digits).into_owned();
+        if self.exponent >= 0 {
+            digits.extend((0..self.exponent).map(|_| '0'));
+            if digits.is_empty() {
+                digits.push('0');
+            }
+            return Some((digits, String::new()));
+        }
+        let point = length + self.exponent;
+        if point > 0 {
+            let fraction = digits.split_off(usize::try_from(point).ok()?);
+            return Some((digits, fraction));
+        }
+        let zeros: String = (point..0).map(|_| '0').collect();
+        Some(("0".to_owned(), zeros + &digits))
+    }
+
+    /// As a count, if it is one.
+    pub(crate) fn count(&self) -> Option<u64> {
+        if self.negative {
+            return None;
+        }
+        let (whole, fraction) = self.plain()?;
+        if fraction.is_empty() { whole.parse().ok() } else { None }
+    }
+
+    /// Without an exponent, as it may be written in JSON; `None` as for [`plain`](Self::plain).
+    pub(crate) fn written(&self) -> Option<String> {
+        let (whole, fraction) = self.plain()?;
+        let (sign, point) =
+            (if self.negative { "-" } else { "" }, if fraction.is_empty() { "" } else { "." });
+        Some(format!("{sign}{whole}{point}{fraction}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_numbers_are_equal() {
+        let parse = |text| Decimal::parse(text).unwrap();
+        for (left, right) in [("1e2", "100.0"), ("-0.0", "0"), ("0.10", "1E-1"), ("-12.5", "-125e-1")] {
+            assert_eq!(parse(left), parse(right));
+        }
+        assert_ne!(parse("1"), parse("-1"));
+        for (text, whole, fraction) in
+            [("1e3", "1000", ""), ("-0.5", "0", "5"), ("12e-4", "0", "0012"), ("0e9", "0", "")]
+        {
+            assert_eq!(parse(text).plain().unwrap(), (whole.to_owned(), fraction.to_owned()), "{text}");
+        }
+        assert_eq!(parse("1e999999999999999999999").plain(), None);
+        assert_eq!((parse("2.0").count(), parse("2.5").count(), parse("-1").count()), (Some(2), None, None));
+    }
+}

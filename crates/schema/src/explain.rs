@@ -1,0 +1,125 @@
+//! The fate of every keyword of a schema.
+
+use unskew_grammars::Fate;
+
+use crate::{
+    SchemaError, SchemaLimits, SchemaOptions,
+    emit::Emitter,
+    expand::Expander,
+    json::{Document, NodeId, Value},
+    schemas::Schemas,
+};
+
+/// A keyword and what becomes of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct KeywordFate {
+    /// The schema that it stands in, as a JSON pointer such as `#/properties/a`.
+    pub pointer: String,
+    /// The keyword; empty where the schema as a whole is meant.
+    pub keyword: String,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// The fate of every keyword of the schema `text`, in the order of the text. Where reading stops, the last one says why.
+///
+/// # Example
+///
+/// ```
+/// use unskew_grammars::Fate;
+/// use unskew_schema::{SchemaLimits, SchemaOptions, explain};
+///
+/// let text = r#"{"type": "array", "uniqueItems": true, "title": "Names"}"#;
+/// let fates = explain(text, &SchemaOptions::default(), &SchemaLimits::default());
+/// let fates: Vec<_> = fates.iter().map(|one| (one.keyword.as_str(), one.fate)).collect();
+/// assert_eq!(
+///     fates,
+///     [("type", Fate::Enforced), ("uniqueItems", Fate::Rejected), ("title", Fate::Annotation)]
+/// );
+/// ```
+pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Vec<KeywordFate> {
+    let stopped = |error: &SchemaError| KeywordFate {
+        pointer: error.pointer().unwrap_or("#").to_owned(),
+        keyword: error.keyword().unwrap_or_default().to_owned(),
+        fate: Fate::Rejected,
+        why: error.to_string(),
+    };
+    let schemas = match Schemas::read(text, limits) {
+        Ok(schemas) => schemas,
+        Err(error) => return vec![stopped(&error)],
+    };
+    let mut emitter = match Emitter::new(Expander::new(schemas, limits), options.whitespace, limits) {
+        Ok(emitter) => emitter,
+        Err(error) => return vec![stopped(&error)],
+    };
+    let made = emitter.grammar();
+    let ex = &emitter.ex;
+    let document = &ex.schemas.document;
+    let mut fates = vec![];
+    for node in document.nodes().filter(|node| is_schema(document, *node)) {
+        for (keyword, _) in document.members(node).unwrap_or_default() {
+            let found = ex.fates.get(&(node, keyword.to_string())).cloned();
+            let (fate, why) =
+                found.unwrap_or_else(|| (Fate::Annotation, "no value comes to this schema".to_owned()));
+            fates.push(KeywordFate {
+                pointer: document.pointer(node),
+                keyword: keyword.to_string(),
+                fate,
+                why,
+            });
+        }
+    }
+    for error in ex.refused.iter().chain(made.as_ref().err()) {
+        let row = stopped(error);
+        let listed = |one: &KeywordFate| {
+            one.fate == Fate::Rejected && one.pointer == row.pointer && one.keyword == row.keyword
+        };
+        if !fates.iter().any(listed) {
+            fates.push(row);
+        }
+    }
+    fates
+}
+
+/// Whether a schema stands there, by the keywords that lead to it.
+fn is_schema(document: &Document, node: NodeId) -> bool {
+    // From the value up: a map of schemas, a list of them, or a keyword that holds one.
+    let mut steps = vec![];
+    let mut at = node;
+    while let Some(parent) = document.parent(at) {
+        steps.push((at, parent));
+        at = parent;
+    }
+    let mut steps = steps.into_iter().rev();
+    while let Some((value, _)) = steps.next() {
+        let list = matches!(document.value(value), Value::Array(_));
+        let inner = match document.key(value) {
+            Some("allOf" | "anyOf" | "oneOf" | "prefixItems") => true,
+            Some("items") => list,
+            Some(
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                | "dependencies",
+            ) => true,
+            Some(
+                "not"
+                | "if"
+                | "then"
+                | "else"
+                | "additionalProperties"
+                | "propertyNames"
+                | "additionalItems"
+                | "contains"
+                | "unevaluatedItems"
+                | "unevaluatedProperties",
+            ) => false,
+            _ => return false,
+        };
+        if inner && steps.next().is_none() {
+            return false;
+        }
+    }
+    true
+}

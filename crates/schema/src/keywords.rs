@@ -1,0 +1,745 @@
+//! What each keyword asks for, and what breaks it.
+//!
+//! A keyword that holds is a list of conditions and choices. A schema is broken if any one of its keywords is, so a keyword that
+//! does not hold is a list of alternatives.
+
+use std::rc::Rc;
+
+use unskew_grammars::Fate;
+
+use crate::{
+    Decimal, SchemaError,
+    expand::{Choice, Conditions, Expander},
+    format,
+    json::{NodeId, Value},
+    languages::{Language, TEXT},
+    number, pattern,
+    schemas::{Draft, Literal},
+    shape::{ALL, ARRAY, Atom, FALSE, NULL, NUMBER, OBJECT, Refusal, STRING, TRUE, Types},
+};
+
+/// The conditions of the schema of `literal`, which is an object.
+pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditions, SchemaError> {
+    let members = ex.schemas.document.members(literal.node).unwrap_or_default().to_vec();
+    let mut reader = Reader {
+        ex,
+        node: literal.node,
+        positive: literal.positive,
+        found: Conditions::default(),
+        broken: vec![],
+    };
+    let reference = members.iter().find(|(key, _)| &**key == "$ref");
+    let alone = reference.is_some() && reader.ex.schemas.draft <= Draft::Draft7;
+    for (key, value) in &members {
+        if alone && &**key != "$ref" {
+            reader.fate(key, Fate::Annotation, "this draft ignores what stands beside `$ref`");
+        } else {
+            reader.keyword(key, *value)?;
+        }
+    }
+    let Reader { mut found, broken, positive, .. } = reader;
+    if !positive {
+        match broken.len() {
+            0 => found.atoms.push(Atom::Types(0)),
+            _ => found.choices.push(Rc::new(broken)),
+        }
+    }
+    Ok(found)
+}
+
+/// The patterns of `patternProperties` in `group`, each as the names that it finds something in, with the schema.
+pub(crate) fn patterns(ex: &mut Expander, group: NodeId) -> Result<Vec<(Language, NodeId)>, SchemaError> {
+    let Some(list) = ex.schemas.document.member(group, "patternProperties") else { return Ok(vec![]) };
+    let members = ex.schemas.document.members(list).unwrap_or_default().to_vec();
+    let mut found = vec![];
+    for (text, schema) in members {
+        if let Ok(pattern) = pattern::searched(&text) {
+            let made = ex.languages.pattern(&pattern);
+            found.push((ex.located(Some(group), made)?, schema));
+        }
+    }
+    Ok(found)
+}
+
+/// The schemas of the first items in `group`, and that of the others.
+pub(crate) fn items(ex: &Expander, group: NodeId) -> (Vec<NodeId>, Option<NodeId>) {
+    let document = &ex.schemas.document;
+    let member = |keyword| document.member(group, keyword);
+    if ex.schemas.draft == Draft::Draft202012 {
+        let first = member("prefixItems").and_then(|list| document.items(list)).unwrap_or_default();
+        return (first.to_vec(), member("items"));
+    }
+    match member("items") {
+        Some(items) => match document.items(items) {
+            Some(first) => (first.to_vec(), member("additionalItems")),
+            None => (vec![], Some(items)),
+        },
+        None => (vec![], None),
+    }
+}
+
+struct Reader<'e> {
+    ex: &'e mut Expander,
+    node: NodeId,
+    positive: bool,
+    found: Conditions,
+    broken: Choice,
+}
+
+impl Reader<'_> {
+    fn fate(&mut self, keyword: &str, fate: Fate, why: &str) {
+        let fates = &mut self.ex.fates;
+        fates.entry((self.node, keyword.to_owned())).or_insert_with(|| (fate, why.to_owned()));
+    }
+
+    fn invalid(&self, keyword: &str, message: &str) -> SchemaError {
+        SchemaError::invalid(self.ex.schemas.pointer(self.node), keyword, message)
+    }
+
+    fn refuse(&mut self, keyword: &str, types: Types, reason: &str, way_out: &'static str) {
+        let refusal = Refusal {
+            types,
+            node: self.node,
+            keyword: keyword.to_owned(),
+            reason: reason.to_owned(),
+            way_out,
+        };
+        if self.positive {
+            self.found.atoms.push(Atom::Refuse(refusal));
+        } else {
+            self.broken.push(vec![Atom::Types(types), Atom::Refuse(refusal)]);
+        }
+    }
+
+    /// A condition on values of `types`, or its opposite.
+    fn condition(&mut self, types: Types, holds: Atom, broken: Option<Atom>) {
+        if self.positive {
+            self.found.atoms.push(holds);
+        } else if let Some(broken) = broken {
+            self.broken.push(vec![Atom::Types(types), broken]);
+        }
+    }
+
+    fn literal(&self, node: NodeId) -> Result<Literal, SchemaError> {
+        self.ex.schemas.literal(node)
+    }
+
+    fn located<T>(&self, made: Result<T, unskew_automata::RegexError>) -> Result<T, SchemaError> {
+        self.ex.located(Some(self.node), made)
+    }
+
+    fn count(&self, keyword: &str, value: NodeId) -> Result<u32, SchemaError> {
+        let count = match self.ex.schemas.document.value(value) {
+            Value::Number(number) => number.count(),
+            _ => None,
+        };
+        let count = count.ok_or_else(|| self.invalid(keyword, "must be a whole number from zero on"))?;
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    fn texts(&self, keyword: &str, value: NodeId) -> Result<Vec<Box<str>>, SchemaError> {
+        let document = &self.ex.schemas.document;
+        let texts = document.items(value).and_then(|items| {
+            items.iter().map(|item| document.text(*item).map(Into::into)).collect::<Option<Vec<_>>>()
+        });
+        texts.ok_or_else(|| self.invalid(keyword, "must be a list of names"))
+    }
+
+    fn list(&self, keyword: &str, value: NodeId) -> Result<Vec<Literal>, SchemaError> {
+        let items = self.ex.schemas.document.items(value);
+        let items = items.filter(|items| !items.is_empty());
+        let items = items.ok_or_else(|| self.invalid(keyword, "must be a list of schemas"))?.to_vec();
+        items.into_iter().map(|item| self.literal(item)).collect()
+    }
+
+    fn keyword(&mut self, key: &str, value: NodeId) -> Result<(), SchemaError> {
+        let draft = self.ex.schemas.draft;
+        let since = match key {
+            "const" | "contains" | "propertyNames" => Draft::Draft6,
+            "if" | "then" | "else" => Draft::Draft7,
+            "dependentRequired"
+            | "dependentSchemas"
+            | "minContains"
+            | "maxContains"
+            | "unevaluatedItems"
+            | "unevaluatedProperties"
+            | "$recursiveRef" => Draft::Draft201909,
+            "prefixItems" | "$dynamicRef" => Draft::Draft202012,
+            _ => Draft::Draft4,
+        };
+        if draft < since {
+            self.fate(key, Fate::Annotation, "no keyword of this draft");
+            return Ok(());
+        }
+        let enforced = match key {
+            "$ref" => self.reference(value)?,
+            "$dynamicRef" | "$recursiveRef" => {
+                self.refuse(key, ALL, "what it means depends on who refers", "use `$ref`");
+                true
+            }
+            "type" => self.types(value)?,
+            "enum" | "const" => self.one_of(key, value)?,
+            "allOf" | "anyOf" | "oneOf" | "not" | "if" => self.combine(key, value)?,
+            "minLength" | "maxLength" | "pattern" | "format" => self.string(key, value)?,
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+                self.number(key, value)?
+            }
+            "properties"
+            | "patternProperties"
+            | "additionalProperties"
+            | "required"
+            | "propertyNames"
+            | "minProperties"
+            | "maxProperties"
+            | "dependentRequired"
+            | "dependentSchemas"
+            | "dependencies"
+            | "unevaluatedProperties" => self.object(key, value)?,
+            "items" | "prefixItems" | "additionalItems" | "minItems" | "maxItems" | "uniqueItems"
+            | "contains" | "minContains" | "maxContains" | "unevaluatedItems" => self.array(key, value)?,
+            "then" | "else" => {
+                let with_if = self.ex.schemas.document.member(self.node, "if").is_some();
+                if !with_if {
+                    self.fate(key, Fate::Annotation, "there is no `if`");
+                }
+                with_if
+            }
+            "$schema" | "$id" | "id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$defs"
+            | "definitions" | "$comment" | "title" | "description" | "default" | "examples"
+            | "deprecated" | "readOnly" | "writeOnly" | "$vocabulary" | "contentEncoding"
+            | "contentMediaType" | "contentSchema" => {
+                self.fate(key, Fate::Annotation, "it asks nothing of a value");
+                false
+            }
+            _ => {
+                self.fate(key, Fate::Annotation, "no keyword of JSON Schema");
+                false
+            }
+        };
+        if enforced {
+            self.fate(key, Fate::Enforced, "exactly");
+        }
+        Ok(())
+    }
+
+    fn reference(&mut self, value: NodeId) -> Result<bool, SchemaError> {
+        let text = self.ex.schemas.document.text(value).map(str::to_owned);
+        let text = text.ok_or_else(|| self.invalid("$ref", "must be a text"))?;
+        match self.ex.schemas.target(self.node, &text) {
+            Ok(target) => {
+                let literal = self.literal(target)?;
+                self.every(vec![literal]);
+            }
+            Err(SchemaError::Unsupported { reason, way_out, .. }) => {
+                self.refuse("$ref", ALL, &reason, way_out);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// All of these hold, or one does not.
+    fn every(&mut self, schemas: Vec<Literal>) {
+        if self.positive {
+            self.found.atoms.extend(schemas.into_iter().map(Atom::Schema));
+        } else {
+            self.broken.extend(schemas.into_iter().map(|schema| vec![Atom::Schema(schema.not())]));
+        }
+    }
+
+    fn types(&mut self, value: NodeId) -> Result<bool, SchemaError> {
+        let document = &self.ex.schemas.document;
+        let names: Vec<&str> = match document.value(value) {
+            Value::String(name) => vec![name],
+            Value::Array(items) => items.iter().filter_map(|item| document.text(*item)).collect(),
+            _ => vec![],
+        };
+        let listed = document.items(value).map_or(1, <[NodeId]>::len);
+        let (mut types, mut whole) = (0, false);
+        for name in &names {
+            types |= match *name {
+                "null" => NULL,
+                "boolean" => FALSE | TRUE,
+                "number" => NUMBER,
+                "string" => STRING,
+                "array" => ARRAY,
+                "object" => OBJECT,
+                "integer" => {
+                    whole = true;
+                    0
+                }
+                _ => return Err(self.invalid("type", "names a type that there is not")),
+            };
+        }
+        if names.len() != listed || names.is_empty() {
+            return Err(self.invalid("type", "must be the name of a type or a list of them"));
+        }
+        if !whole || types & NUMBER != 0 {
+            self.condition(ALL & !types, Atom::Types(types), Some(Atom::Types(ALL & !types)));
+            return Ok(true);
+        }
+        let pattern = match self.ex.schemas.draft {
+            Draft::Draft4 => number::WHOLE_WITHOUT_POINT,
+            _ => number::WHOLE,
+        };
+        let language = self.ex.languages.pattern(pattern);
+        let language = self.located(language)?;
+        if self.positive {
+            self.found.atoms.extend([Atom::Types(types | NUMBER), Atom::Numbers(language)]);
+        } else {
+            // Whether `1.0` is whole was decided differently: it is said to be neither.
+            let wide = self.ex.languages.pattern(number::WHOLE);
+            let wide = self.located(wide)?;
+            let rest = self.other_numbers(&wide)?;
+            self.broken.push(vec![Atom::Types(ALL & !types & !NUMBER)]);
+            self.broken.push(vec![Atom::Types(NUMBER), Atom::Numbers(rest)]);
+        }
+        Ok(true)
+    }
+
+    fn other_numbers(&mut self, language: &Language) -> Result<Language, SchemaError> {
+        let all = self.ex.languages.pattern(number::PLAIN);
+        let all = self.located(all)?;
+        let rest = self.ex.languages.minus(&all, language);
+        self.located(rest)
+    }
+
+    fn other_texts(&mut self, language: &Language) -> Result<Language, SchemaError> {
+        let all = self.ex.languages.pattern(TEXT);
+        let all = self.located(all)?;
+        let rest = self.ex.languages.minus(&all, language);
+        self.located(rest)
+    }
+
+    fn one_of(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
+        let values = match (key, self.ex.schemas.document.items(value)) {
+            ("const", _) => vec![value],
+            (_, Some(items)) if !items.is_empty() => items.to_vec(),
+            _ => return Err(self.invalid(key, "must be a list of values")),
+        };
+        let (mut types, mut texts, mut numbers, mut others) = (0, vec![], vec![], vec![]);
+        for value in values {
+            types |= match self.ex.schemas.document.value(value).clone() {
+                Value::Null => NULL,
+                Value::Bool(false) => FALSE,
+                Value::Bool(true) => TRUE,
+                Value::Number(number) => {
+                    match number::equal(&number) {
+                        Some(pattern) => numbers.push(pattern),
+                        None => {
+                            let reason = "a number has several hundred digits";
+                            self.refuse(key, NUMBER, reason, "use numbers of fewer digits");
+                        }
+                    }
+                    NUMBER
+                }
+                Value::String(text) => {
+                    texts.push(text);
+                    STRING
+                }
+                Value::Array(_) => {
+                    others.push(value);
+                    ARRAY
+                }
+                Value::Object(_) => {
+                    others.push(value);
+                    OBJECT
+                }
+            };
+        }
+        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+        let texts = self.ex.languages.texts(&texts);
+        let texts = self.located(texts)?;
+        let numbers =
+            if numbers.is_empty() { Ok(None) } else { self.ex.languages.pattern(&numbers.join("|")) };
+        let numbers = self.located(numbers)?;
+        if self.positive {
+            self.found.atoms.push(Atom::Types(types));
+            self.found.atoms.extend((types & STRING != 0).then_some(Atom::Strings(texts)));
+            self.found.atoms.extend((types & NUMBER != 0).then_some(Atom::Numbers(numbers)));
+            self.found.atoms.extend((!others.is_empty()).then_some(Atom::OneOf(others)));
+            return Ok(true);
+        }
+        let mut rest = vec![Atom::Types(ALL & !(types & (NULL | FALSE | TRUE)))];
+        if types & STRING != 0 {
+            rest.push(Atom::Strings(self.other_texts(&texts)?));
+        }
+        if types & NUMBER != 0 {
+            rest.push(Atom::Numbers(self.other_numbers(&numbers)?));
+        }
+        if types & (ARRAY | OBJECT) != 0 {
+            rest.push(Atom::Refuse(Refusal {
+                types: types & (ARRAY | OBJECT),
+                node: self.node,
+                keyword: key.to_owned(),
+                reason: "all arrays or objects but some are no finite product".to_owned(),
+                way_out: "exclude them by their type or parts",
+            }));
+        }
+        self.broken.push(rest);
+        Ok(true)
+    }
+
+    fn combine(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
+        let holds = |schema: Literal| Atom::Schema(schema);
+        let breaks = |schema: Literal| Atom::Schema(schema.not());
+        match (key, self.positive) {
+            ("allOf", _) => {
+                let all = self.list(key, value)?;
+                self.every(all);
+            }
+            ("anyOf", true) => {
+                let any = self.list(key, value)?;
+                self.found.choices.push(Rc::new(any.into_iter().map(|schema| vec![holds(schema)]).collect()));
+            }
+            ("anyOf", false) => {
+                let any = self.list(key, value)?;
+                self.broken.push(any.into_iter().map(breaks).collect());
+            }
+            ("oneOf", true) => {
+                let all = self.list(key, value)?;
+                let mut ways = vec![];
+                for (index, one) in all.iter().enumerate() {
+                    let mut way = vec![holds(*one)];
+                    for (other_index, other) in all.iter().enumerate() {
+                        if index != other_index && !self.ex.disjoint(*one, *other)? {
+                            way.push(breaks(*other));
+                        }
+                    }
+                    ways.push(way);
+                }
+                self.found.choices.push(Rc::new(ways));
+            }
+            ("oneOf", false) => {
+                let all = self.list(key, value)?;
+                for (index, one) in all.iter().enumerate() {
+                    for other in &all[index + 1..] {
+                        if !self.ex.disjoint(*one, *other)? {
+                            self.broken.push(vec![holds(*one), holds(*other)]);
+                        }
+                    }
+                }
+                self.broken.push(all.into_iter().map(breaks).collect());
+            }
+            ("not", true) => {
+                let schema = self.literal(value)?;
+                self.found.atoms.push(breaks(schema));
+            }
+            ("not", false) => {
+                let schema = self.literal(value)?;
+                self.broken.push(vec![holds(schema)]);
+            }
+            _ => {
+                let schema = self.literal(value)?;
+                let branch = |reader: &Self, keyword| {
+                    let node = reader.ex.schemas.document.member(reader.node, keyword);
+                    node.map(|node| reader.literal(node)).transpose()
+                };
+                let (then, otherwise) = (branch(self, "then")?, branch(self, "else")?);
+                if then.is_none() && otherwise.is_none() {
+                    self.fate(key, Fate::Annotation, "there is neither `then` nor `else`");
+                    return Ok(false);
+                }
+                let sides = [(holds(schema), then), (breaks(schema), otherwise)];
+                if self.positive {
+                    let ways = sides.map(|(side, then)| [side].into_iter().chain(then.map(holds)).collect());
+                    self.found.choices.push(Rc::new(ways.to_vec()));
+                } else {
+                    let broken = sides.into_iter().filter_map(|(side, then)| Some(vec![side, breaks(then?)]));
+                    self.broken.extend(broken);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn string(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
+        let text = self.ex.schemas.document.text(value).map(str::to_owned);
+        let pattern = match (key, text) {
+            ("minLength", _) => {
+                let count = self.count(key, value)?;
+                self.condition(STRING, Atom::MinLength(count), count.checked_sub(1).map(Atom::MaxLength));
+                return Ok(true);
+            }
+            ("maxLength", _) => {
+                let count = self.count(key, value)?;
+                self.condition(
+                    STRING,
+                    Atom::MaxLength(count),
+                    Some(Atom::MinLength(count.saturating_add(1))),
+                );
+                return Ok(true);
+            }
+            ("pattern", Some(text)) => match pattern::searched(&text) {
+                Ok(pattern) => pattern,
+                Err((construct, way_out)) => {
+                    self.refuse(key, STRING, &format!("{construct} in {text:?}"), way_out);
+                    return Ok(true);
+                }
+            },
+            ("format", Some(name)) => {
+                let Some(patterns) = format::patterns(&name) else {
+                    let reason = format!("the format {name:?} is not known exactly");
+                    self.refuse(key, STRING, &reason, "write a `pattern`, or leave the format out");
+                    return Ok(true);
+                };
+                let mut all = self.ex.languages.pattern(TEXT);
+                for pattern in patterns {
+                    let one = self.ex.languages.pattern(&pattern);
+                    all = all.and_then(|all| self.ex.languages.and(&all, &one?));
+                }
+                let language = self.located(all)?;
+                return self.texts_of(language);
+            }
+            _ => return Err(self.invalid(key, "must be a text")),
+        };
+        let language = self.ex.languages.pattern(&pattern);
+        let language = self.located(language)?;
+        self.texts_of(language)
+    }
+
+    fn texts_of(&mut self, language: Language) -> Result<bool, SchemaError> {
+        let broken = if self.positive { None } else { Some(Atom::Strings(self.other_texts(&language)?)) };
+        self.condition(STRING, Atom::Strings(language), broken);
+        Ok(true)
+    }
+
+    fn number(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
+        let draft4 = self.ex.schemas.draft == Draft::Draft4;
+        let number = match self.ex.schemas.document.value(value) {
+            Value::Number(number) => number.clone(),
+            Value::Bool(_) if draft4 && key.starts_with("exclusive") => return Ok(true),
+            _ => return Err(self.invalid(key, "must be a number")),
+        };
+        if draft4 && key.starts_with("exclusive") {
+            return Err(self.invalid(key, "must be `true` or `false` in draft 4"));
+        }
+        let strict = |reader: &Self, keyword| {
+            let exclusive = reader.ex.schemas.document.member(reader.node, keyword);
+            draft4
+                && exclusive
+                    .is_some_and(|node| matches!(reader.ex.schemas.document.value(node), Value::Bool(true)))
+        };
+        let made = match key {
+            "minimum" => self.at_least(&number, !strict(self, "exclusiveMinimum"))?,
+            "exclusiveMinimum" => self.at_least(&number, false)?,
+            // At most is not more than.
+            "maximum" => self.below(&number, strict(self, "exclusiveMaximum"))?,
+            "exclusiveMaximum" => self.below(&number, true)?,
+            _ => {
+                if number.negative || number.is_zero() {
+                    return Err(self.invalid(key, "must be more than zero"));
+                }
+                let made = self.ex.languages.multiple(&number);
+                self.located(made)?
+            }
+        };
+        let Some(language) = made else {
+            let reason = "the number has too many digits for an automaton";
+            self.refuse(key, NUMBER, reason, "use a number of fewer digits");
+            return Ok(true);
+        };
+        let broken = if self.positive { None } else { Some(Atom::Numbers(self.other_numbers(&language)?)) };
+        self.condition(NUMBER, Atom::Numbers(language), broken);
+        Ok(true)
+    }
+
+    fn at_least(&mut self, bound: &Decimal, inclusive: bool) -> Result<Option<Language>, SchemaError> {
+        let made = self.ex.languages.at_least(bound, inclusive);
+        self.located(made)
+    }
+
+    fn below(&mut self, bound: &Decimal, strict: bool) -> Result<Option<Language>, SchemaError> {
+        match self.at_least(bound, strict)? {
+            Some(above) => self.other_numbers(&above).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn object(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
+        let members = self.ex.schemas.document.members(value).map(<[_]>::to_vec);
+        let must_be_object = |reader: &Self| reader.invalid(key, "must be an object");
+        match key {
+            "properties" => {
+                let members = members.ok_or_else(|| must_be_object(self))?;
+                if self.positive {
+                    self.found.atoms.push(Atom::Properties(self.node));
+                } else {
+                    for (name, schema) in members {
+                        let breaks = Atom::Property(name.clone(), self.literal(schema)?.not());
+                        self.broken.push(vec![Atom::Types(OBJECT), Atom::Require(name), breaks]);
+                    }
+                }
+            }
+            "patternProperties" => {
+                let members = members.ok_or_else(|| must_be_object(self))?;
+                for (text, _) in &members {
+                    if let Err((construct, way_out)) = pattern::searched(text) {
+                        self.refuse(key, OBJECT, &format!("{construct} in {text:?}"), way_out);
+                        return Ok(true);
+                    }
+                }
+                if self.positive {
+                    self.found.atoms.push(Atom::Properties(self.node));
+                } else if !members.is_empty() {
+                    self.refuse_inside(key, OBJECT);
+                }
+            }
+            "additionalProperties" => {
+                if self.positive {
+                    self.found.atoms.push(Atom::Properties(self.node));
+                } else if self.ex.schemas.trivial(value) != Some(true) {
+                    self.refuse_inside(key, OBJECT);
+                }
+            }
+            "propertyNames" => {
+                let schema = self.literal(value)?;
+                if self.positive {
+                    self.found.atoms.push(Atom::Names(schema));
+                } else {
+                    self.refuse_inside(key, OBJECT);
+                }
+            }
+            "required" => {
+                for name in self.texts(key, value)? {
+                    self.condition(OBJECT, Atom::Require(name.clone()), Some(Atom::Forbid(name)));
+                }
+            }
+            "minProperties" => {
+                let count = self.count(key, value)?;
+                let broken = count.checked_sub(1).map(Atom::MaxProperties);
+                self.condition(OBJECT, Atom::MinProperties(count), broken);
+            }
+            "maxProperties" => {
+                let count = self.count(key, value)?;
+                self.condition(
+                    OBJECT,
+                    Atom::MaxProperties(count),
+                    Some(Atom::MinProperties(count.saturating_add(1))),
+                );
+            }
+            "unevaluatedProperties" => {
+                if self.ex.schemas.trivial(value) != Some(true) {
+                    let reason = "which properties were evaluated depends on the branches taken";
+                    self.refuse(key, OBJECT, reason, "write `additionalProperties` in each branch");
+                }
+            }
+            _ => {
+                for (name, needed) in members.ok_or_else(|| must_be_object(self))? {
+                    self.dependency(key, &name, needed)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where there is `name`, what `needed` says holds too.
+    fn dependency(&mut self, key: &str, name: &str, needed: NodeId) -> Result<(), SchemaError> {
+        let list = self.ex.schemas.document.items(needed).is_some();
+        if list != (key == "dependentRequired") && key != "dependencies" {
+            return Err(self.invalid(key, "must hold lists of names, or schemas"));
+        }
+        if !list {
+            let schema = self.literal(needed)?;
+            if self.positive {
+                let with = vec![Atom::Require(name.into()), Atom::Schema(schema)];
+                let ways = vec![vec![Atom::Forbid(name.into())], with];
+                self.found.choices.push(Rc::new(ways));
+            } else {
+                let broken =
+                    vec![Atom::Types(OBJECT), Atom::Require(name.into()), Atom::Schema(schema.not())];
+                self.broken.push(broken);
+            }
+            return Ok(());
+        }
+        let names = self.texts(key, needed)?;
+        if self.positive {
+            let all = [name.into()].into_iter().chain(names).map(Atom::Require).collect();
+            self.found.choices.push(Rc::new(vec![vec![Atom::Forbid(name.into())], all]));
+        } else {
+            for other in names {
+                let broken = vec![Atom::Types(OBJECT), Atom::Require(name.into()), Atom::Forbid(other)];
+                self.broken.push(broken);
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_inside(&mut self, key: &str, types: Types) {
+        let reason = "under a negation it asks for some part that breaks it, which is no finite product";
+        self.refuse(key, types, reason, "say what must hold in place of what must not");
+    }
+
+    fn array(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
+        let newest = self.ex.schemas.draft == Draft::Draft202012;
+        let is_list = self.ex.schemas.document.items(value).is_some();
+        match key {
+            "items" if newest && is_list => {
+                return Err(self.invalid(
+                    key,
+                    "must be a schema in draft 2020-12: write `prefixItems`, or name an older draft in `$schema`",
+                ));
+            }
+            "additionalItems" if newest => {
+                self.fate(key, Fate::Annotation, "no keyword of this draft");
+                return Ok(false);
+            }
+            "additionalItems" => {
+                let items = self.ex.schemas.document.member(self.node, "items");
+                if items.is_none_or(|items| self.ex.schemas.document.items(items).is_none()) {
+                    self.fate(key, Fate::Annotation, "`items` is no list");
+                    return Ok(false);
+                }
+                self.parts(key, value);
+            }
+            "items" | "prefixItems" => self.parts(key, value),
+            "minItems" => {
+                let count = self.count(key, value)?;
+                self.condition(ARRAY, Atom::MinItems(count), count.checked_sub(1).map(Atom::MaxItems));
+            }
+            "maxItems" => {
+                let count = self.count(key, value)?;
+                self.condition(ARRAY, Atom::MaxItems(count), Some(Atom::MinItems(count.saturating_add(1))));
+            }
+            "uniqueItems" => match self.ex.schemas.document.value(value) {
+                Value::Bool(false) => {}
+                Value::Bool(true) => {
+                    let reason = "a grammar cannot compare items";
+                    self.refuse(
+                        key,
+                        ARRAY,
+                        reason,
+                        "leave it out and check afterwards, or list the items as properties",
+                    );
+                }
+                _ => return Err(self.invalid(key, "must be `true` or `false`")),
+            },
+            "minContains" | "maxContains"
+                if self.ex.schemas.document.member(self.node, "contains").is_none() =>
+            {
+                self.fate(key, Fate::Annotation, "there is no `contains`");
+                return Ok(false);
+            }
+            "unevaluatedItems" if self.ex.schemas.trivial(value) == Some(true) => {}
+            "unevaluatedItems" => {
+                let reason = "which items were evaluated depends on the branches taken";
+                self.refuse(key, ARRAY, reason, "write `items` in each branch");
+            }
+            _ => self.refuse(
+                key,
+                ARRAY,
+                "counting items that satisfy a schema is not built",
+                "write `prefixItems`",
+            ),
+        }
+        Ok(true)
+    }
+
+    fn parts(&mut self, key: &str, value: NodeId) {
+        if self.positive {
+            self.found.atoms.push(Atom::Items(self.node));
+        } else if self.ex.schemas.trivial(value) != Some(true) {
+            self.refuse_inside(key, ARRAY);
+        }
+    }
+}

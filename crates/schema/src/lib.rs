@@ -1,0 +1,74 @@
+//! JSON Schema as exact grammars.
+//!
+//! ```text
+//! text --json--> document --schemas--> references --keywords, expand--> shapes --emit--> Grammar
+//!                                                        |
+//!                            string, number, pattern, format: automata over JSON text
+//! ```
+//!
+//! # Exact means
+//!
+//! - Every output is JSON that satisfies the schema, as the specification of its draft says. A keyword that is not enforced
+//!   exactly is a [`SchemaError`] with its JSON pointer, its name, the reason and a way out. Unknown keywords are annotations, as
+//!   the specification says; [`explain`] lists them.
+//! - Of the texts of a valid value, these are outputs: members in the order of the schema (declared ones, then those that are
+//!   only required, then others); declared names with the escapes that they need and no others; numbers under a condition
+//!   (`integer`, bounds, `multipleOf`, `enum`) without an exponent; white space as [`Whitespace`] says. Strings and other names
+//!   have all spellings, surrogate pairs among them.
+//! - Names that the schema declares are never repeated. Others may be; minimum counts that would need to tell are refused.
+//! - `format` is always enforced, and only formats that a regular language says exactly are known.
+//! - Every stage has a limit ([`SchemaLimits`]).
+//!
+//! # Example
+//!
+//! ```
+//! use unskew_schema::{SchemaLimits, SchemaOptions, grammar};
+//!
+//! let (options, limits) = (SchemaOptions::default(), SchemaLimits::default());
+//! let schema = r#"{"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}, "required": ["age"]}"#;
+//! assert!(grammar(schema, &options, &limits).is_ok());
+//!
+//! let error = grammar(r#"{"items": {"uniqueItems": true}}"#, &options, &limits).unwrap_err();
+//! assert_eq!((error.pointer(), error.keyword()), (Some("#/items"), Some("uniqueItems")));
+//! ```
+
+mod decimal;
+mod emit;
+mod error;
+mod expand;
+mod explain;
+mod format;
+mod json;
+mod keywords;
+mod languages;
+mod limits;
+mod number;
+mod options;
+mod pattern;
+mod schemas;
+mod shape;
+mod string;
+
+pub(crate) use decimal::Decimal;
+pub use error::SchemaError;
+pub use explain::{KeywordFate, explain};
+pub use limits::SchemaLimits;
+pub use options::{SchemaOptions, Whitespace};
+
+use unskew_grammars::Grammar;
+
+/// The grammar of the JSON texts that satisfy the schema `text`.
+///
+/// Cost: that of reading, and of the automata and rules that come out, bounded by `limits`.
+///
+/// # Errors
+///
+/// [`SchemaError`]: of several keywords that are not enforced, one; [`explain`] lists all.
+pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
+    let schemas = schemas::Schemas::read(text, limits)?;
+    emit::Emitter::new(expand::Expander::new(schemas, limits), options.whitespace, limits)?.grammar()
+}
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct ReadmeExamples;

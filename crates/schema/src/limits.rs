@@ -1,0 +1,49 @@
+//! Every bound on what a schema may cost, in one place.
+
+use unskew_automata::Limits;
+use unskew_grammars::GrammarLimits;
+
+/// What reading and compiling a schema may cost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SchemaLimits {
+    /// The length of the schema's text, in bytes. Default: 8 MiB.
+    pub schema_bytes: usize,
+    /// How deep arrays and objects of the text may nest. Default: 1,000.
+    pub nest: usize,
+    /// Sets of schemas that a value may have to satisfy together: each becomes a rule. Default: 50,000.
+    pub rules: usize,
+    /// Alternatives that `anyOf`, `oneOf`, `if` and negations come to when they are multiplied out, over the whole schema.
+    /// Default: 50,000.
+    pub alternatives: usize,
+    /// The largest bound on items or properties that is counted out. Default: 4,096.
+    pub count: u32,
+    /// The largest bound on the length of a string that is counted out. Default: 100,000.
+    pub characters: u32,
+    /// Patterns of names that are told apart in one object. Default: 6.
+    pub name_patterns: usize,
+    /// For the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work for all together.
+    /// Default: those of [`GrammarLimits::regex`].
+    pub automata: Limits,
+    /// What the tables of all automata take together, in bytes. Default: 64 MiB.
+    pub automata_bytes: usize,
+    /// For the grammar that comes out; of these, [`nodes`](GrammarLimits::nodes) is used.
+    pub grammar: GrammarLimits,
+}
+
+impl Default for SchemaLimits {
+    fn default() -> Self {
+        let grammar = GrammarLimits::default();
+        Self {
+            schema_bytes: 8 << 20,
+            nest: 1_000,
+            rules: 50_000,
+            alternatives: 50_000,
+            count: 4_096,
+            characters: 100_000,
+            name_patterns: 6,
+            automata: grammar.regex.clone(),
+            automata_bytes: 64 << 20,
+            grammar,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The normal form: a value of some type, with what it must satisfy as a value of that type.
+//!
+//! A schema says nothing of values of other types than a keyword is about. So every keyword becomes an [`Atom`], which
+//! narrows one type, and a set of schemas becomes a list of shapes, any of which will do. Conditions on strings and numbers
+//! are automata by then; those on objects and arrays are kept as sets of schemas for their parts, which become rules of their own.
+
+use std::sync::Arc;
+
+use unskew_automata::Dfa;
+
+use crate::{json::NodeId, schemas::Literal};
+
+/// Types of values, as bits.
+pub(crate) type Types = u8;
+
+pub(crate) const NULL: Types = 1;
+pub(crate) const FALSE: Types = 2;
+pub(crate) const TRUE: Types = 4;
+pub(crate) const NUMBER: Types = 8;
+pub(crate) const STRING: Types = 16;
+pub(crate) const ARRAY: Types = 32;
+pub(crate) const OBJECT: Types = 64;
+pub(crate) const ALL: Types = 127;
+
+/// A keyword that is not enforced for values of some types.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) types: Types,
+    pub(crate) node: NodeId,
+    pub(crate) keyword: String,
+    pub(crate) reason: String,
+    pub(crate) way_out: &'static str,
+}
+
+/// A condition.
+#[derive(Clone, Debug)]
+pub(crate) enum Atom {
+    /// The value satisfies a schema, or does not.
+    Schema(Literal),
+    /// Its type is one of these.
+    Types(Types),
+    /// If it is a string, its text is one of these; `None` for none.
+    Strings(Option<Arc<Dfa>>),
+    /// If it is a string, it has at least so many code points.
+    MinLength(u32),
+    MaxLength(u32),
+    /// If it is a number, it is written as one of these.
+    Numbers(Option<Arc<Dfa>>),
+    /// If it is an array or object, it equals one of these.
+    OneOf(Vec<NodeId>),
+    /// If it is an object, it satisfies `properties` and the like of this schema.
+    Properties(NodeId),
+    /// If it is an object that has the name, its value there satisfies the schema.
+    Property(Box<str>, Literal),
+    Require(Box<str>),
+    Forbid(Box<str>),
+    /// If it is an object, its names satisfy the schema.
+    Names(Literal),
+    MinProperties(u32),
+    MaxProperties(u32),
+    /// If it is an array, it satisfies `items` and the like of this schema.
+    Items(NodeId),
+    MinItems(u32),
+    MaxItems(u32),
+    Refuse(Refusal),
+}
+
+/// What a value must be, in the normal form.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) types: Types,
+    /// `None`: any.
+    pub(crate) strings: Option<Arc<Dfa>>,
+    /// Kept apart from `strings`: a long bound is cheaper as a repetition than as an automaton.
+    pub(crate) min_length: u32,
+    pub(crate) max_length: Option<u32>,
+    /// `None`: any.
+    pub(crate) numbers: Option<Arc<Dfa>>,
+    pub(crate) one_of: Option<Vec<NodeId>>,
+    pub(crate) properties: Vec<NodeId>,
+    pub(crate) property: Vec<(Box<str>, Literal)>,
+    pub(crate) required: Vec<Box<str>>,
+    pub(crate) forbidden: Vec<Box<str>>,
+    pub(crate) names: Vec<Literal>,
+    pub(crate) min_properties: u32,
+    pub(crate) max_properties: Option<u32>,
+    pub(crate) items: Vec<NodeId>,
+    pub(crate) min_items: u32,
+    pub(crate) max_items: Option<u32>,
+    pub(crate) refusals: Vec<Refusal>,
+}
+
+impl Shape {
+    pub(crate) fn any() -> Self {
+        Self {
+            types: ALL,
+            strings: None,
+            min_length: 0,
+            max_length: None,
+            numbers: None,
+            one_of: None,
+            properties: vec![],
+            property: vec![],
+            required: vec![],
+            forbidden: vec![],
+            names: vec![],
+            min_properties: 0,
+            max_properties: None,
+            items: vec![],
+            min_items: 0,
+            max_items: None,
+            refusals: vec![],
+        }
+    }
+
+    /// Drops types that counts have emptied.
+    pub(crate) fn settle(&mut self) {
+        if self.max_length.is_some_and(|max| max < self.min_length) {
+            self.types &= !STRING;
+        }
+        if self.max_items.is_some_and(|max| max < self.min_items) {
+            self.types &= !ARRAY;
+        }
+        let required = u32::try_from(self.required.len()).unwrap_or(u32::MAX);
+        let least = self.min_properties.max(required);
+        let clash = self.required.iter().any(|name| self.forbidden.contains(name));
+        if clash || self.max_properties.is_some_and(|max| max < least) {
+            self.types &= !OBJECT;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A schema as a constraint over single bytes, and the judge beside it.
+
+use std::sync::Arc;
+
+use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
+use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
+
+/// What a schema becomes.
+#[allow(clippy::large_enum_variant, reason = "one at a time")]
+pub(crate) enum Compiled {
+    Constraint(GrammarConstraint),
+    /// No value satisfies it.
+    Nothing,
+}
+
+pub(crate) struct Bytes {
+    vocabulary: Arc<Vocabulary>,
+    trie: Arc<TokenTrie>,
+}
+
+impl Bytes {
+    pub(crate) fn new() -> Self {
+        let mut builder = Vocabulary::builder();
+        for byte in 0..=255 {
+            builder.text(&[byte]);
+        }
+        let vocabulary = Arc::new(builder.build().unwrap());
+        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        Self { vocabulary, trie }
+    }
+
+    pub(crate) fn compile(&self, schema: &str, whitespace: Whitespace) -> Result<Compiled, SchemaError> {
+        let mut options = SchemaOptions::default();
+        options.whitespace = whitespace;
+        let grammar = match grammar(schema, &options, &SchemaLimits::default()) {
+            Ok(grammar) => grammar,
+            Err(SchemaError::Unsatisfiable) => return Ok(Compiled::Nothing),
+            Err(error) => return Err(error),
+        };
+        let (vocabulary, trie) = (Arc::clone(&self.vocabulary), Arc::clone(&self.trie));
+        match GrammarConstraint::new(&grammar, vocabulary, trie, &GrammarLimits::default()) {
+            Ok(constraint) => Ok(Compiled::Constraint(constraint)),
+            Err(GrammarError::Empty { .. }) => Ok(Compiled::Nothing),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Compiled {
+    pub(crate) fn accepts(&self, text: &str) -> bool {
+        let Self::Constraint(constraint) = self else { return false };
+        let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+        for byte in text.bytes() {
+            if constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte))).is_err() {
+                return false;
+            }
+        }
+        constraint.is_accepting(&state)
+    }
+}
+
+/// Whether `jsonschema` finds the instance valid; `None` if it cannot read the schema.
+pub(crate) fn judged(schema: &str, instance: &str) -> Option<bool> {
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let instance: serde_json::Value = serde_json::from_str(instance).unwrap();
+    let judge = jsonschema::options().should_validate_formats(true).build(&schema);
+    judge.ok().map(|judge| judge.is_valid(&instance))
+}

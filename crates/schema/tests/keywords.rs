@@ -1,0 +1,345 @@
+//! Each keyword in each place: what is accepted is what `jsonschema` finds valid, and what is not enforced is refused by
+//! name.
+
+mod common;
+
+use common::{Bytes, judged};
+use unskew_grammars::Fate;
+use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
+
+/// Values of all kinds, spelled as JSON without white space.
+const INSTANCES: &[&str] = &[
+    "null",
+    "true",
+    "false",
+    "0",
+    "-0",
+    "1",
+    "1.0",
+    "-1",
+    "1.5",
+    "2",
+    "3",
+    "4.2",
+    "5",
+    "7",
+    "10",
+    "10.0",
+    "10.5",
+    "100",
+    "-7",
+    "0.1",
+    "0.30",
+    "1e2",
+    r#""""#,
+    r#""a""#,
+    r#""ab""#,
+    r#""abc""#,
+    r#""abcd""#,
+    r#""é""#,
+    r#""\u00e9""#,
+    r#""😀""#,
+    r#""\ud83d\ude00""#,
+    r#""a\nb""#,
+    r#""b\u0061""#,
+    r#""2024-02-29""#,
+    r#""2023-02-29""#,
+    r#""1.2.3.4""#,
+    "[]",
+    "[1]",
+    "[1,2]",
+    "[1,1]",
+    "[1,2,3]",
+    r#"["a"]"#,
+    r#"["a",1]"#,
+    r#"[1,"a"]"#,
+    "[[]]",
+    "[[1],[2]]",
+    "[null]",
+    "{}",
+    r#"{"a":1}"#,
+    r#"{"a":"x"}"#,
+    r#"{"b":1}"#,
+    r#"{"a":1,"b":2}"#,
+    r#"{"a":1,"b":"x"}"#,
+    r#"{"a":1,"b":2,"c":3}"#,
+    r#"{"c":3}"#,
+    r#"{"a":{"a":1}}"#,
+    r#"{"a":[1]}"#,
+    r#"{"ab":1}"#,
+    r#"{"a":1,"ab":"x"}"#,
+    r#"{"x":null}"#,
+    r#"{"x":null,"y":1}"#,
+    r#"{"a":null}"#,
+    r#"{"kind":"a","v":1}"#,
+    r#"{"kind":"b","v":"x"}"#,
+    r#"{"kind":"a","v":"x"}"#,
+    r#"{"kind":"c"}"#,
+];
+
+/// Schemas that are enforced, of members whose order in the instances is that of the schema.
+const ENFORCED: &[&str] = &[
+    "true",
+    "false",
+    "{}",
+    r#"{"type":"null"}"#,
+    r#"{"type":"boolean"}"#,
+    r#"{"type":"integer"}"#,
+    r#"{"type":"number"}"#,
+    r#"{"type":["integer","string"]}"#,
+    r#"{"type":["integer","number"]}"#,
+    r#"{"type":"array"}"#,
+    r#"{"type":"object"}"#,
+    r#"{"enum":[1,"a",null,[1,2],{"a":1}]}"#,
+    r#"{"enum":["é","","😀"]}"#,
+    r#"{"const":10}"#,
+    r#"{"const":{"a":[1]}}"#,
+    r#"{"const":false}"#,
+    r#"{"enum":[1,2.0,10.5],"minimum":2}"#,
+    r#"{"minLength":2}"#,
+    r#"{"maxLength":1}"#,
+    r#"{"type":"string","minLength":1,"maxLength":3}"#,
+    r#"{"pattern":"b"}"#,
+    r#"{"pattern":"^a\\w*$"}"#,
+    r#"{"format":"date"}"#,
+    r#"{"format":"ipv4","type":"string"}"#,
+    r#"{"minimum":1}"#,
+    r#"{"maximum":1.5}"#,
+    r#"{"exclusiveMinimum":1}"#,
+    r#"{"exclusiveMaximum":10}"#,
+    r#"{"multipleOf":5}"#,
+    r#"{"type":"integer","minimum":-1,"maximum":7}"#,
+    r#"{"multipleOf":0.5}"#,
+    r#"{"type":"number","multipleOf":0.1}"#,
+    r#"{"properties":{"a":{"type":"integer"}}}"#,
+    r#"{"properties":{"a":true,"b":{"type":"string"}},"required":["a"]}"#,
+    r#"{"required":["a","b"]}"#,
+    r#"{"properties":{"a":{},"b":{}},"additionalProperties":false}"#,
+    r#"{"properties":{"a":{}},"additionalProperties":{"type":"string"}}"#,
+    r#"{"additionalProperties":{"type":"integer"}}"#,
+    r#"{"properties":{"a":false}}"#,
+    r#"{"properties":{"a":false},"required":["a"]}"#,
+    r#"{"patternProperties":{"^a":{"type":"integer"}}}"#,
+    r#"{"patternProperties":{"^a":{"type":"integer"},"b$":{"type":"string"}}}"#,
+    r#"{"patternProperties":{"^a":{}},"additionalProperties":false}"#,
+    r#"{"propertyNames":{"maxLength":1}}"#,
+    r#"{"propertyNames":{"enum":["a","b"]},"properties":{"a":{},"c":{}}}"#,
+    r#"{"propertyNames":false}"#,
+    r#"{"minProperties":1}"#,
+    r#"{"maxProperties":1}"#,
+    r#"{"maxProperties":0}"#,
+    r#"{"properties":{"a":{},"b":{},"c":{}},"additionalProperties":false,"minProperties":2,"maxProperties":2}"#,
+    r#"{"properties":{"a":{}},"maxProperties":1}"#,
+    r#"{"items":{"type":"integer"}}"#,
+    r#"{"prefixItems":[{"type":"integer"},{"type":"string"}]}"#,
+    r#"{"prefixItems":[{"type":"integer"}],"items":false}"#,
+    r#"{"prefixItems":[{"type":"integer"}],"items":{"type":"string"}}"#,
+    r#"{"minItems":1}"#,
+    r#"{"maxItems":1}"#,
+    r#"{"items":{"type":"integer"},"minItems":2,"maxItems":2}"#,
+    r#"{"maxItems":0}"#,
+    r#"{"prefixItems":[{},{},false]}"#,
+    r#"{"prefixItems":[{},{}],"minItems":2}"#,
+    r#"{"uniqueItems":false}"#,
+    r#"{"prefixItems":[{},{},{}],"maxItems":2,"minItems":1}"#,
+    r#"{"allOf":[{"minimum":1},{"maximum":5}]}"#,
+    r#"{"allOf":[{"type":"string"},{"minLength":2},{"pattern":"c"}]}"#,
+    r#"{"allOf":[{"properties":{"a":{"type":"integer"}}},{"required":["b"],"properties":{"b":{"type":"integer"}}}]}"#,
+    r#"{"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"a":{},"b":{}}}]}"#,
+    r#"{"anyOf":[{"type":"string"},{"minimum":5}]}"#,
+    r#"{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}"#,
+    r#"{"oneOf":[{"type":"integer"},{"minimum":2}]}"#,
+    r#"{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}]}"#,
+    r#"{"oneOf":[{"type":"object","properties":{"kind":{"const":"a"},"v":{"type":"integer"}},"required":["kind"]},
+      {"type":"object","properties":{"kind":{"const":"b"},"v":{"type":"string"}},"required":["kind"]}]}"#,
+    r#"{"oneOf":[{"pattern":"^a"},{"pattern":"b"},{"maxLength":1}]}"#,
+    r#"{"not":{"type":"string"}}"#,
+    r#"{"not":{"enum":[1,"a",null]}}"#,
+    r#"{"not":{"required":["a"]}}"#,
+    r#"{"not":{"minLength":2}}"#,
+    r#"{"not":{"type":"integer"},"type":"number"}"#,
+    r#"{"not":{"not":{"type":"array","minItems":2}}}"#,
+    r#"{"not":{}}"#,
+    r#"{"not":{"anyOf":[{"type":"object"},{"maximum":4}]}}"#,
+    r#"{"not":{"oneOf":[{"minimum":2},{"type":"integer"}]}}"#,
+    r#"{"not":{"properties":{"a":{"type":"integer"}}}}"#,
+    r#"{"not":{"maxItems":1}}"#,
+    r#"{"not":{"multipleOf":5}}"#,
+    r#"{"not":{"pattern":"b"}}"#,
+    r#"{"type":"object","not":{"minProperties":2}}"#,
+    r#"{"if":{"type":"integer"},"then":{"minimum":2},"else":{"minLength":2}}"#,
+    r#"{"if":{"type":"string"},"then":{"format":"date"}}"#,
+    r#"{"if":{"required":["a"]},"then":{"required":["b"]}}"#,
+    r#"{"if":true,"else":false}"#,
+    r#"{"then":false}"#,
+    r#"{"not":{"if":{"minimum":2},"then":{"maximum":5}}}"#,
+    r##"{"$ref":"#/$defs/x","minimum":2,"$defs":{"x":{"type":"integer"}}}"##,
+    r##"{"$defs":{"x":{"$anchor":"n","type":"null"}},"items":{"$ref":"#n"}}"##,
+    r##"{"type":["array","integer"],"items":{"$ref":"#"}}"##,
+    r##"{"$defs":{"a/b":{"type":"string"}},"$ref":"#/$defs/a~1b"}"##,
+    r##"{"properties":{"a":{"$ref":"#"}},"additionalProperties":false}"##,
+    r##"{"$defs":{"t":{"$id":"t.json","$defs":{"y":{"const":1}},"$ref":"#/$defs/y"}},"$ref":"#/$defs/t"}"##,
+    r##"{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"x":{"type":"integer"}},"$ref":"#/definitions/x","minimum":5}"##,
+    r##"{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"integer"}],"additionalItems":{"type":"string"}}"##,
+    r#"{"$schema":"http://json-schema.org/draft-07/schema#","dependencies":{"a":["b"],"x":{"required":["y"]}}}"#,
+    r#"{"$schema":"http://json-schema.org/draft-04/schema#","minimum":2,"exclusiveMinimum":true,"const":1}"#,
+    r#"{"$schema":"http://json-schema.org/draft-04/schema#","maximum":2,"exclusiveMaximum":false}"#,
+    r#"{"dependentRequired":{"a":["b"]}}"#,
+    r#"{"dependentSchemas":{"a":{"maxProperties":1}}}"#,
+    r#"{"not":{"dependentRequired":{"a":["b"]}}}"#,
+    r#"{"enum":[{"a":1},[1,2],[1],{"b":1},1],"required":["a"],"minItems":2}"#,
+    r#"{"const":{"a":{"a":1}},"properties":{"a":{"properties":{"a":{"type":"string"}}}}}"#,
+    r#"{"maxLength":1500,"minLength":2}"#,
+    r#"{"type":"string","minLength":1001}"#,
+    r#"{"format":"email"}"#,
+    r#"{"unknown":1,"title":"t","minContains":3}"#,
+    r#"{"type":"string","uniqueItems":true,"items":false}"#,
+    r#"{"unevaluatedProperties":true}"#,
+];
+
+/// Instances that are valid and that spell a number or order their members in a way that outputs do not have.
+fn other_spelling(instance: &str) -> bool {
+    instance == "1e2"
+}
+
+#[test]
+fn what_is_accepted_is_what_the_judge_finds_valid() {
+    let bytes = Bytes::new();
+    for schema in ENFORCED {
+        let compiled =
+            bytes.compile(schema, Whitespace::Compact).unwrap_or_else(|error| panic!("{schema}: {error}"));
+        let mut valid = 0;
+        for instance in INSTANCES {
+            let expected = judged(schema, instance).unwrap();
+            valid += usize::from(expected);
+            let accepted = compiled.accepts(instance);
+            assert!(
+                accepted == expected || (expected && other_spelling(instance)),
+                "{schema} {instance}: {accepted}, judged {expected}"
+            );
+        }
+        assert!(valid < INSTANCES.len() || schema.len() < 70, "{schema}");
+    }
+}
+
+#[test]
+fn what_is_not_enforced_is_refused_by_name_and_place() {
+    for (schema, pointer, keyword) in [
+        (r#"{"uniqueItems":true}"#, "#", "uniqueItems"),
+        (r#"{"contains":{"type":"string"}}"#, "#", "contains"),
+        (r#"{"items":{"contains":{}}}"#, "#/items", "contains"),
+        (r#"{"allOf":[{"unevaluatedProperties":false}]}"#, "#/allOf/0", "unevaluatedProperties"),
+        (r#"{"unevaluatedItems":{"type":"null"}}"#, "#", "unevaluatedItems"),
+        (r#"{"format":"hostname"}"#, "#", "format"),
+        (r#"{"properties":{"a/b":{"format":"nonsense"}}}"#, "#/properties/a~1b", "format"),
+        (r#"{"pattern":"(?=a)b"}"#, "#", "pattern"),
+        (r#"{"patternProperties":{"\\bx":{}}}"#, "#", "patternProperties"),
+        (r#"{"$ref":"https://example.org/x"}"#, "#", "$ref"),
+        (r##"{"$ref":"#/$defs/x"}"##, "#", "$ref"),
+        (r##"{"$dynamicRef":"#x"}"##, "#", "$dynamicRef"),
+        (r#"{"not":{"items":{"type":"integer"}}}"#, "#/not", "items"),
+        (r#"{"not":{"additionalProperties":false}}"#, "#/not", "additionalProperties"),
+        (r#"{"not":{"const":[]}}"#, "#/not", "const"),
+        (r#"{"minProperties":2}"#, "#", "minProperties"),
+        (r#"{"multipleOf":0.000001234567}"#, "#", "multipleOf"),
+        (r#"{"$schema":"http://example.org/mine"}"#, "#", "$schema"),
+        // Values that a keyword must not have.
+        (r#"{"items":[{}]}"#, "#", "items"),
+        (r#"{"type":"int"}"#, "#", "type"),
+        (r#"{"type":[]}"#, "#", "type"),
+        (r#"{"minLength":-1}"#, "#", "minLength"),
+        (r#"{"required":true}"#, "#", "required"),
+        (r#"{"properties":{"a":1}}"#, "#/properties/a", "a"),
+        (r#"{"exclusiveMinimum":true}"#, "#", "exclusiveMinimum"),
+        (r#"{"allOf":[]}"#, "#", "allOf"),
+        (r#"{"multipleOf":0}"#, "#", "multipleOf"),
+    ] {
+        let error = grammar(schema, &SchemaOptions::default(), &SchemaLimits::default()).unwrap_err();
+        assert_eq!((error.pointer(), error.keyword()), (Some(pointer), Some(keyword)), "{schema}: {error}");
+        let fates = explain(schema, &SchemaOptions::default(), &SchemaLimits::default());
+        let rejected = |one: &unskew_schema::KeywordFate| {
+            one.fate == Fate::Rejected && one.pointer == pointer && one.keyword == keyword
+        };
+        assert!(fates.iter().any(rejected), "{schema}: {fates:?}");
+    }
+}
+
+#[test]
+fn names_and_duplicates() {
+    let bytes = Bytes::new();
+    let schema = r#"{"properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}}"#;
+    let compiled = bytes.compile(schema, Whitespace::Compact).unwrap();
+    for (text, accepted) in [
+        (r#"{"a":1,"b":"x"}"#, true),
+        // A declared name again, in another spelling, is no other name.
+        (r#"{"a":1,"a":"x"}"#, false),
+        (r#"{"\u0061":"x"}"#, false),
+        (r#"{"a":1,"\u0061":"x"}"#, false),
+        (r#"{"\u0062":"x"}"#, true),
+        (r#"{"a":1,}"#, false),
+        (r#"{,"a":1}"#, false),
+        (r#"{"a":1"b":"x"}"#, false),
+    ] {
+        assert_eq!(compiled.accepts(text), accepted, "{text}");
+    }
+}
+
+#[test]
+fn white_space_is_that_of_the_policy() {
+    let bytes = Bytes::new();
+    let schema = r#"{"properties":{"a":{"items":{"type":"integer"}}}}"#;
+    for (text, compact, two) in [
+        (r#"{"a":[1,2],"b":{}}"#, true, true),
+        ("{ \"a\" : [ 1 , 2 ] , \"b\" : { } }", false, true),
+        ("{\n\t\"a\":[1,  2]}", false, true),
+        ("{\"a\":   [1]}", false, false),
+        (" {}", false, false),
+        ("{}\n", false, false),
+        ("{\"a\":[ 1, 2 ]\r\n}", false, true),
+    ] {
+        for (policy, expected) in [(Whitespace::Compact, compact), (Whitespace::Bounded(2), two)] {
+            assert_eq!(bytes.compile(schema, policy).unwrap().accepts(text), expected, "{text:?} {policy:?}");
+        }
+    }
+    let flexible = bytes.compile(schema, "flexible".parse().unwrap()).unwrap();
+    assert!(flexible.accepts(&format!("{{{}}}", " ".repeat(100))));
+    assert_eq!("bounded:3".parse(), Ok(Whitespace::Bounded(3)));
+    assert!("bounded:".parse::<Whitespace>().is_err() && "indent:2".parse::<Whitespace>().is_err());
+}
+
+#[test]
+fn hostile_schemas_end_in_an_answer_or_a_limit() {
+    let nested = |depth: usize| format!("{}true{}", r#"{"items":"#.repeat(depth), "}".repeat(depth));
+    let names = (0..10_000).map(|name| format!(r#""k{name}":{{}}"#)).collect::<Vec<_>>().join(",");
+    let one_of = (0..20).fold("{\"minimum\":1}".to_owned(), |inner, number| {
+        format!(r#"{{"oneOf":[{inner},{{"multipleOf":{}}},{{"maxLength":{number}}}]}}"#, number + 2)
+    });
+    for schema in [
+        nested(10_000),
+        nested(900),
+        format!(r#"{{"properties":{{{names}}}}}"#),
+        r#"{"maxLength":1000000}"#.to_owned(),
+        r#"{"minItems":1000000}"#.to_owned(),
+        r#"{"pattern":"(a|b)*a(a|b){30}"}"#.to_owned(),
+        r#"{"pattern":"((((a{100}){100}){100}){100})"}"#.to_owned(),
+        one_of,
+        r##"{"$ref":"#"}"##.to_owned(),
+        r##"{"allOf":[{"$ref":"#"}],"not":{"$ref":"#"}}"##.to_owned(),
+        r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##.to_owned(),
+        r##"{"oneOf":[{"$ref":"#"},{"oneOf":[{"$ref":"#"},{"type":"null"}]}]}"##.to_owned(),
+    ] {
+        let made = grammar(&schema, &SchemaOptions::default(), &SchemaLimits::default());
+        assert!(
+            matches!(
+                made,
+                Ok(_)
+                    | Err(SchemaError::Limit { .. }
+                        | SchemaError::Automaton { .. }
+                        | SchemaError::Unsatisfiable
+                        | SchemaError::Grammar(_))
+            ),
+            "{}: {made:?}",
+            &schema[..60.min(schema.len())]
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Random schemas and instances: whatever compiles agrees with `jsonschema`.
+//!
+//! Members of the instances come in the order of their names, as do those of the schemas, so that order decides nothing but
+//! between declared members and others; an instance that is valid and refused must be one of those that differ in it alone.
+
+mod common;
+
+use common::{Bytes, judged};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use unskew_schema::{SchemaError, Whitespace};
+
+fn leaf() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        prop::sample::select(vec!["null", "boolean", "integer", "number", "string", "array", "object"])
+            .prop_map(|name| json!({"type": name})),
+        scalar().prop_map(|value| json!({"const": value})),
+        prop::collection::vec(scalar(), 1..4).prop_map(|values| json!({"enum": values})),
+        (-2i32..5).prop_map(|bound| json!({"minimum": bound})),
+        (-2i32..5).prop_map(|bound| json!({"exclusiveMaximum": f64::from(bound) / 2.0})),
+        (1i32..4).prop_map(|factor| json!({"multipleOf": factor})),
+        (0u32..3).prop_map(|length| json!({"minLength": length})),
+        (0u32..3).prop_map(|length| json!({"maxLength": length})),
+        prop::sample::select(vec!["a", "^b", "a$", "^(ab)*$", "é"])
+            .prop_map(|pattern| json!({"pattern": pattern})),
+        (0u32..3).prop_map(|count| json!({"minItems": count})),
+        (0u32..3).prop_map(|count| json!({"maxItems": count})),
+        (0u32..2).prop_map(|count| json!({"minProperties": count})),
+        (0u32..3).prop_map(|count| json!({"maxProperties": count})),
+        prop::sample::subsequence(vec!["a", "b"], 1..3).prop_map(|names| json!({"required": names})),
+        any::<bool>().prop_map(Value::from),
+    ]
+}
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop::sample::select(vec![
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(1),
+        json!(2.5),
+        json!(-3),
+        json!(""),
+        json!("a"),
+        json!("bé"),
+        json!("ab"),
+    ])
+}
+
+fn schema() -> impl Strategy<Value = Value> {
+    leaf().prop_recursive(3, 12, 3, |inner| {
+        let one = inner.clone();
+        let list = prop::collection::vec(inner.clone(), 1..4);
+        let names = prop::collection::btree_map(prop::sample::select(vec!["a", "b", "ab"]), inner.clone(), 0..3);
+        prop_oneof![
+            list.clone().prop_map(|all| json!({"allOf": all})),
+            list.clone().prop_map(|all| json!({"anyOf": all})),
+            list.clone().prop_map(|all| json!({"oneOf": all})),
+            one.clone().prop_map(|not| json!({"not": not})),
+            (one.clone(), one.clone(), one.clone()).prop_map(|(a, b, c)| json!({"if": a, "then": b, "else": c})),
+            names.clone().prop_map(|names| json!({"properties": names})),
+            (names.clone(), one.clone()).prop_map(|(names, other)| json!({"properties": names, "additionalProperties": other})),
+            (names, one.clone()).prop_map(|(names, other)| json!({"type": "object", "properties": names, "patternProperties": {"^a": other}})),
+            one.clone().prop_map(|items| json!({"items": items})),
+            (list, one.clone()).prop_map(|(first, items)| json!({"prefixItems": first, "items": items})),
+            one.prop_map(|names| json!({"propertyNames": names})),
+        ]
+    })
+}
+
+fn instance() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(2, 8, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(prop::sample::select(vec!["a", "ab", "b", "c"]), inner, 0..4)
+                .prop_map(|members| Value::Object(
+                    members.into_iter().map(|(name, value)| (name.into(), value)).collect()
+                )),
+        ]
+    })
+}
+
+/// All orders of the members of all objects.
+fn orders(value: &Value) -> Vec<String> {
+    let joined = |parts: Vec<Vec<String>>| {
+        parts.into_iter().fold(vec![vec![]], |all: Vec<Vec<String>>, part| {
+            let longer = |one: &Vec<String>| {
+                let one = one.clone();
+                part.iter().map(move |next| [one.clone(), vec![next.clone()]].concat()).collect::<Vec<_>>()
+            };
+            all.iter().flat_map(longer).collect()
+        })
+    };
+    match value {
+        Value::Array(items) => {
+            let all = joined(items.iter().map(orders).collect());
+            all.into_iter().map(|items| format!("[{}]", items.join(","))).collect()
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                orders(value).into_iter().map(|value| format!("{}:{value}", json!(name))).collect()
+            };
+            let mut texts = vec![];
+            for mut members in joined(members.iter().map(member).collect()) {
+                permute(&mut members, 0, &mut texts);
+            }
+            texts
+        }
+        value => vec![value.to_string()],
+    }
+}
+
+fn permute(members: &mut Vec<String>, from: usize, texts: &mut Vec<String>) {
+    if from >= members.len() {
+        texts.push(format!("{{{}}}", members.join(",")));
+    }
+    for index in from..members.len() {
+        members.swap(from, index);
+        permute(members, from + 1, texts);
+        members.swap(from, index);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn what_compiles_agrees_with_the_judge(schema in schema(), instances in prop::collection::vec(instance(), 12)) {
+        let schema = schema.to_string();
+        let compiled = match Bytes::new().compile(&schema, Whitespace::Compact) {
+            Ok(compiled) => compiled,
+            Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => return Ok(()),
+            Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
+        };
+        for instance in instances {
+            let valid = judged(&schema, &instance.to_string()).unwrap();
+            let orders = orders(&instance);
+            // Valid values have an order that is an output; of others none is.
+            let accepted = orders.iter().filter(|order| compiled.accepts(order)).count();
+            prop_assert_eq!(accepted > 0, valid, "{} {} {}", schema, instance, accepted);
+        }
+    }
+}
