@@ -136,8 +136,8 @@ impl Certain {
                 false => SmallVec::new(),
             })
             .collect();
-        // The states in which the characters of most scripts end.
-        let ends = ["é", "я", "中", "ก"].map(|text| {
+        // The states in which the characters of most scripts end, and signs.
+        let ends = ["é", "я", "中", "ก", "“", "→", "٣", "😀"].map(|text| {
             text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
         });
         let mut is_typical = vec![false; universal.len()];
