@@ -96,13 +96,7 @@ impl Method for Adaptive {
     }
 
     fn judge(&self, (): &mut (), tries: u64, _positions: u64, end: End, _rng: &mut dyn Rng) -> Verdict {
-        match end {
-            End::Output(output) => Verdict::Done(output, Origin::Accepted, 0.0),
-            // Nothing is left of the empty prefix: no number of tries will help.
-            End::Stuck(tokens) if tokens.is_empty() => Verdict::Impossible,
-            End::Stuck(_) | End::Refused if tries < self.max_tries => Verdict::Again,
-            End::Stuck(_) | End::Refused => Verdict::NoOutput,
-        }
+        Verdict::of_try(end, Origin::Accepted, tries, self.max_tries)
     }
 }
 

@@ -86,6 +86,19 @@ pub(crate) enum Verdict {
     DeadEnd(Vec<TokenId>),
 }
 
+impl Verdict {
+    /// What the end of the `tries`-th walk means to a method that takes the first output, for at most `max_tries` tries.
+    pub(crate) fn of_try(end: End, origin: Origin, tries: u64, max_tries: u64) -> Self {
+        match end {
+            End::Output(output) => Self::Done(output, origin, 0.0),
+            // Nothing is left of the empty prefix: no number of tries will help.
+            End::Stuck(tokens) if tokens.is_empty() => Self::Impossible,
+            End::Stuck(_) | End::Refused if tries < max_tries => Self::Again,
+            End::Stuck(_) | End::Refused => Self::NoOutput,
+        }
+    }
+}
+
 /// The samplers of a method.
 #[derive(Debug)]
 pub(crate) struct Draws<M: LanguageModel, C: Constraint, T> {

@@ -86,7 +86,8 @@ pub(crate) fn smallest(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
     smallest
 }
 
-fn set(words: &mut [u32], token: u32) {
+/// Adds `token` to a set in words of a mask.
+pub(crate) fn set(words: &mut [u32], token: u32) {
     words[token as usize / 32] |= 1 << (token % 32);
 }
 

@@ -29,7 +29,7 @@ use super::{
     completion::bits,
     constraint::{Row, SHORT},
     derivation::NONE,
-    ends::{EndsOf, Group, Plain, smallest},
+    ends::{EndsOf, Group, Plain, set, smallest},
     position::Position,
     vegas::ByteSet,
     whole::WholePieces,
@@ -142,7 +142,7 @@ impl<'a> Query<'a> {
             }
         }
         words.resize(words_for(vocabulary.len()), 0);
-        found.iter().for_each(|token| words[*token as usize / 32] |= 1 << (token % 32));
+        found.iter().for_each(|token| set(&mut words, *token));
         Row::new(words)
     }
 
@@ -197,14 +197,14 @@ impl<'a> Query<'a> {
                 words.iter_mut().zip(tokens).for_each(|(word, tokens)| *word |= tokens);
             }
             for token in ends.small.iter().filter(is_sure).flat_map(|group| &group.tokens) {
-                words[*token as usize / 32] |= 1 << (token % 32);
+                set(&mut words, *token);
             }
             words.iter_mut().zip(sure).for_each(|(word, sure)| *word &= sure);
         }
         let mut others: Vec<u32> = Vec::new();
         if lifted.others.len() > EACH {
             others.resize(ends.made.len(), 0);
-            lifted.others.iter().for_each(|(token, _)| others[*token as usize / 32] |= 1 << (token % 32));
+            lifted.others.iter().for_each(|(token, _)| set(&mut others, *token));
         }
         for group in ends.groups.iter().filter(|group| !is_sure(group)) {
             let count = |words: &[u32]| -> u32 {
@@ -240,7 +240,7 @@ impl<'a> Query<'a> {
         let lifted = self.lifted(at.regex);
         let mut sure = self.groups(at, &ends, &lifted);
         let mut read = lifted.sure.as_ref().map_or_else(|| vec![0; ends.made.len()], |sure| sure.to_vec());
-        lifted.others.iter().for_each(|(token, _)| read[*token as usize / 32] |= 1 << (token % 32));
+        lifted.others.iter().for_each(|(token, _)| set(&mut read, *token));
         read.iter_mut().zip(&ends.made).for_each(|(read, made)| *read &= made);
         tokenizer.neighbours.forbidden(front, |token| {
             remove(&mut sure, token);
