@@ -10,7 +10,7 @@ use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 
 use crate::{
-    SchemaError, SchemaLimits, Whitespace,
+    SchemaError, SchemaLimits, SchemaOptions, Whitespace,
     expand::Expander,
     json::{Document, NodeId, Value},
     keywords,
@@ -31,6 +31,8 @@ pub(crate) struct Emitter {
     todo: Vec<(RuleId, Rc<[Literal]>)>,
     /// What may stand between the parts of a value; `None` for nothing.
     space: Option<ExprId>,
+    /// Without raw characters beyond ASCII.
+    ascii: bool,
     /// The expression of each automaton, by its address: those of the languages live as long.
     terminals: HashMap<*const Dfa, ExprId>,
     kept: Vec<Arc<Dfa>>,
@@ -45,17 +47,18 @@ struct Member {
 impl Emitter {
     pub(crate) fn new(
         ex: Expander,
-        whitespace: Whitespace,
+        options: &SchemaOptions,
         limits: &SchemaLimits,
     ) -> Result<Self, SchemaError> {
         let mut builder = Grammar::builder(&limits.grammar);
-        let space = match whitespace {
+        let space = match options.whitespace {
             Whitespace::Compact | Whitespace::Bounded(0) => None,
             Whitespace::Bounded(most) => Some(builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?),
             Whitespace::Flexible => Some(builder.regex("space", "[ \\t\\n\\r]*")?),
         };
         let (rules, todo) = (HashMap::new(), vec![]);
-        Ok(Self { ex, builder, rules, todo, space, terminals: HashMap::new(), kept: vec![] })
+        let ascii = options.ascii;
+        Ok(Self { ex, builder, rules, todo, space, ascii, terminals: HashMap::new(), kept: vec![] })
     }
 
     /// The grammar of the values that satisfy the whole document, or the first thing that is not enforced.
@@ -327,7 +330,7 @@ impl Emitter {
     }
 
     fn member(&mut self, name: &str, value: ExprId) -> ExprId {
-        let name = string::written(name);
+        let name = string::written(name, self.ascii);
         if self.space.is_none() {
             let name = self.builder.literal(name + ":");
             return self.builder.sequence([name, value]);

@@ -17,10 +17,10 @@ use unskew_automata::RegexError;
 use unskew_grammars::Fate;
 
 use crate::{
-    SchemaError, SchemaLimits,
+    SchemaError, SchemaLimits, SchemaOptions,
     json::{NodeId, Value},
     keywords,
-    languages::{Language, Languages, TEXT},
+    languages::{self, Language, Languages, TEXT},
     schemas::{Literal, Schemas},
     shape::{ARRAY, Atom, FALSE, NULL, NUMBER, OBJECT, Refusal, STRING, Shape, TRUE, Types},
 };
@@ -65,10 +65,10 @@ struct Branch {
 }
 
 impl Expander {
-    pub(crate) fn new(schemas: Schemas, limits: &SchemaLimits) -> Self {
+    pub(crate) fn new(schemas: Schemas, options: &SchemaOptions, limits: &SchemaLimits) -> Self {
         Self {
             schemas,
-            languages: Languages::new(limits),
+            languages: Languages::new(options.ascii, limits),
             limits: limits.clone(),
             fates: HashMap::new(),
             refused: vec![],
@@ -136,15 +136,20 @@ impl Expander {
             }
             Atom::Types(types) => shape.types &= types,
             Atom::Strings(language) => {
-                let node = branch.seen.last().copied();
-                let merged = match &shape.strings {
-                    None => Ok(language),
-                    Some(_) => self.languages.and(&shape.strings, &language),
-                };
-                shape.strings = self.located(node.map(|literal| literal.node), merged)?;
-                if shape.strings.is_none() {
-                    shape.types &= !STRING;
+                let node = branch.seen.last().map(|literal| literal.node);
+                self.narrow(shape, node, language.clone(), language)?;
+            }
+            Atom::SomeStrings { lower, upper, refusal } => {
+                let node = branch.seen.last().map(|literal| literal.node);
+                if shape.possible.is_none() && lower != upper {
+                    let all = match &shape.strings {
+                        Some(strings) => Ok(Some(Arc::clone(strings))),
+                        None => self.languages.pattern(TEXT),
+                    };
+                    let all = self.located(node, all)?;
+                    shape.possible = all.map(|all| (all, refusal));
                 }
+                self.narrow(shape, node, lower, upper)?;
             }
             Atom::Numbers(language) => {
                 let node = branch.seen.last().copied();
@@ -204,6 +209,35 @@ impl Expander {
                 shape.max_items = Some(shape.max_items.map_or(count, |max| max.min(count)));
             }
             Atom::Refuse(refusal) => shape.refusals.push(refusal),
+        }
+        Ok(())
+    }
+
+    /// Narrows the strings of a shape to `lower`, and what would do to `upper`.
+    fn narrow(
+        &mut self,
+        shape: &mut Shape,
+        node: Option<NodeId>,
+        lower: Language,
+        upper: Language,
+    ) -> Result<(), SchemaError> {
+        if shape.types & STRING == 0 {
+            return Ok(());
+        }
+        let lower = match &shape.strings {
+            None => Ok(lower),
+            Some(_) => self.languages.and(&shape.strings, &lower),
+        };
+        let lower = self.located(node, lower)?;
+        if let Some((possible, refusal)) = shape.possible.take() {
+            let upper = self.languages.and(&Some(possible), &upper);
+            shape.possible = self.located(node, upper)?.map(|possible| (possible, refusal));
+        }
+        match (lower, &shape.possible) {
+            (Some(lower), _) => shape.strings = Some(lower),
+            (None, None) => shape.types &= !STRING,
+            // Not narrowed: what is left is refused as a whole.
+            (None, Some((_, refusal))) => shape.refusals.push(refusal.clone()),
         }
         Ok(())
     }
@@ -342,6 +376,12 @@ impl Expander {
         };
         if shape.min_length == 0 && shape.max_length.is_none() {
             return Ok(language);
+        }
+        // Where all texts are short enough as they are, counting would only multiply states.
+        if let Some(language) = shape.strings.as_ref()
+            && languages::within(language, shape.min_length, shape.max_length)
+        {
+            return Ok(Some(Arc::clone(language)));
         }
         let max = shape.max_length.map_or_else(String::new, |max| max.to_string());
         let length = self.languages.pattern(&format!("(?s:.){{{},{max}}}", shape.min_length))?;

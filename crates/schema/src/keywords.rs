@@ -478,24 +478,47 @@ impl Reader<'_> {
                 }
             },
             ("format", Some(name)) => {
-                let Some(patterns) = format::patterns(&name) else {
-                    let reason = format!("the format {name:?} is not known exactly");
-                    self.refuse(key, STRING, &reason, "write a `pattern`, or leave the format out");
-                    return Ok(true);
+                let Some(of_draft) = format::known(&name, self.ex.schemas.draft) else {
+                    self.fate(key, Fate::Annotation, "no format of the specification, so it asks nothing");
+                    return Ok(false);
                 };
-                let mut all = self.ex.languages.pattern(TEXT);
-                for pattern in patterns {
-                    let one = self.ex.languages.pattern(&pattern);
-                    all = all.and_then(|all| self.ex.languages.and(&all, &one?));
-                }
-                let language = self.located(all)?;
-                return self.texts_of(language);
+                self.format(&name, of_draft)?;
+                return Ok(true);
             }
             _ => return Err(self.invalid(key, "must be a text")),
         };
         let language = self.ex.languages.pattern(&pattern);
         let language = self.located(language)?;
         self.texts_of(language)
+    }
+
+    /// Texts of a format, or texts that have it not. A draft that does not know the format does not say which those are.
+    fn format(&mut self, name: &str, of_draft: bool) -> Result<(), SchemaError> {
+        let format = self.ex.languages.format(name);
+        let format = self.located(format)?;
+        let all = self.ex.languages.pattern(TEXT);
+        let all = self.located(all)?;
+        let mut lower = Some(format.written);
+        let mut upper = if of_draft { format.possible } else { None }.or_else(|| all.clone());
+        if !self.positive {
+            (lower, upper) = (self.other_texts(&upper)?, self.other_texts(&lower)?);
+        }
+        let refusal = Refusal {
+            types: STRING,
+            node: self.node,
+            keyword: "format".to_owned(),
+            reason: format!(
+                "of the format {name:?} some texts are written, and what else is asked leaves none of them"
+            ),
+            way_out: "write a `pattern`",
+        };
+        let texts = Atom::SomeStrings { lower, upper, refusal };
+        if self.positive {
+            self.found.atoms.push(texts);
+        } else {
+            self.broken.push(vec![Atom::Types(STRING), texts]);
+        }
+        Ok(())
     }
 
     fn texts_of(&mut self, language: Language) -> Result<bool, SchemaError> {

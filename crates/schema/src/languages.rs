@@ -2,11 +2,15 @@
 //!
 //! A language is `Some` automaton or `None` where it is empty: an automaton always accepts something.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 
 use unskew_automata::{Dfa, DfaBuilder, RegexError};
 
-use crate::{Decimal, SchemaLimits, number, string};
+use crate::{
+    Decimal, SchemaLimits,
+    format::{self, Format},
+    number, string,
+};
 
 /// Any text.
 pub(crate) const TEXT: &str = "(?s:.)*";
@@ -20,16 +24,21 @@ pub(crate) struct Languages {
     bytes: usize,
     patterns: HashMap<String, Language>,
     spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
+    formats: HashMap<String, Format>,
+    /// Without raw characters beyond ASCII.
+    ascii: bool,
 }
 
 impl Languages {
-    pub(crate) fn new(limits: &SchemaLimits) -> Self {
+    pub(crate) fn new(ascii: bool, limits: &SchemaLimits) -> Self {
         Self {
             builder: DfaBuilder::new(&limits.automata),
             limits: limits.clone(),
             bytes: 0,
             patterns: HashMap::new(),
             spelled: HashMap::new(),
+            formats: HashMap::new(),
+            ascii,
         }
     }
 
@@ -41,6 +50,17 @@ impl Languages {
         let made = self.builder.pattern(pattern);
         let made = self.kept(made)?;
         self.patterns.insert(pattern.to_owned(), made.clone());
+        Ok(made)
+    }
+
+    /// The format `name`, one of those that are known.
+    pub(crate) fn format(&mut self, name: &str) -> Result<Format, RegexError> {
+        if let Some(known) = self.formats.get(name) {
+            return Ok(known.clone());
+        }
+        let made = format::format(name, &self.limits.automata)?;
+        self.charge(made.written.memory_usage())?;
+        self.formats.insert(name.to_owned(), made.clone());
         Ok(made)
     }
 
@@ -99,8 +119,17 @@ impl Languages {
         if let Some(known) = self.spelled.get(dfa) {
             return Ok(Arc::clone(known));
         }
-        let made = string::spelled(dfa, true, &self.limits.automata);
+        // Those of a format are kept for the whole process.
+        let format = self.formats.values().find(|format| Arc::ptr_eq(&format.written, dfa)).cloned();
+        if let Some(made) = format.as_ref().and_then(|format| format.spelled[usize::from(self.ascii)].get()) {
+            self.charge(made.memory_usage())?;
+            return Ok(Arc::clone(made));
+        }
+        let made = string::spelled(dfa, true, self.ascii, &self.limits.automata);
         let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
+        if let Some(format) = format {
+            format.spelled[usize::from(self.ascii)].get_or_init(|| Arc::clone(&made));
+        }
         self.spelled.insert(Arc::clone(dfa), Arc::clone(&made));
         Ok(made)
     }
@@ -109,7 +138,7 @@ impl Languages {
     pub(crate) fn character(&mut self) -> Result<Language, RegexError> {
         match self.pattern("(?s:.)")? {
             Some(any) => {
-                let made = string::spelled(&any, false, &self.limits.automata);
+                let made = string::spelled(&any, false, self.ascii, &self.limits.automata);
                 self.kept(made)
             }
             None => Ok(None),
@@ -127,15 +156,83 @@ impl Languages {
     fn kept(&mut self, made: Result<Dfa, RegexError>) -> Result<Language, RegexError> {
         match made {
             Ok(dfa) => {
-                self.bytes += dfa.memory_usage();
-                let limit = self.limits.automata_bytes;
-                if self.bytes > limit {
-                    return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit });
-                }
+                self.charge(dfa.memory_usage())?;
                 Ok(Some(Arc::new(dfa)))
             }
             Err(RegexError::MatchesNothing) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), RegexError> {
+        self.bytes += bytes;
+        let limit = self.limits.automata_bytes;
+        if self.bytes > limit {
+            return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit });
+        }
+        Ok(())
+    }
+}
+
+/// Whether all texts of `dfa` have at least `min` code points and at most `max`.
+///
+/// Cost: O(m) for m edges; nothing is found out about automata that loop, where there is a `max`.
+pub(crate) fn within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
+    // Bytes of a character that are not its first.
+    let inner = |bytes: &RangeInclusive<u8>| (0x80..0xc0).contains(bytes.start());
+    let (mut shortest, mut longest) = (vec![u32::MAX; dfa.len()], vec![0u32; dfa.len()]);
+    let mut entering = vec![0u32; dfa.len()];
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
+        entering[edge.target.index()] += 1;
+    }
+    // In the order of a sort: a state comes when all edges into it were walked.
+    let mut ready = vec![dfa.start()];
+    if entering[dfa.start().index()] > 0 {
+        ready.clear();
+    }
+    shortest[dfa.start().index()] = 0;
+    let mut walked = 0;
+    while let Some(state) = ready.pop() {
+        walked += 1;
+        let (short, long) = (shortest[state.index()], longest[state.index()]);
+        for edge in dfa.edges(state) {
+            let (to, more) = (edge.target.index(), u32::from(!inner(&edge.bytes)));
+            shortest[to] = shortest[to].min(short.saturating_add(more));
+            longest[to] = longest[to].max(long.saturating_add(more));
+            entering[to] -= 1;
+            if entering[to] == 0 {
+                ready.push(edge.target);
+            }
+        }
+    }
+    walked == dfa.len()
+        && dfa.states().filter(|state| dfa.is_accepting(*state)).all(|state| {
+            shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::Limits;
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_those_of_the_texts() {
+        for (pattern, min, max, all) in [
+            ("", 0, Some(0), true),
+            ("a{2,5}", 2, Some(5), true),
+            ("a{2,5}", 3, Some(5), false),
+            ("a{2,5}", 2, Some(4), false),
+            ("é|😀é", 1, Some(2), true),
+            ("é|😀é", 2, Some(2), false),
+            ("[a-é]{3}", 3, Some(3), true),
+            ("ab*", 0, Some(100), false),
+            ("ab*", 0, None, false),
+            ("(a|bc)d", 2, Some(3), true),
+        ] {
+            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            assert_eq!(within(&dfa, min, max), all, "{pattern}");
         }
     }
 }

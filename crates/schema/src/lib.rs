@@ -16,7 +16,8 @@
 //!   (`integer`, bounds, `multipleOf`, `enum`) without an exponent; white space as [`Whitespace`] says. Strings and other names
 //!   have all spellings, surrogate pairs among them.
 //! - Names that the schema declares are never repeated. Others may be; minimum counts that would need to tell are refused.
-//! - `format` is always enforced, and only formats that a regular language says exactly are known.
+//! - `format` is always enforced, for all formats of the specification; of the texts of some of them only a part is written, as
+//!   the table in `format.rs` says. Other names are annotations.
 //! - Every stage has a limit ([`SchemaLimits`]).
 //!
 //! # Example
@@ -66,7 +67,7 @@ use unskew_grammars::Grammar;
 /// [`SchemaError`]: of several keywords that are not enforced, one; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
     let schemas = schemas::Schemas::read(text, limits)?;
-    emit::Emitter::new(expand::Expander::new(schemas, limits), options.whitespace, limits)?.grammar()
+    emit::Emitter::new(expand::Expander::new(schemas, options, limits), options, limits)?.grammar()
 }
 
 #[doc = include_str!("../README.md")]

@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub struct SchemaOptions {
     /// White space between the parts of a value.
     pub whitespace: Whitespace,
+    /// Whether outputs are of ASCII alone: other characters are written as `\u` escapes. Else both ways are open.
+    pub ascii: bool,
 }
 
 /// White space between the parts of a value. There is none in front of it and behind it.

@@ -41,6 +41,13 @@ pub(crate) enum Atom {
     Types(Types),
     /// If it is a string, its text is one of these; `None` for none.
     Strings(Option<Arc<Dfa>>),
+    /// If it is a string, its text is one of `lower`. All texts that would do are among `upper`; where none is left of the
+    /// first and some of the second, that is refused.
+    SomeStrings {
+        lower: Option<Arc<Dfa>>,
+        upper: Option<Arc<Dfa>>,
+        refusal: Refusal,
+    },
     /// If it is a string, it has at least so many code points.
     MinLength(u32),
     MaxLength(u32),
@@ -71,6 +78,8 @@ pub(crate) struct Shape {
     pub(crate) types: Types,
     /// `None`: any.
     pub(crate) strings: Option<Arc<Dfa>>,
+    /// Where `strings` leaves out some that would do: all that would, and what to say if none is left.
+    pub(crate) possible: Option<(Arc<Dfa>, Refusal)>,
     /// Kept apart from `strings`: a long bound is cheaper as a repetition than as an automaton.
     pub(crate) min_length: u32,
     pub(crate) max_length: Option<u32>,
@@ -95,6 +104,7 @@ impl Shape {
         Self {
             types: ALL,
             strings: None,
+            possible: None,
             min_length: 0,
             max_length: None,
             numbers: None,

@@ -19,16 +19,18 @@ const LAST_OF_PLANE: u32 = 0xffff;
 const SHORT: [(u8, u32); 8] =
     [(b'"', 0x22), (b'\\', 0x5c), (b'/', 0x2f), (b'b', 8), (b'f', 0xc), (b'n', 0xa), (b'r', 0xd), (b't', 9)];
 
-/// The strings of JSON whose text `dfa` accepts, with their quotes or without.
+/// The strings of JSON whose text `dfa` accepts, with their quotes or without, and with raw characters beyond ASCII or with
+/// escapes in their place.
 ///
 /// Cost: O(n + r log r) for n states and r ranges of characters between them, and minimising about twenty states for each.
 ///
 /// # Errors
 ///
 /// [`RegexError`]: a limit, or a language without any valid UTF-8.
-pub(crate) fn spelled(dfa: &Dfa, quoted: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     let mut lifting = Lifting {
         quoted,
+        ascii,
         dfa,
         edges: DfaEdges::new(limits),
         ids: HashMap::new(),
@@ -208,6 +210,7 @@ fn low_half(pieces: &[Piece], state: StateId, prefix: u32, left: u32) -> Option<
 struct Lifting<'d> {
     dfa: &'d Dfa,
     quoted: bool,
+    ascii: bool,
     edges: DfaEdges,
     ids: HashMap<Node, u32>,
     todo: Vec<(Node, u32)>,
@@ -265,7 +268,7 @@ impl Lifting<'_> {
                     self.go(id, first..=last, Node::Text(edge.target, true))?;
                 }
             }
-            if last >= 0xc2 {
+            if last >= 0xc2 && !self.ascii {
                 self.go(id, first.max(0xc2)..=last, Node::Text(edge.target, false))?;
             }
         }
@@ -349,8 +352,8 @@ fn add(pieces: &mut Vec<Piece>, first: u32, last: u32, target: StateId) {
     }
 }
 
-/// `text` as a string of JSON with the escapes that it needs and no others.
-pub(crate) fn written(text: &str) -> String {
+/// `text` as a string of JSON with the escapes that it needs and no others; in ASCII alone if asked for.
+pub(crate) fn written(text: &str, ascii: bool) -> String {
     let mut written = String::with_capacity(text.len() + 2);
     written.push('"');
     for char in text.chars() {
@@ -358,6 +361,11 @@ pub(crate) fn written(text: &str) -> String {
         match short {
             Some((letter, _)) => written.extend(['\\', char::from(*letter)]),
             None if char < ' ' => written.push_str(&format!("\\u{:04x}", u32::from(char))),
+            None if ascii && !char.is_ascii() => {
+                for unit in char.encode_utf16(&mut [0; 2]) {
+                    written.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
             None => written.push(char),
         }
     }
@@ -421,7 +429,7 @@ mod tests {
         ];
         for pattern in patterns {
             let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
-            let spelled = spelled(&text, true, &Limits::default()).unwrap();
+            let spelled = spelled(&text, true, false, &Limits::default()).unwrap();
             for first in chars {
                 for second in [None].into_iter().chain(chars.map(Some)) {
                     let whole: String = [Some(first), second].into_iter().flatten().collect();
@@ -458,7 +466,7 @@ mod tests {
         ) {
             let source = format!("\"{source}\"");
             let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
-            let spelled = spelled(&text, true, &Limits::default()).unwrap();
+            let spelled = spelled(&text, true, false, &Limits::default()).unwrap();
             let read: Result<String, _> = serde_json::from_str(&source);
             let expected = read.is_ok_and(|read| text.accepts(read.as_bytes()));
             prop_assert_eq!(spelled.accepts(source.as_bytes()), expected, "{}", source);
