@@ -329,6 +329,7 @@ impl Expander {
         for literal in shape.names.clone() {
             let allowed = self.names(&[literal])?;
             if !allowed.is_some_and(|allowed| allowed.accepts(name.as_bytes())) {
+                self.refuse_possible(literal, name)?;
                 return Ok(None);
             }
         }
@@ -351,6 +352,19 @@ impl Expander {
             }
         }
         Ok(self.normal(set))
+    }
+
+    /// Refuses a name that is not written and that the schema of names may allow, by a format that is known in part.
+    fn refuse_possible(&mut self, names: Literal, name: &str) -> Result<(), SchemaError> {
+        for shape in self.shapes(&[names])?.iter().filter(|shape| shape.types & STRING != 0) {
+            if let Some((possible, refusal)) = &shape.possible
+                && possible.accepts(name.as_bytes())
+            {
+                let refused = Shape { types: STRING, refusals: vec![refusal.clone()], ..Shape::any() };
+                self.refuse(&refused, STRING);
+            }
+        }
+        Ok(())
     }
 
     /// The texts of strings that satisfy the set: names.

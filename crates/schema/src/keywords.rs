@@ -13,7 +13,7 @@ use crate::{
     format,
     json::{NodeId, Value},
     languages::{Language, TEXT},
-    number, pattern,
+    number,
     schemas::{Draft, Literal},
     shape::{ALL, ARRAY, Atom, FALSE, NULL, NUMBER, OBJECT, Refusal, STRING, TRUE, Types},
 };
@@ -53,9 +53,9 @@ pub(crate) fn patterns(ex: &mut Expander, group: NodeId) -> Result<Vec<(Language
     let members = ex.schemas.document.members(list).unwrap_or_default().to_vec();
     let mut found = vec![];
     for (text, schema) in members {
-        if let Ok(pattern) = pattern::searched(&text) {
-            let made = ex.languages.pattern(&pattern);
-            found.push((ex.located(Some(group), made)?, schema));
+        let made = ex.languages.search(&text);
+        if let Ok(language) = ex.located(Some(group), made)? {
+            found.push((language, schema));
         }
     }
     Ok(found)
@@ -455,7 +455,7 @@ impl Reader<'_> {
 
     fn string(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
         let text = self.ex.schemas.document.text(value).map(str::to_owned);
-        let pattern = match (key, text) {
+        let language = match (key, text) {
             ("minLength", _) => {
                 let count = self.count(key, value)?;
                 self.condition(STRING, Atom::MinLength(count), count.checked_sub(1).map(Atom::MaxLength));
@@ -470,13 +470,16 @@ impl Reader<'_> {
                 );
                 return Ok(true);
             }
-            ("pattern", Some(text)) => match pattern::searched(&text) {
-                Ok(pattern) => pattern,
-                Err((construct, way_out)) => {
-                    self.refuse(key, STRING, &format!("{construct} in {text:?}"), way_out);
-                    return Ok(true);
+            ("pattern", Some(text)) => {
+                let made = self.ex.languages.search(&text);
+                match self.located(made)? {
+                    Ok(language) => language,
+                    Err((construct, way_out)) => {
+                        self.refuse(key, STRING, &format!("{construct} in {text:?}"), way_out);
+                        return Ok(true);
+                    }
                 }
-            },
+            }
             ("format", Some(name)) => {
                 let Some(of_draft) = format::known(&name, self.ex.schemas.draft) else {
                     self.fate(key, Fate::Annotation, "no format of the specification, so it asks nothing");
@@ -487,8 +490,6 @@ impl Reader<'_> {
             }
             _ => return Err(self.invalid(key, "must be a text")),
         };
-        let language = self.ex.languages.pattern(&pattern);
-        let language = self.located(language)?;
         self.texts_of(language)
     }
 
@@ -597,7 +598,8 @@ impl Reader<'_> {
             "patternProperties" => {
                 let members = members.ok_or_else(|| must_be_object(self))?;
                 for (text, _) in &members {
-                    if let Err((construct, way_out)) = pattern::searched(text) {
+                    let made = self.ex.languages.search(text);
+                    if let Err((construct, way_out)) = self.located(made)? {
                         self.refuse(key, OBJECT, &format!("{construct} in {text:?}"), way_out);
                         return Ok(true);
                     }

@@ -9,7 +9,10 @@ use unskew_automata::{Dfa, DfaBuilder, RegexError};
 use crate::{
     Decimal, SchemaLimits,
     format::{self, Format},
-    number, string,
+    look::{self, Failure},
+    number,
+    pattern::{self, Refused},
+    string,
 };
 
 /// Any text.
@@ -23,6 +26,7 @@ pub(crate) struct Languages {
     limits: SchemaLimits,
     bytes: usize,
     patterns: HashMap<String, Language>,
+    searches: HashMap<String, Result<Language, Refused>>,
     spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
     formats: HashMap<String, Format>,
     /// Without raw characters beyond ASCII.
@@ -36,6 +40,7 @@ impl Languages {
             limits: limits.clone(),
             bytes: 0,
             patterns: HashMap::new(),
+            searches: HashMap::new(),
             spelled: HashMap::new(),
             formats: HashMap::new(),
             ascii,
@@ -64,6 +69,24 @@ impl Languages {
         Ok(made)
     }
 
+    /// The texts in which `pattern`, one of ECMA-262, finds something; or what of it is not supported.
+    pub(crate) fn search(&mut self, pattern: &str) -> Result<Result<Language, Refused>, RegexError> {
+        if let Some(known) = self.searches.get(pattern) {
+            return Ok(known.clone());
+        }
+        let made = match pattern::read(pattern) {
+            Ok(parsed) if !parsed.looks => self.pattern(&parsed.searched()).map(Ok)?,
+            Ok(parsed) => match look::search(self, &parsed) {
+                Ok(language) => Ok(language),
+                Err(Failure::Refused(refused)) => Err(refused),
+                Err(Failure::Regex(error)) => return Err(error),
+            },
+            Err(refused) => Err(refused),
+        };
+        self.searches.insert(pattern.to_owned(), made.clone());
+        Ok(made)
+    }
+
     /// Exactly these texts.
     pub(crate) fn texts(&mut self, texts: &[&str]) -> Result<Language, RegexError> {
         let filled: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
@@ -79,6 +102,14 @@ impl Languages {
         match (left, right) {
             (Some(left), Some(right)) if left == right => Ok(Some(Arc::clone(left))),
             (Some(left), Some(right)) => self.kept_some(|builder| builder.intersection(left, right)),
+            _ => Ok(None),
+        }
+    }
+
+    /// A text of the first and then one of the second.
+    pub(crate) fn join(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
+        match (left, right) {
+            (Some(left), Some(right)) => self.kept_some(|builder| builder.concatenation([&**left, &**right])),
             _ => Ok(None),
         }
     }

@@ -43,6 +43,7 @@ mod json;
 mod keywords;
 mod languages;
 mod limits;
+mod look;
 mod number;
 mod options;
 mod pattern;

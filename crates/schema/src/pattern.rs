@@ -1,9 +1,12 @@
-//! Patterns of ECMA-262, as `pattern` and `patternProperties` have them, in the syntax of the `regex` crate.
+//! Patterns of ECMA-262, as `pattern` and `patternProperties` have them.
 //!
-//! The two look alike and differ in corners: `\d` is ten digits in one and all of Unicode's in the other, `.` stops at four
-//! line ends or at one, `[[a]&&b]` is a set operation in one only, `\/` and `\cJ` are escapes in one only. So a pattern is
-//! read character by character and written anew; what is not known here is an error, never passed on. Characters are whole code points
-//! (the flag `u`), and single braces mean themselves, as browsers have it.
+//! Without look-ahead and word boundaries a pattern becomes one of the `regex` crate. The two look alike and differ in corners:
+//! `\d` is ten digits in one and all of Unicode's in the other, `.` stops at four line ends or at one, `[[a]&&b]` is a set
+//! operation in one only, `\/` and `\cJ` are escapes in one only. So a pattern is read character by character and written anew;
+//! what is not known here is an error, never passed on. Characters are whole code points (the flag `u`), and single braces mean
+//! themselves, as browsers have it.
+//!
+//! What looks around is read into a tree, which [`look`](crate::look) turns into automata.
 
 /// A construct that is not supported, with what to do.
 pub(crate) type Refused = (String, &'static str);
@@ -14,15 +17,86 @@ const SPACE: &str =
     r"\t\n\x0b\x0c\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}";
 const ANY: &str = r"[^\n\r\x{2028}\x{2029}]";
 
-/// `pattern` as one of the `regex` crate that matches the same whole texts as the unanchored search of the original
-/// finds something in.
-pub(crate) fn searched(pattern: &str) -> Result<String, Refused> {
-    Ok(format!("(?s:.*)(?:{})(?s:.*)", Translator { chars: pattern.chars().collect(), at: 0 }.translate()?))
+/// How deep groups nest at most: what is read is walked recursively.
+const NEST: usize = 200;
+
+/// A pattern that was read.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) ways: Ways,
+    /// Whether it looks around, so that it is no pattern of the `regex` crate.
+    pub(crate) looks: bool,
+}
+
+/// Alternatives, each a sequence.
+pub(crate) type Ways = Vec<Vec<Node>>;
+
+/// A part of a pattern. What holds nothing but text is text.
+#[derive(Debug)]
+pub(crate) enum Node {
+    /// In the syntax of the `regex` crate, complete in itself.
+    Text(String),
+    /// `^`.
+    Start,
+    /// `$`.
+    End,
+    /// `\b`, or else `\B`.
+    Boundary(bool),
+    /// `(?=…)`, or else `(?!…)`.
+    Ahead(bool, Ways),
+    Group(Ways),
+    Repeat {
+        inner: Box<Node>,
+        min: u32,
+        max: Option<u32>,
+    },
+}
+
+/// Reads `pattern`.
+pub(crate) fn read(pattern: &str) -> Result<Parsed, Refused> {
+    let mut translator = Translator { chars: pattern.chars().collect(), at: 0, looks: false };
+    let ways = translator.read()?;
+    Ok(Parsed { ways, looks: translator.looks })
+}
+
+impl Parsed {
+    /// The pattern of the `regex` crate that matches the same whole texts as the unanchored search of the original finds
+    /// something in, if it does not look around.
+    pub(crate) fn searched(&self) -> String {
+        format!("(?s:.*)(?:{})(?s:.*)", text_of(&self.ways))
+    }
+}
+
+fn text_of(ways: &Ways) -> String {
+    let one = |way: &Vec<Node>| way.iter().map(text_of_node).collect::<String>();
+    ways.iter().map(one).collect::<Vec<_>>().join("|")
+}
+
+fn text_of_node(node: &Node) -> String {
+    match node {
+        Node::Text(text) => text.clone(),
+        Node::Start => "^".to_owned(),
+        Node::End => "$".to_owned(),
+        Node::Boundary(_) | Node::Ahead(..) => unreachable!("a pattern that looks around is not rendered"),
+        Node::Group(ways) => format!("(?:{})", text_of(ways)),
+        Node::Repeat { inner, min, max } => {
+            let max = max.map_or_else(String::new, |max| max.to_string());
+            format!("{}{{{min},{max}}}", text_of_node(inner))
+        }
+    }
+}
+
+/// A group that is open.
+struct Open {
+    /// Of a look-ahead, whether it must match.
+    ahead: Option<bool>,
+    ways: Ways,
 }
 
 struct Translator {
     chars: Vec<char>,
     at: usize,
+    looks: bool,
 }
 
 /// What an escape stands for.
@@ -42,69 +116,95 @@ fn literal(char: char) -> String {
 }
 
 impl Translator {
-    fn translate(mut self) -> Result<String, Refused> {
-        let mut out = String::new();
+    fn read(&mut self) -> Result<Ways, Refused> {
+        let mut open: Vec<Open> = vec![];
+        let mut ways: Ways = vec![vec![]];
         // Whether something stands before that may be repeated.
         let mut repeatable = false;
-        let mut depth = 0usize;
         while let Some(char) = self.next() {
-            match char {
+            let mut may_repeat = true;
+            let node = match char {
                 '^' | '$' => {
-                    out.push(char);
-                    repeatable = false;
-                    continue;
+                    may_repeat = false;
+                    if char == '^' { Node::Start } else { Node::End }
                 }
                 '|' => {
-                    out.push('|');
+                    ways.push(vec![]);
                     repeatable = false;
                     continue;
                 }
                 '(' => {
-                    self.group()?;
-                    out.push_str("(?:");
-                    depth += 1;
+                    let ahead = self.group()?;
+                    if open.len() >= NEST {
+                        return Err(refused(format!("groups nested more than {NEST} deep"), "simplify it"));
+                    }
+                    open.push(Open { ahead, ways: std::mem::replace(&mut ways, vec![vec![]]) });
                     repeatable = false;
                     continue;
                 }
                 ')' => {
-                    depth = depth
-                        .checked_sub(1)
-                        .ok_or_else(|| refused("a `)` without `(`", "balance the groups"))?;
-                    out.push(')');
-                }
-                '*' | '+' | '?' => {
-                    self.check(repeatable)?;
-                    out.push(char);
-                    self.lazy();
-                    repeatable = false;
-                    continue;
-                }
-                '{' => match self.braces() {
-                    Some(bounds) => {
-                        self.check(repeatable)?;
-                        out.push_str(&bounds);
-                        self.lazy();
-                        repeatable = false;
-                        continue;
+                    let outer =
+                        open.pop().ok_or_else(|| refused("a `)` without `(`", "balance the groups"))?;
+                    let inner = std::mem::replace(&mut ways, outer.ways);
+                    may_repeat = outer.ahead.is_none();
+                    match outer.ahead {
+                        Some(positive) => Node::Ahead(positive, inner),
+                        None if inner.iter().flatten().all(|node| matches!(node, Node::Text(_))) => {
+                            Node::Text(format!("(?:{})", text_of(&inner)))
+                        }
+                        None => Node::Group(inner),
                     }
-                    None => out.push_str(&literal('{')),
+                }
+                '*' => self.repeat(&mut ways, repeatable, 0, None)?,
+                '+' => self.repeat(&mut ways, repeatable, 1, None)?,
+                '?' => self.repeat(&mut ways, repeatable, 0, Some(1))?,
+                '{' => match self.braces()? {
+                    Some((min, max)) => self.repeat(&mut ways, repeatable, min, max)?,
+                    None => Node::Text(literal('{')),
                 },
-                '.' => out.push_str(ANY),
-                '[' => out.push_str(&self.class()?),
-                '\\' => match self.escape(false)? {
-                    Escape::Char(char) => out.push_str(&literal(char)),
-                    Escape::Class(inside, true) => out.push_str(&format!("[{inside}]")),
-                    Escape::Class(inside, false) => out.push_str(&format!("[^{inside}]")),
-                },
-                char if char.is_ascii_alphanumeric() => out.push(char),
-                char => out.push_str(&literal(char)),
+                '.' => Node::Text(ANY.to_owned()),
+                '[' => Node::Text(self.class()?),
+                '\\' if matches!(self.peek(), Some('b' | 'B')) => {
+                    self.looks = true;
+                    may_repeat = false;
+                    Node::Boundary(self.next() == Some('b'))
+                }
+                '\\' => Node::Text(match self.escape(false)? {
+                    Escape::Char(char) => literal(char),
+                    Escape::Class(inside, true) => format!("[{inside}]"),
+                    Escape::Class(inside, false) => format!("[^{inside}]"),
+                }),
+                char if char.is_ascii_alphanumeric() => Node::Text(char.into()),
+                char => Node::Text(literal(char)),
+            };
+            let repeated = matches!(char, '*' | '+' | '?') || (char == '{' && self.chars[self.at - 1] != '{');
+            repeatable = may_repeat && !repeated;
+            if let Some(way) = ways.last_mut() {
+                way.push(node);
             }
-            repeatable = true;
         }
-        if depth > 0 {
-            return Err(refused("a `(` without `)`", "balance the groups"));
+        if open.is_empty() { Ok(ways) } else { Err(refused("a `(` without `)`", "balance the groups")) }
+    }
+
+    /// What stands last, repeated so often. A lazy repetition finds the same texts.
+    fn repeat(
+        &mut self,
+        ways: &mut Ways,
+        repeatable: bool,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<Node, Refused> {
+        self.eat("?");
+        let last = if repeatable { ways.last_mut().and_then(Vec::pop) } else { None };
+        let inner = last.ok_or_else(|| {
+            refused("a repetition of nothing or of a repetition", "put what is repeated in a group")
+        })?;
+        if max.is_some_and(|max| max < min) {
+            return Err(refused("a repetition whose bounds are not in their order", "swap them"));
         }
-        Ok(out)
+        let text = matches!(inner, Node::Text(_));
+        let node = Node::Repeat { inner: Box::new(inner), min, max };
+        Ok(if text { Node::Text(text_of_node(&node)) } else { node })
     }
 
     fn next(&mut self) -> Option<char> {
@@ -123,32 +223,24 @@ impl Translator {
         found
     }
 
-    fn check(&self, repeatable: bool) -> Result<(), Refused> {
-        if repeatable {
-            return Ok(());
-        }
-        Err(refused("a repetition of nothing or of a repetition", "put what is repeated in a group"))
-    }
-
-    /// A lazy repetition finds the same texts.
-    fn lazy(&mut self) {
-        self.eat("?");
-    }
-
-    /// Behind `(`.
-    fn group(&mut self) -> Result<(), Refused> {
+    /// Behind `(`: of a look-ahead, whether it must match.
+    fn group(&mut self) -> Result<Option<bool>, Refused> {
         if self.peek() != Some('?') || self.eat("?:") {
-            return Ok(());
+            return Ok(None);
         }
-        for look in ["?=", "?!", "?<=", "?<!"] {
+        for look in ["?=", "?!"] {
             if self.eat(look) {
-                return Err(refused("look-around", "write the alternatives out"));
+                self.looks = true;
+                return Ok(Some(look == "?="));
             }
+        }
+        if self.eat("?<=") || self.eat("?<!") {
+            return Err(refused("look-behind", "write what may stand in front as alternatives"));
         }
         if self.eat("?<") {
             while let Some(char) = self.next() {
                 match char {
-                    '>' => return Ok(()),
+                    '>' => return Ok(None),
                     char if char.is_alphanumeric() || char == '_' || char == '$' => {}
                     _ => break,
                 }
@@ -158,16 +250,24 @@ impl Translator {
     }
 
     /// Behind `{`: bounds, if they are.
-    fn braces(&mut self) -> Option<String> {
-        let length = self.chars[self.at..].iter().position(|char| *char == '}')?;
-        let inside: String = self.chars[self.at..self.at + length].iter().collect();
-        let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let valid = match inside.split_once(',') {
-            None => number(&inside),
-            Some((min, max)) => number(min) && (max.is_empty() || number(max)),
+    fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, Refused> {
+        let Some(length) = self.chars[self.at..].iter().position(|char| *char == '}') else {
+            return Ok(None);
         };
-        self.at += if valid { length + 1 } else { 0 };
-        valid.then(|| format!("{{{inside}}}"))
+        let inside: String = self.chars[self.at..self.at + length].iter().collect();
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let (min, max) = inside.split_once(',').map_or((&*inside, Some(&*inside)), |(min, max)| {
+            (min, if max.is_empty() { None } else { Some(max) })
+        });
+        if !digits(min) || !max.is_none_or(digits) {
+            return Ok(None);
+        }
+        self.at += length + 1;
+        let number = |text: &str| {
+            text.parse()
+                .map_err(|_| refused(format!("the bound {text}"), "use a number that can be counted out"))
+        };
+        Ok(Some((number(min)?, max.map(number).transpose()?)))
     }
 
     /// Behind `[`.
@@ -240,9 +340,6 @@ impl Translator {
             'S' => return class(SPACE, false),
             'p' | 'P' => return Ok(Escape::Class(self.property()?, char == 'p')),
             'b' if in_class => '\u{8}',
-            'b' | 'B' => {
-                return Err(refused("a word boundary", "write out which characters may stand on both sides"));
-            }
             't' => '\t',
             'n' => '\n',
             'v' => '\u{b}',
@@ -326,7 +423,8 @@ mod tests {
     use super::*;
 
     fn finds(pattern: &str, text: &str) -> bool {
-        Dfa::from_pattern(&searched(pattern).unwrap(), &Limits::default()).unwrap().accepts(text.as_bytes())
+        let searched = read(pattern).unwrap().searched();
+        Dfa::from_pattern(&searched, &Limits::default()).unwrap().accepts(text.as_bytes())
     }
 
     #[test]
@@ -364,9 +462,6 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused() {
         for pattern in [
-            r"\bfoo",
-            "(?=a)",
-            "(?!a)",
             "(?<=a)",
             "(?<!a)",
             r"(a)\1",
@@ -391,8 +486,13 @@ mod tests {
             r"\A",
             r"\z",
             "a{2}{3}",
+            "a{3,2}",
+            "a{99999999999}",
+            "(?=a)*",
+            r"\b?",
+            "{2}",
         ] {
-            assert!(searched(pattern).is_err(), "{pattern}");
+            assert!(read(pattern).is_err(), "{pattern}");
         }
     }
 }
