@@ -27,10 +27,15 @@ const LONG: u32 = 1_000;
 pub(crate) struct Emitter {
     pub(crate) ex: Expander,
     builder: GrammarBuilder,
-    rules: HashMap<Rc<[Literal]>, RuleId>,
-    todo: Vec<(RuleId, Rc<[Literal]>)>,
+    /// By set, and by level where output is indented.
+    rules: HashMap<(Rc<[Literal]>, u32), RuleId>,
+    todo: Vec<(RuleId, Rc<[Literal]>, u32)>,
     /// What may stand between the parts of a value; `None` for nothing.
     space: Option<ExprId>,
+    /// Blanks for each level, where output is indented.
+    indent: Option<u32>,
+    /// The level of the value in work, in indented output; else zero.
+    level: u32,
     /// Without raw characters beyond ASCII.
     ascii: bool,
     order: MemberOrder,
@@ -56,6 +61,11 @@ impl Emitter {
             Whitespace::Compact | Whitespace::Bounded(0) => None,
             Whitespace::Bounded(most) => Some(builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?),
             Whitespace::Flexible => Some(builder.regex("space", "[ \\t\\n\\r]*")?),
+            Whitespace::Indent(_) => None,
+        };
+        let indent = match options.whitespace {
+            Whitespace::Indent(blanks) => Some(blanks),
+            _ => None,
         };
         let (rules, todo) = (HashMap::new(), vec![]);
         Ok(Self {
@@ -64,6 +74,8 @@ impl Emitter {
             rules,
             todo,
             space,
+            indent,
+            level: 0,
             ascii: options.ascii,
             order: options.order,
             terminals: HashMap::new(),
@@ -74,8 +86,9 @@ impl Emitter {
     /// The grammar of the values that satisfy the whole document, or the first thing that is not enforced.
     pub(crate) fn grammar(&mut self) -> Result<Grammar, SchemaError> {
         let root = self.ex.schemas.literal(Document::ROOT)?;
-        let start = self.rule(&[root])?;
-        while let Some((rule, set)) = self.todo.pop() {
+        let start = self.rule_at(&[root], 0)?;
+        while let Some((rule, set, level)) = self.todo.pop() {
+            self.level = level;
             let body = self.value(&set)?;
             if body.is_none() && rule == start && self.ex.refused.is_empty() {
                 return Err(SchemaError::Unsatisfiable);
@@ -101,9 +114,22 @@ impl Emitter {
         Ok(())
     }
 
-    /// The rule of the values that satisfy `set`.
+    /// The rule of the values that satisfy `set` as parts of the value in work.
     fn rule(&mut self, set: &[Literal]) -> Result<RuleId, SchemaError> {
-        if let Some(rule) = self.rules.get(set) {
+        let level = if self.indent.is_some() { self.level + 1 } else { 0 };
+        if level > self.ex.limits.levels {
+            // A rule that only calls itself has no text: what lies deeper is not written.
+            let rule = self.builder.rule("too deep");
+            let body = self.builder.call(rule);
+            self.builder.define(rule, body);
+            return Ok(rule);
+        }
+        self.rule_at(set, level)
+    }
+
+    fn rule_at(&mut self, set: &[Literal], level: u32) -> Result<RuleId, SchemaError> {
+        let set: Rc<[Literal]> = set.into();
+        if let Some(rule) = self.rules.get(&(Rc::clone(&set), level)) {
             return Ok(*rule);
         }
         let name = match set.first() {
@@ -115,9 +141,8 @@ impl Emitter {
             return Err(SchemaError::limit(&name, "the sets of schemas", limit, "rules"));
         }
         let rule = self.builder.rule(&name);
-        let set: Rc<[Literal]> = set.into();
-        self.rules.insert(Rc::clone(&set), rule);
-        self.todo.push((rule, set));
+        self.rules.insert((Rc::clone(&set), level), rule);
+        self.todo.push((rule, set, level));
         Ok(rule)
     }
 
@@ -237,12 +262,23 @@ impl Emitter {
         self.builder.sequence(all)
     }
 
-    /// White space, a comma, white space, `next`.
-    fn comma(&mut self, next: ExprId) -> ExprId {
-        let comma = self.builder.literal(",");
-        let parts: Vec<ExprId> =
-            [self.space, Some(comma), self.space, Some(next)].into_iter().flatten().collect();
+    /// A line break and the blanks of a level, in indented output.
+    fn line(&mut self, level: u32) -> Option<ExprId> {
+        let blanks = self.indent? as usize * level as usize;
+        Some(self.builder.literal(format!("\n{}", " ".repeat(blanks))))
+    }
+
+    /// A comma and what stands around it.
+    fn separator(&mut self) -> ExprId {
+        let (comma, line) = (self.builder.literal(","), self.line(self.level + 1));
+        let parts: Vec<ExprId> = [self.space, Some(comma), self.space, line].into_iter().flatten().collect();
         self.builder.sequence(parts)
+    }
+
+    /// A separator and `next`.
+    fn comma(&mut self, next: ExprId) -> ExprId {
+        let separator = self.separator();
+        self.builder.sequence([separator, next])
     }
 
     /// `inner`, or nothing, in brackets, with white space around it. `None` if neither may be.
@@ -251,7 +287,9 @@ impl Emitter {
             (None, false) => return None,
             (None, true) => None,
             (Some(inner), empty) => {
-                let parts: Vec<ExprId> = [Some(inner), self.space].into_iter().flatten().collect();
+                let (before, behind) = (self.line(self.level + 1), self.line(self.level));
+                let parts: Vec<ExprId> =
+                    [before, Some(inner), self.space, behind].into_iter().flatten().collect();
                 let inner = self.builder.sequence(parts);
                 Some(if empty { self.builder.optional(inner) } else { inner })
             }
@@ -269,10 +307,8 @@ impl Emitter {
         min: u32,
         max: Option<u32>,
     ) -> ExprId {
-        let comma = self.builder.literal(",");
-        let parts: Vec<ExprId> = [self.space, Some(comma), self.space].into_iter().flatten().collect();
-        let comma = self.builder.sequence(parts);
-        self.builder.unordered(members, others, Some(comma), min, max)
+        let separator = self.separator();
+        self.builder.unordered(members, others, Some(separator), min, max)
     }
 
     /// Any of `ways` as a rule, so that it can be used often; `None` of none.
@@ -326,16 +362,20 @@ impl Emitter {
                 }
             }
             Value::Array(items) => {
+                self.level += 1;
                 let items =
                     items.into_iter().map(|item| self.constant(item)).collect::<Result<Vec<_>, _>>()?;
+                self.level -= 1;
                 self.listed("[", "]", items)
             }
             Value::Object(members) => {
                 let mut parts = vec![];
+                self.level += 1;
                 for (name, value) in members {
                     let value = self.constant(value)?;
                     parts.push(self.member(&name, value));
                 }
+                self.level -= 1;
                 if self.order == MemberOrder::Any && parts.len() > 1 {
                     let parts: Vec<_> = parts.into_iter().map(|part| (part, true)).collect();
                     let inner = self.in_any_order(parts, None, 0, None);
@@ -347,24 +387,29 @@ impl Emitter {
     }
 
     fn listed(&mut self, open: &str, close: &str, parts: Vec<ExprId>) -> ExprId {
-        let mut all = vec![self.builder.literal(open)];
-        for (index, part) in parts.into_iter().enumerate() {
-            if index > 0 {
-                all.push(self.builder.literal(","));
-            }
-            all.push(part);
+        let mut all = vec![];
+        for part in parts {
+            all.push(if all.is_empty() { part } else { self.comma(part) });
         }
-        all.push(self.builder.literal(close));
-        self.spaced(&all)
+        let inner = (!all.is_empty()).then(|| self.builder.sequence(all));
+        let empty = inner.is_none();
+        let brackets = self.enclosed(open, close, inner, empty);
+        brackets.unwrap_or_else(|| self.builder.empty())
     }
 
     fn member(&mut self, name: &str, value: ExprId) -> ExprId {
         let name = string::written(name, self.ascii);
         if self.space.is_none() {
-            let name = self.builder.literal(name + ":");
+            let colon = if self.indent.is_some() { ": " } else { ":" };
+            let name = self.builder.literal(name + colon);
             return self.builder.sequence([name, value]);
         }
-        let (name, colon) = (self.builder.literal(name), self.builder.literal(":"));
+        let name = self.builder.literal(name);
+        self.named(name, value)
+    }
+
+    fn named(&mut self, name: ExprId, value: ExprId) -> ExprId {
+        let colon = self.builder.literal(if self.indent.is_some() { ": " } else { ":" });
         self.spaced(&[name, colon, value])
     }
 
@@ -523,8 +568,8 @@ impl Emitter {
             if let (Some(language), Some(set)) = (language, self.ex.normal(set)) {
                 let name = self.string(node, &language)?;
                 let rule = self.rule(&set)?;
-                let (colon, value) = (self.builder.literal(":"), self.builder.call(rule));
-                ways.push(self.spaced(&[name, colon, value]));
+                let value = self.builder.call(rule);
+                ways.push(self.named(name, value));
             }
         }
         Ok(self.shared("other members", ways))

@@ -15,6 +15,8 @@ pub struct SchemaLimits {
     /// Alternatives that `anyOf`, `oneOf`, `if` and negations come to when they are multiplied out, over the whole schema.
     /// Default: 50,000.
     pub alternatives: usize,
+    /// How deep values nest in [indented](crate::Whitespace::Indent) output: each level has rules of its own. Default: 20.
+    pub levels: u32,
     /// The largest bound on items or properties that is counted out. Default: 4,096.
     pub count: u32,
     /// The largest bound on the length of a string that is counted out. Default: 100,000.
@@ -38,6 +40,7 @@ impl Default for SchemaLimits {
             nest: 1_000,
             rules: 50_000,
             alternatives: 50_000,
+            levels: 20,
             count: 4_096,
             characters: 100_000,
             name_patterns: 6,

@@ -27,6 +27,9 @@ pub enum MemberOrder {
     Any,
 }
 
+/// Blanks of a level that are read from a text.
+const MAX_INDENT: u32 = 100;
+
 /// White space between the parts of a value. There is none in front of it and behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -37,6 +40,10 @@ pub enum Whitespace {
     Bounded(u32),
     /// Any number. A model may write blanks for ever.
     Flexible,
+    /// One member or item a line, indented by so many blanks for each level, and one blank behind a colon: the text that
+    /// `serde_json`'s `PrettyFormatter` writes. Each level has rules of its own, so values nest no deeper than
+    /// [`SchemaLimits::levels`](crate::SchemaLimits::levels) says.
+    Indent(u32),
 }
 
 impl Default for Whitespace {
@@ -50,11 +57,13 @@ impl FromStr for Whitespace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match (text, text.strip_prefix("bounded:").map(str::parse)) {
+        match (text, text.split_once(':').map(|(name, number)| (name, number.parse()))) {
             ("compact", _) => Ok(Self::Compact),
             ("flexible", _) => Ok(Self::Flexible),
-            (_, Some(Ok(most))) => Ok(Self::Bounded(most)),
-            _ => Err("it is `compact`, `flexible`, or `bounded:N` with a number".to_owned()),
+            (_, Some(("bounded", Ok(most)))) => Ok(Self::Bounded(most)),
+            (_, Some(("indent", Ok(blanks)))) if blanks <= MAX_INDENT => Ok(Self::Indent(blanks)),
+            (_, Some(("indent", Ok(_)))) => Err(format!("an indent has at most {MAX_INDENT} blanks")),
+            _ => Err("it is `compact`, `flexible`, `bounded:N` or `indent:N` with a number".to_owned()),
         }
     }
 }

@@ -325,7 +325,77 @@ fn white_space_is_that_of_the_policy() {
     let flexible = bytes.compile(schema, "flexible".parse().unwrap()).unwrap();
     assert!(flexible.accepts(&format!("{{{}}}", " ".repeat(100))));
     assert_eq!("bounded:3".parse(), Ok(Whitespace::Bounded(3)));
-    assert!("bounded:".parse::<Whitespace>().is_err() && "indent:2".parse::<Whitespace>().is_err());
+    assert_eq!("indent:2".parse(), Ok(Whitespace::Indent(2)));
+    for wrong in ["bounded:", "indent", "indent:1000", "indent:-1", "compact:2"] {
+        assert!(wrong.parse::<Whitespace>().is_err(), "{wrong}");
+    }
+}
+
+/// As `serde_json` writes it.
+fn pretty(instance: &str, blanks: usize) -> String {
+    let value: Box<serde_json::value::RawValue> = serde_json::from_str(instance).unwrap();
+    let mut bytes = vec![];
+    let indent = " ".repeat(blanks);
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+    // Through the value, whose members may come in another order: the instances here have at most three, in theirs.
+    let value: serde_json::Value = serde_json::from_str(value.get()).unwrap();
+    serde::Serialize::serialize(&value, &mut serializer).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn indented_output_is_what_serde_json_writes() {
+    let bytes = Bytes::new();
+    for schema in ENFORCED {
+        let compact = bytes.compile(schema, Whitespace::Compact).unwrap();
+        for blanks in [0, 2] {
+            let indented = bytes.compile(schema, Whitespace::Indent(blanks)).unwrap();
+            for instance in INSTANCES {
+                let text = pretty(instance, blanks as usize);
+                // As the value is written: `1.0`, `\\u00e9` and the like come back in one spelling.
+                let one_line = serde_json::from_str::<serde_json::Value>(instance).unwrap().to_string();
+                assert_eq!(indented.accepts(&text), compact.accepts(&one_line), "{schema} {text}");
+                if text != one_line {
+                    assert!(!indented.accepts(&one_line) && !compact.accepts(&text), "{schema} {text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn indented_output_ends_at_a_level() {
+    let bytes = Bytes::new();
+    let compiled = bytes.compile(r#"{"type":"array"}"#, Whitespace::Indent(1)).unwrap();
+    for (depth, accepted) in [(1, true), (21, true), (22, false)] {
+        let text = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(compiled.accepts(&pretty(&text, 1)), accepted, "{depth}");
+    }
+}
+
+#[test]
+fn ascii_alone() {
+    let mut options = SchemaOptions::default();
+    (options.ascii, options.whitespace) = (true, Whitespace::Compact);
+    let schema = r#"{"properties":{"é😀":{"maxLength":2000},"b":{"enum":["ü"]}},"additionalProperties":{"maxLength":1}}"#;
+    let ascii = Bytes::new().compile_with(schema, &options).unwrap();
+    let both = Bytes::new().compile(schema, Whitespace::Compact).unwrap();
+    for (text, in_ascii) in [
+        (r#"{"é😀":"é"}"#, false),
+        (r#"{"\u00e9\ud83d\ude00":"\u00E9\n"}"#, true),
+        (r#"{"\u00e9\ud83d\ude00":"é"}"#, false),
+        (r#"{"b":"\u00fc"}"#, true),
+        (r#"{"b":"ü"}"#, false),
+        (r#"{"c":"\ud83d\ude00"}"#, true),
+        (r#"{"c":"😀"}"#, false),
+        (r#"{"\u00fc":"a"}"#, true),
+        (r#"{"ü":"a"}"#, false),
+    ] {
+        assert_eq!(ascii.accepts(text), in_ascii, "{text}");
+        // Declared names have one spelling in each case.
+        assert_eq!(both.accepts(text), !text.contains(r#"ude00":"#), "{text}");
+    }
 }
 
 #[test]
