@@ -47,7 +47,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
         fate: Fate::Rejected,
         why: error.to_string(),
     };
-    let schemas = match Schemas::read(text, limits) {
+    let schemas = match Schemas::read(text, &options.registry, limits) {
         Ok(schemas) => schemas,
         Err(error) => return vec![stopped(&error)],
     };
@@ -65,7 +65,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
             let (fate, why) =
                 found.unwrap_or_else(|| (Fate::Annotation, "no value comes to this schema".to_owned()));
             fates.push(KeywordFate {
-                pointer: document.pointer(node),
+                pointer: ex.schemas.pointer(node),
                 keyword: keyword.to_string(),
                 fate,
                 why,

@@ -28,12 +28,14 @@ pub(crate) enum Value {
     Object(Vec<(Box<str>, NodeId)>),
 }
 
-/// A whole text, its outermost value first.
+/// Whole texts, the outermost value of each first.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     values: Vec<Value>,
     /// The value that each one is a part of, and its place there.
     parents: Vec<Option<(NodeId, u32)>>,
+    /// The length of all texts.
+    bytes: usize,
 }
 
 impl Document {
@@ -117,12 +119,20 @@ impl Document {
 
     /// Reads `text`, which is one JSON value.
     pub(crate) fn read(text: &str, limits: &SchemaLimits) -> Result<Self, SchemaError> {
-        if text.len() > limits.schema_bytes {
+        let mut document = Self { values: vec![], parents: vec![], bytes: 0 };
+        document.append(text, limits)?;
+        Ok(document)
+    }
+
+    /// Reads another text behind the others, and answers with its value.
+    pub(crate) fn append(&mut self, text: &str, limits: &SchemaLimits) -> Result<NodeId, SchemaError> {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.bytes > limits.schema_bytes {
             return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
         }
-        let mut document = Self { values: vec![], parents: vec![] };
-        Reader { text, at: 0, document: &mut document, limits }.read()?;
-        Ok(document)
+        let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        Reader { text, at: 0, document: self, limits }.read()?;
+        Ok(root)
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
         broken: vec![],
     };
     let reference = members.iter().find(|(key, _)| &**key == "$ref");
-    let alone = reference.is_some() && reader.ex.schemas.draft <= Draft::Draft7;
+    let alone = reference.is_some() && reader.ex.schemas.draft_of(literal.node) <= Draft::Draft7;
     for (key, value) in &members {
         if alone && &**key != "$ref" {
             reader.fate(key, Fate::Annotation, "this draft ignores what stands beside `$ref`");
@@ -65,7 +65,7 @@ pub(crate) fn patterns(ex: &mut Expander, group: NodeId) -> Result<Vec<(Language
 pub(crate) fn items(ex: &Expander, group: NodeId) -> (Vec<NodeId>, Option<NodeId>) {
     let document = &ex.schemas.document;
     let member = |keyword| document.member(group, keyword);
-    if ex.schemas.draft == Draft::Draft202012 {
+    if ex.schemas.draft_of(group) == Draft::Draft202012 {
         let first = member("prefixItems").and_then(|list| document.items(list)).unwrap_or_default();
         return (first.to_vec(), member("items"));
     }
@@ -153,7 +153,7 @@ impl Reader<'_> {
     }
 
     fn keyword(&mut self, key: &str, value: NodeId) -> Result<(), SchemaError> {
-        let draft = self.ex.schemas.draft;
+        let draft = self.ex.schemas.draft_of(self.node);
         let since = match key {
             "const" | "contains" | "propertyNames" => Draft::Draft6,
             "if" | "then" | "else" => Draft::Draft7,
@@ -278,7 +278,7 @@ impl Reader<'_> {
             self.condition(ALL & !types, Atom::Types(types), Some(Atom::Types(ALL & !types)));
             return Ok(true);
         }
-        let pattern = match self.ex.schemas.draft {
+        let pattern = match self.ex.schemas.draft_of(self.node) {
             Draft::Draft4 => number::WHOLE_WITHOUT_POINT,
             _ => number::WHOLE,
         };
@@ -481,7 +481,7 @@ impl Reader<'_> {
                 }
             }
             ("format", Some(name)) => {
-                let Some(of_draft) = format::known(&name, self.ex.schemas.draft) else {
+                let Some(of_draft) = format::known(&name, self.ex.schemas.draft_of(self.node)) else {
                     self.fate(key, Fate::Annotation, "no format of the specification, so it asks nothing");
                     return Ok(false);
                 };
@@ -529,7 +529,7 @@ impl Reader<'_> {
     }
 
     fn number(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
-        let draft4 = self.ex.schemas.draft == Draft::Draft4;
+        let draft4 = self.ex.schemas.draft_of(self.node) == Draft::Draft4;
         let number = match self.ex.schemas.document.value(value) {
             Value::Number(number) => number.clone(),
             Value::Bool(_) if draft4 && key.starts_with("exclusive") => return Ok(true),
@@ -696,7 +696,7 @@ impl Reader<'_> {
     }
 
     fn array(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
-        let newest = self.ex.schemas.draft == Draft::Draft202012;
+        let newest = self.ex.schemas.draft_of(self.node) == Draft::Draft202012;
         let is_list = self.ex.schemas.document.items(value).is_some();
         match key {
             "items" if newest && is_list => {

@@ -47,6 +47,7 @@ mod look;
 mod number;
 mod options;
 mod pattern;
+mod registry;
 mod schemas;
 mod shape;
 mod string;
@@ -56,6 +57,7 @@ pub use error::SchemaError;
 pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
 pub use options::{MemberOrder, SchemaOptions, Whitespace};
+pub use registry::Registry;
 
 use unskew_grammars::Grammar;
 
@@ -67,7 +69,7 @@ use unskew_grammars::Grammar;
 ///
 /// [`SchemaError`]: of several keywords that are not enforced, one; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
-    let schemas = schemas::Schemas::read(text, limits)?;
+    let schemas = schemas::Schemas::read(text, &options.registry, limits)?;
     emit::Emitter::new(expand::Expander::new(schemas, options, limits), options, limits)?.grammar()
 }
 

@@ -2,12 +2,16 @@
 
 use std::str::FromStr;
 
+use crate::Registry;
+
 /// How outputs are written where the schema leaves it open.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SchemaOptions {
     /// White space between the parts of a value.
     pub whitespace: Whitespace,
+    /// Schemas that the schema may refer to.
+    pub registry: Registry,
     /// Whether outputs are of ASCII alone: other characters are written as `\u` escapes. Else both ways are open.
     pub ascii: bool,
     /// The order of the members of an object.

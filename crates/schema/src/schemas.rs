@@ -1,12 +1,13 @@
 //! A document as schemas: which draft it is written in, and what its references mean.
 //!
-//! References inside the document are followed: pointers, anchors, and the `$id` of the resource that a schema stands in.
-//! Nothing is ever fetched; a reference to anywhere else is an error.
+//! References are resolved as RFC 3986 says, against the `$id` of the resource that a schema stands in. Inside the document
+//! pointers, anchors and names are followed, and outside of it names of the documents of a [`Registry`](crate::Registry), which are read behind
+//! the first one once something refers to them. Nothing is ever fetched; a reference to anywhere else is an error.
 
 use std::collections::HashMap;
 
 use crate::{
-    SchemaError, SchemaLimits,
+    Registry, SchemaError, SchemaLimits,
     json::{Document, NodeId, Value},
 };
 
@@ -55,70 +56,150 @@ impl Literal {
 #[derive(Clone, Debug)]
 pub(crate) struct Schemas {
     pub(crate) document: Document,
-    pub(crate) draft: Draft,
+    /// The outermost value of each text, with its draft and the URI that it was found by.
+    texts: Vec<(NodeId, Draft, String)>,
     /// By node: the outermost value of the resource that it stands in.
     resource: Vec<NodeId>,
-    /// By resource and name; also the names of resources inside of others.
+    /// The URI of each resource that has one of its own.
+    uris: HashMap<NodeId, String>,
+    /// By URI.
+    resources: HashMap<String, NodeId>,
+    /// By resource and name.
     anchors: HashMap<(NodeId, String), NodeId>,
-    /// Names that stand for two different schemas.
+    /// Names that stand for two different schemas, and URIs that do, with the outermost value.
     ambiguous: Vec<(NodeId, String)>,
 }
 
 impl Schemas {
-    pub(crate) fn read(text: &str, limits: &SchemaLimits) -> Result<Self, SchemaError> {
+    pub(crate) fn read(text: &str, registry: &Registry, limits: &SchemaLimits) -> Result<Self, SchemaError> {
         let document = Document::read(text, limits)?;
-        let mut draft = Draft::Draft202012;
-        if let Some(node) = document.member(Document::ROOT, "$schema") {
+        let mut schemas = Self {
+            resource: vec![],
+            document,
+            texts: vec![],
+            uris: HashMap::new(),
+            resources: HashMap::new(),
+            anchors: HashMap::new(),
+            ambiguous: vec![],
+        };
+        schemas.add(Document::ROOT, Draft::Draft202012, Registry::BASE.to_owned())?;
+        // By where their text lies, because one may have several names.
+        let mut added: HashMap<*const u8, NodeId> = HashMap::new();
+        let mut scanned = 0;
+        loop {
+            let nodes: Vec<NodeId> = schemas.document.nodes().skip(scanned).collect();
+            if nodes.is_empty() {
+                return Ok(schemas);
+            }
+            scanned += nodes.len();
+            for node in nodes {
+                let Some(uri) = schemas.leads_to(node).filter(|uri| !schemas.resources.contains_key(uri))
+                else {
+                    continue;
+                };
+                let Some(text) = registry.get(&uri) else { continue };
+                if let Some(root) = added.get(&text.as_ptr()) {
+                    schemas.resources.insert(uri, *root);
+                    continue;
+                }
+                let draft = schemas.draft_of(node);
+                let root = schemas.document.append(text, limits)?;
+                added.insert(text.as_ptr(), root);
+                schemas.add(root, draft, uri)?;
+            }
+        }
+    }
+
+    /// The URI of the resource that the schema `node` refers to, if it refers to another one.
+    fn leads_to(&self, node: NodeId) -> Option<String> {
+        let reference =
+            ["$ref", "$dynamicRef"].into_iter().find_map(|key| self.document.member(node, key))?;
+        let (base, _) =
+            self.document.text(reference).map(|text| text.split_once('#').unwrap_or((text, "")))?;
+        if base.is_empty() || self.is_data(node) {
+            return None;
+        }
+        Some(self.uri(self.resource[node.index()], base))
+    }
+
+    /// Adds the last text of the document. If it does not name its draft, that is `draft`.
+    fn add(&mut self, root: NodeId, mut draft: Draft, uri: String) -> Result<(), SchemaError> {
+        if let Some(node) = self.document.member(root, "$schema") {
+            let pointer = if root == Document::ROOT { "#".to_owned() } else { format!("{uri}#") };
             let wrong = |reason: String| SchemaError::Unsupported {
-                pointer: "#".to_owned(),
+                pointer,
                 keyword: "$schema".to_owned(),
                 reason,
                 way_out: "name draft 4, 6, 7, 2019-09 or 2020-12, or leave it out",
             };
-            let name = document.text(node).ok_or_else(|| wrong("it is no text".to_owned()))?;
-            draft = Draft::of(name).ok_or_else(|| wrong(format!("{name:?} is not known")))?;
+            draft = match self.document.text(node) {
+                Some(name) => Draft::of(name).ok_or_else(|| wrong(format!("{name:?} is not known")))?,
+                None => return Err(wrong("it is no text".to_owned())),
+            };
         }
-        let mut schemas = Self {
-            resource: vec![Document::ROOT; document.nodes().count()],
-            document,
-            draft,
-            anchors: HashMap::new(),
-            ambiguous: vec![],
-        };
-        schemas.name();
-        Ok(schemas)
+        self.resources.insert(uri.clone(), root);
+        self.uris.insert(root, uri.clone());
+        self.texts.push((root, draft, uri));
+        self.name(root);
+        Ok(())
     }
 
+    /// The text that a value stands in.
+    fn text_of(&self, node: NodeId) -> usize {
+        // At least the first begins there.
+        self.texts.partition_point(|(root, ..)| *root <= node) - 1
+    }
+
+    pub(crate) fn draft_of(&self, node: NodeId) -> Draft {
+        self.texts[self.text_of(node)].1
+    }
+
+    /// The JSON pointer of `node`, behind the URI of its text unless that is the first.
     pub(crate) fn pointer(&self, node: NodeId) -> String {
-        self.document.pointer(node)
+        let pointer = self.document.pointer(node);
+        match self.text_of(node) {
+            0 => pointer,
+            text => self.texts[text].2.clone() + &pointer,
+        }
     }
 
-    /// Finds resources and anchors.
-    fn name(&mut self) {
-        let id_keyword = if self.draft == Draft::Draft4 { "id" } else { "$id" };
-        let nodes = self.document.nodes();
+    /// The URI that `reference`, which has no fragment, is in a resource.
+    fn uri(&self, resource: NodeId, reference: &str) -> String {
+        let base = self.uris.get(&resource).map_or(Registry::BASE, String::as_str);
+        Registry::resolve(base, reference)
+    }
+
+    /// Finds resources and anchors in the text from `root` on.
+    fn name(&mut self, root: NodeId) {
+        let draft = self.draft_of(root);
+        let id_keyword = if draft == Draft::Draft4 { "id" } else { "$id" };
+        let nodes = self.document.nodes().skip(root.index());
         for node in nodes {
             // Parents come before their parts.
-            let outer =
-                self.document.parent(node).map_or(Document::ROOT, |parent| self.resource[parent.index()]);
-            self.resource[node.index()] = outer;
+            let outer = self.document.parent(node).map_or(root, |parent| self.resource[parent.index()]);
+            self.resource.push(outer);
             let text = |keyword| self.document.member(node, keyword).and_then(|id| self.document.text(id));
-            let ignored = self.draft <= Draft::Draft7 && text("$ref").is_some();
+            let ignored = draft <= Draft::Draft7 && text("$ref").is_some();
             if ignored || self.is_data(node) {
                 continue;
             }
             let mut names = vec![];
             if let Some(id) = text(id_keyword) {
                 match id.strip_prefix('#') {
-                    Some(anchor) if self.draft <= Draft::Draft7 => names.push((outer, format!("#{anchor}"))),
+                    Some(anchor) if draft <= Draft::Draft7 => names.push((outer, format!("#{anchor}"))),
                     _ => {
+                        let uri = self.uri(outer, id.split_once('#').map_or(id, |(id, _)| id));
                         self.resource[node.index()] = node;
-                        let id = id.trim_end_matches('#').to_owned();
-                        names.extend([(outer, id.clone()), (node, id)]);
+                        let before = self.resources.insert(uri.clone(), node);
+                        if before.is_some_and(|before| before != node) {
+                            self.ambiguous.push((Document::ROOT, uri.clone()));
+                        }
+                        self.uris.insert(node, uri);
                     }
                 }
             }
-            if self.draft >= Draft::Draft201909 {
+            let text = |keyword| self.document.member(node, keyword).and_then(|id| self.document.text(id));
+            if draft >= Draft::Draft201909 {
                 for keyword in ["$anchor", "$dynamicAnchor"] {
                     let anchor =
                         text(keyword).map(|anchor| (self.resource[node.index()], format!("#{anchor}")));
@@ -158,13 +239,17 @@ impl Schemas {
         let root = if base.is_empty() {
             resource
         } else {
-            let name = (resource, base.to_owned());
-            if self.ambiguous.contains(&name) {
+            let uri = self.uri(resource, base);
+            let found = self.resources.get(&uri).copied();
+            if self.ambiguous.contains(&(Document::ROOT, uri.clone())) {
                 return Err(error("two schemas have this name", "give each its own `$id`"));
             }
-            let found = self.anchors.get(&name).copied();
             found.ok_or_else(|| {
-                error("it leads out of the document", "put the schema under `$defs` and refer to it there")
+                let what = if uri == base { String::new() } else { format!(", which is {uri:?}") };
+                error(
+                    &format!("it leads out of the document and is not supplied{what}"),
+                    "put the schema under `$defs` and refer to it there, or supply it in a registry",
+                )
             })?
         };
         let fragment =
