@@ -124,9 +124,20 @@ pub(crate) struct ConstraintArgs {
     /// The output is JSON that satisfies the JSON Schema in this file
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) json_schema: Option<PathBuf>,
-    /// JSON Schema: the white space between parts, `compact`, `flexible` or `bounded:N` in each place (default: bounded:33)
+    /// JSON Schema: the white space between parts (default: bounded:33)
+    ///
+    /// `compact`: none, the fastest masks. `bounded:N`: at most N blanks, tabs and line breaks in each place, so that a
+    /// model cannot write blanks for ever; one automaton of N states. `flexible`: any number; a model may never come to an end.
+    /// `indent:N`: one member or item a line, N blanks for each level, as `serde_json` prints; each level has rules of its
+    /// own, so a schema takes as many times longer to compile as its values nest, and they nest 20 levels at most.
     #[arg(long, value_name = "W")]
     pub(crate) whitespace: Option<Whitespace>,
+    /// JSON Schema: outputs are of ASCII alone, other characters are written as \u escapes
+    #[arg(long, requires = "json_schema")]
+    pub(crate) ascii: bool,
+    /// JSON Schema: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path in the folder
+    #[arg(long, value_name = "DIR", requires = "json_schema")]
+    pub(crate) schema_registry: Option<PathBuf>,
     /// JSON Schema: the members of an object come in any order, and not in that of the schema
     #[arg(long, requires = "json_schema")]
     pub(crate) any_order: bool,
@@ -446,6 +457,9 @@ pub(crate) struct ExplainArgs {
     /// A JSON Schema
     #[arg(long, value_name = "FILE", group = "explained")]
     pub(crate) json_schema: Option<PathBuf>,
+    /// JSON Schema: a folder of schemas that `$ref` may lead to
+    #[arg(long, value_name = "DIR", requires = "json_schema")]
+    pub(crate) schema_registry: Option<PathBuf>,
     /// A regex
     #[arg(long, value_name = "R", group = "explained")]
     pub(crate) regex: Option<String>,

@@ -12,7 +12,7 @@ use unskew::{
     core::{AnyConstraint, LanguageModel, TableModel, TokenId, TokenTrie, Unconstrained, Vocabulary, heal},
     grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions},
     runner::{Llama, ModelConfig},
-    schema::{self, MemberOrder, SchemaLimits, SchemaOptions},
+    schema::{self, MemberOrder, Registry, SchemaLimits, SchemaOptions},
     tiny_model,
     vocab::Tokenizer,
 };
@@ -300,6 +300,9 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         return Err(Failure::input("--whitespace is that of a --json-schema; give one, or leave it out"));
     }
     if let Some(path) = args.grammar.as_ref().or(args.json_schema.as_ref()) {
+        if args.canonical {
+            return canonical_grammar(path, args, tokens, healed).map(AnyConstraint::new);
+        }
         return grammar_constraint(path, args, tokens, healed).map(AnyConstraint::new);
     }
     if let Some(path) = &args.set {
@@ -334,11 +337,68 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
 fn json_schema(path: &Path, args: &ConstraintArgs) -> Result<Grammar> {
     let mut options = SchemaOptions::default();
     options.whitespace = args.whitespace.unwrap_or_default();
+    options.ascii = args.ascii;
+    options.registry = registry(args.schema_registry.as_deref())?;
     if args.any_order {
         options.order = MemberOrder::Any;
     }
     schema::grammar(&read_text(path)?, &options, &SchemaLimits::default())
         .map_err(|error| Failure::file(path, chain(&error)))
+}
+
+/// The schemas in the `.json` files of a folder and the folders in it, each by its path from there.
+pub(crate) fn registry(folder: Option<&Path>) -> Result<Registry> {
+    /// Files and folders that are looked at.
+    const MAX_ENTRIES: usize = 100_000;
+    let mut registry = Registry::new();
+    let Some(folder) = folder else { return Ok(registry) };
+    let mut folders = vec![(folder.to_owned(), String::new())];
+    let mut left = MAX_ENTRIES;
+    while let Some((at, name)) = folders.pop() {
+        let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let mut entries = entries.map_err(|error| Failure::file(&at, error))?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            left = left.checked_sub(1).ok_or_else(|| {
+                Failure::file(
+                    folder,
+                    format!("more than {MAX_ENTRIES} files and folders; keep the schemas apart"),
+                )
+            })?;
+            let path = entry.path();
+            let name = format!("{name}{}", entry.file_name().to_string_lossy());
+            // A link to a folder is none, so this ends.
+            if entry.file_type().map_err(|error| Failure::file(&path, error))?.is_dir() {
+                folders.push((path, name + "/"));
+            } else if name.ends_with(".json") {
+                registry.insert(&name, &read_text(&path)?).map_err(|error| Failure::file(&path, error))?;
+            }
+        }
+    }
+    Ok(registry)
+}
+
+/// The grammar or schema in a file.
+fn any_grammar(path: &Path, args: &ConstraintArgs, limits: &GrammarLimits) -> Result<Grammar> {
+    match &args.json_schema {
+        Some(path) => json_schema(path, args),
+        None => grammar(path, args.max_ignored, limits),
+    }
+}
+
+/// The tokenizer's own sequences among the outputs of a grammar or schema without recursion.
+fn canonical_grammar(
+    path: &Path,
+    args: &ConstraintArgs,
+    tokens: &Tokens,
+    healed: &str,
+) -> Result<CanonicalConstraint> {
+    let limits = Limits::default();
+    let grammar = any_grammar(path, args, &GrammarLimits::default())?.behind(healed.as_bytes());
+    let dfa = grammar.regular(&limits).map_err(|error| Failure::file(path, chain(&error)))?;
+    let (vocabulary, trie) = (Arc::clone(&tokens.vocabulary), tokens.trie()?);
+    let constraint = CanonicalConstraint::from_dfa(&dfa, tokens.automaton()?, vocabulary, trie, &limits);
+    constraint.map_err(|error| Failure::bad(&error))
 }
 
 /// The constraint of the grammar or schema in a file, on outputs that begin with `healed`.
@@ -350,16 +410,11 @@ pub(crate) fn grammar_constraint(
 ) -> Result<GrammarConstraint> {
     if args.canonical {
         return Err(Failure::input(
-            "--canonical cannot be combined with --grammar or --json-schema; a grammar without recursion can be given as \
-             a --regex",
+            "--canonical cannot be combined with counts of a --grammar or --json-schema; leave out one of the two",
         ));
     }
     let limits = GrammarLimits::default();
-    let grammar = match &args.json_schema {
-        Some(path) => json_schema(path, args)?,
-        None => grammar(path, args.max_ignored, &limits)?,
-    };
-    let grammar = grammar.behind(healed.as_bytes());
+    let grammar = any_grammar(path, args, &limits)?.behind(healed.as_bytes());
     let constraint =
         GrammarConstraint::new(&grammar, Arc::clone(&tokens.vocabulary), tokens.trie()?, &limits);
     constraint.map_err(|error| Failure::file(path, chain(&error)))
@@ -413,6 +468,8 @@ impl ConstraintArgs {
             set,
             max_ignored: _,
             any_order: _,
+            ascii: _,
+            schema_registry: _,
             choice,
             canonical,
         } = self;

@@ -68,6 +68,18 @@ pub enum GrammarError {
         /// The rule that the member is.
         rule: String,
     },
+    /// The grammar is no regular language that can be built, where one is needed.
+    #[error(
+        "rule `{rule}` {reason}, so the grammar has no automaton, which canonical sequences need: ask for any \
+         sequences, or write the rule without recursion and shorter"
+    )]
+    #[non_exhaustive]
+    NotRegular {
+        /// The rule.
+        rule: String,
+        /// What is the matter with it.
+        reason: String,
+    },
     /// No text is a word of the grammar.
     #[error("the grammar accepts no text: {reason}")]
     #[non_exhaustive]

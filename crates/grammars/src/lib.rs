@@ -61,6 +61,7 @@ mod mask;
 mod parser;
 mod places;
 mod portable;
+mod regular;
 mod rules;
 mod speculation;
 mod syntax;

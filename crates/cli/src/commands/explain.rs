@@ -33,7 +33,7 @@ struct Answer {
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
     let answers = match (&args.grammar, &args.json_schema, &args.regex) {
         (Some(path), ..) => of_grammar(path)?,
-        (None, Some(path), _) => of_schema(path)?,
+        (None, Some(path), _) => of_schema(path, args.schema_registry.as_deref())?,
         (None, None, Some(pattern)) => vec![of_regex(pattern)],
         (None, None, None) => unreachable!("one of them is required"),
     };
@@ -65,9 +65,11 @@ fn of_grammar(path: &Path) -> Result<Vec<Answer>> {
     Ok(answers.collect())
 }
 
-fn of_schema(path: &Path) -> Result<Vec<Answer>> {
+fn of_schema(path: &Path, registry: Option<&Path>) -> Result<Vec<Answer>> {
     let text = load::read_text(path)?;
-    let fates = explain_schema(&text, &SchemaOptions::default(), &SchemaLimits::default());
+    let mut options = SchemaOptions::default();
+    options.registry = load::registry(registry)?;
+    let fates = explain_schema(&text, &options, &SchemaLimits::default());
     let answers = fates.into_iter().map(|fate| Answer {
         pointer: Some(fate.pointer),
         span: None,

@@ -53,6 +53,89 @@ fn what_is_not_enforced_is_an_error_and_explained() {
     assert_eq!(fates, expected.map(|row| row.map(str::to_owned)));
     let run = files.run(&["mask", "--regex", "a", "--whitespace", "compact"]);
     assert_eq!(run.code, 2);
-    let run = files.run(&["mask", "--json-schema", "person.json", "--canonical"]);
-    assert!(run.refusal().contains("--canonical cannot be combined"), "{}", run.stderr);
+}
+
+#[test]
+fn white_space_and_spellings() {
+    let files = files();
+    let args = ["generate", "--json-schema", "person.json", "-n", "3", "--seed", "1", "--sampler", "masked"];
+    for line in files.run(&[&args[..], &["--whitespace", "indent:2", "--format", "json"]].concat()).json() {
+        let text = line["text"].as_str().unwrap();
+        let lines: Vec<_> = text.split('\n').collect();
+        assert!(
+            lines.len() == 4 && lines[1].starts_with("  \"name\": ") && lines[2].starts_with("  \"age\": "),
+            "{text}"
+        );
+        assert!(serde_json::from_str::<Value>(text).is_ok(), "{text}");
+    }
+    for line in files.run(&[&args[..], &["--ascii", "--format", "json"]].concat()).json() {
+        assert!(line["text"].as_str().unwrap().is_ascii(), "{line}");
+    }
+    let run = files.run(&["mask", "--json-schema", "person.json", "--whitespace", "indent"]);
+    assert!(run.code == 2 && run.stderr.contains("indent:N"), "{}", run.stderr);
+}
+
+#[test]
+fn a_registry_of_schemas() {
+    let files = Files::new(&[
+        ("main.json", br#"{"$ref": "https://example.org/list"}"#),
+        ("lost.json", br#"{"$ref": "sizes/none.json"}"#),
+    ]);
+    let folder = files.path("schemas");
+    std::fs::create_dir_all(folder.join("sizes")).unwrap();
+    let list = br#"{"$id": "https://example.org/list", "items": {"$ref": "https://example.org/size"}}"#;
+    std::fs::write(folder.join("list.json"), list).unwrap();
+    let size = br#"{"$id": "https://example.org/size", "type": "integer"}"#;
+    std::fs::write(folder.join("sizes/size.json"), size).unwrap();
+    let check = |schema: &str, text: &str| {
+        files.run(&[
+            "check",
+            "--json-schema",
+            schema,
+            "--schema-registry",
+            "schemas",
+            "--text",
+            text,
+            "--format",
+            "json",
+        ])
+    };
+    assert_eq!(check("main.json", "[1]").json()[0]["accepted"], Value::Bool(true));
+    assert_eq!(check("main.json", "[1.5]").json()[0]["accepted"], Value::Bool(false));
+    assert!(check("lost.json", "1").refusal().contains("unskew:///sizes/none.json"));
+    let run = files.run(&["check", "--json-schema", "main.json", "--text", "1"]);
+    assert!(run.refusal().contains("https://example.org/list"), "{}", run.stderr);
+    let explained = files.run(&[
+        "explain",
+        "--json-schema",
+        "main.json",
+        "--schema-registry",
+        "schemas",
+        "--format",
+        "json",
+    ]);
+    let pointers: Vec<Value> = explained.json().into_iter().map(|one| one["pointer"].clone()).collect();
+    assert!(pointers.contains(&Value::from("https://example.org/list#/items")), "{pointers:?}");
+    std::fs::write(folder.join("broken.json"), b"{").unwrap();
+    assert!(check("main.json", "1").refusal().contains("broken.json"));
+}
+
+#[test]
+fn canonical_outputs_of_a_schema() {
+    let files = Files::new(&[
+        ("person.json", PERSON),
+        ("tree.json", br##"{"type": "array", "items": {"$ref": "#"}}"##),
+    ]);
+    let args = ["generate", "--json-schema", "person.json", "--canonical", "--whitespace", "compact"];
+    for line in files
+        .run(&[&args[..], &["-n", "3", "--seed", "1", "--sampler", "masked", "--format", "json"]].concat())
+        .json()
+    {
+        let ids = line["ids"].as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(",");
+        let answer = files.run(&["check", "--ids", &ids, "--canonical", "--format", "json"]).json();
+        assert_eq!(answer[0]["accepted"], Value::Bool(true), "{line}");
+        assert!(serde_json::from_str::<Value>(line["text"].as_str().unwrap()).is_ok(), "{line}");
+    }
+    let run = files.run(&["mask", "--json-schema", "tree.json", "--canonical"]);
+    assert!(run.code == 2 && run.refusal().contains("calls itself"), "{}", run.stderr);
 }

@@ -1,0 +1,217 @@
+//! A grammar without recursion as one automaton.
+//!
+//! Such a grammar is a regular expression with names, and what is built for regular languages can then be had for it: the
+//! tokenizer's own sequences above all. Rules are taken in the order in which they call each other, each automaton once, on
+//! a stack of our own, so that depth costs memory alone.
+//!
+//! A rule that calls itself behind something is regular too. That is not looked for: a list is written as a repetition.
+
+use std::rc::Rc;
+
+use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
+
+use crate::{Expr, ExprId, Grammar, GrammarError, RuleId, Terminal};
+
+/// A language; `None` if it is empty.
+type Language = Option<Rc<Dfa>>;
+
+enum Step {
+    Visit(ExprId),
+    /// Once its parts are made.
+    Make(ExprId),
+}
+
+impl Grammar {
+    /// The words of the grammar as an automaton, if no rule calls itself on the way.
+    ///
+    /// Cost: that of each rule's automaton, which holds those of the rules that it calls; `limits` bound each, and
+    /// [`dfa_steps`](Limits::dfa_steps) the work for all.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::NotRegular`] for a rule that calls itself, for members in any order and control tokens, and where an
+    /// automaton passes a limit; [`GrammarError::Empty`] if there is no word.
+    pub fn regular(&self, limits: &Limits) -> Result<Dfa, GrammarError> {
+        let mut builder = DfaBuilder::new(limits);
+        let mut made: Vec<Option<Language>> = vec![None; self.expressions()];
+        let mut open: Vec<bool> = vec![false; self.rules().len()];
+        let mut inside: Vec<RuleId> = vec![self.start()];
+        let mut steps = vec![Step::Visit(self.body(self.start()))];
+        open[self.start().index()] = true;
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Visit(expr) if made[expr.index()].is_some() => {}
+                Step::Visit(expr) => {
+                    steps.push(Step::Make(expr));
+                    match self.expr(expr) {
+                        Expr::Sequence(parts) | Expr::Choice(parts) => {
+                            steps.extend(parts.iter().copied().map(Step::Visit));
+                        }
+                        Expr::Repeat { item, .. } => steps.push(Step::Visit(item)),
+                        // A rule that only calls itself has no text.
+                        Expr::Rule(rule) if self.expr(self.body(rule)) == Expr::Rule(rule) => {
+                            made[expr.index()] = Some(None);
+                            steps.pop();
+                        }
+                        Expr::Rule(rule) => {
+                            if std::mem::replace(&mut open[rule.index()], true) {
+                                return Err(self.not_regular(rule, "calls itself"));
+                            }
+                            inside.push(rule);
+                            steps.push(Step::Visit(self.body(rule)));
+                        }
+                        Expr::Empty | Expr::Terminal(_) => {}
+                        Expr::Unordered(_) => {
+                            let rule = inside.last().copied().unwrap_or(self.start());
+                            return Err(self.not_regular(rule, "has members in any order"));
+                        }
+                    }
+                }
+                Step::Make(expr) => {
+                    if let Expr::Rule(rule) = self.expr(expr) {
+                        open[rule.index()] = false;
+                        inside.pop();
+                    }
+                    let language = self.language(expr, &made, &mut builder).map_err(|error| match error {
+                        Ok(error) => error,
+                        Err(error) => {
+                            let rule = inside.last().copied().unwrap_or(self.start());
+                            self.not_regular(rule, &format!("is too large: {error}"))
+                        }
+                    })?;
+                    made[expr.index()] = Some(language);
+                }
+            }
+        }
+        let whole = made[self.body(self.start()).index()].take().flatten();
+        let whole =
+            whole.ok_or_else(|| GrammarError::Empty { reason: "no rule comes to an end".to_owned() })?;
+        Ok(Rc::unwrap_or_clone(whole))
+    }
+
+    fn not_regular(&self, rule: RuleId, reason: &str) -> GrammarError {
+        GrammarError::NotRegular { rule: self.rule_name(rule).to_owned(), reason: reason.to_owned() }
+    }
+
+    /// The language of an expression whose parts are made.
+    fn language(
+        &self,
+        expr: ExprId,
+        made: &[Option<Language>],
+        builder: &mut DfaBuilder,
+    ) -> Result<Language, Result<GrammarError, RegexError>> {
+        let of = |part: &ExprId| made[part.index()].clone().flatten();
+        let dfa = match self.expr(expr) {
+            Expr::Empty => builder.pattern(""),
+            Expr::Terminal(terminal) => match self.terminal(terminal) {
+                Terminal::Literal(text) => builder.literals([text]),
+                Terminal::Automaton(dfa) => return Ok(Some(Rc::new(Dfa::clone(dfa)))),
+                Terminal::Except(except) => {
+                    let texts: Vec<&[u8]> = except.texts().filter(|text| !text.is_empty()).collect();
+                    let mut left = Dfa::clone(except.base());
+                    if !texts.is_empty() {
+                        let texts = builder.literals(texts).map_err(Err)?;
+                        left = builder.difference(&left, &texts).map_err(Err)?;
+                    }
+                    if except.texts().any(<[u8]>::is_empty) {
+                        let empty = builder.pattern("").map_err(Err)?;
+                        left = builder.difference(&left, &empty).map_err(Err)?;
+                    }
+                    Ok(left)
+                }
+                Terminal::Token(_) => {
+                    let name = self.terminal_name(terminal).to_owned();
+                    let reason = "is a token and no text".to_owned();
+                    return Err(Ok(GrammarError::NotRegular { rule: name, reason }));
+                }
+            },
+            Expr::Rule(rule) => return Ok(of(&self.body(rule))),
+            Expr::Sequence(parts) => {
+                let Some(parts) = parts.iter().map(of).collect::<Option<Vec<_>>>() else { return Ok(None) };
+                builder.concatenation(parts.iter().map(|part| &**part))
+            }
+            Expr::Choice(parts) => {
+                let parts: Vec<_> = parts.iter().filter_map(of).collect();
+                if parts.is_empty() {
+                    return Ok(None);
+                }
+                builder.union(parts.iter().map(|part| &**part))
+            }
+            Expr::Repeat { item, min, max } => match of(&item) {
+                Some(item) => builder.repetition(&item, min, max),
+                None if min > 0 => return Ok(None),
+                None => builder.pattern(""),
+            },
+            Expr::Unordered(_) => return Ok(None),
+        };
+        dfa.map(|dfa| Some(Rc::new(dfa))).map_err(Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GrammarLimits;
+
+    fn regular(text: &str) -> Result<Dfa, GrammarError> {
+        Grammar::from_lark(text, &crate::LarkOptions::default(), &GrammarLimits::default())?
+            .regular(&Limits::default())
+    }
+
+    #[test]
+    fn a_grammar_without_recursion_is_its_regex() {
+        for (grammar, pattern) in [
+            ("start: \"a\" b* \"c\"?\nb: \"x\" | \"y\" \"z\"", "a(x|yz)*c?"),
+            ("start: n (\",\" n)~1..3\nn: /[0-9]+/", "[0-9]+(,[0-9]+){1,3}"),
+            ("start: a a\na: b b\nb: c c\nc: \"x\"", "x{8}"),
+            ("start: | \"a\"", "a?"),
+        ] {
+            let expected = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            assert_eq!(regular(grammar).unwrap(), expected, "{grammar}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_regular_is_an_error() {
+        let not_regular = |grammar| match regular(grammar) {
+            Err(GrammarError::NotRegular { rule, reason }) => (rule, reason),
+            other => panic!("{grammar}: {other:?}"),
+        };
+        assert_eq!(
+            not_regular("start: \"(\" start \")\" | \"x\""),
+            ("start".to_owned(), "calls itself".to_owned())
+        );
+        let (rule, reason) = not_regular("start: a a a a\na: b~0..200\nb: c~0..200\nc: /.{0,200}x/");
+        assert!(rule != "start" && reason.starts_with("is too large"), "{rule} {reason}");
+    }
+
+    #[test]
+    fn texts_that_are_left_out() {
+        for texts in [&["b", "bb"][..], &["", "b"], &[""]] {
+            let mut builder = Grammar::builder(&GrammarLimits::default());
+            let all = std::sync::Arc::new(Dfa::from_pattern("b*", &Limits::default()).unwrap());
+            let others = builder.except("others", &all, texts).unwrap();
+            let start = builder.rule("start");
+            builder.define(start, others);
+            let dfa = builder.build(start).unwrap().regular(&Limits::default()).unwrap();
+            for text in ["", "b", "bb", "bbb"] {
+                assert_eq!(dfa.accepts(text.as_bytes()), !texts.contains(&text), "{texts:?} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn ten_thousand_rules_deep() {
+        let mut builder = Grammar::builder(&GrammarLimits::default());
+        let mut inner = builder.literal("x");
+        for _ in 0..10_000 {
+            let rule = builder.rule("r");
+            builder.define(rule, inner);
+            inner = builder.call(rule);
+        }
+        let start = builder.rule("start");
+        builder.define(start, inner);
+        let grammar = builder.build(start).unwrap();
+        assert!(grammar.regular(&Limits::default()).unwrap().accepts(b"x"));
+    }
+}
