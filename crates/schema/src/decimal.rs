@@ -55,6 +55,12 @@ impl Decimal {
         Some(Self { negative, digits: digits.into(), exponent })
     }
 
+    /// With the point moved by so many places to the left.
+    pub(crate) fn shifted(&self, places: i64) -> Self {
+        let exponent = if self.is_zero() { 0 } else { self.exponent.saturating_sub(places) };
+        Self { exponent, ..self.clone() }
+    }
+
     pub(crate) fn is_zero(&self) -> bool {
         self.digits.is_empty()
     }

@@ -337,23 +337,18 @@ impl Emitter {
         Ok(match value {
             Value::Null => self.builder.literal("null"),
             Value::Bool(value) => self.builder.literal(if value { "true" } else { "false" }),
-            Value::Number(value) => match number::equal(&value) {
-                Some(pattern) => {
-                    let made = self.ex.languages.pattern(&pattern);
-                    match self.ex.located(Some(node), made)? {
-                        Some(dfa) => self.terminal("number", &dfa),
-                        None => return Err(SchemaError::Unsatisfiable),
+            Value::Number(value) => {
+                let made = self.ex.languages.equal(&value);
+                match self.ex.located(Some(node), made)? {
+                    Some(Some(dfa)) => self.terminal("number", &dfa),
+                    Some(None) => return Err(SchemaError::Unsatisfiable),
+                    None => {
+                        let pointer = self.ex.schemas.pointer(node);
+                        let message = "must have numbers of at most 400 digits";
+                        return Err(SchemaError::invalid(pointer, "enum", message));
                     }
                 }
-                None => {
-                    let pointer = self.ex.schemas.pointer(node);
-                    return Err(SchemaError::invalid(
-                        pointer,
-                        "enum",
-                        "must have numbers of at most 400 digits",
-                    ));
-                }
-            },
+            }
             Value::String(text) => {
                 let texts = self.ex.languages.texts(&[&text]);
                 match self.ex.located(Some(node), texts)? {

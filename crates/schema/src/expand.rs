@@ -68,7 +68,7 @@ impl Expander {
     pub(crate) fn new(schemas: Schemas, options: &SchemaOptions, limits: &SchemaLimits) -> Self {
         Self {
             schemas,
-            languages: Languages::new(options.ascii, limits),
+            languages: Languages::new(options, limits),
             limits: limits.clone(),
             fates: HashMap::new(),
             refused: vec![],

@@ -278,17 +278,16 @@ impl Reader<'_> {
             self.condition(ALL & !types, Atom::Types(types), Some(Atom::Types(ALL & !types)));
             return Ok(true);
         }
-        let pattern = match self.ex.schemas.draft_of(self.node) {
-            Draft::Draft4 => number::WHOLE_WITHOUT_POINT,
-            _ => number::WHOLE,
+        let language = match self.ex.schemas.draft_of(self.node) {
+            Draft::Draft4 => self.ex.languages.pattern(number::WHOLE_WITHOUT_POINT),
+            _ => self.ex.languages.whole(),
         };
-        let language = self.ex.languages.pattern(pattern);
         let language = self.located(language)?;
         if self.positive {
             self.found.atoms.extend([Atom::Types(types | NUMBER), Atom::Numbers(language)]);
         } else {
             // Whether `1.0` is whole was decided differently: it is said to be neither.
-            let wide = self.ex.languages.pattern(number::WHOLE);
+            let wide = self.ex.languages.whole();
             let wide = self.located(wide)?;
             let rest = self.other_numbers(&wide)?;
             self.broken.push(vec![Atom::Types(ALL & !types & !NUMBER)]);
@@ -298,6 +297,14 @@ impl Reader<'_> {
     }
 
     fn other_numbers(&mut self, language: &Language) -> Result<Language, SchemaError> {
+        let all = self.ex.languages.numbers();
+        let all = self.located(all)?;
+        let rest = self.ex.languages.minus(&all, language);
+        self.located(rest)
+    }
+
+    /// The plain numbers that are none of these, which are plain.
+    fn other_plain_numbers(&mut self, language: &Language) -> Result<Language, SchemaError> {
         let all = self.ex.languages.pattern(number::PLAIN);
         let all = self.located(all)?;
         let rest = self.ex.languages.minus(&all, language);
@@ -324,8 +331,10 @@ impl Reader<'_> {
                 Value::Bool(false) => FALSE,
                 Value::Bool(true) => TRUE,
                 Value::Number(number) => {
-                    match number::equal(&number) {
-                        Some(pattern) => numbers.push(pattern),
+                    let made = self.ex.languages.equal(&number);
+                    match self.located(made)? {
+                        Some(Some(dfa)) => numbers.push(dfa),
+                        Some(None) => {}
                         None => {
                             let reason = "a number has several hundred digits";
                             self.refuse(key, NUMBER, reason, "use numbers of fewer digits");
@@ -350,8 +359,7 @@ impl Reader<'_> {
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
         let texts = self.ex.languages.texts(&texts);
         let texts = self.located(texts)?;
-        let numbers =
-            if numbers.is_empty() { Ok(None) } else { self.ex.languages.pattern(&numbers.join("|")) };
+        let numbers = self.ex.languages.any(&numbers);
         let numbers = self.located(numbers)?;
         if self.positive {
             self.found.atoms.push(Atom::Types(types));
@@ -563,7 +571,11 @@ impl Reader<'_> {
             self.refuse(key, NUMBER, reason, "use a number of fewer digits");
             return Ok(true);
         };
-        let broken = if self.positive { None } else { Some(Atom::Numbers(self.other_numbers(&language)?)) };
+        let broken = match (self.positive, key) {
+            (true, _) => None,
+            (false, "multipleOf") => Some(Atom::Numbers(self.other_plain_numbers(&language)?)),
+            (false, _) => Some(Atom::Numbers(self.other_numbers(&language)?)),
+        };
         self.condition(NUMBER, Atom::Numbers(language), broken);
         Ok(true)
     }

@@ -7,7 +7,7 @@ use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 use unskew_automata::{Dfa, DfaBuilder, RegexError};
 
 use crate::{
-    Decimal, SchemaLimits,
+    Decimal, SchemaLimits, SchemaOptions,
     format::{self, Format},
     look::{self, Failure},
     number,
@@ -31,10 +31,12 @@ pub(crate) struct Languages {
     formats: HashMap<String, Format>,
     /// Without raw characters beyond ASCII.
     ascii: bool,
+    /// The largest exponent of a number under a condition.
+    exponents: u32,
 }
 
 impl Languages {
-    pub(crate) fn new(ascii: bool, limits: &SchemaLimits) -> Self {
+    pub(crate) fn new(options: &SchemaOptions, limits: &SchemaLimits) -> Self {
         Self {
             builder: DfaBuilder::new(&limits.automata),
             limits: limits.clone(),
@@ -43,7 +45,8 @@ impl Languages {
             searches: HashMap::new(),
             spelled: HashMap::new(),
             formats: HashMap::new(),
-            ascii,
+            ascii: options.ascii,
+            exponents: options.exponents,
         }
     }
 
@@ -114,6 +117,15 @@ impl Languages {
         }
     }
 
+    /// What any of these accept.
+    pub(crate) fn any(&mut self, parts: &[Arc<Dfa>]) -> Result<Language, RegexError> {
+        match parts {
+            [] => Ok(None),
+            [one] => Ok(Some(Arc::clone(one))),
+            parts => self.kept_some(|builder| builder.union(parts.iter().map(|part| &**part))),
+        }
+    }
+
     pub(crate) fn minus(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
             (Some(left), Some(right)) => self.kept_some(|builder| builder.difference(left, right)),
@@ -135,8 +147,51 @@ impl Languages {
         bound: &Decimal,
         inclusive: bool,
     ) -> Result<Option<Language>, RegexError> {
-        let made = number::at_least(&mut self.builder, bound, inclusive)?;
-        made.map(|dfa| self.kept(Ok(dfa))).transpose()
+        let mut all = None;
+        for (places, exponent) in self.exponents() {
+            let made = number::at_least(&mut self.builder, &bound.shifted(places), inclusive)?;
+            let Some(made) = made else { return Ok(None) };
+            let made = self.with_exponent(made, &exponent)?;
+            all = self.or(&all, &made)?;
+        }
+        Ok(Some(all))
+    }
+
+    /// The spellings of a number; the outer `None` if it is too long.
+    pub(crate) fn equal(&mut self, number: &Decimal) -> Result<Option<Language>, RegexError> {
+        let of = |(places, exponent): (i64, String)| {
+            Some(format!("({}){exponent}", number::equal(&number.shifted(places))?))
+        };
+        let ways: Option<Vec<String>> = self.exponents().into_iter().map(of).collect();
+        ways.map(|ways| self.pattern(&ways.join("|"))).transpose()
+    }
+
+    /// The spellings of whole numbers.
+    pub(crate) fn whole(&mut self) -> Result<Language, RegexError> {
+        let of = |(places, exponent)| format!("({}){exponent}", number::whole(places));
+        let ways: Vec<String> = self.exponents().into_iter().map(of).collect();
+        self.pattern(&ways.join("|"))
+    }
+
+    /// The spellings that a number under a condition may have: in these, complements are formed.
+    pub(crate) fn numbers(&mut self) -> Result<Language, RegexError> {
+        let ways: Vec<String> = self.exponents().into_iter().map(|(_, exponent)| exponent).collect();
+        self.pattern(&format!("{}({})", number::PLAIN, ways.join("|")))
+    }
+
+    /// The exponents of numbers under a condition, each with the ways to write it.
+    fn exponents(&self) -> Vec<(i64, String)> {
+        let most = i64::from(self.exponents);
+        (-most..=most).map(|places| (places, number::exponent(places, self.exponents))).collect()
+    }
+
+    fn with_exponent(&mut self, mantissa: Dfa, exponent: &str) -> Result<Language, RegexError> {
+        let mantissa = self.kept(Ok(mantissa))?;
+        if exponent.is_empty() {
+            return Ok(mantissa);
+        }
+        let exponent = self.pattern(exponent)?;
+        self.join(&mantissa, &exponent)
     }
 
     /// As [`number::multiple`]; the outer `None` if the factor is too long.

@@ -171,11 +171,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{SchemaLimits, pattern};
+    use crate::{SchemaLimits, SchemaOptions, pattern};
 
     fn found(pattern: &str) -> Option<Language> {
         let parsed = pattern::read(pattern).ok()?;
-        let mut languages = Languages::new(false, &SchemaLimits::default());
+        let mut languages = Languages::new(&SchemaOptions::default(), &SchemaLimits::default());
         match search(&mut languages, &parsed) {
             Ok(language) => Some(language),
             Err(Failure::Refused(_)) => None,

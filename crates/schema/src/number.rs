@@ -1,9 +1,11 @@
 //! Numbers as automata: bounds, multiples and equality over what stands in the text.
 //!
 //! A number without a condition is written in any way that JSON has. Under a condition it is written plainly, with digits and a
-//! point and no exponent: whether `1234.5e1` is a whole number, or `0.001e5` at most 99, depends on counting digits in front of
-//! the exponent, which no automaton does for all lengths. No value is lost by it, and nothing that breaks the
-//! condition gets through; spellings with an exponent are. [`PLAIN`] is the universe in which complements are formed.
+//! point, and with exponents up to a size that is chosen: whether `1234.5e1` is a whole number, or `0.001e5` at most 99, depends
+//! on counting digits in front of the exponent, which no automaton does for all exponents. For one exponent it is a question about
+//! the digits in front, with the bound moved by so many places; so a language is a union over the exponents. No value is lost by
+//! the choice, and nothing that breaks the condition gets through. The plain numbers and those with such exponents are the universe
+//! in which complements are formed. Multiples are always written plainly.
 
 use unskew_automata::{Dfa, DfaBuilder, DfaEdges, Limits, RegexError};
 
@@ -147,6 +149,25 @@ pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>,
         }
     }
     edges.build().map(Some)
+}
+
+/// The ways to write an exponent, where such of at most `most` are written. Zero may be left out.
+pub(crate) fn exponent(exponent: i64, most: u32) -> String {
+    match exponent {
+        0 if most == 0 => String::new(),
+        0 => "([eE][+-]?0+)?".to_owned(),
+        1.. => format!(r"[eE]\+?0*{exponent}"),
+        _ => format!("[eE]-0*{}", -exponent),
+    }
+}
+
+/// The plain numbers that are whole once the point is moved by so many places to the right.
+pub(crate) fn whole(places: i64) -> String {
+    match places {
+        0 => WHOLE.to_owned(),
+        1.. => format!(r"-?(0|[1-9][0-9]*)(\.[0-9]{{1,{places}}}0*)?"),
+        _ => format!(r"-?(0|[1-9][0-9]*0{{{}}})(\.0+)?", -places),
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,10 @@ use crate::Registry;
 pub struct SchemaOptions {
     /// White space between the parts of a value.
     pub whitespace: Whitespace,
+    /// The largest exponent, up or down, of numbers under a condition (`integer`, bounds, `enum`, but not `multipleOf`, which
+    /// is always written plainly); zero for none: then such numbers are digits and a point, as most programs that read whole
+    /// numbers expect. Numbers without a condition have any exponent. Automata grow with it: see the measured cost in the README.
+    pub exponents: u32,
     /// Schemas that the schema may refer to.
     pub registry: Registry,
     /// Whether outputs are of ASCII alone: other characters are written as `\u` escapes. Else both ways are open.
