@@ -133,7 +133,7 @@ impl Terminals {
                 Scanner::Automaton(dfa, _) => add_edges(dfa, dfa.start(), &mut first),
                 Scanner::Except(except, _) => add_edges(except.base(), except.base().start(), &mut first),
                 Scanner::Counted(counted) => {
-                    counted.next_bytes(counted.start(), |byte| insert(&mut first, byte))
+                    counted.next_bytes(counted.start(), |byte| insert(&mut first, byte));
                 }
                 Scanner::Token(_) => {}
             }
