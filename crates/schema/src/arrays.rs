@@ -148,10 +148,14 @@ impl Emitter {
         }
         let compared = if shape.unique.is_some() { Compared::Different } else { Compared::Repeating };
         let repeated = slots.len() > items.alike as usize && most.is_none_or(|most| most > items.alike + 1);
-        let mut finite = true;
+        let (mut finite, mut all) = (true, Values::default());
         for set in slots.iter().flatten() {
-            finite = finite && self.ex.values(set)?.is_some();
+            match self.ex.values(set)?.filter(|_| finite) {
+                Some(values) => finite = values.iter().all(|value| all.bit(value, &self.ex).is_some()),
+                None => finite = false,
+            }
         }
+        finite = finite && subsets(all.len(), most) <= self.ex.limits.products;
         if finite && (repeated || slots.len() > 1) {
             return Ok(compared);
         }
@@ -316,6 +320,21 @@ impl Emitter {
 
 /// As many items are compared by pairs.
 const COMPARED: usize = 32;
+
+/// Sets of at most `most` of so many values, or very many.
+fn subsets(values: usize, most: Option<u32>) -> usize {
+    let most = most.map_or(values, |most| values.min(most as usize));
+    let (mut sets, mut all) = (1usize, 1usize);
+    for size in 1..=most {
+        // Exact: the product of any `size` numbers in a row is divisible.
+        sets = sets.saturating_mul(values + 1 - size) / size;
+        all = all.saturating_add(sets);
+        if all > 1 << 20 {
+            break;
+        }
+    }
+    all
+}
 
 fn ends(product: &Product, progress: &Progress) -> bool {
     let counted = product.counts.iter().zip(&progress.counts).all(|(count, so_far)| *so_far >= count.min);

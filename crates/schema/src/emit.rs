@@ -295,7 +295,7 @@ impl Emitter {
                 }
             },
             Value::String(text) => {
-                let texts = self.ex.languages.texts(&[&text]);
+                let texts = self.ex.languages.text(&text);
                 match self.ex.located(Some(node), texts)? {
                     Some(texts) => self.string(Some(node), &texts)?,
                     None => return Err(SchemaError::Unsatisfiable),

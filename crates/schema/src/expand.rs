@@ -8,7 +8,9 @@
 //! provably shares no value with another need not be denied in it. A limit takes care of the rest.
 
 use std::{
+    borrow::Borrow,
     collections::{HashMap, HashSet, VecDeque},
+    hash::Hash,
     rc::Rc,
     sync::Arc,
 };
@@ -31,6 +33,10 @@ const DEPTH: u32 = 3;
 
 /// How many searches for a contradiction are open at a time, at most: an expansion may ask for one, which may expand.
 const OPEN: u32 = 4;
+
+/// Alternatives that one search for a contradiction looks at, at most, and as many times those of the limit that all do.
+const GUESS: usize = 1_000;
+const GUESSES: usize = 4;
 
 /// What items have to satisfy.
 #[derive(Debug)]
@@ -60,17 +66,45 @@ pub(crate) struct Expander {
     /// By schema and keyword.
     pub(crate) fates: HashMap<(NodeId, String), (Fate, String)>,
     pub(crate) refused: Vec<SchemaError>,
-    shapes: HashMap<Vec<Literal>, Rc<Vec<Shape>>>,
-    conditions: HashMap<Literal, Rc<Conditions>>,
-    disjoint: HashMap<(Literal, Literal), bool>,
+    shapes: Kept<Vec<Literal>, Rc<Vec<Shape>>>,
+    conditions: Kept<Literal, Rc<Conditions>>,
+    disjoint: Kept<(Literal, Literal), bool>,
     /// Sets whose shapes are being looked for.
     pending: HashSet<Vec<Literal>>,
     name_sets: HashMap<Names, Language>,
     pub(crate) finite: HashMap<Vec<Literal>, Option<Rc<Vec<Finite>>>>,
     alternatives: usize,
+    /// Searches for a contradiction that are open. In one nothing is refused.
     open: u32,
-    /// Whether it is only looked for values that there are not, so that nothing is refused.
-    guessing: bool,
+    /// Alternatives that searches have looked at, and where the one that is open has to stop.
+    guessed: usize,
+    guess_end: usize,
+    /// Searches that were cut short. What was found meanwhile is right, and maybe not the best.
+    cuts: usize,
+}
+
+/// Results, and those that are only good enough for a search.
+#[derive(Debug)]
+struct Kept<K, V> {
+    best: HashMap<K, V>,
+    rough: HashMap<K, V>,
+}
+
+impl<K: Eq + Hash, V> Kept<K, V> {
+    fn new() -> Self {
+        Self { best: HashMap::new(), rough: HashMap::new() }
+    }
+
+    fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q, rough: bool) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.best.get(key).or_else(|| self.rough.get(key).filter(|_| rough))
+    }
+
+    fn insert(&mut self, key: K, value: V, rough: bool) {
+        if rough { &mut self.rough } else { &mut self.best }.insert(key, value);
+    }
 }
 
 #[derive(Clone, Default)]
@@ -142,29 +176,77 @@ impl Expander {
             limits: limits.clone(),
             fates: HashMap::new(),
             refused: vec![],
-            shapes: HashMap::new(),
-            conditions: HashMap::new(),
-            disjoint: HashMap::new(),
+            shapes: Kept::new(),
+            conditions: Kept::new(),
+            disjoint: Kept::new(),
             pending: HashSet::new(),
             name_sets: HashMap::new(),
             finite: HashMap::new(),
             alternatives: 0,
             open: 0,
-            guessing: false,
+            guessed: 0,
+            guess_end: 0,
+            cuts: 0,
         }
     }
 
     /// The shapes of the values that satisfy all of `set`, which is sorted.
     pub(crate) fn shapes(&mut self, set: &[Literal]) -> Result<Rc<Vec<Shape>>, SchemaError> {
-        if let Some(known) = self.shapes.get(set) {
+        if let Some(known) = self.shapes.get(set, self.open > 0) {
             return Ok(Rc::clone(known));
         }
+        let cuts = self.cuts;
         self.pending.insert(set.to_vec());
         let done = self.expanded(set);
         self.pending.remove(set);
         let done = Rc::new(done?);
-        self.shapes.insert(set.to_vec(), Rc::clone(&done));
+        self.shapes.insert(set.to_vec(), Rc::clone(&done), self.is_rough(cuts));
         Ok(done)
+    }
+
+    /// Whether a search was cut short since there were so many cuts, so that another may find more.
+    fn is_rough(&self, cuts: usize) -> bool {
+        self.open > 0 && self.cuts != cuts
+    }
+
+    /// Counts an alternative.
+    fn count(&mut self, set: &[Literal]) -> Result<(), SchemaError> {
+        let (count, limit) = match self.open {
+            0 => (&mut self.alternatives, self.limits.alternatives),
+            _ => (&mut self.guessed, self.guess_end),
+        };
+        *count += 1;
+        if *count <= limit {
+            return Ok(());
+        }
+        let pointer = set.first().map_or("#".to_owned(), |literal| self.schemas.pointer(literal.node));
+        let limit = self.limits.alternatives;
+        Err(SchemaError::limit(&pointer, "the alternatives", limit, "alternatives"))
+    }
+
+    /// Looks for a contradiction: what `find` finds, or `false` where that takes too long.
+    fn search(
+        &mut self,
+        find: impl FnOnce(&mut Self) -> Result<bool, SchemaError>,
+    ) -> Result<bool, SchemaError> {
+        if self.open == 0 {
+            let all = self.limits.alternatives.saturating_mul(GUESSES);
+            self.guess_end = all.min(self.guessed.saturating_add(GUESS));
+        }
+        if self.open >= OPEN || self.guessed >= self.guess_end {
+            self.cuts += 1;
+            return Ok(false);
+        }
+        self.open += 1;
+        let found = find(self);
+        self.open -= 1;
+        match found {
+            Err(SchemaError::Limit { .. } | SchemaError::Automaton { .. }) => {
+                self.cuts += 1;
+                Ok(false)
+            }
+            found => found,
+        }
     }
 
     fn expanded(&mut self, set: &[Literal]) -> Result<Vec<Shape>, SchemaError> {
@@ -172,13 +254,7 @@ impl Expander {
         let mut branches = vec![Branch { shape: Shape::any(), todo, ..Branch::default() }];
         let mut done = vec![];
         while let Some(mut branch) = branches.pop() {
-            self.alternatives += 1;
-            if self.alternatives > self.limits.alternatives {
-                let pointer =
-                    set.first().map_or("#".to_owned(), |literal| self.schemas.pointer(literal.node));
-                let limit = self.limits.alternatives;
-                return Err(SchemaError::limit(&pointer, "the alternatives", limit, "alternatives"));
-            }
+            self.count(set)?;
             let ways = loop {
                 while branch.shape.types != 0 {
                     let Some(atom) = branch.todo.pop_front() else { break };
@@ -220,16 +296,12 @@ impl Expander {
         let shape = &branch.shape;
         let known = shape.properties.len() + shape.property.len() + shape.names.len();
         let said = known + shape.required.len();
-        if shape.types & OBJECT == 0 || known < 2 || said == branch.looked || self.open >= OPEN {
+        if shape.types & OBJECT == 0 || known < 2 || said == branch.looked {
             return Ok(());
         }
         branch.looked = said;
-        self.open += 1;
-        let outer = std::mem::replace(&mut self.guessing, true);
-        let found = self.lacks_member(&branch.shape, 1);
-        self.guessing = outer;
-        self.open -= 1;
-        if found? {
+        let shape = &branch.shape;
+        if self.search(|ex| ex.lacks_member(shape, 1))? {
             branch.shape.types &= !OBJECT;
         }
         Ok(())
@@ -348,11 +420,12 @@ impl Expander {
                 Ok(())
             }
             value if literal.constant || matches!(value, Value::Object(_)) => {
-                let conditions = match self.conditions.get(&literal) {
+                let conditions = match self.conditions.get(&literal, self.open > 0) {
                     Some(known) => Rc::clone(known),
                     None => {
+                        let cuts = self.cuts;
                         let made = Rc::new(keywords::conditions(self, literal)?);
-                        self.conditions.insert(literal, Rc::clone(&made));
+                        self.conditions.insert(literal, Rc::clone(&made), self.is_rough(cuts));
                         made
                     }
                 };
@@ -375,27 +448,21 @@ impl Expander {
     /// Whether no value satisfies both, as far as that is easily seen.
     pub(crate) fn disjoint(&mut self, left: Literal, right: Literal) -> Result<bool, SchemaError> {
         let pair = (left.min(right), left.max(right));
-        if let Some(known) = self.disjoint.get(&pair) {
+        if let Some(known) = self.disjoint.get(&pair, self.open > 0) {
             return Ok(*known);
         }
-        if self.open >= OPEN {
-            return Ok(false);
-        }
-        self.open += 1;
+        let cuts = self.cuts;
         // Until it is known, which it may be asked for on the way.
-        self.disjoint.insert(pair, false);
-        let outer = std::mem::replace(&mut self.guessing, true);
-        let found = self.is_empty(&[pair.0, pair.1], DEPTH);
-        self.guessing = outer;
-        self.open -= 1;
-        let found = found?;
-        self.disjoint.insert(pair, found);
+        self.disjoint.insert(pair, false, true);
+        let found = self.search(|ex| ex.is_empty(&[pair.0, pair.1], DEPTH))?;
+        self.disjoint.insert(pair, found, self.is_rough(cuts));
         Ok(found)
     }
 
     /// Whether no value satisfies all of the set, as far as that is seen within `depth` levels.
     fn is_empty(&mut self, set: &[Literal], depth: u32) -> Result<bool, SchemaError> {
         if self.pending.contains(set) {
+            self.cuts += 1;
             return Ok(false);
         }
         let shapes = self.shapes(set)?;
@@ -690,7 +757,7 @@ impl Expander {
 
     /// Keeps what a shape does not enforce, of values of these types.
     pub(crate) fn refuse(&mut self, shape: &Shape, types: Types) {
-        if self.guessing {
+        if self.open > 0 {
             return;
         }
         for refusal in shape.refusals.iter().filter(|refusal| refusal.types & types & shape.types != 0) {

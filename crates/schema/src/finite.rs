@@ -46,6 +46,10 @@ pub(crate) struct Values {
 }
 
 impl Values {
+    pub(crate) fn len(&self) -> usize {
+        self.met.len()
+    }
+
     /// The bit of the value; `None` if there were too many others.
     pub(crate) fn bit(&mut self, value: &Finite, ex: &Expander) -> Option<u64> {
         let same = |other: &Finite| match (other, value) {
@@ -181,7 +185,7 @@ impl Emitter {
         Ok(match value {
             Finite::Word(word) => self.builder.literal(*word),
             Finite::Text(text) => {
-                let texts = self.ex.languages.texts(&[text]);
+                let texts = self.ex.languages.text(text);
                 match self.ex.located(node, texts)? {
                     Some(texts) => self.string(node, &texts)?,
                     None => return Err(SchemaError::Unsatisfiable),
