@@ -68,7 +68,7 @@ pub(crate) struct Expander {
     pub(crate) refused: Vec<SchemaError>,
     shapes: Kept<Vec<Literal>, Rc<Vec<Shape>>>,
     conditions: Kept<Literal, Rc<Conditions>>,
-    disjoint: Kept<(Literal, Literal), bool>,
+    overlaps: Kept<(Literal, Literal), Types>,
     /// Sets whose shapes are being looked for.
     pending: HashSet<Vec<Literal>>,
     name_sets: HashMap<Names, Language>,
@@ -118,56 +118,6 @@ struct Branch {
     looked: usize,
 }
 
-impl Branch {
-    /// Whether the alternative has something to say, and leaves a type to the value, as far as that is seen at a glance.
-    fn open(&self, alternative: &[Atom]) -> Option<bool> {
-        let (mut types, mut new) = (self.shape.types, false);
-        for atom in alternative {
-            match atom {
-                Atom::Schema(literal) if self.seen.contains(literal) => continue,
-                Atom::Schema(literal) if self.seen.contains(&literal.not()) => types = 0,
-                Atom::Types(of) if types & !of == 0 => continue,
-                Atom::Types(of) => types &= of,
-                Atom::Require(name) if self.shape.required.contains(name) => {}
-                Atom::Require(name) if self.shape.forbidden.contains(name) => types &= !OBJECT,
-                Atom::Forbid(name) if self.shape.required.contains(name) => types &= !OBJECT,
-                _ => {}
-            }
-            new = true;
-        }
-        if types == 0 { Some(false) } else { new.then_some(true) }
-    }
-
-    /// The next choice: one that is decided already, or else the last; none if nothing is left to choose. `None` if some
-    /// choice has no alternative left.
-    fn choose(&mut self) -> Option<Vec<Vec<Atom>>> {
-        let mut index = self.choices.len();
-        while let Some(before) = index.checked_sub(1) {
-            index = before;
-            let choice = Rc::clone(&self.choices[index]);
-            let states: Vec<_> = choice.iter().map(|alternative| self.open(alternative)).collect();
-            if states.contains(&None) {
-                // One of them holds as it is.
-                self.choices.remove(index);
-                continue;
-            }
-            let open = || choice.iter().zip(&states).filter(|(_, state)| **state == Some(true));
-            let left = open().count();
-            if left == 0 {
-                return None;
-            }
-            if left == 1 || index + 1 == self.choices.len() && left < choice.len() {
-                self.choices[index] = Rc::new(open().map(|(way, _)| way.clone()).collect());
-            }
-            if left == 1 {
-                return Some(self.choices.remove(index).to_vec());
-            }
-        }
-        let next = self.first.pop().or_else(|| self.choices.pop());
-        Some(next.map_or_else(Vec::new, |choice| choice.to_vec()))
-    }
-}
-
 impl Expander {
     pub(crate) fn new(schemas: Schemas, limits: &SchemaLimits) -> Self {
         Self {
@@ -178,7 +128,7 @@ impl Expander {
             refused: vec![],
             shapes: Kept::new(),
             conditions: Kept::new(),
-            disjoint: Kept::new(),
+            overlaps: Kept::new(),
             pending: HashSet::new(),
             name_sets: HashMap::new(),
             finite: HashMap::new(),
@@ -197,7 +147,15 @@ impl Expander {
         }
         let cuts = self.cuts;
         self.pending.insert(set.to_vec());
+        let before = self.alternatives;
         let done = self.expanded(set);
+        if self.alternatives - before > 300 {
+            eprintln!(
+                "DBG {} {:?}",
+                self.alternatives - before,
+                set.iter().map(|l| (l.positive, self.schemas.pointer(l.node))).collect::<Vec<_>>()
+            );
+        }
         self.pending.remove(set);
         let done = Rc::new(done?);
         self.shapes.insert(set.to_vec(), Rc::clone(&done), self.is_rough(cuts));
@@ -264,7 +222,7 @@ impl Expander {
                 if branch.shape.types == 0 {
                     break None;
                 }
-                match branch.choose() {
+                match self.choose(&mut branch)? {
                     // What is left to do without a choice.
                     Some(ways) if ways.len() == 1 => branch.todo.extend(ways.into_iter().flatten()),
                     ways => break ways,
@@ -305,6 +263,93 @@ impl Expander {
             branch.shape.types &= !OBJECT;
         }
         Ok(())
+    }
+
+    /// Whether the alternative has something to say, and leaves a type to the value, as far as that is seen at a glance.
+    fn open(&mut self, branch: &Branch, alternative: &[Atom]) -> Result<Option<bool>, SchemaError> {
+        let shape = &branch.shape;
+        let (mut types, mut new) = (shape.types, false);
+        for (index, atom) in alternative.iter().enumerate() {
+            match atom {
+                Atom::Schema(literal) if branch.seen.contains(literal) => continue,
+                Atom::Schema(literal) if branch.seen.contains(&literal.not()) => types = 0,
+                Atom::Types(of) if types & !of == 0 => continue,
+                Atom::Types(of) => types &= of,
+                Atom::Require(name) if shape.required.contains(name) => continue,
+                Atom::Require(name) if shape.forbidden.contains(name) => types &= !OBJECT,
+                Atom::Forbid(name) if shape.forbidden.contains(name) => continue,
+                Atom::Forbid(name) if shape.required.contains(name) => types &= !OBJECT,
+                Atom::Property(name, literal) if self.lists(*literal) => {
+                    let asked = alternative[..index].iter();
+                    let required = shape.required.contains(name)
+                        || asked.clone().any(|atom| matches!(atom, Atom::Require(of) if of == name));
+                    let (mut holds, mut breaks) = (false, false);
+                    for known in self.listed(shape, name)? {
+                        holds = holds || known == *literal || self.disjoint(known, literal.not())?;
+                        breaks = breaks || required && self.disjoint(known, *literal)?;
+                    }
+                    if breaks {
+                        types &= !OBJECT;
+                    } else if holds {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            new = true;
+        }
+        Ok(if types == 0 { Some(false) } else { new.then_some(true) })
+    }
+
+    /// Whether the literal is about values that are listed, which are soon compared.
+    pub(crate) fn lists(&self, literal: Literal) -> bool {
+        let member = |keyword| self.schemas.document.member(literal.node, keyword).is_some();
+        literal.constant || member("const") || member("enum")
+    }
+
+    /// What is known of the member `name` by lists of values.
+    fn listed(&self, shape: &Shape, name: &str) -> Result<Vec<Literal>, SchemaError> {
+        let mut found = vec![];
+        found.extend(shape.property.iter().filter(|(of, _)| &**of == name).map(|(_, literal)| *literal));
+        for group in &shape.properties {
+            let declared = self.schemas.document.member(*group, "properties");
+            let own = declared.and_then(|declared| self.schemas.document.member(declared, name));
+            found.extend(own.map(|own| self.schemas.literal(own)).transpose()?);
+        }
+        found.retain(|literal| self.lists(*literal));
+        Ok(found)
+    }
+
+    /// The alternatives of the next choice: of one that is decided already, or else of the last; none if nothing is left to
+    /// choose. `None` if some choice has no alternative left.
+    fn choose(&mut self, branch: &mut Branch) -> Result<Option<Choice>, SchemaError> {
+        let mut index = branch.choices.len();
+        while let Some(before) = index.checked_sub(1) {
+            index = before;
+            let choice = Rc::clone(&branch.choices[index]);
+            let mut open = vec![];
+            let mut holds = false;
+            for alternative in choice.iter() {
+                match self.open(branch, alternative)? {
+                    Some(true) => open.push(alternative),
+                    Some(false) => {}
+                    None => holds = true,
+                }
+            }
+            if holds {
+                // One of them holds as it is.
+                branch.choices.remove(index);
+            } else if open.is_empty() {
+                return Ok(None);
+            } else if open.len() == 1 {
+                branch.choices.remove(index);
+                return Ok(Some(open.into_iter().cloned().collect()));
+            } else if open.len() < choice.len() && index + 1 == branch.choices.len() {
+                branch.choices[index] = Rc::new(open.into_iter().cloned().collect());
+            }
+        }
+        let next = branch.first.pop().or_else(|| branch.choices.pop());
+        Ok(Some(next.map_or_else(Vec::new, |choice| choice.to_vec())))
     }
 
     fn apply(&mut self, branch: &mut Branch, atom: Atom) -> Result<(), SchemaError> {
@@ -447,29 +492,44 @@ impl Expander {
 
     /// Whether no value satisfies both, as far as that is easily seen.
     pub(crate) fn disjoint(&mut self, left: Literal, right: Literal) -> Result<bool, SchemaError> {
+        Ok(left == right.not() || self.overlap(left, right)? == 0)
+    }
+
+    /// The types of which values may satisfy both, as far as that is easily seen.
+    pub(crate) fn overlap(&mut self, left: Literal, right: Literal) -> Result<Types, SchemaError> {
         let pair = (left.min(right), left.max(right));
-        if let Some(known) = self.disjoint.get(&pair, self.open > 0) {
+        if let Some(known) = self.overlaps.get(&pair, self.open > 0) {
             return Ok(*known);
         }
         let cuts = self.cuts;
         // Until it is known, which it may be asked for on the way.
-        self.disjoint.insert(pair, false, true);
-        let found = self.search(|ex| ex.is_empty(&[pair.0, pair.1], DEPTH))?;
-        self.disjoint.insert(pair, found, self.is_rough(cuts));
-        Ok(found)
+        self.overlaps.insert(pair, ALL, true);
+        let mut types = ALL;
+        self.search(|ex| {
+            types = ex.types_of(&[pair.0, pair.1], DEPTH)?;
+            Ok(true)
+        })?;
+        self.overlaps.insert(pair, types, self.is_rough(cuts));
+        Ok(types)
     }
 
     /// Whether no value satisfies all of the set, as far as that is seen within `depth` levels.
     fn is_empty(&mut self, set: &[Literal], depth: u32) -> Result<bool, SchemaError> {
+        Ok(self.types_of(set, depth)? == 0)
+    }
+
+    /// The types of the values that satisfy all of the set, as far as that is seen within `depth` levels.
+    fn types_of(&mut self, set: &[Literal], depth: u32) -> Result<Types, SchemaError> {
         if self.pending.contains(set) {
             self.cuts += 1;
-            return Ok(false);
+            return Ok(ALL);
         }
         let shapes = self.shapes(set)?;
+        let mut all = 0;
         for shape in shapes.iter() {
             let mut types: Types = shape.types;
             if let Some(values) = &shape.one_of
-                && types & (ARRAY | OBJECT) != 0
+                && types & (ARRAY | OBJECT) & !all != 0
             {
                 let mut fitting = false;
                 for value in values {
@@ -477,17 +537,15 @@ impl Expander {
                 }
                 types &= if fitting { ALL } else { !(ARRAY | OBJECT) };
             }
-            if types & OBJECT != 0 && depth > 0 && self.lacks_member(shape, depth)? {
+            if types & OBJECT & !all != 0 && depth > 0 && self.lacks_member(shape, depth)? {
                 types &= !OBJECT;
             }
-            if types & ARRAY != 0 && depth > 0 && self.lacks_item(shape, depth)? {
+            if types & ARRAY & !all != 0 && depth > 0 && self.lacks_item(shape, depth)? {
                 types &= !ARRAY;
             }
-            if types != 0 {
-                return Ok(false);
-            }
+            all |= types;
         }
-        Ok(true)
+        Ok(all)
     }
 
     /// Whether an object of the shape must have a member that it cannot have, as far as that is seen.

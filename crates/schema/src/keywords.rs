@@ -48,6 +48,35 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
     Ok(reader.done())
 }
 
+/// Puts a required member that tells schemas apart by a list of values (`kind`, say) in front of all other ways to break a
+/// schema: they need only break it where the member does not. In a negation of several schemas each is then broken by
+/// its member, or that of all others is settled.
+fn told_apart(ex: &Expander, broken: &mut Choice) {
+    let found = broken.iter().find_map(|way| match &way[..] {
+        [Atom::Types(OBJECT), Atom::Require(name), Atom::Property(_, breaks)] if ex.lists(*breaks) => {
+            let required = broken.iter().any(|way| forbids(way, name));
+            required.then(|| (name.clone(), *breaks))
+        }
+        _ => None,
+    });
+    let Some((name, breaks)) = found else { return };
+    let rank = |way: &Vec<Atom>| match &way[..] {
+        [Atom::Types(types), ..] if types & OBJECT == 0 => 0,
+        way if forbids(way, &name) => 1,
+        [_, Atom::Require(of), Atom::Property(_, literal)] if *of == name && *literal == breaks => 2,
+        _ => 3,
+    };
+    broken.sort_by_key(rank);
+    for way in broken.iter_mut().filter(|way| rank(way) == 3 && matches!(way[0], Atom::Types(OBJECT))) {
+        way.extend([Atom::Require(name.clone()), Atom::Property(name.clone(), breaks.not())]);
+    }
+}
+
+/// Whether this is that an object lacks the member.
+fn forbids(way: &[Atom], name: &str) -> bool {
+    matches!(way, [Atom::Types(OBJECT), Atom::Forbid(of)] if **of == *name)
+}
+
 /// The patterns of `patternProperties` in `group`, each as the names that it finds something in, with the schema.
 pub(crate) fn patterns(ex: &mut Expander, group: NodeId) -> Result<Vec<(Language, NodeId)>, SchemaError> {
     let Some(list) = ex.schemas.document.member(group, "patternProperties") else { return Ok(vec![]) };
@@ -89,8 +118,9 @@ struct Reader<'e> {
 
 impl Reader<'_> {
     fn done(self) -> Conditions {
-        let Self { mut found, broken, positive, .. } = self;
+        let Self { ex, mut found, mut broken, positive, .. } = self;
         if !positive {
+            told_apart(ex, &mut broken);
             match broken.len() {
                 0 => found.atoms.push(Atom::Types(0)),
                 _ => found.choices.push(Rc::new(broken)),
@@ -458,9 +488,18 @@ impl Reader<'_> {
                 for (index, one) in all.iter().enumerate() {
                     let mut way = vec![holds(*one)];
                     for (other_index, other) in all.iter().enumerate() {
-                        if index != other_index && !self.ex.disjoint(*one, *other)? {
-                            way.push(breaks(*other));
-                        }
+                        let both = match index == other_index {
+                            true => 0,
+                            false => self.ex.overlap(*one, *other)?,
+                        };
+                        way.extend(match both {
+                            0 => None,
+                            ALL => Some(breaks(*other)),
+                            both => {
+                                let apart = vec![Atom::Types(ALL & !both)];
+                                Some(Atom::Any(Rc::new(vec![apart, vec![Atom::Types(both), breaks(*other)]])))
+                            }
+                        });
                     }
                     ways.push(way);
                 }
