@@ -61,9 +61,6 @@ impl Emitter {
         if counts.is_empty() && compared == Compared::No {
             return self.plain_array(shape, &items);
         }
-        if compared == Compared::Repeating && shape.unique.is_some() {
-            return Ok(None);
-        }
         let last = shape.max_items.unwrap_or(items.alike.max(shape.min_items));
         let (min, max) = (shape.min_items, shape.max_items);
         self.product(set, shape, &Product { items, counts, min, max, last, compared })

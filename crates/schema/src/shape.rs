@@ -192,7 +192,8 @@ impl Shape {
         }
         let fewest = self.counts.iter().map(|count| count.min).max().unwrap_or(0);
         let fewest = fewest.max(if self.repeating.is_some() { 2 } else { 0 });
-        let clash = self.counts.iter().any(|count| count.max.is_some_and(|max| max < count.min));
+        let mut clash = self.counts.iter().any(|count| count.max.is_some_and(|max| max < count.min));
+        clash |= self.unique.is_some() && self.repeating.is_some();
         if clash || self.max_items.is_some_and(|max| max < self.min_items.max(fewest)) {
             self.types &= !ARRAY;
         }

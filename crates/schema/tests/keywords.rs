@@ -219,6 +219,7 @@ const ENFORCED: &[&str] = &[
     r#"{"uniqueItems":true,"items":{"type":["boolean","null"]},"contains":{"type":"null"}}"#,
     r#"{"not":{"uniqueItems":true,"items":{"enum":[1,2,3]}},"items":{"enum":[1,2,3]}}"#,
     r#"{"uniqueItems":true,"items":{"enum":[1,1.0,2]},"maxItems":2}"#,
+    r#"{"if":{"items":{"type":"null"},"uniqueItems":true},"then":{"type":"null"},"else":{"items":{"enum":[null]},"uniqueItems":true}}"#,
     // Some member or item breaks a schema.
     r#"{"not":{"items":{"type":"integer"}}}"#,
     r#"{"not":{"items":false}}"#,
