@@ -52,6 +52,7 @@
 mod analysis;
 mod constraint;
 mod error;
+mod except;
 mod explain;
 mod fixpoint;
 mod grammar;
@@ -65,12 +66,14 @@ mod speculation;
 mod syntax;
 mod terminals;
 mod trees;
+mod unordered;
 
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
 pub use error::GrammarError;
+pub use except::Except;
 pub use explain::{Explained, Fate, explain};
-pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};
+pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId, Unordered};
 pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};

@@ -9,7 +9,7 @@ use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 
 use crate::{
-    SchemaError, SchemaLimits, Whitespace,
+    MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
     expand::Expander,
     json::{Document, NodeId, Value},
     languages::Language,
@@ -29,6 +29,7 @@ pub(crate) struct Emitter {
     todo: Vec<(RuleId, Rc<[Literal]>)>,
     /// What may stand between the parts of a value; `None` for nothing.
     space: Option<ExprId>,
+    pub(crate) order: MemberOrder,
     /// The expression of each automaton, by its address: those of the languages live as long.
     terminals: HashMap<*const Dfa, ExprId>,
     kept: Vec<Arc<Dfa>>,
@@ -37,17 +38,26 @@ pub(crate) struct Emitter {
 impl Emitter {
     pub(crate) fn new(
         ex: Expander,
-        whitespace: Whitespace,
+        options: &SchemaOptions,
         limits: &SchemaLimits,
     ) -> Result<Self, SchemaError> {
         let mut builder = Grammar::builder(&limits.grammar);
-        let space = match whitespace {
+        let space = match options.whitespace {
             Whitespace::Compact | Whitespace::Bounded(0) => None,
             Whitespace::Bounded(most) => Some(builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?),
             Whitespace::Flexible => Some(builder.regex("space", "[ \\t\\n\\r]*")?),
         };
         let (rules, todo) = (HashMap::new(), vec![]);
-        Ok(Self { ex, builder, rules, todo, space, terminals: HashMap::new(), kept: vec![] })
+        Ok(Self {
+            ex,
+            builder,
+            rules,
+            todo,
+            space,
+            order: options.order,
+            terminals: HashMap::new(),
+            kept: vec![],
+        })
     }
 
     /// The grammar of the values that satisfy the whole document, or the first thing that is not enforced.
@@ -246,6 +256,20 @@ impl Emitter {
         Some(self.builder.sequence(parts))
     }
 
+    /// These with commas between them, in any order, and `others` among them.
+    pub(crate) fn in_any_order(
+        &mut self,
+        members: Vec<(ExprId, bool)>,
+        others: Option<ExprId>,
+        min: u32,
+        max: Option<u32>,
+    ) -> ExprId {
+        let comma = self.builder.literal(",");
+        let parts: Vec<ExprId> = [self.space, Some(comma), self.space].into_iter().flatten().collect();
+        let comma = self.builder.sequence(parts);
+        self.builder.unordered(members, others, Some(comma), min, max)
+    }
+
     /// Any of `ways` as a rule, so that it can be used often; `None` of none.
     pub(crate) fn shared(&mut self, name: &str, ways: Vec<ExprId>) -> Option<ExprId> {
         if ways.is_empty() {
@@ -311,6 +335,11 @@ impl Emitter {
                 for (name, value) in members {
                     let value = self.constant(value)?;
                     parts.push(self.member(&name, value));
+                }
+                if self.order == MemberOrder::Any && parts.len() > 1 {
+                    let parts: Vec<_> = parts.into_iter().map(|part| (part, true)).collect();
+                    let inner = self.in_any_order(parts, None, 0, None);
+                    return Ok(self.enclosed("{", "}", Some(inner), false).expect("it has something in it"));
                 }
                 self.listed("{", "}", parts)
             }

@@ -8,7 +8,7 @@
 use unskew_grammars::ExprId;
 
 use crate::{
-    SchemaError,
+    MemberOrder, SchemaError,
     emit::Emitter,
     json::NodeId,
     keywords,
@@ -216,6 +216,10 @@ impl Emitter {
             self.refuse(set, "minProperties", reason);
             return Ok(None);
         }
+        if self.order == MemberOrder::Any {
+            let empty = required == 0 && min == 0;
+            return self.any_order(set, shape, members, others, (min, max, empty));
+        }
         let chain = Chain {
             // Counted only where it matters, and then no further.
             most: max.unwrap_or(min),
@@ -255,6 +259,81 @@ impl Emitter {
         }
         let empty = all_optional && chain.ends(0, 0);
         Ok(self.enclosed("{", "}", from.first().copied().flatten(), empty))
+    }
+
+    /// An object of these members in any order. Each witness is one of the members or one of the others, which is then a
+    /// member like the rest.
+    fn any_order(
+        &mut self,
+        set: &[Literal],
+        shape: &Shape,
+        members: &[Member],
+        others: &[(usize, ExprId)],
+        (min, max, empty): (u32, Option<u32>, bool),
+    ) -> Result<Option<ExprId>, SchemaError> {
+        let way = |ways: &[(usize, ExprId)], found: usize| {
+            ways.iter().find(|(of, _)| of & found == found).map(|(_, expr)| *expr)
+        };
+        let given = members.iter().filter(|member| member.required);
+        let given = given.map(|member| member.ways.iter().fold(usize::MAX, |all, (found, _)| all & found));
+        let given = given.fold(0, |all, found| all | found);
+        // By member and by other: the witnesses that it is.
+        let mut casts: Vec<(Vec<(usize, usize)>, Vec<usize>)> = vec![(vec![], vec![])];
+        let wanted = (0..shape.witnesses.len()).map(|index| 1usize << index).filter(|bit| given & bit == 0);
+        let wanted: Vec<usize> = wanted.collect();
+        for bit in &wanted {
+            let mut longer = vec![];
+            for (named, unnamed) in casts {
+                for (index, member) in members.iter().enumerate() {
+                    let cast = named.iter().position(|(of, _)| *of == index);
+                    let found = cast.map_or(0, |cast| named[cast].1) | bit;
+                    if way(&member.ways, found).is_some() {
+                        let mut named = named.clone();
+                        match cast {
+                            Some(cast) => named[cast].1 = found,
+                            None => named.push((index, found)),
+                        }
+                        longer.push((named, unnamed.clone()));
+                    }
+                }
+                for index in 0..=unnamed.len() {
+                    let mut unnamed = unnamed.clone();
+                    match unnamed.get_mut(index) {
+                        Some(found) => *found |= bit,
+                        None => unnamed.push(*bit),
+                    }
+                    if others.iter().any(|(found, _)| *found == unnamed[index]) {
+                        longer.push((named.clone(), unnamed));
+                    }
+                }
+            }
+            casts = longer;
+            let limit = self.ex.limits.products;
+            if casts.len() > limit {
+                let pointer = set.first().map_or_else(String::new, |one| self.ex.schemas.pointer(one.node));
+                let what = "the members of an object that have to be found";
+                return Err(SchemaError::limit(&pointer, what, limit, "products"));
+            }
+        }
+        let any = way(others, 0);
+        let mut ways = vec![];
+        for (named, unnamed) in casts {
+            self.check()?;
+            let mut parts = vec![];
+            for (index, member) in members.iter().enumerate() {
+                let cast = named.iter().find(|(of, _)| *of == index);
+                let expr = way(&member.ways, cast.map_or(0, |(_, found)| *found));
+                parts.extend(expr.map(|expr| (expr, member.required || cast.is_some())));
+            }
+            for found in unnamed {
+                parts.extend(way(others, found).map(|expr| (expr, true)));
+            }
+            if (!parts.is_empty() || any.is_some()) && max != Some(0) {
+                ways.push(self.in_any_order(parts, any, min.max(1), max));
+            }
+        }
+        let inner = self.shared("members in any order", ways);
+        Ok(self.enclosed("{", "}", inner, empty && wanted.is_empty()))
     }
 
     /// By the state of the chain: what may follow when all members that have names are done, with a comma in front, and

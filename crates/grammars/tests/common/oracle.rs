@@ -12,9 +12,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use unskew_automata::{Dfa, StateId};
+use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
 use unskew_core::{TokenId, TokenKind, Vocabulary};
-use unskew_grammars::{Expr, ExprId, Grammar, Terminal};
+use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
 
 /// One symbol of the input.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -114,7 +114,7 @@ struct Set {
 impl Oracle {
     /// The grammar over `alphabet`.
     pub(crate) fn new(grammar: &Grammar, alphabet: &Alphabet) -> Self {
-        let terminals: Vec<Terminal> = grammar.terminals().map(|id| grammar.terminal(id).clone()).collect();
+        let terminals: Vec<Terminal> = grammar.terminals().map(|id| plain(grammar.terminal(id))).collect();
         let (rules, productions) = productions(grammar);
 
         let live: Vec<HashSet<StateId>> =
@@ -175,6 +175,23 @@ impl Oracle {
     pub(crate) fn is_empty(&self) -> bool {
         self.by_rule[self.start].is_empty()
     }
+}
+
+/// A terminal that leaves texts out as the automaton of the difference.
+pub(crate) fn plain(terminal: &Terminal) -> Terminal {
+    let Terminal::Except(except) = terminal else { return terminal.clone() };
+    let mut builder = DfaBuilder::new(&Limits::default());
+    let (filled, empty): (Vec<&[u8]>, Vec<&[u8]>) = except.texts().partition(|text| !text.is_empty());
+    let mut dfa = Dfa::clone(except.base());
+    if !empty.is_empty() {
+        let empty = builder.pattern("").unwrap();
+        dfa = builder.difference(&dfa, &empty).unwrap();
+    }
+    if !filled.is_empty() {
+        let filled = builder.literals(filled).unwrap();
+        dfa = builder.difference(&dfa, &filled).unwrap();
+    }
+    Terminal::Automaton(dfa.into())
 }
 
 /// Expressions as rules of their own, behind the rules of the grammar. The number of rules, and the productions.
@@ -253,6 +270,43 @@ fn expand(
             let mut whole = vec![item; min.try_into().expect("usize holds u32")];
             whole.push(Symbol::Rule(rest));
             productions.push((rule, whole));
+            Symbol::Rule(rule)
+        }
+        Expr::Unordered(group) => {
+            // A rule for each list of members that are left and each number of those that were read.
+            let optional = |rule: RuleId| Symbol::Rule(rule.index());
+            let most = group.max.unwrap_or(group.min.max(group.members.len().try_into().expect("few")) + 1);
+            let mut known: HashMap<(u32, u32), usize> = HashMap::new();
+            let mut open = vec![(0u32, 0u32)];
+            let rule = fresh();
+            known.insert((0, 0), rule);
+            while let Some((read, count)) = open.pop() {
+                let this = known[&(read, count)];
+                let is_whole =
+                    (0..).zip(&group.members).all(|(at, (_, required))| !required || read >> at & 1 != 0);
+                if is_whole && count >= group.min && count <= group.max.unwrap_or(count) {
+                    productions.push((this, Vec::new()));
+                }
+                let members = (0..).zip(&group.members).filter(|(at, _)| read >> at & 1 == 0);
+                let nexts = members.map(|(at, (member, _))| (read | 1 << at, *member));
+                for (next, member) in nexts.chain(group.others.map(|others| (read, others))) {
+                    let next = match group.max {
+                        Some(max) if count == max => continue,
+                        Some(_) => (next, count + 1),
+                        // Beyond what is asked for, numbers make no difference; the first is special.
+                        None => (next, (count + 1).min(most)),
+                    };
+                    let behind = *known.entry(next).or_insert_with(|| {
+                        open.push(next);
+                        fresh()
+                    });
+                    let separator = group.separator.filter(|_| count > 0).map(optional);
+                    productions.push((
+                        this,
+                        separator.into_iter().chain([optional(member), Symbol::Rule(behind)]).collect(),
+                    ));
+                }
+            }
             Symbol::Rule(rule)
         }
         other => panic!("an expression that the oracle does not know: {other:?}"),
