@@ -147,15 +147,7 @@ impl Expander {
         }
         let cuts = self.cuts;
         self.pending.insert(set.to_vec());
-        let before = self.alternatives;
         let done = self.expanded(set);
-        if self.alternatives - before > 300 {
-            eprintln!(
-                "DBG {} {:?}",
-                self.alternatives - before,
-                set.iter().map(|l| (l.positive, self.schemas.pointer(l.node))).collect::<Vec<_>>()
-            );
-        }
         self.pending.remove(set);
         let done = Rc::new(done?);
         self.shapes.insert(set.to_vec(), Rc::clone(&done), self.is_rough(cuts));
