@@ -338,6 +338,7 @@ fn json_schema(path: &Path, args: &ConstraintArgs) -> Result<Grammar> {
     let mut options = SchemaOptions::default();
     options.whitespace = args.whitespace.unwrap_or_default();
     options.ascii = args.ascii;
+    options.exponents = args.exponents;
     options.registry = registry(args.schema_registry.as_deref())?;
     if args.any_order {
         options.order = MemberOrder::Any;
@@ -469,6 +470,7 @@ impl ConstraintArgs {
             max_ignored: _,
             any_order: _,
             ascii: _,
+            exponents: _,
             schema_registry: _,
             choice,
             canonical,

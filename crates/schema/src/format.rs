@@ -6,7 +6,7 @@
 //! | format | of its texts, these are written |
 //! |---|---|
 //! | `time`, `date-time` | leap seconds at offsets of whole quarters of an hour, as all in use are: all 2,879 offsets make 66,000 states and take 100 ms |
-//! | `hostname`, `email` | names as [`host`] says; quoted local parts of 20 characters, without ` <` and escaped blanks, which some readers stumble over |
+//! | `hostname`, `email` | names as `host` says; quoted local parts of 20 characters, without ` <` and escaped blanks, which some readers stumble over |
 //! | `idn-hostname`, `idn-email` | four labels, of 31 letters and digits with hyphens between them or of 8 letters of scripts that need no context; local parts of 64 ASCII characters or 16 of any kind |
 //! | `uri-template` | without `'`, which an erratum of RFC 6570 added to literals |
 //! | `regex` | patterns without look-around, names and back-references, groups nested at most three deep |

@@ -13,7 +13,7 @@
 //!   the specification says; [`explain()`] lists them.
 //! - Of the texts of a valid value, these are outputs: members in the order of the schema (declared ones, then those that are
 //!   only required, then others) or in any, as [`MemberOrder`] says; declared names with the escapes that they need and no others; numbers under a condition
-//!   (`integer`, bounds, `multipleOf`, `enum`) without an exponent; white space as [`Whitespace`] says. Strings and other names
+//!   (`integer`, bounds, `multipleOf`, `enum`) without an exponent, or with small ones as [`SchemaOptions::exponents`] says; white space as [`Whitespace`] says. Strings and other names
 //!   have all spellings, surrogate pairs among them.
 //! - Names that the schema declares are never repeated. Others may be; minimum counts that would need to tell are refused.
 //! - `format` is always enforced, for all formats of the specification; of the texts of some of them only a part is written, as

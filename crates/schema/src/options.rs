@@ -12,7 +12,8 @@ pub struct SchemaOptions {
     pub whitespace: Whitespace,
     /// The largest exponent, up or down, of numbers under a condition (`integer`, bounds, `enum`, but not `multipleOf`, which
     /// is always written plainly); zero for none: then such numbers are digits and a point, as most programs that read whole
-    /// numbers expect. Numbers without a condition have any exponent. Automata grow with it: see the measured cost in the README.
+    /// numbers expect. Numbers without a condition have any exponent. Automata grow with it: bounds of 0 and 100 take 0.14 ms
+    /// without, 1.6 ms up to three and 99 ms up to twenty.
     pub exponents: u32,
     /// Schemas that the schema may refer to.
     pub registry: Registry,
