@@ -137,8 +137,8 @@ pub(crate) struct ConstraintArgs {
     pub(crate) ascii: bool,
     /// JSON Schema: numbers under a condition (`integer`, bounds, `enum`) are also written with exponents up to N; compiling takes
     /// ten times longer for 3 and hundreds of times longer for 20
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100), requires = "json_schema")]
-    pub(crate) exponents: u32,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100), requires = "json_schema")]
+    pub(crate) exponents: Option<u32>,
     /// JSON Schema: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path in the folder
     #[arg(long, value_name = "DIR", requires = "json_schema")]
     pub(crate) schema_registry: Option<PathBuf>,

@@ -338,7 +338,7 @@ fn json_schema(path: &Path, args: &ConstraintArgs) -> Result<Grammar> {
     let mut options = SchemaOptions::default();
     options.whitespace = args.whitespace.unwrap_or_default();
     options.ascii = args.ascii;
-    options.exponents = args.exponents;
+    options.exponents = args.exponents.unwrap_or(0);
     options.registry = registry(args.schema_registry.as_deref())?;
     if args.any_order {
         options.order = MemberOrder::Any;
