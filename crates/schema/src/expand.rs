@@ -8,7 +8,9 @@
 //! provably shares no value with another need not be denied in it. A limit takes care of the rest.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    borrow::Borrow,
+    collections::{HashMap, HashSet, VecDeque},
+    hash::Hash,
     rc::Rc,
     sync::Arc,
 };
@@ -18,11 +20,12 @@ use unskew_grammars::Fate;
 
 use crate::{
     SchemaError, SchemaLimits,
+    finite::Finite,
     json::{NodeId, Value},
     keywords,
     languages::{Language, Languages, TEXT},
     schemas::{Literal, Schemas},
-    shape::{ARRAY, Atom, FALSE, NULL, NUMBER, OBJECT, Refusal, STRING, Shape, TRUE, Types},
+    shape::{ALL, ARRAY, Atom, Choice, NUMBER, Names, OBJECT, STRING, Shape, Types},
 };
 
 /// How deep the search for a contradiction goes into required properties and items.
@@ -31,14 +34,28 @@ const DEPTH: u32 = 3;
 /// How many searches for a contradiction are open at a time, at most: an expansion may ask for one, which may expand.
 const OPEN: u32 = 4;
 
-/// Alternatives, any of which will do: each is a list of conditions.
-pub(crate) type Choice = Vec<Vec<Atom>>;
+/// Alternatives that one search for a contradiction looks at, at most, and as many times those of the limit that all do.
+const GUESS: usize = 1_000;
+const GUESSES: usize = 4;
+
+/// What items have to satisfy.
+#[derive(Debug)]
+pub(crate) struct Items {
+    /// The schemas of the first ones, and that of the others.
+    groups: Vec<(Vec<NodeId>, Option<NodeId>)>,
+    /// From where on items satisfy one of these.
+    unevaluated: Vec<(u32, Vec<Literal>)>,
+    /// From this place on all are asked for the same.
+    pub(crate) alike: u32,
+}
 
 /// What a schema asks for: all of the conditions, and one alternative of each choice.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) atoms: Vec<Atom>,
     pub(crate) choices: Vec<Rc<Choice>>,
+    /// Choices that decide others, and are therefore made before them.
+    pub(crate) first: Vec<Rc<Choice>>,
 }
 
 #[derive(Debug)]
@@ -49,19 +66,56 @@ pub(crate) struct Expander {
     /// By schema and keyword.
     pub(crate) fates: HashMap<(NodeId, String), (Fate, String)>,
     pub(crate) refused: Vec<SchemaError>,
-    shapes: HashMap<Vec<Literal>, Rc<Vec<Shape>>>,
-    conditions: HashMap<Literal, Rc<Conditions>>,
-    disjoint: HashMap<(Literal, Literal), bool>,
+    shapes: Kept<Vec<Literal>, Rc<Vec<Shape>>>,
+    conditions: Kept<Literal, Rc<Conditions>>,
+    overlaps: Kept<(Literal, Literal), Types>,
+    /// Sets whose shapes are being looked for.
+    pending: HashSet<Vec<Literal>>,
+    name_sets: HashMap<Names, Language>,
+    pub(crate) finite: HashMap<Vec<Literal>, Option<Rc<Vec<Finite>>>>,
     alternatives: usize,
+    /// Searches for a contradiction that are open. In one nothing is refused.
     open: u32,
+    /// Alternatives that searches have looked at, and where the one that is open has to stop.
+    guessed: usize,
+    guess_end: usize,
+    /// Searches that were cut short. What was found meanwhile is right, and maybe not the best.
+    cuts: usize,
 }
 
-#[derive(Clone)]
+/// Results, and those that are only good enough for a search.
+#[derive(Debug)]
+struct Kept<K, V> {
+    best: HashMap<K, V>,
+    rough: HashMap<K, V>,
+}
+
+impl<K: Eq + Hash, V> Kept<K, V> {
+    fn new() -> Self {
+        Self { best: HashMap::new(), rough: HashMap::new() }
+    }
+
+    fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q, rough: bool) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.best.get(key).or_else(|| self.rough.get(key).filter(|_| rough))
+    }
+
+    fn insert(&mut self, key: K, value: V, rough: bool) {
+        if rough { &mut self.rough } else { &mut self.best }.insert(key, value);
+    }
+}
+
+#[derive(Clone, Default)]
 struct Branch {
     shape: Shape,
     todo: VecDeque<Atom>,
     choices: Vec<Rc<Choice>>,
+    first: Vec<Rc<Choice>>,
     seen: Vec<Literal>,
+    /// How much the shape said of members when they were last looked at.
+    looked: usize,
 }
 
 impl Expander {
@@ -72,52 +126,222 @@ impl Expander {
             limits: limits.clone(),
             fates: HashMap::new(),
             refused: vec![],
-            shapes: HashMap::new(),
-            conditions: HashMap::new(),
-            disjoint: HashMap::new(),
+            shapes: Kept::new(),
+            conditions: Kept::new(),
+            overlaps: Kept::new(),
+            pending: HashSet::new(),
+            name_sets: HashMap::new(),
+            finite: HashMap::new(),
             alternatives: 0,
             open: 0,
+            guessed: 0,
+            guess_end: 0,
+            cuts: 0,
         }
     }
 
     /// The shapes of the values that satisfy all of `set`, which is sorted.
     pub(crate) fn shapes(&mut self, set: &[Literal]) -> Result<Rc<Vec<Shape>>, SchemaError> {
-        if let Some(known) = self.shapes.get(set) {
+        if let Some(known) = self.shapes.get(set, self.open > 0) {
             return Ok(Rc::clone(known));
         }
+        let cuts = self.cuts;
+        self.pending.insert(set.to_vec());
+        let done = self.expanded(set);
+        self.pending.remove(set);
+        let done = Rc::new(done?);
+        self.shapes.insert(set.to_vec(), Rc::clone(&done), self.is_rough(cuts));
+        Ok(done)
+    }
+
+    /// Whether a search was cut short since there were so many cuts, so that another may find more.
+    fn is_rough(&self, cuts: usize) -> bool {
+        self.open > 0 && self.cuts != cuts
+    }
+
+    /// Counts an alternative.
+    fn count(&mut self, set: &[Literal]) -> Result<(), SchemaError> {
+        let (count, limit) = match self.open {
+            0 => (&mut self.alternatives, self.limits.alternatives),
+            _ => (&mut self.guessed, self.guess_end),
+        };
+        *count += 1;
+        if *count <= limit {
+            return Ok(());
+        }
+        let pointer = set.first().map_or("#".to_owned(), |literal| self.schemas.pointer(literal.node));
+        let limit = self.limits.alternatives;
+        Err(SchemaError::limit(&pointer, "the alternatives", limit, "alternatives"))
+    }
+
+    /// Looks for a contradiction: what `find` finds, or `false` where that takes too long.
+    fn search(
+        &mut self,
+        find: impl FnOnce(&mut Self) -> Result<bool, SchemaError>,
+    ) -> Result<bool, SchemaError> {
+        if self.open == 0 {
+            let all = self.limits.alternatives.saturating_mul(GUESSES);
+            self.guess_end = all.min(self.guessed.saturating_add(GUESS));
+        }
+        if self.open >= OPEN || self.guessed >= self.guess_end {
+            self.cuts += 1;
+            return Ok(false);
+        }
+        self.open += 1;
+        let found = find(self);
+        self.open -= 1;
+        match found {
+            Err(SchemaError::Limit { .. } | SchemaError::Automaton { .. }) => {
+                self.cuts += 1;
+                Ok(false)
+            }
+            found => found,
+        }
+    }
+
+    fn expanded(&mut self, set: &[Literal]) -> Result<Vec<Shape>, SchemaError> {
         let todo = set.iter().copied().map(Atom::Schema).collect();
-        let mut branches = vec![Branch { shape: Shape::any(), todo, choices: vec![], seen: vec![] }];
+        let mut branches = vec![Branch { shape: Shape::any(), todo, ..Branch::default() }];
         let mut done = vec![];
         while let Some(mut branch) = branches.pop() {
-            self.alternatives += 1;
-            if self.alternatives > self.limits.alternatives {
-                let pointer =
-                    set.first().map_or("#".to_owned(), |literal| self.schemas.pointer(literal.node));
-                let limit = self.limits.alternatives;
-                return Err(SchemaError::limit(&pointer, "the alternatives", limit, "alternatives"));
+            self.count(set)?;
+            let ways = loop {
+                while branch.shape.types != 0 {
+                    let Some(atom) = branch.todo.pop_front() else { break };
+                    self.apply(&mut branch, atom)?;
+                }
+                branch.shape.settle();
+                if branch.shape.types == 0 {
+                    break None;
+                }
+                match self.choose(&mut branch)? {
+                    // What is left to do without a choice.
+                    Some(ways) if ways.len() == 1 => branch.todo.extend(ways.into_iter().flatten()),
+                    ways => break ways,
+                }
+            };
+            let Some(ways) = ways else { continue };
+            if !ways.is_empty() || !branch.shape.refusals.is_empty() {
+                self.look(&mut branch)?;
             }
-            while branch.shape.types != 0 {
-                let Some(atom) = branch.todo.pop_front() else { break };
-                self.apply(&mut branch, atom)?;
-            }
-            branch.shape.settle();
             if branch.shape.types == 0 {
                 continue;
             }
-            match branch.choices.pop() {
-                None => done.push(branch.shape),
-                Some(choice) => {
-                    for alternative in choice.iter().rev() {
-                        let mut next = branch.clone();
-                        next.todo.extend(alternative.iter().cloned());
-                        branches.push(next);
-                    }
-                }
+            if ways.is_empty() {
+                done.push(branch.shape);
+                continue;
+            }
+            for alternative in ways.into_iter().rev() {
+                let mut next = branch.clone();
+                next.todo.extend(alternative);
+                branches.push(next);
             }
         }
-        let done = Rc::new(done);
-        self.shapes.insert(set.to_vec(), Rc::clone(&done));
         Ok(done)
+    }
+
+    /// Drops objects from a shape with a required member that no value fits: what is chosen by a member (`kind`, say) is
+    /// thereby chosen once, and not in every combination.
+    fn look(&mut self, branch: &mut Branch) -> Result<(), SchemaError> {
+        let shape = &branch.shape;
+        let known = shape.properties.len() + shape.property.len() + shape.names.len();
+        let said = known + shape.required.len();
+        if shape.types & OBJECT == 0 || known < 2 || said == branch.looked {
+            return Ok(());
+        }
+        branch.looked = said;
+        let shape = &branch.shape;
+        if self.search(|ex| ex.lacks_member(shape, 1))? {
+            branch.shape.types &= !OBJECT;
+        }
+        Ok(())
+    }
+
+    /// Whether the alternative has something to say, and leaves a type to the value, as far as that is seen at a glance.
+    fn open(&mut self, branch: &Branch, alternative: &[Atom]) -> Result<Option<bool>, SchemaError> {
+        let shape = &branch.shape;
+        let (mut types, mut new) = (shape.types, false);
+        for (index, atom) in alternative.iter().enumerate() {
+            match atom {
+                Atom::Schema(literal) if branch.seen.contains(literal) => continue,
+                Atom::Schema(literal) if branch.seen.contains(&literal.not()) => types = 0,
+                Atom::Types(of) if types & !of == 0 => continue,
+                Atom::Types(of) => types &= of,
+                Atom::Require(name) if shape.required.contains(name) => continue,
+                Atom::Require(name) if shape.forbidden.contains(name) => types &= !OBJECT,
+                Atom::Forbid(name) if shape.forbidden.contains(name) => continue,
+                Atom::Forbid(name) if shape.required.contains(name) => types &= !OBJECT,
+                Atom::Property(name, literal) if self.lists(*literal) => {
+                    let asked = alternative[..index].iter();
+                    let required = shape.required.contains(name)
+                        || asked.clone().any(|atom| matches!(atom, Atom::Require(of) if of == name));
+                    let (mut holds, mut breaks) = (false, false);
+                    for known in self.listed(shape, name)? {
+                        holds = holds || known == *literal || self.disjoint(known, literal.not())?;
+                        breaks = breaks || required && self.disjoint(known, *literal)?;
+                    }
+                    if breaks {
+                        types &= !OBJECT;
+                    } else if holds {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            new = true;
+        }
+        Ok(if types == 0 { Some(false) } else { new.then_some(true) })
+    }
+
+    /// Whether the literal is about values that are listed, which are soon compared.
+    pub(crate) fn lists(&self, literal: Literal) -> bool {
+        let member = |keyword| self.schemas.document.member(literal.node, keyword).is_some();
+        literal.constant || member("const") || member("enum")
+    }
+
+    /// What is known of the member `name` by lists of values.
+    fn listed(&self, shape: &Shape, name: &str) -> Result<Vec<Literal>, SchemaError> {
+        let mut found = vec![];
+        found.extend(shape.property.iter().filter(|(of, _)| &**of == name).map(|(_, literal)| *literal));
+        for group in &shape.properties {
+            let declared = self.schemas.document.member(*group, "properties");
+            let own = declared.and_then(|declared| self.schemas.document.member(declared, name));
+            found.extend(own.map(|own| self.schemas.literal(own)).transpose()?);
+        }
+        found.retain(|literal| self.lists(*literal));
+        Ok(found)
+    }
+
+    /// The alternatives of the next choice: of one that is decided already, or else of the last; none if nothing is left to
+    /// choose. `None` if some choice has no alternative left.
+    fn choose(&mut self, branch: &mut Branch) -> Result<Option<Choice>, SchemaError> {
+        let mut index = branch.choices.len();
+        while let Some(before) = index.checked_sub(1) {
+            index = before;
+            let choice = Rc::clone(&branch.choices[index]);
+            let mut open = vec![];
+            let mut holds = false;
+            for alternative in choice.iter() {
+                match self.open(branch, alternative)? {
+                    Some(true) => open.push(alternative),
+                    Some(false) => {}
+                    None => holds = true,
+                }
+            }
+            if holds {
+                // One of them holds as it is.
+                branch.choices.remove(index);
+            } else if open.is_empty() {
+                return Ok(None);
+            } else if open.len() == 1 {
+                branch.choices.remove(index);
+                return Ok(Some(open.into_iter().cloned().collect()));
+            } else if open.len() < choice.len() && index + 1 == branch.choices.len() {
+                branch.choices[index] = Rc::new(open.into_iter().cloned().collect());
+            }
+        }
+        let next = branch.first.pop().or_else(|| branch.choices.pop());
+        Ok(Some(next.map_or_else(Vec::new, |choice| choice.to_vec())))
     }
 
     fn apply(&mut self, branch: &mut Branch, atom: Atom) -> Result<(), SchemaError> {
@@ -190,6 +414,22 @@ impl Expander {
                 }
             }
             Atom::Names(literal) => shape.names.push(literal),
+            Atom::Any(choice) => branch.choices.push(choice),
+            Atom::Witness(witness) => {
+                if !shape.witnesses.contains(&witness) {
+                    shape.witnesses.push(witness);
+                }
+            }
+            Atom::UnevaluatedProperties(unevaluated) => shape.unevaluated_properties.push(unevaluated),
+            Atom::Item(place, literal) => shape.item.push((place, literal)),
+            Atom::Count(count) => {
+                if !shape.counts.contains(&count) {
+                    shape.counts.push(count);
+                }
+            }
+            Atom::UnevaluatedItems(unevaluated) => shape.unevaluated_items.push(unevaluated),
+            Atom::Unique(node) => shape.unique = Some(node),
+            Atom::Repeating(node) => shape.repeating = Some(node),
             Atom::MinProperties(count) => shape.min_properties = shape.min_properties.max(count),
             Atom::MaxProperties(count) => {
                 shape.max_properties = Some(shape.max_properties.map_or(count, |max| max.min(count)));
@@ -210,18 +450,19 @@ impl Expander {
 
     fn schema(&mut self, branch: &mut Branch, literal: Literal) -> Result<(), SchemaError> {
         match self.schemas.document.value(literal.node) {
-            Value::Bool(all) => {
+            Value::Bool(all) if !literal.constant => {
                 if *all != literal.positive {
                     branch.shape.types = 0;
                 }
                 Ok(())
             }
-            Value::Object(_) => {
-                let conditions = match self.conditions.get(&literal) {
+            value if literal.constant || matches!(value, Value::Object(_)) => {
+                let conditions = match self.conditions.get(&literal, self.open > 0) {
                     Some(known) => Rc::clone(known),
                     None => {
+                        let cuts = self.cuts;
                         let made = Rc::new(keywords::conditions(self, literal)?);
-                        self.conditions.insert(literal, Rc::clone(&made));
+                        self.conditions.insert(literal, Rc::clone(&made), self.is_rough(cuts));
                         made
                     }
                 };
@@ -230,6 +471,7 @@ impl Expander {
                     branch.todo.push_front(atom.clone());
                 }
                 branch.choices.extend(conditions.choices.iter().cloned());
+                branch.first.extend(conditions.first.iter().cloned());
                 Ok(())
             }
             _ => {
@@ -242,45 +484,205 @@ impl Expander {
 
     /// Whether no value satisfies both, as far as that is easily seen.
     pub(crate) fn disjoint(&mut self, left: Literal, right: Literal) -> Result<bool, SchemaError> {
+        Ok(left == right.not() || self.overlap(left, right)? == 0)
+    }
+
+    /// The types of which values may satisfy both, as far as that is easily seen.
+    pub(crate) fn overlap(&mut self, left: Literal, right: Literal) -> Result<Types, SchemaError> {
         let pair = (left.min(right), left.max(right));
-        if let Some(known) = self.disjoint.get(&pair) {
+        if let Some(known) = self.overlaps.get(&pair, self.open > 0) {
             return Ok(*known);
         }
-        if self.open >= OPEN {
-            return Ok(false);
-        }
-        self.open += 1;
+        let cuts = self.cuts;
         // Until it is known, which it may be asked for on the way.
-        self.disjoint.insert(pair, false);
-        let found = self.is_empty(&[pair.0, pair.1], DEPTH);
-        self.open -= 1;
-        let found = found?;
-        self.disjoint.insert(pair, found);
-        Ok(found)
+        self.overlaps.insert(pair, ALL, true);
+        let mut types = ALL;
+        self.search(|ex| {
+            types = ex.types_of(&[pair.0, pair.1], DEPTH)?;
+            Ok(true)
+        })?;
+        self.overlaps.insert(pair, types, self.is_rough(cuts));
+        Ok(types)
     }
 
     /// Whether no value satisfies all of the set, as far as that is seen within `depth` levels.
     fn is_empty(&mut self, set: &[Literal], depth: u32) -> Result<bool, SchemaError> {
+        Ok(self.types_of(set, depth)? == 0)
+    }
+
+    /// The types of the values that satisfy all of the set, as far as that is seen within `depth` levels.
+    fn types_of(&mut self, set: &[Literal], depth: u32) -> Result<Types, SchemaError> {
+        if self.pending.contains(set) {
+            self.cuts += 1;
+            return Ok(ALL);
+        }
         let shapes = self.shapes(set)?;
+        let mut all = 0;
         for shape in shapes.iter() {
             let mut types: Types = shape.types;
-            if types & OBJECT != 0 && depth > 0 {
-                for name in &shape.required {
-                    let Some(parts) = self.property(shape, name)? else {
-                        types &= !OBJECT;
-                        break;
-                    };
-                    if !parts.is_empty() && self.is_empty(&parts, depth - 1)? {
-                        types &= !OBJECT;
-                        break;
-                    }
+            if let Some(values) = &shape.one_of
+                && types & (ARRAY | OBJECT) & !all != 0
+            {
+                let mut fitting = false;
+                for value in values {
+                    fitting = fitting || self.fits(*value, shape)?;
                 }
+                types &= if fitting { ALL } else { !(ARRAY | OBJECT) };
             }
-            if types != 0 {
-                return Ok(false);
+            if types & OBJECT & !all != 0 && depth > 0 && self.lacks_member(shape, depth)? {
+                types &= !OBJECT;
+            }
+            if types & ARRAY & !all != 0 && depth > 0 && self.lacks_item(shape, depth)? {
+                types &= !ARRAY;
+            }
+            all |= types;
+        }
+        Ok(all)
+    }
+
+    /// Whether an object of the shape must have a member that it cannot have, as far as that is seen.
+    fn lacks_member(&mut self, shape: &Shape, depth: u32) -> Result<bool, SchemaError> {
+        for name in &shape.required {
+            let Some(parts) = self.property(shape, name)? else { return Ok(true) };
+            if !parts.is_empty() && self.is_empty(&parts, depth - 1)? {
+                return Ok(true);
             }
         }
-        Ok(true)
+        if shape.witnesses.is_empty() {
+            return Ok(false);
+        }
+        let Some(names) = self.all_names(shape) else { return Ok(false) };
+        for witness in &shape.witnesses {
+            let mut found = false;
+            for name in &names {
+                if !found
+                    && self.is_in(name, &witness.names)?
+                    && let Some(mut parts) = self.property(shape, name)?
+                {
+                    parts.extend(witness.value);
+                    found = match self.normal(parts) {
+                        Some(parts) => parts.is_empty() || !self.is_empty(&parts, depth - 1)?,
+                        None => false,
+                    };
+                }
+            }
+            if !found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether an array of the shape must have an item that it cannot have, as far as that is seen.
+    fn lacks_item(&mut self, shape: &Shape, depth: u32) -> Result<bool, SchemaError> {
+        let fewest = shape.min_items.max(shape.counts.iter().map(|count| count.min).max().unwrap_or(0));
+        if fewest == 0 {
+            return Ok(false);
+        }
+        let items = self.items(shape);
+        for place in 0..=items.alike.min(fewest - 1) {
+            let mut found = false;
+            for set in self.item_sets(shape, &items, place)? {
+                found = found || set.is_empty() || !self.is_empty(&set, depth - 1)?;
+            }
+            if !found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// All names that members of the shape may have at most, if a schema lists them.
+    fn all_names(&self, shape: &Shape) -> Option<Vec<Box<str>>> {
+        let document = &self.schemas.document;
+        let closed = shape.properties.iter().find(|group| {
+            let additional = document.member(**group, "additionalProperties");
+            additional.is_some_and(|additional| self.schemas.trivial(additional) == Some(false))
+                && document.member(**group, "patternProperties").is_none()
+        })?;
+        let declared = document.member(*closed, "properties").and_then(|declared| document.members(declared));
+        Some(declared.unwrap_or_default().iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Whether one of the names is `name`.
+    pub(crate) fn is_in(&mut self, name: &str, names: &Names) -> Result<bool, SchemaError> {
+        let declared = |ex: &Self, node: NodeId| {
+            let declared = ex.schemas.document.member(node, "properties");
+            declared.is_some_and(|declared| ex.schemas.document.member(declared, name).is_some())
+        };
+        Ok(match names {
+            Names::Except(node) => self.schemas.document.member(*node, name).is_none(),
+            Names::Unknown(groups) => {
+                for group in groups.iter() {
+                    if declared(self, *group) {
+                        return Ok(false);
+                    }
+                    for (pattern, _) in keywords::patterns(self, *group)? {
+                        if pattern.is_some_and(|pattern| pattern.accepts(name.as_bytes())) {
+                            return Ok(false);
+                        }
+                    }
+                }
+                true
+            }
+            Names::Pattern(..) | Names::Schema(_) => {
+                let language = self.name_set(names)?;
+                language.is_some_and(|language| language.accepts(name.as_bytes()))
+            }
+        })
+    }
+
+    /// The names as an automaton over their texts.
+    pub(crate) fn name_set(&mut self, names: &Names) -> Result<Language, SchemaError> {
+        if let Some(known) = self.name_sets.get(names) {
+            return Ok(known.clone());
+        }
+        let keys = |ex: &Self, node: Option<NodeId>| -> Vec<Box<str>> {
+            let members = node.and_then(|node| ex.schemas.document.members(node)).unwrap_or_default();
+            members.iter().map(|(name, _)| name.clone()).collect()
+        };
+        let language = match names {
+            // Not kept: what is refused on the way is to be said each time.
+            Names::Schema(literal) => return self.names(&[*literal]),
+            Names::Pattern(node, text) => {
+                let list = self.schemas.document.member(*node, "patternProperties");
+                let schema = list.and_then(|list| self.schemas.document.member(list, text));
+                let all = keywords::patterns(self, *node)?;
+                all.into_iter().find(|(_, of)| Some(*of) == schema).and_then(|(language, _)| language)
+            }
+            Names::Except(node) => {
+                let keys = keys(self, Some(*node));
+                self.all_but(*node, &keys, vec![])?
+            }
+            Names::Unknown(groups) => {
+                let (mut declared, mut patterns) = (vec![], vec![]);
+                for group in groups.iter() {
+                    declared.extend(keys(self, self.schemas.document.member(*group, "properties")));
+                    patterns
+                        .extend(keywords::patterns(self, *group)?.into_iter().map(|(pattern, _)| pattern));
+                }
+                let node = groups.first().copied().unwrap_or(crate::json::Document::ROOT);
+                self.all_but(node, &declared, patterns)?
+            }
+        };
+        self.name_sets.insert(names.clone(), language.clone());
+        Ok(language)
+    }
+
+    fn all_but(
+        &mut self,
+        node: NodeId,
+        texts: &[Box<str>],
+        patterns: Vec<Language>,
+    ) -> Result<Language, SchemaError> {
+        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+        let all = self.languages.pattern(TEXT);
+        let texts = self.languages.texts(&texts);
+        let mut rest = all.and_then(|all| self.languages.minus(&all, &texts?));
+        for pattern in patterns {
+            rest = rest.and_then(|rest| self.languages.minus(&rest, &pattern));
+        }
+        self.located(Some(node), rest)
     }
 
     /// What the value at `name` must satisfy; `None` if there must be none.
@@ -316,7 +718,62 @@ impl Expander {
                 set.push(self.schemas.literal(additional)?);
             }
         }
+        for unevaluated in &shape.unevaluated_properties {
+            if self.is_in(name, &Names::Unknown(Rc::clone(&unevaluated.groups)))? {
+                set.push(unevaluated.schema);
+            }
+        }
         Ok(self.normal(set))
+    }
+
+    /// What the items of the shape have to satisfy, to be asked by place.
+    pub(crate) fn items(&self, shape: &Shape) -> Items {
+        let groups: Vec<_> = shape.items.iter().map(|group| keywords::items(self, *group)).collect();
+        let unevaluated = shape.unevaluated_items.iter().filter_map(|unevaluated| {
+            let known: Vec<_> =
+                unevaluated.groups.iter().map(|group| keywords::items(self, *group)).collect();
+            if known.iter().any(|(_, others)| others.is_some()) {
+                return None;
+            }
+            let first = known.iter().map(|(first, _)| first.len()).max().unwrap_or(0);
+            let ways = unevaluated.contains.iter().copied().chain([unevaluated.schema]).collect();
+            Some((u32::try_from(first).unwrap_or(u32::MAX), ways))
+        });
+        let unevaluated: Vec<(u32, Vec<Literal>)> = unevaluated.collect();
+        let alike = groups.iter().map(|(first, _)| u32::try_from(first.len()).unwrap_or(u32::MAX));
+        let alike = alike.chain(shape.item.iter().map(|(place, _)| place.saturating_add(1)));
+        let alike = alike.chain(shape.counts.iter().map(|count| count.from));
+        let alike = alike.chain(unevaluated.iter().map(|(first, _)| *first)).max().unwrap_or(0);
+        Items { groups, unevaluated, alike }
+    }
+
+    /// What the item at `place` must satisfy: all of any of these sets.
+    pub(crate) fn item_sets(
+        &self,
+        shape: &Shape,
+        items: &Items,
+        place: u32,
+    ) -> Result<Vec<Vec<Literal>>, SchemaError> {
+        let mut set = vec![];
+        for (first, others) in &items.groups {
+            let schema = first.get(place as usize).copied().or(*others);
+            set.extend(schema.map(|schema| self.schemas.literal(schema)).transpose()?);
+        }
+        set.extend(shape.item.iter().filter(|(of, _)| *of == place).map(|(_, literal)| *literal));
+        let none = shape.counts.iter().filter(|count| count.max == Some(0) && count.from <= place);
+        set.extend(none.map(|count| count.literal.not()));
+        let mut sets = vec![set];
+        for (_, ways) in items.unevaluated.iter().filter(|(first, _)| *first <= place) {
+            let each = |set: &Vec<Literal>| {
+                let set = set.clone();
+                ways.iter().map(move |way| set.iter().copied().chain([*way]).collect()).collect::<Vec<_>>()
+            };
+            sets = sets.iter().flat_map(each).collect();
+        }
+        let mut sets: Vec<_> = sets.into_iter().filter_map(|set| self.normal(set)).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        Ok(sets)
     }
 
     /// The texts of strings that satisfy the set: names.
@@ -348,106 +805,28 @@ impl Expander {
         if shape.strings.is_none() { Ok(length) } else { self.languages.and(&language, &length) }
     }
 
-    /// Whether the value at `node` satisfies all of the set.
-    fn satisfies(&mut self, node: NodeId, set: &[Literal]) -> Result<bool, SchemaError> {
-        let shapes = self.shapes(set)?;
-        for shape in shapes.iter() {
-            if self.fits(node, shape)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether the value at `node` has the shape. As deep as the value, the nesting of which is limited.
-    pub(crate) fn fits(&mut self, node: NodeId, shape: &Shape) -> Result<bool, SchemaError> {
-        let value = self.schemas.document.value(node).clone();
-        let types = match &value {
-            Value::Null => NULL,
-            Value::Bool(false) => FALSE,
-            Value::Bool(true) => TRUE,
-            Value::Number(_) => NUMBER,
-            Value::String(_) => STRING,
-            Value::Array(_) => ARRAY,
-            Value::Object(_) => OBJECT,
-        };
-        if shape.types & types == 0 {
-            return Ok(false);
-        }
-        self.refuse(shape, types);
-        let within = |count: usize, min: u32, max: Option<u32>| {
-            count >= min as usize && max.is_none_or(|max| count <= max as usize)
-        };
-        if let Some(values) = &shape.one_of
-            && types & (ARRAY | OBJECT) != 0
-            && !values.iter().any(|value| self.same(*value, node))
-        {
-            return Ok(false);
-        }
-        match value {
-            Value::Null | Value::Bool(_) => Ok(true),
-            Value::Number(number) => {
-                let Some(numbers) = &shape.numbers else { return Ok(true) };
-                let written = number.written().ok_or_else(|| {
-                    let pointer = self.schemas.pointer(node);
-                    SchemaError::invalid(pointer, "enum", "must have numbers of at most 400 digits")
-                })?;
-                Ok(numbers.accepts(written.as_bytes()))
-            }
-            Value::String(text) => {
-                let matches = shape.strings.as_ref().is_none_or(|strings| strings.accepts(text.as_bytes()));
-                Ok(matches && within(text.chars().count(), shape.min_length, shape.max_length))
-            }
-            Value::Array(items) => {
-                if !within(items.len(), shape.min_items, shape.max_items) {
-                    return Ok(false);
-                }
-                let groups: Vec<_> = shape.items.iter().map(|group| keywords::items(self, *group)).collect();
-                for (place, item) in items.into_iter().enumerate() {
-                    for (first, others) in &groups {
-                        if let Some(schema) = first.get(place).copied().or(*others) {
-                            let literal = self.schemas.literal(schema)?;
-                            if !self.satisfies(item, &[literal])? {
-                                return Ok(false);
-                            }
-                        }
-                    }
-                }
-                Ok(true)
-            }
-            Value::Object(members) => {
-                let has = |name: &str| members.iter().any(|(key, _)| &**key == name);
-                if !within(members.len(), shape.min_properties, shape.max_properties)
-                    || !shape.required.iter().all(|name| has(name))
-                {
-                    return Ok(false);
-                }
-                for (name, value) in &members {
-                    match self.property(shape, name)? {
-                        Some(set) if self.satisfies(*value, &set)? => {}
-                        _ => return Ok(false),
-                    }
-                }
-                Ok(true)
-            }
-        }
-    }
-
     /// Keeps what a shape does not enforce, of values of these types.
     pub(crate) fn refuse(&mut self, shape: &Shape, types: Types) {
+        if self.open > 0 {
+            return;
+        }
         for refusal in shape.refusals.iter().filter(|refusal| refusal.types & types & shape.types != 0) {
-            let Refusal { node, keyword, reason, way_out, .. } = refusal;
-            let error = SchemaError::Unsupported {
-                pointer: self.schemas.pointer(*node),
-                keyword: keyword.clone(),
-                reason: reason.clone(),
-                way_out,
-            };
-            let fate = (Fate::Rejected, format!("{reason}; {way_out}"));
-            self.fates.insert((*node, keyword.clone()), fate);
-            if !self.refused.contains(&error) {
-                self.refused.push(error);
-            }
+            self.reject(refusal.node, &refusal.keyword, &refusal.reason, refusal.way_out);
+        }
+    }
+
+    /// Keeps that a keyword is not enforced.
+    pub(crate) fn reject(&mut self, node: NodeId, keyword: &str, reason: &str, way_out: &'static str) {
+        let error = SchemaError::Unsupported {
+            pointer: self.schemas.pointer(node),
+            keyword: keyword.to_owned(),
+            reason: reason.to_owned(),
+            way_out,
+        };
+        let fate = (Fate::Rejected, format!("{reason}; {way_out}"));
+        self.fates.insert((node, keyword.to_owned()), fate);
+        if !self.refused.contains(&error) {
+            self.refused.push(error);
         }
     }
 
@@ -455,44 +834,12 @@ impl Expander {
     pub(crate) fn normal(&self, mut set: Vec<Literal>) -> Option<Vec<Literal>> {
         set.sort_unstable();
         set.dedup();
-        let trivial =
-            |literal: &Literal| self.schemas.trivial(literal.node).map(|all| all == literal.positive);
+        let trivial = |literal: &Literal| self.schemas.obvious(*literal);
         if set.iter().any(|literal| trivial(literal) == Some(false)) {
             return None;
         }
         set.retain(|literal| trivial(literal).is_none());
         Some(set)
-    }
-
-    /// Whether two values are equal, as JSON Schema has it.
-    pub(crate) fn same(&self, left: NodeId, right: NodeId) -> bool {
-        let document = &self.schemas.document;
-        // The nesting of a document is limited; a list in place of the stack all the same.
-        let mut pairs = vec![(left, right)];
-        while let Some((left, right)) = pairs.pop() {
-            let equal = match (document.value(left), document.value(right)) {
-                (Value::Null, Value::Null) => true,
-                (Value::Bool(left), Value::Bool(right)) => left == right,
-                (Value::Number(left), Value::Number(right)) => left == right,
-                (Value::String(left), Value::String(right)) => left == right,
-                (Value::Array(left), Value::Array(right)) => {
-                    pairs.extend(left.iter().copied().zip(right.iter().copied()));
-                    left.len() == right.len()
-                }
-                (Value::Object(left), Value::Object(other)) => {
-                    let found: Vec<_> =
-                        left.iter().map(|(key, value)| (*value, document.member(right, key))).collect();
-                    let all = left.len() == other.len() && found.iter().all(|(_, found)| found.is_some());
-                    pairs.extend(found.into_iter().filter_map(|(left, right)| Some((left, right?))));
-                    all
-                }
-                _ => false,
-            };
-            if !equal {
-                return false;
-            }
-        }
-        true
     }
 
     pub(crate) fn located<T>(

@@ -9,16 +9,20 @@ use unskew_grammars::Fate;
 
 use crate::{
     Decimal, SchemaError,
-    expand::{Choice, Conditions, Expander},
+    expand::{Conditions, Expander},
     format,
     json::{NodeId, Value},
     languages::{Language, TEXT},
     number, pattern,
     schemas::{Draft, Literal},
-    shape::{ALL, ARRAY, Atom, FALSE, NULL, NUMBER, OBJECT, Refusal, STRING, TRUE, Types},
+    shape::{
+        ALL, ARRAY, Atom, Choice, Count, FALSE, NULL, NUMBER, Names, OBJECT, Refusal, STRING, TRUE, Types,
+        Unevaluated, Witness,
+    },
+    unevaluated::{self, Scenario},
 };
 
-/// The conditions of the schema of `literal`, which is an object.
+/// The conditions of `literal`, which is a constant or has a schema that is an object.
 pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditions, SchemaError> {
     let members = ex.schemas.document.members(literal.node).unwrap_or_default().to_vec();
     let mut reader = Reader {
@@ -28,6 +32,10 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
         found: Conditions::default(),
         broken: vec![],
     };
+    if literal.constant {
+        reader.values("const", vec![literal.node])?;
+        return Ok(reader.done());
+    }
     let reference = members.iter().find(|(key, _)| &**key == "$ref");
     let alone = reference.is_some() && reader.ex.schemas.draft <= Draft::Draft7;
     for (key, value) in &members {
@@ -37,14 +45,36 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
             reader.keyword(key, *value)?;
         }
     }
-    let Reader { mut found, broken, positive, .. } = reader;
-    if !positive {
-        match broken.len() {
-            0 => found.atoms.push(Atom::Types(0)),
-            _ => found.choices.push(Rc::new(broken)),
+    Ok(reader.done())
+}
+
+/// Puts a required member that tells schemas apart by a list of values (`kind`, say) in front of all other ways to break a
+/// schema: they need only break it where the member does not. In a negation of several schemas each is then broken by
+/// its member, or that of all others is settled.
+fn told_apart(ex: &Expander, broken: &mut Choice) {
+    let found = broken.iter().find_map(|way| match &way[..] {
+        [Atom::Types(OBJECT), Atom::Require(name), Atom::Property(_, breaks)] if ex.lists(*breaks) => {
+            let required = broken.iter().any(|way| forbids(way, name));
+            required.then(|| (name.clone(), *breaks))
         }
+        _ => None,
+    });
+    let Some((name, breaks)) = found else { return };
+    let rank = |way: &Vec<Atom>| match &way[..] {
+        [Atom::Types(types), ..] if types & OBJECT == 0 => 0,
+        way if forbids(way, &name) => 1,
+        [_, Atom::Require(of), Atom::Property(_, literal)] if *of == name && *literal == breaks => 2,
+        _ => 3,
+    };
+    broken.sort_by_key(rank);
+    for way in broken.iter_mut().filter(|way| rank(way) == 3 && matches!(way[0], Atom::Types(OBJECT))) {
+        way.extend([Atom::Require(name.clone()), Atom::Property(name.clone(), breaks.not())]);
     }
-    Ok(found)
+}
+
+/// Whether this is that an object lacks the member.
+fn forbids(way: &[Atom], name: &str) -> bool {
+    matches!(way, [Atom::Types(OBJECT), Atom::Forbid(of)] if **of == *name)
 }
 
 /// The patterns of `patternProperties` in `group`, each as the names that it finds something in, with the schema.
@@ -87,6 +117,18 @@ struct Reader<'e> {
 }
 
 impl Reader<'_> {
+    fn done(self) -> Conditions {
+        let Self { ex, mut found, mut broken, positive, .. } = self;
+        if !positive {
+            told_apart(ex, &mut broken);
+            match broken.len() {
+                0 => found.atoms.push(Atom::Types(0)),
+                _ => found.choices.push(Rc::new(broken)),
+            }
+        }
+        found
+    }
+
     fn fate(&mut self, keyword: &str, fate: Fate, why: &str) {
         let fates = &mut self.ex.fates;
         fates.entry((self.node, keyword.to_owned())).or_insert_with(|| (fate, why.to_owned()));
@@ -173,10 +215,7 @@ impl Reader<'_> {
         }
         let enforced = match key {
             "$ref" => self.reference(value)?,
-            "$dynamicRef" | "$recursiveRef" => {
-                self.refuse(key, ALL, "what it means depends on who refers", "use `$ref`");
-                true
-            }
+            "$dynamicRef" | "$recursiveRef" => self.dynamic_reference(key, value)?,
             "type" => self.types(value)?,
             "enum" | "const" => self.one_of(key, value)?,
             "allOf" | "anyOf" | "oneOf" | "not" | "if" => self.combine(key, value)?,
@@ -233,6 +272,26 @@ impl Reader<'_> {
             Err(SchemaError::Unsupported { reason, way_out, .. }) => {
                 self.refuse("$ref", ALL, &reason, way_out);
             }
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    fn dynamic_reference(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
+        let text = self.ex.schemas.document.text(value).map(str::to_owned);
+        let text = text.ok_or_else(|| self.invalid(key, "must be a text"))?;
+        let target = match key {
+            "$recursiveRef" if text == "#" => Ok(self.ex.schemas.recursive_target(self.node)),
+            "$recursiveRef" => return Err(self.invalid(key, "must be \"#\"")),
+            _ => self.ex.schemas.dynamic_target(self.node, &text),
+        };
+        match target {
+            Ok(Some(target)) => {
+                let literal = self.literal(target)?;
+                self.every(vec![literal]);
+            }
+            Ok(None) => self.refuse(key, ALL, "what it means depends on who refers", "use `$ref`"),
+            Err(SchemaError::Unsupported { reason, way_out, .. }) => self.refuse(key, ALL, &reason, way_out),
             Err(error) => return Err(error),
         }
         Ok(true)
@@ -317,6 +376,12 @@ impl Reader<'_> {
             (_, Some(items)) if !items.is_empty() => items.to_vec(),
             _ => return Err(self.invalid(key, "must be a list of values")),
         };
+        self.values(key, values)?;
+        Ok(true)
+    }
+
+    /// The value is one of these.
+    fn values(&mut self, key: &str, values: Vec<NodeId>) -> Result<(), SchemaError> {
         let (mut types, mut texts, mut numbers, mut others) = (0, vec![], vec![], vec![]);
         for value in values {
             types |= match self.ex.schemas.document.value(value).clone() {
@@ -358,7 +423,7 @@ impl Reader<'_> {
             self.found.atoms.extend((types & STRING != 0).then_some(Atom::Strings(texts)));
             self.found.atoms.extend((types & NUMBER != 0).then_some(Atom::Numbers(numbers)));
             self.found.atoms.extend((!others.is_empty()).then_some(Atom::OneOf(others)));
-            return Ok(true);
+            return Ok(());
         }
         let mut rest = vec![Atom::Types(ALL & !(types & (NULL | FALSE | TRUE)))];
         if types & STRING != 0 {
@@ -367,17 +432,38 @@ impl Reader<'_> {
         if types & NUMBER != 0 {
             rest.push(Atom::Numbers(self.other_numbers(&numbers)?));
         }
-        if types & (ARRAY | OBJECT) != 0 {
-            rest.push(Atom::Refuse(Refusal {
-                types: types & (ARRAY | OBJECT),
-                node: self.node,
-                keyword: key.to_owned(),
-                reason: "all arrays or objects but some are no finite product".to_owned(),
-                way_out: "exclude them by their type or parts",
-            }));
+        for value in others {
+            rest.push(Atom::Any(Rc::new(self.differences(value))));
         }
         self.broken.push(rest);
-        Ok(true)
+        Ok(())
+    }
+
+    /// The ways in which a value is not the one at `node`, which is an array or object.
+    fn differences(&self, node: NodeId) -> Choice {
+        let document = &self.ex.schemas.document;
+        if let Some(items) = document.items(node) {
+            let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
+            let mut ways = vec![vec![Atom::Types(ALL & !ARRAY)]];
+            if let Some(less) = count.checked_sub(1) {
+                ways.push(vec![Atom::Types(ARRAY), Atom::MaxItems(less)]);
+            }
+            ways.push(vec![Atom::Types(ARRAY), Atom::MinItems(count.saturating_add(1))]);
+            for (place, item) in (0..).zip(items) {
+                let other = Atom::Item(place, Literal::constant(*item).not());
+                ways.push(vec![Atom::Types(ARRAY), Atom::MinItems(place + 1), other]);
+            }
+            return ways;
+        }
+        let mut ways = vec![vec![Atom::Types(ALL & !OBJECT)]];
+        for (name, value) in document.members(node).unwrap_or_default() {
+            ways.push(vec![Atom::Types(OBJECT), Atom::Forbid(name.clone())]);
+            let other = Atom::Property(name.clone(), Literal::constant(*value).not());
+            ways.push(vec![Atom::Types(OBJECT), Atom::Require(name.clone()), other]);
+        }
+        let unknown = Witness { names: Names::Except(node), value: None };
+        ways.push(vec![Atom::Types(OBJECT), Atom::Witness(unknown)]);
+        ways
     }
 
     fn combine(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
@@ -402,9 +488,18 @@ impl Reader<'_> {
                 for (index, one) in all.iter().enumerate() {
                     let mut way = vec![holds(*one)];
                     for (other_index, other) in all.iter().enumerate() {
-                        if index != other_index && !self.ex.disjoint(*one, *other)? {
-                            way.push(breaks(*other));
-                        }
+                        let both = match index == other_index {
+                            true => 0,
+                            false => self.ex.overlap(*one, *other)?,
+                        };
+                        way.extend(match both {
+                            0 => None,
+                            ALL => Some(breaks(*other)),
+                            both => {
+                                let apart = vec![Atom::Types(ALL & !both)];
+                                Some(Atom::Any(Rc::new(vec![apart, vec![Atom::Types(both), breaks(*other)]])))
+                            }
+                        });
                     }
                     ways.push(way);
                 }
@@ -581,15 +676,19 @@ impl Reader<'_> {
                 }
                 if self.positive {
                     self.found.atoms.push(Atom::Properties(self.node));
-                } else if !members.is_empty() {
-                    self.refuse_inside(key, OBJECT);
+                } else {
+                    for (text, schema) in members {
+                        let schema = self.literal(schema)?;
+                        self.witness(Names::Pattern(self.node, text), Some(schema.not()));
+                    }
                 }
             }
             "additionalProperties" => {
                 if self.positive {
                     self.found.atoms.push(Atom::Properties(self.node));
-                } else if self.ex.schemas.trivial(value) != Some(true) {
-                    self.refuse_inside(key, OBJECT);
+                } else {
+                    let schema = self.literal(value)?;
+                    self.witness(Names::Unknown(Rc::new([self.node])), Some(schema.not()));
                 }
             }
             "propertyNames" => {
@@ -597,7 +696,7 @@ impl Reader<'_> {
                 if self.positive {
                     self.found.atoms.push(Atom::Names(schema));
                 } else {
-                    self.refuse_inside(key, OBJECT);
+                    self.witness(Names::Schema(schema.not()), None);
                 }
             }
             "required" => {
@@ -618,12 +717,7 @@ impl Reader<'_> {
                     Some(Atom::MinProperties(count.saturating_add(1))),
                 );
             }
-            "unevaluatedProperties" => {
-                if self.ex.schemas.trivial(value) != Some(true) {
-                    let reason = "which properties were evaluated depends on the branches taken";
-                    self.refuse(key, OBJECT, reason, "write `additionalProperties` in each branch");
-                }
-            }
+            "unevaluatedProperties" => self.unevaluated(key, value)?,
             _ => {
                 for (name, needed) in members.ok_or_else(|| must_be_object(self))? {
                     self.dependency(key, &name, needed)?;
@@ -665,9 +759,77 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn refuse_inside(&mut self, key: &str, types: Types) {
-        let reason = "under a negation it asks for some part that breaks it, which is no finite product";
-        self.refuse(key, types, reason, "say what must hold in place of what must not");
+    /// One way of breaking the schema: some member with one of these names has a value like that.
+    fn witness(&mut self, names: Names, value: Option<Literal>) {
+        let obvious = value.map(|value| self.ex.schemas.obvious(value));
+        if obvious == Some(Some(false)) {
+            return;
+        }
+        let value = if obvious == Some(Some(true)) { None } else { value };
+        self.broken.push(vec![Atom::Types(OBJECT), Atom::Witness(Witness { names, value })]);
+    }
+
+    /// One way of breaking the schema: some item from a place on is like that.
+    fn some_item(&mut self, mut way: Vec<Atom>, from: u32, literal: Literal) {
+        way.push(Atom::Types(ARRAY));
+        match self.ex.schemas.obvious(literal) {
+            Some(false) => return,
+            Some(true) => way.push(Atom::MinItems(from.saturating_add(1))),
+            None => way.push(Atom::Count(Count { from, literal, min: 1, max: None })),
+        }
+        self.broken.push(way);
+    }
+
+    /// What no other keyword knows of satisfies a schema. Each branch of the schema knows of its own.
+    fn unevaluated(&mut self, key: &str, value: NodeId) -> Result<(), SchemaError> {
+        let schema = self.literal(value)?;
+        if self.ex.schemas.obvious(schema) == Some(true) {
+            return Ok(());
+        }
+        let properties = key == "unevaluatedProperties";
+        let types = if properties { OBJECT } else { ARRAY };
+        let scenarios = match unevaluated::scenarios(self.ex, self.node)? {
+            Ok(scenarios) => scenarios,
+            Err(reason) => {
+                self.refuse(key, types, reason, "write `additionalProperties` or `items` in each branch");
+                return Ok(());
+            }
+        };
+        let mut ways = vec![];
+        for Scenario { mut atoms, groups, contains, all_properties, all_items } in scenarios {
+            if if properties { all_properties } else { all_items } {
+                ways.push(atoms);
+                continue;
+            }
+            let groups: Rc<[NodeId]> = groups.into();
+            if self.positive {
+                let asked = Unevaluated { schema, groups, contains };
+                atoms.push(match properties {
+                    true => Atom::UnevaluatedProperties(asked),
+                    false => Atom::UnevaluatedItems(asked),
+                });
+                ways.push(atoms);
+            } else if properties {
+                let before = self.broken.len();
+                self.witness(Names::Unknown(groups), Some(schema.not()));
+                self.broken[before..].iter_mut().for_each(|way| way.extend(atoms.iter().cloned()));
+            } else {
+                let first = groups.iter().map(|group| items(self.ex, *group).0.len()).max().unwrap_or(0);
+                let first = u32::try_from(first).unwrap_or(u32::MAX);
+                match (&*contains, self.ex.schemas.obvious(schema)) {
+                    ([], _) => self.some_item(atoms, first, schema.not()),
+                    ([known], Some(false)) => self.some_item(atoms, first, known.not()),
+                    _ => {
+                        let reason = "under a negation beside `contains` it asks for an item that breaks several schemas";
+                        self.refuse(key, types, reason, "say what must hold in place of what must not");
+                    }
+                }
+            }
+        }
+        if self.positive {
+            self.found.first.push(Rc::new(ways));
+        }
+        Ok(())
     }
 
     fn array(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
@@ -690,9 +852,9 @@ impl Reader<'_> {
                     self.fate(key, Fate::Annotation, "`items` is no list");
                     return Ok(false);
                 }
-                self.parts(key, value);
+                self.parts(value)?;
             }
-            "items" | "prefixItems" => self.parts(key, value),
+            "items" | "prefixItems" => self.parts(value)?,
             "minItems" => {
                 let count = self.count(key, value)?;
                 self.condition(ARRAY, Atom::MinItems(count), count.checked_sub(1).map(Atom::MaxItems));
@@ -704,13 +866,8 @@ impl Reader<'_> {
             "uniqueItems" => match self.ex.schemas.document.value(value) {
                 Value::Bool(false) => {}
                 Value::Bool(true) => {
-                    let reason = "a grammar cannot compare items";
-                    self.refuse(
-                        key,
-                        ARRAY,
-                        reason,
-                        "leave it out and check afterwards, or list the items as properties",
-                    );
+                    let (unique, repeating) = (Atom::Unique(self.node), Atom::Repeating(self.node));
+                    self.condition(ARRAY, unique, Some(repeating));
                 }
                 _ => return Err(self.invalid(key, "must be `true` or `false`")),
             },
@@ -720,26 +877,57 @@ impl Reader<'_> {
                 self.fate(key, Fate::Annotation, "there is no `contains`");
                 return Ok(false);
             }
-            "unevaluatedItems" if self.ex.schemas.trivial(value) == Some(true) => {}
-            "unevaluatedItems" => {
-                let reason = "which items were evaluated depends on the branches taken";
-                self.refuse(key, ARRAY, reason, "write `items` in each branch");
+            "minContains" | "maxContains" => {
+                self.count(key, value)?;
             }
-            _ => self.refuse(
-                key,
-                ARRAY,
-                "counting items that satisfy a schema is not built",
-                "write `prefixItems`",
-            ),
+            "unevaluatedItems" => self.unevaluated(key, value)?,
+            _ => self.contains(value)?,
         }
         Ok(true)
     }
 
-    fn parts(&mut self, key: &str, value: NodeId) {
+    fn contains(&mut self, value: NodeId) -> Result<(), SchemaError> {
+        let literal = self.literal(value)?;
+        let bound = |reader: &Self, keyword| {
+            let known = reader.ex.schemas.draft >= Draft::Draft201909;
+            let bound = reader.ex.schemas.document.member(reader.node, keyword).filter(|_| known);
+            bound.map(|bound| reader.count(keyword, bound)).transpose()
+        };
+        let min = bound(self, "minContains")?.unwrap_or(1);
+        let max = bound(self, "maxContains")?;
+        let count = |min, max| Atom::Count(Count { from: 0, literal, min, max });
+        if self.positive {
+            if min > 0 || max.is_some() {
+                self.found.atoms.push(count(min, max));
+            }
+            return Ok(());
+        }
+        if let Some(less) = min.checked_sub(1) {
+            self.broken.push(vec![Atom::Types(ARRAY), count(0, Some(less))]);
+        }
+        if let Some(max) = max {
+            self.broken.push(vec![Atom::Types(ARRAY), count(max.saturating_add(1), None)]);
+        }
+        Ok(())
+    }
+
+    fn parts(&mut self, value: NodeId) -> Result<(), SchemaError> {
         if self.positive {
             self.found.atoms.push(Atom::Items(self.node));
-        } else if self.ex.schemas.trivial(value) != Some(true) {
-            self.refuse_inside(key, ARRAY);
+            return Ok(());
         }
+        let first = self.ex.schemas.document.items(value).map(<[NodeId]>::to_vec);
+        let Some(first) = first else {
+            let from = u32::try_from(items(self.ex, self.node).0.len()).unwrap_or(u32::MAX);
+            let schema = self.literal(value)?;
+            self.some_item(vec![], from, schema.not());
+            return Ok(());
+        };
+        for (place, schema) in (0..).zip(first) {
+            let breaks = self.literal(schema)?.not();
+            let way = vec![Atom::Types(ARRAY), Atom::MinItems(place + 1), Atom::Item(place, breaks)];
+            self.broken.push(way);
+        }
+        Ok(())
     }
 }

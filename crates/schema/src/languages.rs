@@ -20,6 +20,23 @@ pub(crate) struct Languages {
     bytes: usize,
     patterns: HashMap<String, Language>,
     spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
+    /// By operation and addresses: branches of a schema ask for the same again and again.
+    combined: HashMap<(Operation, *const Dfa, *const Dfa), Combined>,
+    single: HashMap<Box<str>, Language>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Operation {
+    And,
+    Minus,
+    Or,
+}
+
+/// The operands, which are kept so that their addresses stay theirs, and what came out.
+#[derive(Debug)]
+struct Combined {
+    _operands: (Arc<Dfa>, Arc<Dfa>),
+    made: Language,
 }
 
 impl Languages {
@@ -30,6 +47,8 @@ impl Languages {
             bytes: 0,
             patterns: HashMap::new(),
             spelled: HashMap::new(),
+            combined: HashMap::new(),
+            single: HashMap::new(),
         }
     }
 
@@ -55,17 +74,27 @@ impl Languages {
         Ok(made)
     }
 
+    /// Exactly this text.
+    pub(crate) fn text(&mut self, text: &str) -> Result<Language, RegexError> {
+        if let Some(known) = self.single.get(text) {
+            return Ok(known.clone());
+        }
+        let made = self.texts(&[text])?;
+        self.single.insert(text.into(), made.clone());
+        Ok(made)
+    }
+
     pub(crate) fn and(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
             (Some(left), Some(right)) if left == right => Ok(Some(Arc::clone(left))),
-            (Some(left), Some(right)) => self.kept_some(|builder| builder.intersection(left, right)),
+            (Some(left), Some(right)) => self.combined(Operation::And, left, right),
             _ => Ok(None),
         }
     }
 
     pub(crate) fn minus(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
-            (Some(left), Some(right)) => self.kept_some(|builder| builder.difference(left, right)),
+            (Some(left), Some(right)) => self.combined(Operation::Minus, left, right),
             _ => Ok(left.clone()),
         }
     }
@@ -73,9 +102,29 @@ impl Languages {
     pub(crate) fn or(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
             (Some(left), Some(right)) if left == right => Ok(Some(Arc::clone(left))),
-            (Some(left), Some(right)) => self.kept_some(|builder| builder.union([&**left, &**right])),
+            (Some(left), Some(right)) => self.combined(Operation::Or, left, right),
             (some, None) | (None, some) => Ok(some.clone()),
         }
+    }
+
+    fn combined(
+        &mut self,
+        operation: Operation,
+        left: &Arc<Dfa>,
+        right: &Arc<Dfa>,
+    ) -> Result<Language, RegexError> {
+        let key = (operation, Arc::as_ptr(left), Arc::as_ptr(right));
+        if let Some(known) = self.combined.get(&key) {
+            return Ok(known.made.clone());
+        }
+        let made = self.kept_some(|builder| match operation {
+            Operation::And => builder.intersection(left, right),
+            Operation::Minus => builder.difference(left, right),
+            Operation::Or => builder.union([&**left, &**right]),
+        })?;
+        let _operands = (Arc::clone(left), Arc::clone(right));
+        self.combined.insert(key, Combined { _operands, made: made.clone() });
+        Ok(made)
     }
 
     /// As [`number::at_least`]; the outer `None` if the bound is too long.

@@ -32,22 +32,27 @@
 //! assert_eq!((error.pointer(), error.keyword()), (Some("#/items"), Some("uniqueItems")));
 //! ```
 
+mod arrays;
 mod decimal;
 mod emit;
 mod error;
 mod expand;
 mod explain;
+mod finite;
+mod fits;
 mod format;
 mod json;
 mod keywords;
 mod languages;
 mod limits;
 mod number;
+mod objects;
 mod options;
 mod pattern;
 mod schemas;
 mod shape;
 mod string;
+mod unevaluated;
 
 pub(crate) use decimal::Decimal;
 pub use error::SchemaError;

@@ -19,8 +19,11 @@ pub struct SchemaLimits {
     pub count: u32,
     /// The largest bound on the length of a string that is counted out. Default: 100,000.
     pub characters: u32,
-    /// Patterns of names that are told apart in one object. Default: 6.
+    /// Kinds of names that are told apart in one object, by the patterns that they match. Default: 64.
     pub name_patterns: usize,
+    /// What items that are counted or compared, and members that have to be found, come to in one array or object when they
+    /// are multiplied out. Default: 4,096.
+    pub products: usize,
     /// For the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work for all together.
     /// Default: those of [`GrammarLimits::regex`].
     pub automata: Limits,
@@ -40,7 +43,8 @@ impl Default for SchemaLimits {
             alternatives: 50_000,
             count: 4_096,
             characters: 100_000,
-            name_patterns: 6,
+            name_patterns: 64,
+            products: 4_096,
             automata: grammar.regex.clone(),
             automata_bytes: 64 << 20,
             grammar,

@@ -40,11 +40,18 @@ impl Draft {
 pub(crate) struct Literal {
     pub(crate) node: NodeId,
     pub(crate) positive: bool,
+    /// Whether the node is no schema and stands for itself: the value equals it.
+    pub(crate) constant: bool,
 }
 
 impl Literal {
     pub(crate) fn new(node: NodeId) -> Self {
-        Self { node, positive: true }
+        Self { node, positive: true, constant: false }
+    }
+
+    /// The value equals the one at `node`.
+    pub(crate) fn constant(node: NodeId) -> Self {
+        Self { node, positive: true, constant: true }
     }
 
     pub(crate) fn not(self) -> Self {
@@ -60,6 +67,8 @@ pub(crate) struct Schemas {
     resource: Vec<NodeId>,
     /// By resource and name; also the names of resources inside of others.
     anchors: HashMap<(NodeId, String), NodeId>,
+    /// Resource and name of each `$dynamicAnchor`, with the schema.
+    dynamic: Vec<(NodeId, String, NodeId)>,
     /// Names that stand for two different schemas.
     ambiguous: Vec<(NodeId, String)>,
 }
@@ -83,6 +92,7 @@ impl Schemas {
             document,
             draft,
             anchors: HashMap::new(),
+            dynamic: vec![],
             ambiguous: vec![],
         };
         schemas.name();
@@ -122,6 +132,9 @@ impl Schemas {
                 for keyword in ["$anchor", "$dynamicAnchor"] {
                     let anchor =
                         text(keyword).map(|anchor| (self.resource[node.index()], format!("#{anchor}")));
+                    if keyword == "$dynamicAnchor" {
+                        self.dynamic.extend(anchor.clone().map(|(resource, name)| (resource, name, node)));
+                    }
                     names.extend(anchor);
                 }
             }
@@ -180,6 +193,42 @@ impl Schemas {
         self.anchors.get(&name).copied().ok_or_else(missing)
     }
 
+    /// What the `$dynamicRef` of the schema `node` means; `None` if that depends on who refers to the schema.
+    ///
+    /// It means what a `$ref` would, but for an anchor that other resources have as well: then the outermost of those that
+    /// led there decides. Outermost of all is the whole document, so where that has the anchor, nothing else matters.
+    pub(crate) fn dynamic_target(
+        &self,
+        node: NodeId,
+        reference: &str,
+    ) -> Result<Option<NodeId>, SchemaError> {
+        let target = self.target(node, reference)?;
+        let name = reference.split_once('#').map_or(String::new(), |(_, name)| format!("#{name}"));
+        let mut candidates = self.dynamic.iter().filter(|(_, of, _)| *of == name);
+        if !candidates.clone().any(|(.., schema)| *schema == target) {
+            return Ok(Some(target));
+        }
+        let outermost = candidates.clone().find(|(resource, ..)| *resource == Document::ROOT);
+        match outermost {
+            Some((.., schema)) => Ok(Some(*schema)),
+            None => Ok(candidates.all(|(.., schema)| *schema == target).then_some(target)),
+        }
+    }
+
+    /// What the `$recursiveRef` of the schema `node` means, which is always `#`; `None` if that depends on who refers to it.
+    pub(crate) fn recursive_target(&self, node: NodeId) -> Option<NodeId> {
+        let marked = |resource: NodeId| {
+            let mark = self.document.member(resource, "$recursiveAnchor");
+            mark.is_some_and(|mark| matches!(self.document.value(mark), Value::Bool(true)))
+        };
+        let target = self.resource[node.index()];
+        if !marked(target) {
+            return Some(target);
+        }
+        // Where every resource takes part, it is the outermost.
+        self.resource.iter().all(|resource| marked(*resource)).then_some(Document::ROOT)
+    }
+
     /// The schema at `node`, or the one that it does nothing but refer to.
     pub(crate) fn literal(&self, mut node: NodeId) -> Result<Literal, SchemaError> {
         // A reference that leads to itself is left to whoever reads it.
@@ -193,6 +242,12 @@ impl Schemas {
             }
         }
         Ok(Literal::new(node))
+    }
+
+    /// Whether everything satisfies the literal at a glance; whether nothing does.
+    pub(crate) fn obvious(&self, literal: Literal) -> Option<bool> {
+        let all = if literal.constant { None } else { self.trivial(literal.node) };
+        all.map(|all| all == literal.positive)
     }
 
     /// Whether everything satisfies the schema at a glance; whether nothing does.

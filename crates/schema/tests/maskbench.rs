@@ -48,6 +48,7 @@ fn no_invalid_instance_is_accepted() {
     let (mut refused_valid, mut wrong) = (vec![], vec![]);
     let mut by_keyword: BTreeMap<String, usize> = BTreeMap::new();
     let mut slowest = (0, String::new());
+    let mut times = vec![];
     for path in paths.iter().step_by(step) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let file: File = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -55,6 +56,7 @@ fn no_invalid_instance_is_accepted() {
         let begin = Instant::now();
         let made = bytes.compile_with(file.schema.get(), &options);
         let micros = begin.elapsed().as_micros();
+        times.push(micros);
         if micros > slowest.0 {
             slowest = (micros, name.clone());
         }
@@ -86,6 +88,9 @@ fn no_invalid_instance_is_accepted() {
     println!("{schemas} schemas, {compiled} compiled, {clean} clean; {valid} valid instances with them");
     println!("{} valid instances refused, {} invalid ones accepted", refused_valid.len(), wrong.len());
     println!("refused at compile: {by_keyword:?}; slowest to compile: {slowest:?} us");
+    times.sort_unstable();
+    let share = |part: usize| times[(times.len() - 1) * part / 100];
+    println!("to compile: p50 {}, p90 {}, p99 {} us", share(50), share(90), share(99));
     println!("valid refused: {refused_valid:?}");
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(compiled * 2 > schemas, "{compiled} of {schemas}");

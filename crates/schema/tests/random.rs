@@ -16,6 +16,8 @@ fn leaf() -> impl Strategy<Value = Value> {
             .prop_map(|name| json!({"type": name})),
         scalar().prop_map(|value| json!({"const": value})),
         prop::collection::vec(scalar(), 1..4).prop_map(|values| json!({"enum": values})),
+        part().prop_map(|value| json!({"const": value})),
+        prop::collection::vec(prop_oneof![scalar(), part()], 1..4).prop_map(|values| json!({"enum": values})),
         (-2i32..5).prop_map(|bound| json!({"minimum": bound})),
         (-2i32..5).prop_map(|bound| json!({"exclusiveMaximum": f64::from(bound) / 2.0})),
         (1i32..4).prop_map(|factor| json!({"multipleOf": factor})),
@@ -62,10 +64,42 @@ fn schema() -> impl Strategy<Value = Value> {
             (names.clone(), one.clone()).prop_map(|(names, other)| json!({"properties": names, "additionalProperties": other})),
             (names, one.clone()).prop_map(|(names, other)| json!({"type": "object", "properties": names, "patternProperties": {"^a": other}})),
             one.clone().prop_map(|items| json!({"items": items})),
-            (list, one.clone()).prop_map(|(first, items)| json!({"prefixItems": first, "items": items})),
-            one.prop_map(|names| json!({"propertyNames": names})),
+            (list.clone(), one.clone()).prop_map(|(first, items)| json!({"prefixItems": first, "items": items})),
+            one.clone().prop_map(|names| json!({"propertyNames": names})),
+            (one.clone(), 0u32..3, prop::option::of(0u32..3)).prop_map(|(contains, min, max)| match max {
+                Some(max) => json!({"contains": contains, "minContains": min, "maxContains": max}),
+                None => json!({"contains": contains, "minContains": min}),
+            }),
+            one.clone().prop_map(|items| json!({"items": items, "uniqueItems": true})),
+            prop::collection::vec(scalar(), 1..5).prop_map(|values| json!({"items": {"enum": values}, "uniqueItems": true})),
+            (list.clone(), keyword(), one.clone()).prop_map(|(all, keyword, rest)| json!({"anyOf": all, keyword: rest})),
+            (list.clone(), keyword(), one.clone()).prop_map(|(all, keyword, rest)| json!({"allOf": all, keyword: rest})),
+            (list.clone(), keyword(), one.clone()).prop_map(|(all, keyword, rest)| json!({"oneOf": all, keyword: rest})),
+            (one.clone(), one.clone(), keyword(), one.clone())
+                .prop_map(|(a, b, keyword, rest)| json!({"if": a, "then": b, keyword: rest})),
+            (list, one.clone()).prop_map(|(first, contains)| {
+                json!({"prefixItems": first, "contains": contains, "unevaluatedItems": false})
+            }),
+            (one.clone(), one.clone()).prop_map(|(part, rest)| {
+                json!({"dependentSchemas": {"a": part}, "properties": {"a": true}, "unevaluatedProperties": rest})
+            }),
+            (one.clone(), prop::collection::btree_map(prop::sample::select(vec!["a", "b"]), one, 0..3))
+                .prop_map(|(not, names)| json!({"not": {"properties": names, "additionalProperties": not}})),
         ]
     })
+}
+
+fn keyword() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["unevaluatedProperties", "unevaluatedItems"])
+}
+
+/// A value with parts, as `const` and `enum` may have.
+fn part() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        prop::collection::vec(scalar(), 0..3).prop_map(Value::from),
+        prop::collection::btree_map(prop::sample::select(vec!["a", "b"]), scalar(), 0..3)
+            .prop_map(|members| json!(members)),
+    ]
 }
 
 fn instance() -> impl Strategy<Value = Value> {
