@@ -19,6 +19,7 @@ pub mod peers;
 mod process;
 mod report;
 mod run;
+pub mod schema_suite;
 mod sets;
 pub mod speculation;
 pub mod suite;
