@@ -127,6 +127,9 @@ pub(crate) struct ConstraintArgs {
     /// JSON Schema: the white space between parts, `compact`, `flexible` or `bounded:N` in each place (default: bounded:33)
     #[arg(long, value_name = "W")]
     pub(crate) whitespace: Option<Whitespace>,
+    /// JSON Schema: the members of an object come in any order, and not in that of the schema
+    #[arg(long, requires = "json_schema")]
+    pub(crate) any_order: bool,
     /// The output is an item of this set: one built by `unskew set build`, or a text file with one item a line
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) set: Option<PathBuf>,

@@ -12,7 +12,7 @@ use unskew::{
     core::{AnyConstraint, LanguageModel, TableModel, TokenId, TokenTrie, Unconstrained, Vocabulary, heal},
     grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions},
     runner::{Llama, ModelConfig},
-    schema::{self, SchemaLimits, SchemaOptions},
+    schema::{self, MemberOrder, SchemaLimits, SchemaOptions},
     tiny_model,
     vocab::Tokenizer,
 };
@@ -334,6 +334,9 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
 fn json_schema(path: &Path, args: &ConstraintArgs) -> Result<Grammar> {
     let mut options = SchemaOptions::default();
     options.whitespace = args.whitespace.unwrap_or_default();
+    if args.any_order {
+        options.order = MemberOrder::Any;
+    }
     schema::grammar(&read_text(path)?, &options, &SchemaLimits::default())
         .map_err(|error| Failure::file(path, chain(&error)))
 }
@@ -409,6 +412,7 @@ impl ConstraintArgs {
             whitespace,
             set,
             max_ignored: _,
+            any_order: _,
             choice,
             canonical,
         } = self;

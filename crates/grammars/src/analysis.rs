@@ -15,7 +15,7 @@ use std::{
 use petgraph::{algo::kosaraju_scc, graph::DiGraph};
 
 use crate::{
-    Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, RuleId, Terminal,
+    Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, RuleId, Terminal, Unordered,
     fixpoint::{nullable, productive},
 };
 
@@ -210,6 +210,21 @@ impl Grammar {
                     // It can only be left out.
                     None => builder.empty(),
                 },
+                Expr::Unordered(group) => {
+                    let new =
+                        |rule: RuleId| rules[rule.index()].filter(|_| productive[self.body(rule).index()]);
+                    let members = group.members.iter();
+                    let members = members.filter_map(|(rule, required)| Some((new(*rule)?, *required)));
+                    let separator = group.separator.and_then(new);
+                    let lonely = separator.is_none() && group.separator.is_some();
+                    builder.unordered_body(Unordered {
+                        members: members.collect(),
+                        others: group.others.and_then(new),
+                        separator,
+                        min: group.min,
+                        max: if lonely { Some(group.max.unwrap_or(1).min(1)) } else { group.max },
+                    })
+                }
             };
             made[expr.index()] = Some(new);
         }
@@ -241,6 +256,13 @@ fn reach(grammar: &Grammar, enter: impl Fn(ExprId) -> bool) -> (Vec<bool>, Vec<b
             }
             Expr::Sequence(parts) | Expr::Choice(parts) => open.extend(parts),
             Expr::Repeat { item, .. } => open.push(item),
+            Expr::Unordered(group) => {
+                for rule in group.rules().filter(|rule| enter(grammar.body(*rule))) {
+                    if !std::mem::replace(&mut rules[rule.index()], true) {
+                        open.push(grammar.body(rule));
+                    }
+                }
+            }
         }
     }
     (rules, expressions)
@@ -266,6 +288,11 @@ fn unproductive_cycle(grammar: &Grammar, productive: &[bool], rule: RuleId) -> V
                     *parts.iter().find(dead).expect("a part has no text")
                 }
                 Expr::Repeat { item, .. } => item,
+                Expr::Unordered(group) => {
+                    // Of too few or too many members each may have a text.
+                    let dead = |rule: &RuleId| !productive[grammar.body(*rule).index()];
+                    break group.rules().find(dead).unwrap_or(*path.last().expect("it begins with a rule"));
+                }
                 Expr::Empty | Expr::Terminal(_) => unreachable!("these have texts"),
             };
         };
@@ -443,6 +470,28 @@ impl<'g> Analyser<'g> {
                     }
                     continue;
                 }
+                Expr::Unordered(group) => {
+                    // None is empty, so nothing is hidden, and one is alone if no other must come.
+                    for (member, required) in &group.members {
+                        let others = group.required() - u32::from(*required);
+                        self.calls.add(rule, *member);
+                        self.left.add(rule, *member);
+                        self.plain_left.add(rule, *member);
+                        if stand.alone && others == 0 && group.min <= 1 {
+                            self.alone.add(rule, *member);
+                        }
+                    }
+                    if let Some(other) = group.others {
+                        self.calls.add(rule, other);
+                        self.left.add(rule, other);
+                        self.plain_left.add(rule, other);
+                        if stand.alone && group.required() == 0 && group.min <= 1 {
+                            self.alone.add(rule, other);
+                        }
+                    }
+                    group.separator.iter().for_each(|separator| self.calls.add(rule, *separator));
+                    continue;
+                }
                 _ => {}
             }
             // Parts may be shared.
@@ -477,7 +526,9 @@ impl<'g> Analyser<'g> {
                     let others_empty = min <= 1 || self.nullable[item.index()];
                     open.push((item, Stand { alone: stand.alone && others_empty, ..stand }));
                 }
-                Expr::Empty | Expr::Terminal(_) | Expr::Rule(_) => unreachable!("seen to above"),
+                Expr::Empty | Expr::Terminal(_) | Expr::Rule(_) | Expr::Unordered(_) => {
+                    unreachable!("seen to above")
+                }
             }
         }
         (dead, repeated)
@@ -495,6 +546,7 @@ fn vanishes(grammar: &Grammar) -> Vec<bool> {
             Expr::Sequence(parts) => parts.iter().all(of),
             Expr::Choice(parts) => parts.iter().any(of),
             Expr::Repeat { item, min, .. } => min == 0 || of(&item),
+            Expr::Unordered(group) => group.required() == 0 && group.min == 0,
         };
         vanishes.push(this);
     }
@@ -515,6 +567,7 @@ fn places(grammar: &Grammar) -> Vec<u64> {
             Expr::Repeat { item, min, max } => {
                 places[item.index()].saturating_mul(u64::from(max.unwrap_or(min).max(1)))
             }
+            Expr::Unordered(group) => group.rules().count() as u64,
         };
         places.push(count);
     }
@@ -531,6 +584,7 @@ fn alike(grammar: &Grammar) -> Vec<ExprId> {
         Sequence(Vec<ExprId>),
         Choice(Vec<ExprId>),
         Repeat(ExprId, u32, Option<u32>),
+        Unordered(Unordered),
     }
     let mut firsts: HashMap<Key, ExprId> = HashMap::new();
     let mut alike: Vec<ExprId> = Vec::with_capacity(grammar.expressions());
@@ -543,6 +597,7 @@ fn alike(grammar: &Grammar) -> Vec<ExprId> {
             Expr::Sequence(of) => Key::Sequence(parts(of)),
             Expr::Choice(of) => Key::Choice(parts(of)),
             Expr::Repeat { item, min, max } => Key::Repeat(alike[item.index()], min, max),
+            Expr::Unordered(group) => Key::Unordered(group.clone()),
         };
         let first = *firsts.entry(key).or_insert(expr);
         alike.push(first);

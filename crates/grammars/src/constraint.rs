@@ -218,7 +218,7 @@ impl GrammarConstraint {
         let Places { parser, .. } = &scratch.places;
         let readings = scratch.places.readings(place).iter().map(|reading| {
             let mut positions: Vec<Position> =
-                parser.items(reading.todo).iter().map(|(position, _)| *position).collect();
+                parser.items(reading.todo).iter().map(|(position, _)| parser.name(*position)).collect();
             positions.dedup();
             (reading.terminal, reading.state, positions)
         });

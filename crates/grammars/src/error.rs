@@ -61,6 +61,13 @@ pub enum GrammarError {
         /// The limit.
         limit: usize,
     },
+    /// A member of a group in any order may be empty.
+    #[error("`{rule}`, a member of a group in any order, may be empty: make it optional instead")]
+    #[non_exhaustive]
+    EmptyMember {
+        /// The rule that the member is.
+        rule: String,
+    },
     /// No text is a word of the grammar.
     #[error("the grammar accepts no text: {reason}")]
     #[non_exhaustive]

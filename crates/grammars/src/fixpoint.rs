@@ -4,7 +4,7 @@
 //! body does. Each expression is visited once for each of its parts (Dowling and Gallier's algorithm for Horn clauses), so a
 //! chain of a hundred thousand rules in the wrong order takes no longer than in the right one.
 
-use crate::grammar::{Expr, Grammar, Terminal};
+use crate::grammar::{Expr, Grammar, Terminal, Unordered};
 
 /// By expression: whether it has a text at all. A choice may have alternatives that have none.
 pub(crate) fn productive(grammar: &Grammar) -> Vec<bool> {
@@ -19,11 +19,27 @@ pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
     })
 }
 
+/// What a group asks of its members together: how many that need not come must, and whether it needs a separator. `None` if
+/// no number will do.
+fn asked(group: &Unordered) -> Option<(u32, bool)> {
+    let required = group.required();
+    let least = group.min.max(required);
+    group.max.is_none_or(|max| least <= max).then_some((least - required, least > 1))
+}
+
 /// By expression: whether it holds, where the empty text and the terminals for which `leaf` answers so hold.
 fn least(grammar: &Grammar, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
     let len = grammar.expressions();
-    // By expression: those that have it as a part. Lists of rules stand behind those of expressions.
-    let mut first = vec![0u32; len + grammar.rules().len() + 1];
+    // By expression: those that have it as a part. Lists of rules stand behind those of expressions, and behind those two
+    // of each group: so many of the members that need not come; and those or one of the others.
+    let groups = grammar.expression_ids().filter_map(|expr| match grammar.expr(expr) {
+        Expr::Unordered(group) => Some((expr.index(), group)),
+        _ => None,
+    });
+    let of_groups = len + grammar.rules().len();
+    let groups: Vec<_> = groups.zip((of_groups..).step_by(2)).collect();
+    let all = of_groups + 2 * groups.len();
+    let mut first = vec![0u32; all + 1];
     let each = |visit: &mut dyn FnMut(usize, usize)| {
         for expr in grammar.expression_ids() {
             match grammar.expr(expr) {
@@ -33,7 +49,24 @@ fn least(grammar: &Grammar, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
                     parts.iter().for_each(|part| visit(part.index(), expr.index()));
                 }
                 Expr::Repeat { item, .. } => visit(item.index(), expr.index()),
+                Expr::Unordered(_) => {}
             }
+        }
+        for ((expr, group), optional) in &groups {
+            let Some((more, separated)) = asked(group) else { continue };
+            for (rule, required) in &group.members {
+                visit(len + rule.index(), if *required { *expr } else { *optional });
+            }
+            group.others.iter().for_each(|others| visit(len + others.index(), optional + 1));
+            visit(*optional, optional + 1);
+            if more > 0 {
+                visit(optional + 1, *expr);
+            }
+            group
+                .separator
+                .iter()
+                .filter(|_| separated)
+                .for_each(|separator| visit(len + separator.index(), *expr));
         }
     };
     each(&mut |part, _| first[part + 1] += 1);
@@ -50,8 +83,8 @@ fn least(grammar: &Grammar, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
     grammar.rules().for_each(|rule| rules_of_body[grammar.body(rule).index()].push(rule.index()));
 
     // By expression: how many parts must still be found to hold.
-    let mut missing: Vec<u32> = Vec::with_capacity(len);
-    let mut holds = vec![false; len];
+    let mut missing: Vec<u32> = Vec::with_capacity(all);
+    let mut holds = vec![false; all];
     let mut open = Vec::new();
     for expr in grammar.expression_ids() {
         let (parts, at_once) = match grammar.expr(expr) {
@@ -60,6 +93,15 @@ fn least(grammar: &Grammar, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
             Expr::Rule(_) | Expr::Choice(_) => (1, false),
             Expr::Sequence(parts) => (parts.len(), false),
             Expr::Repeat { min, .. } => (1, min == 0),
+            Expr::Unordered(group) => match asked(group) {
+                Some((more, separated)) => {
+                    let parts = group.required()
+                        + u32::from(more > 0)
+                        + u32::from(separated && group.separator.is_some());
+                    (parts as usize, parts == 0)
+                }
+                None => (u32::MAX as usize, false),
+            },
         };
         missing.push(u32::try_from(parts).expect("limited"));
         if at_once {
@@ -67,8 +109,13 @@ fn least(grammar: &Grammar, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
             open.push(expr.index());
         }
     }
+    missing.resize(of_groups, 1);
+    for ((_, group), _) in &groups {
+        let more = asked(group).map_or(0, |(more, _)| more);
+        missing.extend([if more == 0 { u32::MAX } else { more }, 1]);
+    }
     while let Some(found) = open.pop() {
-        let rules = rules_of_body[found].iter().map(|rule| len + rule);
+        let rules = rules_of_body.get(found).into_iter().flatten().map(|rule| len + rule);
         for list in std::iter::once(found).chain(rules) {
             for whole in &wholes[first[list] as usize..first[list + 1] as usize] {
                 let whole = *whole as usize;
@@ -79,6 +126,7 @@ fn least(grammar: &Grammar, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
             }
         }
     }
+    holds.truncate(len);
     holds
 }
 

@@ -70,6 +70,37 @@ pub enum Expr<'g> {
         /// The most times.
         max: Option<u32>,
     },
+    /// Members in any order.
+    Unordered(&'g Unordered),
+}
+
+/// Members that come in any order, each once at most, and others between them any number of times. They are rules, and
+/// none may be empty.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Unordered {
+    /// Rules, and whether each must come.
+    pub members: Box<[(RuleId, bool)]>,
+    /// What may come any number of times.
+    pub others: Option<RuleId>,
+    /// What stands between two that come one after the other. Nothing is put in front of the first or behind the last.
+    pub separator: Option<RuleId>,
+    /// The fewest members and others together.
+    pub min: u32,
+    /// The most.
+    pub max: Option<u32>,
+}
+
+impl Unordered {
+    /// All rules that it uses.
+    pub fn rules(&self) -> impl Iterator<Item = RuleId> {
+        self.members.iter().map(|(rule, _)| *rule).chain(self.others).chain(self.separator)
+    }
+
+    /// How many of the members must come.
+    pub(crate) fn required(&self) -> u32 {
+        id(self.members.iter().filter(|(_, required)| *required).count())
+    }
 }
 
 /// What a terminal matches.
@@ -93,6 +124,8 @@ enum Node {
     Sequence(u32, u32),
     Choice(u32, u32),
     Repeat(ExprId, u32, Option<u32>),
+    /// Its place in `unordered`.
+    Unordered(u32),
 }
 
 #[derive(Clone, Debug)]
@@ -135,6 +168,7 @@ pub struct Grammar {
     names: Vec<Box<str>>,
     nodes: Vec<Node>,
     parts: Vec<ExprId>,
+    unordered: Vec<Unordered>,
     start: RuleId,
 }
 
@@ -148,6 +182,7 @@ impl Grammar {
             names: Vec::new(),
             nodes: Vec::new(),
             parts: Vec::new(),
+            unordered: Vec::new(),
             ids: HashMap::new(),
             limits: limits.clone(),
         }
@@ -226,6 +261,7 @@ impl Grammar {
             Node::Sequence(first, end) => Expr::Sequence(parts(first, end)),
             Node::Choice(first, end) => Expr::Choice(parts(first, end)),
             Node::Repeat(item, min, max) => Expr::Repeat { item, min, max },
+            Node::Unordered(at) => Expr::Unordered(&self.unordered[at as usize]),
         }
     }
 
@@ -253,6 +289,7 @@ pub struct GrammarBuilder {
     names: Vec<Box<str>>,
     nodes: Vec<Node>,
     parts: Vec<ExprId>,
+    unordered: Vec<Unordered>,
     ids: HashMap<Terminal, TerminalId>,
     limits: GrammarLimits,
 }
@@ -371,25 +408,82 @@ impl GrammarBuilder {
         self.repeat(item, 0, Some(1))
     }
 
+    /// Members in any order, each once at most and, where it says `true`, once; between them `others` any number of times; at
+    /// least `min` of both and, where there is a `max`, at most so many, with `separator` between neighbours. No member may be
+    /// empty, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
+    ///
+    /// A text may name a member once only: where two members begin alike, each takes its turn.
+    ///
+    /// # Example
+    ///
+    /// `ab`, `ba`, and `b`:
+    ///
+    /// ```
+    /// use unskew_grammars::{Grammar, GrammarLimits};
+    ///
+    /// let mut builder = Grammar::builder(&GrammarLimits::default());
+    /// let (a, b) = (builder.literal("a"), builder.literal("b"));
+    /// let body = builder.unordered([(a, false), (b, true)], None, None, 0, None);
+    /// let start = builder.rule("start");
+    /// builder.define(start, body);
+    /// assert!(builder.build(start).is_ok());
+    /// ```
+    pub fn unordered(
+        &mut self,
+        members: impl IntoIterator<Item = (ExprId, bool)>,
+        others: Option<ExprId>,
+        separator: Option<ExprId>,
+        min: u32,
+        max: Option<u32>,
+    ) -> ExprId {
+        let members =
+            members.into_iter().map(|(member, required)| (self.as_rule("member", member), required));
+        let members = members.collect();
+        let others = others.map(|others| self.as_rule("other member", others));
+        let separator = separator.map(|separator| self.as_rule("separator", separator));
+        let body = self.unordered_body(Unordered { members, others, separator, min, max });
+        let rule = self.rule("members in any order");
+        self.define(rule, body);
+        self.call(rule)
+    }
+
+    /// The body of a rule: of nothing else is it a part, so that it begins and ends where a rule does.
+    pub(crate) fn unordered_body(&mut self, unordered: Unordered) -> ExprId {
+        self.unordered.push(unordered);
+        self.push(Node::Unordered(id(self.unordered.len() - 1)))
+    }
+
+    /// `expr`, as a rule.
+    fn as_rule(&mut self, name: &str, expr: ExprId) -> RuleId {
+        if let Node::Rule(rule) = self.nodes[expr.index()] {
+            return rule;
+        }
+        let rule = self.rule(name);
+        self.define(rule, expr);
+        rule
+    }
+
     /// The grammar whose outputs `start` stands for. Rules that it does not reach are kept.
     ///
     /// # Errors
     ///
     /// [`GrammarError::UndefinedRule`] and [`GrammarError::TooManyNodes`].
     pub fn build(self, start: RuleId) -> Result<Grammar, GrammarError> {
-        let Self { rules, terminals, names, nodes, parts, limits, .. } = self;
+        let size = self.size();
+        let Self { rules, terminals, names, nodes, parts, unordered, limits, .. } = self;
         if let Some(rule) = rules.iter().find(|rule| rule.body.is_none()) {
             return Err(GrammarError::UndefinedRule { name: rule.name.to_string() });
         }
-        if rules.len() + terminals.len() + nodes.len() + parts.len() > limits.nodes {
+        if size > limits.nodes {
             return Err(GrammarError::TooManyNodes { limit: limits.nodes });
         }
-        Ok(Grammar { rules, terminals, names, nodes, parts, start })
+        Ok(Grammar { rules, terminals, names, nodes, parts, unordered, start })
     }
 
     /// The number of rules, terminals and nodes of expressions so far, as [`GrammarLimits::nodes`] counts them.
     pub fn size(&self) -> usize {
-        self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len()
+        let members: usize = self.unordered.iter().map(|unordered| unordered.members.len()).sum();
+        self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len() + members
     }
 
     /// A use of `terminal`, of any kind.

@@ -65,12 +65,13 @@ mod speculation;
 mod syntax;
 mod terminals;
 mod trees;
+mod unordered;
 
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
 pub use error::GrammarError;
 pub use explain::{Explained, Fate, explain};
-pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId};
+pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId, Unordered};
 pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};

@@ -21,7 +21,10 @@
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
-use crate::rules::{END, NONE, Position, Rules};
+use crate::{
+    rules::{END, NONE, Position, Rules},
+    unordered::{Seen, States, is_of_group},
+};
 
 /// What is left to do, as a set of items: a state of the parser.
 pub(crate) type Todo = u32;
@@ -45,6 +48,8 @@ pub(crate) struct Parser {
     followers: Vec<Option<Followers>>,
     /// Terminals and what is left to do behind them.
     edges: Vec<(u32, Todo)>,
+    /// Positions of groups in any order.
+    states: States,
     work: Work,
 }
 
@@ -126,6 +131,7 @@ impl Parser {
             todos: Lists::new(),
             followers: Vec::new(),
             edges: Vec::new(),
+            states: States::new(&rules.groups),
             work: Work { call_of: vec![NONE; rules.order.len()], ..Work::default() },
         };
         let root = parser.returns.insert(&mut [vec![(END, INNER)]]);
@@ -156,7 +162,7 @@ impl Parser {
         // Nothing waits at the end of a rule: it goes on where the rule returns to.
         let mut at = 0;
         while let Some((position, back)) = items.get(at).copied() {
-            if rules.is_final(position) {
+            if is_final(rules, &self.states, position) {
                 items.swap_remove(at);
                 for item in self.returns.frames(back) {
                     // Of these none is at the end of its rule, so this ends.
@@ -210,6 +216,22 @@ impl Parser {
             + self.todos.memory_usage()
             + self.followers.len() * size_of::<Option<Followers>>()
             + self.edges.len() * size_of::<(u32, Todo)>()
+            + self.states.memory_usage()
+    }
+
+    /// A number of the position that is the same in every parser of the rules. Those of a group have one.
+    pub(crate) fn name(&self, position: Position) -> Position {
+        if is_of_group(position) { NONE - self.states.group(position) } else { position }
+    }
+
+    /// Positions of groups in any order, as this parser numbers them.
+    pub(crate) fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// The position of a group that is [spelled out](States::spelled_out).
+    pub(crate) fn position(&mut self, rules: &Rules, seen: &Seen, offset: u32) -> Position {
+        self.states.position(&rules.groups, seen, offset)
     }
 
     /// The number of states and returns made so far.
@@ -223,7 +245,7 @@ impl Parser {
         work.items.extend_from_slice(self.todos.get(todo));
         self.complete(&mut work.items, rules);
         let ends = work.items.iter().any(|(position, _)| *position == END);
-        work.call(rules);
+        work.call(rules, &mut self.states);
         self.make_returns(&mut work, rules);
 
         // What each terminal leaves to do.
@@ -255,7 +277,11 @@ impl Parser {
         let mut seen: hashbrown::HashSet<Item> = hashbrown::HashSet::new();
         let mut at = 0;
         while let Some((position, back)) = items.get(at).copied() {
-            if rules.is_accepting(position) {
+            let accepting = match is_of_group(position) {
+                true => self.states.is_accepting(&rules.groups, position),
+                false => rules.is_accepting(position),
+            };
+            if accepting {
                 if seen.is_empty() {
                     seen.extend(items.iter().copied());
                 }
@@ -341,39 +367,59 @@ impl Parser {
 
 impl Work {
     /// What is read and called from `items`, and from the beginnings of what is called.
-    fn call(&mut self, rules: &Rules) {
+    fn call(&mut self, rules: &Rules, states: &mut States) {
         self.used = 0;
         self.read.clear();
         for at in 0..self.items.len() {
             let (position, back) = self.items[at];
-            self.look(rules, position, Ref::Made(back));
+            self.look(rules, states, position, Ref::Made(back));
         }
         let mut at = 0;
         while at < self.used {
             let start = rules.start(self.calls[at].rule);
-            self.look(rules, start, Ref::Called(u32::try_from(at).expect("bounded")));
+            self.look(rules, states, start, Ref::Called(u32::try_from(at).expect("bounded")));
             at += 1;
         }
     }
 
-    fn look(&mut self, rules: &Rules, position: Position, back: Ref) {
+    fn look(&mut self, rules: &Rules, states: &mut States, position: Position, back: Ref) {
+        if is_of_group(position) {
+            for at in 0..states.calls(&rules.groups, position).len() {
+                let (rule, to) = states.calls(&rules.groups, position)[at];
+                self.add_call(rule, to, is_final(rules, states, to), back);
+            }
+            return;
+        }
         self.read.extend(rules.terminals(position).iter().map(|(terminal, to)| (*terminal, *to, back)));
         for (rule, to) in rules.calls(position) {
-            let found = &mut self.call_of[*rule as usize];
-            if *found == NONE {
-                *found = u32::try_from(self.used).expect("bounded");
-                if self.used == self.calls.len() {
-                    self.calls.push(Call::default());
-                }
-                let call = &mut self.calls[self.used];
-                call.rule = *rule;
-                call.frames.clear();
-                call.also.clear();
-                self.used += 1;
-            }
-            let call = &mut self.calls[*found as usize];
-            if rules.is_final(*to) { call.also.push(back) } else { call.frames.push((*to, back)) }
+            self.add_call(*rule, *to, rules.is_final(*to), back);
         }
+    }
+
+    /// Calls `rule`, behind which `to` follows.
+    fn add_call(&mut self, rule: u32, to: Position, is_final: bool, back: Ref) {
+        let found = &mut self.call_of[rule as usize];
+        if *found == NONE {
+            *found = u32::try_from(self.used).expect("bounded");
+            if self.used == self.calls.len() {
+                self.calls.push(Call::default());
+            }
+            let call = &mut self.calls[self.used];
+            call.rule = rule;
+            call.frames.clear();
+            call.also.clear();
+            self.used += 1;
+        }
+        let call = &mut self.calls[*found as usize];
+        if is_final { call.also.push(back) } else { call.frames.push((to, back)) }
+    }
+}
+
+/// Whether nothing but the end of its rule follows `position`.
+fn is_final(rules: &Rules, states: &States, position: Position) -> bool {
+    match is_of_group(position) {
+        true => states.is_final(&rules.groups, position),
+        false => rules.is_final(position),
     }
 }
 

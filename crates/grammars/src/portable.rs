@@ -10,9 +10,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    parser::{Item, Return},
+    parser::{Item, Parser, Return},
     places::{Compiled, Place, Places, Reading},
     rules::Position,
+    unordered::{Seen, is_of_group},
 };
 
 /// A place, spelled out.
@@ -27,7 +28,32 @@ pub(crate) struct PortablePlace {
 struct PortableReading {
     terminal: u32,
     state: u32,
-    todo: Box<[(Position, Link)]>,
+    todo: Box<[(PortablePosition, Link)]>,
+}
+
+/// A position that does not depend on a scratch.
+#[derive(Clone, Debug)]
+enum PortablePosition {
+    /// One of a rule's automaton.
+    Fixed(Position),
+    /// One of a group in any order: what was read of it, and where it stands behind that.
+    OfGroup(Box<(Seen, u32)>),
+}
+
+impl PortablePosition {
+    fn new(parser: &Parser, position: Position) -> Self {
+        match is_of_group(position) {
+            true => Self::OfGroup(Box::new(parser.states().spelled_out(position))),
+            false => Self::Fixed(position),
+        }
+    }
+
+    fn number(&self, parser: &mut Parser, compiled: &Compiled) -> Position {
+        match self {
+            Self::Fixed(position) => *position,
+            Self::OfGroup(place) => parser.position(&compiled.rules, &place.0, place.1),
+        }
+    }
 }
 
 /// A return of a group.
@@ -43,7 +69,7 @@ struct Group {
     members: Box<[Frames]>,
 }
 
-type Frames = Box<[(Position, Target)]>;
+type Frames = Box<[(PortablePosition, Target)]>;
 
 #[derive(Debug)]
 enum Target {
@@ -95,7 +121,9 @@ impl Exchange {
         let readings: Vec<Reading> = places.readings(place).to_vec();
         let readings = readings.iter().map(|reading| {
             let items: Vec<Item> = places.parser.items(reading.todo).to_vec();
-            let todo = items.iter().map(|(position, back)| (*position, self.export_return(places, *back)));
+            let todo = items.iter().map(|(position, back)| {
+                (PortablePosition::new(&places.parser, *position), self.export_return(places, *back))
+            });
             PortableReading { terminal: reading.terminal, state: reading.state, todo: todo.collect() }
         });
         let readings = readings.collect();
@@ -118,10 +146,10 @@ impl Exchange {
         }
         let mut readings = Vec::with_capacity(portable.readings.len());
         for reading in &portable.readings {
-            let items = reading
-                .todo
-                .iter()
-                .map(|(position, link)| (*position, self.import_group(places, &link.group) + link.member));
+            let items = reading.todo.iter().map(|(position, link)| {
+                let back = self.import_group(places, compiled, &link.group) + link.member;
+                (position.number(&mut places.parser, compiled), back)
+            });
             let mut items: Vec<Item> = items.collect();
             let todo = places.parser.todo(&mut items, &compiled.rules);
             readings.push(Reading { terminal: reading.terminal, state: reading.state, ended: 0, todo });
@@ -168,7 +196,7 @@ impl Exchange {
                             member: back - outer,
                         })
                     };
-                    (*position, target)
+                    (PortablePosition::new(&places.parser, *position), target)
                 });
                 frames.collect()
             });
@@ -183,7 +211,7 @@ impl Exchange {
     }
 
     /// The first return of `group`.
-    fn import_group(&mut self, places: &mut Places, group: &Arc<Group>) -> Return {
+    fn import_group(&mut self, places: &mut Places, compiled: &Compiled, group: &Arc<Group>) -> Return {
         let address = |group: &Arc<Group>| Arc::as_ptr(group).addr();
         let mut open: Vec<&Arc<Group>> = vec![group];
         while let Some(group) = open.last().copied() {
@@ -204,9 +232,12 @@ impl Exchange {
                 continue;
             }
             let members = group.members.iter().map(|frames| {
-                let frames = frames.iter().map(|(position, target)| match target {
-                    Target::Inner(member) => (*position, crate::parser::inner(*member)),
-                    Target::Outer(link) => (*position, self.groups[&address(&link.group)] + link.member),
+                let frames = frames.iter().map(|(position, target)| {
+                    let back = match target {
+                        Target::Inner(member) => crate::parser::inner(*member),
+                        Target::Outer(link) => self.groups[&address(&link.group)] + link.member,
+                    };
+                    (position.number(&mut places.parser, compiled), back)
                 });
                 frames.collect()
             });

@@ -14,7 +14,8 @@ use crate::{
     GrammarError, GrammarLimits,
     analysis::no_text,
     fixpoint::{nullable, productive},
-    grammar::{Expr, ExprId, Grammar, RuleId},
+    grammar::{Expr, ExprId, Grammar, RuleId, Unordered},
+    unordered::{Group, is_of_group},
 };
 
 /// A place inside a rule.
@@ -38,6 +39,8 @@ pub(crate) struct Rules {
     /// By rule: its place in an order in which a rule comes behind those that may begin with it, and rules that may begin
     /// with each other have the same one.
     pub(crate) order: Vec<u32>,
+    /// Rules whose members come in any order have positions of their own; see [`crate::unordered`].
+    pub(crate) groups: Vec<Group>,
 }
 
 /// By position: pairs of a symbol and the position behind it, in ascending order.
@@ -59,7 +62,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// [`GrammarError::Empty`] and [`GrammarError::TooManyPositions`].
+    /// [`GrammarError::Empty`], [`GrammarError::TooManyPositions`] and [`GrammarError::EmptyMember`].
     pub(crate) fn new(
         grammar: &Grammar,
         names: &[u32],
@@ -75,20 +78,27 @@ impl Rules {
             terminals: Edges { first: vec![0, 0], edges: Vec::new() },
             calls: Edges { first: vec![0, 0], edges: Vec::new() },
             order: Vec::new(),
+            groups: Vec::new(),
         };
         let mut builder = Builder { grammar, names, limits, productive, nullable, done: 1 };
         let mut open = vec![grammar.start()];
         let mut at = 0;
         rules.starts[grammar.start().index()] = END;
         while let Some(rule) = open.get(at).copied() {
-            let network = builder.rule(rule)?;
-            let base = rules.add(rule, &network);
-            for position in base..base + u32::try_from(network.states.len()).expect("limited") {
-                for (callee, _) in rules.calls.of(position) {
-                    // Anything but `NONE` marks it as seen until it is built.
-                    if rules.starts[*callee as usize] == NONE {
-                        rules.starts[*callee as usize] = END;
-                        open.push(RuleId(*callee));
+            if let Expr::Unordered(unordered) = grammar.expr(grammar.body(rule)) {
+                let group = builder.group(unordered, rules.groups.last())?;
+                rules.starts[rule.index()] = group.start();
+                let callees = group.members.iter().map(|(member, _)| *member);
+                let callees: Vec<u32> = callees.chain(group.others).chain(group.separator).collect();
+                rules.groups.push(group);
+                callees.into_iter().for_each(|callee| rules.reach(callee, &mut open));
+            } else {
+                let network = builder.rule(rule)?;
+                let base = rules.add(rule, &network);
+                for position in base..base + u32::try_from(network.states.len()).expect("limited") {
+                    for edge in 0..rules.calls.of(position).len() {
+                        let (callee, _) = rules.calls.of(position)[edge];
+                        rules.reach(callee, &mut open);
                     }
                 }
             }
@@ -98,7 +108,17 @@ impl Rules {
         Ok(rules)
     }
 
-    /// The number of positions.
+    /// Marks `callee` as reached; `open` are the rules to be built.
+    fn reach(&mut self, callee: u32, open: &mut Vec<RuleId>) {
+        let start = &mut self.starts[callee as usize];
+        if *start == NONE {
+            // Anything but `NONE` marks it as seen until it is built.
+            *start = END;
+            open.push(RuleId(callee));
+        }
+    }
+
+    /// The number of positions, those of groups not counted.
     pub(crate) fn len(&self) -> usize {
         self.accepting.len()
     }
@@ -165,8 +185,17 @@ impl Rules {
         let mut graph = petgraph::graph::DiGraph::<(), ()>::with_capacity(self.starts.len(), 0);
         let nodes: Vec<_> = self.starts.iter().map(|_| graph.add_node(())).collect();
         for (rule, start) in self.starts.iter().enumerate().filter(|(_, start)| **start != NONE) {
-            for (callee, _) in self.calls(*start) {
-                graph.add_edge(nodes[rule], nodes[*callee as usize], ());
+            let mut add = |callee: u32| graph.add_edge(nodes[rule], nodes[callee as usize], ());
+            if is_of_group(*start) {
+                let group = self.groups.binary_search_by_key(start, Group::start).expect("it was built");
+                let group = &self.groups[group];
+                group.members.iter().map(|(member, _)| *member).chain(group.others).for_each(|callee| {
+                    add(callee);
+                });
+            } else {
+                for (callee, _) in self.calls(*start) {
+                    add(*callee);
+                }
             }
         }
         // Kosaraju's algorithm does not recurse; it answers the called before their callers.
@@ -231,6 +260,32 @@ impl Builder<'_> {
         Ok(network)
     }
 
+    /// What of `unordered` can be completed, its positions behind those of `before`.
+    fn group(&mut self, unordered: &Unordered, before: Option<&Group>) -> Result<Group, GrammarError> {
+        let body = |rule: RuleId| self.grammar.body(rule).index();
+        for rule in unordered.rules().filter(|rule| Some(*rule) != unordered.separator) {
+            if self.nullable[body(rule)] {
+                return Err(GrammarError::EmptyMember { rule: self.grammar.rule_name(rule).to_owned() });
+            }
+        }
+        let is_productive = |rule: &RuleId| self.productive[body(*rule)];
+        let members = unordered.members.iter().filter(|(rule, _)| is_productive(rule));
+        let mut group = Group {
+            members: members.map(|(rule, required)| (rule.0, *required)).collect(),
+            others: unordered.others.filter(is_productive).map(|rule| rule.0),
+            separator: unordered.separator.filter(is_productive).map(|rule| rule.0),
+            min: unordered.min,
+            max: unordered.max,
+            base: before.map_or(0, |before| before.base + before.width()),
+        };
+        if group.separator.is_none() && unordered.separator.is_some() {
+            group.max = Some(1.min(group.max.unwrap_or(1)));
+        }
+        let all = id(group.members.len());
+        group.max = group.max.filter(|max| group.others.is_some() || *max < all);
+        Ok(group)
+    }
+
     /// `body` written out, from state 0 to state 1. `None` if it takes more than `limit` states or edges.
     fn draft(&self, body: ExprId, limit: usize) -> Option<Draft> {
         let mut draft = Draft { edges: vec![Vec::new(); 2], empty: vec![Vec::new(); 2] };
@@ -263,6 +318,7 @@ impl Builder<'_> {
                         draft.empty[from].push(id(to));
                     }
                 }
+                Expr::Unordered(_) => unreachable!("the builder makes it a rule of its own"),
                 Expr::Choice(alternatives) => {
                     spent += alternatives.len();
                     open.extend(alternatives.iter().map(|alternative| (*alternative, from, to)));

@@ -10,7 +10,7 @@ use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 
 use crate::{
-    SchemaError, SchemaLimits, Whitespace,
+    MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
     expand::Expander,
     json::{Document, NodeId, Value},
     keywords,
@@ -31,6 +31,7 @@ pub(crate) struct Emitter {
     todo: Vec<(RuleId, Rc<[Literal]>)>,
     /// What may stand between the parts of a value; `None` for nothing.
     space: Option<ExprId>,
+    order: MemberOrder,
     /// The expression of each automaton, by its address: those of the languages live as long.
     terminals: HashMap<*const Dfa, ExprId>,
     kept: Vec<Arc<Dfa>>,
@@ -45,17 +46,26 @@ struct Member {
 impl Emitter {
     pub(crate) fn new(
         ex: Expander,
-        whitespace: Whitespace,
+        options: &SchemaOptions,
         limits: &SchemaLimits,
     ) -> Result<Self, SchemaError> {
         let mut builder = Grammar::builder(&limits.grammar);
-        let space = match whitespace {
+        let space = match options.whitespace {
             Whitespace::Compact | Whitespace::Bounded(0) => None,
             Whitespace::Bounded(most) => Some(builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?),
             Whitespace::Flexible => Some(builder.regex("space", "[ \\t\\n\\r]*")?),
         };
         let (rules, todo) = (HashMap::new(), vec![]);
-        Ok(Self { ex, builder, rules, todo, space, terminals: HashMap::new(), kept: vec![] })
+        Ok(Self {
+            ex,
+            builder,
+            rules,
+            todo,
+            space,
+            order: options.order,
+            terminals: HashMap::new(),
+            kept: vec![],
+        })
     }
 
     /// The grammar of the values that satisfy the whole document, or the first thing that is not enforced.
@@ -248,6 +258,20 @@ impl Emitter {
         Some(self.builder.sequence(parts))
     }
 
+    /// These with commas between them, in any order, and `others` among them.
+    fn in_any_order(
+        &mut self,
+        members: Vec<(ExprId, bool)>,
+        others: Option<ExprId>,
+        min: u32,
+        max: Option<u32>,
+    ) -> ExprId {
+        let comma = self.builder.literal(",");
+        let parts: Vec<ExprId> = [self.space, Some(comma), self.space].into_iter().flatten().collect();
+        let comma = self.builder.sequence(parts);
+        self.builder.unordered(members, others, Some(comma), min, max)
+    }
+
     /// Any of `ways` as a rule, so that it can be used often; `None` of none.
     fn shared(&mut self, name: &str, ways: Vec<ExprId>) -> Option<ExprId> {
         if ways.is_empty() {
@@ -308,6 +332,11 @@ impl Emitter {
                 for (name, value) in members {
                     let value = self.constant(value)?;
                     parts.push(self.member(&name, value));
+                }
+                if self.order == MemberOrder::Any && parts.len() > 1 {
+                    let parts: Vec<_> = parts.into_iter().map(|part| (part, true)).collect();
+                    let inner = self.in_any_order(parts, None, 0, None);
+                    return Ok(self.enclosed("{", "}", Some(inner), false).expect("it has something in it"));
                 }
                 self.listed("{", "}", parts)
             }
@@ -516,6 +545,12 @@ impl Emitter {
             let reason = "names that the schema does not declare may repeat, and a grammar cannot tell";
             self.refuse(set, "minProperties", reason);
             return Ok(None);
+        }
+        if self.order == MemberOrder::Any {
+            let parts: Vec<_> = members.iter().map(|member| (member.expr, member.required)).collect();
+            let some = (!parts.is_empty() || others.is_some()) && max != Some(0);
+            let inner = some.then(|| self.in_any_order(parts, others, min.max(1), max));
+            return Ok(self.enclosed("{", "}", inner, required == 0 && min == 0));
         }
         // Counted only where it matters, and then no further than there are members.
         let counting = min > 0 || max.is_some();

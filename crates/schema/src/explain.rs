@@ -51,7 +51,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
         Ok(schemas) => schemas,
         Err(error) => return vec![stopped(&error)],
     };
-    let mut emitter = match Emitter::new(Expander::new(schemas, limits), options.whitespace, limits) {
+    let mut emitter = match Emitter::new(Expander::new(schemas, limits), options, limits) {
         Ok(emitter) => emitter,
         Err(error) => return vec![stopped(&error)],
     };

@@ -12,7 +12,7 @@
 //!   exactly is a [`SchemaError`] with its JSON pointer, its name, the reason and a way out. Unknown keywords are annotations, as
 //!   the specification says; [`explain()`] lists them.
 //! - Of the texts of a valid value, these are outputs: members in the order of the schema (declared ones, then those that are
-//!   only required, then others); declared names with the escapes that they need and no others; numbers under a condition
+//!   only required, then others) or in any, as [`MemberOrder`] says; declared names with the escapes that they need and no others; numbers under a condition
 //!   (`integer`, bounds, `multipleOf`, `enum`) without an exponent; white space as [`Whitespace`] says. Strings and other names
 //!   have all spellings, surrogate pairs among them.
 //! - Names that the schema declares are never repeated. Others may be; minimum counts that would need to tell are refused.
@@ -53,7 +53,7 @@ pub(crate) use decimal::Decimal;
 pub use error::SchemaError;
 pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
-pub use options::{SchemaOptions, Whitespace};
+pub use options::{MemberOrder, SchemaOptions, Whitespace};
 
 use unskew_grammars::Grammar;
 
@@ -66,7 +66,7 @@ use unskew_grammars::Grammar;
 /// [`SchemaError`]: of several keywords that are not enforced, one; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
     let schemas = schemas::Schemas::read(text, limits)?;
-    emit::Emitter::new(expand::Expander::new(schemas, limits), options.whitespace, limits)?.grammar()
+    emit::Emitter::new(expand::Expander::new(schemas, limits), options, limits)?.grammar()
 }
 
 #[doc = include_str!("../README.md")]

@@ -8,6 +8,21 @@ use std::str::FromStr;
 pub struct SchemaOptions {
     /// White space between the parts of a value.
     pub whitespace: Whitespace,
+    /// The order of the members of an object.
+    pub order: MemberOrder,
+}
+
+/// The order of the members of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum MemberOrder {
+    /// That of the schema: declared members, then those that are only required, then others. What a model needs to read,
+    /// and what applications expect.
+    #[default]
+    Declared,
+    /// Any. Nothing is larger for it when the schema is compiled; a mask knows which members were written, so masks of other
+    /// objects of the same schema are found again less often.
+    Any,
 }
 
 /// White space between the parts of a value. There is none in front of it and behind it.

@@ -8,7 +8,7 @@ mod common;
 use common::{Bytes, judged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use unskew_schema::{SchemaError, Whitespace};
+use unskew_schema::{MemberOrder, SchemaError, SchemaOptions, Whitespace};
 
 fn leaf() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -136,12 +136,20 @@ proptest! {
             Err(SchemaError::Unsupported { .. } | SchemaError::Limit { .. }) => return Ok(()),
             Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
         };
+        let mut options = SchemaOptions::default();
+        (options.whitespace, options.order) = (Whitespace::Compact, MemberOrder::Any);
+        let any = Bytes::new().compile_with(&schema, &options).ok();
         for instance in instances {
             let valid = judged(&schema, &instance.to_string()).unwrap();
             let orders = orders(&instance);
             // Valid values have an order that is an output; of others none is.
             let accepted = orders.iter().filter(|order| compiled.accepts(order)).count();
             prop_assert_eq!(accepted > 0, valid, "{} {} {}", schema, instance, accepted);
+            if let Some(any) = &any {
+                let accepted = orders.iter().filter(|order| any.accepts(order)).count();
+                let expected = if valid { orders.len() } else { 0 };
+                prop_assert_eq!(accepted, expected, "in any order: {} {}", schema, instance);
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
 //! All short words of a grammar and all short beginnings of words, by the definition: the least sets of texts that satisfy
 //! the rules.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use unskew_grammars::{Expr, ExprId, Grammar, Terminal};
+use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
 
 type Texts = BTreeSet<Vec<u8>>;
 
@@ -73,6 +73,42 @@ fn short_of(grammar: &Grammar, expr: ExprId, rules: &[Short], longest: usize) ->
             for _ in 0..max.map_or(longest + 1, |max| (longest + 1).min((max - min) as usize)) {
                 exactly = exactly.then(&item, longest);
                 all = all.or(exactly.clone());
+            }
+            all
+        }
+        Expr::Unordered(group) => {
+            // By the definition: every list of members and others that the bounds allow, in every order. Lists of the
+            // same members are put together, whatever their order. No member is empty, so longer lists than these have
+            // no short texts, and no prefixes that shorter ones do not have.
+            let mut all = Short::default();
+            let mut lists: BTreeMap<Vec<bool>, Short> =
+                BTreeMap::from([(vec![false; group.members.len()], empty())]);
+            for count in 0..=u32::try_from(longest + group.members.len()).unwrap() + group.min {
+                let mut longer: BTreeMap<Vec<bool>, Short> = BTreeMap::new();
+                for (read, texts) in lists {
+                    let is_whole =
+                        group.members.iter().zip(&read).all(|((_, required), read)| *read || !required);
+                    if is_whole && count >= group.min && group.max.is_none_or(|max| count <= max) {
+                        all = all.or(texts.clone());
+                    }
+                    let before = match group.separator.filter(|_| count > 0) {
+                        Some(separator) => texts.then(&rules[separator.index()], longest),
+                        None => texts,
+                    };
+                    let mut add = |read: Vec<bool>, rule: RuleId| {
+                        let texts = before.then(&rules[rule.index()], longest);
+                        let known = longer.entry(read).or_default();
+                        *known = std::mem::take(known).or(texts);
+                    };
+                    for (at, (member, _)) in group.members.iter().enumerate().filter(|(at, _)| !read[*at]) {
+                        let mut read = read.clone();
+                        read[at] = true;
+                        add(read, *member);
+                    }
+                    group.others.iter().for_each(|others| add(read.clone(), *others));
+                }
+                lists = longer;
+                lists.retain(|_, texts| !texts.prefixes.is_empty());
             }
             all
         }

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenKind, Vocabulary};
-use unskew_grammars::{Expr, ExprId, Grammar, Terminal};
+use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
 
 /// One symbol of the input.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -253,6 +253,43 @@ fn expand(
             let mut whole = vec![item; min.try_into().expect("usize holds u32")];
             whole.push(Symbol::Rule(rest));
             productions.push((rule, whole));
+            Symbol::Rule(rule)
+        }
+        Expr::Unordered(group) => {
+            // A rule for each list of members that are left and each number of those that were read.
+            let optional = |rule: RuleId| Symbol::Rule(rule.index());
+            let most = group.max.unwrap_or(group.min.max(group.members.len().try_into().expect("few")) + 1);
+            let mut known: HashMap<(u32, u32), usize> = HashMap::new();
+            let mut open = vec![(0u32, 0u32)];
+            let rule = fresh();
+            known.insert((0, 0), rule);
+            while let Some((read, count)) = open.pop() {
+                let this = known[&(read, count)];
+                let is_whole =
+                    (0..).zip(&group.members).all(|(at, (_, required))| !required || read >> at & 1 != 0);
+                if is_whole && count >= group.min && count <= group.max.unwrap_or(count) {
+                    productions.push((this, Vec::new()));
+                }
+                let members = (0..).zip(&group.members).filter(|(at, _)| read >> at & 1 == 0);
+                let nexts = members.map(|(at, (member, _))| (read | 1 << at, *member));
+                for (next, member) in nexts.chain(group.others.map(|others| (read, others))) {
+                    let next = match group.max {
+                        Some(max) if count == max => continue,
+                        Some(_) => (next, count + 1),
+                        // Beyond what is asked for, numbers make no difference; the first is special.
+                        None => (next, (count + 1).min(most)),
+                    };
+                    let behind = *known.entry(next).or_insert_with(|| {
+                        open.push(next);
+                        fresh()
+                    });
+                    let separator = group.separator.filter(|_| count > 0).map(optional);
+                    productions.push((
+                        this,
+                        separator.into_iter().chain([optional(member), Symbol::Rule(behind)]).collect(),
+                    ));
+                }
+            }
             Symbol::Rule(rule)
         }
         other => panic!("an expression that the oracle does not know: {other:?}"),

@@ -20,6 +20,8 @@ pub(crate) enum Shape {
     Sequence(Vec<Shape>),
     Choice(Vec<Shape>),
     Repeat(Box<Shape>, u32, Option<u32>),
+    /// Members in any order, each behind a letter so that none is empty; whether there are others; a separator; bounds.
+    Unordered(Vec<(&'static str, Shape, bool)>, bool, Option<&'static str>, u32, Option<u32>),
 }
 
 /// A grammar: the bodies of its rules. The first is where it starts.
@@ -45,6 +47,16 @@ fn shape() -> impl Strategy<Value = Shape> {
         prop_oneof![
             4 => prop::collection::vec(inner.clone(), 2..4).prop_map(Shape::Sequence),
             4 => prop::collection::vec(inner.clone(), 2..4).prop_map(Shape::Choice),
+            1 => (
+                prop::collection::vec((select(&LITERALS[..]), inner.clone(), any::<bool>()), 1..4),
+                any::<bool>(),
+                prop::option::of(select(&LITERALS[..3])),
+                0..3u32,
+                prop::option::of(0..4u32),
+            )
+                .prop_map(|(members, others, separator, min, max)| {
+                    Shape::Unordered(members, others, separator, min, max)
+                }),
             1 => (inner, 0..3u32, prop::option::of(0..3u32))
                 .prop_map(|(item, min, more)| Shape::Repeat(Box::new(item), min, more.map(|more| min + more))),
         ]
@@ -82,6 +94,17 @@ impl Shape {
                 let item = item.add(builder, rules);
                 builder.repeat(item, *min, *max)
             }
+            Self::Unordered(members, others, separator, min, max) => {
+                let mut all: Vec<(ExprId, bool)> = vec![];
+                for (letter, shape, required) in members {
+                    let (letter, rest) = (builder.literal(letter), shape.add(builder, rules));
+                    all.push((builder.sequence([letter, rest]), *required));
+                }
+                // The last is what may come again and again.
+                let others = if *others { all.pop().map(|(other, _)| other) } else { None };
+                let separator = separator.map(|separator| builder.literal(separator));
+                builder.unordered(all, others, separator, *min, *max)
+            }
         }
     }
 }
@@ -112,6 +135,13 @@ impl fmt::Display for Shape {
             Self::Sequence(parts) => list(f, parts, " "),
             Self::Choice(parts) => list(f, parts, " | "),
             Self::Repeat(item, min, max) => write!(f, "{item}{{{min},{max:?}}}"),
+            Self::Unordered(members, others, separator, min, max) => {
+                write!(f, "unordered(")?;
+                for (letter, shape, required) in members {
+                    write!(f, "{letter:?} {shape}{} & ", if *required { "" } else { "?" })?;
+                }
+                write!(f, "others {others}, {separator:?}, {min}..{max:?})")
+            }
         }
     }
 }

@@ -52,11 +52,28 @@ impl Window {
     }
 }
 
+/// The pass over the outcomes, with the widest registers that the processor has: the sums of a bucket are one addition then. It
+/// makes no difference to the numbers.
+struct Fill<'a, F: ?Sized> {
+    selection: &'a mut Selection,
+    pair: &'a Pair<'a>,
+    divergence: &'a F,
+}
+
+impl<F: Divergence + ?Sized> pulp::WithSimd for Fill<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        self.selection.fill(self.pair, self.divergence);
+    }
+}
+
 const OVERRATED: Window = Window { first: 0, last: HALF - 1 };
 const UNDERRATED: Window = Window { first: HALF, last: BUCKETS - 1 };
 
 /// The bucket of `ln(q / p)`, in ascending order; minus infinity and NaN are in the first.
-#[inline]
+#[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
 #[allow(clippy::manual_clamp, reason = "clamp keeps a NaN")]
 fn bucket(log_ratio: f64) -> u16 {
@@ -97,7 +114,7 @@ impl Selection {
         if pair.len() <= FEW {
             return optimum(pair, divergence, budget);
         }
-        self.fill(pair, divergence);
+        pulp::Arch::new().dispatch(Fill { selection: self, pair, divergence });
         let forbidden = self.forbidden(pair);
         let (overrated, underrated) = (self.coarse(forbidden, OVERRATED), self.coarse(forbidden, UNDERRATED));
         let all = overrated.moved_at_inner(1.0).min(underrated.moved_at_inner(1.0)).max(forbidden);
@@ -132,6 +149,7 @@ impl Selection {
     }
 
     /// Throws the outcomes into buckets.
+    #[inline(always)]
     fn fill<F: Divergence + ?Sized>(&mut self, pair: &Pair<'_>, divergence: &F) {
         /// As many at a time as leave the next cache alone.
         const BLOCK: usize = 512;

@@ -30,10 +30,19 @@ impl Bytes {
         Self { vocabulary, trie }
     }
 
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn compile(&self, schema: &str, whitespace: Whitespace) -> Result<Compiled, SchemaError> {
         let mut options = SchemaOptions::default();
         options.whitespace = whitespace;
-        let grammar = match grammar(schema, &options, &SchemaLimits::default()) {
+        self.compile_with(schema, &options)
+    }
+
+    pub(crate) fn compile_with(
+        &self,
+        schema: &str,
+        options: &SchemaOptions,
+    ) -> Result<Compiled, SchemaError> {
+        let grammar = match grammar(schema, options, &SchemaLimits::default()) {
             Ok(grammar) => grammar,
             Err(SchemaError::Unsatisfiable) => return Ok(Compiled::Nothing),
             Err(error) => return Err(error),
