@@ -12,7 +12,7 @@ use unskew_automata::{
 };
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
-use unskew_schema::{SchemaLimits, SchemaOptions};
+use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 
 use crate::Subject;
 
@@ -128,6 +128,9 @@ pub const GRAMMAR: &str = "unskew grammar";
 /// The name of our engine of JSON Schema.
 pub const SCHEMA: &str = "unskew";
 
+/// The same, with the members of an object in any order.
+pub const SCHEMA_ANY_ORDER: &str = "unskew, any order";
+
 /// The name of our engine that builds all states and edges ahead of time, and of the peer that does.
 pub const EAGER: &str = "unskew eager";
 /// See [`EAGER`].
@@ -161,19 +164,26 @@ pub fn ours_for_grammars() -> Vec<Builder> {
     ]
 }
 
-/// The engine of JSON Schema of this repository.
+/// The engine of JSON Schema of this repository, with members in the order of the schema and in any.
 pub fn ours_for_schemas() -> Vec<Builder> {
-    vec![Builder { name: SCHEMA, build: Schemas::build, allows: Allows::AllSpellings, place: Place::Apart }]
+    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, place: Place::Apart };
+    vec![
+        builder(SCHEMA, |subject| Ok(Box::new(Schemas::new(subject, MemberOrder::Declared)))),
+        builder(SCHEMA_ANY_ORDER, |subject| Ok(Box::new(Schemas::new(subject, MemberOrder::Any)))),
+    ]
 }
 
 /// JSON Schema as a grammar, with one library of trees for all schemas, as in a service.
 struct Schemas {
     library: Arc<TreeLibrary>,
+    options: SchemaOptions,
 }
 
 impl Schemas {
-    fn build(subject: &Subject) -> Result<Box<dyn Engine>, String> {
-        Ok(Box::new(Self { library: library(&subject.vocabulary, &subject.trie) }))
+    fn new(subject: &Subject, order: MemberOrder) -> Self {
+        let mut options = SchemaOptions::default();
+        options.order = order;
+        Self { library: library(&subject.vocabulary, &subject.trie), options }
     }
 }
 

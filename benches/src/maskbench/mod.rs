@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock,
-    engine::{Builder, Place, SCHEMA},
+    engine::{Builder, Place, SCHEMA, SCHEMA_ANY_ORDER},
     process::{Process, memory_of},
     subject_of_file,
 };
@@ -104,8 +104,9 @@ fn program(builders: &[Builder]) -> Result<(), String> {
             "--peers {name}: no such engine in this build; `cargo xtask bench maskbench` builds the known ones"
         ));
     }
+    let ours = if options.any_order { SCHEMA_ANY_ORDER } else { SCHEMA };
     let wanted =
-        |builder: &&Builder| builder.name == SCHEMA || options.peers.iter().any(|name| name == builder.name);
+        |builder: &&Builder| builder.name == ours || options.peers.iter().any(|name| name == builder.name);
     let begin = Instant::now();
     let files = files::files(&options)?;
     let mut clients = Vec::new();
@@ -178,7 +179,8 @@ impl<'a> Client<'a> {
             }
             (None, _) => std::env::current_exe().map_err(|error| error.to_string())?,
         };
-        let result = EngineResult { name: builder.name, ready: None, outcomes: Vec::new(), peak: 0 };
+        let name = if builder.name == SCHEMA_ANY_ORDER { SCHEMA } else { builder.name };
+        let result = EngineResult { name, ready: None, outcomes: Vec::new(), peak: 0 };
         Ok(Self { options, builder, program, running: None, served: 0, result })
     }
 

@@ -15,6 +15,7 @@ const USAGE: &str = "\
   --plot OUT             write the distributions as SVG
   --limit-ms MS          for one schema with all its instances (default: 30000)
   --limit-mb MB          likewise, for the memory of the process (default: 4096)
+  --any-order            ours takes the members of an object in any order (default: as declared)
   --warm                 keep what was learnt between the instances of a schema (default: each starts as compiled)
   --cpu-time             time on the processor, without interruptions: for a machine that does other things too
   --program NAME=PATH    the program that serves the engine of this name
@@ -35,6 +36,7 @@ pub(crate) struct Options {
     pub(crate) limit: Duration,
     /// In bytes.
     pub(crate) memory: u64,
+    pub(crate) any_order: bool,
     pub(crate) warm: bool,
     pub(crate) cpu_time: bool,
     pub(crate) record: bool,
@@ -63,6 +65,7 @@ impl Options {
             plot: None,
             limit: Duration::from_secs(30),
             memory: 4096 << 20,
+            any_order: false,
             warm: false,
             cpu_time: false,
             record: false,
@@ -83,6 +86,7 @@ impl Options {
                 "--plot" => options.plot = Some(value()?.into()),
                 "--limit-ms" => options.limit = Duration::from_millis(number(&arg, &value()?)?),
                 "--limit-mb" => options.memory = number::<u64>(&arg, &value()?)?.saturating_mul(1 << 20),
+                "--any-order" => options.any_order = true,
                 "--warm" => options.warm = true,
                 "--cpu-time" => options.cpu_time = true,
                 "--record" => options.record = true,

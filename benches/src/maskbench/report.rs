@@ -169,8 +169,9 @@ pub(crate) fn report(
     let _ = writeln!(
         out,
         "Times are those of {clock}, in microseconds; reading the clock takes {:.2} of them. Each instance begins {caches} what \
-         other instances have left in the matcher.\n{ABOUT}",
+         other instances have left in the matcher.\n{}",
         clock::cost() as f64 / 1e3,
+        ABOUT.replace("{order}", if options.any_order { "; unskew takes members in any order" } else { "" }),
     );
     out += &counts(results, options);
     out += &distributions(results);
@@ -186,7 +187,7 @@ Instances are written as `json.dumps(data, ensure_ascii=False)` does and encoded
 text, by longest tokens. `time to first mask` is once for each schema that compiles, from its text; `mask and token` is for each token of
 each instance up to the one that is refused, nearest ranks over all. unskew keeps one library of subterminal trees for all schemas of
 the run, as a service does, and a scratch for each instance; llguidance keeps its slices of the vocabulary and has a deep clone of the
-compiled matcher for each instance. White space is as each engine has it by default. Memory is the peak of the process, which holds the
+compiled matcher for each instance. White space is as each engine has it by default{order}. Memory is the peak of the process, which holds the
 tokenizer and its vocabulary too.
 ";
 

@@ -110,6 +110,21 @@ fn our_engine_is_right_about_all_instances() {
 }
 
 #[test]
+fn order_is_an_option() {
+    let subject = subject_of_file(None).unwrap();
+    let file: File = serde_json::from_str(
+        r#"{"schema": {"type": "object", "properties": {"a": true, "b": true}, "additionalProperties": false},
+            "tests": [{"valid": true, "data": {"b": 1, "a": 2}}, {"valid": false, "data": {"b": 1, "c": 2}}]}"#,
+    )
+    .unwrap();
+    let wrong = ours_for_schemas().into_iter().map(|builder| {
+        let engine = (builder.build)(&subject).unwrap();
+        measure(&*engine, &Encoder::new(&subject), &file, false).unwrap().wrong()
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [(1, 0), (0, 0)]);
+}
+
+#[test]
 fn wrong_engines_are_found_out() {
     let subject = subject_of_file(None).unwrap();
     let counted = |how| {
