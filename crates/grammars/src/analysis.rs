@@ -625,6 +625,7 @@ impl Grammar {
         let places = places(self);
         let states = self.terminals().map(|terminal| match self.terminal(terminal) {
             Terminal::Automaton(dfa) => dfa.len(),
+            Terminal::Except(except) => except.base().len(),
             Terminal::Literal(_) | Terminal::Token(_) => 0,
         });
         GrammarSize {

@@ -98,6 +98,7 @@ pub struct GrammarScratch {
     exchange: Exchange,
     known: KnownNodes,
     stack: Vec<u32>,
+    doubtful: Vec<TokenId>,
     masks: HashMap<Place, Pieces>,
     /// An empty mask, once it was needed.
     buffer: Option<TokenMask>,
@@ -276,6 +277,7 @@ impl GrammarConstraint {
                 places: &mut scratch.places,
                 known: &mut scratch.known,
                 stack: &mut scratch.stack,
+                doubtful: &mut scratch.doubtful,
                 walks: &mut scratch.stats.walks,
             }
             .add(place),
@@ -346,6 +348,7 @@ impl Constraint for GrammarConstraint {
             exchange: Exchange::default(),
             known: KnownNodes::default(),
             stack: Vec::new(),
+            doubtful: Vec::new(),
             masks: HashMap::new(),
             buffer: None,
             mask_bytes: 0,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use unskew_automata::Dfa;
 
-use crate::{GrammarError, GrammarLimits, Location};
+use crate::{Except, GrammarError, GrammarLimits, Location};
 
 /// A rule of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -111,6 +111,8 @@ pub enum Terminal {
     Literal(Box<[u8]>),
     /// Any text that the automaton accepts. The empty one is allowed too where it accepts it.
     Automaton(Arc<Dfa>),
+    /// Any text of a regular language but some.
+    Except(Arc<Except>),
     /// The control token of this name, such as `<|im_end|>`: a token, and not its text.
     Token(Box<str>),
 }
@@ -350,6 +352,41 @@ impl GrammarBuilder {
     /// As [`automaton`](Self::automaton), of one that is shared.
     pub(crate) fn shared_automaton(&mut self, name: &str, dfa: &Arc<Dfa>) -> ExprId {
         self.terminal(Terminal::Automaton(Arc::clone(dfa)), || name.to_owned())
+    }
+
+    /// Any text that `dfa` accepts but `texts`; `None` if there is none. `name` is shown to people.
+    ///
+    /// It is the same as the automaton of the difference, and better where many parts of a grammar leave different texts out of
+    /// one language: they share its subterminal trees.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use unskew_automata::{Dfa, Limits};
+    /// use unskew_grammars::{Grammar, GrammarLimits};
+    ///
+    /// let mut builder = Grammar::builder(&GrammarLimits::default());
+    /// let name = Arc::new(Dfa::from_pattern("[a-z]+", &Limits::default())?);
+    /// let other = builder.except("other name", &name, ["id", "type"]).expect("there are others");
+    /// let start = builder.rule("start");
+    /// builder.define(start, other);
+    /// assert!(builder.build(start).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn except(
+        &mut self,
+        name: &str,
+        dfa: &Arc<Dfa>,
+        texts: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Option<ExprId> {
+        let except = Except::new(Arc::clone(dfa), texts)?;
+        let is_whole = except.texts().len() == 0;
+        let terminal = match is_whole {
+            true => Terminal::Automaton(Arc::clone(dfa)),
+            false => Terminal::Except(Arc::new(except)),
+        };
+        Some(self.terminal(terminal, || name.to_owned()))
     }
 
     /// Any text that `pattern` matches as a whole; for the syntax see [`Dfa::from_pattern`]. `name` is shown to people.

@@ -52,6 +52,7 @@
 mod analysis;
 mod constraint;
 mod error;
+mod except;
 mod explain;
 mod fixpoint;
 mod grammar;
@@ -70,6 +71,7 @@ mod unordered;
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
 pub use error::GrammarError;
+pub use except::Except;
 pub use explain::{Explained, Fate, explain};
 pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId, Unordered};
 pub use limits::GrammarLimits;

@@ -5,14 +5,14 @@
 //! are read along the ordered list of all tokens, of which a few bytes leave a few. Only terminals that might end as well as
 //! go on where what follows begins with the same byte take the general way, a walk over the vocabulary through places.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
-use unskew_automata::StateId;
 use unskew_core::{ByteAutomaton, DEAD, MaskMut, MaskRef, TokenId, TokenMask, TokenTrie};
 
 use crate::{
+    Except,
     parser::Todo,
     places::{BOUNDARY, Compiled, Place, Places},
     rules::NONE,
@@ -28,6 +28,8 @@ pub(crate) struct Trees {
     library: Arc<TreeLibrary>,
     /// By terminal, literals not counted: its automaton's number in the library.
     automata: Vec<u32>,
+    /// By terminal, literals not counted: the tokens that contain a text that it leaves out, once it was asked for.
+    containing: Vec<OnceLock<Box<[TokenId]>>>,
 }
 
 /// The nodes that a scratch has met.
@@ -55,6 +57,8 @@ pub(crate) struct Pieces {
     ids: Vec<TokenId>,
     /// Tokens that a walk found.
     words: Option<Box<[u32]>>,
+    /// Tokens that are none of all these, whatever the others say.
+    removed: Vec<TokenId>,
 }
 
 impl Pieces {
@@ -95,6 +99,7 @@ impl Pieces {
         }
         sets.for_each(|set| mask.union(set));
         self.ids.iter().for_each(|token| mask.insert(*token));
+        self.removed.iter().for_each(|token| mask.remove(*token));
     }
 
     /// The only token, if there is no other.
@@ -106,6 +111,9 @@ impl Pieces {
 
     /// The words of the mask, where they lie ready.
     pub(crate) fn ready(&self) -> Option<&[u32]> {
+        if !self.removed.is_empty() {
+            return None;
+        }
         match (&self.nodes[..], &self.words, &self.ids[..]) {
             ([], Some(words), []) => Some(words),
             ([node], None, []) => match &node.inside {
@@ -119,7 +127,7 @@ impl Pieces {
     /// What is its own, in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of::<Self>()
-            + self.ids.len() * size_of::<TokenId>()
+            + (self.ids.len() + self.removed.len()) * size_of::<TokenId>()
             + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
     }
 }
@@ -135,6 +143,8 @@ pub(crate) struct Maker<'a> {
     pub(crate) places: &'a mut Places,
     pub(crate) known: &'a mut KnownNodes,
     pub(crate) stack: &'a mut Vec<u32>,
+    /// Tokens that may have been added though a terminal leaves them out; empty.
+    pub(crate) doubtful: &'a mut Vec<TokenId>,
     /// How many walks over the vocabulary there were.
     pub(crate) walks: &'a mut u64,
 }
@@ -146,13 +156,62 @@ impl Trees {
             let terminal = u32::try_from(terminal).expect("limited");
             compiled.terminals.automaton(terminal).map_or(UNKNOWN, |dfa| library.automaton(dfa))
         });
-        Self { library: Arc::clone(library), automata: automata.collect() }
+        let containing = (0..others).map(|_| OnceLock::new()).collect();
+        Self { library: Arc::clone(library), automata: automata.collect(), containing }
+    }
+
+    /// The tokens in which a text that `except` leaves out may end behind its beginning.
+    fn containing(&self, terminal: usize, except: &Except) -> &[TokenId] {
+        self.containing[terminal].get_or_init(|| {
+            let vocabulary = self.library.vocabulary();
+            let ends = |token: &TokenId| {
+                let text = vocabulary.text(*token).unwrap_or_default();
+                (0..text.len()).any(|from| {
+                    let mut state = except.start();
+                    text[from..].iter().any(|byte| match except.below(state, *byte) {
+                        Some((next, doubtful)) => {
+                            state = next;
+                            doubtful
+                        }
+                        None => {
+                            // Behind the trie there is nothing below.
+                            state = 0;
+                            false
+                        }
+                    })
+                })
+            };
+            let lists =
+                except.ends().into_iter().map(|(first, last, two)| self.library.around(first, last, two));
+            let mut found: Vec<TokenId> = lists.flat_map(|list| list.to_vec()).collect();
+            found.sort_unstable();
+            found.dedup();
+            found.retain(ends);
+            found.into()
+        })
     }
 }
 
 impl Maker<'_> {
     /// Adds the tokens that may follow in `place`, control tokens not counted.
     pub(crate) fn add(&mut self, place: Place) {
+        self.add_readings(place);
+        // Each may be there for another reason.
+        self.doubtful.sort_unstable();
+        self.doubtful.dedup();
+        for token in self.doubtful.drain(..) {
+            let text = self.trees.library.vocabulary().text(token).unwrap_or_default();
+            if self.places.run(self.compiled, place, text) == DEAD {
+                self.pieces.removed.push(token);
+            }
+        }
+        if !self.pieces.removed.is_empty() {
+            let Pieces { ids, removed, .. } = &mut *self.pieces;
+            ids.retain(|token| removed.binary_search(token).is_err());
+        }
+    }
+
+    fn add_readings(&mut self, place: Place) {
         for index in 0..self.places.readings(place).len() {
             let reading = self.places.readings(place)[index];
             if reading.terminal == BOUNDARY {
@@ -161,6 +220,7 @@ impl Maker<'_> {
                 let single = self.places.single(reading);
                 self.add_by_lists(single);
             } else {
+                self.doubt_below(reading.terminal, reading.state);
                 let node = self.root(reading.terminal, reading.state);
                 if !self.add_paths(node, reading.todo) {
                     let single = self.places.single(reading);
@@ -279,9 +339,30 @@ impl Maker<'_> {
                         self.root(terminal, u32::try_from(dfa.start().index()).expect("limited"))
                     }
                 };
+                if let Some(except) = terminals.except(terminal) {
+                    let (literals, _) = terminals.len();
+                    let tokens = self.trees.containing(terminal as usize - literals, except);
+                    self.doubtful.extend_from_slice(tokens);
+                }
                 open.push((child, terminal, behind));
             }
         }
+    }
+
+    /// Doubts the tokens with which a text may come to be one that `terminal` leaves out.
+    fn doubt_below(&mut self, terminal: u32, state: u32) {
+        let Some(except) = self.compiled.terminals.except(terminal) else { return };
+        // Where it leaves the trie's inner nodes, nothing is in doubt; where it ends one, all that go on are.
+        let step = |state: Option<u32>, byte: u8| match state {
+            Some(state) => except.below(state, byte).map(|(next, doubtful)| (!doubtful).then_some(next)),
+            None => Some(None),
+        };
+        let visit = |token: TokenId, state: Option<u32>| {
+            if state.is_none() {
+                self.doubtful.push(token);
+            }
+        };
+        self.trie.walk(Some(state), step, visit);
     }
 
     fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {
@@ -289,7 +370,8 @@ impl Maker<'_> {
         let KnownNodes { roots, bytes, .. } = &mut **known;
         let node = roots.entry((terminal, state)).or_insert_with(|| {
             let (automaton, dfa) = of_library(compiled, trees, terminal);
-            let node = trees.library.root(automaton, dfa, StateId::from_index(state as usize));
+            let node =
+                trees.library.root(automaton, dfa, compiled.terminals.automaton_state(terminal, state));
             *bytes += node.memory_usage();
             node
         });

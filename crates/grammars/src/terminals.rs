@@ -10,7 +10,7 @@ use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use crate::{
-    GrammarError,
+    Except, GrammarError,
     grammar::{Grammar, Terminal, TerminalId},
     rules::NONE,
     trees::{Bytes, insert},
@@ -21,6 +21,8 @@ use crate::{
 enum Scanner {
     /// The automaton, and by state whether a text must end there.
     Automaton(Arc<Dfa>, Box<[bool]>),
+    /// As of its automaton.
+    Except(Arc<Except>, Box<[bool]>),
     Token(TokenId),
 }
 
@@ -46,7 +48,7 @@ pub(crate) fn names(grammar: &Grammar) -> Vec<u32> {
     let mut order: Vec<TerminalId> = grammar.terminals().collect();
     order.sort_by_key(|terminal| match grammar.terminal(*terminal) {
         Terminal::Literal(text) => (false, &text[..]),
-        Terminal::Automaton(_) | Terminal::Token(_) => (true, [].as_slice()),
+        Terminal::Automaton(_) | Terminal::Except(_) | Terminal::Token(_) => (true, [].as_slice()),
     });
     let mut names = vec![0; order.len()];
     for (terminal, name) in order.iter().zip(0u32..) {
@@ -87,13 +89,19 @@ impl Terminals {
                 }
                 Terminal::Automaton(dfa) => {
                     if is_used {
-                        dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
-                        let classes = dfa.classes();
-                        for byte in 1..=255u8 {
-                            begins[usize::from(byte)] |= classes.get(byte) != classes.get(byte - 1);
-                        }
+                        use_automaton(dfa, &mut used, &mut begins);
                     }
                     scanners.push(Scanner::Automaton(Arc::clone(dfa), ends(dfa)));
+                }
+                Terminal::Except(except) => {
+                    if is_used {
+                        use_automaton(except.base(), &mut used, &mut begins);
+                        for byte in except.texts().flatten() {
+                            begins[usize::from(*byte)] = true;
+                            begins[usize::from(*byte) + 1] = true;
+                        }
+                    }
+                    scanners.push(Scanner::Except(Arc::clone(except), ends(except.base())));
                 }
                 Terminal::Token(name) => {
                     let controls = controls.get_or_insert_with(|| {
@@ -113,7 +121,7 @@ impl Terminals {
         }
         let first_bytes = scanners.iter().map(|scanner| {
             let mut first = [0; 4];
-            if let Scanner::Automaton(dfa, _) = scanner {
+            if let Some(dfa) = scanner.automaton() {
                 for edge in dfa.edges(dfa.start()) {
                     edge.bytes.for_each(|byte| insert(&mut first, byte));
                 }
@@ -183,7 +191,7 @@ impl Terminals {
         &sharing[first..first + len]
     }
 
-    /// The bytes that texts of `terminal`, no literal, begin with.
+    /// The bytes that texts of `terminal`, no literal, begin with, or more of them where it leaves some out.
     #[inline]
     pub(crate) fn first_bytes(&self, terminal: u32) -> &Bytes {
         &self.first_bytes[terminal as usize - self.literals.len()]
@@ -200,11 +208,11 @@ impl Terminals {
         bytes
     }
 
-    /// The bytes with which `terminal`, no literal, goes on in `state`.
+    /// The bytes with which `terminal`, no literal, goes on in `state`, or more of them where it leaves some out.
     pub(crate) fn next_bytes(&self, terminal: u32, state: u32) -> Bytes {
         let mut bytes = [0; 4];
-        if let Scanner::Automaton(dfa, _) = self.scanner(terminal) {
-            for edge in dfa.edges(StateId::from_index(state as usize)) {
+        if let Some(dfa) = self.automaton(terminal) {
+            for edge in dfa.edges(self.automaton_state(terminal, state)) {
                 edge.bytes.for_each(|byte| insert(&mut bytes, byte));
             }
         }
@@ -226,11 +234,24 @@ impl Terminals {
         &self.bytes
     }
 
-    /// The automaton of `terminal`, no literal.
+    /// The automaton of `terminal`, no literal, before anything is left out of it.
     pub(crate) fn automaton(&self, terminal: u32) -> Option<&Arc<Dfa>> {
+        self.scanner(terminal).automaton()
+    }
+
+    /// The state of that automaton where `terminal` is in `state`.
+    pub(crate) fn automaton_state(&self, terminal: u32, state: u32) -> StateId {
         match self.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => Some(dfa),
-            Scanner::Token(_) => None,
+            Scanner::Except(except, _) => except.state(state),
+            Scanner::Automaton(..) | Scanner::Token(_) => StateId::from_index(state as usize),
+        }
+    }
+
+    /// What `terminal`, no literal, leaves out.
+    pub(crate) fn except(&self, terminal: u32) -> Option<&Arc<Except>> {
+        match self.scanner(terminal) {
+            Scanner::Except(except, _) => Some(except),
+            Scanner::Automaton(..) | Scanner::Token(_) => None,
         }
     }
 
@@ -254,6 +275,7 @@ impl Terminals {
     pub(crate) fn first(&self, terminal: u32, class: u8) -> u32 {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
+            Scanner::Except(except, _) => except.step(except.start(), self.bytes[usize::from(class)]),
             Scanner::Token(_) => NONE,
         }
     }
@@ -265,6 +287,7 @@ impl Terminals {
             Scanner::Automaton(dfa, _) => {
                 step(dfa, StateId::from_index(state as usize), self.bytes[usize::from(class)])
             }
+            Scanner::Except(except, _) => except.step(state, self.bytes[usize::from(class)]),
             Scanner::Token(_) => NONE,
         }
     }
@@ -274,6 +297,7 @@ impl Terminals {
     pub(crate) fn is_accepting(&self, terminal: u32, state: u32) -> bool {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state as usize)),
+            Scanner::Except(except, _) => except.is_accepting(state),
             Scanner::Token(_) => false,
         }
     }
@@ -283,6 +307,7 @@ impl Terminals {
     pub(crate) fn is_final(&self, terminal: u32, state: u32) -> bool {
         match self.scanner(terminal) {
             Scanner::Automaton(_, ends) => ends[state as usize],
+            Scanner::Except(except, ends) => except.is_accepting(state) && ends[except.state(state).index()],
             Scanner::Token(_) => false,
         }
     }
@@ -292,8 +317,27 @@ impl Terminals {
     pub(crate) fn token(&self, terminal: u32) -> Option<TokenId> {
         match self.scanner(terminal) {
             Scanner::Token(token) => Some(*token),
-            Scanner::Automaton(..) => None,
+            Scanner::Automaton(..) | Scanner::Except(..) => None,
         }
+    }
+}
+
+impl Scanner {
+    fn automaton(&self) -> Option<&Arc<Dfa>> {
+        match self {
+            Self::Automaton(dfa, _) => Some(dfa),
+            Self::Except(except, _) => Some(except.base()),
+            Self::Token(_) => None,
+        }
+    }
+}
+
+/// Marks the bytes that `dfa` uses, and those with which a class of it begins.
+fn use_automaton(dfa: &Dfa, used: &mut [bool; 256], begins: &mut [bool; 257]) {
+    dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+    let classes = dfa.classes();
+    for byte in 1..=255u8 {
+        begins[usize::from(byte)] |= classes.get(byte) != classes.get(byte - 1);
     }
 }
 

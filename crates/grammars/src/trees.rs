@@ -164,6 +164,8 @@ pub struct TreeLibrary {
 struct KeptNodes {
     automata: HashMap<Arc<Dfa>, u32>,
     nodes: HashMap<Key, Arc<Node>>,
+    /// By two bytes: see [`TreeLibrary::around`].
+    around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
     bytes: usize,
 }
 
@@ -247,6 +249,22 @@ impl TreeLibrary {
             path.push((Arc::clone(dfa), dfa.start()));
             path
         })
+    }
+
+    /// The tokens in which `first` comes before `last`; or, where these are not two but one place, in which it comes.
+    pub(crate) fn around(&self, first: u8, last: u8, are_two: bool) -> Arc<[TokenId]> {
+        let key = (first, last, are_two);
+        if let Some(known) = self.lock().around.get(&key) {
+            return Arc::clone(known);
+        }
+        let found = self.vocabulary.text_tokens().filter(|(_, text)| {
+            let begin = text.iter().position(|byte| *byte == first);
+            begin.is_some_and(|begin| !are_two || text[begin + 1..].contains(&last))
+        });
+        let found: Arc<[TokenId]> = found.map(|(token, _)| token).collect();
+        let mut kept = self.lock();
+        kept.bytes += size_of_val(&found[..]) + ENTRY;
+        Arc::clone(kept.around.entry(key).or_insert(found))
     }
 
     fn node(&self, key: Option<Key>, path: impl FnOnce() -> Vec<(Arc<Dfa>, StateId)>) -> Arc<Node> {

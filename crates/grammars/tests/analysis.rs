@@ -164,7 +164,11 @@ fn words(grammar: &Grammar, expr: ExprId) -> Option<Words> {
         Expr::Empty => Words::from([vec![]]),
         Expr::Rule(rule) => Words::from([vec![Symbol::Rule(rule)]]),
         Expr::Terminal(terminal) => {
-            let empty = matches!(grammar.terminal(terminal), Terminal::Automaton(dfa) if dfa.accepts(b""));
+            let empty = match grammar.terminal(terminal) {
+                Terminal::Automaton(dfa) => dfa.accepts(b""),
+                Terminal::Except(except) => except.accepts(b""),
+                _ => false,
+            };
             Words::from([vec![Symbol::Terminal(empty)]])
         }
         Expr::Choice(parts) => {

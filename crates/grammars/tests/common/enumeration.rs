@@ -35,7 +35,7 @@ fn short_of(grammar: &Grammar, expr: ExprId, rules: &[Short], longest: usize) ->
     match grammar.expr(expr) {
         Expr::Empty => empty(),
         Expr::Rule(rule) => rules[rule.index()].clone(),
-        Expr::Terminal(terminal) => match grammar.terminal(terminal) {
+        Expr::Terminal(terminal) => match &super::oracle::plain(grammar.terminal(terminal)) {
             Terminal::Literal(text) => Short {
                 words: Texts::from([text.to_vec()])
                     .into_iter()

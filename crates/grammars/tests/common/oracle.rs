@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use unskew_automata::{Dfa, StateId};
+use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
 use unskew_core::{TokenId, TokenKind, Vocabulary};
 use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
 
@@ -114,7 +114,7 @@ struct Set {
 impl Oracle {
     /// The grammar over `alphabet`.
     pub(crate) fn new(grammar: &Grammar, alphabet: &Alphabet) -> Self {
-        let terminals: Vec<Terminal> = grammar.terminals().map(|id| grammar.terminal(id).clone()).collect();
+        let terminals: Vec<Terminal> = grammar.terminals().map(|id| plain(grammar.terminal(id))).collect();
         let (rules, productions) = productions(grammar);
 
         let live: Vec<HashSet<StateId>> =
@@ -175,6 +175,23 @@ impl Oracle {
     pub(crate) fn is_empty(&self) -> bool {
         self.by_rule[self.start].is_empty()
     }
+}
+
+/// A terminal that leaves texts out as the automaton of the difference.
+pub(crate) fn plain(terminal: &Terminal) -> Terminal {
+    let Terminal::Except(except) = terminal else { return terminal.clone() };
+    let mut builder = DfaBuilder::new(&Limits::default());
+    let (filled, empty): (Vec<&[u8]>, Vec<&[u8]>) = except.texts().partition(|text| !text.is_empty());
+    let mut dfa = Dfa::clone(except.base());
+    if !empty.is_empty() {
+        let empty = builder.pattern("").unwrap();
+        dfa = builder.difference(&dfa, &empty).unwrap();
+    }
+    if !filled.is_empty() {
+        let filled = builder.literals(filled).unwrap();
+        dfa = builder.difference(&dfa, &filled).unwrap();
+    }
+    Terminal::Automaton(dfa.into())
 }
 
 /// Expressions as rules of their own, behind the rules of the grammar. The number of rules, and the productions.

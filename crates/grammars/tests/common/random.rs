@@ -1,9 +1,10 @@
 //! Random small grammars over three letters, as trees that print themselves. They are recursive in every way, ambiguous,
 //! empty in places, and some of their rules never end.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use proptest::{prelude::*, sample::select};
+use unskew_automata::{Dfa, Limits};
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarLimits, RuleId};
 
 /// What their texts are made of.
@@ -15,6 +16,8 @@ pub(crate) enum Shape {
     Empty,
     Literal(&'static str),
     Regex(&'static str),
+    /// A regex without some texts.
+    Except(&'static str, Vec<&'static str>),
     /// A rule, by its number modulo the number of rules.
     Rule(usize),
     Sequence(Vec<Shape>),
@@ -29,6 +32,7 @@ pub(crate) enum Shape {
 pub(crate) struct Shapes(Vec<Shape>);
 
 const LITERALS: [&str; 9] = ["a", "b", "c", "ab", "ba", "aa", "abc", "bc", "cc"];
+const LEFT_OUT: [&str; 12] = ["", "a", "b", "aa", "ab", "bc", "c", "abc", "aab", "cc", "abab", "bb"];
 const PATTERNS: [&str; 9] = ["a*", "[ab]", "a+b?", "(ab)*", "b|bc", "", "[ab]*c", "(a|b|c){2}", "c+"];
 
 /// A random grammar of one to five rules.
@@ -41,6 +45,8 @@ fn shape() -> impl Strategy<Value = Shape> {
         1 => Just(Shape::Empty),
         6 => select(&LITERALS[..]).prop_map(Shape::Literal),
         2 => select(&PATTERNS[..]).prop_map(Shape::Regex),
+        1 => (select(&PATTERNS[..]), prop::collection::vec(select(&LEFT_OUT[..]), 1..4))
+            .prop_map(|(pattern, texts)| Shape::Except(pattern, texts)),
         6 => (0..5usize).prop_map(Shape::Rule),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
@@ -81,6 +87,12 @@ impl Shape {
             Self::Empty => builder.empty(),
             Self::Literal(text) => builder.literal(text),
             Self::Regex(pattern) => builder.regex(pattern, pattern).expect("the pattern is valid"),
+            Self::Except(pattern, texts) => {
+                let dfa =
+                    Arc::new(Dfa::from_pattern(pattern, &Limits::default()).expect("the pattern is valid"));
+                let made = builder.except(pattern, &dfa, texts);
+                made.unwrap_or_else(|| builder.literal("c"))
+            }
             Self::Rule(index) => builder.call(rules[index % rules.len()]),
             Self::Sequence(parts) => {
                 let parts: Vec<_> = parts.iter().map(|part| part.add(builder, rules)).collect();
@@ -131,6 +143,7 @@ impl fmt::Display for Shape {
             Self::Empty => f.write_str("\"\""),
             Self::Literal(text) => write!(f, "{text:?}"),
             Self::Regex(pattern) => write!(f, "/{pattern}/"),
+            Self::Except(pattern, texts) => write!(f, "/{pattern}/ - {texts:?}"),
             Self::Rule(index) => write!(f, "r{index}"),
             Self::Sequence(parts) => list(f, parts, " "),
             Self::Choice(parts) => list(f, parts, " | "),
