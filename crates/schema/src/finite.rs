@@ -66,6 +66,9 @@ impl Values {
     }
 }
 
+/// A number, and the ways to write it that are asked for.
+type Spelled = (Decimal, Arc<Dfa>);
+
 impl Expander {
     /// The values that satisfy the set, if they are few.
     pub(crate) fn values(&mut self, set: &[Literal]) -> Result<Option<Rc<Vec<Finite>>>, SchemaError> {
@@ -134,7 +137,7 @@ impl Expander {
         &mut self,
         node: Option<NodeId>,
         language: Arc<Dfa>,
-    ) -> Result<Option<Vec<(Decimal, Arc<Dfa>)>>, SchemaError> {
+    ) -> Result<Option<Vec<Spelled>>, SchemaError> {
         // Most conditions leave many whole numbers, which is soon seen.
         let near = (-50..=50).filter(|number: &i32| language.accepts(number.to_string().as_bytes()));
         let far = (2..60).filter(|zeros| {

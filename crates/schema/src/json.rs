@@ -4,7 +4,7 @@
 //! keys wins without a word, and `0.1` becomes the nearest binary fraction. Nothing here recurses, so depth costs memory
 //! alone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::{Decimal, SchemaError, SchemaLimits};
 
@@ -36,7 +36,12 @@ pub(crate) struct Document {
     parents: Vec<Option<(NodeId, u32)>>,
     /// The length of all texts.
     bytes: usize,
+    /// The members of each large object by name: their places, sorted.
+    sorted: HashMap<NodeId, Vec<u32>>,
 }
+
+/// Objects with more members than this are searched by name in a sorted list.
+const LARGE: usize = 16;
 
 impl Document {
     pub(crate) const ROOT: NodeId = NodeId(0);
@@ -70,7 +75,13 @@ impl Document {
     }
 
     pub(crate) fn member(&self, node: NodeId, key: &str) -> Option<NodeId> {
-        self.members(node)?.iter().find(|(name, _)| &**name == key).map(|(_, value)| *value)
+        let members = self.members(node)?;
+        if members.len() <= LARGE {
+            return members.iter().find(|(name, _)| &**name == key).map(|(_, value)| *value);
+        }
+        let sorted = self.sorted.get(&node)?;
+        let found = sorted.binary_search_by(|place| (*members[*place as usize].0).cmp(key)).ok()?;
+        Some(members[sorted[found] as usize].1)
     }
 
     pub(crate) fn items(&self, node: NodeId) -> Option<&[NodeId]> {
@@ -119,7 +130,7 @@ impl Document {
 
     /// Reads `text`, which is one JSON value.
     pub(crate) fn read(text: &str, limits: &SchemaLimits) -> Result<Self, SchemaError> {
-        let mut document = Self { values: vec![], parents: vec![], bytes: 0 };
+        let mut document = Self { values: vec![], parents: vec![], bytes: 0, sorted: HashMap::new() };
         document.append(text, limits)?;
         Ok(document)
     }
@@ -132,6 +143,14 @@ impl Document {
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         Reader { text, at: 0, document: self, limits }.read()?;
+        for node in self.nodes().skip(root.index()) {
+            let members = self.members(node).unwrap_or_default();
+            if members.len() > LARGE {
+                let mut places: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
+                places.sort_unstable_by_key(|place| &*members[*place as usize].0);
+                self.sorted.insert(node, places);
+            }
+        }
         Ok(root)
     }
 }
@@ -392,6 +411,17 @@ mod tests {
             twice.to_string(),
             "at byte 9: the key \"a\" stands twice in one object; keep one of the two"
         );
+    }
+
+    #[test]
+    fn members_of_large_objects_are_found() {
+        let members: Vec<String> = (0..100).map(|at| format!("\"k{}\": {at}", at * 37 % 101)).collect();
+        let document = read(&format!("{{{}}}", members.join(","))).unwrap();
+        for (name, value) in document.members(Document::ROOT).unwrap() {
+            assert_eq!(document.member(Document::ROOT, name), Some(*value));
+        }
+        assert_eq!(document.member(Document::ROOT, "k"), None);
+        assert_eq!(document.member(Document::ROOT, "k1000"), None);
     }
 
     #[test]
