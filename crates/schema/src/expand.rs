@@ -2,10 +2,13 @@
 //!
 //! Negation is driven inwards until it meets a keyword, where it is a condition of the same kind: what is not longer than five
 //! is a string of at least six, what does not require a name forbids it. So `not`, `oneOf` and `if` need no rules of
-//! their own. What cannot be turned round is refused, and only if a value of its type could come to it.
+//! their own. What is said of all members or items is broken by some of them, which is a condition too.
 //!
-//! Branches multiply. Two things keep them few: a branch without types left is dropped at once, and a member of `oneOf` that
-//! provably shares no value with another need not be denied in it. A limit takes care of the rest.
+//! Branches multiply. Four things keep them few: a branch without types left is dropped at once, and so is one with a
+//! required member that no value fits; a choice with an alternative that holds as it is need not be made, and one with
+//! a single alternative left is none; a member of `oneOf` is denied only for the types of which it may share values with
+//! another. A limit takes care of the rest. Searches for such contradictions have a smaller one of their own: one that is cut short
+//! has found nothing, and what was made of that is not used outside of searches.
 
 use std::{
     borrow::Borrow,
@@ -37,6 +40,9 @@ const OPEN: u32 = 4;
 /// Alternatives that one search for a contradiction looks at, at most, and as many times those of the limit that all do.
 const GUESS: usize = 1_000;
 const GUESSES: usize = 4;
+
+/// Comparisons that are counted as an alternative.
+const GLANCES: usize = 256;
 
 /// What items have to satisfy.
 #[derive(Debug)]
@@ -79,6 +85,7 @@ pub(crate) struct Expander {
     /// Alternatives that searches have looked at, and where the one that is open has to stop.
     guessed: usize,
     guess_end: usize,
+    glances: usize,
     /// Searches that were cut short. What was found meanwhile is right, and maybe not the best.
     cuts: usize,
 }
@@ -136,6 +143,7 @@ impl Expander {
             open: 0,
             guessed: 0,
             guess_end: 0,
+            glances: 0,
             cuts: 0,
         }
     }
@@ -172,6 +180,25 @@ impl Expander {
         let pointer = set.first().map_or("#".to_owned(), |literal| self.schemas.pointer(literal.node));
         let limit = self.limits.alternatives;
         Err(SchemaError::limit(&pointer, "the alternatives", limit, "alternatives"))
+    }
+
+    /// Counts how long it takes to see which alternatives are left: so many comparisons are as good as an alternative.
+    fn glance(&mut self, branch: &Branch, choice: &Choice) -> Result<(), SchemaError> {
+        let shape = &branch.shape;
+        let known = branch.seen.len() + shape.property.len() + shape.properties.len() + shape.required.len();
+        let atoms = choice.iter().map(Vec::len).sum::<usize>();
+        self.glances += atoms.saturating_mul(1 + known);
+        let whole = self.glances / GLANCES;
+        self.glances %= GLANCES;
+        let (count, limit) = match self.open {
+            0 => (&mut self.alternatives, self.limits.alternatives),
+            _ => (&mut self.guessed, self.guess_end),
+        };
+        *count = count.saturating_add(whole);
+        if *count <= limit {
+            return Ok(());
+        }
+        Err(SchemaError::limit("", "the alternatives", self.limits.alternatives, "alternatives"))
     }
 
     /// Looks for a contradiction: what `find` finds, or `false` where that takes too long.
@@ -319,6 +346,7 @@ impl Expander {
         while let Some(before) = index.checked_sub(1) {
             index = before;
             let choice = Rc::clone(&branch.choices[index]);
+            self.glance(branch, &choice)?;
             let mut open = vec![];
             let mut holds = false;
             for alternative in choice.iter() {

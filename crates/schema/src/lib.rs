@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! text --json--> document --schemas--> references --keywords, expand--> shapes --emit--> Grammar
-//!                                                        |
+//!                                                        |                |
+//!                             unevaluated, fits: branches, values           objects, arrays, finite
 //!                            string, number, pattern, format: automata over JSON text
 //! ```
 //!
