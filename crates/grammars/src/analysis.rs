@@ -626,6 +626,7 @@ impl Grammar {
         let states = self.terminals().map(|terminal| match self.terminal(terminal) {
             Terminal::Automaton(dfa) => dfa.len(),
             Terminal::Except(except) => except.base().len(),
+            Terminal::Counted(counted) => counted.unit().len(),
             Terminal::Literal(_) | Terminal::Token(_) => 0,
         });
         GrammarSize {

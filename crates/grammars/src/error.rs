@@ -61,6 +61,15 @@ pub enum GrammarError {
         /// The limit.
         limit: usize,
     },
+    /// Units between two marks that cannot be told apart by reading on.
+    #[error("terminal `{name}`: {reason}; use a repetition of rules instead")]
+    #[non_exhaustive]
+    Uncountable {
+        /// The terminal.
+        name: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// A member of a group in any order may be empty.
     #[error("`{rule}`, a member of a group in any order, may be empty: make it optional instead")]
     #[non_exhaustive]

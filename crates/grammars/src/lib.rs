@@ -51,6 +51,7 @@
 
 mod analysis;
 mod constraint;
+mod counted;
 mod error;
 mod except;
 mod explain;
@@ -70,6 +71,7 @@ mod unordered;
 
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
+pub use counted::Counted;
 pub use error::GrammarError;
 pub use except::Except;
 pub use explain::{Explained, Fate, explain};

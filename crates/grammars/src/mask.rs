@@ -9,13 +9,16 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+use unskew_automata::StateId;
 use unskew_core::{ByteAutomaton, DEAD, MaskMut, MaskRef, TokenId, TokenMask, TokenTrie};
 
 use crate::{
     Except,
+    counted::Horizon,
     parser::Todo,
     places::{BOUNDARY, Compiled, Place, Places},
     rules::NONE,
+    terminals::Scanner,
     trees::{Bytes, Exits, Group, Node, Tokens, TreeLibrary, contains, insert, meet},
 };
 
@@ -153,11 +156,21 @@ impl Trees {
     pub(crate) fn new(library: &Arc<TreeLibrary>, compiled: &Compiled) -> Self {
         let (literals, others) = compiled.terminals.len();
         let automata = (literals..literals + others).map(|terminal| {
-            let terminal = u32::try_from(terminal).expect("limited");
-            compiled.terminals.automaton(terminal).map_or(UNKNOWN, |dfa| library.automaton(dfa))
+            match compiled.terminals.scanner(u32::try_from(terminal).expect("limited")) {
+                Scanner::Automaton(dfa, _) => library.automaton(dfa),
+                Scanner::Except(except, _) => library.automaton(except.base()),
+                // One for each pair of bounds.
+                Scanner::Counted(_) | Scanner::Token(_) => UNKNOWN,
+            }
         });
         let containing = (0..others).map(|_| OnceLock::new()).collect();
         Self { library: Arc::clone(library), automata: automata.collect(), containing }
+    }
+
+    /// The number of the automaton of `terminal` in the library.
+    fn number(&self, compiled: &Compiled, terminal: u32) -> u32 {
+        let (literals, _) = compiled.terminals.len();
+        self.automata[terminal as usize - literals]
     }
 
     /// The tokens in which a text that `except` leaves out may end behind its beginning.
@@ -334,10 +347,7 @@ impl Maker<'_> {
             if meet(&large, terminals.first_bytes(terminal)) {
                 let child = match node {
                     Some(node) => self.child(node, terminal),
-                    None => {
-                        let dfa = terminals.automaton(terminal).expect("it has first bytes");
-                        self.root(terminal, u32::try_from(dfa.start().index()).expect("limited"))
-                    }
+                    None => self.root_at_start(terminal),
                 };
                 if let Some(except) = terminals.except(terminal) {
                     let (literals, _) = terminals.len();
@@ -366,41 +376,71 @@ impl Maker<'_> {
     }
 
     fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {
-        let Self { compiled, trees, known, .. } = self;
+        let Self { compiled, trees, known, doubtful, .. } = self;
         let KnownNodes { roots, bytes, .. } = &mut **known;
+        let library = &trees.library;
+        if let Scanner::Counted(_) = compiled.terminals.scanner(terminal) {
+            doubtful.extend_from_slice(library.longest().1);
+        }
         let node = roots.entry((terminal, state)).or_insert_with(|| {
-            let (automaton, dfa) = of_library(compiled, trees, terminal);
-            let node =
-                trees.library.root(automaton, dfa, compiled.terminals.automaton_state(terminal, state));
-            *bytes += node.memory_usage();
+            let node = match compiled.terminals.scanner(terminal) {
+                Scanner::Automaton(dfa, _) => {
+                    library.root(trees.number(compiled, terminal), dfa, StateId::from_index(state as usize))
+                }
+                Scanner::Except(except, _) => {
+                    library.root(trees.number(compiled, terminal), except.base(), except.state(state))
+                }
+                Scanner::Counted(counted) => {
+                    let Horizon { min, max, text } = counted.horizon(state, library.longest().0);
+                    let (number, dfa) = library.counted(counted, min, max);
+                    let state = dfa.run(dfa.start(), &text).expect("a beginning of its texts");
+                    library.root(number, &dfa, state)
+                }
+                Scanner::Token(_) => unreachable!("it reads no bytes"),
+            };
+            *bytes += node.memory_in_scratch();
             node
         });
         Arc::clone(node)
     }
 
+    /// The tree of the beginning of `terminal`.
+    fn root_at_start(&mut self, terminal: u32) -> Arc<Node> {
+        let start = match self.compiled.terminals.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => u32::try_from(dfa.start().index()).expect("limited"),
+            Scanner::Except(except, _) => except.start(),
+            Scanner::Counted(counted) => counted.start(),
+            Scanner::Token(_) => unreachable!("it reads no bytes"),
+        };
+        self.root(terminal, start)
+    }
+
     fn child(&mut self, node: &Arc<Node>, terminal: u32) -> Arc<Node> {
-        let Self { compiled, trees, known, .. } = self;
+        let Self { compiled, trees, known, doubtful, .. } = self;
         let KnownNodes { children, bytes, .. } = &mut **known;
+        let library = &trees.library;
+        if let Scanner::Counted(_) = compiled.terminals.scanner(terminal) {
+            doubtful.extend_from_slice(library.longest().1);
+        }
         // The node is kept by the tables that it was found in, for as long as this entry.
         let child = children.entry((Arc::as_ptr(node).addr(), terminal)).or_insert_with(|| {
-            let (automaton, dfa) = of_library(compiled, trees, terminal);
-            let child = trees.library.child(node, automaton, dfa);
-            *bytes += child.memory_usage();
+            let child = match compiled.terminals.scanner(terminal) {
+                Scanner::Automaton(dfa, _) => library.child(node, trees.number(compiled, terminal), dfa),
+                Scanner::Except(except, _) => {
+                    library.child(node, trees.number(compiled, terminal), except.base())
+                }
+                Scanner::Counted(counted) => {
+                    let Horizon { min, max, .. } = counted.horizon(counted.start(), library.longest().0);
+                    let (number, dfa) = library.counted(counted, min, max);
+                    library.child(node, number, &dfa)
+                }
+                Scanner::Token(_) => unreachable!("it reads no bytes"),
+            };
+            *bytes += child.memory_in_scratch();
             child
         });
         Arc::clone(child)
     }
-}
-
-/// The number of the automaton of `terminal` in the library, and the automaton.
-fn of_library<'a>(
-    compiled: &'a Compiled,
-    trees: &Trees,
-    terminal: u32,
-) -> (u32, &'a Arc<unskew_automata::Dfa>) {
-    let (literals, _) = compiled.terminals.len();
-    let dfa = compiled.terminals.automaton(terminal).expect("a terminal that reads bytes");
-    (trees.automata[terminal as usize - literals], dfa)
 }
 
 /// Places, as a walk over the vocabulary sees them.

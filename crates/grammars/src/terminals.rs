@@ -10,7 +10,7 @@ use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use crate::{
-    Except, GrammarError,
+    Counted, Except, GrammarError,
     grammar::{Grammar, Terminal, TerminalId},
     rules::NONE,
     trees::{Bytes, insert},
@@ -18,11 +18,12 @@ use crate::{
 
 /// A terminal that is no literal.
 #[derive(Debug)]
-enum Scanner {
+pub(crate) enum Scanner {
     /// The automaton, and by state whether a text must end there.
     Automaton(Arc<Dfa>, Box<[bool]>),
     /// As of its automaton.
     Except(Arc<Except>, Box<[bool]>),
+    Counted(Arc<Counted>),
     Token(TokenId),
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn names(grammar: &Grammar) -> Vec<u32> {
     let mut order: Vec<TerminalId> = grammar.terminals().collect();
     order.sort_by_key(|terminal| match grammar.terminal(*terminal) {
         Terminal::Literal(text) => (false, &text[..]),
-        Terminal::Automaton(_) | Terminal::Except(_) | Terminal::Token(_) => (true, [].as_slice()),
+        _ => (true, [].as_slice()),
     });
     let mut names = vec![0; order.len()];
     for (terminal, name) in order.iter().zip(0u32..) {
@@ -80,10 +81,9 @@ impl Terminals {
             let is_used = is_used[names[terminal.index()] as usize];
             match grammar.terminal(terminal) {
                 Terminal::Literal(text) => {
-                    for byte in text.iter().filter(|_| is_used) {
-                        used[usize::from(*byte)] = true;
-                        begins[usize::from(*byte)] = true;
-                        begins[usize::from(*byte) + 1] = true;
+                    if is_used {
+                        text.iter().for_each(|byte| used[usize::from(*byte)] = true);
+                        begin_at_each(text, &mut begins);
                     }
                     literals.push(text.clone());
                 }
@@ -96,12 +96,20 @@ impl Terminals {
                 Terminal::Except(except) => {
                     if is_used {
                         use_automaton(except.base(), &mut used, &mut begins);
-                        for byte in except.texts().flatten() {
-                            begins[usize::from(*byte)] = true;
-                            begins[usize::from(*byte) + 1] = true;
-                        }
+                        except.texts().for_each(|text| begin_at_each(text, &mut begins));
                     }
                     scanners.push(Scanner::Except(Arc::clone(except), ends(except.base())));
+                }
+                Terminal::Counted(counted) => {
+                    if is_used {
+                        use_automaton(counted.unit(), &mut used, &mut begins);
+                        let (open, close) = counted.marks();
+                        for mark in [open, close] {
+                            mark.iter().for_each(|byte| used[usize::from(*byte)] = true);
+                            begin_at_each(mark, &mut begins);
+                        }
+                    }
+                    scanners.push(Scanner::Counted(Arc::clone(counted)));
                 }
                 Terminal::Token(name) => {
                     let controls = controls.get_or_insert_with(|| {
@@ -121,10 +129,13 @@ impl Terminals {
         }
         let first_bytes = scanners.iter().map(|scanner| {
             let mut first = [0; 4];
-            if let Some(dfa) = scanner.automaton() {
-                for edge in dfa.edges(dfa.start()) {
-                    edge.bytes.for_each(|byte| insert(&mut first, byte));
+            match scanner {
+                Scanner::Automaton(dfa, _) => add_edges(dfa, dfa.start(), &mut first),
+                Scanner::Except(except, _) => add_edges(except.base(), except.base().start(), &mut first),
+                Scanner::Counted(counted) => {
+                    counted.next_bytes(counted.start(), |byte| insert(&mut first, byte));
                 }
+                Scanner::Token(_) => {}
             }
             first
         });
@@ -211,10 +222,11 @@ impl Terminals {
     /// The bytes with which `terminal`, no literal, goes on in `state`, or more of them where it leaves some out.
     pub(crate) fn next_bytes(&self, terminal: u32, state: u32) -> Bytes {
         let mut bytes = [0; 4];
-        if let Some(dfa) = self.automaton(terminal) {
-            for edge in dfa.edges(self.automaton_state(terminal, state)) {
-                edge.bytes.for_each(|byte| insert(&mut bytes, byte));
-            }
+        match self.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => add_edges(dfa, StateId::from_index(state as usize), &mut bytes),
+            Scanner::Except(except, _) => add_edges(except.base(), except.state(state), &mut bytes),
+            Scanner::Counted(counted) => counted.next_bytes(state, |byte| insert(&mut bytes, byte)),
+            Scanner::Token(_) => {}
         }
         bytes
     }
@@ -234,25 +246,17 @@ impl Terminals {
         &self.bytes
     }
 
-    /// The automaton of `terminal`, no literal, before anything is left out of it.
-    pub(crate) fn automaton(&self, terminal: u32) -> Option<&Arc<Dfa>> {
-        self.scanner(terminal).automaton()
-    }
-
-    /// The state of that automaton where `terminal` is in `state`.
-    pub(crate) fn automaton_state(&self, terminal: u32, state: u32) -> StateId {
-        match self.scanner(terminal) {
-            Scanner::Except(except, _) => except.state(state),
-            Scanner::Automaton(..) | Scanner::Token(_) => StateId::from_index(state as usize),
-        }
-    }
-
     /// What `terminal`, no literal, leaves out.
     pub(crate) fn except(&self, terminal: u32) -> Option<&Arc<Except>> {
         match self.scanner(terminal) {
             Scanner::Except(except, _) => Some(except),
-            Scanner::Automaton(..) | Scanner::Token(_) => None,
+            _ => None,
         }
+    }
+
+    /// What `terminal`, no literal, is read by.
+    pub(crate) fn scanner(&self, terminal: u32) -> &Scanner {
+        &self.scanners[terminal as usize - self.literals.len()]
     }
 
     /// The number of literals, and of other terminals.
@@ -266,16 +270,13 @@ impl Terminals {
         self.literals[terminal as usize].len()
     }
 
-    fn scanner(&self, terminal: u32) -> &Scanner {
-        &self.scanners[terminal as usize - self.literals.len()]
-    }
-
     /// The state of `terminal`, no literal, behind the first byte of a text, or [`NONE`].
     #[inline]
     pub(crate) fn first(&self, terminal: u32, class: u8) -> u32 {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
             Scanner::Except(except, _) => except.step(except.start(), self.bytes[usize::from(class)]),
+            Scanner::Counted(counted) => counted.step(counted.start(), self.bytes[usize::from(class)]),
             Scanner::Token(_) => NONE,
         }
     }
@@ -288,6 +289,7 @@ impl Terminals {
                 step(dfa, StateId::from_index(state as usize), self.bytes[usize::from(class)])
             }
             Scanner::Except(except, _) => except.step(state, self.bytes[usize::from(class)]),
+            Scanner::Counted(counted) => counted.step(state, self.bytes[usize::from(class)]),
             Scanner::Token(_) => NONE,
         }
     }
@@ -298,6 +300,7 @@ impl Terminals {
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state as usize)),
             Scanner::Except(except, _) => except.is_accepting(state),
+            Scanner::Counted(counted) => counted.is_accepting(state),
             Scanner::Token(_) => false,
         }
     }
@@ -308,6 +311,7 @@ impl Terminals {
         match self.scanner(terminal) {
             Scanner::Automaton(_, ends) => ends[state as usize],
             Scanner::Except(except, ends) => except.is_accepting(state) && ends[except.state(state).index()],
+            Scanner::Counted(counted) => counted.is_accepting(state),
             Scanner::Token(_) => false,
         }
     }
@@ -317,18 +321,23 @@ impl Terminals {
     pub(crate) fn token(&self, terminal: u32) -> Option<TokenId> {
         match self.scanner(terminal) {
             Scanner::Token(token) => Some(*token),
-            Scanner::Automaton(..) | Scanner::Except(..) => None,
+            _ => None,
         }
     }
 }
 
-impl Scanner {
-    fn automaton(&self) -> Option<&Arc<Dfa>> {
-        match self {
-            Self::Automaton(dfa, _) => Some(dfa),
-            Self::Except(except, _) => Some(except.base()),
-            Self::Token(_) => None,
-        }
+/// Adds the bytes of the edges of `state`.
+fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut Bytes) {
+    for edge in dfa.edges(state) {
+        edge.bytes.for_each(|byte| insert(bytes, byte));
+    }
+}
+
+/// Tells each byte of `text` apart from its neighbours.
+fn begin_at_each(text: &[u8], begins: &mut [bool; 257]) {
+    for byte in text {
+        begins[usize::from(*byte)] = true;
+        begins[usize::from(*byte) + 1] = true;
     }
 }
 

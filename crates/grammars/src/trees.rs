@@ -31,6 +31,8 @@ use std::{
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary};
 
+use crate::Counted;
+
 /// Sets with at most so many tokens are lists: 512 are written into a mask in less time than a mask of 128,000 bits is
 /// copied twice.
 const FEW: usize = 512;
@@ -157,6 +159,7 @@ pub struct TreeLibrary {
     listed: usize,
     next_id: AtomicU32,
     all: OnceLock<Exits>,
+    longest: OnceLock<(u32, Box<[TokenId]>)>,
     kept: Mutex<KeptNodes>,
 }
 
@@ -166,8 +169,13 @@ struct KeptNodes {
     nodes: HashMap<Key, Arc<Node>>,
     /// By two bytes: see [`TreeLibrary::around`].
     around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
+    /// By marks, unit and bounds: see [`TreeLibrary::counted`].
+    counted: HashMap<Bounded, (u32, Arc<Dfa>)>,
     bytes: usize,
 }
+
+/// The marks, the number of the unit's automaton, and the bounds of units between marks.
+type Bounded = (Box<[u8]>, u32, Box<[u8]>, u32, Option<u32>);
 
 impl TreeLibrary {
     /// An empty library of at most about `limit` bytes. `trie` is the trie of `vocabulary`.
@@ -179,6 +187,7 @@ impl TreeLibrary {
             listed: LISTED,
             next_id: AtomicU32::new(0),
             all: OnceLock::new(),
+            longest: OnceLock::new(),
             kept: Mutex::default(),
         }
     }
@@ -251,6 +260,34 @@ impl TreeLibrary {
         })
     }
 
+    /// The length of the longest token that is not out of the ordinary; and those that are.
+    pub(crate) fn longest(&self) -> (u32, &[TokenId]) {
+        /// Beyond this many bytes a token is looked at by itself where it makes a difference. Real ones have up to 256.
+        const ORDINARY: usize = 256;
+        let (longest, others) = self.longest.get_or_init(|| {
+            let lens = self.vocabulary.text_tokens().map(|(_, text)| text.len());
+            let longest = lens.max().unwrap_or(0).min(ORDINARY);
+            let others = self.vocabulary.text_tokens().filter(|(_, text)| text.len() > ORDINARY);
+            (u32::try_from(longest).expect("it is small"), others.map(|(token, _)| token).collect())
+        });
+        (*longest, others)
+    }
+
+    /// The automaton of `counted` with other bounds, and its number.
+    pub(crate) fn counted(&self, counted: &Counted, min: u32, max: Option<u32>) -> (u32, Arc<Dfa>) {
+        let (open, close) = counted.marks();
+        let key = (open.into(), self.automaton(counted.unit()), close.into(), min, max);
+        if let Some((number, dfa)) = self.lock().counted.get(&key) {
+            return (*number, Arc::clone(dfa));
+        }
+        let made = Arc::new(counted.automaton(min, max));
+        let number = self.automaton(&made);
+        let mut kept = self.lock();
+        kept.bytes += ENTRY;
+        let (number, dfa) = kept.counted.entry(key).or_insert((number, made));
+        (*number, Arc::clone(dfa))
+    }
+
     /// The tokens in which `first` comes before `last`; or, where these are not two but one place, in which it comes.
     pub(crate) fn around(&self, first: u8, last: u8, are_two: bool) -> Arc<[TokenId]> {
         let key = (first, last, are_two);
@@ -316,6 +353,11 @@ impl fmt::Debug for TreeLibrary {
 }
 
 impl Node {
+    /// What a scratch that refers to it takes for it: what a library keeps is counted there.
+    pub(crate) fn memory_in_scratch(&self) -> usize {
+        if self.is_kept { ENTRY } else { self.memory_usage() }
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
         let inside = match &self.inside {
             Tokens::Few(tokens) => size_of_val(&tokens[..]),

@@ -26,6 +26,9 @@ const MOST: usize = 24;
 /// Steps in search of texts, at most.
 const STEPS: usize = 20_000;
 
+/// A number, and how it may be written.
+type Spelled = (Decimal, Arc<Dfa>);
+
 /// A value, as the shapes allow it to be written.
 #[derive(Clone, Debug)]
 pub(crate) enum Finite {
@@ -133,7 +136,7 @@ impl Expander {
         &mut self,
         node: Option<NodeId>,
         language: Arc<Dfa>,
-    ) -> Result<Option<Vec<(Decimal, Arc<Dfa>)>>, SchemaError> {
+    ) -> Result<Option<Vec<Spelled>>, SchemaError> {
         // Most conditions leave many whole numbers, which is soon seen.
         let near = (-50..=50).filter(|number: &i32| language.accepts(number.to_string().as_bytes()));
         let far = (2..60).filter(|zeros| {

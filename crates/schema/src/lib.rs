@@ -49,6 +49,8 @@ mod limits;
 mod number;
 mod objects;
 mod options;
+mod part_keywords;
+mod parts;
 mod pattern;
 mod schemas;
 mod shape;

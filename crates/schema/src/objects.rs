@@ -24,6 +24,9 @@ struct Member {
     required: bool,
 }
 
+/// The witnesses that members are, with their numbers, and those that some of the others are.
+type Cast = (Vec<(usize, usize)>, Vec<usize>);
+
 impl Emitter {
     pub(crate) fn object(&mut self, set: &[Literal], shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
         let mut names: Vec<Box<str>> = vec![];
@@ -277,8 +280,7 @@ impl Emitter {
         let given = members.iter().filter(|member| member.required);
         let given = given.map(|member| member.ways.iter().fold(usize::MAX, |all, (found, _)| all & found));
         let given = given.fold(0, |all, found| all | found);
-        // By member and by other: the witnesses that it is.
-        let mut casts: Vec<(Vec<(usize, usize)>, Vec<usize>)> = vec![(vec![], vec![])];
+        let mut casts: Vec<Cast> = vec![(vec![], vec![])];
         let wanted = (0..shape.witnesses.len()).map(|index| 1usize << index).filter(|bit| given & bit == 0);
         let wanted: Vec<usize> = wanted.collect();
         for bit in &wanted {

@@ -177,10 +177,22 @@ impl Oracle {
     }
 }
 
-/// A terminal that leaves texts out as the automaton of the difference.
+/// A terminal that leaves texts out, or counts, as an automaton.
 pub(crate) fn plain(terminal: &Terminal) -> Terminal {
-    let Terminal::Except(except) = terminal else { return terminal.clone() };
     let mut builder = DfaBuilder::new(&Limits::default());
+    if let Terminal::Counted(counted) = terminal {
+        let ((open, close), (min, max)) = (counted.marks(), counted.bounds());
+        let units = match max {
+            Some(0) => builder.pattern("").unwrap(),
+            max => builder.repetition(counted.unit(), min, max).unwrap(),
+        };
+        let [open, close] = [open, close].map(|mark| match mark {
+            [] => builder.pattern("").unwrap(),
+            mark => builder.literals([mark]).unwrap(),
+        });
+        return Terminal::Automaton(builder.concatenation([&open, &units, &close]).unwrap().into());
+    }
+    let Terminal::Except(except) = terminal else { return terminal.clone() };
     let (filled, empty): (Vec<&[u8]>, Vec<&[u8]>) = except.texts().partition(|text| !text.is_empty());
     let mut dfa = Dfa::clone(except.base());
     if !empty.is_empty() {

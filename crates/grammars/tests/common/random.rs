@@ -18,6 +18,8 @@ pub(crate) enum Shape {
     Regex(&'static str),
     /// A regex without some texts.
     Except(&'static str, Vec<&'static str>),
+    /// Units between marks, and the bounds on their number.
+    Counted(&'static str, &'static str, &'static str, u32, Option<u32>),
     /// A rule, by its number modulo the number of rules.
     Rule(usize),
     Sequence(Vec<Shape>),
@@ -32,6 +34,14 @@ pub(crate) enum Shape {
 pub(crate) struct Shapes(Vec<Shape>);
 
 const LITERALS: [&str; 9] = ["a", "b", "c", "ab", "ba", "aa", "abc", "bc", "cc"];
+const UNITS: [(&str, &str, &str); 6] = [
+    ("c", "a|b", "c"),
+    ("", "a|bb|bc", "c"),
+    ("ab", "ab|c", "b"),
+    ("a", "b", "a"),
+    ("", "a", "bc"),
+    ("ca", "a", "cb"),
+];
 const LEFT_OUT: [&str; 12] = ["", "a", "b", "aa", "ab", "bc", "c", "abc", "aab", "cc", "abab", "bb"];
 const PATTERNS: [&str; 9] = ["a*", "[ab]", "a+b?", "(ab)*", "b|bc", "", "[ab]*c", "(a|b|c){2}", "c+"];
 
@@ -47,6 +57,11 @@ fn shape() -> impl Strategy<Value = Shape> {
         2 => select(&PATTERNS[..]).prop_map(Shape::Regex),
         1 => (select(&PATTERNS[..]), prop::collection::vec(select(&LEFT_OUT[..]), 1..4))
             .prop_map(|(pattern, texts)| Shape::Except(pattern, texts)),
+        1 => (select(&UNITS[..]), 0..4u32, prop::option::of(0..9u32)).prop_map(
+            |((open, unit, close), min, more)| {
+                Shape::Counted(open, unit, close, min, more.map(|more| min + more))
+            }
+        ),
         6 => (0..5usize).prop_map(Shape::Rule),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
@@ -92,6 +107,11 @@ impl Shape {
                     Arc::new(Dfa::from_pattern(pattern, &Limits::default()).expect("the pattern is valid"));
                 let made = builder.except(pattern, &dfa, texts);
                 made.unwrap_or_else(|| builder.literal("c"))
+            }
+            Self::Counted(open, unit, close, min, max) => {
+                let unit =
+                    Arc::new(Dfa::from_pattern(unit, &Limits::default()).expect("the pattern is valid"));
+                builder.counted("counted", open, &unit, close, *min, *max).expect("it can be counted")
             }
             Self::Rule(index) => builder.call(rules[index % rules.len()]),
             Self::Sequence(parts) => {
@@ -144,6 +164,9 @@ impl fmt::Display for Shape {
             Self::Literal(text) => write!(f, "{text:?}"),
             Self::Regex(pattern) => write!(f, "/{pattern}/"),
             Self::Except(pattern, texts) => write!(f, "/{pattern}/ - {texts:?}"),
+            Self::Counted(open, unit, close, min, max) => {
+                write!(f, "{open:?} /{unit}/{{{min},{max:?}}} {close:?}")
+            }
             Self::Rule(index) => write!(f, "r{index}"),
             Self::Sequence(parts) => list(f, parts, " "),
             Self::Choice(parts) => list(f, parts, " | "),

@@ -1,0 +1,262 @@
+//! A bounded number of units between two marks: a string of at most 500 characters, each of which has several spellings.
+//!
+//! As an automaton that is a copy of the unit for each, ten thousand states for the string; as a repetition of a terminal it
+//! is a terminal for each character, and tokens run through many. So it is kept as what it is: the automaton of the unit and a
+//! count. Nothing is multiplied out, whatever the bound.
+//!
+//! A token has few bytes, so most counts make no difference to it: where more units may follow than a token can hold, the
+//! subterminal trees are those of the unbounded language, and where they may not, those of so many units
+//! ([`horizon`](Counted::horizon)). So all bounds share their trees.
+
+use std::sync::Arc;
+
+use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
+
+use crate::rules::NONE;
+
+/// Units between two marks, at least and at most so many.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    open: Box<[u8]>,
+    unit: Arc<Dfa>,
+    close: Box<[u8]>,
+    min: u32,
+    max: Option<u32>,
+    /// By state of the unit: a text that leads to it.
+    reach: Arc<[Box<[u8]>]>,
+}
+
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.open, &self.close, self.min, self.max) == (&other.open, &other.close, other.min, other.max)
+            && (Arc::ptr_eq(&self.unit, &other.unit) || self.unit == other.unit)
+    }
+}
+
+impl Eq for Counted {}
+
+impl std::hash::Hash for Counted {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        // Of equal ones these are equal.
+        (&self.open, &self.close, self.min, self.max, self.unit.len()).hash(state);
+    }
+}
+
+/// What a state of it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stand {
+    /// Behind so many bytes of the opening mark, not all.
+    Open(u32),
+    /// Behind so many units, in a state of the next.
+    Inside(u32, StateId),
+    /// Behind so many bytes of the closing mark, at least one.
+    Close(u32),
+}
+
+/// States behind the units have this bit.
+const CLOSE: u32 = 1 << 31;
+
+/// Where a state stands, as far as a token can tell: bounds, and a text that leads there in the language with these bounds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Horizon {
+    pub(crate) min: u32,
+    pub(crate) max: Option<u32>,
+    pub(crate) text: Vec<u8>,
+}
+
+impl Counted {
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub(crate) fn new(
+        open: &[u8],
+        unit: &Arc<Dfa>,
+        close: &[u8],
+        (min, max): (u32, Option<u32>),
+    ) -> Result<Self, &'static str> {
+        /// Of a unit's states: those of all bounds that a token can tell apart are a few hundred times as many.
+        const MOST: usize = 256;
+        if max.is_some_and(|max| max < min) {
+            return Err("the greatest number is less than the least");
+        }
+        if unit.is_accepting(unit.start()) {
+            return Err("a unit may be empty");
+        }
+        if unit.states().any(|state| unit.is_accepting(state) && unit.edges(state).next().is_some()) {
+            return Err("a unit may go on where it may end");
+        }
+        match close.first() {
+            Some(first) if unit.step(unit.start(), *first).is_none() => {}
+            Some(_) => return Err("the closing mark begins like a unit"),
+            None => return Err("there is no closing mark"),
+        }
+        if unit.len() > MOST {
+            return Err("a unit has more than 256 states");
+        }
+        let states = (u64::from(max.unwrap_or(min)) + 1) * unit.len() as u64 + open.len() as u64;
+        if states >= u64::from(CLOSE) {
+            return Err("it is counted too far");
+        }
+        let mut reach: Vec<Option<Box<[u8]>>> = vec![None; unit.len()];
+        reach[unit.start().index()] = Some([].into());
+        let mut open_states = vec![unit.start()];
+        while let Some(state) = open_states.pop() {
+            for edge in unit.edges(state) {
+                if reach[edge.target.index()].is_none() {
+                    let before = reach[state.index()].as_deref().unwrap_or_default();
+                    reach[edge.target.index()] = Some([before, &[*edge.bytes.start()]].concat().into());
+                    open_states.push(edge.target);
+                }
+            }
+        }
+        let reach = reach.into_iter().map(Option::unwrap_or_default).collect();
+        Ok(Self { open: open.into(), unit: Arc::clone(unit), close: close.into(), min, max, reach })
+    }
+
+    /// The language of a unit.
+    pub fn unit(&self) -> &Arc<Dfa> {
+        &self.unit
+    }
+
+    /// The marks in front of and behind the units.
+    pub fn marks(&self) -> (&[u8], &[u8]) {
+        (&self.open, &self.close)
+    }
+
+    /// The fewest units, and the most.
+    pub fn bounds(&self) -> (u32, Option<u32>) {
+        (self.min, self.max)
+    }
+
+    /// Where texts begin.
+    pub(crate) fn start(&self) -> u32 {
+        self.state(Stand::Open(0))
+    }
+
+    /// The state behind `byte`, or [`NONE`].
+    #[inline]
+    pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
+        match self.stand(state) {
+            Stand::Open(at) if self.open[at as usize] == byte => self.state(Stand::Open(at + 1)),
+            Stand::Inside(count, at) => match self.unit.step(at, byte) {
+                Some(_) if self.max.is_some_and(|max| count >= max) => NONE,
+                Some(next) if self.unit.is_accepting(next) => {
+                    let more = if self.max.is_some() { count + 1 } else { (count + 1).min(self.min) };
+                    self.state(Stand::Inside(more, self.unit.start()))
+                }
+                Some(next) => self.state(Stand::Inside(count, next)),
+                None if at == self.unit.start() && count >= self.min && self.close[0] == byte => {
+                    self.state(Stand::Close(1))
+                }
+                None => NONE,
+            },
+            Stand::Close(at) if self.close.get(at as usize) == Some(&byte) => {
+                self.state(Stand::Close(at + 1))
+            }
+            Stand::Open(_) | Stand::Close(_) => NONE,
+        }
+    }
+
+    /// Whether a text ends in `state`: nothing follows then.
+    #[inline]
+    pub(crate) fn is_accepting(&self, state: u32) -> bool {
+        state == CLOSE | id(self.close.len())
+    }
+
+    /// Calls `each` with the bytes that may follow in `state`.
+    pub(crate) fn next_bytes(&self, state: u32, mut each: impl FnMut(u8)) {
+        for byte in 0..=255 {
+            if self.step(state, byte) != NONE {
+                each(byte);
+            }
+        }
+    }
+
+    /// Where `state` stands for a token of at most `longest` bytes. Every language with the bounds of the answer is at the same
+    /// place behind its text.
+    pub(crate) fn horizon(&self, state: u32, longest: u32) -> Horizon {
+        let capped = |count: u32| {
+            let min = self.min.saturating_sub(count).min(longest + 1);
+            let max = self.max.map(|max| max - count).filter(|max| *max < longest);
+            (min, max)
+        };
+        match self.stand(state) {
+            Stand::Open(at) => {
+                let (min, max) = capped(0);
+                Horizon { min, max, text: self.open[..at as usize].to_vec() }
+            }
+            Stand::Inside(count, at) => {
+                let (min, mut max) = capped(count);
+                let mut text = self.open.to_vec();
+                if let (0, Some(left)) = (min, max) {
+                    // One automaton serves all of them: that of as many units as a token may tell apart.
+                    let unit = self.whole_unit();
+                    (left..longest).for_each(|_| text.extend_from_slice(&unit));
+                    max = Some(longest);
+                }
+                text.extend_from_slice(&self.reach[at.index()]);
+                Horizon { min, max, text }
+            }
+            Stand::Close(at) => {
+                Horizon { min: 0, max: None, text: [&self.open[..], &self.close[..at as usize]].concat() }
+            }
+        }
+    }
+
+    /// The automaton of the language with these bounds, which are those of a [`Horizon`].
+    pub(crate) fn automaton(&self, min: u32, max: Option<u32>) -> Dfa {
+        let limits = Limits {
+            nfa_size: u64::MAX,
+            dfa_states: usize::MAX,
+            dfa_bytes: usize::MAX,
+            dfa_steps: u64::MAX,
+            ..Limits::default()
+        };
+        let mut builder = DfaBuilder::new(&limits);
+        let mut parts = Vec::new();
+        if !self.open.is_empty() {
+            parts.push(builder.literals([&self.open]).expect("no limits"));
+        }
+        if max != Some(0) {
+            parts.push(builder.repetition(&self.unit, min, max).expect("no limits"));
+        }
+        parts.push(builder.literals([&self.close]).expect("no limits"));
+        builder.concatenation(&parts).expect("no limits")
+    }
+
+    /// Some text of a unit.
+    fn whole_unit(&self) -> Vec<u8> {
+        let last =
+            self.unit.states().find(|state| self.unit.is_accepting(*state)).expect("it accepts something");
+        self.reach[last.index()].to_vec()
+    }
+
+    #[inline]
+    fn stand(&self, state: u32) -> Stand {
+        if state & CLOSE != 0 {
+            return Stand::Close(state & !CLOSE);
+        }
+        match state.checked_sub(id(self.open.len())) {
+            None => Stand::Open(state),
+            Some(inside) => {
+                let states = id(self.unit.len());
+                Stand::Inside(inside / states, StateId::from_index((inside % states) as usize))
+            }
+        }
+    }
+
+    #[inline]
+    fn state(&self, stand: Stand) -> u32 {
+        let opened = id(self.open.len());
+        match stand {
+            Stand::Open(at) if at < opened => at,
+            Stand::Open(_) => opened + id(self.unit.start().index()),
+            Stand::Inside(count, at) => opened + count * id(self.unit.len()) + id(at.index()),
+            Stand::Close(at) => CLOSE | at,
+        }
+    }
+}
+
+fn id(index: usize) -> u32 {
+    u32::try_from(index).expect("limited")
+}
