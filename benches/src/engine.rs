@@ -12,6 +12,7 @@ use unskew_automata::{
 };
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 
 use crate::Subject;
 
@@ -88,6 +89,11 @@ pub trait Matcher {
     /// Goes back to before the first token, with all that was learnt on the way kept.
     fn reset(&mut self);
 
+    /// Goes back to before the first token with nothing kept but what compiling has made, as far as the engine can.
+    fn restart(&mut self) {
+        self.reset();
+    }
+
     /// The token that the engine forces here, so that a model need not be asked.
     fn forced(&mut self) -> Option<TokenId>;
 
@@ -119,6 +125,12 @@ pub const LIFTED: &str = "unskew lifted";
 
 /// The name of our engine of grammars.
 pub const GRAMMAR: &str = "unskew grammar";
+/// The name of our engine of JSON Schema.
+pub const SCHEMA: &str = "unskew";
+
+/// The same, with the members of an object in any order.
+pub const SCHEMA_ANY_ORDER: &str = "unskew, any order";
+
 /// The name of our engine that builds all states and edges ahead of time, and of the peer that does.
 pub const EAGER: &str = "unskew eager";
 /// See [`EAGER`].
@@ -150,6 +162,39 @@ pub fn ours_for_grammars() -> Vec<Builder> {
         builder("unskew grammar, new library", |subject| Grammars::build(subject, Library::OfTheGrammar)),
         builder("unskew grammar, no library", |subject| Grammars::build(subject, Library::None)),
     ]
+}
+
+/// The engine of JSON Schema of this repository, with members in the order of the schema and in any.
+pub fn ours_for_schemas() -> Vec<Builder> {
+    let builder = |name, build| Builder { name, build, allows: Allows::AllSpellings, place: Place::Apart };
+    vec![
+        builder(SCHEMA, |subject| Ok(Box::new(Schemas::new(subject, MemberOrder::Declared)))),
+        builder(SCHEMA_ANY_ORDER, |subject| Ok(Box::new(Schemas::new(subject, MemberOrder::Any)))),
+    ]
+}
+
+/// JSON Schema as a grammar, with one library of trees for all schemas, as in a service.
+struct Schemas {
+    library: Arc<TreeLibrary>,
+    options: SchemaOptions,
+}
+
+impl Schemas {
+    fn new(subject: &Subject, order: MemberOrder) -> Self {
+        let mut options = SchemaOptions::default();
+        options.order = order;
+        Self { library: library(&subject.vocabulary, &subject.trie), options }
+    }
+}
+
+impl Engine for Schemas {
+    fn compile(&self, schema: &str) -> Result<Box<dyn Matcher + '_>, String> {
+        let (options, limits) = (SchemaOptions::default(), SchemaLimits::default());
+        let grammar = unskew_schema::grammar(schema, &options, &limits).map_err(|error| error.to_string())?;
+        let constraint = GrammarConstraint::with_library(&grammar, &self.library, &limits.grammar);
+        let constraint = constraint.map_err(|error| error.to_string())?;
+        Ok(Box::new(ConstraintMatcher::new(constraint, GrammarConstraint::memory_usage)))
+    }
 }
 
 /// How long subterminal trees are kept.
@@ -379,6 +424,11 @@ impl<C: Constraint> Matcher for ConstraintMatcher<C> {
 
     fn reset(&mut self) {
         self.state = self.constraint.start();
+    }
+
+    fn restart(&mut self) {
+        self.state = self.constraint.start();
+        self.scratch = self.constraint.scratch();
     }
 
     fn forced(&mut self) -> Option<TokenId> {

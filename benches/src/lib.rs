@@ -11,12 +11,15 @@
 mod clock;
 mod detail;
 pub mod engine;
+pub mod maskbench;
 pub mod measure;
 mod options;
 #[cfg(feature = "peers")]
 pub mod peers;
+mod process;
 mod report;
 mod run;
+pub mod schema_suite;
 mod sets;
 pub mod speculation;
 pub mod suite;
@@ -145,11 +148,31 @@ pub fn subject(name: &str) -> Result<Option<Subject>, String> {
         Tokenizer::from_file(file)
     };
     let tokenizer = tokenizer.map_err(|error| format!("{name}: {error}"))?;
+    of_tokenizer(name, tokenizer).map(Some)
+}
+
+/// The vocabulary of a file, called like the folder that it lies in; without a file, the embedded one.
+///
+/// # Errors
+///
+/// A file that is no tokenizer.
+pub fn subject_of_file(file: Option<&Path>) -> Result<Subject, String> {
+    let (name, tokenizer) = match file {
+        None => ("tiny".into(), Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes())),
+        Some(file) => {
+            let folder = file.parent().and_then(Path::file_name).or(file.file_stem());
+            (folder.unwrap_or_default().to_string_lossy(), Tokenizer::from_file(file))
+        }
+    };
+    of_tokenizer(&name, tokenizer.map_err(|error| format!("{name}: {error}"))?)
+}
+
+fn of_tokenizer(name: &str, tokenizer: Tokenizer) -> Result<Subject, String> {
     let vocabulary = Arc::new(tokenizer.vocabulary().clone());
     let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| format!("{name}: {error}"))?);
     let others = (0..vocabulary.len()).filter(|index| vocabulary.text(TokenId::from_index(*index)).is_none());
     let others = others.collect();
-    Ok(Some(Subject { name: name.to_owned(), tokenizer: Arc::new(tokenizer), vocabulary, trie, others }))
+    Ok(Subject { name: name.to_owned(), tokenizer: Arc::new(tokenizer), vocabulary, trie, others })
 }
 
 impl Subject {

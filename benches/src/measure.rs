@@ -337,7 +337,7 @@ fn smaller(times: &mut [u64], others: &[u64]) {
     times.iter_mut().zip(others).for_each(|(time, other)| *time = (*time).min(*other));
 }
 
-fn contains(words: &[u32], token: TokenId) -> bool {
+pub(crate) fn contains(words: &[u32], token: TokenId) -> bool {
     let word = words.get(token.index() / WORD_BITS).copied().unwrap_or(0);
     word >> (token.index() % WORD_BITS) & 1 != 0
 }

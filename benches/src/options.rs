@@ -112,6 +112,14 @@ impl Options {
         found.map(|(_, path)| &**path)
     }
 
+    /// The program that serves `engine`: another one, or this.
+    pub(crate) fn program_or_this(&self, engine: &str) -> Result<std::path::PathBuf, String> {
+        match self.program(engine) {
+            Some(path) => Ok(path.into()),
+            None => std::env::current_exe().map_err(|error| error.to_string()),
+        }
+    }
+
     /// Whether an engine of this name is wanted.
     pub(crate) fn wants_engine(&self, name: &str) -> bool {
         self.engines.is_empty() || self.engines.iter().any(|part| name.contains(part.as_str()))

@@ -53,11 +53,22 @@ pub fn peers_for_grammars() -> Vec<Builder> {
     ]
 }
 
+/// The peers that take JSON Schema.
+pub fn peers_for_schemas() -> Vec<Builder> {
+    let elsewhere = |_: &Subject| Err("it is in a program of its own: `--program glrmask=PATH`".to_owned());
+    let builder = |name, build, place| Builder { name, build, allows: Allows::AllSpellings, place };
+    vec![
+        builder("llguidance", |subject| llguidance(subject, None, Language::Schema), Place::Apart),
+        builder("glrmask", elsewhere, Place::Elsewhere),
+    ]
+}
+
 /// What llguidance compiles.
 #[derive(Clone, Copy)]
 enum Language {
     Regex,
     Lark,
+    Schema,
 }
 
 /// A vocabulary with an encoder, as llguidance asks for them.
@@ -122,18 +133,27 @@ impl Engine for LlGuidance {
         let grammar = match self.language {
             Language::Regex => TopLevelGrammar::from_regex(pattern),
             Language::Lark => TopLevelGrammar::from_lark(pattern.to_owned()),
+            Language::Schema => {
+                let schema = serde_json::from_str(pattern).map_err(|error| error.to_string())?;
+                TopLevelGrammar::from_json_schema(schema)
+            }
         };
         let parser = self.factory.create_parser(grammar);
         let matcher = llguidance::Matcher::new(parser);
         match matcher.get_error() {
             Some(error) => Err(error),
-            None => Ok(Box::new(LlGuidanceMatcher { matcher, mask: SimpleVob::new(), end: self.end })),
+            None => {
+                // Kept as compiled, since a clone of it is the only matcher without caches.
+                let compiled = matches!(self.language, Language::Schema).then(|| matcher.deep_clone());
+                Ok(Box::new(LlGuidanceMatcher { matcher, compiled, mask: SimpleVob::new(), end: self.end }))
+            }
         }
     }
 }
 
 struct LlGuidanceMatcher {
     matcher: llguidance::Matcher,
+    compiled: Option<llguidance::Matcher>,
     mask: SimpleVob,
     end: TokenId,
 }
@@ -164,6 +184,13 @@ impl Matcher for LlGuidanceMatcher {
     fn reset(&mut self) {
         // It fails in a matcher that has failed before, and then the next mask is empty.
         let _ = self.matcher.reset();
+    }
+
+    fn restart(&mut self) {
+        match &self.compiled {
+            Some(compiled) => self.matcher = compiled.deep_clone(),
+            None => self.reset(),
+        }
     }
 
     fn forced(&mut self) -> Option<TokenId> {

@@ -5,13 +5,7 @@
 //! name of a regex) with one line (JSON). When an answer takes too long or too much memory, the process is ended and the
 //! next regex gets a new one. While it works, the program itself only waits.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{io::Write, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,15 +14,13 @@ use crate::{
     engine::Builder,
     measure::{Meter, Outcome, Task, examine, round, weigh},
     options::Options,
+    process::{Process, over},
     run::{Prepared, in_a_row_if, prepare},
     subject,
 };
 
 /// How long a worker may take to load a tokenizer and build an engine.
 const START: Duration = Duration::from_secs(120);
-
-/// How often its memory is looked at.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// A line of a worker.
 #[derive(Serialize, Deserialize)]
@@ -42,15 +34,9 @@ pub(crate) struct Worker<'a> {
     options: &'a Options,
     engine: &'a str,
     vocabulary: &'a str,
-    running: Option<Running>,
+    running: Option<Process>,
     /// What the engine built beforehand, as the first worker told it.
     pub(crate) prepared: Option<Prepared>,
-}
-
-struct Running {
-    child: Child,
-    requests: ChildStdin,
-    answers: Receiver<String>,
 }
 
 impl<'a> Worker<'a> {
@@ -62,7 +48,7 @@ impl<'a> Worker<'a> {
     pub(crate) fn measure(&mut self, regex: &str) -> Result<Outcome, String> {
         let answer = self.ask(regex);
         if answer.is_err() {
-            self.stop();
+            self.running = None;
         }
         answer?
     }
@@ -80,90 +66,25 @@ impl<'a> Worker<'a> {
                 running
             }
         };
-        writeln!(running.requests, "{regex}").map_err(|error| format!("the worker is gone: {error}"))?;
+        running.send(regex)?;
         match running.answer(self.options.peer_limit, self.options.peer_memory)? {
             Line::Answer(answer) => Ok(answer.map(|outcome| *outcome)),
             Line::Ready(_) => Err("the worker is confused".into()),
         }
     }
-
-    fn stop(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            // It may have ended by itself.
-            let _ = running.child.kill();
-            let _ = running.child.wait();
-        }
-    }
 }
 
-impl Drop for Worker<'_> {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn start(options: &Options, engine: &str, vocabulary: &str) -> Result<Running, String> {
-    let program = match options.program(engine) {
-        Some(path) => path.into(),
-        None => std::env::current_exe().map_err(|error| error.to_string())?,
-    };
+fn start(options: &Options, engine: &str, vocabulary: &str) -> Result<Process, String> {
+    let program = options.program_or_this(engine)?;
     let rounds = options.rounds.to_string();
-    let mut child = Command::new(program)
-        .args(["--worker", engine, "--vocabulary", vocabulary, "--rounds", &rounds])
-        .args(options.cpu_time.then_some("--cpu-time"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("no worker: {error}"))?;
-    let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err("a worker without pipes".into());
-    };
-    let (sender, answers) = channel();
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    Ok(Running { child, requests, answers })
-}
-
-impl Running {
-    fn answer(&self, limit: Duration, memory: u64) -> Result<Line, String> {
-        let begin = Instant::now();
-        loop {
-            match self.answers.recv_timeout(LOOK.min(limit.saturating_sub(begin.elapsed()))) {
-                Ok(line) => return serde_json::from_str(&line).map_err(|error| error.to_string()),
-                Err(RecvTimeoutError::Disconnected) => return Err("the process ended by itself".into()),
-                Err(RecvTimeoutError::Timeout) if begin.elapsed() >= limit => {
-                    return Err(over(limit));
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    if resident(self.child.id()) > memory {
-                        return Err(format!("over {} GB of memory", memory / 1_000_000_000));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The answer for a regex that takes too long.
-fn over(limit: Duration) -> String {
-    format!("over {limit:.0?}")
+    let mut args = vec!["--worker", engine, "--vocabulary", vocabulary, "--rounds", &rounds];
+    args.extend(options.cpu_time.then_some("--cpu-time"));
+    Process::start(&program, &args)
 }
 
 /// Whether a regex was given up for its time.
 pub(crate) fn is_time_limit(reason: &str, options: &Options) -> bool {
     reason == over(options.peer_limit)
-}
-
-/// The resident memory of a process in bytes; 0 where that cannot be read.
-fn resident(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
 }
 
 /// The worker itself: serves until its input ends.

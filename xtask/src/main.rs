@@ -43,6 +43,11 @@ cargo xtask TASK
                     structures that hold millions of titles (`--help` lists the options)
   bench regex-memory, bench grammars-memory
                     likewise: memory
+  bench maskbench --data DIR [OPTIONS]
+                    JSON Schema on MaskBench's files: what passes, and the times (`--help` lists the options; `--peers
+                    llguidance,glrmask` builds those named, the latter for half an hour)
+  bench suite --data DIR
+                    the tests of the official JSON-Schema-Test-Suite: right, refused and wrong by keyword
   bench samplers [--record]
                     samplers side by side: distance from the exact law, cost, time for a token, memory
   fuzz [TARGET] [SECONDS]
@@ -106,6 +111,15 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
         let package = ["run", "--release", "--package", "unskew-benches", "--bin", "set_suite", "--"];
         return cargo(root, &[&package[..], options].concat());
     }
+    if let ["maskbench", options @ ..] = filter {
+        return maskbench(root, options);
+    }
+    if let ["suite", options @ ..] = filter {
+        let package = ["run", "--release", "--package", "unskew-benches", "--bin", "schema_suite", "--"];
+        let options = absolute(options)?;
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        return cargo(root, &[&package[..], &options].concat());
+    }
     let program = match filter.first() {
         Some(&"regex") => Some("regex_suite"),
         Some(&"regex-memory") => Some("regex_memory"),
@@ -132,6 +146,39 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
         args.extend(filter);
     }
     cargo(root, &args)
+}
+
+/// Builds only the peers that are asked for.
+fn maskbench(root: &Path, options: &[&str]) -> Result<()> {
+    let named = options.iter().zip(options.iter().skip(1)).find(|(option, _)| **option == "--peers");
+    let wants = |peer: &str| named.is_some_and(|(_, names)| names.split(',').any(|name| name == peer));
+    let mut args = vec!["run", "--release", "--package", "unskew-benches", "--bin", "maskbench"];
+    if named.is_some() {
+        // All peers know each other's names; glrmask's program is built besides.
+        args.extend(["--features", "peers"]);
+    }
+    args.push("--");
+    let program = if wants("glrmask") { glrmask(root)? } else { Vec::new() };
+    let options = absolute(options)?;
+    args.extend(program.iter().chain(&options).map(String::as_str));
+    cargo(root, &args)
+}
+
+/// The options with paths as they are seen from here: the programs run in the repository's root.
+fn absolute(options: &[&str]) -> Result<Vec<String>> {
+    const PATHS: [&str; 6] = ["--data", "--tokenizer", "--json", "--samples", "--plot", "--remotes"];
+    let mut paths = Vec::new();
+    let mut is_path = false;
+    for option in options {
+        if is_path {
+            let path = std::path::absolute(option)?;
+            paths.push(path.to_str().ok_or("a path that is not UTF-8")?.to_owned());
+        } else {
+            paths.push((*option).to_owned());
+        }
+        is_path = PATHS.contains(option);
+    }
+    Ok(paths)
 }
 
 /// Without other projects' engines; and with the command line as a program of its own, so that the suite needs no tensor library.

@@ -54,6 +54,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "unskew-grammars",
             "unskew-runner",
             "unskew-samplers",
+            "unskew-schema",
             "unskew-sets",
             "unskew-tiny-model",
             "unskew-vocab",

@@ -4,7 +4,7 @@
 //! keys wins without a word, and `0.1` becomes the nearest binary fraction. Nothing here recurses, so depth costs memory
 //! alone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::{Decimal, SchemaError, SchemaLimits};
 
@@ -34,7 +34,12 @@ pub(crate) struct Document {
     values: Vec<Value>,
     /// The value that each one is a part of, and its place there.
     parents: Vec<Option<(NodeId, u32)>>,
+    /// The members of each large object by name: their places, sorted.
+    sorted: HashMap<NodeId, Vec<u32>>,
 }
+
+/// Objects with more members than this are searched by name in a sorted list.
+const LARGE: usize = 16;
 
 impl Document {
     pub(crate) const ROOT: NodeId = NodeId(0);
@@ -68,7 +73,13 @@ impl Document {
     }
 
     pub(crate) fn member(&self, node: NodeId, key: &str) -> Option<NodeId> {
-        self.members(node)?.iter().find(|(name, _)| &**name == key).map(|(_, value)| *value)
+        let members = self.members(node)?;
+        if members.len() <= LARGE {
+            return members.iter().find(|(name, _)| &**name == key).map(|(_, value)| *value);
+        }
+        let sorted = self.sorted.get(&node)?;
+        let found = sorted.binary_search_by(|place| (*members[*place as usize].0).cmp(key)).ok()?;
+        Some(members[sorted[found] as usize].1)
     }
 
     pub(crate) fn items(&self, node: NodeId) -> Option<&[NodeId]> {
@@ -120,8 +131,16 @@ impl Document {
         if text.len() > limits.schema_bytes {
             return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
         }
-        let mut document = Self { values: vec![], parents: vec![] };
+        let mut document = Self { values: vec![], parents: vec![], sorted: HashMap::new() };
         Reader { text, at: 0, document: &mut document, limits }.read()?;
+        for node in document.nodes() {
+            let members = document.members(node).unwrap_or_default();
+            if members.len() > LARGE {
+                let mut places: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
+                places.sort_unstable_by_key(|place| &*members[*place as usize].0);
+                document.sorted.insert(node, places);
+            }
+        }
         Ok(document)
     }
 }
@@ -382,6 +401,17 @@ mod tests {
             twice.to_string(),
             "at byte 9: the key \"a\" stands twice in one object; keep one of the two"
         );
+    }
+
+    #[test]
+    fn members_of_large_objects_are_found() {
+        let members: Vec<String> = (0..100).map(|at| format!("\"k{}\": {at}", at * 37 % 101)).collect();
+        let document = read(&format!("{{{}}}", members.join(","))).unwrap();
+        for (name, value) in document.members(Document::ROOT).unwrap() {
+            assert_eq!(document.member(Document::ROOT, name), Some(*value));
+        }
+        assert_eq!(document.member(Document::ROOT, "k"), None);
+        assert_eq!(document.member(Document::ROOT, "k1000"), None);
     }
 
     #[test]

@@ -1,0 +1,282 @@
+//! Any bytes as a schema and any bytes as choices: a schema is an error of one line or a grammar; what the grammar writes is JSON,
+//! and `jsonschema` finds it valid.
+//!
+//! An input that begins with a brace is a schema as it is, up to a zero byte, and what stands behind that are choices; of these the
+//! judge is not asked, which has limits of its own. Any other input is choices, in three parts: of a schema made of known keywords,
+//! of an instance, and of a text. Where a text may go on is asked of masks, so a dead end shows too.
+//! The limits are small, so that a run is spent on many schemas and not on a few huge ones.
+
+#![no_main]
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
+
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+use unskew_automata::Limits;
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
+use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
+
+/// The longest text that is written, in bytes.
+const LONGEST: usize = 300;
+
+static BYTES: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
+    let mut builder = Vocabulary::builder();
+    for byte in 0..=255 {
+        builder.text(&[byte]);
+    }
+    let vocabulary = Arc::new(builder.build().unwrap());
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    (vocabulary, trie)
+});
+
+/// A list of choices, which ends in zeros.
+struct Code<'a>(std::slice::Iter<'a, u8>);
+
+impl Code<'_> {
+    fn next(&mut self, below: usize) -> usize {
+        usize::from(*self.0.next().unwrap_or(&0)) % below
+    }
+
+    fn pick<'t>(&mut self, list: &[&'t str]) -> &'t str {
+        list[self.next(list.len())]
+    }
+}
+
+const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
+const NAMES: [&str; 4] = ["a", "b", "ab", "é\\\""];
+const PATTERNS: [&str; 6] = ["^a", "b$", "^[a-c]{1,3}$", "a.b", "^(ab|ba)*$", "[^a]"];
+const NUMBERS: [&str; 8] = ["0", "1", "-1", "2.5", "3", "10", "-0.25", "1e1"];
+const COUNTS: [&str; 4] = ["0", "1", "2", "3"];
+const FORMATS: [&str; 4] = ["date", "ipv4", "uuid", "no-such-format"];
+const KEYWORDS: [&str; 34] = [
+    "type",
+    "types",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+    "items",
+    "prefixItems",
+    "minItems",
+    "maxItems",
+    "contains",
+    "uniqueItems",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "multipleOf",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "dependentRequired",
+    "dependentSchemas",
+    "$ref",
+];
+
+/// A schema. References are only made where the value is a part of another (`inside`), since the judge follows them for ever.
+fn schema(code: &mut Code<'_>, depth: usize, inside: bool) -> String {
+    match code.next(8) {
+        0 => return "true".to_owned(),
+        1 if depth < 3 => return "false".to_owned(),
+        _ if depth == 0 => return format!("{{\"type\": \"{}\"}}", code.pick(&TYPES)),
+        _ => {}
+    }
+    let mut seen: Vec<&str> = vec![];
+    let mut out = "{".to_owned();
+    for _ in 0..1 + code.next(4) {
+        let keyword = code.pick(&KEYWORDS);
+        let written = if keyword == "types" { "type" } else { keyword };
+        if seen.contains(&written) || keyword == "$ref" && !inside {
+            continue;
+        }
+        seen.push(written);
+        let mut below = |inside| schema(code, depth - 1, inside);
+        let value = match keyword {
+            "properties" => {
+                let (one, other) = (below(true), below(true));
+                format!("{{\"a\": {one}, \"é\\\"\": {other}}}")
+            }
+            "patternProperties" => {
+                let one = below(true);
+                format!("{{\"{}\": {one}}}", code.pick(&PATTERNS))
+            }
+            "additionalProperties" | "items" | "contains" => below(true),
+            "prefixItems" => format!("[{}, {}]", below(true), below(true)),
+            "propertyNames" | "not" | "if" | "then" => below(inside),
+            "allOf" | "anyOf" | "oneOf" => format!("[{}, {}]", below(inside), below(inside)),
+            "dependentSchemas" => format!("{{\"b\": {}}}", below(inside)),
+            "type" => format!("\"{}\"", code.pick(&TYPES)),
+            "types" => format!("[\"{}\", \"object\"]", code.pick(&TYPES[..6])),
+            "enum" => format!("[{}]", instance(code, 2)),
+            "const" => instance(code, 2),
+            "required" => format!("[\"{}\"]", code.pick(&NAMES)),
+            "dependentRequired" => format!("{{\"a\": [\"{}\"]}}", code.pick(&NAMES)),
+            "uniqueItems" => "true".to_owned(),
+            "pattern" => format!("\"{}\"", code.pick(&PATTERNS)),
+            "format" => format!("\"{}\"", code.pick(&FORMATS)),
+            "minimum" | "maximum" | "exclusiveMinimum" => code.pick(&NUMBERS).to_owned(),
+            "multipleOf" => code.pick(&["1", "2", "0.5", "3"]).to_owned(),
+            "$ref" => format!("\"{}\"", code.pick(&["#", "#/$defs/d"])),
+            _ => code.pick(&COUNTS).to_owned(),
+        };
+        let comma = if seen.len() > 1 { ", " } else { "" };
+        let _ = write!(out, "{comma}\"{written}\": {value}");
+    }
+    out + "}"
+}
+
+/// A value.
+fn instance(code: &mut Code<'_>, depth: usize) -> String {
+    match code.next(if depth == 0 { 5 } else { 7 }) {
+        0 => "null".to_owned(),
+        1 => code.pick(&["true", "false"]).to_owned(),
+        2 => code.pick(&NUMBERS).to_owned(),
+        3 => format!("\"{}\"", code.pick(&NAMES)),
+        4 => code.pick(&["\"abc\"", "\"2024-02-29\"", "\"\"", "\"\\u0061\""]).to_owned(),
+        5 => {
+            let items: Vec<String> = (0..code.next(3)).map(|_| instance(code, depth - 1)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        _ => {
+            let count = code.next(3);
+            let members =
+                NAMES.iter().take(count).map(|name| format!("\"{name}\": {}", instance(code, depth - 1)));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// The grammar's constraint; `None` where no text satisfies the schema, and for what is refused.
+fn compiled(text: &str) -> Option<GrammarConstraint> {
+    let regex = Limits { nfa_size: 20_000, dfa_states: 5_000, dfa_steps: 2_000_000, ..Limits::default() };
+    let grammars = GrammarLimits {
+        nodes: 20_000,
+        automata_bytes: 1 << 22,
+        regex: regex.clone(),
+        ..GrammarLimits::default()
+    };
+    let limits = SchemaLimits {
+        rules: 2_000,
+        alternatives: 2_000,
+        automata: regex,
+        automata_bytes: 4 << 20,
+        grammar: grammars,
+        ..SchemaLimits::default()
+    };
+    let mut options = SchemaOptions::default();
+    options.whitespace = Whitespace::Bounded(1);
+    assert!(!explain(text, &options, &limits).iter().any(|fate| fate.why.is_empty()));
+    let made = match grammar(text, &options, &limits) {
+        Ok(made) => made,
+        Err(SchemaError::Unsatisfiable) => return None,
+        Err(error) => {
+            assert!(!error.to_string().contains('\n'), "{error}");
+            return None;
+        }
+    };
+    let (vocabulary, trie) = &*BYTES;
+    match GrammarConstraint::new(&made, Arc::clone(vocabulary), Arc::clone(trie), &limits.grammar) {
+        Ok(constraint) => Some(constraint),
+        Err(GrammarError::Empty { .. }) => None,
+        Err(error) => {
+            assert!(!error.to_string().contains('\n'), "{error}");
+            None
+        }
+    }
+}
+
+/// A text of the constraint, by choices; `None` if it becomes too long.
+fn written(constraint: &GrammarConstraint, code: &mut Code<'_>) -> Option<String> {
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    let mut text = Vec::new();
+    while text.len() < LONGEST {
+        mask.as_mut().clear();
+        constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+        let allowed: Vec<u8> = (0..=255).filter(|byte| mask.contains(TokenId(u32::from(*byte)))).collect();
+        let accepting = constraint.is_accepting(&state);
+        assert!(accepting || !allowed.is_empty(), "a dead end behind {:?}", String::from_utf8_lossy(&text));
+        let choice = code.0.next().copied();
+        if allowed.is_empty() || accepting && choice.is_none_or(|choice| choice % 2 == 0) {
+            let text = String::from_utf8(text);
+            return Some(text.expect("a grammar of JSON writes UTF-8"));
+        }
+        // What closes something, when the choices are used up.
+        let close = *b"\"}]";
+        let byte = match choice {
+            Some(choice) => allowed[usize::from(choice) % allowed.len()],
+            None => close.into_iter().find(|byte| allowed.contains(byte)).unwrap_or(allowed[0]),
+        };
+        constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte))).expect("the mask allows it");
+        text.push(byte);
+    }
+    None
+}
+
+fn accepts(constraint: &GrammarConstraint, text: &str) -> bool {
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let mut bytes = text.bytes();
+    bytes.all(|byte| constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte))).is_ok())
+        && constraint.is_accepting(&state)
+}
+
+/// Whether the judge's numbers, which are binary fractions, can hold all numbers of the text.
+fn is_plain(text: &str) -> bool {
+    text.split(|char: char| !char.is_ascii_digit()).all(|digits| digits.len() <= 12)
+        && !text.split(['e', 'E']).skip(1).any(|behind| {
+            behind.trim_start_matches(['+', '-']).starts_with(|char: char| char.is_ascii_digit())
+        })
+}
+
+fuzz_target!(|input: &[u8]| {
+    if input.starts_with(b"{") {
+        let (schema, choices) =
+            input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
+        let Some(constraint) = std::str::from_utf8(schema).ok().and_then(compiled) else { return };
+        // Numbers too large for the reader are JSON all the same.
+        if let Some(text) = written(&constraint, &mut Code(choices.iter())).filter(|text| is_plain(text)) {
+            serde_json::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        }
+        return;
+    }
+    let third = input.len() / 3;
+    let (of_schema, rest) = input.split_at(third);
+    let (of_instance, of_text) = rest.split_at(third);
+    let code = &mut Code(of_schema.iter());
+    let (root, definition) = (schema(code, 3, false), schema(code, 2, false));
+    let text = match root.strip_prefix('{') {
+        Some("}") => format!("{{\"$defs\": {{\"d\": {definition}}}}}"),
+        Some(rest) => format!("{{\"$defs\": {{\"d\": {definition}}}, {rest}"),
+        None => root,
+    };
+    let Some(constraint) = compiled(&text) else { return };
+    let value: Value = serde_json::from_str(&text).expect("a schema is JSON");
+    let Ok(judge) = jsonschema::options().should_validate_formats(true).build(&value) else { return };
+    let check = |output: &str| {
+        let value: Value = serde_json::from_str(output).unwrap_or_else(|error| panic!("{error}: {output}"));
+        assert!(judge.is_valid(&value), "{output} does not satisfy {text}");
+    };
+    let instance = instance(&mut Code(of_instance.iter()), 3);
+    if accepts(&constraint, &instance) {
+        check(&instance);
+    }
+    if let Some(output) = written(&constraint, &mut Code(of_text.iter())).filter(|output| is_plain(output)) {
+        check(&output);
+    }
+});
