@@ -13,8 +13,8 @@ use unskew_grammars::{ExprId, RuleId};
 use crate::{
     SchemaError,
     emit::Emitter,
-    expand::Items,
     finite::Values,
+    parts::Items,
     schemas::Literal,
     shape::{Count, Shape},
 };

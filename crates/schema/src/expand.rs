@@ -2,10 +2,13 @@
 //!
 //! Negation is driven inwards until it meets a keyword, where it is a condition of the same kind: what is not longer than five
 //! is a string of at least six, what does not require a name forbids it. So `not`, `oneOf` and `if` need no rules of
-//! their own. What cannot be turned round is refused, and only if a value of its type could come to it.
+//! their own. What is said of all members or items is broken by some of them, which is a condition too.
 //!
-//! Branches multiply. Two things keep them few: a branch without types left is dropped at once, and a member of `oneOf` that
-//! provably shares no value with another need not be denied in it. A limit takes care of the rest.
+//! Branches multiply. Four things keep them few: a branch without types left is dropped at once, and so is one with a
+//! required member that no value fits; a choice with an alternative that holds as it is need not be made, and one with
+//! a single alternative left is none; a member of `oneOf` is denied only for the types of which it may share values with
+//! another. A limit takes care of the rest. Searches for such contradictions have a smaller one of their own: one that is cut short
+//! has found nothing, and what was made of that is not used outside of searches.
 
 use std::{
     borrow::Borrow,
@@ -23,7 +26,7 @@ use crate::{
     finite::Finite,
     json::{NodeId, Value},
     keywords,
-    languages::{self, Language, Languages, TEXT},
+    languages::{Language, Languages, TEXT},
     schemas::{Literal, Schemas},
     shape::{ALL, ARRAY, Atom, Choice, NUMBER, Names, OBJECT, STRING, Shape, Types},
 };
@@ -38,16 +41,8 @@ const OPEN: u32 = 4;
 const GUESS: usize = 1_000;
 const GUESSES: usize = 4;
 
-/// What items have to satisfy.
-#[derive(Debug)]
-pub(crate) struct Items {
-    /// The schemas of the first ones, and that of the others.
-    groups: Vec<(Vec<NodeId>, Option<NodeId>)>,
-    /// From where on items satisfy one of these.
-    unevaluated: Vec<(u32, Vec<Literal>)>,
-    /// From this place on all are asked for the same.
-    pub(crate) alike: u32,
-}
+/// Comparisons that are counted as an alternative.
+const GLANCES: usize = 256;
 
 /// What a schema asks for: all of the conditions, and one alternative of each choice.
 #[derive(Debug, Default)]
@@ -71,7 +66,7 @@ pub(crate) struct Expander {
     overlaps: Kept<(Literal, Literal), Types>,
     /// Sets whose shapes are being looked for.
     pending: HashSet<Vec<Literal>>,
-    name_sets: HashMap<Names, Language>,
+    pub(crate) name_sets: HashMap<Names, Language>,
     pub(crate) finite: HashMap<Vec<Literal>, Option<Rc<Vec<Finite>>>>,
     alternatives: usize,
     /// Searches for a contradiction that are open. In one nothing is refused.
@@ -79,6 +74,7 @@ pub(crate) struct Expander {
     /// Alternatives that searches have looked at, and where the one that is open has to stop.
     guessed: usize,
     guess_end: usize,
+    glances: usize,
     /// Searches that were cut short. What was found meanwhile is right, and maybe not the best.
     cuts: usize,
 }
@@ -136,6 +132,7 @@ impl Expander {
             open: 0,
             guessed: 0,
             guess_end: 0,
+            glances: 0,
             cuts: 0,
         }
     }
@@ -172,6 +169,25 @@ impl Expander {
         let pointer = set.first().map_or("#".to_owned(), |literal| self.schemas.pointer(literal.node));
         let limit = self.limits.alternatives;
         Err(SchemaError::limit(&pointer, "the alternatives", limit, "alternatives"))
+    }
+
+    /// Counts how long it takes to see which alternatives are left: so many comparisons are as good as an alternative.
+    fn glance(&mut self, branch: &Branch, choice: &Choice) -> Result<(), SchemaError> {
+        let shape = &branch.shape;
+        let known = branch.seen.len() + shape.property.len() + shape.properties.len() + shape.required.len();
+        let atoms = choice.iter().map(Vec::len).sum::<usize>();
+        self.glances += atoms.saturating_mul(1 + known);
+        let whole = self.glances / GLANCES;
+        self.glances %= GLANCES;
+        let (count, limit) = match self.open {
+            0 => (&mut self.alternatives, self.limits.alternatives),
+            _ => (&mut self.guessed, self.guess_end),
+        };
+        *count = count.saturating_add(whole);
+        if *count <= limit {
+            return Ok(());
+        }
+        Err(SchemaError::limit("", "the alternatives", self.limits.alternatives, "alternatives"))
     }
 
     /// Looks for a contradiction: what `find` finds, or `false` where that takes too long.
@@ -319,6 +335,7 @@ impl Expander {
         while let Some(before) = index.checked_sub(1) {
             index = before;
             let choice = Rc::clone(&branch.choices[index]);
+            self.glance(branch, &choice)?;
             let mut open = vec![];
             let mut holds = false;
             for alternative in choice.iter() {
@@ -636,226 +653,6 @@ impl Expander {
         })?;
         let declared = document.member(*closed, "properties").and_then(|declared| document.members(declared));
         Some(declared.unwrap_or_default().iter().map(|(name, _)| name.clone()).collect())
-    }
-
-    /// Whether one of the names is `name`.
-    pub(crate) fn is_in(&mut self, name: &str, names: &Names) -> Result<bool, SchemaError> {
-        let declared = |ex: &Self, node: NodeId| {
-            let declared = ex.schemas.document.member(node, "properties");
-            declared.is_some_and(|declared| ex.schemas.document.member(declared, name).is_some())
-        };
-        Ok(match names {
-            Names::Except(node) => self.schemas.document.member(*node, name).is_none(),
-            Names::Unknown(groups) => {
-                for group in groups.iter() {
-                    if declared(self, *group) {
-                        return Ok(false);
-                    }
-                    for (pattern, _) in keywords::patterns(self, *group)? {
-                        if pattern.is_some_and(|pattern| pattern.accepts(name.as_bytes())) {
-                            return Ok(false);
-                        }
-                    }
-                }
-                true
-            }
-            Names::Pattern(..) | Names::Schema(_) => {
-                let language = self.name_set(names)?;
-                language.is_some_and(|language| language.accepts(name.as_bytes()))
-            }
-        })
-    }
-
-    /// The names as an automaton over their texts.
-    pub(crate) fn name_set(&mut self, names: &Names) -> Result<Language, SchemaError> {
-        if let Some(known) = self.name_sets.get(names) {
-            return Ok(known.clone());
-        }
-        let keys = |ex: &Self, node: Option<NodeId>| -> Vec<Box<str>> {
-            let members = node.and_then(|node| ex.schemas.document.members(node)).unwrap_or_default();
-            members.iter().map(|(name, _)| name.clone()).collect()
-        };
-        let language = match names {
-            // Not kept: what is refused on the way is to be said each time.
-            Names::Schema(literal) => return self.names(&[*literal]),
-            Names::Pattern(node, text) => {
-                let list = self.schemas.document.member(*node, "patternProperties");
-                let schema = list.and_then(|list| self.schemas.document.member(list, text));
-                let all = keywords::patterns(self, *node)?;
-                all.into_iter().find(|(_, of)| Some(*of) == schema).and_then(|(language, _)| language)
-            }
-            Names::Except(node) => {
-                let keys = keys(self, Some(*node));
-                self.all_but(*node, &keys, vec![])?
-            }
-            Names::Unknown(groups) => {
-                let (mut declared, mut patterns) = (vec![], vec![]);
-                for group in groups.iter() {
-                    declared.extend(keys(self, self.schemas.document.member(*group, "properties")));
-                    patterns
-                        .extend(keywords::patterns(self, *group)?.into_iter().map(|(pattern, _)| pattern));
-                }
-                let node = groups.first().copied().unwrap_or(crate::json::Document::ROOT);
-                self.all_but(node, &declared, patterns)?
-            }
-        };
-        self.name_sets.insert(names.clone(), language.clone());
-        Ok(language)
-    }
-
-    fn all_but(
-        &mut self,
-        node: NodeId,
-        texts: &[Box<str>],
-        patterns: Vec<Language>,
-    ) -> Result<Language, SchemaError> {
-        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-        let all = self.languages.pattern(TEXT);
-        let texts = self.languages.texts(&texts);
-        let mut rest = all.and_then(|all| self.languages.minus(&all, &texts?));
-        for pattern in patterns {
-            rest = rest.and_then(|rest| self.languages.minus(&rest, &pattern));
-        }
-        self.located(Some(node), rest)
-    }
-
-    /// What the value at `name` must satisfy; `None` if there must be none.
-    pub(crate) fn property(
-        &mut self,
-        shape: &Shape,
-        name: &str,
-    ) -> Result<Option<Vec<Literal>>, SchemaError> {
-        if shape.forbidden.iter().any(|forbidden| &**forbidden == name) {
-            return Ok(None);
-        }
-        for literal in shape.names.clone() {
-            let allowed = self.names(&[literal])?;
-            if !allowed.is_some_and(|allowed| allowed.accepts(name.as_bytes())) {
-                for shape in self.shapes(&[literal])?.iter().filter(|shape| shape.types & STRING != 0) {
-                    self.refuse_possible(shape, name);
-                }
-                return Ok(None);
-            }
-        }
-        let mut set: Vec<Literal> = vec![];
-        set.extend(shape.property.iter().filter(|(of, _)| &**of == name).map(|(_, literal)| *literal));
-        for group in &shape.properties {
-            let declared = self.schemas.document.member(*group, "properties");
-            let own = declared.and_then(|declared| self.schemas.document.member(declared, name));
-            let mut matched = own.is_some();
-            set.extend(own.map(|own| self.schemas.literal(own)).transpose()?);
-            for (pattern, schema) in keywords::patterns(self, *group)? {
-                if pattern.is_some_and(|pattern| pattern.accepts(name.as_bytes())) {
-                    set.push(self.schemas.literal(schema)?);
-                    matched = true;
-                }
-            }
-            if !matched && let Some(additional) = self.schemas.document.member(*group, "additionalProperties")
-            {
-                set.push(self.schemas.literal(additional)?);
-            }
-        }
-        for unevaluated in &shape.unevaluated_properties {
-            if self.is_in(name, &Names::Unknown(Rc::clone(&unevaluated.groups)))? {
-                set.push(unevaluated.schema);
-            }
-        }
-        Ok(self.normal(set))
-    }
-
-    /// Refuses a text that is not written and that a format of the shape, which is known in part, may allow.
-    pub(crate) fn refuse_possible(&mut self, shape: &Shape, text: &str) {
-        if let Some((possible, refusal)) = &shape.possible
-            && possible.accepts(text.as_bytes())
-        {
-            let refused = Shape { types: STRING, refusals: vec![refusal.clone()], ..Shape::any() };
-            self.refuse(&refused, STRING);
-        }
-    }
-
-    /// What the items of the shape have to satisfy, to be asked by place.
-    pub(crate) fn items(&self, shape: &Shape) -> Items {
-        let groups: Vec<_> = shape.items.iter().map(|group| keywords::items(self, *group)).collect();
-        let unevaluated = shape.unevaluated_items.iter().filter_map(|unevaluated| {
-            let known: Vec<_> =
-                unevaluated.groups.iter().map(|group| keywords::items(self, *group)).collect();
-            if known.iter().any(|(_, others)| others.is_some()) {
-                return None;
-            }
-            let first = known.iter().map(|(first, _)| first.len()).max().unwrap_or(0);
-            let ways = unevaluated.contains.iter().copied().chain([unevaluated.schema]).collect();
-            Some((u32::try_from(first).unwrap_or(u32::MAX), ways))
-        });
-        let unevaluated: Vec<(u32, Vec<Literal>)> = unevaluated.collect();
-        let alike = groups.iter().map(|(first, _)| u32::try_from(first.len()).unwrap_or(u32::MAX));
-        let alike = alike.chain(shape.item.iter().map(|(place, _)| place.saturating_add(1)));
-        let alike = alike.chain(shape.counts.iter().map(|count| count.from));
-        let alike = alike.chain(unevaluated.iter().map(|(first, _)| *first)).max().unwrap_or(0);
-        Items { groups, unevaluated, alike }
-    }
-
-    /// What the item at `place` must satisfy: all of any of these sets.
-    pub(crate) fn item_sets(
-        &self,
-        shape: &Shape,
-        items: &Items,
-        place: u32,
-    ) -> Result<Vec<Vec<Literal>>, SchemaError> {
-        let mut set = vec![];
-        for (first, others) in &items.groups {
-            let schema = first.get(place as usize).copied().or(*others);
-            set.extend(schema.map(|schema| self.schemas.literal(schema)).transpose()?);
-        }
-        set.extend(shape.item.iter().filter(|(of, _)| *of == place).map(|(_, literal)| *literal));
-        let none = shape.counts.iter().filter(|count| count.max == Some(0) && count.from <= place);
-        set.extend(none.map(|count| count.literal.not()));
-        let mut sets = vec![set];
-        for (_, ways) in items.unevaluated.iter().filter(|(first, _)| *first <= place) {
-            let each = |set: &Vec<Literal>| {
-                let set = set.clone();
-                ways.iter().map(move |way| set.iter().copied().chain([*way]).collect()).collect::<Vec<_>>()
-            };
-            sets = sets.iter().flat_map(each).collect();
-        }
-        let mut sets: Vec<_> = sets.into_iter().filter_map(|set| self.normal(set)).collect();
-        sets.sort_unstable();
-        sets.dedup();
-        Ok(sets)
-    }
-
-    /// The texts of strings that satisfy the set: names.
-    pub(crate) fn names(&mut self, set: &[Literal]) -> Result<Language, SchemaError> {
-        let shapes = self.shapes(set)?;
-        let mut union = None;
-        for shape in shapes.iter().filter(|shape| shape.types & STRING != 0) {
-            self.refuse(shape, STRING);
-            let node = set.first().map(|literal| literal.node);
-            let language = self.texts(shape);
-            let language = self.located(node, language)?;
-            let merged = self.languages.or(&union, &language);
-            union = self.located(node, merged)?;
-        }
-        Ok(union)
-    }
-
-    /// The texts of the strings of a shape.
-    pub(crate) fn texts(&mut self, shape: &Shape) -> Result<Language, RegexError> {
-        let language = match &shape.strings {
-            Some(language) => Some(Arc::clone(language)),
-            None => self.languages.pattern(TEXT)?,
-        };
-        if shape.min_length == 0 && shape.max_length.is_none() {
-            return Ok(language);
-        }
-        // Where all texts are short enough as they are, counting would only multiply states.
-        if let Some(language) = shape.strings.as_ref()
-            && languages::within(language, shape.min_length, shape.max_length)
-        {
-            return Ok(Some(Arc::clone(language)));
-        }
-        let max = shape.max_length.map_or_else(String::new, |max| max.to_string());
-        let length = self.languages.pattern(&format!("(?s:.){{{},{max}}}", shape.min_length))?;
-        if shape.strings.is_none() { Ok(length) } else { self.languages.and(&language, &length) }
     }
 
     /// Keeps what a shape does not enforce, of values of these types.

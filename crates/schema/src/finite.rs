@@ -25,6 +25,9 @@ const MOST: usize = 24;
 /// Steps in search of texts, at most.
 const STEPS: usize = 20_000;
 
+/// A number, and how it may be written.
+type Spelled = (Decimal, Arc<Dfa>);
+
 /// A value, as the shapes allow it to be written.
 #[derive(Clone, Debug)]
 pub(crate) enum Finite {
@@ -65,9 +68,6 @@ impl Values {
         1u64.checked_shl(u32::try_from(index).ok()?)
     }
 }
-
-/// A number, and the ways to write it that are asked for.
-type Spelled = (Decimal, Arc<Dfa>);
 
 impl Expander {
     /// The values that satisfy the set, if they are few.

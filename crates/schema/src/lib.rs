@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! text --json--> document --schemas--> references --keywords, expand--> shapes --emit--> Grammar
-//!                                                        |
+//!                                                        |                |
+//!                             unevaluated, fits: branches, values           objects, arrays, finite
 //!                            string, number, pattern, format: automata over JSON text
 //! ```
 //!
@@ -50,6 +51,8 @@ mod look;
 mod number;
 mod objects;
 mod options;
+mod part_keywords;
+mod parts;
 mod pattern;
 mod registry;
 mod schemas;

@@ -24,7 +24,7 @@ struct Member {
     required: bool,
 }
 
-/// Wanted members with those that are them, and those that others are.
+/// The witnesses that members are, with their numbers, and those that some of the others are.
 type Cast = (Vec<(usize, usize)>, Vec<usize>);
 
 impl Emitter {
@@ -280,7 +280,6 @@ impl Emitter {
         let given = members.iter().filter(|member| member.required);
         let given = given.map(|member| member.ways.iter().fold(usize::MAX, |all, (found, _)| all & found));
         let given = given.fold(0, |all, found| all | found);
-        // By member and by other: the witnesses that it is.
         let mut casts: Vec<Cast> = vec![(vec![], vec![])];
         let wanted = (0..shape.witnesses.len()).map(|index| 1usize << index).filter(|bit| given & bit == 0);
         let wanted: Vec<usize> = wanted.collect();

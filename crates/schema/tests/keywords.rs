@@ -486,6 +486,20 @@ fn ascii_alone() {
 fn hostile_schemas_end_in_an_answer_or_a_limit() {
     let nested = |depth: usize| format!("{}true{}", r#"{"items":"#.repeat(depth), "}".repeat(depth));
     let names = (0..10_000).map(|name| format!(r#""k{name}":{{}}"#)).collect::<Vec<_>>().join(",");
+    let closed = (0..40)
+        .map(|name| format!(r#"{{"properties":{{"a{name}":{{}},"b":{{}}}},"additionalProperties":{{"maxLength":{name}}}}}"#))
+        .collect::<Vec<_>>()
+        .join(",");
+    let values = (0..1_000).map(|value| format!("{{\"a\":[{value}]}}")).collect::<Vec<_>>().join(",");
+    let chain = (0..200)
+        .map(|link| {
+            format!(
+                r##""d{link}":{{"allOf":[{{"$ref":"#/$defs/d{0}"}},{{"$ref":"#/$defs/d{0}"}}]}}"##,
+                link + 1
+            )
+        })
+        .collect::<Vec<_>>()
+        .join(",");
     let one_of = (0..20).fold("{\"minimum\":1}".to_owned(), |inner, number| {
         format!(r#"{{"oneOf":[{inner},{{"multipleOf":{}}},{{"maxLength":{number}}}]}}"#, number + 2)
     });
@@ -498,18 +512,31 @@ fn hostile_schemas_end_in_an_answer_or_a_limit() {
         r#"{"pattern":"(a|b)*a(a|b){30}"}"#.to_owned(),
         r#"{"pattern":"((((a{100}){100}){100}){100})"}"#.to_owned(),
         one_of,
+        format!(r#"{{"oneOf":[{closed}]}}"#),
+        format!(r#"{{"not":{{"anyOf":[{closed}]}}}}"#),
+        format!(r#"{{"anyOf":[{closed}],"unevaluatedProperties":{{"minLength":3}},"type":"object"}}"#),
+        format!(r#"{{"not":{{"enum":[{values}]}}}}"#),
+        format!(r#"{{"uniqueItems":true,"items":{{"enum":[{values}]}},"maxItems":3}}"#),
+        format!(r##"{{"$defs":{{{chain},"d200":{{}}}},"$ref":"#/$defs/d0","unevaluatedItems":false}}"##),
+        r#"{"contains":{"minimum":2},"minContains":1000000}"#.to_owned(),
+        r#"{"contains":{"minimum":2},"minContains":3000,"minItems":3000}"#.to_owned(),
+        r#"{"items":{"minimum":0,"maximum":20,"multipleOf":1},"uniqueItems":true}"#.to_owned(),
         r##"{"$ref":"#"}"##.to_owned(),
         r##"{"allOf":[{"$ref":"#"}],"not":{"$ref":"#"}}"##.to_owned(),
         r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##.to_owned(),
         r##"{"oneOf":[{"$ref":"#"},{"oneOf":[{"$ref":"#"},{"type":"null"}]}]}"##.to_owned(),
     ] {
+        let begin = std::time::Instant::now();
         let made = grammar(&schema, &SchemaOptions::default(), &SchemaLimits::default());
+        // A second where nothing else runs.
+        assert!(begin.elapsed().as_secs() < 30, "{}: {:?}", &schema[..60.min(schema.len())], begin.elapsed());
         assert!(
             matches!(
                 made,
                 Ok(_)
                     | Err(SchemaError::Limit { .. }
                         | SchemaError::Automaton { .. }
+                        | SchemaError::Unsupported { .. }
                         | SchemaError::Unsatisfiable
                         | SchemaError::Grammar(_))
             ),
