@@ -53,6 +53,8 @@ pub(crate) struct Expander {
     conditions: HashMap<Literal, Rc<Conditions>>,
     disjoint: HashMap<(Literal, Literal), bool>,
     alternatives: usize,
+    /// What was copied from alternative to alternative.
+    carried: usize,
     open: u32,
 }
 
@@ -62,6 +64,16 @@ struct Branch {
     todo: VecDeque<Atom>,
     choices: Vec<Rc<Choice>>,
     seen: Vec<Literal>,
+}
+
+impl Branch {
+    /// How much a copy of it takes, in parts.
+    fn size(&self) -> usize {
+        let shape = &self.shape;
+        let members =
+            shape.properties.len() + shape.property.len() + shape.required.len() + shape.forbidden.len();
+        1 + members + self.todo.len() + self.choices.len() + self.seen.len()
+    }
 }
 
 impl Expander {
@@ -76,6 +88,7 @@ impl Expander {
             conditions: HashMap::new(),
             disjoint: HashMap::new(),
             alternatives: 0,
+            carried: 0,
             open: 0,
         }
     }
@@ -108,6 +121,7 @@ impl Expander {
                 None => done.push(branch.shape),
                 Some(choice) => {
                     for alternative in choice.iter().rev() {
+                        self.carry(branch.size())?;
                         let mut next = branch.clone();
                         next.todo.extend(alternative.iter().cloned());
                         branches.push(next);
@@ -118,6 +132,16 @@ impl Expander {
         let done = Rc::new(done);
         self.shapes.insert(set.to_vec(), Rc::clone(&done));
         Ok(done)
+    }
+
+    /// Counts work that is in proportion to what is known of a value.
+    fn carry(&mut self, parts: usize) -> Result<(), SchemaError> {
+        self.carried += parts;
+        let limit = self.limits.carried;
+        if self.carried > limit {
+            return Err(SchemaError::limit("", "the conditions that alternatives carry", limit, "carried"));
+        }
+        Ok(())
     }
 
     fn apply(&mut self, branch: &mut Branch, atom: Atom) -> Result<(), SchemaError> {
@@ -298,6 +322,7 @@ impl Expander {
                 return Ok(None);
             }
         }
+        self.carry(shape.properties.len())?;
         let mut set: Vec<Literal> = vec![];
         set.extend(shape.property.iter().filter(|(of, _)| &**of == name).map(|(_, literal)| *literal));
         for group in &shape.properties {

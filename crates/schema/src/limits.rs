@@ -15,6 +15,8 @@ pub struct SchemaLimits {
     /// Alternatives that `anyOf`, `oneOf`, `if` and negations come to when they are multiplied out, over the whole schema.
     /// Default: 50,000.
     pub alternatives: usize,
+    /// What alternatives carry along of conditions and names, summed up: what bounds their memory and time. Default: two million.
+    pub carried: usize,
     /// The largest bound on items or properties that is counted out. Default: 4,096.
     pub count: u32,
     /// The largest bound on the length of a string that is counted out. Default: 100,000.
@@ -38,6 +40,7 @@ impl Default for SchemaLimits {
             nest: 1_000,
             rules: 50_000,
             alternatives: 50_000,
+            carried: 2_000_000,
             count: 4_096,
             characters: 100_000,
             name_patterns: 6,
