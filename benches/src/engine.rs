@@ -189,8 +189,9 @@ impl Schemas {
 
 impl Engine for Schemas {
     fn compile(&self, schema: &str) -> Result<Box<dyn Matcher + '_>, String> {
-        let (options, limits) = (SchemaOptions::default(), SchemaLimits::default());
-        let grammar = unskew_schema::grammar(schema, &options, &limits).map_err(|error| error.to_string())?;
+        let limits = SchemaLimits::default();
+        let grammar = unskew_schema::grammar(schema, &self.options, &limits);
+        let grammar = grammar.map_err(|error| error.to_string())?;
         let constraint = GrammarConstraint::with_library(&grammar, &self.library, &limits.grammar);
         let constraint = constraint.map_err(|error| error.to_string())?;
         Ok(Box::new(ConstraintMatcher::new(constraint, GrammarConstraint::memory_usage)))

@@ -356,7 +356,7 @@ fn wrong(names: &[String], results: &[EngineResult]) -> String {
             for (index, walk) in outcome.iter().flat_map(|outcome| &outcome.walks).enumerate() {
                 match (walk.valid, walk.refused_at) {
                     (true, Some(at)) => {
-                        validation.push(format!("{name} {index} at token {at} of {}", walk.tokens))
+                        validation.push(format!("{name} {index} at token {at} of {}", walk.tokens));
                     }
                     (false, None) => invalidation.push(format!("{name} {index}")),
                     _ => {}

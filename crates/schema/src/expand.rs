@@ -69,6 +69,8 @@ pub(crate) struct Expander {
     pub(crate) name_sets: HashMap<Names, Language>,
     pub(crate) finite: HashMap<Vec<Literal>, Option<Rc<Vec<Finite>>>>,
     alternatives: usize,
+    /// What was copied from alternative to alternative.
+    carried: usize,
     /// Searches for a contradiction that are open. In one nothing is refused.
     open: u32,
     /// Alternatives that searches have looked at, and where the one that is open has to stop.
@@ -114,6 +116,16 @@ struct Branch {
     looked: usize,
 }
 
+impl Branch {
+    /// How much a copy of it takes, in parts.
+    fn size(&self) -> usize {
+        let shape = &self.shape;
+        let members =
+            shape.properties.len() + shape.property.len() + shape.required.len() + shape.forbidden.len();
+        1 + members + self.todo.len() + self.choices.len() + self.seen.len()
+    }
+}
+
 impl Expander {
     pub(crate) fn new(schemas: Schemas, options: &SchemaOptions, limits: &SchemaLimits) -> Self {
         Self {
@@ -129,6 +141,7 @@ impl Expander {
             name_sets: HashMap::new(),
             finite: HashMap::new(),
             alternatives: 0,
+            carried: 0,
             open: 0,
             guessed: 0,
             guess_end: 0,
@@ -248,12 +261,26 @@ impl Expander {
                 continue;
             }
             for alternative in ways.into_iter().rev() {
+                self.carry(branch.size())?;
                 let mut next = branch.clone();
                 next.todo.extend(alternative);
                 branches.push(next);
             }
         }
         Ok(done)
+    }
+
+    /// Counts work that is in proportion to what is known of a value. Searches have bounds of their own.
+    pub(crate) fn carry(&mut self, parts: usize) -> Result<(), SchemaError> {
+        if self.open > 0 {
+            return Ok(());
+        }
+        self.carried += parts;
+        let limit = self.limits.carried;
+        if self.carried > limit {
+            return Err(SchemaError::limit("", "the conditions that alternatives carry", limit, "carried"));
+        }
+        Ok(())
     }
 
     /// Drops objects from a shape with a required member that no value fits: what is chosen by a member (`kind`, say) is

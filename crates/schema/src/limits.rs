@@ -17,6 +17,8 @@ pub struct SchemaLimits {
     pub alternatives: usize,
     /// How deep values nest in [indented](crate::Whitespace::Indent) output: each level has rules of its own. Default: 20.
     pub levels: u32,
+    /// What alternatives carry along of conditions and names, summed up: what bounds their memory and time. Default: two million.
+    pub carried: usize,
     /// The largest bound on items or properties that is counted out. Default: 4,096.
     pub count: u32,
     /// The largest bound on the length of a string that is counted out. Default: 100,000.
@@ -44,6 +46,7 @@ impl Default for SchemaLimits {
             rules: 50_000,
             alternatives: 50_000,
             levels: 20,
+            carried: 2_000_000,
             count: 4_096,
             characters: 100_000,
             name_patterns: 64,

@@ -44,6 +44,7 @@ impl Expander {
                 return Ok(None);
             }
         }
+        self.carry(shape.properties.len())?;
         let mut set: Vec<Literal> = vec![];
         set.extend(shape.property.iter().filter(|(of, _)| &**of == name).map(|(_, literal)| *literal));
         for group in &shape.properties {
