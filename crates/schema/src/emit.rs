@@ -10,17 +10,15 @@ use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 
 use crate::{
     MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
+    enumerated::plain_texts,
     expand::Expander,
     json::{Document, NodeId, Value},
     languages::Language,
     number,
     schemas::Literal,
     shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
-    string,
+    standard, string,
 };
-
-/// Longer bounds on strings are repetitions in the grammar: an automaton has about twenty states for each character.
-const LONG: u32 = 1_000;
 
 pub(crate) struct Emitter {
     pub(crate) ex: Expander,
@@ -35,10 +33,12 @@ pub(crate) struct Emitter {
     /// The level of the value in work, in indented output; else zero.
     pub(crate) level: u32,
     /// Without raw characters beyond ASCII.
-    ascii: bool,
+    pub(crate) ascii: bool,
     pub(crate) order: MemberOrder,
     /// The expression of each automaton, by its address: those of the languages live as long.
     terminals: HashMap<*const Dfa, ExprId>,
+    /// The strings of the texts of each automaton, by its address.
+    strings: HashMap<*const Dfa, ExprId>,
     kept: Vec<Arc<Dfa>>,
 }
 
@@ -71,6 +71,7 @@ impl Emitter {
             ascii: options.ascii,
             order: options.order,
             terminals: HashMap::new(),
+            strings: HashMap::new(),
             kept: vec![],
         })
     }
@@ -151,8 +152,9 @@ impl Emitter {
         for shape in shapes.iter() {
             self.ex.refuse(shape, shape.types);
             if shape.types & STRING != 0 {
-                if shape.strings.is_none() && shape.max_length.unwrap_or(shape.min_length) > LONG {
-                    ways.push(self.long_string(node, shape)?);
+                let is_bounded = shape.min_length > 0 || shape.max_length.is_some();
+                if shape.strings.is_none() && is_bounded {
+                    ways.push(self.bounded_string(node, shape)?);
                 } else {
                     let own = self.ex.texts(shape);
                     let both = own.and_then(|own| self.ex.languages.or(&texts, &own));
@@ -218,28 +220,49 @@ impl Emitter {
         expr
     }
 
-    /// A string of JSON with one of these texts.
-    pub(crate) fn string(&mut self, node: Option<NodeId>, texts: &Arc<Dfa>) -> Result<ExprId, SchemaError> {
-        let spelled = self.ex.languages.spelled(texts);
-        let spelled = self.ex.located(node, spelled)?;
-        Ok(self.terminal("string", &spelled))
+    /// How a name or a value that stands in the schema is written.
+    pub(crate) fn written(&self, text: &str) -> String {
+        string::written(text, self.ascii)
     }
 
-    /// A string of JSON that is bounded in its length alone, and may be long.
-    fn long_string(&mut self, node: Option<NodeId>, shape: &Shape) -> Result<ExprId, SchemaError> {
+    /// A string of JSON with one of these texts.
+    pub(crate) fn string(&mut self, node: Option<NodeId>, texts: &Arc<Dfa>) -> Result<ExprId, SchemaError> {
+        if let Some(known) = self.strings.get(&Arc::as_ptr(texts)) {
+            return Ok(*known);
+        }
+        let made = match plain_texts(texts) {
+            Some(list) => {
+                let list: Vec<ExprId> = list
+                    .into_iter()
+                    .map(|text| {
+                        let written = self.written(&text);
+                        self.builder.literal(written)
+                    })
+                    .collect();
+                self.shared("strings", list).ok_or(SchemaError::Unsatisfiable)?
+            }
+            None => {
+                let spelled = self.ex.languages.spelled(texts);
+                let spelled = self.ex.located(node, spelled)?;
+                self.terminal("string", &spelled)
+            }
+        };
+        self.kept.push(Arc::clone(texts));
+        self.strings.insert(Arc::as_ptr(texts), made);
+        Ok(made)
+    }
+
+    /// A string of JSON that is bounded in its length alone.
+    fn bounded_string(&mut self, node: Option<NodeId>, shape: &Shape) -> Result<ExprId, SchemaError> {
         let limit = self.ex.limits.characters;
         if shape.max_length.unwrap_or(shape.min_length) > limit {
             let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
             return Err(SchemaError::limit(&pointer, "the characters", limit as usize, "characters"));
         }
-        let character = self.ex.languages.character();
-        let Some(character) = self.ex.located(node, character)? else {
-            return Err(SchemaError::Unsatisfiable);
-        };
-        let character = self.terminal("character", &character);
-        let text = self.builder.repeat(character, shape.min_length, shape.max_length);
-        let quote = self.builder.literal("\"");
-        Ok(self.builder.sequence([quote, text, quote]))
+        let character = standard::character(self.ascii);
+        let character = self.ex.located(node, character)?;
+        let (min, max) = (shape.min_length, shape.max_length);
+        Ok(self.builder.counted("string", "\"", &character, "\"", min, max)?)
     }
 
     /// `parts` with white space between them.
@@ -396,7 +419,7 @@ impl Emitter {
     }
 
     pub(crate) fn member(&mut self, name: &str, value: ExprId) -> ExprId {
-        let name = string::written(name, self.ascii);
+        let name = self.written(name);
         if self.space.is_none() {
             let colon = if self.indent.is_some() { ": " } else { ":" };
             let name = self.builder.literal(name + colon);

@@ -12,7 +12,7 @@ use crate::{
     look::{self, Failure},
     number,
     pattern::{self, Refused},
-    string,
+    standard, string,
 };
 
 /// Any text.
@@ -73,6 +73,9 @@ impl Languages {
     pub(crate) fn pattern(&mut self, pattern: &str) -> Result<Language, RegexError> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
+        }
+        if let Some(known) = standard::pattern(pattern) {
+            return known.map(Some);
         }
         let made = self.builder.pattern(pattern);
         let made = self.kept(made)?;
@@ -251,14 +254,17 @@ impl Languages {
 
     /// The strings of JSON that spell a text of `dfa`.
     pub(crate) fn spelled(&mut self, dfa: &Arc<Dfa>) -> Result<Arc<Dfa>, RegexError> {
-        if let Some(known) = self.spelled.get(dfa) {
-            return Ok(Arc::clone(known));
+        // Those of any text and of a format are kept for the whole process.
+        if let Some(known) = standard::strings(dfa, self.ascii) {
+            return known;
         }
-        // Those of a format are kept for the whole process.
         let format = self.formats.values().find(|format| Arc::ptr_eq(&format.written, dfa)).cloned();
         if let Some(made) = format.as_ref().and_then(|format| format.spelled[usize::from(self.ascii)].get()) {
             self.charge(made.memory_usage())?;
             return Ok(Arc::clone(made));
+        }
+        if let Some(known) = self.spelled.get(dfa) {
+            return Ok(Arc::clone(known));
         }
         let made = string::spelled(dfa, true, self.ascii, &self.limits.automata);
         let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
@@ -267,17 +273,6 @@ impl Languages {
         }
         self.spelled.insert(Arc::clone(dfa), Arc::clone(&made));
         Ok(made)
-    }
-
-    /// The spellings of one character inside of a string.
-    pub(crate) fn character(&mut self) -> Result<Language, RegexError> {
-        match self.pattern("(?s:.)")? {
-            Some(any) => {
-                let made = string::spelled(&any, false, self.ascii, &self.limits.automata);
-                self.kept(made)
-            }
-            None => Ok(None),
-        }
     }
 
     fn kept_some(

@@ -13,9 +13,10 @@
 //!   exactly is a [`SchemaError`] with its JSON pointer, its name, the reason and a way out. Unknown keywords are annotations, as
 //!   the specification says; [`explain()`] lists them.
 //! - Of the texts of a valid value, these are outputs: members in the order of the schema (declared ones, then those that are
-//!   only required, then others) or in any, as [`MemberOrder`] says; declared names with the escapes that they need and no others; numbers under a condition
-//!   (`integer`, bounds, `multipleOf`, `enum`) without an exponent, or with small ones as [`SchemaOptions::exponents`] says; white space as [`Whitespace`] says. Strings and other names
-//!   have all spellings, surrogate pairs among them.
+//!   only required, then others) or in any, as [`MemberOrder`] says; names and the strings of an `enum` with the escapes that they
+//!   need and no others, as far as they are printable characters of ASCII; numbers under a condition (`integer`, bounds, `multipleOf`,
+//!   `enum`) without an exponent, or with small ones as [`SchemaOptions::exponents`] says; white space as [`Whitespace`] says.
+//!   Other strings have all spellings, surrogate pairs among them.
 //! - Names that the schema declares are never repeated. Others may be; minimum counts that would need to tell are refused.
 //! - `format` is always enforced, for all formats of the specification; of the texts of some of them only a part is written, as
 //!   the table in `format.rs` says. Other names are annotations.
@@ -37,6 +38,7 @@
 mod arrays;
 mod decimal;
 mod emit;
+mod enumerated;
 mod error;
 mod expand;
 mod explain;
@@ -57,6 +59,7 @@ mod pattern;
 mod registry;
 mod schemas;
 mod shape;
+mod standard;
 mod string;
 mod unevaluated;
 

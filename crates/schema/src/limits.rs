@@ -21,7 +21,7 @@ pub struct SchemaLimits {
     pub carried: usize,
     /// The largest bound on items or properties that is counted out. Default: 4,096.
     pub count: u32,
-    /// The largest bound on the length of a string that is counted out. Default: 100,000.
+    /// The largest bound on the length of a string. Default: 50 million.
     pub characters: u32,
     /// Kinds of names that are told apart in one object, by the patterns that they match. Default: 64.
     pub name_patterns: usize,
@@ -48,7 +48,7 @@ impl Default for SchemaLimits {
             levels: 20,
             carried: 2_000_000,
             count: 4_096,
-            characters: 100_000,
+            characters: 50_000_000,
             name_patterns: 64,
             products: 4_096,
             automata: grammar.regex.clone(),

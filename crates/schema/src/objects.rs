@@ -15,6 +15,7 @@ use crate::{
     languages::{Language, TEXT},
     schemas::Literal,
     shape::Shape,
+    standard,
 };
 
 /// A member of an object that has a name of its own.
@@ -127,6 +128,24 @@ impl Emitter {
         if closed {
             return Ok(vec![]);
         }
+        if shape.names.is_empty()
+            && shape.witnesses.is_empty()
+            && groups.iter().all(|(kinds, _)| kinds.is_empty())
+            && let Some(name) = self.other_name(names)?
+        {
+            // No pattern tells names apart.
+            let schemas = groups.iter().filter_map(|(_, additional)| *additional);
+            let all = schemas.map(|schema| self.ex.schemas.literal(schema)).collect::<Result<_, _>>()?;
+            let Some(all) = self.ex.normal(all) else { return Ok(vec![]) };
+            let rule = self.rule(&all)?;
+            let value = self.builder.call(rule);
+            let other = self.named(name, value);
+            return Ok(self
+                .shared("other members", vec![other])
+                .map(|other| (0, other))
+                .into_iter()
+                .collect());
+        }
         let mut all = self.ex.languages.pattern(TEXT);
         for literal in &shape.names {
             let allowed = self.ex.names(&[*literal])?;
@@ -198,6 +217,17 @@ impl Emitter {
             ways.extend(self.shared("other members", all).map(|other| (found, other)));
         }
         Ok(ways)
+    }
+
+    /// Any name but these, if how they are written says so: a character that they have has one spelling in other names.
+    fn other_name(&mut self, names: &[Box<str>]) -> Result<Option<ExprId>, SchemaError> {
+        if !names.iter().all(|name| name.bytes().all(|byte| (b' '..=b'~').contains(&byte))) {
+            return Ok(None);
+        }
+        let made = standard::name(self.ascii);
+        let name = self.ex.located(None, made)?;
+        let written: Vec<String> = names.iter().map(|name| self.written(name)).collect();
+        Ok(self.builder.except("name", &name, written))
     }
 
     /// An object of these members in this order, and others behind them.

@@ -1,0 +1,88 @@
+//! The texts of an automaton, where they are finitely many and plain: those of `enum`, mostly.
+//!
+//! A list of literals is read along the order of the vocabulary, and a mask of it takes a few microseconds. As an automaton of
+//! all spellings it would have subterminal trees of its own, a walk over the vocabulary for each state.
+
+use unskew_automata::Dfa;
+
+/// The most texts, and the most bytes of them together.
+const MOST: u64 = 1 << 17;
+const BYTES: usize = 4 << 20;
+
+/// The texts of `dfa`, in ascending order, if they are finitely many, not too many, and of printable characters of ASCII, which
+/// are mostly written in one way.
+///
+/// Cost: O(m) for m edges, and the texts.
+pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Vec<String>> {
+    if dfa.bytes().any(|byte| !(b' '..=b'~').contains(&byte)) {
+        return None;
+    }
+    // In the order of a sort: a state comes when all edges into it were walked. By state: how many texts lead there.
+    let (mut entering, mut ways) = (vec![0u32; dfa.len()], vec![0u64; dfa.len()]);
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
+        entering[edge.target.index()] += u32::try_from(edge.bytes.len()).unwrap_or(256);
+    }
+    if entering[dfa.start().index()] > 0 {
+        return None;
+    }
+    ways[dfa.start().index()] = 1;
+    let (mut ready, mut walked, mut texts) = (vec![dfa.start()], 0, 0u64);
+    while let Some(state) = ready.pop() {
+        walked += 1;
+        let here = ways[state.index()];
+        texts = texts.saturating_add(if dfa.is_accepting(state) { here } else { 0 });
+        if texts > MOST {
+            return None;
+        }
+        for edge in dfa.edges(state) {
+            let (to, bytes) = (edge.target.index(), u32::try_from(edge.bytes.len()).unwrap_or(256));
+            ways[to] = ways[to].saturating_add(here.saturating_mul(u64::from(bytes)));
+            entering[to] -= bytes;
+            if entering[to] == 0 {
+                ready.push(edge.target);
+            }
+        }
+    }
+    if walked < dfa.len() {
+        return None;
+    }
+    let (mut found, mut bytes) = (vec![], 0);
+    let mut open = vec![(dfa.start(), String::new())];
+    while let Some((state, text)) = open.pop() {
+        if dfa.is_accepting(state) {
+            bytes += text.len();
+            if bytes > BYTES {
+                return None;
+            }
+            found.push(text.clone());
+        }
+        let edges: Vec<_> = dfa.edges(state).collect();
+        for edge in edges.into_iter().rev() {
+            for byte in edge.bytes.rev() {
+                let mut next = text.clone();
+                next.push(char::from(byte));
+                open.push((edge.target, next));
+            }
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::Limits;
+
+    use super::*;
+
+    #[test]
+    fn finite_and_plain_texts_are_listed_and_no_others() {
+        let list = |pattern: &str| plain_texts(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
+        let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        assert_eq!(list("b|ab|abc|"), texts(&["", "ab", "abc", "b"]));
+        assert_eq!(list("[a-c]x?"), texts(&["a", "ax", "b", "bx", "c", "cx"]));
+        assert_eq!(list("a*"), None);
+        assert_eq!(list("xa*y"), None);
+        assert_eq!(list("é"), None);
+        assert_eq!(list("[a-z]{9}"), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! The automata that nearly every schema needs, made once in a process: any text, any number, and how strings are spelled.
+//!
+//! Besides the time that saves, one automaton in all schemas has one set of subterminal trees. Others are not kept: they belong to
+//! their schema.
+
+use std::sync::{Arc, OnceLock};
+
+use unskew_automata::{Dfa, DfaBuilder, RegexError};
+
+use crate::{SchemaLimits, languages::TEXT, number, string};
+
+/// One character.
+const CHARACTER: &str = "(?s:.)";
+
+/// An automaton that is kept.
+#[derive(Debug)]
+struct Kept(OnceLock<Arc<Dfa>>);
+
+impl Kept {
+    const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    fn get(&self, make: impl FnOnce() -> Result<Dfa, RegexError>) -> Result<Arc<Dfa>, RegexError> {
+        match self.0.get() {
+            Some(known) => Ok(Arc::clone(known)),
+            None => {
+                let made = Arc::new(make()?);
+                Ok(Arc::clone(self.0.get_or_init(|| made)))
+            }
+        }
+    }
+}
+
+fn builder() -> DfaBuilder {
+    // The limits are those of the crate and not those of a caller, which these automata, of some twenty states, never reach.
+    DfaBuilder::new(&SchemaLimits::default().automata)
+}
+
+/// What `pattern` matches, if it is one of those that are kept.
+pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
+    const PATTERNS: [&str; 7] =
+        [TEXT, CHARACTER, "", number::ANY, number::PLAIN, number::WHOLE, number::WHOLE_WITHOUT_POINT];
+    static KEPT: [Kept; 7] = [const { Kept::new() }; 7];
+    let at = PATTERNS.iter().position(|known| *known == pattern)?;
+    Some(KEPT[at].get(|| builder().pattern(pattern)))
+}
+
+/// The strings of JSON, if `texts` is any text as [`pattern`] has it.
+pub(crate) fn strings(texts: &Arc<Dfa>, ascii: bool) -> Option<Result<Arc<Dfa>, RegexError>> {
+    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    let all = pattern(TEXT)?;
+    let is_all = all.is_ok_and(|all| Arc::ptr_eq(&all, texts));
+    let make = || string::spelled(texts, true, ascii, &SchemaLimits::default().automata);
+    is_all.then(|| KEPT[usize::from(ascii)].get(make))
+}
+
+/// The spellings of one character inside of a string.
+///
+/// # Errors
+///
+/// None in fact.
+pub(crate) fn character(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
+    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    KEPT[usize::from(ascii)].get(|| {
+        let any = builder().pattern(CHARACTER)?;
+        string::spelled(&any, false, ascii, &SchemaLimits::default().automata)
+    })
+}
+
+/// The strings of JSON in which printable characters of ASCII have one spelling each, and others all of theirs.
+///
+/// # Errors
+///
+/// None in fact.
+pub(crate) fn name(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
+    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    KEPT[usize::from(ascii)].get(|| {
+        let mut builder = builder();
+        let rare = builder.pattern("(?s:[^ -~])")?;
+        let rare = string::spelled(&rare, false, ascii, &SchemaLimits::default().automata)?;
+        let plain = builder.pattern(r#"[ !#-\[\]-~]|\\["\\]"#)?;
+        let any = builder.union([&rare, &plain])?;
+        let any = builder.repetition(&any, 0, None)?;
+        let quote = builder.pattern("\"")?;
+        builder.concatenation([&quote, &any, &quote])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_one_spelling_where_they_are_plain() {
+        let names = name(false).unwrap();
+        for (text, accepted) in [
+            (r#""""#, true),
+            (r#""a b~""#, true),
+            (r#""\"\\""#, true),
+            (r#""/""#, true),
+            (r#""\/""#, false),
+            (r#""\u0061""#, false),
+            (r#""é\u00e9\n\u000a😀\ud83d\ude00""#, true),
+            (r#""\ud83d""#, false),
+            ("\"\n\"", false),
+            (r#"""""#, false),
+        ] {
+            assert_eq!(names.accepts(text.as_bytes()), accepted, "{text}");
+        }
+    }
+}
