@@ -105,6 +105,9 @@ impl<K: Eq + Hash, V> Kept<K, V> {
     }
 }
 
+/// What it costs to compare two schemas, in parts of what alternatives carry: `oneOf` compares each with each.
+const PAIR: usize = 16;
+
 #[derive(Clone, Default)]
 struct Branch {
     shape: Shape,
@@ -571,6 +574,7 @@ impl Expander {
         if let Some(known) = self.overlaps.get(&pair, self.open > 0) {
             return Ok(*known);
         }
+        self.carry(PAIR)?;
         let cuts = self.cuts;
         // Until it is known, which it may be asked for on the way.
         self.overlaps.insert(pair, ALL, true);
