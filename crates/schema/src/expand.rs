@@ -103,7 +103,18 @@ impl<K: Eq + Hash, V> Kept<K, V> {
     fn insert(&mut self, key: K, value: V, rough: bool) {
         if rough { &mut self.rough } else { &mut self.best }.insert(key, value);
     }
+
+    fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.best.remove(key);
+        self.rough.remove(key);
+    }
 }
+
+/// What it costs to compare two schemas, in parts of what alternatives carry: `oneOf` compares each with each.
+const PAIR: usize = 16;
 
 #[derive(Clone, Default)]
 struct Branch {
@@ -571,14 +582,21 @@ impl Expander {
         if let Some(known) = self.overlaps.get(&pair, self.open > 0) {
             return Ok(*known);
         }
+        self.carry(PAIR)?;
         let cuts = self.cuts;
         // Until it is known, which it may be asked for on the way.
         self.overlaps.insert(pair, ALL, true);
         let mut types = ALL;
+        let set = [pair.0, pair.1];
+        let known = self.shapes.get(&set[..], true).is_some();
         self.search(|ex| {
-            types = ex.types_of(&[pair.0, pair.1], DEPTH)?;
+            types = ex.types_of(&set, DEPTH)?;
             Ok(true)
         })?;
+        if !known {
+            // Few pairs are ever asked for again, and there may be very many.
+            self.shapes.remove(&set[..]);
+        }
         self.overlaps.insert(pair, types, self.is_rough(cuts));
         Ok(types)
     }
