@@ -175,18 +175,13 @@ impl Counted {
     /// Where `state` stands for a token of at most `longest` bytes. Every language with the bounds of the answer is at the same
     /// place behind its text.
     pub(crate) fn horizon(&self, state: u32, longest: u32) -> Horizon {
-        let capped = |count: u32| {
-            let min = self.min.saturating_sub(count).min(longest + 1);
-            let max = self.max.map(|max| max - count).filter(|max| *max < longest);
-            (min, max)
-        };
         match self.stand(state) {
             Stand::Open(at) => {
-                let (min, max) = capped(0);
+                let (min, max) = self.left(0, longest);
                 Horizon { min, max, text: self.open[..at as usize].to_vec() }
             }
             Stand::Inside(count, at) => {
-                let (min, mut max) = capped(count);
+                let (min, mut max) = self.left(count, longest);
                 let mut text = self.open.to_vec();
                 if let (0, Some(left)) = (min, max) {
                     // One automaton serves all of them: that of as many units as a token may tell apart.
@@ -201,6 +196,12 @@ impl Counted {
                 Horizon { min: 0, max: None, text: [&self.open[..], &self.close[..at as usize]].concat() }
             }
         }
+    }
+
+    /// The bounds behind so many units, as far as a token of at most `longest` bytes can tell.
+    pub(crate) fn left(&self, count: u32, longest: u32) -> (u32, Option<u32>) {
+        let min = self.min.saturating_sub(count).min(longest + 1);
+        (min, self.max.map(|max| max - count).filter(|max| *max < longest))
     }
 
     /// The automaton of the language with these bounds, which are those of a [`Horizon`].

@@ -430,7 +430,7 @@ impl Maker<'_> {
                     library.child(node, trees.number(compiled, terminal), except.base())
                 }
                 Scanner::Counted(counted) => {
-                    let Horizon { min, max, .. } = counted.horizon(counted.start(), library.longest().0);
+                    let (min, max) = counted.left(0, library.longest().0);
                     let (number, dfa) = library.counted(counted, min, max);
                     library.child(node, number, &dfa)
                 }

@@ -9,6 +9,7 @@ use common::{
     random::{self, LETTERS},
 };
 use proptest::prelude::*;
+use unskew_automata::{Dfa, Limits};
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary,
@@ -165,4 +166,25 @@ fn foreign_tokens_are_refused() {
     let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &GrammarLimits::default()).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     assert!(constraint.advance(&mut scratch, &mut state, TokenId(u32::MAX)).is_err());
+}
+
+/// A token that leaves a terminal and goes on in units without a mark in front is held to their own bounds, and not to those
+/// that stand for all.
+#[test]
+fn a_token_enters_counted_units_with_their_own_bounds() {
+    for max in [0, 1, 2, 7] {
+        let mut builder = Grammar::builder(&GrammarLimits::default());
+        let [words, unit] = ["a*", "a|bb|bc"]
+            .map(|pattern| Arc::new(Dfa::from_pattern(pattern, &Limits::default()).unwrap()));
+        let first = builder.except("words", &words, [""]).unwrap();
+        let second = builder.counted("units", "", &unit, "c", 0, Some(max)).unwrap();
+        let body = builder.sequence([first, second]);
+        let start = builder.rule("start");
+        builder.define(start, body);
+        let grammar = builder.build(start).unwrap();
+        for kind in 0..3 {
+            let result = check(&grammar, Some(library(kind)), &GrammarLimits::default(), 5);
+            assert_eq!(result, Ok(()), "at most {max}, library {kind}");
+        }
+    }
 }
