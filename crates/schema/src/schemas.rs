@@ -1,7 +1,7 @@
 //! A document as schemas: which draft it is written in, and what its references mean.
 //!
 //! References are resolved as RFC 3986 says, against the `$id` of the resource that a schema stands in. Inside the document
-//! pointers, anchors and names are followed, and outside of it names of the documents of a [`Registry`](crate::Registry), which are read behind
+//! pointers, anchors and names are followed, and outside of it names of the documents of a [`Registry`], which are read behind
 //! the first one once something refers to them. Nothing is ever fetched; a reference to anywhere else is an error.
 
 use std::collections::HashMap;
