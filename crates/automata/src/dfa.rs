@@ -43,9 +43,19 @@ use crate::{
 /// assert_eq!(dfa.step(after_a, b'a'), None);
 /// # Ok::<(), unskew_automata::RegexError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Dfa {
     table: Table,
+}
+
+impl std::hash::Hash for Dfa {
+    /// Of a part of the transitions: those of a format are a megabyte, and maps of automata are asked often.
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        const ENTRIES: usize = 64;
+        let Table { classes, next, start, .. } = &self.table;
+        (classes.len(), next.len(), start).hash(state);
+        next.iter().step_by(next.len().div_ceil(ENTRIES).max(1)).for_each(|next| next.hash(state));
+    }
 }
 
 /// The transitions of a state over neighbouring bytes to one target.

@@ -19,7 +19,7 @@ pub(crate) fn leads_to_states(targets: &[u32], states: usize) -> bool {
 }
 
 /// A partial deterministic automaton.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Table {
     pub(crate) classes: ByteClasses,
     /// `next[state * classes.len() + class]` is a state or [`DEAD`].

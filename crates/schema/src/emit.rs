@@ -49,11 +49,18 @@ impl Emitter {
         limits: &SchemaLimits,
     ) -> Result<Self, SchemaError> {
         let mut builder = Grammar::builder(&limits.grammar);
-        let space = match options.whitespace {
-            Whitespace::Compact | Whitespace::Bounded(0) => None,
-            Whitespace::Bounded(most) => Some(builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?),
-            Whitespace::Flexible => Some(builder.regex("space", "[ \\t\\n\\r]*")?),
-            Whitespace::Indent(_) => None,
+        let most = match options.whitespace {
+            Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Indent(_) => Some(0),
+            Whitespace::Bounded(most) => Some(most),
+            Whitespace::Flexible => None,
+        };
+        let space = match (most, standard::space(most)) {
+            (Some(0), _) => None,
+            (_, Some(space)) => Some(builder.automaton("space", ex.located(None, space)?)),
+            (most, None) => {
+                let most = most.unwrap_or_default();
+                Some(builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?)
+            }
         };
         let indent = match options.whitespace {
             Whitespace::Indent(blanks) => Some(blanks),

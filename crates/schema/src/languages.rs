@@ -136,6 +136,9 @@ impl Languages {
     pub(crate) fn and(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
             (Some(left), Some(right)) if left == right => Ok(Some(Arc::clone(left))),
+            (Some(all), Some(part)) | (Some(part), Some(all)) if standard::is_all(all) => {
+                Ok(Some(Arc::clone(part)))
+            }
             (Some(left), Some(right)) => self.combined(Operation::And, left, right),
             _ => Ok(None),
         }
@@ -168,6 +171,7 @@ impl Languages {
     pub(crate) fn or(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
             (Some(left), Some(right)) if left == right => Ok(Some(Arc::clone(left))),
+            (Some(all), Some(_)) | (Some(_), Some(all)) if standard::is_all(all) => Ok(Some(Arc::clone(all))),
             (Some(left), Some(right)) => self.combined(Operation::Or, left, right),
             (some, None) | (None, some) => Ok(some.clone()),
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use unskew_automata::{Dfa, DfaBuilder, RegexError};
 
-use crate::{SchemaLimits, languages::TEXT, number, string};
+use crate::{SchemaLimits, Whitespace, languages::TEXT, number, string};
 
 /// One character.
 const CHARACTER: &str = "(?s:.)";
@@ -44,6 +44,25 @@ pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
     static KEPT: [Kept; 7] = [const { Kept::new() }; 7];
     let at = PATTERNS.iter().position(|known| *known == pattern)?;
     Some(KEPT[at].get(|| builder().pattern(pattern)))
+}
+
+/// Whether it is any text, or any number, as [`pattern`] has them. A language is of texts or of numbers.
+pub(crate) fn is_all(dfa: &Arc<Dfa>) -> bool {
+    let is = |all: &str| pattern(all).and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa));
+    is(TEXT) || is(number::ANY)
+}
+
+/// White space of at most so many characters, or any number, where it is a usual bound.
+pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
+    static ANY: Kept = Kept::new();
+    static BOUNDED: Kept = Kept::new();
+    match most {
+        None => Some(ANY.get(|| builder().pattern("[ \\t\\n\\r]*"))),
+        Some(most) if Whitespace::Bounded(most) == Whitespace::default() => {
+            Some(BOUNDED.get(|| builder().pattern(&format!("[ \\t\\n\\r]{{0,{most}}}"))))
+        }
+        Some(_) => None,
+    }
 }
 
 /// The strings of JSON, if `texts` is any text as [`pattern`] has it.
