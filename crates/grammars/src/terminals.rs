@@ -179,7 +179,7 @@ impl Terminals {
         &edges[self.literals(edges).len()..]
     }
 
-    /// Of `literals`, which are edges, those that begin as `terminal` does in its first `depth` bytes.
+    /// Of `literals`, which are edges, those that begin as `terminal`, the first of them, does in its first `depth` bytes.
     pub(crate) fn sharing<'e, T>(
         &self,
         literals: &'e [(u32, T)],
@@ -187,7 +187,7 @@ impl Terminals {
         depth: usize,
     ) -> &'e [(u32, T)] {
         let prefix = &self.literals[terminal as usize][..depth];
-        let first = literals.partition_point(|(other, _)| &self.literals[*other as usize][..] < prefix);
+        let first = literals.partition_point(|(other, _)| *other < terminal);
         let shares = |other: u32| self.literals[other as usize].starts_with(prefix);
         let len = literals[first..].partition_point(|(other, _)| shares(*other));
         &literals[first..first + len]
