@@ -95,7 +95,7 @@ fn our_engine_is_right_about_all_instances() {
     assert_eq!((counts.schemas, counts.compiled, counts.passing), (4, 3, 3), "{counts:?}");
     assert_eq!((counts.validation_errors, counts.invalidation_errors, counts.inconsistent), (0, 0, 0));
     let reason = outcomes[3].as_ref().unwrap().refused.clone().unwrap();
-    assert_eq!(cause(&reason), "`format`");
+    assert_eq!(cause(&reason), "`pattern`");
     // One time for each token, up to the refused one.
     for walk in outcomes.iter().flatten().flat_map(|outcome| &outcome.walks) {
         assert_eq!(walk.steps.len(), walk.refused_at.map_or(walk.tokens, |at| (at + 1).min(walk.tokens)));
