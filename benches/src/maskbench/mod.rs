@@ -111,7 +111,10 @@ fn program(builders: &[Builder]) -> Result<(), String> {
     let files = files::files(&options)?;
     let mut clients = Vec::new();
     for builder in builders.iter().filter(wanted) {
-        clients.push(Client::new(builder, &options)?);
+        let mut client = Client::new(builder, &options)?;
+        // What does not start for the first schema does for none.
+        client.start()?;
+        clients.push(client);
     }
     let mut raw = match &options.samples {
         Some(path) => {
@@ -201,23 +204,26 @@ impl<'a> Client<'a> {
         }
     }
 
+    fn start(&mut self) -> Result<(), String> {
+        let options = self.options;
+        let mut args = vec![WORKER.to_owned(), self.builder.name.to_owned()];
+        if let Some(tokenizer) = &options.tokenizer {
+            args.extend(["--tokenizer".to_owned(), tokenizer.to_string_lossy().into_owned()]);
+        }
+        args.extend(options.warm.then(|| "--warm".to_owned()));
+        args.extend(options.cpu_time.then(|| "--cpu-time".to_owned()));
+        let running = self.running.insert(Process::start(&self.program, &args)?);
+        self.result.ready = Some(running.answer(START, options.memory)?);
+        self.served = 0;
+        Ok(())
+    }
+
     fn ask(&mut self, file: &Path) -> Result<Answer, String> {
         let (options, path) = (self.options, file.to_str().ok_or("a path that is not UTF-8")?);
-        let running = match &mut self.running {
-            Some(running) => running,
-            None => {
-                let mut args = vec![WORKER.to_owned(), self.builder.name.to_owned()];
-                if let Some(tokenizer) = &options.tokenizer {
-                    args.extend(["--tokenizer".to_owned(), tokenizer.to_string_lossy().into_owned()]);
-                }
-                args.extend(options.warm.then(|| "--warm".to_owned()));
-                args.extend(options.cpu_time.then(|| "--cpu-time".to_owned()));
-                let running = self.running.insert(Process::start(&self.program, &args)?);
-                self.result.ready = Some(running.answer(START, options.memory)?);
-                self.served = 0;
-                running
-            }
-        };
+        if self.running.is_none() {
+            self.start()?;
+        }
+        let running = self.running.as_mut().ok_or("the process did not start")?;
         self.served += 1;
         running.send(path)?;
         running.answer(options.limit, options.memory)

@@ -8,8 +8,8 @@
 //! In a mask, a text without exceptions stands for one with them; what that gets wrong are tokens that run through the trie to
 //! an end of it. They are few, and are [found](Except::below) and looked at one by one.
 //!
-//! Tried instead: the difference as an automaton; a masks's p99 on real schemas was 1.7 ms with it, of which nearly all were
-//! trees of names.
+//! Tried instead: the difference as an automaton. One mask in a hundred took 1.7 ms on real schemas, nearly always for the tree
+//! of a name.
 
 use std::sync::Arc;
 
