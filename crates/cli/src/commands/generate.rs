@@ -194,9 +194,10 @@ fn heading(args: &GenerateArgs, choice: &Choice, seed: u64) -> String {
 
 /// A constraint in a few words.
 pub(super) fn describe(args: &ConstraintArgs) -> String {
-    let ConstraintArgs { regex, regex_file, grammar, set, choice, canonical, .. } = args;
+    let ConstraintArgs { regex, regex_file, grammar, json_schema, set, choice, canonical, .. } = args;
     let constraint = match (regex, regex_file, grammar, choice.len()) {
         _ if let Some(path) = set => format!("set of {}", path.display()),
+        _ if let Some(path) = json_schema => format!("JSON Schema of {}", path.display()),
         (Some(regex), ..) => format!("regex {regex}"),
         (None, Some(path), ..) => format!("regex of {}", path.display()),
         (None, None, Some(path), _) => format!("grammar of {}", path.display()),

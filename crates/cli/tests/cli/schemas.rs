@@ -18,6 +18,9 @@ fn files() -> Files {
 fn outputs_satisfy_the_schema() {
     let files = files();
     let args = ["generate", "--json-schema", "person.json", "-n", "5", "--seed", "1", "--sampler", "masked"];
+    // People are told what the outputs are held to.
+    let told = files.run(&args).stderr;
+    assert!(told.contains("JSON Schema of person.json"), "{told}");
     for policy in [&[][..], &["--whitespace", "compact"], &["--whitespace", "bounded:2"]] {
         let lines = files.run(&[&args[..], policy, &["--format", "json"]].concat()).json();
         assert_eq!(lines.len(), 5);
