@@ -126,7 +126,10 @@ impl Options {
     }
 }
 
-fn number<T: std::str::FromStr<Err: std::fmt::Display>>(option: &str, text: &str) -> Result<T, String> {
+pub(crate) fn number<T: std::str::FromStr<Err: std::fmt::Display>>(
+    option: &str,
+    text: &str,
+) -> Result<T, String> {
     text.parse().map_err(|error| format!("{option} {text}: {error}"))
 }
 

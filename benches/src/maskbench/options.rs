@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::options::number;
+
 /// What is printed when asked for help.
 const USAGE: &str = "\
 --data DIR [OPTIONS] [FILTER ...]   schemas whose file name contains one of the filters; all without
@@ -110,10 +112,6 @@ impl Options {
     pub(crate) fn program(&self, engine: &str) -> Option<&PathBuf> {
         self.programs.iter().find(|(name, _)| name == engine).map(|(_, path)| path)
     }
-}
-
-fn number<T: std::str::FromStr<Err: std::fmt::Display>>(option: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|error| format!("{option} {text}: {error}"))
 }
 
 #[cfg(test)]

@@ -472,21 +472,13 @@ impl<'g> Analyser<'g> {
                 }
                 Expr::Unordered(group) => {
                     // None is empty, so nothing is hidden, and one is alone if no other must come.
-                    for (member, required) in &group.members {
-                        let others = group.required() - u32::from(*required);
-                        self.calls.add(rule, *member);
-                        self.left.add(rule, *member);
-                        self.plain_left.add(rule, *member);
-                        if stand.alone && others == 0 && group.min <= 1 {
-                            self.alone.add(rule, *member);
-                        }
-                    }
-                    if let Some(other) = group.others {
-                        self.calls.add(rule, other);
-                        self.left.add(rule, other);
-                        self.plain_left.add(rule, other);
-                        if stand.alone && group.required() == 0 && group.min <= 1 {
-                            self.alone.add(rule, other);
+                    let others = group.others.map(|other| (other, false));
+                    for (member, required) in group.members.iter().copied().chain(others) {
+                        self.calls.add(rule, member);
+                        self.left.add(rule, member);
+                        self.plain_left.add(rule, member);
+                        if stand.alone && group.required() == u32::from(required) && group.min <= 1 {
+                            self.alone.add(rule, member);
                         }
                     }
                     group.separator.iter().for_each(|separator| self.calls.add(rule, *separator));

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
+use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 
 use crate::rules::NONE;
 
@@ -213,16 +213,25 @@ impl Counted {
             dfa_steps: u64::MAX,
             ..Limits::default()
         };
-        let mut builder = DfaBuilder::new(&limits);
+        self.made(&mut DfaBuilder::new(&limits), min, max).expect("no limits")
+    }
+
+    /// As [`automaton`](Self::automaton), within the limits of `builder`.
+    pub(crate) fn made(
+        &self,
+        builder: &mut DfaBuilder,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<Dfa, RegexError> {
         let mut parts = Vec::new();
         if !self.open.is_empty() {
-            parts.push(builder.literals([&self.open]).expect("no limits"));
+            parts.push(builder.literals([&self.open])?);
         }
         if max != Some(0) {
-            parts.push(builder.repetition(&self.unit, min, max).expect("no limits"));
+            parts.push(builder.repetition(&self.unit, min, max)?);
         }
-        parts.push(builder.literals([&self.close]).expect("no limits"));
-        builder.concatenation(&parts).expect("no limits")
+        parts.push(builder.literals([&self.close])?);
+        builder.concatenation(&parts)
     }
 
     /// Some text of a unit.

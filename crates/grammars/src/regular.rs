@@ -120,15 +120,8 @@ impl Grammar {
                     Ok(left)
                 }
                 Terminal::Counted(counted) => {
-                    let (open, close) = counted.marks();
                     let (min, max) = counted.bounds();
-                    let units = builder.repetition(counted.unit(), min, max).map_err(Err)?;
-                    let mut mark = |text: &[u8]| match text {
-                        [] => builder.pattern(""),
-                        text => builder.literals([text]),
-                    };
-                    let (open, close) = (mark(open).map_err(Err)?, mark(close).map_err(Err)?);
-                    builder.concatenation([&open, &units, &close])
+                    counted.made(builder, min, max)
                 }
                 Terminal::Token(_) => {
                     let name = self.terminal_name(terminal).to_owned();

@@ -5,6 +5,8 @@
 
 use unskew_automata::Dfa;
 
+use crate::languages::in_order;
+
 /// The most texts, and the most bytes of them together.
 const MOST: u64 = 1 << 17;
 const BYTES: usize = 4 << 20;
@@ -17,34 +19,20 @@ pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Vec<String>> {
     if dfa.bytes().any(|byte| !(b' '..=b'~').contains(&byte)) {
         return None;
     }
-    // In the order of a sort: a state comes when all edges into it were walked. By state: how many texts lead there.
-    let (mut entering, mut ways) = (vec![0u32; dfa.len()], vec![0u64; dfa.len()]);
-    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
-        entering[edge.target.index()] += u32::try_from(edge.bytes.len()).unwrap_or(256);
-    }
-    if entering[dfa.start().index()] > 0 {
-        return None;
-    }
+    // By state: how many texts lead there.
+    let mut ways = vec![0u64; dfa.len()];
     ways[dfa.start().index()] = 1;
-    let (mut ready, mut walked, mut texts) = (vec![dfa.start()], 0, 0u64);
-    while let Some(state) = ready.pop() {
-        walked += 1;
+    let mut texts = 0u64;
+    for state in in_order(dfa)? {
         let here = ways[state.index()];
         texts = texts.saturating_add(if dfa.is_accepting(state) { here } else { 0 });
         if texts > MOST {
             return None;
         }
         for edge in dfa.edges(state) {
-            let (to, bytes) = (edge.target.index(), u32::try_from(edge.bytes.len()).unwrap_or(256));
-            ways[to] = ways[to].saturating_add(here.saturating_mul(u64::from(bytes)));
-            entering[to] -= bytes;
-            if entering[to] == 0 {
-                ready.push(edge.target);
-            }
+            let to = &mut ways[edge.target.index()];
+            *to = to.saturating_add(here.saturating_mul(edge.bytes.count() as u64));
         }
-    }
-    if walked < dfa.len() {
-        return None;
     }
     let (mut found, mut bytes) = (vec![], 0);
     let mut open = vec![(dfa.start(), String::new())];

@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 
-use unskew_automata::{Dfa, DfaBuilder, RegexError};
+use unskew_automata::{Dfa, DfaBuilder, RegexError, StateId};
 
 use crate::{
     Decimal, SchemaLimits, SchemaOptions,
@@ -314,35 +314,43 @@ impl Languages {
 pub(crate) fn within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
     // Bytes of a character that are not its first.
     let inner = |bytes: &RangeInclusive<u8>| (0x80..0xc0).contains(bytes.start());
+    let Some(order) = in_order(dfa) else { return false };
     let (mut shortest, mut longest) = (vec![u32::MAX; dfa.len()], vec![0u32; dfa.len()]);
-    let mut entering = vec![0u32; dfa.len()];
-    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
-        entering[edge.target.index()] += 1;
-    }
-    // In the order of a sort: a state comes when all edges into it were walked.
-    let mut ready = vec![dfa.start()];
-    if entering[dfa.start().index()] > 0 {
-        ready.clear();
-    }
     shortest[dfa.start().index()] = 0;
-    let mut walked = 0;
-    while let Some(state) = ready.pop() {
-        walked += 1;
+    for state in order {
         let (short, long) = (shortest[state.index()], longest[state.index()]);
         for edge in dfa.edges(state) {
             let (to, more) = (edge.target.index(), u32::from(!inner(&edge.bytes)));
             shortest[to] = shortest[to].min(short.saturating_add(more));
             longest[to] = longest[to].max(long.saturating_add(more));
-            entering[to] -= 1;
-            if entering[to] == 0 {
-                ready.push(edge.target);
-            }
         }
     }
-    walked == dfa.len()
-        && dfa.states().filter(|state| dfa.is_accepting(*state)).all(|state| {
-            shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max)
-        })
+    dfa.states()
+        .filter(|state| dfa.is_accepting(*state))
+        .all(|state| shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max))
+}
+
+/// The states of `dfa`, each behind all that lead to it; `None` if it loops.
+pub(crate) fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
+    let mut entering = vec![0u32; dfa.len()];
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
+        entering[edge.target.index()] += 1;
+    }
+    // A state comes when all edges into it were walked.
+    let mut order: Vec<StateId> = [dfa.start()].into();
+    order.retain(|start| entering[start.index()] == 0);
+    let mut at = 0;
+    while let Some(state) = order.get(at).copied() {
+        for edge in dfa.edges(state) {
+            let entering = &mut entering[edge.target.index()];
+            *entering -= 1;
+            if *entering == 0 {
+                order.push(edge.target);
+            }
+        }
+        at += 1;
+    }
+    (at == dfa.len()).then_some(order)
 }
 
 #[cfg(test)]
