@@ -19,7 +19,7 @@
 use std::{cmp::Ordering, collections::BinaryHeap};
 
 use rand_core::Rng;
-use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler, TokenId};
+use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler, TokenId, logprob::log_sum_exp};
 
 use crate::{
     SampleError, Task,
@@ -93,10 +93,11 @@ impl<M: LanguageModel, C: Constraint> Sampler for Awrs<M, C> {
     }
 }
 
-/// A token of a row, or none for the end, with an estimate of the mass that a mask would leave.
+/// A token of a row, or none for the end, with its log-probability and an estimate of the mass that a mask would leave.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Local {
-    pub(crate) index: Option<usize>,
+    pub(crate) token: Option<TokenId>,
+    pub(crate) log_p: f64,
     pub(crate) log_mass: f64,
 }
 
@@ -126,25 +127,101 @@ impl Ord for Clock {
     }
 }
 
-/// The two loops of the method at one prefix. Outcome 0 is the end; `allows` is asked with none for it. `None` if nothing
-/// is allowed.
+/// The two loops of the method at one prefix; `allows` is asked with none for the end. `None` if nothing is allowed.
 pub(crate) fn local(
     row: &Row,
     rng: &mut dyn Rng,
     mut allows: impl FnMut(Option<TokenId>) -> bool,
 ) -> Option<Local> {
-    let logs: Vec<f64> =
-        std::iter::once(row.end()).chain((0..row.tokens().len()).map(|index| row.log_prob(index))).collect();
+    let mut refused = Refused::default();
+    if row.is_wide() {
+        // Mostly the first few tokens decide, and the row need not be taken apart.
+        if let Some(found) = by_blocks(row, rng, &mut allows, &mut refused) {
+            return Some(found);
+        }
+    }
+    one_by_one(row, rng, &mut allows, refused)
+}
+
+/// What was refused, and what was taken before that was known to be enough.
+#[derive(Default, Debug)]
+struct Refused {
+    /// Ascending.
+    tokens: Vec<TokenId>,
+    end: bool,
+    count: u32,
+    /// The outcome that was taken first, its log-probability, and the logarithm of what was not refused before it.
+    taken: Option<(Option<TokenId>, f64, f64)>,
+}
+
+/// The loops on a long row: draws by blocks, each without what was refused. Answers with none where more than a few are
+/// refused in one of the loops, and leaves in `refused` how far it has come.
+fn by_blocks(
+    row: &Row,
+    rng: &mut dyn Rng,
+    allows: &mut impl FnMut(Option<TokenId>) -> bool,
+    refused: &mut Refused,
+) -> Option<Local> {
+    let total = log_sum_exp([row.end(), row.sum()]);
+    for _ in 0..2 * FEW {
+        let end = if refused.end { f64::NEG_INFINITY } else { row.end() };
+        let without = refused.tokens.iter().copied();
+        let left = log_sum_exp([end, row.log_mass(without.clone())]);
+        let (token, log_p) = if uniform(rng) < (end - left).exp() {
+            (None, end)
+        } else {
+            let drawn = row.draw(without, rng)?;
+            (Some(drawn.token), drawn.log_p)
+        };
+        match refused.taken {
+            Some((first, log_p, share)) if first == token || allows(token) => {
+                let log_mass = share - f64::from(refused.count + 1).ln();
+                return Some(Local { token: first, log_p, log_mass });
+            }
+            None if allows(token) => refused.taken = Some((token, log_p, left - total)),
+            _ => {
+                refused.count += 1;
+                match token {
+                    None => refused.end = true,
+                    Some(token) => {
+                        let at = refused.tokens.partition_point(|other| *other < token);
+                        refused.tokens.insert(at, token);
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+/// The loops over all outcomes with their weights. Outcome 0 is the end.
+fn one_by_one(
+    row: &Row,
+    rng: &mut dyn Rng,
+    allows: &mut impl FnMut(Option<TokenId>) -> bool,
+    refused: Refused,
+) -> Option<Local> {
+    let listed = row.list();
+    let outcome_of = |token: Option<TokenId>| match token {
+        None => Some(0),
+        Some(token) => listed.tokens().binary_search(&token).ok().map(|index| index + 1),
+    };
+    let token_of = |outcome: usize| outcome.checked_sub(1).map(|index| listed.tokens()[index]);
+    let logs: Vec<f64> = std::iter::once(row.end())
+        .chain((0..listed.tokens().len()).map(|index| listed.log_prob(index)))
+        .collect();
     let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut weights: Vec<f64> = logs.iter().map(|log| (log - greatest).exp()).collect();
     let total: f64 = weights.iter().sum();
-    let mut refusals = 0u32;
+    let Refused { tokens, end, count: mut refusals, taken } = refused;
+    let known = tokens.into_iter().map(Some).chain(end.then_some(None));
+    known.filter_map(outcome_of).for_each(|outcome| weights[outcome] = 0.0);
     // What was refused has weight zero from then on.
     let mut first = |weights: &mut Vec<f64>, known: Option<usize>, rng: &mut dyn Rng| {
         // The first few one by one, by their weights: mostly one of them is taken, and a sum is cheaper than many clocks.
         for _ in 0..FEW {
             let outcome = weighted(weights, rng)?;
-            if known == Some(outcome) || allows(outcome.checked_sub(1).map(|index| row.tokens()[index])) {
+            if known == Some(outcome) || allows(token_of(outcome)) {
                 return Some(outcome);
             }
             refusals += 1;
@@ -157,7 +234,7 @@ pub(crate) fn local(
             .map(|(outcome, weight)| Clock { time: -(1.0 - uniform(rng)).ln() / weight, outcome })
             .collect();
         while let Some(Clock { outcome, .. }) = clocks.pop() {
-            if known == Some(outcome) || allows(outcome.checked_sub(1).map(|index| row.tokens()[index])) {
+            if known == Some(outcome) || allows(token_of(outcome)) {
                 return Some(outcome);
             }
             refusals += 1;
@@ -165,12 +242,18 @@ pub(crate) fn local(
         }
         None
     };
-    let taken = first(&mut weights, None, rng)?;
-    // Summed, not subtracted: what is left may be far less than what was refused.
-    let left: f64 = weights.iter().sum();
-    first(&mut weights, Some(taken), rng);
-    let log_mass = (left / total).ln() - f64::from(refusals + 1).ln();
-    Some(Local { index: taken.checked_sub(1), log_mass })
+    let (outcome, log_left) = match taken {
+        Some((token, _, share)) => (outcome_of(token)?, share),
+        None => {
+            let taken = first(&mut weights, None, rng)?;
+            // Summed, not subtracted: what is left may be far less than what was refused.
+            let left: f64 = weights.iter().sum();
+            (taken, (left / total).ln())
+        }
+    };
+    first(&mut weights, Some(outcome), rng);
+    let log_mass = log_left - f64::from(refusals + 1).ln();
+    Some(Local { token: token_of(outcome), log_p: logs[outcome], log_mass })
 }
 
 #[cfg(test)]
@@ -179,6 +262,7 @@ mod tests {
     use rand_core::SeedableRng;
 
     use super::*;
+    use crate::rows::Listed;
 
     /// `E[Z; the token was v]`, by adding up all orders in which tokens may be drawn.
     fn expectation(p: &[f64], valid: &[bool]) -> Vec<f64> {
@@ -229,12 +313,12 @@ mod tests {
     fn the_loops_have_that_expectation() {
         #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
         let logits = [0.3, 0.15, 0.4, 0.1].map(|p: f64| p.ln() as f32).to_vec();
-        let row = Row::new(&[0, 1, 2, 3].map(TokenId), &logits, 0.0, 0.05f64.ln());
+        let row = Row::listed(Listed::new(&[0, 1, 2, 3].map(TokenId), &logits, 0.0), 0.05f64.ln());
         let (mut rng, mut sums, draws) = (ChaCha8Rng::seed_from_u64(2), [0.0; 5], 40_000u32);
         for _ in 0..draws {
-            let Local { index, log_mass } =
+            let Local { token, log_mass, .. } =
                 local(&row, &mut rng, |token| token.is_none_or(|token| token.0 < 2)).unwrap();
-            sums[index.map_or(0, |index| index + 1)] += log_mass.exp() / f64::from(draws);
+            sums[token.map_or(0, |token| token.index() + 1)] += log_mass.exp() / f64::from(draws);
         }
         for (sum, exact) in sums.into_iter().zip([0.05, 0.3, 0.15, 0.0, 0.0]) {
             // A weight is at most 1: the deviation of a mean of 40,000 is below 0.0025.
@@ -242,12 +326,12 @@ mod tests {
         }
         assert_eq!(local(&row, &mut rng, |_| false), None);
         // More tokens than are drawn one by one, of which the last is allowed.
-        let row =
-            Row::new(&(0..60).map(TokenId).collect::<Vec<_>>(), &[0.0; 60], 60f64.ln(), f64::NEG_INFINITY);
+        let tokens: Vec<TokenId> = (0..60).map(TokenId).collect();
+        let row = Row::listed(Listed::new(&tokens, &[0.0; 60], 60f64.ln()), f64::NEG_INFINITY);
         let (draws, mut sum) = (4_000u32, 0.0);
         for _ in 0..draws {
             let drawn = local(&row, &mut rng, |token| token == Some(TokenId(59))).unwrap();
-            assert_eq!(drawn.index, Some(59));
+            assert_eq!(drawn.token, Some(TokenId(59)));
             sum += drawn.log_mass.exp() / f64::from(draws);
         }
         assert!((sum - 1.0 / 60.0).abs() < 0.003, "{sum}");

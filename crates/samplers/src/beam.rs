@@ -63,6 +63,7 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
                 if stop > f64::NEG_INFINITY {
                     finished.push((from.log_prob + stop, self.prefixes.trie().tokens(from.node)));
                 }
+                let row = row.list();
                 let tokens = row.tokens().iter().enumerate();
                 candidates
                     .extend(tokens.map(|(at, token)| (from.log_prob + row.log_prob(at), index, *token)));

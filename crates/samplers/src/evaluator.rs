@@ -6,7 +6,7 @@
 //! nothing of it is lost, truncated or forked otherwise. A sequence for each visited prefix was the alternative: it saves
 //! the appending of known tokens, and costs a cache of keys and values for each.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use unskew_core::{Cost, Extension, LanguageModel, Logits, Rows, TokenId};
 
@@ -15,6 +15,9 @@ const MAX_LOGITS: usize = 1 << 26;
 
 /// Sequences that are kept beside those of the draws that step together.
 const SPARE: usize = 2;
+
+/// Buffers of rows that are kept for the next pass.
+const BUFFERS: usize = 2;
 
 /// A prefix whose rows are wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +45,8 @@ pub(crate) struct Evaluator<M: LanguageModel> {
     prompted: bool,
     slots: Vec<Slot<M::Sequence>>,
     max_slots: usize,
-    logits: Logits,
+    /// Where the model writes rows; those that nobody reads any more are used again.
+    buffers: Vec<Arc<Logits>>,
     clock: u64,
 }
 
@@ -71,7 +75,7 @@ impl<M: LanguageModel> Evaluator<M> {
             prompted: false,
             slots: Vec::new(),
             max_slots: batch.max(1) + SPARE,
-            logits: Logits::new(),
+            buffers: Vec::new(),
             clock: 0,
         }
     }
@@ -84,20 +88,37 @@ impl<M: LanguageModel> Evaluator<M> {
         &self.prompt
     }
 
-    /// The row after the prompt.
-    pub(crate) fn root(&mut self, cost: &mut Cost) -> Result<&[f32], M::Error> {
+    /// A buffer that nobody reads.
+    fn buffer(&mut self) -> Logits {
+        let free = self.buffers.iter().position(|buffer| Arc::strong_count(buffer) == 1);
+        free.and_then(|index| Arc::into_inner(self.buffers.swap_remove(index))).unwrap_or_default()
+    }
+
+    /// What a pass has written, to be read for as long as someone wants to.
+    fn share(&mut self, logits: Logits) -> Arc<Logits> {
+        let logits = Arc::new(logits);
+        if self.buffers.len() == BUFFERS {
+            self.buffers.remove(0);
+        }
+        self.buffers.push(Arc::clone(&logits));
+        logits
+    }
+
+    /// The row after the prompt, the only one of what it answers with.
+    pub(crate) fn root(&mut self, cost: &mut Cost) -> Result<Arc<Logits>, M::Error> {
+        let mut logits = self.buffer();
         let tokens: &[TokenId] = if self.prompted { &[] } else { &self.prompt };
         let extension = Extension { sequence: &mut self.base, tokens, rows: Rows::Last };
-        self.model.extend(&mut [extension], &mut self.logits)?;
+        self.model.extend(&mut [extension], &mut logits)?;
         // Asking for the last row again evaluates one position.
         cost.positions += tokens.len().max(1) as u64;
         cost.passes += 1;
         self.prompted = true;
-        Ok(self.logits.row(0))
+        Ok(self.share(logits))
     }
 
     /// The wanted rows of all requests, in as few passes as the limit on logits allows: `read` takes the index of a request,
-    /// the depth of a prefix and its row. The positions of each request are added to its cost; a pass is counted once, with
+    /// the depth of a prefix, and its row by index in what a pass wrote. The positions of each request are added to its cost; a pass is counted once, with
     /// the first request that it serves.
     ///
     /// The requests are different from each other, and no more than the batch.
@@ -105,7 +126,7 @@ impl<M: LanguageModel> Evaluator<M> {
         &mut self,
         requests: &[Request],
         costs: &mut [&mut Cost],
-        mut read: impl FnMut(usize, usize, &[f32]),
+        mut read: impl FnMut(usize, usize, &Arc<Logits>, usize),
     ) -> Result<(), M::Error> {
         if requests.is_empty() {
             return Ok(());
@@ -115,6 +136,7 @@ impl<M: LanguageModel> Evaluator<M> {
         }
         let mut items = self.assign(requests);
         while !items.is_empty() {
+            let mut logits = self.buffer();
             let chunk = (MAX_LOGITS / (self.vocab_len() * items.len()).max(1)).max(1);
             items.sort_unstable_by_key(|item| item.slot);
             let mut pieces = Vec::with_capacity(items.len());
@@ -130,8 +152,9 @@ impl<M: LanguageModel> Evaluator<M> {
                 batch.push(Extension { sequence: &mut slot.sequence, tokens: piece, rows });
                 pieces.push((piece, rows));
             }
-            self.model.extend(&mut batch, &mut self.logits)?;
+            self.model.extend(&mut batch, &mut logits)?;
             drop(batch);
+            let logits = self.share(logits);
             if let Some(first) = items.iter().map(|item| item.request).min() {
                 costs[first].passes += 1;
             }
@@ -144,7 +167,7 @@ impl<M: LanguageModel> Evaluator<M> {
                 for index in 0..count {
                     let depth = item.held + 1 + index - count;
                     if depth >= requests[item.request].first {
-                        read(item.request, depth, self.logits.row(row + index));
+                        read(item.request, depth, &logits, row + index);
                     }
                 }
                 row += count;
@@ -273,7 +296,8 @@ mod tests {
             let mut seen = Vec::new();
             let mut refs: Vec<&mut Cost> = costs.iter_mut().collect();
             evaluator
-                .evaluate(&requests, &mut refs, |request, depth, row| {
+                .evaluate(&requests, &mut refs, |request, depth, logits, row| {
+                    let row = logits.row(row);
                     let context = [&prompt[..], &requests[request].tokens[..depth]].concat();
                     for (logit, probability) in row.iter().zip(oracle.row(&context)) {
                         assert!((f64::from(logit.exp()) - probability).abs() < 1e-6, "{context:?}");
@@ -305,7 +329,9 @@ mod tests {
             let requests: Vec<_> =
                 texts.iter().map(|text| Request { tokens: ids(text), first: text.len() }).collect();
             let mut costs = vec![Cost::default(); requests.len()];
-            evaluator.evaluate(&requests, &mut costs.iter_mut().collect::<Vec<_>>(), |_, _, _| {}).unwrap();
+            evaluator
+                .evaluate(&requests, &mut costs.iter_mut().collect::<Vec<_>>(), |_, _, _, _| {})
+                .unwrap();
             cost = costs.into_iter().fold(Cost::default(), |mut sum, cost| {
                 sum += cost;
                 sum

@@ -15,12 +15,14 @@ use std::{
 };
 
 use twox_hash::XxHash3_64;
-use unskew_core::{Constraint, Cost, LanguageModel, TokenId, TokenMask, logprob};
+use unskew_core::{
+    Constraint, Cost, LanguageModel, Logits, MaskRef, TokenId, TokenMask, WORD_BITS, logprob, words_for,
+};
 
 use crate::{
     SampleError, Task,
     evaluator::{Evaluator, Request},
-    rows::{Row, RowCache},
+    rows::{LONG, Listed, Row, RowCache, Wide, sums},
     trie::{self, Facts, Header, NodeId, Trie, TrieFileError},
 };
 
@@ -68,6 +70,13 @@ pub(crate) type Passed<S> = Vec<(NodeId, S)>;
 /// Rows that are held for a walk, so that they outlive the cache.
 pub(crate) type Held = Vec<(NodeId, Arc<Row>)>;
 
+/// A prefix that fewer than one in 1,000 outputs comes to is not one whose long row is kept: as many of such rows as are kept
+/// at a time are some hundreds.
+const LN_RARE: f64 = -6.9;
+
+/// So many tokens of a long row are listed one by one.
+const FEW: usize = 1 << 10;
+
 /// The constraint's side: reads rows of logits into the trie.
 struct Reader<C: Constraint> {
     constraint: C,
@@ -83,6 +92,7 @@ struct Reader<C: Constraint> {
     /// Buffers of a row.
     tokens: Vec<TokenId>,
     values: Vec<f32>,
+    words: Vec<u32>,
 }
 
 pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
@@ -122,6 +132,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 rows: RowCache::new(max_bytes / 4 * 3),
                 tokens: Vec::new(),
                 values: Vec::new(),
+                words: Vec::new(),
             },
             evaluator: Evaluator::new(model, prompt, batch),
             batch: batch.max(1),
@@ -209,7 +220,10 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             let counting = edges.iter().filter(|edge| edge.counts()).count();
             let rest = rest(depth).filter(|(_, counted)| counting == counted + 1);
             // Where walks have taken other tokens at the same time, only the row can tell.
-            rest.map(|(rest, _)| rest).or_else(|| rows.get(above).map(|row| row.log_mass(edges)))
+            rest.map(|(rest, _)| rest).or_else(|| {
+                let counted = edges.iter().filter(|edge| edge.counts()).map(|edge| edge.token);
+                rows.get(above).map(|row| row.log_mass(counted))
+            })
         });
     }
 
@@ -244,7 +258,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         let Self { reader, evaluator, .. } = self;
         if let Some(index) = passed.iter().position(|passed| passed[0].0 == Trie::ROOT) {
             let row = evaluator.root(&mut *costs[index]).map_err(SampleError::Model)?;
-            let root = reader.read(&passed[index][0], row)?;
+            let root = reader.read(&passed[index][0], &row, 0)?;
             for (held, passed) in held.iter_mut().zip(passed) {
                 if passed[0].0 == Trie::ROOT {
                     held.push((Trie::ROOT, Arc::clone(&root)));
@@ -279,11 +293,11 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         }
         let mut own: Vec<Cost> = vec![Cost::default(); requests.len()];
         evaluator
-            .evaluate(&requests, &mut own.iter_mut().collect::<Vec<_>>(), |request, depth, logits| {
+            .evaluate(&requests, &mut own.iter_mut().collect::<Vec<_>>(), |request, depth, logits, row| {
                 let owner = owners[request];
                 let wanted = passed[owner].iter().find(|(node, _)| reader.trie.depth(*node) == depth);
                 if let Some(wanted) = wanted {
-                    match reader.read::<M::Error>(wanted, logits) {
+                    match reader.read::<M::Error>(wanted, logits, row) {
                         Ok(row) => held[owner].push((wanted.0, row)),
                         Err(_) => broken = broken.or(Some(depth)),
                     }
@@ -344,7 +358,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
 impl<C: Constraint> Reader<C> {
     /// Adds the allowed ones of the most probable tokens, in ascending order; each is asked for by itself, and no mask is
     /// made. Answers false if all tokens are candidates, or none of these is allowed.
-    fn add_candidates(&mut self, state: &C::State, logits: &[f32], add: &mut impl FnMut(TokenId)) -> bool {
+    fn add_candidates(&mut self, state: &C::State, logits: &[f32], tokens: &mut Vec<TokenId>) -> bool {
         let Some(top) = self.top else { return false };
         let mut best: Vec<TokenId> = (0..logits.len().min(self.constraint.vocab_len()))
             .map(TokenId::from_index)
@@ -360,7 +374,7 @@ impl<C: Constraint> Reader<C> {
             best.sort_unstable();
         }
         best.retain(|id| self.constraint.allows(&mut self.scratch, state, *id));
-        best.iter().for_each(|id| add(*id));
+        tokens.extend_from_slice(&best);
         !best.is_empty()
     }
 
@@ -368,63 +382,139 @@ impl<C: Constraint> Reader<C> {
     fn read<E>(
         &mut self,
         (node, state): &(NodeId, C::State),
-        logits: &[f32],
+        logits: &Arc<Logits>,
+        index: usize,
     ) -> Result<Arc<Row>, SampleError<E>> {
         let depth = self.trie.depth(*node);
-        let normalizer = logprob::log_normalizer(logits);
-        if !normalizer.is_finite() {
-            return Err(SampleError::NotADistribution { tokens: depth });
-        }
-        // A constraint may cover padding beyond the model's row.
-        let logit = |id: TokenId| logits.get(id.index()).copied().unwrap_or(f32::NEG_INFINITY);
-        let end = logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer));
         let accepting = self.constraint.is_accepting(state);
-        let stop = if accepting { end } else { f64::NEG_INFINITY };
-        let everything = self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0);
+        let row = logits.row(index);
         // Buffers, so that a row of a large vocabulary makes nothing grow.
         let (mut tokens, mut values) = (std::mem::take(&mut self.tokens), std::mem::take(&mut self.values));
         tokens.clear();
         values.clear();
-        let mut add = |id: TokenId| {
-            let logit = logit(id);
-            if logit > f32::NEG_INFINITY {
-                tokens.push(id);
-                values.push(logit);
+        let candidates = self.candidates(state, depth, accepting, row, &mut tokens);
+        let (mut normalizer, mut wide) = (None, None);
+        if row.len() >= LONG {
+            let mask = if candidates.is_some() { None } else { Some(self.words.as_slice()) };
+            let sums = sums(row, mask);
+            normalizer = Some(sums.normalizer());
+            wide =
+                mask.filter(|_| sums.total.is_finite()).and_then(|mask| Wide::new(logits, index, mask, sums));
+        }
+        let normalizer = normalizer.unwrap_or_else(|| logprob::log_normalizer(row));
+        if !normalizer.is_finite() {
+            return Err(SampleError::NotADistribution { tokens: depth });
+        }
+        // A constraint may cover padding beyond the model's row.
+        let logit = |id: TokenId| row.get(id.index()).copied().unwrap_or(f32::NEG_INFINITY);
+        let end = logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer));
+        let stop = if accepting { end } else { f64::NEG_INFINITY };
+        let keeps;
+        let row = match wide {
+            Some(wide) => {
+                keeps = self.is_likely(*node);
+                Row::wide(if keeps { wide.detached() } else { wide }, end)
+            }
+            None => {
+                keeps = true;
+                if candidates.is_none() {
+                    tokens.extend(ids_of(&self.words));
+                }
+                tokens.retain(|id| logit(*id) > f32::NEG_INFINITY);
+                values.extend(tokens.iter().map(|id| logit(*id)));
+                Row::listed(Listed::new(&tokens, &values, normalizer), end)
             }
         };
-        let mut forced = false;
-        if everything {
-            // An end that is not accepted fails like a token.
-            let fails = self.scope == Scope::Everything && !accepting;
-            (0..logits.len())
-                .map(TokenId::from_index)
-                .filter(|id| fails || !self.end.contains(id))
-                .for_each(&mut add);
-        } else if depth < self.max_tokens && self.add_candidates(state, logits, &mut add) {
-            forced = self.constraint.forced(&mut self.scratch, state).is_some();
-        } else if depth < self.max_tokens {
-            let mask = match self.constraint.ready_mask(&self.scratch, state) {
-                Some(mask) => mask,
-                None => {
-                    self.constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
-                    self.mask.as_ref()
-                }
-            };
-            let mut allowed = 0usize;
-            for id in mask.into_ids() {
-                allowed += 1;
-                add(id);
-            }
-            forced = allowed == 1 && !accepting;
-        }
-        let row = Arc::new(Row::new(&tokens, &values, normalizer, end));
         (self.tokens, self.values) = (tokens, values);
+        let row = Arc::new(row);
         let sum = row.sum();
         let mass = logprob::log_sum_exp([stop, sum]);
+        let forced = candidates == Some(Forced(true));
         self.trie.evaluate(*node, Facts { stop, tokens: sum, mass, forced });
-        self.rows.insert(*node, Arc::clone(&row));
+        if keeps {
+            self.rows.insert(*node, Arc::clone(&row));
+        }
         Ok(row)
     }
+
+    /// What may be proposed: a list in `tokens`, or, of a long row, so many that they are left as a mask in `self.words` (and
+    /// the answer is none). A list may have tokens of which the row says nothing.
+    fn candidates(
+        &mut self,
+        state: &C::State,
+        depth: usize,
+        accepting: bool,
+        row: &[f32],
+        tokens: &mut Vec<TokenId>,
+    ) -> Option<Forced> {
+        if self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0) {
+            // An end that is not accepted fails like a token.
+            let fails = self.scope == Scope::Everything && !accepting;
+            if row.len() >= LONG {
+                self.words.clear();
+                self.words.resize(words_for(row.len()), u32::MAX);
+                let ends = self.end.iter().filter(|id| !fails && id.index() < row.len());
+                ends.for_each(|id| self.words[id.index() / WORD_BITS] &= !(1 << (id.index() % WORD_BITS)));
+                return None;
+            }
+            let all = (0..row.len()).map(TokenId::from_index);
+            tokens.extend(all.filter(|id| fails || !self.end.contains(id)));
+            return Some(Forced(false));
+        }
+        if depth >= self.max_tokens {
+            return Some(Forced(false));
+        }
+        if self.add_candidates(state, row, tokens) {
+            return Some(Forced(self.constraint.forced(&mut self.scratch, state).is_some()));
+        }
+        let mask = match self.constraint.ready_mask(&self.scratch, state) {
+            Some(mask) => mask,
+            None => {
+                self.constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
+                self.mask.as_ref()
+            }
+        };
+        if row.len() >= LONG && has_more_than(mask.words(), FEW) {
+            self.words.clear();
+            self.words.extend_from_slice(mask.words());
+            return None;
+        }
+        tokens.extend(mask.into_ids());
+        Some(Forced(tokens.len() == 1 && !accepting))
+    }
+
+    /// Whether enough outputs come to a prefix that its row is worth a copy. By the masked distributions along it, as far as
+    /// they are known; nothing but the number of model calls depends on it.
+    fn is_likely(&self, node: NodeId) -> bool {
+        let (mut at, mut log_q) = (node, 0.0);
+        while let Some(above) = self.trie.parent(at) {
+            let step = self.trie.log_p(at) - self.trie.mass(above);
+            // What is not known yet was forced.
+            log_q += if step.is_nan() { 0.0 } else { step };
+            if log_q < LN_RARE {
+                return false;
+            }
+            at = above;
+        }
+        true
+    }
+}
+
+/// Whether the output may not end here and only one token is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Forced(bool);
+
+/// Whether a mask has more than `many` tokens; looks no further than it must.
+fn has_more_than(words: &[u32], many: usize) -> bool {
+    let mut count = 0;
+    words.iter().any(|word| {
+        count += word.count_ones() as usize;
+        count > many
+    })
+}
+
+fn ids_of(words: &[u32]) -> impl Iterator<Item = TokenId> {
+    MaskRef::new(words, words.len() * WORD_BITS).into_ids()
 }
 
 #[cfg(test)]
@@ -464,8 +554,8 @@ mod tests {
         assert!(near(trie.stop(a), 0.5) && near(trie.mass(a), 1.0) && near(trie.fresh(a), 0.5));
         // At the length limit only the end remains.
         assert!(near(trie.stop(ab), 0.6) && near(trie.mass(ab), 0.6) && trie.fresh(ab) == f64::NEG_INFINITY);
-        assert!(prefixes.row(ab).unwrap().tokens().is_empty());
-        assert_eq!(prefixes.row(a).unwrap().tokens(), [0, 1].map(TokenId));
+        assert!(prefixes.row(ab).unwrap().list().tokens().is_empty());
+        assert_eq!(prefixes.row(a).unwrap().list().tokens(), [0, 1].map(TokenId));
     }
 
     #[test]

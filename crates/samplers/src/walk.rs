@@ -27,7 +27,7 @@ use crate::{
     SampleError, Truncation, awrs,
     prefixes::{Held, Passed, Prefixes, Scope},
     random::{uniform, weighted},
-    rows::Row,
+    rows::{Drawn, Listed, Row},
     trie::{Facts, NodeId, Trie},
 };
 
@@ -452,28 +452,23 @@ impl<C: Constraint> Walker<C> {
         let trie = prefixes.trie();
         let (stop, mass) = (trie.stop(self.node), trie.mass(self.node));
         let mut log_q = None;
-        let index = match self.how.proposal {
-            Proposal::Greedy => {
-                let best = (0..row.tokens().len()).fold(None, |best: Option<usize>, index| match best {
-                    Some(best) if row.log_prob(best) >= row.log_prob(index) => Some(best),
-                    _ => Some(index),
-                });
-                best.filter(|index| row.log_prob(*index) > stop)
-            }
+        let drawn = match self.how.proposal {
+            Proposal::Greedy => row.best().filter(|(_, log_p)| *log_p > stop),
             Proposal::Truncated(truncation) => {
+                let row = row.list();
                 let (index, probability) = truncated(&row, stop, truncation, rng);
                 log_q = Some(probability.ln());
-                index
+                index.map(|index| (row.tokens()[index], row.log_prob(index)))
             }
             _ if uniform(rng) < (stop - mass).exp() => None,
             // Where no token is left the end is, and the line above has drawn it but for rounding.
-            _ => row.draw(&[], rng).map(|(index, rest)| {
-                self.rest = Some((rest, 0));
-                index
+            _ => row.draw(std::iter::empty(), rng).map(|drawn| {
+                self.rest = Some((drawn.rest, 0));
+                (drawn.token, drawn.log_p)
             }),
         };
-        let (choice, log_p) = index
-            .map_or((Choice::End, stop), |index| (Choice::Token(row.tokens()[index]), row.log_prob(index)));
+        let (choice, log_p) =
+            drawn.map_or((Choice::End, stop), |(token, log_p)| (Choice::Token(token), log_p));
         let entropy = if self.how.entropy { row.entropy(stop) } else { 0.0 };
         self.take(prefixes, choice, Step { log_p, mass, entropy }, log_q.unwrap_or(log_p - mass), false)
     }
@@ -507,13 +502,11 @@ impl<C: Constraint> Walker<C> {
         }
         let Some(row) = self.row(prefixes, self.node) else { return Some(self.wait(prefixes)) };
         self.leaves = false;
-        let edges = prefixes.trie().edges(self.node);
-        let counted = edges.iter().filter(|edge| edge.counts()).count();
-        let drawn = row.draw(edges, rng);
+        let edges = prefixes.trie().edges(self.node).iter().filter(|edge| edge.counts());
+        let counted = edges.clone().count();
         // A rest of rounding where all tokens are visited: choose again.
-        let (index, rest) = drawn?;
+        let Drawn { token, log_p, rest } = row.draw(edges.map(|edge| edge.token), rng)?;
         self.rest = Some((rest, counted));
-        let (token, log_p) = (row.tokens()[index], row.log_prob(index));
         if prefixes.scope() == Scope::Everything {
             self.catch_up(prefixes);
             if self.tokens.len() >= prefixes.max_tokens() || !prefixes.allows(&self.state, token) {
@@ -541,7 +534,7 @@ impl<C: Constraint> Walker<C> {
         let accepting = prefixes.is_accepting(&self.state);
         let drawn = if self.tokens.len() >= prefixes.max_tokens() {
             // At the length limit the only token that is asked about is the end.
-            accepting.then(|| awrs::Local { index: None, log_mass: row.end() })
+            accepting.then(|| awrs::Local { token: None, log_p: row.end(), log_mass: row.end() })
         } else {
             let state = self.state.clone();
             awrs::local(&row, rng, |token| match token {
@@ -549,14 +542,13 @@ impl<C: Constraint> Walker<C> {
                 None => accepting,
             })
         };
-        let Some(awrs::Local { index, log_mass }) = drawn.filter(|drawn| drawn.log_mass > f64::NEG_INFINITY)
+        let Some(awrs::Local { token, log_p, log_mass }) =
+            drawn.filter(|drawn| drawn.log_mass > f64::NEG_INFINITY)
         else {
             return Some(Progress::Done(End::Stuck(self.tokens.clone())));
         };
         self.log_weight += log_mass;
-        let (choice, log_p) = index.map_or((Choice::End, row.end()), |index| {
-            (Choice::Token(row.tokens()[index]), row.log_prob(index))
-        });
+        let choice = token.map_or(Choice::End, Choice::Token);
         self.take(prefixes, choice, Step { log_p, mass: log_mass, entropy: 0.0 }, f64::NAN, false)
     }
 
@@ -575,7 +567,7 @@ impl<C: Constraint> Walker<C> {
 }
 
 /// From the most probable outcomes: the index of a token, or none for the end; and its probability.
-fn truncated(row: &Row, stop: f64, truncation: Truncation, rng: &mut dyn Rng) -> (Option<usize>, f64) {
+fn truncated(row: &Listed, stop: f64, truncation: Truncation, rng: &mut dyn Rng) -> (Option<usize>, f64) {
     let logs: Vec<f64> =
         std::iter::once(stop).chain((0..row.tokens().len()).map(|index| row.log_prob(index))).collect();
     let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -116,11 +116,7 @@ pub(crate) fn write(trie: &mut Trie, fingerprint: u64) -> Vec<u8> {
         node.fresh_anchor = to_f32(node.fresh);
         let node = &trie.nodes[id];
         let above = &trie.nodes[node.parent as usize];
-        let counts = id > 0
-            && above
-                .edges
-                .binary_search_by_key(&node.token, |edge| edge.token)
-                .is_ok_and(|index| above.edges[index].counts());
+        let counts = id > 0 && above.edges.search(node.token).is_ok_and(|index| above.edges[index].counts());
         for value in [node.parent, node.token.0, node.used] {
             bytes.extend_from_slice(&value.to_le_bytes());
         }
@@ -215,17 +211,14 @@ fn read_node(trie: &mut Trie, id: u32, bytes: &mut &[u8], header: &Header) -> Re
     trie.nodes.push(node);
     if id > 0 {
         let edges = &mut trie.nodes[parent as usize].edges;
-        let Err(at) = edges.binary_search_by_key(&TokenId(token), |edge| edge.token) else {
+        let Err(at) = edges.search(TokenId(token)) else {
             return Err("its parent has that token twice");
         };
-        let before = edges.capacity();
-        if edges.is_empty() {
-            edges.reserve_exact(1);
-        }
+        let before = edges.bytes();
         // Any number that is not NaN: the sums are made anew.
         let weight = if is(COUNTS) { 0.0 } else { f64::NAN };
         edges.insert(at, Edge { token: TokenId(token), node: NodeId(id), weight });
-        trie.edge_bytes += (edges.capacity() - before) * size_of::<Edge>();
+        trie.edge_bytes += edges.bytes() - before;
     }
     Ok(())
 }

@@ -21,10 +21,13 @@
 //! the bound of a forgotten subtree would be wrong: its next visit proposes from the model itself, as everywhere that is
 //! new, and the bound would then count twice.
 
+mod edges;
 mod file;
 
 use unskew_core::{TokenId, logprob::log_sum_exp};
 
+pub(crate) use edges::Edge;
+use edges::Edges;
 pub use file::TrieFileError;
 pub(crate) use file::{Header, read, write};
 
@@ -58,23 +61,7 @@ impl Facts {
         Self { stop: f64::NEG_INFINITY, tokens: f64::NEG_INFINITY, mass: f64::NEG_INFINITY, forced: false };
 }
 
-/// A child that counts in its parent's bound, or one that does not yet.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Edge {
-    pub(crate) token: TokenId,
-    pub(crate) node: NodeId,
-    /// The log-probability of the token plus the bound of the node; NaN while the node is not learned.
-    pub(crate) weight: f64,
-}
-
-impl Edge {
-    /// Whether its mass has left the parent's fresh mass.
-    pub(crate) fn counts(&self) -> bool {
-        !self.weight.is_nan()
-    }
-}
-
-/// At most 100 bytes, without its edges: a test holds it to that.
+/// At most 100 bytes with its first child: a test holds it to that.
 #[derive(Clone, Debug)]
 struct Node {
     /// The parent; of the root, the root.
@@ -100,8 +87,7 @@ struct Node {
     evaluated: bool,
     learned: bool,
     forced: bool,
-    /// By token, ascending.
-    edges: Vec<Edge>,
+    edges: Edges,
 }
 
 impl Node {
@@ -122,7 +108,7 @@ impl Node {
             evaluated: false,
             learned: false,
             forced: false,
-            edges: Vec::new(),
+            edges: Edges::None,
         }
     }
 
@@ -182,7 +168,7 @@ pub(crate) struct Trie {
     #[cfg(test)]
     pub(crate) mutant: Option<Mutant>,
     nodes: Vec<Node>,
-    /// What the edges hold, in bytes, with their room to spare.
+    /// What the edges take beside their nodes, in bytes.
     edge_bytes: usize,
     clock: u32,
 }
@@ -288,20 +274,16 @@ impl Trie {
     /// The prefix one token longer; made where it is not there.
     pub(crate) fn child(&mut self, node: NodeId, token: TokenId) -> NodeId {
         let depth = self.node(node).depth + 1;
-        let at = match self.node(node).edges.binary_search_by_key(&token, |edge| edge.token) {
+        let at = match self.node(node).edges.search(token) {
             Ok(index) => return self.node(node).edges[index].node,
             Err(at) => at,
         };
         let child = NodeId(u32::try_from(self.nodes.len()).expect("memory ends before 2^32 nodes"));
         self.nodes.push(Node::new(node.0, token, depth, self.clock));
         let edges = &mut self.node_mut(node).edges;
-        let before = edges.capacity();
-        if edges.is_empty() {
-            // Most nodes have one child; a vector's first growth would be to four.
-            edges.reserve_exact(1);
-        }
+        let before = edges.bytes();
         edges.insert(at, Edge { token, node: child, weight: f64::NAN });
-        self.edge_bytes += (self.node(node).edges.capacity() - before) * size_of::<Edge>();
+        self.edge_bytes += self.node(node).edges.bytes() - before;
         child
     }
 
@@ -373,10 +355,7 @@ impl Trie {
             let weight = log_p + self.bound(at);
             let above = self.node_mut(parent);
             above.learned = true;
-            let index = above
-                .edges
-                .binary_search_by_key(&token, |edge| edge.token)
-                .expect("a node is a child of its parent");
+            let index = above.edges.search(token).expect("a node is a child of its parent");
             let old = above.edges[index].weight;
             #[cfg(test)]
             if self.mutant == Some(Mutant::BoundsStayBelow) && !old.is_nan() {
@@ -438,24 +417,24 @@ impl Trie {
             if id == 0 || (kept(node) && map[node.parent as usize].is_some()) {
                 map[id] = Some(NodeId(u32::try_from(nodes.len()).expect("no more than there were")));
                 let parent = map[node.parent as usize].unwrap_or(Self::ROOT).0;
-                nodes.push(Node { parent, edges: Vec::new(), ..node.clone() });
+                nodes.push(Node { parent, edges: Edges::None, ..node.clone() });
             }
         }
         self.edge_bytes = 0;
         for (id, node) in old.iter().enumerate() {
             let Some(new) = map[id] else { continue };
             let new = &mut nodes[new.0 as usize];
-            let mut given_back = Vec::new();
-            for edge in &node.edges {
+            let (mut edges, mut given_back) = (Vec::new(), Vec::new());
+            for edge in node.edges.iter() {
                 match map[edge.node.0 as usize] {
-                    Some(node) => new.edges.push(Edge { node, ..*edge }),
+                    Some(node) => edges.push(Edge { node, ..*edge }),
                     // Back to what nothing is known of, with a bound of one.
                     None if edge.counts() => given_back.push(old[edge.node.0 as usize].log_p),
                     None => {}
                 }
             }
-            new.edges.shrink_to_fit();
-            self.edge_bytes += new.edges.capacity() * size_of::<Edge>();
+            new.edges = edges.into();
+            self.edge_bytes += new.edges.bytes();
             if !given_back.is_empty() {
                 given_back.push(new.fresh);
                 new.fresh = log_sum_exp(given_back);

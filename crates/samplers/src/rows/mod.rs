@@ -1,0 +1,359 @@
+//! Rows of the model, as far as a sampler may propose from them, in a cache that is bounded in bytes.
+//!
+//! A row is what a sampler needs to choose a token that it has not visited; everything else about a prefix is in the trie,
+//! in a few numbers. So rows may be dropped at any time: one that is wanted again is computed again, which costs a model
+//! call and changes nothing.
+//!
+//! A short row, and one of which a mask leaves little, is a list of tokens ([`Listed`]). A long one under a mask that leaves
+//! much stays where the model wrote it and is read in one pass ([`Wide`]); it is copied into the cache only where its prefix is likely to
+//! come again, since the copy takes as long as the pass.
+
+mod listed;
+mod pass;
+mod wide;
+
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
+
+use rand_core::Rng;
+use unskew_core::TokenId;
+
+pub(crate) use listed::Listed;
+pub use pass::log_normalizer;
+pub(crate) use pass::sums;
+pub(crate) use wide::Wide;
+
+use crate::trie::NodeId;
+
+/// From so many logits on a row is a long one.
+pub(crate) const LONG: usize = 1 << 13;
+
+/// A token that was drawn from a row. Natural logarithms.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Drawn {
+    pub(crate) token: TokenId,
+    pub(crate) log_p: f64,
+    /// The mass of the tokens that might have been drawn in its place.
+    pub(crate) rest: f64,
+}
+
+/// The tokens that may follow a prefix, with their probabilities, and the end.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    tokens: Tokens,
+    /// The log-probability that the sequence ends, allowed or not.
+    end: f64,
+}
+
+#[derive(Clone, Debug)]
+enum Tokens {
+    Listed(Listed),
+    Wide(Wide),
+}
+
+impl Row {
+    pub(crate) fn listed(row: Listed, end: f64) -> Self {
+        Self { tokens: Tokens::Listed(row), end }
+    }
+
+    pub(crate) fn wide(row: Wide, end: f64) -> Self {
+        Self { tokens: Tokens::Wide(row), end }
+    }
+
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(self.tokens, Tokens::Wide(_))
+    }
+
+    /// Token by token: for a wide row the work of several passes.
+    pub(crate) fn list(&self) -> Cow<'_, Listed> {
+        match &self.tokens {
+            Tokens::Listed(row) => Cow::Borrowed(row),
+            Tokens::Wide(row) => Cow::Owned(row.listed()),
+        }
+    }
+
+    pub(crate) fn end(&self) -> f64 {
+        self.end
+    }
+
+    /// The log-probability of a token; minus infinity where it is not in the row.
+    pub(crate) fn of(&self, token: TokenId) -> f64 {
+        match &self.tokens {
+            Tokens::Listed(row) => row.of(token),
+            Tokens::Wide(row) => row.of(token),
+        }
+    }
+
+    /// The most probable token, of equal ones the first, and its log-probability.
+    pub(crate) fn best(&self) -> Option<(TokenId, f64)> {
+        match &self.tokens {
+            Tokens::Listed(row) => row.best(),
+            Tokens::Wide(row) => row.best(),
+        }
+    }
+
+    /// The logarithm of the mass of all tokens.
+    pub(crate) fn sum(&self) -> f64 {
+        match &self.tokens {
+            Tokens::Listed(row) => row.sum(),
+            Tokens::Wide(row) => row.sum(),
+        }
+    }
+
+    /// The logarithm of the mass of all tokens but `without`, which are ascending.
+    pub(crate) fn log_mass(&self, without: impl Iterator<Item = TokenId> + Clone) -> f64 {
+        match &self.tokens {
+            Tokens::Listed(row) => row.log_mass(without),
+            Tokens::Wide(row) => row.log_mass(without),
+        }
+    }
+
+    /// One of these tokens, by probability. `None` if there are none.
+    pub(crate) fn draw(
+        &self,
+        without: impl Iterator<Item = TokenId> + Clone,
+        rng: &mut dyn Rng,
+    ) -> Option<Drawn> {
+        match &self.tokens {
+            Tokens::Listed(row) => row.draw(without, rng),
+            Tokens::Wide(row) => row.draw(without, rng),
+        }
+    }
+
+    /// The entropy in nats of what follows under the mask: these tokens, and the end with log-probability `stop`.
+    pub(crate) fn entropy(&self, stop: f64) -> f64 {
+        self.list().entropy(stop)
+    }
+
+    fn bytes(&self) -> usize {
+        // With the entry of the cache.
+        let tokens = match &self.tokens {
+            Tokens::Listed(row) => row.bytes(),
+            Tokens::Wide(row) => row.bytes(),
+        };
+        tokens + size_of::<Self>() + 48
+    }
+}
+
+/// Rows by prefix, the recently used ones.
+#[derive(Debug)]
+pub(crate) struct RowCache {
+    rows: HashMap<NodeId, (Arc<Row>, u64)>,
+    bytes: usize,
+    max_bytes: usize,
+    clock: u64,
+}
+
+impl RowCache {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self { rows: HashMap::new(), bytes: 0, max_bytes, clock: 0 }
+    }
+
+    pub(crate) fn get(&mut self, node: NodeId) -> Option<Arc<Row>> {
+        self.clock += 1;
+        let (row, used) = self.rows.get_mut(&node)?;
+        *used = self.clock;
+        Some(Arc::clone(row))
+    }
+
+    pub(crate) fn insert(&mut self, node: NodeId, row: Arc<Row>) {
+        self.clock += 1;
+        self.bytes += row.bytes();
+        if let Some((old, _)) = self.rows.insert(node, (row, self.clock)) {
+            self.bytes -= old.bytes();
+        }
+        if self.bytes > self.max_bytes {
+            self.drop_old();
+        }
+    }
+
+    /// Drops the rows that were not used for longest, down to half of the limit.
+    fn drop_old(&mut self) {
+        let mut uses: Vec<_> = self.rows.iter().map(|(node, (_, used))| (*used, *node)).collect();
+        uses.sort_unstable();
+        for (_, node) in uses {
+            if self.bytes <= self.max_bytes / 2 {
+                break;
+            }
+            if let Some((row, _)) = self.rows.remove(&node) {
+                self.bytes -= row.bytes();
+            }
+        }
+    }
+
+    /// Takes new ids for the old ones; what has none is dropped.
+    pub(crate) fn rename(&mut self, new: impl Fn(NodeId) -> Option<NodeId>) {
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        for (node, entry) in rows {
+            if let Some(node) = new(node) {
+                self.bytes += entry.0.bytes();
+                self.rows.insert(node, entry);
+            }
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_core::{Rng, SeedableRng};
+    use unskew_core::{Logits, laws::chi_square};
+
+    use super::*;
+    use crate::trie::Trie;
+
+    fn row() -> Listed {
+        let logits = [0.5f64, 0.2, 0.2, 0.1].map(|p| {
+            #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
+            let logit = p.ln() as f32;
+            logit
+        });
+        Listed::new(&[1, 3, 4, 9].map(TokenId), &logits, 0.0)
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_drawn() {
+        let row = row();
+        // 7 is not in the row.
+        let without = || [1, 7, 9].map(TokenId).into_iter();
+        assert!((row.log_mass(without()).exp() - 0.4).abs() < 1e-6);
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut counts = [0; 10];
+        for _ in 0..4000 {
+            let drawn = row.draw(without(), &mut rng).unwrap();
+            assert!((drawn.rest.exp() - 0.2).abs() < 1e-6);
+            counts[drawn.token.index()] += 1;
+        }
+        assert!(counts[3] + counts[4] == 4000 && (1800..2200).contains(&counts[3]), "{counts:?}");
+        assert!((row.entropy(f64::NEG_INFINITY) - 1.2206).abs() < 1e-3);
+    }
+
+    #[test]
+    fn what_is_next_to_nothing_is_drawn_where_nothing_else_is_left() {
+        let tokens = [0, 1, 2].map(TokenId);
+        let row = Listed::new(&tokens, &[0.0, -2000.0, -2001.0], 0.0);
+        let without = || std::iter::once(TokenId(0));
+        assert!((row.log_mass(without()) + 2000.0 - (1.0 + (-1f64).exp()).ln()).abs() < 1e-9);
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut counts = [0; 3];
+        for _ in 0..4000 {
+            let drawn = row.draw(without(), &mut rng).unwrap();
+            assert!((drawn.rest - if drawn.token.0 == 1 { -2001.0 } else { -2000.0 }).abs() < 1e-9);
+            counts[drawn.token.index()] += 1;
+        }
+        assert!(counts[0] == 0 && (2800..3050).contains(&counts[1]), "{counts:?}");
+        let all = || tokens.into_iter();
+        assert_eq!((row.draw(all(), &mut rng), row.log_mass(all())), (None, f64::NEG_INFINITY));
+        assert_eq!(Listed::new(&[], &[], 0.0).sum(), f64::NEG_INFINITY);
+    }
+
+    /// A long row in both forms, with a mask that leaves blocks whole, empty and in part.
+    fn both(seed: u64, len: usize, spread: f64) -> (Listed, Wide) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut logits = Logits::new();
+        for logit in logits.reset(1, len) {
+            #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
+            let value = (f64::from(rng.next_u32()) / 4e9 * spread) as f32;
+            *logit = if rng.next_u32().is_multiple_of(9) { f32::NEG_INFINITY } else { value };
+        }
+        let mask: Vec<u32> = (0..len.div_ceil(32))
+            .map(|word| match word / 40 % 3 {
+                0 => u32::MAX,
+                1 => 0,
+                _ => rng.next_u32(),
+            })
+            .collect();
+        let logits = Arc::new(logits);
+        let wide = Wide::new(&logits, 0, &mask, sums(logits.row(0), Some(&mask))).unwrap();
+        (wide.listed(), wide)
+    }
+
+    #[test]
+    fn a_wide_row_is_the_listed_one() {
+        for (seed, spread) in [(1, 3.0), (2, 12.0), (3, 60.0), (4, 600.0)] {
+            let (listed, wide) = both(seed, 9_001, spread);
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            assert!((listed.sum() - wide.sum()).abs() < 1e-6);
+            assert_eq!(listed.best(), wide.best());
+            let mut without: Vec<TokenId> = Vec::new();
+            // The most probable ones too, until next to nothing is left.
+            for round in 0..40 {
+                let all = || without.iter().copied();
+                assert!((listed.log_mass(all()) - wide.log_mass(all())).abs() < 1e-6);
+                let drawn = wide.draw(all(), &mut rng).unwrap();
+                assert!(!without.contains(&drawn.token));
+                assert!((listed.of(drawn.token) - drawn.log_p).abs() < 1e-6);
+                assert!((wide.of(drawn.token) - drawn.log_p).abs() == 0.0);
+                let more = if round % 2 == 0 { drawn.token } else { TokenId(rng.next_u32() % 9_100) };
+                if let Err(at) = without.binary_search(&more) {
+                    without.insert(at, more);
+                }
+                if more == drawn.token {
+                    let rest = listed.log_mass(without.iter().copied());
+                    assert!((rest - drawn.rest).abs() < 1e-6, "{rest} {}", drawn.rest);
+                }
+            }
+            let detached = wide.clone().detached();
+            let mut same = ChaCha8Rng::seed_from_u64(9);
+            let mut other = same.clone();
+            for _ in 0..50 {
+                let of = |row: &Wide, rng: &mut ChaCha8Rng| row.draw(std::iter::empty(), rng);
+                assert_eq!(of(&wide, &mut same), of(&detached, &mut other));
+            }
+        }
+    }
+
+    /// Tokens by blocks, with some left out: their frequencies against their probabilities, which are summed in `f64`.
+    #[test]
+    fn draws_by_blocks_follow_the_probabilities() {
+        #[cfg(debug_assertions)]
+        const DRAWS: u32 = 40_000;
+        #[cfg(not(debug_assertions))]
+        const DRAWS: u32 = 1_000_000;
+        for (seed, spread, left_out) in [(1, 2.0, 0), (2, 9.0, 5), (3, 25.0, 30)] {
+            let (listed, wide) = both(seed, 8_500, spread);
+            // The most probable ones.
+            let mut order: Vec<usize> = (0..listed.tokens().len()).collect();
+            order.sort_by(|left, right| listed.log_prob(*right).total_cmp(&listed.log_prob(*left)));
+            let mut without: Vec<TokenId> =
+                order[..left_out].iter().map(|index| listed.tokens()[*index]).collect();
+            without.sort_unstable();
+            let mass = listed.log_mass(without.iter().copied());
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut counts = vec![0u64; 8_500];
+            for _ in 0..DRAWS {
+                let drawn = wide.draw(without.iter().copied(), &mut rng).unwrap();
+                counts[drawn.token.index()] += 1;
+            }
+            assert!(without.iter().all(|token| counts[token.index()] == 0));
+            let cells = order[left_out..].iter().map(|index| {
+                let token = listed.tokens()[*index];
+                (counts[token.index()], (listed.log_prob(*index) - mass).exp())
+            });
+            let fit = chi_square(cells);
+            assert!(fit.deviation < 4.0, "{fit:?}");
+        }
+    }
+
+    #[test]
+    fn the_least_recently_used_rows_go_first() {
+        let row = || Row::listed(row(), f64::NEG_INFINITY);
+        let bytes = row().bytes();
+        let mut trie = Trie::new();
+        let nodes: Vec<_> = (0..5).map(|token| trie.child(Trie::ROOT, TokenId(token))).collect();
+        let mut cache = RowCache::new(4 * bytes);
+        for node in &nodes[..4] {
+            cache.insert(*node, Arc::new(row()));
+        }
+        assert!(cache.get(nodes[0]).is_some());
+        cache.insert(nodes[4], Arc::new(row()));
+        assert_eq!(cache.bytes(), 2 * bytes);
+        assert!(
+            cache.get(nodes[0]).is_some() && cache.get(nodes[4]).is_some() && cache.get(nodes[1]).is_none()
+        );
+    }
+}

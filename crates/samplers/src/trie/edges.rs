@@ -1,0 +1,118 @@
+//! The visited children of a prefix. Most prefixes have one, and that lies in the node itself: a list of one would take a pointer, two
+//! lengths and an allocation for its 16 bytes.
+
+use std::ops::{Deref, DerefMut};
+
+use unskew_core::TokenId;
+
+use super::NodeId;
+
+/// A child that counts in its parent's bound, or one that does not yet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Edge {
+    pub(crate) token: TokenId,
+    pub(crate) node: NodeId,
+    /// The log-probability of the token plus the bound of the node; NaN while the node is not learned.
+    pub(crate) weight: f64,
+}
+
+impl Edge {
+    /// Whether its mass has left the parent's fresh mass.
+    pub(crate) fn counts(&self) -> bool {
+        !self.weight.is_nan()
+    }
+}
+
+/// By token, ascending.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Edges {
+    #[default]
+    None,
+    One(Edge),
+    Many(Vec<Edge>),
+}
+
+impl Edges {
+    /// Where a token is, or would be.
+    pub(super) fn search(&self, token: TokenId) -> Result<usize, usize> {
+        self.binary_search_by_key(&token, |edge| edge.token)
+    }
+
+    /// Takes an edge in, at the place that a search has answered with.
+    pub(super) fn insert(&mut self, at: usize, edge: Edge) {
+        match self {
+            Self::None => *self = Self::One(edge),
+            Self::One(other) => {
+                let mut edges = Vec::with_capacity(2);
+                edges.push(*other);
+                edges.insert(at, edge);
+                *self = Self::Many(edges);
+            }
+            Self::Many(edges) => edges.insert(at, edge),
+        }
+    }
+
+    /// What they take beside the node, in bytes, with their room to spare.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::None | Self::One(_) => 0,
+            Self::Many(edges) => edges.capacity() * size_of::<Edge>(),
+        }
+    }
+}
+
+/// From a list in order, without room to spare.
+impl From<Vec<Edge>> for Edges {
+    fn from(mut edges: Vec<Edge>) -> Self {
+        edges.shrink_to_fit();
+        match edges[..] {
+            [] => Self::None,
+            [edge] => Self::One(edge),
+            _ => Self::Many(edges),
+        }
+    }
+}
+
+impl Deref for Edges {
+    type Target = [Edge];
+
+    fn deref(&self) -> &[Edge] {
+        match self {
+            Self::None => &[],
+            Self::One(edge) => std::slice::from_ref(edge),
+            Self::Many(edges) => edges,
+        }
+    }
+}
+
+impl DerefMut for Edges {
+    fn deref_mut(&mut self) -> &mut [Edge] {
+        match self {
+            Self::None => &mut [],
+            Self::One(edge) => std::slice::from_mut(edge),
+            Self::Many(edges) => edges,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_stay_in_order_and_say_what_they_take() {
+        let edge = |token: u32| Edge { token: TokenId(token), node: NodeId(token), weight: f64::NAN };
+        let mut edges = Edges::default();
+        for (count, token) in [5, 2, 9, 7, 0].into_iter().enumerate() {
+            let at = edges.search(TokenId(token)).unwrap_err();
+            edges.insert(at, edge(token));
+            assert_eq!(edges.search(TokenId(token)), Ok(at));
+            assert_eq!(edges.len(), count + 1);
+            assert!(edges.is_sorted_by_key(|edge| edge.token));
+            assert!(if count == 0 { edges.bytes() == 0 } else { edges.bytes() >= 16 * edges.len() });
+        }
+        assert!(matches!(Edges::from(vec![edge(1)]), Edges::One(_)));
+        assert_eq!(Edges::from(edges.to_vec()).bytes(), 80);
+        assert_eq!(Edges::from(Vec::new()).len(), 0);
+    }
+}
