@@ -6,7 +6,7 @@
 //! `benches/regex.rs` watches our own engine with criterion. The suites ([`run()`]) compare engines: every regex of
 //! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
 //! in one process as far as their dependencies allow. [`run_sets`] compares structures that hold millions of items.
-//! [`speculation`] measures drafts and their verification.
+//! [`speculation`] measures drafts and their verification, [`samplers`] laws, costs and overheads.
 
 mod clock;
 mod detail;
@@ -19,6 +19,7 @@ pub mod peers;
 mod process;
 mod report;
 mod run;
+pub mod samplers;
 pub mod schema_suite;
 mod sets;
 pub mod speculation;

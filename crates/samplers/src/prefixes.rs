@@ -70,8 +70,7 @@ pub(crate) type Passed<S> = Vec<(NodeId, S)>;
 /// Rows that are held for a walk, so that they outlive the cache.
 pub(crate) type Held = Vec<(NodeId, Arc<Row>)>;
 
-/// A prefix that fewer than one in 1,000 outputs comes to is not one whose long row is kept: as many of such rows as are kept
-/// at a time are some hundreds.
+/// Where fewer than one in 1,000 outputs comes to a prefix, its long row is not kept the first time: only some hundreds fit.
 const LN_RARE: f64 = -6.9;
 
 /// So many tokens of a long row are listed one by one.
@@ -412,7 +411,8 @@ impl<C: Constraint> Reader<C> {
         let keeps;
         let row = match wide {
             Some(wide) => {
-                keeps = self.is_likely(*node);
+                // A second visit is a reason too.
+                keeps = self.trie.is_evaluated(*node) || self.is_likely(*node);
                 Row::wide(if keeps { wide.detached() } else { wide }, end)
             }
             None => {

@@ -1,0 +1,283 @@
+//! What each sampler adds to the time of a token where the vocabulary is large, and the memory of a visited prefix.
+//!
+//! The model costs a copy of its row, so that what a sampler adds is not lost in it. Times are those of the process; the
+//! parts that are subtracted are measured in the same rounds.
+
+use std::hint::black_box;
+
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
+use unskew_core::{
+    Constraint, Extension, LanguageModel, Logits, MaskMut, Rejected, Rows, Sampler, TokenId, TokenMask,
+};
+use unskew_samplers::{
+    Ars, Asap, Awrs, Cars, Disc, DiscConfig, Greedy, Masked, Rejection, Rsft, SampleError, Task, Usage,
+    log_normalizer,
+};
+
+use super::{Report, TRIES, median};
+use crate::clock::{self, Moment};
+
+const VOCAB: usize = 128_000;
+
+/// Rounds of outputs, each of which is one measurement.
+const ROUNDS: usize = 9;
+
+/// A model of many tokens that costs a copy: one of a few rows, by the last token.
+#[derive(Debug)]
+struct Wide {
+    rows: Vec<Vec<f32>>,
+}
+
+impl Wide {
+    fn new(vocab_len: usize) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
+        let mut row = || (0..vocab_len).map(|_| (f64::from(rng.next_u32()) / 4e8) as f32).collect();
+        Self { rows: (0..16).map(|_| row()).collect() }
+    }
+}
+
+impl LanguageModel for Wide {
+    type Sequence = Vec<TokenId>;
+    type Error = std::convert::Infallible;
+
+    fn vocab_len(&self) -> usize {
+        self.rows[0].len()
+    }
+    fn context_len(&self) -> Option<usize> {
+        None
+    }
+    fn start(&mut self) -> Vec<TokenId> {
+        Vec::new()
+    }
+    fn len(&self, sequence: &Vec<TokenId>) -> usize {
+        sequence.len()
+    }
+    fn fork(&mut self, sequence: &Vec<TokenId>) -> Vec<TokenId> {
+        sequence.clone()
+    }
+    fn truncate(&mut self, sequence: &mut Vec<TokenId>, len: usize) {
+        sequence.truncate(len);
+    }
+    fn extend(
+        &mut self,
+        batch: &mut [Extension<'_, Vec<TokenId>>],
+        logits: &mut Logits,
+    ) -> Result<(), Self::Error> {
+        let rows = batch.iter().map(|item| item.rows.count(item.tokens.len())).sum();
+        let mut out = logits.reset(rows, self.vocab_len()).chunks_exact_mut(self.rows[0].len());
+        for item in batch {
+            for (index, token) in item.tokens.iter().enumerate() {
+                item.sequence.push(*token);
+                if item.rows == Rows::All || index + 1 == item.tokens.len() {
+                    let row = out.next().expect("counted");
+                    row.copy_from_slice(&self.rows[token.index() % 16]);
+                    // Behind the prompt of one token: an output that is long enough ends.
+                    if item.sequence.len() > LENGTH {
+                        row[self.rows[0].len() - 1] = 60.0;
+                    }
+                }
+            }
+            if item.tokens.is_empty() && item.rows == Rows::Last {
+                let last = item.sequence.last().map_or(0, |token| token.index());
+                out.next().expect("counted").copy_from_slice(&self.rows[last % 16]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// So many tokens, each of the first `allowed` ids.
+#[derive(Clone, Copy, Debug)]
+struct Some20 {
+    allowed: usize,
+    vocab_len: usize,
+}
+
+const LENGTH: usize = 20;
+
+impl Constraint for Some20 {
+    type State = usize;
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        self.vocab_len
+    }
+    fn start(&self) -> usize {
+        0
+    }
+    fn scratch(&self) {}
+    fn advance(&self, (): &mut (), state: &mut usize, token: TokenId) -> Result<(), Rejected> {
+        if *state == LENGTH || token.index() >= self.allowed {
+            return Err(Rejected::new(token));
+        }
+        *state += 1;
+        Ok(())
+    }
+    fn is_accepting(&self, state: &usize) -> bool {
+        *state == LENGTH
+    }
+    fn fill_mask(&self, (): &mut (), state: &usize, mut mask: MaskMut<'_>) {
+        mask.clear();
+        if *state == LENGTH {
+            return;
+        }
+        // By words, as engines do.
+        if self.allowed + 1 == self.vocab_len {
+            mask.fill();
+            mask.remove(TokenId::from_index(self.allowed));
+        } else {
+            (0..self.allowed).for_each(|id| mask.insert(TokenId::from_index(id)));
+        }
+    }
+    fn forced(&self, (): &mut (), state: &usize) -> Option<TokenId> {
+        (*state < LENGTH && self.allowed == 1).then_some(TokenId(0))
+    }
+}
+
+/// Microseconds that `run` takes, each of `times` times.
+fn time(times: usize, mut run: impl FnMut()) -> f64 {
+    let begin = Moment::now();
+    (0..times).for_each(|_| run());
+    begin.ns() as f64 / times as f64 / 1_000.0
+}
+
+/// Microseconds for one token: of a sum of all logits, of the pass over them that a normalizer takes, and of model, pass and
+/// mask together.
+fn baseline(allowed: usize) -> [f64; 3] {
+    const TIMES: usize = 50;
+    let mut model = Wide::new(VOCAB);
+    let constraint = Some20 { allowed, vocab_len: VOCAB };
+    let mut mask = TokenMask::new(VOCAB);
+    let mut logits = Logits::new();
+    let mut rounds = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        let row = &model.rows[0];
+        rounds[0].push(time(TIMES, || {
+            // In lanes: one sum would wait for itself.
+            let mut sums = [0.0f32; 32];
+            for logits in black_box(row).as_chunks::<32>().0 {
+                sums.iter_mut().zip(logits).for_each(|(sum, logit)| *sum += logit);
+            }
+            black_box(sums);
+        }));
+        rounds[1].push(time(TIMES, || _ = black_box(log_normalizer(black_box(row)))));
+        let mut index = 0;
+        rounds[2].push(time(TIMES, || {
+            index += 1;
+            let (mut sequence, tokens) = (Vec::new(), [TokenId(index)]);
+            let extension = Extension { sequence: &mut sequence, tokens: &tokens, rows: Rows::Last };
+            let Ok(()) = model.extend(&mut [extension], &mut logits);
+            black_box(log_normalizer(logits.row(0)));
+            constraint.fill_mask(&mut (), &0, mask.as_mut());
+            black_box(mask.words());
+        }));
+    }
+    rounds.map(median)
+}
+
+type Boxed = Box<dyn Sampler<Error = SampleError<std::convert::Infallible>>>;
+
+fn task(allowed: usize) -> Task<Wide, Some20> {
+    Task {
+        model: Wide::new(VOCAB),
+        constraint: Some20 { allowed, vocab_len: VOCAB },
+        prompt: vec![TokenId(0)],
+        // The last id ends a sequence; a mask never holds it.
+        end: vec![TokenId::from_index(VOCAB - 1)],
+        max_tokens: LENGTH + 1,
+        batch: 1,
+        max_bytes: 256 << 20,
+        cancel: unskew_samplers::Cancel::default(),
+    }
+}
+
+fn sampler(name: &str, allowed: usize) -> Boxed {
+    let task = task(allowed);
+    match name {
+        "masked" => Box::new(Masked::new(task)),
+        "rejection" => Box::new(Rejection::new(task, TRIES)),
+        "rsft" => Box::new(Rsft::new(task, TRIES)),
+        "ars" => Box::new(Ars::new(task, TRIES)),
+        "cars" => Box::new(Cars::new(task, TRIES)),
+        "asap" => Box::new(Asap::new(task, TRIES)),
+        "disc" => Box::new(Disc::new(task, DiscConfig::default())),
+        "awrs" => Box::new(Awrs::new(task, TRIES)),
+        _ => Box::new(Greedy::new(task)),
+    }
+}
+
+/// Microseconds for each token of a sampler's outputs, and the positions that were evaluated for each, of the middle round.
+fn per_token(sampler: &mut Boxed, outputs: usize) -> (f64, f64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let tokens = (outputs * (LENGTH + 1)) as f64;
+    let mut rounds = Vec::new();
+    // Of the first round too: it comes to new memory.
+    for _ in 0..ROUNDS {
+        let begin = Moment::now();
+        let mut positions = 0;
+        for _ in 0..outputs {
+            positions += sampler.draw(&mut rng).expect("all outputs are possible").cost.positions;
+        }
+        rounds.push((begin.ns() as f64 / tokens / 1_000.0, positions as f64 / tokens));
+    }
+    rounds.sort_by(|left, right| left.0.total_cmp(&right.0));
+    rounds[ROUNDS / 2]
+}
+
+/// Bytes for each visited prefix after so many outputs.
+fn memory(mut draw: impl FnMut(&mut ChaCha8Rng) -> Usage) -> f64 {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let usage = (0..50).map(|_| draw(&mut rng)).last().expect("some outputs");
+    usage.trie_bytes as f64 / usage.prefixes as f64
+}
+
+/// Measures.
+pub(super) fn report(out: &mut Report) {
+    clock::use_cpu_time();
+    out.line(format_args!(
+        "## Time for a token\n\nA vocabulary of {VOCAB}, outputs of {LENGTH} tokens, a model that costs a copy of its row; microseconds \
+         of the process, medians of {ROUNDS} rounds. `all` is the time for each token of an output; `base` that of the model's copy, one \
+         pass over the logits ([`log_normalizer`]) and the mask, times the positions that were evaluated for a token; `more` the difference. \
+         Where little is allowed, a sampler that rejects draws most tokens in vain, and is left out.\n"
+    ));
+    let mut first = true;
+    for allowed in [2, 64, VOCAB / 2, VOCAB - 1] {
+        let [read, pass, base] = baseline(allowed);
+        if std::mem::take(&mut first) {
+            out.line(format_args!(
+                "A row is {} KiB: reading it takes {read:.1}, the pass {pass:.1}.\n\n\
+                 | allowed | sampler | all | positions per token | base | more |\n|--:|---|--:|--:|--:|--:|",
+                VOCAB * 4 / 1024
+            ));
+        }
+        for name in ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"] {
+            let rejects = !matches!(name, "masked" | "asap" | "greedy");
+            if rejects && allowed < VOCAB - 1 {
+                continue;
+            }
+            let (all, positions) = per_token(&mut sampler(name, allowed), 20);
+            let base = base * positions;
+            out.line(format_args!(
+                "| {allowed} | {name} | {all:.1} | {positions:.2} | {base:.1} | {:.1} |",
+                all - base
+            ));
+        }
+    }
+    let (mut cars, mut asap) = (Cars::new(task(VOCAB - 1), TRIES), Asap::new(task(64), TRIES));
+    let cars = memory(|rng| {
+        cars.draw(rng).expect("all outputs are possible");
+        cars.usage()
+    });
+    let asap = memory(|rng| {
+        asap.draw(rng).expect("all outputs are possible");
+        asap.usage()
+    });
+    out.line(format_args!(
+        "\n## Memory\n\nA visited prefix takes {cars:.1} bytes of the trie after 50 outputs of CARS, and {asap:.1} after 50 of ASAp among 64 \
+         tokens, the places among their parents' children included."
+    ));
+}
