@@ -310,6 +310,13 @@ pub(crate) struct GenerateArgs {
     /// The seed of all random choices (default: another one each time)
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
+    /// Keep what was learned in this file (samplers ars, asap, cars and disc), also where they stop early
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save_trie: Option<PathBuf>,
+    /// Go on from a file of --save-trie: for the same model, constraint, prompt, limit and temperature. Without --seed the outputs are
+    /// those that would have come next there; iterations of ASAp count as done
+    #[arg(long, value_name = "FILE")]
+    pub(crate) load_trie: Option<PathBuf>,
     /// How outputs are written
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,

@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod error;
 mod load;
+mod resume;
 mod samplers;
 mod sets;
 mod speculate;

@@ -11,6 +11,7 @@ use unskew::{
 use crate::{
     args::{DiscForm, McmcCut, SamplerKind, SamplerOptions, TruncateOrder},
     error::{Failure, Result},
+    resume::BoxedLearning,
 };
 
 /// From so many outputs on, a sampler that learns for all of them is chosen by default.
@@ -103,6 +104,11 @@ impl SamplerKind {
         matches!(self, Self::Speculative | Self::Mentored)
     }
 
+    /// Whether what it learns can be kept.
+    pub(crate) fn learns(self) -> bool {
+        matches!(self, Self::Ars | Self::Asap | Self::Cars | Self::Disc | Self::Auto)
+    }
+
     /// The law of its outputs, in a few words.
     pub(crate) fn law(self) -> &'static str {
         match self {
@@ -142,6 +148,38 @@ impl Choice {
     }
 }
 
+/// The sampler of a choice whose bounds can be kept from run to run; gives the task back where there is none.
+pub(crate) fn learning<'a, M, C>(
+    options: &SamplerOptions,
+    choice: &Choice,
+    task: Task<M, C>,
+) -> std::result::Result<BoxedLearning<'a, M::Error>, Task<M, C>>
+where
+    M: LanguageModel + 'a,
+    C: Constraint + 'a,
+{
+    let tries = options.max_tries.get();
+    Ok(match choice.kind {
+        SamplerKind::Ars => Box::new(Ars::new(task, tries)),
+        SamplerKind::Cars => Box::new(Cars::new(task, tries)),
+        SamplerKind::Asap => Box::new(Asap::new(task, tries)),
+        SamplerKind::Disc | SamplerKind::Auto => {
+            let config = options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
+            let form = match options.disc_form {
+                DiscForm::Learned => Form::Learned,
+                DiscForm::Fresh => Form::Fresh,
+                DiscForm::Reuse => Form::Reuse,
+            };
+            let disc = Disc::new(task, DiscConfig { form, ..config });
+            match options.disc_top_m {
+                Some(top) => Box::new(disc.among(top.get())),
+                None => Box::new(disc),
+            }
+        }
+        _ => return Err(task),
+    })
+}
+
 /// The sampler of a choice that does not [draft](SamplerKind::drafts).
 pub(crate) fn boxed<'a, M, C>(
     options: &SamplerOptions,
@@ -153,14 +191,15 @@ where
     C: Constraint + 'a,
 {
     let tries = options.max_tries.get();
+    let task = match learning(options, choice, task) {
+        Ok(sampler) => return sampler,
+        Err(task) => task,
+    };
     match (choice.kind, choice.after) {
         (SamplerKind::Masked, Some(truncation)) => Box::new(Masked::new(task).truncated(truncation)),
         (SamplerKind::Masked, None) => Box::new(Masked::new(task)),
         (SamplerKind::Rejection, _) => Box::new(Rejection::new(task, tries)),
         (SamplerKind::Rsft, _) => Box::new(Rsft::new(task, tries)),
-        (SamplerKind::Ars, _) => Box::new(Ars::new(task, tries)),
-        (SamplerKind::Cars, _) => Box::new(Cars::new(task, tries)),
-        (SamplerKind::Asap, _) => Box::new(Asap::new(task, tries)),
         (SamplerKind::Awrs, _) => Box::new(Awrs::new(task, tries)),
         (SamplerKind::Smc, _) => {
             let config = SmcConfig {
@@ -182,18 +221,6 @@ where
         (SamplerKind::Beam, _) => Box::new(Beam::new(task, options.beams.get())),
         (SamplerKind::Greedy, _) => Box::new(Greedy::new(task)),
         (SamplerKind::Speculative | SamplerKind::Mentored, _) => unreachable!("speculation is made apart"),
-        (SamplerKind::Disc | SamplerKind::Auto, _) => {
-            let config = options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
-            let form = match options.disc_form {
-                DiscForm::Learned => Form::Learned,
-                DiscForm::Fresh => Form::Fresh,
-                DiscForm::Reuse => Form::Reuse,
-            };
-            let disc = Disc::new(task, DiscConfig { form, ..config });
-            match options.disc_top_m {
-                Some(top) => Box::new(disc.among(top.get())),
-                None => Box::new(disc),
-            }
-        }
+        (kind, _) => unreachable!("{} learns", kind.name()),
     }
 }

@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use unskew::{
-    core::{Draw, Finish, LanguageModel, Origin, Sampler, TokenId},
-    samplers::{Beam, Task, Warped},
+    core::{Constraint, Draw, Finish, LanguageModel, Origin, Sampler, TokenId},
+    samplers::{Beam, SampleError, Task, Warped},
 };
 
 use super::write_json;
@@ -20,12 +20,15 @@ use crate::{
     args::{ConstraintArgs, Format, GenerateArgs, SamplerKind},
     error::{Failure, Result},
     load::{self, Tokens},
-    samplers::{BoxedSampler, Choice, boxed, choose},
+    resume::{Parts, Saved, Target},
+    samplers::{Choice, boxed, choose, learning},
     speculate::{self, Like, SpeculationLine, Tallies},
 };
 
 /// The most tokens of an output where neither the user nor the model says otherwise.
 const DEFAULT_MAX_TOKENS: usize = 256;
+
+type DynSampler<'a> = dyn Sampler<Error = SampleError<AnyModelError>> + 'a;
 
 /// One output as a line of JSON.
 #[derive(Serialize)]
@@ -57,6 +60,13 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let max_tokens = max_tokens(args.max_tokens, &model, &prompt)?;
     let options = &args.sampler.options;
     let choice = choose(args.sampler.sampler, options, args.constraint.is_none(), args.n.get())?;
+    let keeps = args.save_trie.is_some() || args.load_trie.is_some();
+    if keeps && !choice.kind.learns() {
+        return Err(Failure::input(format!(
+            "--save-trie and --load-trie are for samplers that learn: ars, asap, cars and disc, not {}",
+            choice.kind.name()
+        )));
+    }
     let model =
         Warped::new(model, options.temperature, choice.before).map_err(|error| Failure::bad(&error))?;
     args.speculation.check(choice.kind)?;
@@ -65,30 +75,91 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     if let Some(path) = counted {
         let constraint = load::grammar_constraint(path, &args.constraint, &tokens, &healed)?;
         let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
-        let (sampler, tallies) = args.speculation.counting(choice.kind, task)?;
+        let (mut sampler, tallies) = args.speculation.counting(choice.kind, task)?;
         let mut rng = begin(args, &choice);
-        return draw(args, sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
+        return draw(args, &mut *sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
     }
     let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
     let task = Task { batch: options.batch.get(), ..task };
     if choice.kind.drafts() {
         let like = Like { tokens: &tokens, temperature: options.temperature, truncation: choice.before };
-        let (sampler, tallies) = args.speculation.sampler(choice.kind, task, like)?;
+        let (mut sampler, tallies) = args.speculation.sampler(choice.kind, task, like)?;
         let mut rng = begin(args, &choice);
-        return draw(args, sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
+        return draw(args, &mut *sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
+    }
+    if keeps {
+        return keep(args, &choice, task, &tokens, &healed, out);
     }
     let mut rng = begin(args, &choice);
     if choice.kind == SamplerKind::Beam {
         return search(args, task, &tokens, &healed, out);
     }
     let mut sampler = boxed(options, &choice, task);
+    warm_up(args, &choice, &mut *sampler, &mut rng)?;
+    draw(args, &mut *sampler, None, &tokens, &healed, &mut rng, out)
+}
+
+/// Lets ASAp learn before the first output that is shown.
+fn warm_up(
+    args: &GenerateArgs,
+    choice: &Choice,
+    sampler: &mut DynSampler<'_>,
+    rng: &mut ChaCha8Rng,
+) -> Result<()> {
     if choice.kind == SamplerKind::Asap {
-        for _ in 0..options.asap_iterations {
-            sampler.draw(&mut rng).map_err(|error| Failure::other(&error))?;
+        for _ in 0..args.sampler.options.asap_iterations {
+            sampler.draw(rng).map_err(|error| Failure::other(&error))?;
         }
     }
-    draw(args, sampler, None, &tokens, &healed, &mut rng, out)
+    Ok(())
+}
+
+/// With what was learned read from a file, or written to one.
+fn keep<M, C>(
+    args: &GenerateArgs,
+    choice: &Choice,
+    task: Task<M, C>,
+    tokens: &Tokens,
+    healed: &str,
+    out: &mut dyn Write,
+) -> Result<()>
+where
+    M: LanguageModel<Error = AnyModelError>,
+    C: Constraint,
+{
+    let parts = Parts::of(args, &task.prompt, healed)?;
+    let saved = match &args.load_trie {
+        Some(path) => Some((path, Saved::read(path, &parts)?)),
+        None => None,
+    };
+    let Ok(mut sampler) = learning(&args.sampler.options, choice, task) else {
+        unreachable!("others were refused")
+    };
+    if let Some((path, saved)) = &saved {
+        saved.load(path, &mut sampler)?;
+    }
+    let target = args.save_trie.as_deref().map(Target::new).transpose()?;
+    let mut rng = match &saved {
+        Some((path, saved)) if args.seed.is_none() => {
+            if args.format == Format::Text {
+                let heading = format!("{}\nsampler {}", describe(&args.constraint), choice.explain());
+                eprintln!("{heading}; goes on from {}", path.display());
+            }
+            saved.rng.clone()
+        }
+        _ => begin(args, choice),
+    };
+    let mut result = Ok(());
+    if saved.is_none() {
+        result = warm_up(args, choice, &mut *sampler, &mut rng);
+    }
+    let result = result.and_then(|()| draw(args, &mut *sampler, None, tokens, healed, &mut rng, out));
+    // What was learned before a failure is worth as much.
+    match target {
+        Some(target) => target.save(&parts, &rng, &mut sampler).and(result),
+        None => result,
+    }
 }
 
 /// Says what will be drawn, and with which seed.
@@ -106,7 +177,7 @@ fn begin(args: &GenerateArgs, choice: &Choice) -> ChaCha8Rng {
 /// Draws and writes the outputs.
 fn draw(
     args: &GenerateArgs,
-    mut sampler: BoxedSampler<'_, AnyModelError>,
+    sampler: &mut DynSampler<'_>,
     tallies: Option<&Tallies>,
     tokens: &Tokens,
     healed: &str,
@@ -143,7 +214,7 @@ fn draw(
 }
 
 /// The best outputs of a beam, the best first.
-fn search<M: LanguageModel, C: unskew::core::Constraint>(
+fn search<M: LanguageModel, C: Constraint>(
     args: &GenerateArgs,
     task: Task<M, C>,
     tokens: &Tokens,

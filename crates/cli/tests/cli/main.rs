@@ -5,6 +5,7 @@ mod canonical;
 mod commands;
 mod grammars;
 mod refusals;
+mod resume;
 mod schema_outputs;
 mod schemas;
 mod sets;

@@ -1,0 +1,340 @@
+//! What a sampler has learned, kept in a file from one run to the next: `--save-trie` and `--load-trie`.
+//!
+//! The bounds of one task are wrong for another, and with them the law of what is drawn. So the file says what it is of, part
+//! by part, by a checksum of the contents (not the names) of all files that a part is read from; where a part differs it is
+//! refused, with the name of the part. It also holds the generator where it stood after the last output: without another
+//! `--seed` a run goes on with the outputs that the one before would have drawn next.
+//!
+//! ```text
+//! "unskew-draws"  version u32  model, sampling, constraint, prompt u64 each  seed 32 bytes  position u128
+//! the saved prefixes, with a checksum of their own
+//! ```
+
+use std::{
+    fs::{self, File},
+    hash::Hasher,
+    io::{BufReader, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use twox_hash::XxHash3_64;
+use unskew::{
+    core::{Constraint, LanguageModel, Sampler, TokenId},
+    samplers::{Ars, Asap, Cars, Disc, SampleError, TrieFileError},
+};
+
+use crate::{
+    args::{ConstraintArgs, GenerateArgs, ModelArgs, ModelChoice, SamplerOptions},
+    error::{Failure, Result},
+};
+
+const MAGIC: &[u8; 12] = b"unskew-draws";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = MAGIC.len() + 4 + 4 * 8 + 32 + 16;
+
+/// The largest file that is read, in bytes: several times what the prefixes of a run may take.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Why a file is not one to go on from.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub(crate) enum ResumeError {
+    #[error("not what --save-trie writes: the file does not begin with `unskew-draws`")]
+    Magic,
+    #[error("written by another version of unskew ({found}, this is {VERSION}): draw anew and save again")]
+    Version { found: u32 },
+    #[error("saved with another {part}: what was learned there is wrong here; give the same, or draw anew")]
+    Differs { part: &'static str },
+    #[error(transparent)]
+    Trie(#[from] TrieFileError),
+}
+
+/// A sampler whose bounds can be kept.
+pub(crate) trait Learning: Sampler {
+    fn save(&mut self) -> Vec<u8>;
+    fn load(&mut self, bytes: &[u8]) -> std::result::Result<(), TrieFileError>;
+}
+
+/// What the prefixes are saved under. The header says what it stands for.
+const NAME: &str = "unskew generate";
+
+macro_rules! learning {
+    ($($sampler:ident),*) => {
+        $(impl<M: LanguageModel, C: Constraint> Learning for $sampler<M, C> {
+            fn save(&mut self) -> Vec<u8> {
+                self.save(NAME)
+            }
+            fn load(&mut self, bytes: &[u8]) -> std::result::Result<(), TrieFileError> {
+                self.load(NAME, bytes)
+            }
+        })*
+    };
+}
+
+learning!(Ars, Asap, Cars, Disc);
+
+pub(crate) type BoxedLearning<'a, E> = Box<dyn Learning<Error = SampleError<E>> + 'a>;
+
+/// What decides the law of the outputs, each part as a checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Parts([u64; 4]);
+
+const PARTS: [&str; 4] =
+    ["model or tokenizer", "--temperature, --top-k, --top-p or --truncate", "constraint", "prompt"];
+
+impl Parts {
+    /// Of a run; reads all files that it names.
+    pub(crate) fn of(args: &GenerateArgs, prompt: &[TokenId], healed: &str) -> Result<Self> {
+        let mut text = Sum::new();
+        text.add(healed.as_bytes());
+        prompt.iter().for_each(|id| text.add(&id.0.to_le_bytes()));
+        Ok(Self([
+            model(&args.model)?,
+            sampling(&args.sampler.options),
+            constraint(&args.constraint)?,
+            text.finish(),
+        ]))
+    }
+}
+
+/// A checksum of several things, each with its length in front of it.
+struct Sum(XxHash3_64);
+
+impl Sum {
+    fn new() -> Self {
+        Self(XxHash3_64::with_seed(0))
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.0.write(&(bytes.len() as u64).to_le_bytes());
+        self.0.write(bytes);
+    }
+
+    /// The content of a file, piece by piece.
+    fn add_file(&mut self, path: &Path) -> Result<()> {
+        let file = File::open(path).map_err(|error| Failure::file(path, error))?;
+        let mut reader = BufReader::new(file);
+        let (mut buffer, mut all) = (vec![0; 1 << 20], XxHash3_64::with_seed(0));
+        loop {
+            let read = reader.read(&mut buffer).map_err(|error| Failure::file(path, error))?;
+            if read == 0 {
+                self.add(&all.finish().to_le_bytes());
+                return Ok(());
+            }
+            all.write(&buffer[..read]);
+        }
+    }
+
+    /// The files of a folder, and of those in it, whose names end in one of these ways.
+    fn add_folder(&mut self, folder: &Path, endings: &[&str]) -> Result<()> {
+        let mut open = vec![folder.to_owned()];
+        while let Some(at) = open.pop() {
+            let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+            let mut entries = entries.map_err(|error| Failure::file(&at, error))?;
+            entries.sort_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                let path = entry.path();
+                let ends = |ending: &&str| path.extension().is_some_and(|extension| extension == *ending);
+                // A link to a folder is none, so this ends.
+                if entry.file_type().map_err(|error| Failure::file(&path, error))?.is_dir() {
+                    open.push(path);
+                } else if endings.iter().any(ends) {
+                    let name = path.strip_prefix(folder).unwrap_or(&path);
+                    self.add(name.as_os_str().as_encoded_bytes());
+                    self.add_file(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+}
+
+fn model(args: &ModelArgs) -> Result<u64> {
+    let mut sum = Sum::new();
+    match &args.model {
+        ModelChoice::Tiny => sum.add(unskew::tiny_model::TINY.safetensors),
+        ModelChoice::TinyDraft => sum.add(unskew::tiny_model::DRAFT.safetensors),
+        ModelChoice::Folder(folder) => sum.add_folder(folder, &["json", "safetensors"])?,
+        ModelChoice::Table(path) => sum.add_file(path)?,
+    }
+    if let Some(path) = &args.tokenizer {
+        sum.add_file(path)?;
+    }
+    Ok(sum.finish())
+}
+
+fn sampling(options: &SamplerOptions) -> u64 {
+    let SamplerOptions { temperature, top_k, top_p, truncate, .. } = options;
+    let mut sum = Sum::new();
+    sum.add(format!("{temperature:?} {top_k:?} {top_p:?} {truncate:?}").as_bytes());
+    sum.finish()
+}
+
+fn constraint(args: &ConstraintArgs) -> Result<u64> {
+    // All of them by name, so that an option that comes to them cannot be forgotten here.
+    let ConstraintArgs {
+        regex,
+        regex_file,
+        grammar,
+        max_ignored,
+        json_schema,
+        whitespace,
+        ascii,
+        exponents,
+        schema_registry,
+        any_order,
+        set,
+        choice,
+        canonical,
+    } = args;
+    let mut sum = Sum::new();
+    let options = format!("{max_ignored:?} {whitespace:?} {ascii} {exponents:?} {any_order} {canonical}");
+    sum.add(options.as_bytes());
+    regex.iter().chain(choice).for_each(|text| sum.add(text.as_bytes()));
+    let files = [("regex", regex_file), ("grammar", grammar), ("schema", json_schema), ("set", set)];
+    for (kind, path) in files {
+        if let Some(path) = path {
+            sum.add(kind.as_bytes());
+            // A grammar is read by the ending of its name.
+            sum.add(path.extension().unwrap_or_default().as_encoded_bytes());
+            sum.add_file(path)?;
+        }
+    }
+    if let Some(folder) = schema_registry {
+        sum.add_folder(folder, &["json"])?;
+    }
+    // A choice is another constraint than a regex of the same text.
+    sum.add(&[u8::from(regex.is_some())]);
+    Ok(sum.finish())
+}
+
+/// What a file holds: the generator where it stood, and the sampler's own bytes.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    pub(crate) rng: ChaCha8Rng,
+    prefixes: Vec<u8>,
+}
+
+impl Saved {
+    /// Reads a file that was saved for the same parts.
+    pub(crate) fn read(path: &Path, parts: &Parts) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Failure::file(path, error))?;
+        let mut bytes = Vec::new();
+        let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|error| Failure::file(path, error))?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(Failure::file(path, format!("larger than the limit of {MAX_BYTES} bytes")));
+        }
+        Self::parse(&bytes, parts).map_err(|error| Failure::file(path, error))
+    }
+
+    fn parse(bytes: &[u8], parts: &Parts) -> std::result::Result<Self, ResumeError> {
+        let mut rest = bytes;
+        if take(&mut rest) != Some(*MAGIC) {
+            return Err(ResumeError::Magic);
+        }
+        let version = take(&mut rest).map(u32::from_le_bytes).ok_or(ResumeError::Magic)?;
+        if version != VERSION {
+            return Err(ResumeError::Version { found: version });
+        }
+        for (part, name) in parts.0.iter().zip(PARTS) {
+            if take(&mut rest).map(u64::from_le_bytes) != Some(*part) {
+                return Err(ResumeError::Differs { part: name });
+            }
+        }
+        let (Some(seed), Some(position)) = (take::<32>(&mut rest), take::<16>(&mut rest)) else {
+            return Err(ResumeError::Trie(TrieFileError::Magic));
+        };
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        rng.set_word_pos(u128::from_le_bytes(position));
+        Ok(Self { rng, prefixes: rest.to_vec() })
+    }
+
+    /// Gives a sampler what was learned.
+    pub(crate) fn load<E>(&self, path: &Path, sampler: &mut BoxedLearning<'_, E>) -> Result<()> {
+        sampler.load(&self.prefixes).map_err(|error| Failure::file(path, ResumeError::from(error)))
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*taken)
+}
+
+/// A file to be, which has its name once it is complete.
+#[derive(Debug)]
+pub(crate) struct Target {
+    path: PathBuf,
+    partial: PathBuf,
+    file: File,
+}
+
+impl Target {
+    /// Sees whether it can be written: what is to be saved may be the work of hours.
+    pub(crate) fn new(path: &Path) -> Result<Self> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".partial");
+        let partial = path.with_file_name(name);
+        let file = File::create(&partial).map_err(|error| Failure::file(path, error))?;
+        Ok(Self { path: path.to_owned(), partial, file })
+    }
+
+    pub(crate) fn save<E>(
+        mut self,
+        parts: &Parts,
+        rng: &ChaCha8Rng,
+        sampler: &mut BoxedLearning<'_, E>,
+    ) -> Result<()> {
+        let prefixes = sampler.save();
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + prefixes.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        parts.0.iter().for_each(|part| bytes.extend_from_slice(&part.to_le_bytes()));
+        bytes.extend_from_slice(&rng.get_seed());
+        bytes.extend_from_slice(&rng.get_word_pos().to_le_bytes());
+        bytes.extend_from_slice(&prefixes);
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_all());
+        written.and_then(|()| fs::rename(&self.partial, &self.path)).map_err(|error| {
+            let _ = fs::remove_file(&self.partial);
+            Failure::file(&self.path, error)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(parts: &Parts) -> Vec<u8> {
+        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
+        parts.0.iter().for_each(|part| bytes.extend_from_slice(&part.to_le_bytes()));
+        bytes.extend_from_slice(&[7; 32]);
+        bytes.extend_from_slice(&12u128.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        let parts = Parts([1, 2, 3, 4]);
+        let file = bytes(&parts);
+        assert_eq!(file.len(), HEADER_BYTES);
+        let saved = Saved::parse(&file, &parts).unwrap();
+        assert_eq!((saved.rng.get_seed(), saved.rng.get_word_pos()), ([7; 32], 12));
+        for (index, name) in PARTS.into_iter().enumerate() {
+            let mut other = parts;
+            other.0[index] = 9;
+            assert_eq!(Saved::parse(&file, &other).unwrap_err(), ResumeError::Differs { part: name });
+        }
+        let mut version = file.clone();
+        version[MAGIC.len()] = 9;
+        assert_eq!(Saved::parse(&version, &parts).unwrap_err(), ResumeError::Version { found: 9 });
+        for len in 0..file.len() {
+            assert!(Saved::parse(&file[..len], &parts).is_err(), "{len}");
+        }
+    }
+}
