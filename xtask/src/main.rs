@@ -48,8 +48,9 @@ cargo xtask TASK
                     llguidance,glrmask` builds those named, the latter for half an hour)
   bench suite --data DIR
                     the tests of the official JSON-Schema-Test-Suite: right, refused and wrong by keyword
-  bench samplers [--record]
-                    samplers side by side: distance from the exact law, cost, time for a token, memory
+  bench samplers [cases] [tokens] [research] [--embedded] [--record]
+                    samplers side by side: distance from the exact law, cost, time for a token, memory; with
+                    `--embedded` also on the embedded model
   fuzz [TARGET] [SECONDS]
                     fuzz one target, or each for the given time (default: each for 300 seconds)
 ";
@@ -105,7 +106,7 @@ fn train(root: &Path, steps: Option<&str>) -> Result<()> {
 /// feature that only the programs which compare engines are built with.
 fn bench(root: &Path, filter: &[&str]) -> Result<()> {
     if let ["speculation", options @ ..] = filter {
-        return speculation(root, options);
+        return with_program(root, "speculation_suite", options);
     }
     if let ["sets", options @ ..] = filter {
         let package = ["run", "--release", "--package", "unskew-benches", "--bin", "set_suite", "--"];
@@ -127,10 +128,8 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
         Some(&"grammars-memory") => Some("grammar_memory"),
         _ => None,
     };
-    if filter.first() == Some(&"samplers") {
-        // No peers, so none are built.
-        let package = ["run", "--release", "--package", "unskew-benches", "--bin", "sampler_suite", "--"];
-        return cargo(root, &[&package[..], &filter[1..]].concat());
+    if let ["samplers", options @ ..] = filter {
+        return with_program(root, "sampler_suite", options);
     }
     if let Some(program) = program {
         let package = ["run", "--release", "--package", "unskew-benches", "--features", "peers"];
@@ -182,11 +181,10 @@ fn absolute(options: &[&str]) -> Result<Vec<String>> {
 }
 
 /// Without other projects' engines; and with the command line as a program of its own, so that the suite needs no tensor library.
-fn speculation(root: &Path, options: &[&str]) -> Result<()> {
+fn with_program(root: &Path, suite: &str, options: &[&str]) -> Result<()> {
     let (wanted, options): (Vec<&str>, Vec<&str>) =
         options.iter().partition(|option| **option == "--embedded");
-    let mut args =
-        vec!["run", "--release", "--package", "unskew-benches", "--bin", "speculation_suite", "--"];
+    let mut args = vec!["run", "--release", "--package", "unskew-benches", "--bin", suite, "--"];
     let program = root.join("target/release/unskew");
     if !wanted.is_empty() {
         cargo(root, &["build", "--release", "--package", "unskew", "--target-dir", "target"])?;

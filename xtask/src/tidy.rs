@@ -20,7 +20,7 @@ use crate::Result;
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("unskew-core", &[]),
     ("unskew-vocab", &["unskew-core"]),
     ("unskew-automata", &["unskew-core"]),
@@ -45,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "unskew-vocab",
         ],
     ),
+    ("unskew-examples", &["unskew"]),
     ("unskew-testdata", &["unskew-core"]),
     (
         "unskew-benches",

@@ -1,11 +1,14 @@
 //! Samplers side by side: how far each is from the exact law for what cost; what each adds to a token's time where the
-//! vocabulary is large; the memory of a visited prefix. `cargo xtask bench samplers` runs it.
+//! vocabulary is large; the memory of a visited prefix; the design of the research code beside ours; and the embedded model.
+//! `cargo xtask bench samplers` runs it, with `--embedded` also on the embedded model.
 //!
 //! Times are those of the process on its processor. `--record` writes the report to `benches/record`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 
 mod cases;
+mod embedded;
+mod research;
 mod tokens;
 
 use std::{fmt, process::Command};
@@ -29,14 +32,20 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Measures what the arguments name (`cases`, `tokens`; everything without), and records it where they say `--record`.
+/// Measures what the arguments name (`cases`, `tokens`, `research`; everything without), with `--unskew PROGRAM` the embedded model too, and
+/// records it where they say `--record`.
 ///
 /// # Panics
 ///
 /// If the record cannot be written.
 pub fn run() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let named: Vec<&str> = args.iter().map(String::as_str).filter(|arg| !arg.starts_with("--")).collect();
+    let program = args.iter().position(|arg| arg == "--unskew").and_then(|at| args.get(at + 1));
+    let named: Vec<&str> = args
+        .iter()
+        .filter(|arg| !arg.starts_with("--") && Some(*arg) != program)
+        .map(String::as_str)
+        .collect();
     let wanted = |part: &str| named.is_empty() || named.contains(&part);
     let mut report = Report::default();
     if wanted("cases") {
@@ -45,12 +54,19 @@ pub fn run() {
     if wanted("tokens") {
         tokens::report(&mut report);
     }
+    if wanted("research") {
+        research::report(&mut report);
+    }
+    if let Some(program) = program {
+        embedded::report(&mut report, std::path::Path::new(program));
+    }
     if args.iter().any(|arg| arg == "--record") {
-        record(&report.0, &args);
+        let embedded = program.map(|_| "--embedded");
+        record(&report.0, &named.iter().copied().chain(embedded).chain(["--record"]).collect::<Vec<_>>());
     }
 }
 
-fn record(report: &str, args: &[String]) {
+fn record(report: &str, asked: &[&str]) {
     let line = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).output().ok()?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -66,7 +82,7 @@ fn record(report: &str, args: &[String]) {
         "# Samplers, {date}\n\nMachine{}, load at the end {load}; {rustc}, release profile. Commit: {commit}.\n\
          Command: `cargo xtask bench samplers {}`. Times are those of the process on its processor.\n\n{report}",
         cpu.trim_start_matches([' ', '\t']),
-        args.join(" ")
+        asked.join(" ")
     );
     let path = format!("benches/record/{date}-samplers.md");
     std::fs::write(&path, text).expect("benches/record can be written from the repository's root");

@@ -11,6 +11,7 @@
 //! ```
 
 use std::{
+    error::Error,
     fs::{self, File},
     hash::Hasher,
     io::{BufReader, Read, Write},
@@ -255,7 +256,11 @@ impl Saved {
     }
 
     /// Gives a sampler what was learned.
-    pub(crate) fn load<E>(&self, path: &Path, sampler: &mut BoxedLearning<'_, E>) -> Result<()> {
+    pub(crate) fn load<E: Error + Send + Sync + 'static>(
+        &self,
+        path: &Path,
+        sampler: &mut BoxedLearning<'_, E>,
+    ) -> Result<()> {
         sampler.load(&self.prefixes).map_err(|error| Failure::file(path, ResumeError::from(error)))
     }
 }
@@ -284,7 +289,7 @@ impl Target {
         Ok(Self { path: path.to_owned(), partial, file })
     }
 
-    pub(crate) fn save<E>(
+    pub(crate) fn save<E: Error + Send + Sync + 'static>(
         mut self,
         parts: &Parts,
         rng: &ChaCha8Rng,
