@@ -145,17 +145,12 @@ fn time(times: usize, mut run: impl FnMut()) -> f64 {
     begin.ns() as f64 / times as f64 / 1_000.0
 }
 
-/// Microseconds for one token: of a sum of all logits, of the pass over them that a normalizer takes, and of model, pass and
-/// mask together.
-fn baseline(allowed: usize) -> [f64; 3] {
-    const TIMES: usize = 50;
-    let mut model = Wide::new(VOCAB);
-    let constraint = Some20 { allowed, vocab_len: VOCAB };
-    let mut mask = TokenMask::new(VOCAB);
-    let mut logits = Logits::new();
-    let mut rounds = [const { Vec::new() }; 3];
+/// Microseconds for a sum of all logits of a row, and for the pass over them that a normalizer takes.
+fn passes() -> [f64; 2] {
+    let model = Wide::new(VOCAB);
+    let row = &model.rows[0];
+    let mut rounds = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
-        let row = &model.rows[0];
         rounds[0].push(time(TIMES, || {
             // In lanes: one sum would wait for itself.
             let mut sums = [0.0f32; 32];
@@ -165,18 +160,45 @@ fn baseline(allowed: usize) -> [f64; 3] {
             black_box(sums);
         }));
         rounds[1].push(time(TIMES, || _ = black_box(log_normalizer(black_box(row)))));
-        let mut index = 0;
-        rounds[2].push(time(TIMES, || {
-            index += 1;
-            let (mut sequence, tokens) = (Vec::new(), [TokenId(index)]);
+    }
+    rounds.map(median)
+}
+
+const TIMES: usize = 50;
+
+/// What is not the sampler's: the model, one pass over the logits, and the mask.
+struct Parts {
+    model: Wide,
+    constraint: Some20,
+    mask: TokenMask,
+    logits: Logits,
+    index: u32,
+}
+
+impl Parts {
+    fn new(allowed: usize) -> Self {
+        Self {
+            model: Wide::new(VOCAB),
+            constraint: Some20 { allowed, vocab_len: VOCAB },
+            mask: TokenMask::new(VOCAB),
+            logits: Logits::new(),
+            index: 0,
+        }
+    }
+
+    /// Microseconds for one token.
+    fn time(&mut self) -> f64 {
+        let Self { model, constraint, mask, logits, index } = self;
+        time(TIMES, || {
+            *index += 1;
+            let (mut sequence, tokens) = (Vec::new(), [TokenId(*index)]);
             let extension = Extension { sequence: &mut sequence, tokens: &tokens, rows: Rows::Last };
-            let Ok(()) = model.extend(&mut [extension], &mut logits);
+            let Ok(()) = model.extend(&mut [extension], logits);
             black_box(log_normalizer(logits.row(0)));
             constraint.fill_mask(&mut (), &0, mask.as_mut());
             black_box(mask.words());
-        }));
+        })
     }
-    rounds.map(median)
 }
 
 type Boxed = Box<dyn Sampler<Error = SampleError<std::convert::Infallible>>>;
@@ -210,21 +232,25 @@ fn sampler(name: &str, allowed: usize) -> Boxed {
     }
 }
 
-/// Microseconds for each token of a sampler's outputs, and the positions that were evaluated for each, of the middle round.
-fn per_token(sampler: &mut Boxed, outputs: usize) -> (f64, f64) {
+/// Microseconds for each token of a sampler's outputs, the positions that were evaluated for each, and what is left of the time
+/// without the parts that are not the sampler's: of the middle round.
+fn per_token(sampler: &mut Boxed, parts: &mut Parts, outputs: usize) -> (f64, f64, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let tokens = (outputs * (LENGTH + 1)) as f64;
     let mut rounds = Vec::new();
-    // Of the first round too: it comes to new memory.
     for _ in 0..ROUNDS {
+        // Before and behind, since a machine that does other things too is not as fast all the time.
+        let before = parts.time();
         let begin = Moment::now();
         let mut positions = 0;
         for _ in 0..outputs {
             positions += sampler.draw(&mut rng).expect("all outputs are possible").cost.positions;
         }
-        rounds.push((begin.ns() as f64 / tokens / 1_000.0, positions as f64 / tokens));
+        let (all, positions) = (begin.ns() as f64 / tokens / 1_000.0, positions as f64 / tokens);
+        let base = f64::midpoint(before, parts.time()) * positions;
+        rounds.push((all, positions, all - base));
     }
-    rounds.sort_by(|left, right| left.0.total_cmp(&right.0));
+    rounds.sort_by(|left, right| left.2.total_cmp(&right.2));
     rounds[ROUNDS / 2]
 }
 
@@ -242,28 +268,26 @@ pub(super) fn report(out: &mut Report) {
         "## Time for a token\n\nA vocabulary of {VOCAB}, outputs of {LENGTH} tokens, a model that costs a copy of its row; microseconds \
          of the process, medians of {ROUNDS} rounds. `all` is the time for each token of an output; `base` that of the model's copy, one \
          pass over the logits ([`log_normalizer`]) and the mask, times the positions that were evaluated for a token; `more` the difference. \
-         Where little is allowed, a sampler that rejects draws most tokens in vain, and is left out.\n"
+         Tokens that are appended again, because a prefix is known, are positions without a row: where few tokens are allowed, and prefixes come \
+         again, `base` is too much. Samplers that reject draw most tokens in vain there, and are left out.\n"
     ));
-    let mut first = true;
+    let [read, pass] = passes();
+    out.line(format_args!(
+        "A row is {} KiB: reading it takes {read:.1}, the pass {pass:.1}.\n\n\
+         | allowed | sampler | all | positions per token | base | more |\n|--:|---|--:|--:|--:|--:|",
+        VOCAB * 4 / 1024
+    ));
     for allowed in [2, 64, VOCAB / 2, VOCAB - 1] {
-        let [read, pass, base] = baseline(allowed);
-        if std::mem::take(&mut first) {
-            out.line(format_args!(
-                "A row is {} KiB: reading it takes {read:.1}, the pass {pass:.1}.\n\n\
-                 | allowed | sampler | all | positions per token | base | more |\n|--:|---|--:|--:|--:|--:|",
-                VOCAB * 4 / 1024
-            ));
-        }
+        let mut parts = Parts::new(allowed);
         for name in ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"] {
             let rejects = !matches!(name, "masked" | "asap" | "greedy");
             if rejects && allowed < VOCAB - 1 {
                 continue;
             }
-            let (all, positions) = per_token(&mut sampler(name, allowed), 20);
-            let base = base * positions;
+            let (all, positions, more) = per_token(&mut sampler(name, allowed), &mut parts, 10);
+            let base = all - more;
             out.line(format_args!(
-                "| {allowed} | {name} | {all:.1} | {positions:.2} | {base:.1} | {:.1} |",
-                all - base
+                "| {allowed} | {name} | {all:.1} | {positions:.2} | {base:.1} | {more:.1} |"
             ));
         }
     }
