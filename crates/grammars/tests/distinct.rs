@@ -7,8 +7,8 @@
 mod common;
 
 use std::{
-    collections::{BTreeSet, HashSet, VecDeque},
-    sync::{Arc, OnceLock},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use common::random::LETTERS;
@@ -67,8 +67,11 @@ fn part() -> impl Strategy<Value = Part> {
     })
 }
 
-fn dfa(pattern: &str) -> Arc<Dfa> {
-    Arc::new(Dfa::from_pattern(pattern, &Limits::default()).expect("the pattern is valid"))
+/// The automaton of a pattern, made once.
+fn dfa(pattern: &'static str) -> Arc<Dfa> {
+    static MADE: Mutex<BTreeMap<&str, Arc<Dfa>>> = Mutex::new(BTreeMap::new());
+    let make = || Arc::new(Dfa::from_pattern(pattern, &Limits::default()).expect("the pattern is valid"));
+    Arc::clone(MADE.lock().unwrap().entry(pattern).or_insert_with(make))
 }
 
 impl Part {
@@ -320,7 +323,7 @@ impl Oracle<'_> {
 
 /// Whether some text longer than `text`, which it begins, is of the pattern, and neither left out nor used: the shortest ones
 /// are tried first.
-fn has_another(pattern: &str, left_out: &[&str], used: &BTreeSet<String>, text: &str) -> bool {
+fn has_another(pattern: &'static str, left_out: &[&str], used: &BTreeSet<String>, text: &str) -> bool {
     let dfa = dfa(pattern);
     let Some(state) = dfa.run(dfa.start(), text.as_bytes()) else { return false };
     let mut open = VecDeque::from([(text.to_owned(), state)]);
