@@ -9,8 +9,8 @@
 //! that come to where only used ones are left, or that write two texts at once. They are few, they are
 //! [found](crate::tracked), and each is read by the second parser.
 //!
-//! There are no dead ends: such a terminal has so many texts that a scope never runs out of them, and a text goes on only
-//! where one is left that was not used.
+//! There are no dead ends: such a terminal has more texts than a scope takes, and a text goes on only where one is left that was
+//! not used.
 //!
 //! Tried instead: the texts in every place. Masks of two objects with different names then have nothing in common.
 
@@ -242,10 +242,15 @@ impl Remaining {
     }
 }
 
-/// A language for a terminal whose texts may not come twice, checked: no scope runs out of its texts.
-pub(crate) fn has_many(except: &Except) -> bool {
+/// Whether a language will do for a terminal whose texts may not come twice: no scope that takes so many runs out of them.
+pub(crate) fn has_enough(except: &Except, most: Option<u32>) -> bool {
     let base = except.base();
-    Remaining::new(base).of(base.start()) == MANY && !except.accepts(b"")
+    let texts = match Remaining::new(base).of(base.start()) {
+        MANY => MANY,
+        // What is left out is of the language.
+        all => all.saturating_sub(u32::try_from(except.texts().len()).unwrap_or(MANY)),
+    };
+    texts >= most.unwrap_or(MANY) && !except.accepts(b"")
 }
 
 #[cfg(test)]

@@ -72,8 +72,8 @@ pub enum GrammarError {
     },
     /// A terminal whose texts may not come twice has too few of them.
     #[error(
-        "terminal `{name}`, no text of which may come twice, has an empty text or fewer than 2^32 texts, so that a scope might \
-         run out of them: list them as members in any order instead"
+        "terminal `{name}`, no text of which may come twice, has an empty text, or so few texts that a scope might run out of \
+         them: list them as members in any order instead, or bound their number"
     )]
     #[non_exhaustive]
     FewTexts {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use unskew_automata::Dfa;
 
-use crate::{Counted, Except, GrammarError, GrammarLimits, Location, distinct::has_many};
+use crate::{Counted, Except, GrammarError, GrammarLimits, Location, distinct::has_enough};
 
 /// A rule of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -410,9 +410,12 @@ impl GrammarBuilder {
     /// Any text that `dfa` accepts but `texts`, and that no distinct terminal had before in the same [scope](Self::scope): in
     /// the innermost one around it, or, where there is none, in the whole text. Texts are compared byte by byte.
     ///
+    /// A scope must not run out of texts: `most` says how many it takes of all distinct terminals together, which is for the
+    /// rules to see to. `None` is any number of them.
+    ///
     /// # Errors
     ///
-    /// [`GrammarError::FewTexts`]: there are not so many that a scope never runs out of them.
+    /// [`GrammarError::FewTexts`]: there are fewer than `most`, or, without that, than 2^32.
     ///
     /// # Example
     ///
@@ -424,7 +427,7 @@ impl GrammarBuilder {
     /// // set = "{" name* "}", no name twice
     /// let mut builder = Grammar::builder(&GrammarLimits::default());
     /// let name = Arc::new(Dfa::from_pattern("[a-z]+;", &Limits::default())?);
-    /// let name = builder.distinct("name", &name, [""; 0])?;
+    /// let name = builder.distinct("name", &name, [""; 0], None)?;
     /// let (open, close) = (builder.literal("{"), builder.literal("}"));
     /// let names = builder.repeat(name, 0, None);
     /// let set = builder.rule("set");
@@ -439,9 +442,10 @@ impl GrammarBuilder {
         name: &str,
         dfa: &Arc<Dfa>,
         texts: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        most: Option<u32>,
     ) -> Result<ExprId, GrammarError> {
         match Except::new(Arc::clone(dfa), texts) {
-            Some(except) if has_many(&except) => {
+            Some(except) if has_enough(&except, most) => {
                 Ok(self.terminal(Terminal::Distinct(Arc::new(except)), || name.to_owned()))
             }
             _ => Err(GrammarError::FewTexts { name: name.to_owned() }),

@@ -80,7 +80,7 @@ impl Part {
             Self::Literal(text) => builder.literal(text),
             Self::Regex(pattern) => builder.regex(pattern, pattern).expect("the pattern is valid"),
             Self::New(pattern, texts) => {
-                builder.distinct(pattern, &dfa(pattern), texts).expect("there are many")
+                builder.distinct(pattern, &dfa(pattern), texts, None).expect("there are many")
             }
             Self::Scope(inner) => {
                 let rule = builder.rule("scope");
