@@ -27,11 +27,6 @@ impl Report {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 /// Measures what the arguments name (`cases`, `tokens`, `research`; everything without), with `--unskew PROGRAM` the embedded model too, and
 /// records it where they say `--record`.
 ///

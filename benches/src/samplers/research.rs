@@ -15,12 +15,13 @@ use rand_chacha::{
 use unskew_core::{Constraint, Extension, LanguageModel, Logits, Rows, Sampler, TokenId, TokenMask};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits};
 use unskew_samplers::{Asap, Task};
-use unskew_schema::{SchemaLimits, SchemaOptions};
+use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace};
 
 use super::{Report, TRIES};
 use crate::{Subject, clock::Moment, subject};
 
-const OUTPUTS: usize = 2_000;
+/// Of the embedded vocabulary, and of a large one.
+const OUTPUTS: [(&str, usize); 2] = [("tiny", 2_000), ("cl100k", 100)];
 const MAX_TOKENS: usize = 96;
 
 /// The design ends where it takes more than this, in bytes.
@@ -250,8 +251,9 @@ fn constraints(subject: &Subject) -> Vec<(&'static str, GrammarConstraint)> {
     let terms = include_str!("../../../examples/bit-vectors/grammar.ebnf");
     let terms = Grammar::parse(terms, GrammarFormat::Ebnf, &GrammarLimits::default()).expect("a grammar");
     let record = include_str!("../../samplers/record.json");
-    let record = unskew_schema::grammar(record, &SchemaOptions::default(), &SchemaLimits::default())
-        .expect("a schema");
+    let mut options = SchemaOptions::default();
+    options.whitespace = Whitespace::Compact;
+    let record = unskew_schema::grammar(record, &options, &SchemaLimits::default()).expect("a schema");
     vec![("bit vectors in kind", compile(&terms)), ("JSON record", compile(&record))]
 }
 
@@ -275,13 +277,13 @@ fn cost<M>(begin: Moment, model: &Timed<M>, bytes: usize, outputs: usize) -> Cos
 pub(super) fn report(out: &mut Report) {
     crate::clock::use_cpu_time();
     out.line(format_args!(
-        "\n## Beside the design of the research code\n\nASAp, outputs of at most {MAX_TOKENS} tokens of a synthetic model; {OUTPUTS} of them, or as many as the \
-         design holds in a gigabyte. `design`: a child for each allowed token, a model call for each token and sums to the root after \
+        "\n## Beside the design of the research code\n\nASAp, outputs of at most {MAX_TOKENS} tokens of a synthetic model; of the design as many as it holds in a \
+         gigabyte. `design`: a child for each allowed token, a model call for each token and sums to the root after \
          each, in Rust and with our masks. Microseconds of the process without the model's, bytes and positions, each for one output; bytes are those of \
          the prefixes, and with `rows` of those of the cached rows too.\n\n\
          | vocabulary | constraint | sampler | outputs | us | bytes | with rows | positions |\n|---|---|---|--:|--:|--:|--:|--:|"
     ));
-    for name in ["tiny", "cl100k"] {
+    for (name, many) in OUTPUTS {
         let Ok(Some(subject)) = subject(name) else { continue };
         let few = Few::new(subject.vocabulary.len());
         let mut timed = Timed { model: few, ns: 0, positions: 0 };
@@ -292,7 +294,7 @@ pub(super) fn report(out: &mut Report) {
             (timed.ns, timed.positions) = (0, 0);
             let begin = Moment::now();
             let mut outputs = 0;
-            while outputs < OUTPUTS && research.nodes.len() * size_of::<Child>() < MOST {
+            while outputs < many && research.nodes.len() * size_of::<Child>() < MOST {
                 research.draw(&mut timed, &constraint, &mut scratch, end, &mut rng);
                 outputs += 1;
             }
@@ -308,15 +310,15 @@ pub(super) fn report(out: &mut Report) {
             let task = Task::new(&mut timed, &constraint, &subject.vocabulary, MAX_TOKENS).after(vec![end]);
             let mut asap = Asap::new(Task { batch: 1, max_bytes: MOST, ..task }, TRIES);
             let mut rng = ChaCha8Rng::seed_from_u64(1);
-            for _ in 0..OUTPUTS {
+            for _ in 0..many {
                 asap.draw(&mut rng).expect("some outputs are short");
             }
             let usage = asap.usage();
             drop(asap);
-            let Cost { us, bytes, positions } = cost(begin, &timed, usage.trie_bytes, OUTPUTS);
-            let rows = usage.row_bytes as f64 / OUTPUTS as f64 + bytes;
+            let Cost { us, bytes, positions } = cost(begin, &timed, usage.trie_bytes, many);
+            let rows = usage.row_bytes as f64 / many as f64 + bytes;
             out.line(format_args!(
-                "| {name} | {constraint_name} | asap | {OUTPUTS} | {us:.1} | {bytes:.0} | {rows:.0} | {positions:.1} |"
+                "| {name} | {constraint_name} | asap | {many} | {us:.1} | {bytes:.0} | {rows:.0} | {positions:.1} |"
             ));
             out.line(format_args!(
                 "| {name} | {constraint_name} | times less | | {:.1} | {:.1} | {:.1} | {:.1} |",

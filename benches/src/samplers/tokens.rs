@@ -17,13 +17,13 @@ use unskew_samplers::{
     log_normalizer,
 };
 
-use super::{Report, TRIES, median};
+use super::{Report, TRIES};
 use crate::clock::{self, Moment};
 
 const VOCAB: usize = 128_000;
 
 /// Rounds of outputs, each of which is one measurement.
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 25;
 
 /// A model of many tokens that costs a copy: one of a few rows, by the last token.
 #[derive(Debug)]
@@ -161,10 +161,10 @@ fn passes() -> [f64; 2] {
         }));
         rounds[1].push(time(TIMES, || _ = black_box(log_normalizer(black_box(row)))));
     }
-    rounds.map(median)
+    rounds.map(|rounds| rounds.into_iter().fold(f64::INFINITY, f64::min))
 }
 
-const TIMES: usize = 50;
+const TIMES: usize = 30;
 
 /// What is not the sampler's: the model, one pass over the logits, and the mask.
 struct Parts {
@@ -232,26 +232,25 @@ fn sampler(name: &str, allowed: usize) -> Boxed {
     }
 }
 
-/// Microseconds for each token of a sampler's outputs, the positions that were evaluated for each, and what is left of the time
-/// without the parts that are not the sampler's: of the middle round.
+/// Microseconds for each token of a sampler's outputs, the positions that were evaluated for each, and the microseconds for a token of
+/// the parts that are not the sampler's. The least of some rounds each: what a machine does besides only ever adds.
 fn per_token(sampler: &mut Boxed, parts: &mut Parts, outputs: usize) -> (f64, f64, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let tokens = (outputs * (LENGTH + 1)) as f64;
-    let mut rounds = Vec::new();
+    let (mut best, mut base) = ((f64::INFINITY, 0.0), f64::INFINITY);
     for _ in 0..ROUNDS {
-        // Before and behind, since a machine that does other things too is not as fast all the time.
-        let before = parts.time();
+        base = base.min(parts.time());
         let begin = Moment::now();
         let mut positions = 0;
         for _ in 0..outputs {
             positions += sampler.draw(&mut rng).expect("all outputs are possible").cost.positions;
         }
-        let (all, positions) = (begin.ns() as f64 / tokens / 1_000.0, positions as f64 / tokens);
-        let base = f64::midpoint(before, parts.time()) * positions;
-        rounds.push((all, positions, all - base));
+        let all = begin.ns() as f64 / tokens / 1_000.0;
+        if all < best.0 {
+            best = (all, positions as f64 / tokens);
+        }
     }
-    rounds.sort_by(|left, right| left.2.total_cmp(&right.2));
-    rounds[ROUNDS / 2]
+    (best.0, best.1, base)
 }
 
 /// Bytes for each visited prefix after so many outputs.
@@ -266,7 +265,7 @@ pub(super) fn report(out: &mut Report) {
     clock::use_cpu_time();
     out.line(format_args!(
         "## Time for a token\n\nA vocabulary of {VOCAB}, outputs of {LENGTH} tokens, a model that costs a copy of its row; microseconds \
-         of the process, medians of {ROUNDS} rounds. `all` is the time for each token of an output; `base` that of the model's copy, one \
+         of the process, the least of {ROUNDS} rounds. `all` is the time for each token of an output; `base` that of the model's copy, one \
          pass over the logits ([`log_normalizer`]) and the mask, times the positions that were evaluated for a token; `more` the difference. \
          Tokens that are appended again, because a prefix is known, are positions without a row: where few tokens are allowed, and prefixes come \
          again, `base` is too much. Samplers that reject draw most tokens in vain there, and are left out.\n"
