@@ -283,10 +283,11 @@ pub(super) fn report(out: &mut Report) {
             if rejects && allowed < VOCAB - 1 {
                 continue;
             }
-            let (all, positions, more) = per_token(&mut sampler(name, allowed), &mut parts, 10);
-            let base = all - more;
+            let (all, positions, base) = per_token(&mut sampler(name, allowed), &mut parts, 5);
+            let base = base * positions;
             out.line(format_args!(
-                "| {allowed} | {name} | {all:.1} | {positions:.2} | {base:.1} | {more:.1} |"
+                "| {allowed} | {name} | {all:.1} | {positions:.2} | {base:.1} | {:.1} |",
+                all - base
             ));
         }
     }

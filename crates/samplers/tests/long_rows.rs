@@ -24,7 +24,7 @@ fn is_allowed(prefix: &[TokenId], token: TokenId) -> bool {
     let index = token.index();
     match prefix {
         [] => index < 6_000 && index % 3 != 1,
-        [first] => first.index() == 0 && index % 2 == 0 && index < TOKENS,
+        [first] => first.index() == 0 && index.is_multiple_of(2) && index < TOKENS,
         _ => false,
     }
 }

@@ -244,7 +244,7 @@ fn weigh(block: &[f32; BLOCK], reference: f32, weights: &mut [f32; BLOCK]) {
     /// Added to a number, it leaves the number rounded in the low bits.
     const ROUND: f32 = 12_582_912.0;
     /// `ln(2)` in two parts, the first with so few digits that `n` times it is exact.
-    const LN_2: [f32; 2] = [0.693_359_375, -2.121_944_4e-4];
+    const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     const ONE: u32 = 127;
     if reference == f32::NEG_INFINITY {
         weights.fill(0.0);
