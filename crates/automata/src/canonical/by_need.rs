@@ -46,6 +46,9 @@ const FOLLOWERS: usize = 8;
 /// Up to so many tokens that can be read from a position are kept.
 const FEW: usize = 2_048;
 
+/// So many of them are looked at as they are found.
+const SOME: usize = 16;
+
 /// Where so many symbols can be read, it is worth asking what [groups of tokens](super::rows) lead on.
 const WIDE: usize = 16;
 
@@ -333,7 +336,9 @@ impl Query<'_> {
         if self.is_closed(token, at) {
             return Some(true);
         }
-        if !self.is_alive(at) {
+        // Inside a character so little may follow that a search is sooner done.
+        let is_inside = self.certain.places[at.split as usize] != 0;
+        if !is_inside && !self.is_alive(at) {
             return Some(false);
         }
         let last = self.vocabulary.text(TokenId(token)).and_then(|text| text.last().copied());
@@ -473,10 +478,14 @@ impl Query<'_> {
             return self.follower(token, at).map_err(Arc::from);
         }
         let mut all: Vec<(u32, Position)> = Vec::new();
-        self.any_token(at, |_, next, behind| {
+        // Where many can be read, one of the first does.
+        let found = self.any_token(at, |query, next, behind| {
             all.push((next, behind));
-            false
+            all.len() <= SOME && leads_on(query, next, behind)
         });
+        if let (true, Some((follower, _))) = (found, all.last()) {
+            return Ok(*follower);
+        }
         let all: Arc<[(u32, Position)]> = all.into();
         if all.len() <= FEW {
             self.memo.bytes += OVERHEAD + size_of_val(&all[..]);

@@ -200,6 +200,9 @@ impl<'a> Query<'a> {
             let chunks = chunks.zip(ends.made.chunks(CHUNK)).zip(leading.chunks(CHUNK));
             for (first, (((words, tokens), made), leading)) in (0u32..).step_by(CHUNK * WORD_BITS).zip(chunks)
             {
+                if *tokens == [0; CHUNK] {
+                    continue;
+                }
                 let mut rest = [0u32; CHUNK];
                 let all = words.iter_mut().zip(tokens).zip(made).zip(leading).zip(&mut rest);
                 for ((((word, tokens), made), leading), rest) in all {
