@@ -22,6 +22,8 @@
 //! - The search for an accepted text depth-first: it follows a run of blanks to the end of its counter where a letter would
 //!   have done. And the search over tokens breadth-first: in `[acgt]{200}` it looks at all that can be written.
 //! - All tokens of a position looked at before the first of them is followed: ten times as long in a list of words.
+//! - Whether a token can be followed at all asked of the constraint: what may follow it from a state of the splitting does not
+//!   depend on that, and is kept for all ([`super::followers`]). The blank in front of a word was half of a mask.
 
 use std::sync::Arc;
 
@@ -208,6 +210,7 @@ impl Query<'_> {
             self.memo.entries(1);
             return false;
         }
+        // What was met, each with its place in the list of what it was met from.
         let mut met: Vec<(Position, usize)> = vec![(at, 0)];
         let mut seen: Set<Position> = Set::from_iter([at]);
         let mut next = 0;
@@ -464,6 +467,7 @@ impl Query<'_> {
         if self.certain.places[at.split as usize] != 0 {
             return self.follower(token, at).map_err(Arc::from);
         }
+        // Symbols are few, and in a wide position one of them does, or else a group does.
         let need = self.need;
         let mut read = 0;
         for (byte, symbol) in &need.symbols {

@@ -323,8 +323,9 @@ impl Ends {
         trie: &TokenTrie,
     ) -> Arc<EndsOf> {
         // Where nothing is looked up as a whole, it makes no difference that a piece begins.
-        let is_fresh = is_fresh && !tokenizer.only_whole.is_empty()
-            || is_fresh && !tokenizer.whole.children(WholePieces::ROOT).is_empty();
+        let has_whole =
+            !tokenizer.only_whole.is_empty() || !tokenizer.whole.children(WholePieces::ROOT).is_empty();
+        let is_fresh = is_fresh && has_whole;
         let place = &self.rows[state as usize * 2 + usize::from(is_fresh)];
         if let Some(row) = place.get() {
             return Arc::clone(row);

@@ -1,11 +1,11 @@
 //! The tokens of a position: which can be read from there and lead on, whatever stands in front.
 //!
-//! A row is no walk through the product of the automata. The tokens that the DFA reads are a walk of the DFA alone, kept for
-//! all positions of that state; those that the tokenizer's splitting reads, and where they end, are known once for all
-//! constraints ([`super::ends`]). What is in both is looked at where it ends:
+//! A row is no walk through the product of the automata. The tokens that the DFA reads are one walk of the DFA alone, kept for
+//! all positions of that state, which tells apart what the DFA certainly goes on with behind them: a few kinds of tokens, a mask
+//! each. The tokens that the tokenizer's splitting reads, and where they end, are known once for all constraints
+//! ([`super::ends`]). What is in both is looked at where it ends:
 //!
-//! - a group of tokens at once, where they end in one state of the splitting and the DFA certainly goes on with what such a
-//!   group needs: mostly the walk is sure of that, and for large groups of which it is not there is one that is;
+//! - all tokens of a kind at once, where they end in a state of the splitting from which what the kind is sure of leads on;
 //! - else token by token. What decides is mostly the pair of states behind the token, beside its last byte; pairs are few,
 //!   and each is asked about once;
 //! - a few tokens are left for the search ([`Query::may_precede`]).
@@ -15,7 +15,8 @@
 //! - The product built whole beforehand. Its masks take about as long, and a bounded string takes 3 seconds to build.
 //! - The product made as it is walked. In a wide position it makes two thousand states for each value of a counter, which
 //!   differ in the splitting and in the place inside a character.
-//! - No walk but one: where it is not sure, twenty thousand tokens are looked at one by one.
+//! - A walk that is sure of one thing, another for each large group of tokens that needs something else, and all of the
+//!   groups met with it: two to four walks and thirty passes over masks.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -226,7 +227,10 @@ impl<'a> Query<'a> {
         let mut reads: Vec<(u32, Position)> = Vec::new();
         let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
         for (token, behind) in fallback {
-            match self.may_follow(front, token).then(|| self.settled(token, behind)).unwrap_or(Some(false)) {
+            if !self.may_follow(front, token) {
+                continue;
+            }
+            match self.settled(token, behind) {
                 Some(true) => return Ok(token),
                 Some(false) => {}
                 None => reads.push((token, behind)),
