@@ -13,7 +13,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock},
 };
 
 use unskew_core::{Symbols, TokenId, TokenKind, TokenTrie, Tokenization, Vocabulary, words_for};
@@ -25,6 +25,7 @@ use super::{
     ends::{Ends, EndsOf, Plain},
     followers::{AllFollowers, Followers},
     forest::Neighbours,
+    kept::Kept,
     text::{TextDfa, TextFacts},
     vegas::block::Facts,
     whole::WholePieces,
@@ -39,7 +40,7 @@ use crate::{
 const WHOLE_PIECE_LIMIT: usize = 1_000;
 
 /// So many answers of [`Certain::closes`] are kept.
-const CLOSES: usize = 1 << 16;
+const CLOSES: usize = 1 << 14;
 
 /// What a token is to the encoder. The numbers are those of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +98,7 @@ pub(crate) struct OnDemand {
     /// By token and state: which of these may follow.
     followers: AllFollowers,
     /// Which symbols end the character in which a token ends.
-    closes: RwLock<Closes>,
+    closes: Kept<(u32, u32), bool>,
     /// Tokens that are never refused.
     plain: OnceLock<Plain>,
 }
@@ -110,7 +111,7 @@ impl OnDemand {
             certain: OnceLock::new(),
             ends: Ends::new(split.accepting.len()),
             followers: AllFollowers::default(),
-            closes: RwLock::default(),
+            closes: Kept::new(CLOSES, usize::MAX),
             plain: OnceLock::new(),
         }
     }
@@ -335,16 +336,13 @@ impl TokenizerAutomaton {
 
     /// See [`Certain::closes`], for any characters.
     pub(crate) fn closes(&self, token: u32, state: u32, trie: &TokenTrie) -> bool {
-        let key = (self.neighbours.class[token as usize], state, DEAD);
+        let key = (self.neighbours.class[token as usize], state);
         let closes = &self.on_demand.closes;
-        if let Some(known) = closes.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return *known;
-        }
-        let mut known = closes.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= CLOSES {
-            known.clear();
-        }
-        self.certain().closes(self, &mut known, trie, token, state, DEAD)
+        closes.get(key).unwrap_or_else(|| {
+            let found = self.certain().closes(self, &mut Closes::default(), trie, token, state, DEAD);
+            closes.keep(key, found, 0);
+            found
+        })
     }
 
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
@@ -375,6 +373,7 @@ impl TokenizerAutomaton {
             + self.on_demand.certain.get().map_or(0, Certain::memory_usage)
             + self.on_demand.ends.memory_usage()
             + self.on_demand.followers.memory_usage()
+            + self.on_demand.closes.memory_usage()
             + self.on_demand.plain.get().map_or(0, Plain::memory_usage)
     }
 }

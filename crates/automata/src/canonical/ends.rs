@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -18,13 +18,14 @@ use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
 use super::{
     automaton::{Role, TokenizerAutomaton},
     certain::{Certain, Closes},
+    kept::Kept,
     vegas::ByteSet,
     whole::WholePieces,
 };
 use crate::{split::SplitDfa, table::DEAD};
 
 /// How many bytes are kept.
-const KEPT: usize = 64 << 20;
+const KEPT: usize = 36 << 20;
 
 /// Groups of at least so many tokens are masks, and smaller ones lists.
 const LARGE: usize = 128;
@@ -51,7 +52,7 @@ pub(crate) struct EndsOf {
     /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`]).
     pub(crate) leading: Box<[u32]>,
     /// What was asked for, by the groups that are met.
-    met: Mutex<Vec<(u128, Arc<[u32]>)>>,
+    met: Kept<u128, Arc<[u32]>>,
 }
 
 /// How many answers are kept for each state.
@@ -108,10 +109,6 @@ pub(crate) fn smallest(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
 
 fn unite(words: &mut [u32], more: &[u32]) {
     words.iter_mut().zip(more).for_each(|(word, more)| *word |= more);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Adds `token` to a set in words of a mask.
@@ -262,7 +259,7 @@ impl EndsOf {
             groups,
             small,
             leading: leading.into(),
-            met: Mutex::default(),
+            met: Kept::new(MET, MET),
         }
     }
 
@@ -276,8 +273,8 @@ impl EndsOf {
             .take(128)
             .enumerate()
             .fold(0u128, |key, (index, group)| key | u128::from(is_met(group)) << index);
-        if let Some((_, known)) = lock(&self.met).iter().find(|(other, _)| *other == key) {
-            return Arc::clone(known);
+        if let Some(known) = self.met.get(key) {
+            return known;
         }
         let mut words = vec![0u32; self.made.len()];
         for (index, group) in self
@@ -295,10 +292,7 @@ impl EndsOf {
             }
         }
         let words: Arc<[u32]> = words.into();
-        let mut met = lock(&self.met);
-        if met.len() < MET {
-            met.push((key, Arc::clone(&words)));
-        }
+        self.met.keep(key, Arc::clone(&words), 1);
         words
     }
 

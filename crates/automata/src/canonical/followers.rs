@@ -5,9 +5,8 @@
 //! of a character whose other tokens begin elsewhere. Of 50,000 tokens that a constraint reads there each is asked for in
 //! vain. What may follow does not depend on the constraint, so the few that may are kept, and of many some.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::Arc;
 
-use rustc_hash::FxHashMap as Map;
 use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
 
 use super::{
@@ -15,6 +14,7 @@ use super::{
     completion::bits,
     ends::{set, step},
     forest::Neighbours,
+    kept::Kept,
 };
 
 /// Up to so many tokens are kept all.
@@ -26,8 +26,9 @@ const SOME: usize = if cfg!(test) { 2 } else { 128 };
 /// More forbidden neighbours are kept as bits.
 const MANY: usize = if cfg!(test) { 2 } else { 512 };
 
-/// When so many bytes are kept, all are thrown away.
-const KEPT: usize = 8 << 20;
+/// So many answers of each kind are kept, of so many bytes.
+const SLOTS: usize = 1 << 12;
+const KEPT: usize = 6 << 20;
 
 /// What an entry costs beside its tokens, in bytes.
 const OVERHEAD: usize = 64;
@@ -41,18 +42,18 @@ pub(crate) struct Followers {
 }
 
 /// What is known of neighbours.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AllFollowers {
-    known: RwLock<Known>,
+    /// By class of a token and state.
+    followers: Kept<(u32, u32), Arc<Followers>>,
+    /// By class of a token: those that must not follow, one bit each, where they are many.
+    forbidden: Kept<u32, Arc<[u32]>>,
 }
 
-#[derive(Debug, Default)]
-struct Known {
-    /// By class of a token and state.
-    followers: Map<(u32, u32), Arc<Followers>>,
-    /// By class of a token: those that must not follow, one bit each, where they are many.
-    forbidden: Map<u32, Option<Arc<[u32]>>>,
-    bytes: usize,
+impl Default for AllFollowers {
+    fn default() -> Self {
+        Self { followers: Kept::new(SLOTS, KEPT), forbidden: Kept::new(SLOTS, KEPT) }
+    }
 }
 
 impl Followers {
@@ -104,47 +105,35 @@ impl AllFollowers {
         trie: &TokenTrie,
     ) -> Arc<Followers> {
         let key = (tokenizer.neighbours.class[token as usize], state);
-        if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).followers.get(&key) {
-            return Arc::clone(known);
+        if let Some(known) = self.followers.get(key) {
+            return known;
         }
         let found = Arc::new(Followers::new(tokenizer, token, state, vocabulary, trie));
-        self.add(found.bytes()).followers.insert(key, Arc::clone(&found));
+        self.followers.keep(key, Arc::clone(&found), found.bytes());
         found
     }
 
     /// Takes the tokens that must not follow `token`, which merges make, off `words`.
     pub(crate) fn remove_forbidden(&self, neighbours: &Neighbours, token: u32, words: &mut [u32]) {
         let class = neighbours.class[token as usize];
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).forbidden.get(&class).cloned();
-        let known = known.unwrap_or_else(|| {
-            let (mut bits, mut count) = (vec![0u32; words.len()], 0);
-            neighbours.forbidden(token, |token| {
-                set(&mut bits, token);
-                count += 1;
-            });
-            let found: Option<Arc<[u32]>> = (count > MANY).then(|| bits.into());
-            let bytes = OVERHEAD + found.as_ref().map_or(0, |bits| size_of_val(&bits[..]));
-            self.add(bytes).forbidden.insert(class, found.clone());
-            found
+        if let Some(bits) = self.forbidden.get(class).filter(|bits| bits.len() == words.len()) {
+            words.iter_mut().zip(&bits[..]).for_each(|(word, bits)| *word &= !bits);
+            return;
+        }
+        let mut count = 0;
+        neighbours.forbidden(token, |token| {
+            words[token as usize / 32] &= !(1 << (token % 32));
+            count += 1;
         });
-        match known {
-            Some(bits) => words.iter_mut().zip(&bits[..]).for_each(|(word, bits)| *word &= !bits),
-            None => neighbours.forbidden(token, |token| words[token as usize / 32] &= !(1 << (token % 32))),
+        if count > MANY {
+            let mut bits = vec![0u32; words.len()];
+            neighbours.forbidden(token, |token| set(&mut bits, token));
+            self.forbidden.keep(class, bits.into(), OVERHEAD + size_of_val(words));
         }
-    }
-
-    /// Makes room for an entry of so many bytes.
-    fn add(&self, bytes: usize) -> RwLockWriteGuard<'_, Known> {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.bytes + bytes > KEPT {
-            *known = Known::default();
-        }
-        known.bytes += bytes;
-        known
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).bytes
+        self.followers.memory_usage() + self.forbidden.memory_usage()
     }
 }
 

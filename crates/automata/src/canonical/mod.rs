@@ -16,6 +16,7 @@
 //! | `certain` | from where every ordinary text goes on |
 //! | `ends` | which tokens the splitting reads from where |
 //! | `followers` | which of them may follow a token |
+//! | `kept` | answers for all constraints |
 //! | `by_need` | what may stand in front of a position without a dead end, when it is asked for |
 //! | `product`, `settle`, `completion`, `complete` | the same for all positions at once |
 //! | `mix` | a hash for maps from positions |
@@ -42,6 +43,7 @@ mod file_tests;
 mod files;
 mod followers;
 mod forest;
+mod kept;
 mod nfc;
 mod pair;
 mod position;
