@@ -17,7 +17,7 @@
 //! tokens costs two to three microseconds more than by that walk.
 
 use crate::{
-    MaskMut, TokenId, WORD_BITS,
+    TokenId, TokenMask, WORD_BITS,
     quotient::{Facts, Member, NONE, Quotient, Quotients},
     symbols::{DIGIT, LOWER, MAX_SYMBOLS, Runs, Symbols, UPPER},
     trie::{ByteTrie, Node},
@@ -44,12 +44,78 @@ pub enum Verdict {
     None,
     /// That depends on the token: [`ByteAutomaton::admits`].
     Each,
+    /// All of them, of this kind: see [`TokenTrie::fill_kinds`](crate::TokenTrie::fill_kinds). Elsewhere the
+    /// same as [`All`](Self::All).
+    Kind(u8),
+}
+
+impl Verdict {
+    /// Of which kind all are.
+    #[inline]
+    fn kind(self) -> Option<u8> {
+        match self {
+            Self::All => Some(0),
+            Self::Kind(kind) => Some(kind),
+            Self::None | Self::Each => None,
+        }
+    }
+}
+
+/// Where a walk puts the tokens that are allowed.
+pub(crate) trait Sink {
+    /// The words of the mask of the tokens of this kind.
+    fn words(&mut self, kind: u8) -> &mut [u32];
+}
+
+#[inline]
+fn insert(words: &mut [u32], tokens: &[TokenId]) {
+    for token in tokens {
+        words[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
+    }
+}
+
+fn unite(words: &mut [u32], more: &[u32]) {
+    words.iter_mut().zip(more).for_each(|(word, more)| *word |= more);
+}
+
+/// One mask for all kinds.
+impl Sink for &mut [u32] {
+    #[inline]
+    fn words(&mut self, _kind: u8) -> &mut [u32] {
+        self
+    }
+}
+
+/// A mask for each kind that there is.
+pub(crate) struct Kinds {
+    pub(crate) masks: Vec<Option<TokenMask>>,
+    pub(crate) len: usize,
+}
+
+impl Kinds {
+    #[cold]
+    fn add(&mut self, at: usize) {
+        self.masks.resize(self.masks.len().max(at + 1), None);
+        self.masks[at] = Some(TokenMask::new(self.len));
+    }
+}
+
+impl Sink for &mut Kinds {
+    #[inline]
+    fn words(&mut self, kind: u8) -> &mut [u32] {
+        let at = usize::from(kind);
+        if self.masks.get(at).is_none_or(Option::is_none) {
+            self.add(at);
+        }
+        self.masks[at].as_mut().map_or(&mut [], TokenMask::words_mut)
+    }
 }
 
 /// An automaton over bytes that tells which tokens are allowed, for [`TokenTrie::fill`](crate::TokenTrie::fill).
 ///
 /// States are numbers below `u32::MAX - 2`. The methods may change the automaton (one that is built as it is walked
-/// needs that), but the same question must have the same answer for the duration of a walk.
+/// needs that), but the same question must have the same answer for the duration of a walk, but that a verdict of
+/// [`Each`](Verdict::Each) may become another.
 pub trait ByteAutomaton {
     /// The class of `byte`: the automaton never tells bytes of one class apart. It matters for speed alone, so every
     /// byte may be a class of its own.
@@ -117,23 +183,22 @@ impl ByteAutomaton for DenseTable<'_> {
     }
 }
 
-/// Adds to `mask` the tokens that `automaton` allows from `start`.
-pub(crate) fn fill<A: ByteAutomaton>(
+/// Puts into `sink` the tokens that `automaton` allows from `start`.
+pub(crate) fn fill<A: ByteAutomaton, S: Sink>(
     trie: &ByteTrie,
     irregular: &ByteTrie,
     quotients: &Quotients,
     automaton: &mut A,
     start: u32,
-    mask: MaskMut<'_>,
+    sink: S,
 ) {
-    let words = mask.into_words();
     let runs = Runs::new(automaton);
     let mut walk = Walk {
         trie,
         quotients,
         automaton,
         runs,
-        words,
+        sink,
         states: vec![],
         rows: vec![],
         slots: vec![],
@@ -143,12 +208,12 @@ pub(crate) fn fill<A: ByteAutomaton>(
     walk.quotient(quotients.all[0], start);
 }
 
-struct Walk<'a, 'm, A> {
+struct Walk<'a, A, S> {
     trie: &'a ByteTrie,
     quotients: &'a Quotients,
     automaton: &'a mut A,
     runs: Runs,
-    words: &'m mut [u32],
+    sink: S,
     /// The states along the present prefix, those of nested quotients behind those around them.
     states: Vec<u32>,
     /// By place of a state: where each symbol leads, or [`UNKNOWN`].
@@ -159,7 +224,7 @@ struct Walk<'a, 'm, A> {
     last: (u32, u32),
 }
 
-impl<'a, A: ByteAutomaton> Walk<'a, '_, A> {
+impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
     /// Walks a quotient from `start`. The tokens of the empty string are not its business.
     fn quotient(&mut self, quotient: Quotient, start: u32) {
         if self.whole(quotient.facts, start) {
@@ -271,28 +336,22 @@ impl<'a, A: ByteAutomaton> Walk<'a, '_, A> {
             return;
         }
         let verdict = self.automaton.verdict(state);
-        if verdict == Verdict::None {
-            return;
-        }
-        for token in tokens {
-            if verdict == Verdict::All || self.automaton.admits(state, *token) {
-                self.words[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
+        if let Some(kind) = verdict.kind() {
+            insert(self.sink.words(kind), tokens);
+        } else if verdict == Verdict::Each {
+            for token in tokens {
+                if self.automaton.admits(state, *token) {
+                    insert(self.sink.words(0), &[*token]);
+                }
             }
         }
     }
 
     /// As [`add`](Self::add), for tokens that are also there as a mask.
     fn add_many(&mut self, state: u32, tokens: &[TokenId], mask: u32) {
-        match self.automaton.verdict(state) {
-            Verdict::All => self.add_mask(mask),
-            Verdict::None => {}
-            Verdict::Each => self.add(state, tokens),
-        }
-    }
-
-    fn add_mask(&mut self, mask: u32) {
-        for (word, more) in self.words.iter_mut().zip(self.quotients.mask(mask)) {
-            *word |= more;
+        match self.automaton.verdict(state).kind() {
+            Some(kind) => unite(self.sink.words(kind), self.quotients.mask(mask)),
+            None => self.add(state, tokens),
         }
     }
 
@@ -302,23 +361,24 @@ impl<'a, A: ByteAutomaton> Walk<'a, '_, A> {
             return false;
         }
         let facts = self.quotients.facts[facts as usize];
-        if facts.below.0 == facts.below.1 || !self.is_whole(facts, state) {
+        if facts.below.0 == facts.below.1 {
             return false;
         }
+        let Some(kind) = self.whole_kind(facts, state) else { return false };
         match facts.below_mask {
             NONE => {
-                for token in &self.quotients.tokens[facts.below.0 as usize..facts.below.1 as usize] {
-                    self.words[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
-                }
+                let below = facts.below.0 as usize..facts.below.1 as usize;
+                insert(self.sink.words(kind), &self.quotients.tokens[below]);
             }
-            mask => self.add_mask(mask),
+            mask => unite(self.sink.words(kind), self.quotients.mask(mask)),
         }
         true
     }
 
     /// Whether the symbols below all lead from `state` to one state, those from there to one, and so on as far down as
-    /// strings go, and every token is allowed that ends in one of these states.
-    fn is_whole(&mut self, facts: Facts, mut state: u32) -> bool {
+    /// strings go, and every token is allowed that ends in one of these states, all of one kind: of which.
+    fn whole_kind(&mut self, facts: Facts, mut state: u32) -> Option<u8> {
+        let mut kind = None;
         let set = self.quotients.sets[facts.set as usize];
         for step in 0..facts.height as usize {
             let mut next = UNKNOWN;
@@ -334,23 +394,24 @@ impl<'a, A: ByteAutomaton> Walk<'a, '_, A> {
                         _ => self.wide_target(state, symbol),
                     };
                     if target >= MIXED || (next != UNKNOWN && next != target) {
-                        return false;
+                        return None;
                     }
                     next = target;
                 }
             }
-            if self.automaton.verdict(next) != Verdict::All {
-                return false;
+            let found = self.automaton.verdict(next).kind()?;
+            if *kind.get_or_insert(found) != found {
+                return None;
             }
             if next == state {
-                return true;
+                return kind;
             }
             if step == CHAIN {
-                return false;
+                return None;
             }
             state = next;
         }
-        true
+        kind
     }
 
     /// Where a symbol beyond ASCII leads; see [`Symbols::target`].

@@ -79,6 +79,11 @@ impl TokenMask {
         &self.words
     }
 
+    /// The words, for an engine that sets bits in them; it must leave the tail zero.
+    pub(crate) fn words_mut(&mut self) -> &mut [u32] {
+        &mut self.words
+    }
+
     /// Whether `id` is allowed. False beyond the end.
     #[inline]
     pub fn contains(&self, id: TokenId) -> bool {

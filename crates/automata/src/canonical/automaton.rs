@@ -20,10 +20,12 @@ use unskew_core::{Symbols, TokenId, TokenKind, TokenTrie, Tokenization, Vocabula
 
 use super::{
     CanonicalError, MergeOrder,
-    certain::Certain,
+    certain::{Certain, Closes},
     derivation::{Derivations, NONE},
     ends::{Ends, EndsOf, Plain},
+    followers::{AllFollowers, Followers},
     forest::Neighbours,
+    kept::Kept,
     text::{TextDfa, TextFacts},
     vegas::block::Facts,
     whole::WholePieces,
@@ -31,10 +33,14 @@ use super::{
 use crate::{
     SplitLimits,
     split::{SplitDfa, SplitOptions},
+    table::DEAD,
 };
 
 /// The most tokens that merges may make of a piece which is written as one token. Such sequences are followed recursively.
 const WHOLE_PIECE_LIMIT: usize = 1_000;
+
+/// So many answers of [`Certain::closes`] are kept.
+const CLOSES: usize = 1 << 14;
 
 /// What a token is to the encoder. The numbers are those of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +95,10 @@ pub(crate) struct OnDemand {
     certain: OnceLock<Certain>,
     /// By state of `split`: the tokens that are read from there.
     ends: Ends,
+    /// By token and state: which of these may follow.
+    followers: AllFollowers,
+    /// Which symbols end the character in which a token ends.
+    closes: Kept<(u32, u32), bool>,
     /// Tokens that are never refused.
     plain: OnceLock<Plain>,
 }
@@ -100,6 +110,8 @@ impl OnDemand {
             facts: OnceLock::new(),
             certain: OnceLock::new(),
             ends: Ends::new(split.accepting.len()),
+            followers: AllFollowers::default(),
+            closes: Kept::new(CLOSES, usize::MAX),
             plain: OnceLock::new(),
         }
     }
@@ -295,9 +307,42 @@ impl TokenizerAutomaton {
         self.on_demand.plain.get_or_init(|| Plain::new(self, vocabulary))
     }
 
-    /// The tokens that the automaton of marked texts reads from `state`.
-    pub(crate) fn ends(&self, state: u32, vocabulary: &Vocabulary, trie: &TokenTrie) -> Arc<EndsOf> {
-        self.on_demand.ends.of(self, state, vocabulary, trie)
+    /// The tokens that the automaton of marked texts reads from `state`, where a piece begins, or goes on.
+    pub(crate) fn ends(
+        &self,
+        state: u32,
+        is_fresh: bool,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+    ) -> Arc<EndsOf> {
+        self.on_demand.ends.of(self, state, is_fresh, vocabulary, trie)
+    }
+
+    /// The tokens that may follow `token`, which merges make, in the same piece, and are read from `state`.
+    pub(crate) fn followers(
+        &self,
+        token: u32,
+        state: u32,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+    ) -> Arc<Followers> {
+        self.on_demand.followers.of(self, token, state, vocabulary, trie)
+    }
+
+    /// Takes the tokens that must not follow `token`, which merges make, off a set in words of a mask.
+    pub(crate) fn remove_forbidden(&self, token: u32, words: &mut [u32]) {
+        self.on_demand.followers.remove_forbidden(&self.neighbours, token, words);
+    }
+
+    /// See [`Certain::closes`], for any characters.
+    pub(crate) fn closes(&self, token: u32, state: u32, trie: &TokenTrie) -> bool {
+        let key = (self.neighbours.class[token as usize], state);
+        let closes = &self.on_demand.closes;
+        closes.get(key).unwrap_or_else(|| {
+            let found = self.certain().closes(self, &mut Closes::default(), trie, token, state, DEAD);
+            closes.keep(key, found, 0);
+            found
+        })
     }
 
     /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
@@ -327,6 +372,9 @@ impl TokenizerAutomaton {
             + size_of_val(&self.text.next[..])
             + self.on_demand.certain.get().map_or(0, Certain::memory_usage)
             + self.on_demand.ends.memory_usage()
+            + self.on_demand.followers.memory_usage()
+            + self.on_demand.closes.memory_usage()
+            + self.on_demand.plain.get().map_or(0, Plain::memory_usage)
     }
 }
 

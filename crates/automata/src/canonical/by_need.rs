@@ -22,6 +22,8 @@
 //! - The search for an accepted text depth-first: it follows a run of blanks to the end of its counter where a letter would
 //!   have done. And the search over tokens breadth-first: in `[acgt]{200}` it looks at all that can be written.
 //! - All tokens of a position looked at before the first of them is followed: ten times as long in a list of words.
+//! - Whether a token can be followed at all asked of the constraint: what may follow it from a state of the splitting does not
+//!   depend on that, and is kept for all ([`super::followers`]). The blank in front of a word was half of a mask.
 
 use std::sync::Arc;
 
@@ -30,21 +32,24 @@ use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
-    certain::{Certain, Closes, Safe, utf8},
+    certain::{Certain, Safe, utf8},
     constraint::{Context, Row},
     derivation::NONE,
     position::{Automata, Position},
-    rows::Lifted,
+    rows::{Lifted, is_in},
     vegas::{ByteSet, block::Facts},
     whole::WholePieces,
 };
-use crate::{Limits, StateId, table::DEAD};
+use crate::{Limits, StateId};
 
 /// So many tokens that lead on are kept for each position.
 const FOLLOWERS: usize = 8;
 
 /// Up to so many tokens that can be read from a position are kept.
 const FEW: usize = 2_048;
+
+/// So many of them are looked at as they are found.
+const SOME: usize = 16;
 
 /// Where so many symbols can be read, it is worth asking what [groups of tokens](super::rows) lead on.
 const WIDE: usize = 16;
@@ -68,6 +73,8 @@ pub(crate) struct ByNeed {
     read: Vec<u8>,
     /// The tokens of single bytes that it reads.
     symbols: Vec<(u8, u32)>,
+    /// See [`Certain::columns`].
+    columns: Vec<(usize, [ByteSet; 2])>,
     /// The most bytes that a memo may have.
     limit: usize,
 }
@@ -80,8 +87,6 @@ pub(crate) struct Memo {
     boundary: Map<Position, bool>,
     /// By state of the DFA and place in a character: see [`Query::is_free`].
     free: Map<(StateId, u8), bool>,
-    /// By class of a token and state of the splitting: see [`Certain::closes`].
-    closes: Closes,
     /// By state of the DFA: the place of its [`Certain::out`] in the next list, plus one; 0 if it is not there.
     sure_at: Vec<u32>,
     sure: Vec<ByteSet>,
@@ -93,8 +98,6 @@ pub(crate) struct Memo {
     complete: Map<(u32, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
     pub(super) lifted: Map<StateId, Arc<Lifted>>,
-    /// The same, where it was asked what it is sure of in another way.
-    pub(super) lifted_for: Map<StateId, Vec<Arc<Lifted>>>,
     pub(super) rows: Map<Position, Row>,
     pub(super) bytes: usize,
 }
@@ -126,7 +129,8 @@ impl ByNeed {
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
-        Some(Self { safe, places, bytes, read, symbols, limit: limits.lazy_bytes })
+        let columns = tokenizer.certain().columns(dfa);
+        Some(Self { safe, places, bytes, read, symbols, columns, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -201,6 +205,11 @@ impl Query<'_> {
             self.memo.entries(1);
             return true;
         }
+        if self.need.targets(self.automata, at).next().is_none() {
+            self.memo.alive.insert(at, false);
+            self.memo.entries(1);
+            return false;
+        }
         // What was met, each with its place in the list of what it was met from.
         let mut met: Vec<(Position, usize)> = vec![(at, 0)];
         let mut seen: Set<Position> = Set::from_iter([at]);
@@ -249,7 +258,7 @@ impl Query<'_> {
         }
         let at = &mut memo.sure_at[state.index()];
         if *at == 0 {
-            memo.sure.push(self.certain.out(self.automata.dfa, &self.need.safe, state));
+            memo.sure.push(Certain::out(&self.need.columns, self.automata.dfa, &self.need.safe, state));
             *at = u32::try_from(memo.sure.len()).expect("fewer than 2^32 states");
             memo.bytes += size_of::<ByteSet>();
         }
@@ -295,7 +304,7 @@ impl Query<'_> {
             && !self.composes()
             && self.certain.is_calm_inside
             && self.is_free(at.regex, place)
-            && self.certain.closes(self.automata.tokenizer, &mut self.memo.closes, token, at.split, DEAD)
+            && self.tokenizer().closes(token, at.split, self.trie)
     }
 
     /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
@@ -330,7 +339,9 @@ impl Query<'_> {
         if self.is_closed(token, at) {
             return Some(true);
         }
-        if !self.is_alive(at) {
+        // Inside a character so little may follow that a search is sooner done.
+        let is_inside = self.certain.places[at.split as usize] != 0;
+        if !is_inside && !self.is_alive(at) {
             return Some(false);
         }
         let last = self.vocabulary.text(TokenId(token)).and_then(|text| text.last().copied());
@@ -355,10 +366,22 @@ impl Query<'_> {
         if let Some(settled) = self.settled(token, at) {
             return settled;
         }
-        let mut open: Vec<Open> = Vec::new();
+        let first = match self.leads_on(token, at) {
+            Ok(follower) => {
+                self.keep(token, at, follower);
+                return true;
+            }
+            Err(reads) if reads.is_empty() => {
+                self.memo.complete.insert((self.class(token), at), false);
+                self.memo.entries(1);
+                return false;
+            }
+            Err(reads) => Open { token, at, left: reads.len(), reads, is_cyclic: false },
+        };
+        let mut open: Vec<Open> = vec![first];
         // What was opened: it is open, or has failed.
-        let mut seen: Set<(u32, Position)> = Set::default();
-        let mut opens = Some((token, at));
+        let mut seen: Set<(u32, Position)> = Set::from_iter([(self.class(token), at)]);
+        let mut opens: Option<(u32, Position)> = None;
         loop {
             if let Some((token, at)) = opens.take() {
                 seen.insert((self.class(token), at));
@@ -440,6 +463,10 @@ impl Query<'_> {
         if let Some(known) = self.memo.reads.get(&at).cloned() {
             return Err(known);
         }
+        // Inside a character few tokens may follow, whatever the constraint is.
+        if self.certain.places[at.split as usize] != 0 {
+            return self.follower(token, at).map_err(Arc::from);
+        }
         // Symbols are few, and in a wide position one of them does, or else a group does.
         let need = self.need;
         let mut read = 0;
@@ -455,10 +482,14 @@ impl Query<'_> {
             return self.follower(token, at).map_err(Arc::from);
         }
         let mut all: Vec<(u32, Position)> = Vec::new();
-        self.any_token(at, |_, next, behind| {
+        // Where many can be read, one of the first does.
+        let found = self.any_token(at, |query, next, behind| {
             all.push((next, behind));
-            false
+            all.len() <= SOME && leads_on(query, next, behind)
         });
+        if let (true, Some((follower, _))) = (found, all.last()) {
+            return Ok(*follower);
+        }
         let all: Arc<[(u32, Position)]> = all.into();
         if all.len() <= FEW {
             self.memo.bytes += OVERHEAD + size_of_val(&all[..]);
@@ -502,13 +533,28 @@ impl Query<'_> {
         if byte.is_some_and(|byte| self.is_hard_behind(byte, at)) {
             return true;
         }
-        self.any_token(at, |query, token, behind| {
-            tokenizer.neighbours.may_follow(last, token)
-                && match whole.child(node, token) {
-                    Some(child) => query.may_precede_node(child, behind),
-                    None => query.may_precede(token, behind),
-                }
-        })
+        let leads_on = |query: &mut Self, token: u32, behind: Position| match whole.child(node, token) {
+            Some(child) => query.may_precede_node(child, behind),
+            None => query.may_precede(token, behind),
+        };
+        let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
+        let fallback =
+            fallback.into_iter().filter(|(token, _)| tokenizer.neighbours.may_follow(last, *token));
+        let followers = tokenizer.followers(last, at.split, self.vocabulary, self.trie);
+        let made = followers.tokens.iter().filter_map(|token| {
+            let text = self.vocabulary.text(TokenId(*token)).unwrap_or_default();
+            Some((*token, self.automata.run(at, text)?))
+        });
+        let reads: Vec<(u32, Position)> = fallback.chain(made).collect();
+        if reads.into_iter().any(|(token, behind)| leads_on(self, token, behind)) {
+            return true;
+        }
+        if followers.is_all {
+            return false;
+        }
+        let mut others = tokenizer.made.clone();
+        tokenizer.remove_forbidden(last, &mut others);
+        self.any_token(at, |query, token, behind| is_in(&others, token) && leads_on(query, token, behind))
     }
 
     /// Whether `token`, as the first of a piece, leads to `at` and no dead end.

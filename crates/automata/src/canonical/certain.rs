@@ -19,8 +19,9 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
+use unskew_core::TokenTrie;
 
-use super::{automaton::TokenizerAutomaton, derivation::NONE, text::TextDfa, vegas::ByteSet};
+use super::{automaton::TokenizerAutomaton, derivation::NONE, ends, text::TextDfa, vegas::ByteSet};
 use crate::{Dfa, split::SplitDfa, table::DEAD};
 
 /// What is known of a tokenizer's automata.
@@ -42,8 +43,8 @@ pub(crate) struct Certain {
     /// By state of the automaton of marked texts: what is left of a character there, as for [`utf8`]; 0 also where that is
     /// more than one thing.
     pub(crate) places: Vec<u8>,
-    /// The universal states in which characters beyond ASCII mostly end, where the text may end too, and their
-    /// [`begins`](Self::begins).
+    /// The [`begins`](Self::begins) of the universal states in which characters beyond ASCII mostly end, and where the text may
+    /// end too; and which states are such, or hold at least as much.
     pub(crate) is_typical: Vec<bool>,
     pub(crate) typical: Vec<ByteSet>,
     /// By state: bytes of ASCII that lead to a state from which some lead to a universal one, behind a mark or not; for
@@ -149,6 +150,11 @@ impl Certain {
             if !typical.contains(begins) {
                 typical.push(*begins);
             }
+        }
+        // Other states do as well in which at least the same may come next.
+        for (state, begins) in begins.iter().enumerate() {
+            let is_wider = typical.iter().any(|typical| typical.and(begins) == *typical);
+            is_typical[state] |= universal[state] && split.accepting[state] && is_wider;
         }
         Self {
             universal,
@@ -292,13 +298,14 @@ impl Certain {
         }
     }
 
-    /// Whether some symbols may follow `token` that end the character in which `state` is, and lead to a typical state. At
-    /// most three may. `place` is the state of the ordinary characters there, where the character is to be one of them, or
+    /// Whether some tokens may follow `token` that end the character in which `state` is, and nothing more, and lead to a
+    /// typical state. At most three may. `place` is the state of the ordinary characters there, where the character is to be one of them, or
     /// [`DEAD`]. What was found out is in `memo`.
     pub(crate) fn closes(
         &self,
         tokenizer: &TokenizerAutomaton,
         memo: &mut Closes,
+        trie: &TokenTrie,
         token: u32,
         state: u32,
         place: u32,
@@ -308,24 +315,35 @@ impl Certain {
             return *known;
         }
         let split = &tokenizer.split;
-        let closes = (0x80..0xc0u8).any(|byte| {
+        let next_place = |place: u32, byte: u8| match place {
+            DEAD => Some(DEAD),
+            place => Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD),
+        };
+        let mut ends = |token_behind: u32, next: u32, place: u32| {
+            (self.is_typical[next as usize] || self.places[next as usize] != 0)
+                && tokenizer.neighbours.may_follow(token, token_behind)
+                && (self.is_typical[next as usize]
+                    || self.closes(tokenizer, memo, trie, token_behind, next, place))
+        };
+        let mut closes = (0x80..0xc0u8).any(|byte| {
             let symbol = tokenizer.symbols[usize::from(byte)];
-            let next =
-                split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
-            let place = match place {
-                DEAD => Some(DEAD),
-                place => {
-                    Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD)
-                }
-            };
-            symbol != NONE
-                && next != DEAD
-                && (self.is_typical[next as usize] || self.places[next as usize] != 0)
-                && tokenizer.neighbours.may_follow(token, symbol)
-                && place.is_some_and(|place| {
-                    self.is_typical[next as usize] || self.closes(tokenizer, memo, symbol, next, place)
-                })
+            let next = ends::step(split, state, byte).filter(|_| symbol != NONE);
+            let next = next.and_then(|next| Some((next, next_place(place, byte)?)));
+            next.is_some_and(|(next, place)| ends(symbol, next, place))
         });
+        if !closes {
+            closes = trie.any(
+                (state, place),
+                |(state, place), byte| {
+                    let goes_on = self.places[state as usize] != 0 && !byte.is_ascii();
+                    let next = ends::step(split, state, byte).filter(|_| goes_on);
+                    next.and_then(|next| Some((next, next_place(place, byte)?)))
+                },
+                |unskew_core::TokenId(token), (next, place)| {
+                    tokenizer.is_made(token) && ends(token, next, place)
+                },
+            );
+        }
         memo.insert(key, closes);
         closes
     }
@@ -353,17 +371,46 @@ impl Certain {
         self.last.contains(byte)
     }
 
-    /// The bytes of ASCII that lead from `state` to a safe one, whatever was read before.
-    pub(crate) fn out(&self, dfa: &Dfa, safe: &[Safe], state: crate::StateId) -> ByteSet {
-        let leads = |byte: &u8| {
-            !self.last.contains(*byte)
-                && dfa.step(state, *byte).is_some_and(|next| match safe[next.index()] {
-                    Safe::Always => true,
-                    Safe::WhenCalm => !self.last_but_one.contains(*byte),
-                    Safe::No => false,
-                })
-        };
-        (0..0x80u8).filter(leads).collect()
+    /// By class of `dfa`, as far as it has bytes of ASCII that end no added token: those bytes, and those of them that are
+    /// not the last but one of one either.
+    pub(crate) fn columns(&self, dfa: &Dfa) -> Vec<(usize, [ByteSet; 2])> {
+        let mut columns: Vec<(usize, [ByteSet; 2])> = Vec::new();
+        for byte in (0..0x80u8).filter(|byte| !self.last.contains(*byte)) {
+            let class = usize::from(dfa.classes().get(byte));
+            let at = columns.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
+                columns.push((class, Default::default()));
+                columns.len() - 1
+            });
+            let [bytes, calm] = &mut columns[at].1;
+            bytes.insert(byte);
+            if !self.last_but_one.contains(byte) {
+                calm.insert(byte);
+            }
+        }
+        columns
+    }
+
+    /// The bytes of ASCII that lead from `state` to a safe one, whatever was read before; `columns` are those of
+    /// [`columns`](Self::columns).
+    pub(crate) fn out(
+        columns: &[(usize, [ByteSet; 2])],
+        dfa: &Dfa,
+        safe: &[Safe],
+        state: crate::StateId,
+    ) -> ByteSet {
+        let row = dfa.table().row(state);
+        let mut out = ByteSet::default();
+        for (class, [bytes, calm]) in columns {
+            match row[*class] {
+                DEAD => {}
+                next => match safe[next as usize] {
+                    Safe::Always => out.union(bytes),
+                    Safe::WhenCalm => out.union(calm),
+                    Safe::No => {}
+                },
+            }
+        }
+        out
     }
 
     pub(crate) fn memory_usage(&self) -> usize {

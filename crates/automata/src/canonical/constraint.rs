@@ -409,9 +409,7 @@ impl CanonicalConstraint {
             (Row::Long(words), None) => mask.union(MaskRef::new(words, self.vocab_len())),
             (Row::Long(words), Some(last)) => {
                 let mut allowed = words.clone();
-                neighbours.forbidden(last, |token| {
-                    allowed[token as usize / 32] &= !(1 << (token % 32));
-                });
+                self.context.tokenizer.remove_forbidden(last, &mut allowed);
                 mask.union(MaskRef::new(&allowed, self.vocab_len()));
             }
         });

@@ -16,19 +16,21 @@ use std::{
 use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
 
 use super::{
-    automaton::TokenizerAutomaton,
+    automaton::{Role, TokenizerAutomaton},
     certain::{Certain, Closes},
+    kept::Kept,
     vegas::ByteSet,
+    whole::WholePieces,
 };
-use crate::table::DEAD;
+use crate::{split::SplitDfa, table::DEAD};
 
 /// How many bytes are kept.
-const KEPT: usize = 64 << 20;
+const KEPT: usize = 36 << 20;
 
 /// Groups of at least so many tokens are masks, and smaller ones lists.
 const LARGE: usize = 128;
 
-/// By state: the tokens that are read from there. Fallback tokens are not among them.
+/// By state, twice: the tokens that are read from there, where a piece goes on or begins. Fallback tokens are not among them.
 #[derive(Debug)]
 pub(crate) struct Ends {
     rows: Box<[OnceLock<Arc<EndsOf>>]>,
@@ -39,7 +41,7 @@ pub(crate) struct Ends {
 /// The tokens that are read from a state, in words of a mask.
 #[derive(Debug)]
 pub(crate) struct EndsOf {
-    /// Those that merges make.
+    /// Those that merges make, and where a piece begins those that are only written as a whole piece.
     pub(crate) made: Box<[u32]>,
     /// By token: the state behind it, for those.
     pub(crate) end: Box<[u32]>,
@@ -47,9 +49,14 @@ pub(crate) struct EndsOf {
     pub(crate) groups: Vec<Group>,
     /// The small ones, as lists.
     pub(crate) small: Vec<Group>,
-    /// Those that end inside a character which further tokens can end ([`Certain::closes`]).
-    pub(crate) closed: Box<[u32]>,
+    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`]).
+    pub(crate) leading: Box<[u32]>,
+    /// What was asked for, by the groups that are met.
+    met: Kept<u128, Arc<[u32]>>,
 }
+
+/// How many answers are kept for each state.
+const MET: usize = 16;
 
 /// Tokens that end in one state, and within which no added token can end.
 #[derive(Debug)]
@@ -72,6 +79,20 @@ pub(crate) struct Plain {
     pub(crate) returns: Box<[u32]>,
     /// By token: the last byte.
     pub(crate) last: Box<[u8]>,
+    /// They are only written as a whole piece, or begin what is looked up as one.
+    begun: Box<[u32]>,
+    /// Of these, those that are looked up by themselves.
+    complete: Box<[u32]>,
+}
+
+fn is_in(words: &[u32], token: u32) -> bool {
+    words.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
+}
+
+/// Where `byte` leads in the automaton of marked texts, without fallback.
+pub(crate) fn step(split: &SplitDfa, state: u32, byte: u8) -> Option<u32> {
+    let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
+    (next != DEAD).then_some(next)
 }
 
 /// Those of `sets` that hold no other one: what meets these meets all.
@@ -86,6 +107,10 @@ pub(crate) fn smallest(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
     smallest
 }
 
+fn unite(words: &mut [u32], more: &[u32]) {
+    words.iter_mut().zip(more).for_each(|(word, more)| *word |= more);
+}
+
 /// Adds `token` to a set in words of a mask.
 pub(crate) fn set(words: &mut [u32], token: u32) {
     words[token as usize / 32] |= 1 << (token % 32);
@@ -97,6 +122,16 @@ impl Plain {
         let [mut without_ends, mut steady, mut returns] =
             [(); 3].map(|()| vec![0u32; words_for(vocabulary.len())]);
         let mut last = vec![0; vocabulary.len()];
+        let [mut begun, mut complete] = [(); 2].map(|()| vec![0u32; words_for(vocabulary.len())]);
+        tokenizer.only_whole.iter().for_each(|token| set(&mut begun, *token));
+        for (token, node) in tokenizer.whole.children(WholePieces::ROOT) {
+            if tokenizer.roles[*token as usize] == Role::Made {
+                set(&mut begun, *token);
+                if tokenizer.whole.is_complete(*node) {
+                    set(&mut complete, *token);
+                }
+            }
+        }
         let added = &tokenizer.text;
         for (token, text) in vocabulary.text_tokens() {
             last[token.index()] = text.last().copied().unwrap_or_default();
@@ -118,65 +153,94 @@ impl Plain {
             steady: steady.into(),
             returns: returns.into(),
             last: last.into(),
+            begun: begun.into(),
+            complete: complete.into(),
         }
+    }
+
+    /// Whether `token` is only written as a whole piece, or begins what is looked up as one.
+    pub(crate) fn is_begun(&self, token: u32) -> bool {
+        is_in(&self.begun, token)
+    }
+
+    /// Whether merges make `token` of a piece that is looked up as a whole.
+    fn is_complete(&self, token: u32) -> bool {
+        is_in(&self.complete, token)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.begun[..]) * 5 + self.last.len()
     }
 }
 
 impl EndsOf {
-    fn new(tokenizer: &TokenizerAutomaton, state: u32, vocabulary: &Vocabulary, trie: &TokenTrie) -> Self {
+    fn new(
+        tokenizer: &TokenizerAutomaton,
+        state: u32,
+        is_fresh: bool,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+    ) -> Self {
         let (split, certain): (_, &Certain) = (&tokenizer.split, tokenizer.certain());
+        let plain = tokenizer.plain(vocabulary);
         let mut made = vec![0u32; words_for(vocabulary.len())];
-        let mut by_end: Vec<(u32, u32)> = Vec::new();
+        // Each with whether it only leads on where its piece may end, as far as that is certain.
+        let mut by_end: Vec<((u32, bool), u32)> = Vec::new();
         let mut end_of = vec![DEAD; vocabulary.len()];
         trie.walk(
             state,
-            |state, byte| {
-                let column = usize::from(split.classes.get(byte));
-                let next = split.next[state as usize * split.classes.len() + column];
-                (next != DEAD).then_some(next)
-            },
+            |state, byte| step(split, state, byte),
             |token, end| {
-                if tokenizer.is_made(token.0) {
+                let is_begun = is_fresh && plain.is_begun(token.0);
+                if is_begun || tokenizer.is_made(token.0) {
                     set(&mut made, token.0);
                     end_of[token.index()] = end;
-                    by_end.push((end, token.0));
+                    by_end.push(((end, is_begun), token.0));
                 }
             },
         );
         let text = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
-        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<(u32, bool), usize> = BTreeMap::new();
         by_end.iter().for_each(|(end, _)| *counts.entry(*end).or_default() += 1);
         let goes_on = |end: u32| split.accepting[end as usize] && certain.universal[end as usize];
-        let mut counts: Vec<(u32, usize)> = counts.into_iter().filter(|(end, _)| goes_on(*end)).collect();
+        let mut counts: Vec<((u32, bool), usize)> =
+            counts.into_iter().filter(|((end, _), _)| goes_on(*end)).collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let large = counts.partition_point(|(_, count)| *count >= LARGE);
-        let mut lists: Vec<(u32, Vec<u32>)> = counts.iter().map(|(end, _)| (*end, Vec::new())).collect();
+        let mut lists: Vec<((u32, bool), Vec<u32>)> =
+            counts.iter().map(|(end, _)| (*end, Vec::new())).collect();
         let mut closed = vec![0u32; made.len()];
         let mut memo = Closes::default();
-        let index_of: BTreeMap<u32, usize> = lists.iter().map(|(end, _)| *end).zip(0..).collect();
+        let index_of: BTreeMap<(u32, bool), usize> = lists.iter().map(|(end, _)| *end).zip(0..).collect();
         let mut last_bytes = vec![ByteSet::default(); lists.len()];
-        for (end, token) in by_end {
-            if certain.ends_added(text(token)) {
+        for ((end, is_begun), token) in by_end {
+            if certain.ends_added(text(token)) || is_begun && plain.is_complete(token) {
                 continue;
             }
             if certain.places[end as usize] != 0 {
+                if is_begun {
+                    continue;
+                }
                 let place = certain.place(text(token)).filter(|place| *place != 0 && certain.is_calm_inside);
-                if place.is_some_and(|place| certain.closes(tokenizer, &mut memo, token, end, place)) {
+                if place.is_some_and(|place| certain.closes(tokenizer, &mut memo, trie, token, end, place)) {
                     set(&mut closed, token);
                 }
-            } else if let Some(index) = index_of.get(&end) {
+            } else if let Some(index) = index_of.get(&(end, is_begun)) {
                 lists[*index].1.push(token);
                 text(token).last().into_iter().for_each(|last| last_bytes[*index].insert(*last));
             }
         }
         let hard = &tokenizer.facts(vocabulary).hard;
         let mut groups: Vec<Group> = Vec::new();
-        for ((end, tokens), last_bytes) in lists.into_iter().zip(&last_bytes) {
+        for (((end, is_begun), tokens), last_bytes) in lists.into_iter().zip(&last_bytes) {
             let (begins, goes) = (&certain.begins[end as usize], &certain.goes[end as usize]);
-            let needs = smallest(last_bytes.iter().map(|last| {
-                let mut need = goes.and(&hard.behind(last));
-                need.union(begins);
-                need
+            let needs = smallest(last_bytes.iter().map(|last| match is_begun {
+                true => *begins,
+                false => {
+                    let mut need = goes.and(&hard.behind(last));
+                    need.union(begins);
+                    need
+                }
             }));
             groups.push(Group { tokens: tokens.into(), needs });
         }
@@ -186,18 +250,61 @@ impl EndsOf {
             group.tokens.iter().for_each(|token| set(&mut words, *token));
             group.tokens = words.into();
         }
-        Self { made: made.into(), end: end_of.into(), groups, small, closed: closed.into() }
+        let mut leading = closed;
+        groups.iter().for_each(|group| unite(&mut leading, &group.tokens));
+        small.iter().flat_map(|group| &group.tokens).for_each(|token| set(&mut leading, *token));
+        Self {
+            made: made.into(),
+            end: end_of.into(),
+            groups,
+            small,
+            leading: leading.into(),
+            met: Kept::new(MET, MET),
+        }
+    }
+
+    /// The tokens that end between characters and lead on, one bit each, where a constraint certainly goes on with each of
+    /// `bytes`.
+    pub(crate) fn leading_with(&self, bytes: &ByteSet) -> Arc<[u32]> {
+        let is_met = |group: &Group| group.needs.iter().all(|need| !need.and(bytes).is_empty());
+        let all = self.groups.iter().chain(&self.small);
+        // Beyond 128 groups there are only small ones.
+        let key = all
+            .take(128)
+            .enumerate()
+            .fold(0u128, |key, (index, group)| key | u128::from(is_met(group)) << index);
+        if let Some(known) = self.met.get(key) {
+            return known;
+        }
+        let mut words = vec![0u32; self.made.len()];
+        for (index, group) in self
+            .groups
+            .iter()
+            .chain(&self.small)
+            .take(128)
+            .enumerate()
+            .filter(|(index, _)| key >> index & 1 != 0)
+        {
+            if index < self.groups.len() {
+                unite(&mut words, &group.tokens);
+            } else {
+                group.tokens.iter().for_each(|token| set(&mut words, *token));
+            }
+        }
+        let words: Arc<[u32]> = words.into();
+        self.met.keep(key, Arc::clone(&words), 1);
+        words
     }
 
     fn bytes(&self) -> usize {
         let groups = self.groups.iter().chain(&self.small).map(|group| size_of_val(&group.tokens[..]));
-        size_of_val(&self.made[..]) * 2 + size_of_val(&self.end[..]) + groups.sum::<usize>()
+        size_of_val(&self.made[..]) * (2 + MET) + size_of_val(&self.end[..]) + groups.sum::<usize>()
     }
 }
 
 impl Ends {
     pub(crate) fn new(states: usize) -> Self {
-        Self { rows: (0..states).map(|_| OnceLock::new()).collect(), left: AtomicUsize::new(KEPT) }
+        Self { rows: (0..2 * states).map(|_| OnceLock::new()).collect(), left: AtomicUsize::new(KEPT) }
     }
 
     /// What is read from `state`: kept, or made now.
@@ -205,14 +312,19 @@ impl Ends {
         &self,
         tokenizer: &TokenizerAutomaton,
         state: u32,
+        is_fresh: bool,
         vocabulary: &Vocabulary,
         trie: &TokenTrie,
     ) -> Arc<EndsOf> {
-        let place = &self.rows[state as usize];
+        // Where nothing is looked up as a whole, it makes no difference that a piece begins.
+        let has_whole =
+            !tokenizer.only_whole.is_empty() || !tokenizer.whole.children(WholePieces::ROOT).is_empty();
+        let is_fresh = is_fresh && has_whole;
+        let place = &self.rows[state as usize * 2 + usize::from(is_fresh)];
         if let Some(row) = place.get() {
             return Arc::clone(row);
         }
-        let row = Arc::new(EndsOf::new(tokenizer, state, vocabulary, trie));
+        let row = Arc::new(EndsOf::new(tokenizer, state, is_fresh, vocabulary, trie));
         let take = |left: usize| left.checked_sub(row.bytes());
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
             return Arc::clone(place.get_or_init(|| row));

@@ -15,6 +15,8 @@
 //! | `position` | a constraint beside the splitting, byte by byte |
 //! | `certain` | from where every ordinary text goes on |
 //! | `ends` | which tokens the splitting reads from where |
+//! | `followers` | which of them may follow a token |
+//! | `kept` | answers for all constraints |
 //! | `by_need` | what may stand in front of a position without a dead end, when it is asked for |
 //! | `product`, `settle`, `completion`, `complete` | the same for all positions at once |
 //! | `mix` | a hash for maps from positions |
@@ -39,7 +41,9 @@ mod file_tests;
 #[cfg(test)]
 #[path = "../../tests/common/files.rs"]
 mod files;
+mod followers;
 mod forest;
+mod kept;
 mod nfc;
 mod pair;
 mod position;

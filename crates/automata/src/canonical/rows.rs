@@ -1,11 +1,11 @@
 //! The tokens of a position: which can be read from there and lead on, whatever stands in front.
 //!
-//! A row is no walk through the product of the automata. The tokens that the DFA reads are a walk of the DFA alone, kept for
-//! all positions of that state; those that the tokenizer's splitting reads, and where they end, are known once for all
-//! constraints ([`super::ends`]). What is in both is looked at where it ends:
+//! A row is no walk through the product of the automata. The tokens that the DFA reads are one walk of the DFA alone, kept for
+//! all positions of that state, which tells apart what the DFA certainly goes on with behind them: a few kinds of tokens, a mask
+//! each. The tokens that the tokenizer's splitting reads, and where they end, are known once for all constraints
+//! ([`super::ends`]). What is in both is looked at where it ends:
 //!
-//! - a group of tokens at once, where they end in one state of the splitting and the DFA certainly goes on with what such a
-//!   group needs: mostly the walk is sure of that, and for large groups of which it is not there is one that is;
+//! - all tokens of a kind at once, where they end in a state of the splitting from which what the kind is sure of leads on;
 //! - else token by token. What decides is mostly the pair of states behind the token, beside its last byte; pairs are few,
 //!   and each is asked about once;
 //! - a few tokens are left for the search ([`Query::may_precede`]).
@@ -15,43 +15,62 @@
 //! - The product built whole beforehand. Its masks take about as long, and a bounded string takes 3 seconds to build.
 //! - The product made as it is walked. In a wide position it makes two thousand states for each value of a counter, which
 //!   differ in the splitting and in the place inside a character.
-//! - No walk but one: where it is not sure, twenty thousand tokens are looked at one by one.
+//! - A walk that is sure of one thing, another for each large group of tokens that needs something else, and all of the
+//!   groups met with it: two to four walks and thirty passes over masks.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use rustc_hash::FxHashMap as Map;
-use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, Verdict, words_for};
+use unskew_core::{ByteAutomaton, DenseTable, TokenId, TokenMask, Verdict, WORD_BITS, words_for};
 
 use super::{
-    automaton::Role,
     by_need::{OVERHEAD, Query},
     certain::only_place,
     completion::bits,
     constraint::{Row, SHORT},
     derivation::NONE,
-    ends::{EndsOf, Group, Plain, set, smallest},
+    ends::{EndsOf, Plain, set},
     position::Position,
     vegas::ByteSet,
-    whole::WholePieces,
 };
 use crate::StateId;
 
-/// A walk of the DFA is worth more tokens than these.
-const EACH: usize = 512;
+/// What a walk was so often sure of where tokens end makes a kind of its own.
+const OFTEN: u32 = 8;
+
+/// So many different things that a walk is sure of are told apart.
+const SEEN: usize = 64;
+
+/// So many words of masks are looked at together.
+const CHUNK: usize = 16;
+
+/// The most kinds of a walk.
+const KINDS: usize = 16;
+
+/// Up to so many bytes are few.
+const NARROW: usize = 4;
 
 /// Tokens that a DFA reads from one of its states.
 pub(super) struct Lifted {
-    /// One bit for each of those that end where it certainly goes on; `None` if there are none.
-    sure: Option<Box<[u32]>>,
+    /// Those that end where it certainly goes on, one bit each, by kind.
+    sure: Vec<(Kind, TokenMask)>,
     /// The others, with the states behind them, some perhaps several times.
     others: Box<[(u32, StateId)]>,
-    /// What it is sure of: that it goes on with a byte out of each of these sets, or accepts.
-    needs: Vec<ByteSet>,
+}
+
+/// What the DFA is sure of behind tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// That the text may end, or, inside a character, that it takes whatever ends it.
+    Any,
+    /// To go on with any of these bytes.
+    Bytes(ByteSet),
 }
 
 impl Lifted {
     fn bytes(&self) -> usize {
-        self.sure.as_ref().map_or(0, |words| size_of_val(&words[..])) + size_of_val(&self.others[..])
+        let sure = self.sure.iter().map(|(_, mask)| size_of_val(mask.words()));
+        sure.sum::<usize>() + size_of_val(&self.others[..])
     }
 }
 
@@ -64,14 +83,9 @@ struct Pair {
     goes: ByteSet,
 }
 
-fn is_in(words: &[u32], token: u32) -> bool {
+/// Whether `token` is in a set in words of a mask.
+pub(super) fn is_in(words: &[u32], token: u32) -> bool {
     words[token as usize / 32] >> (token % 32) & 1 != 0
-}
-
-fn remove(words: &mut [u32], token: u32) {
-    if let Some(word) = words.get_mut(token as usize / 32) {
-        *word &= !(1 << (token % 32));
-    }
 }
 
 impl<'a> Query<'a> {
@@ -90,48 +104,38 @@ impl<'a> Query<'a> {
     fn new_row(&mut self, at: Position) -> Row {
         let (automata, vocabulary) = (self.automata, self.vocabulary);
         let tokenizer = automata.tokenizer;
-        let ends = tokenizer.ends(at.split, vocabulary, self.trie);
+        let ends = tokenizer.ends(at.split, at.fresh, vocabulary, self.trie);
         let lifted = self.lifted(at.regex);
-        let begun = if at.fresh { tokenizer.whole.children(WholePieces::ROOT) } else { &[] };
-        let is_begun =
-            |token: u32| !begun.is_empty() && tokenizer.whole.child(WholePieces::ROOT, token).is_some();
+        let plain = tokenizer.plain(vocabulary);
+        let is_begun = |token: u32| at.fresh && plain.is_begun(token);
 
-        let mut words = self.groups(at, &ends, &lifted);
+        let (mut words, left) = self.certain_words(at, &ends, &lifted);
         let mut found: Vec<u32> = Vec::new();
-        let mut pairs =
-            Pairs { at, ends: &ends, plain: tokenizer.plain(vocabulary), last: None, known: Map::default() };
-        if let Some(sure) = &lifted.sure {
-            let left =
-                sure.iter().zip(&ends.made).zip(&words).map(|((sure, made), words)| sure & made & !words);
-            for token in bits(&left.collect::<Vec<u32>>()).filter(|token| !is_begun(*token)) {
-                let regex = automata.dfa.run(at.regex, vocabulary.text(TokenId(token)).unwrap_or_default());
-                if regex.is_some_and(|regex| pairs.leads_on(self, token, regex)) {
-                    found.push(token);
-                }
-            }
-        }
-        let is_known = |token: u32| !words.is_empty() && is_in(&words, token) || is_begun(token);
-        for (token, regex) in lifted.others.iter().copied() {
-            if is_in(&ends.made, token) && !is_known(token) && pairs.leads_on(self, token, regex) {
+        let mut pairs = Pairs { at, ends: &ends, plain, last: None, known: Map::default() };
+        let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
+        let mut look = |query: &mut Self, token: u32, regex: StateId| {
+            let leads_on = match is_begun(token) {
+                true => automata.run(at, text_of(token)).is_some_and(|behind| query.may_begin(token, behind)),
+                false => pairs.leads_on(query, token, regex),
+            };
+            if leads_on {
                 found.push(token);
             }
-        }
-        for (byte, token) in (0..=255u8).zip(&tokenizer.fallback).filter(|(_, token)| **token != NONE) {
-            if let Some(behind) = automata.step_fallback(at, byte)
-                && self.may_precede(*token, behind)
-            {
-                found.push(*token);
+        };
+        for token in left {
+            if let Some(regex) = automata.dfa.run(at.regex, text_of(token)) {
+                look(self, token, regex);
             }
         }
-        if at.fresh {
-            begun.iter().for_each(|(token, _)| remove(&mut words, *token));
-            let begun = begun.iter().map(|(token, _)| *token);
-            let begun = begun.filter(|token| tokenizer.roles[*token as usize] == Role::Made);
-            for token in begun.chain(tokenizer.only_whole.iter().copied()) {
-                let behind = automata.run(at, vocabulary.text(TokenId(token)).unwrap_or_default());
-                if behind.is_some_and(|behind| self.may_begin(token, behind)) {
-                    found.push(token);
-                }
+        for (token, regex) in lifted.others.iter().copied() {
+            if is_in(&ends.made, token) {
+                look(self, token, regex);
+            }
+        }
+        let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
+        for (token, behind) in fallback {
+            if self.may_precede(token, behind) {
+                found.push(token);
             }
         }
         if words.is_empty() && found.len() <= 2 * SHORT {
@@ -151,84 +155,67 @@ impl<'a> Query<'a> {
         if let Some(known) = self.memo.lifted.get(&state) {
             return Arc::clone(known);
         }
-        // What can go on from here in a certain way can mostly do so from behind tokens too.
-        let (tokenizer, here) = (self.automata.tokenizer, self.sure(state));
-        let begin = tokenizer.ends(tokenizer.split.start, self.vocabulary, self.trie);
-        let needs = begin.groups.iter().flat_map(|group| &group.needs).copied();
-        let needs = smallest(needs.filter(|need| !need.and(&here).is_empty()));
-        let lifted = Arc::new(self.walk(state, needs));
+        let states = self.automata.dfa.len();
+        let mut reader = Ending {
+            table: self.automata.dfa.dense(),
+            known: vec![NOTHING; states],
+            seen: Vec::new(),
+            kinds: vec![Kind::Any],
+            others: Vec::new(),
+            query: self,
+        };
+        let masks = reader.query.trie.fill_kinds(&mut reader, state.0);
+        let Ending { kinds, others, .. } = reader;
+        let sure = kinds.into_iter().zip(masks).filter_map(|(kind, mask)| Some((kind, mask?)));
+        let lifted = Arc::new(Lifted { sure: sure.collect(), others: others.into() });
         self.memo.bytes += OVERHEAD + lifted.bytes();
         self.memo.lifted.insert(state, Arc::clone(&lifted));
         lifted
     }
 
-    /// The same, sure of other needs; without the other tokens.
-    fn lifted_for(&mut self, state: StateId, needs: &[ByteSet]) -> Arc<Lifted> {
-        let known = self.memo.lifted_for.entry(state).or_default();
-        if let Some(known) = known.iter().find(|known| known.needs == needs) {
-            return Arc::clone(known);
-        }
-        let lifted = Arc::new(Lifted { others: Box::default(), ..self.walk(state, needs.to_vec()) });
-        self.memo.bytes += OVERHEAD + lifted.bytes();
-        self.memo.lifted_for.entry(state).or_default().push(Arc::clone(&lifted));
-        lifted
-    }
-
-    fn walk(&mut self, state: StateId, needs: Vec<ByteSet>) -> Lifted {
-        let len = self.vocabulary.len();
-        let mut words = vec![0u32; words_for(len)];
-        let table = self.automata.dfa.dense();
-        let mut reader = Ending { table, needs: &needs, is_sure: false, others: Vec::new(), query: self };
-        reader.query.trie.fill(&mut reader, state.0, MaskMut::new_cleared(&mut words, len));
-        let Ending { is_sure, others, .. } = reader;
-        Lifted { sure: is_sure.then(|| words.into()), others: others.into(), needs }
-    }
-
-    /// The tokens out of `lifted` that certainly lead on from `at`, group by group: those of which it is sure, where it is
-    /// sure of what the group needs, and else, if the group is large, those that another walk is sure of. Empty for none.
-    fn groups(&mut self, at: Position, ends: &EndsOf, lifted: &Lifted) -> Vec<u32> {
-        let is_met = |need: &ByteSet| lifted.needs.iter().any(|met| met.and(need) == *met);
-        let is_sure = |group: &&Group| group.needs.iter().all(is_met);
-        let mut words: Vec<u32> = Vec::new();
-        if let Some(sure) = &lifted.sure {
-            words.resize(sure.len(), 0);
-            for tokens in ends.groups.iter().filter(is_sure).map(|group| &group.tokens).chain([&ends.closed])
-            {
-                words.iter_mut().zip(tokens).for_each(|(word, tokens)| *word |= tokens);
-            }
-            for token in ends.small.iter().filter(is_sure).flat_map(|group| &group.tokens) {
-                set(&mut words, *token);
-            }
-            words.iter_mut().zip(sure).for_each(|(word, sure)| *word &= sure);
-        }
-        let mut others: Vec<u32> = Vec::new();
-        if lifted.others.len() > EACH {
-            others.resize(ends.made.len(), 0);
-            lifted.others.iter().for_each(|(token, _)| set(&mut others, *token));
-        }
-        for group in ends.groups.iter().filter(|group| !is_sure(group)) {
-            let count = |words: &[u32]| -> u32 {
-                words.iter().zip(&group.tokens).map(|(word, tokens)| (word & tokens).count_ones()).sum()
+    /// The tokens out of `lifted` that certainly lead on from `at`, one bit each, empty for none; and the others that
+    /// merges make.
+    fn certain_words(&mut self, at: Position, ends: &EndsOf, lifted: &Lifted) -> (Vec<u32>, Vec<u32>) {
+        let (mut words, mut left): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+        let plain = self.automata.tokenizer.plain(self.vocabulary);
+        for (kind, tokens) in lifted.sure.iter().map(|(kind, mask)| (kind, mask.words())) {
+            let met;
+            let mut leading: Cow<'_, [u32]> = match kind {
+                Kind::Any => Cow::Borrowed(&ends.leading[..]),
+                Kind::Bytes(bytes) => {
+                    met = ends.leading_with(bytes);
+                    Cow::Borrowed(&met[..])
+                }
             };
-            if lifted.sure.as_ref().map_or(0, |sure| count(sure)) + count(&others) <= EACH as u32 {
-                continue;
+            // Where an added token might end with the next byte, a token may begin with such a byte.
+            if !self.certain.is_calm(at.text) {
+                let leading = leading.to_mut().iter_mut();
+                leading.zip(&plain.without_ends).for_each(|(word, plain)| *word &= plain);
             }
-            if let Some(sure) = &self.lifted_for(at.regex, &group.needs).sure {
-                words.resize(sure.len(), 0);
-                for ((word, sure), tokens) in words.iter_mut().zip(sure).zip(&group.tokens) {
-                    *word |= sure & tokens;
+            if self.composes() {
+                leading.to_mut().iter_mut().zip(&plain.steady).for_each(|(word, plain)| *word &= plain);
+            }
+            words.resize(tokens.len(), 0);
+            // Chunk by chunk, as mostly nothing is left.
+            let chunks = words.chunks_mut(CHUNK).zip(tokens.chunks(CHUNK));
+            let chunks = chunks.zip(ends.made.chunks(CHUNK)).zip(leading.chunks(CHUNK));
+            for (first, (((words, tokens), made), leading)) in (0u32..).step_by(CHUNK * WORD_BITS).zip(chunks)
+            {
+                if *tokens == [0; CHUNK] {
+                    continue;
+                }
+                let mut rest = [0u32; CHUNK];
+                let all = words.iter_mut().zip(tokens).zip(made).zip(leading).zip(&mut rest);
+                for ((((word, tokens), made), leading), rest) in all {
+                    *word |= tokens & leading;
+                    *rest = tokens & made & !leading;
+                }
+                if rest != [0; CHUNK] {
+                    left.extend(bits(&rest).map(|token| first + token));
                 }
             }
         }
-        // Where an added token might end with the next byte, a token may begin with such a byte.
-        let plain = self.automata.tokenizer.plain(self.vocabulary);
-        if !self.certain.is_calm(at.text) {
-            words.iter_mut().zip(&plain.without_ends).for_each(|(word, plain)| *word &= plain);
-        }
-        if self.composes() {
-            words.iter_mut().zip(&plain.steady).for_each(|(word, plain)| *word &= plain);
-        }
-        words
+        (words, left)
     }
 
     /// A token that may follow `front` and is settled to lead on from `at`; or else all that may follow and can be read, and
@@ -236,30 +223,60 @@ impl<'a> Query<'a> {
     pub(super) fn follower(&mut self, front: u32, at: Position) -> Result<u32, Vec<(u32, Position)>> {
         let (automata, vocabulary) = (self.automata, self.vocabulary);
         let tokenizer = automata.tokenizer;
-        let ends = tokenizer.ends(at.split, vocabulary, self.trie);
+        let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
+        let mut reads: Vec<(u32, Position)> = Vec::new();
+        let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
+        for (token, behind) in fallback {
+            if !self.may_follow(front, token) {
+                continue;
+            }
+            match self.settled(token, behind) {
+                Some(true) => return Ok(token),
+                Some(false) => {}
+                None => reads.push((token, behind)),
+            }
+        }
+        let followers = tokenizer.followers(front, at.split, vocabulary, self.trie);
+        for token in followers.tokens.iter().copied() {
+            let Some(behind) = automata.run(at, text_of(token)) else { continue };
+            match self.settled(token, behind) {
+                Some(true) => return Ok(token),
+                None if followers.is_all => reads.push((token, behind)),
+                _ => {}
+            }
+        }
+        if followers.is_all {
+            return Err(reads);
+        }
+        let ends = tokenizer.ends(at.split, at.fresh, vocabulary, self.trie);
         let lifted = self.lifted(at.regex);
-        let mut sure = self.groups(at, &ends, &lifted);
-        let mut read = lifted.sure.as_ref().map_or_else(|| vec![0; ends.made.len()], |sure| sure.to_vec());
-        lifted.others.iter().for_each(|(token, _)| set(&mut read, *token));
-        read.iter_mut().zip(&ends.made).for_each(|(read, made)| *read &= made);
-        tokenizer.neighbours.forbidden(front, |token| {
-            remove(&mut sure, token);
-            remove(&mut read, token);
-        });
+        let (mut sure, left) = self.certain_words(at, &ends, &lifted);
+        let mut read = sure.clone();
+        read.resize(ends.made.len(), 0);
+        left.iter().for_each(|token| set(&mut read, *token));
+        let others = lifted.others.iter().map(|(token, _)| *token).filter(|token| is_in(&ends.made, *token));
+        others.for_each(|token| set(&mut read, token));
+        tokenizer.remove_forbidden(front, &mut sure);
+        tokenizer.remove_forbidden(front, &mut read);
         if let Some(follower) = bits(&sure).next() {
             return Ok(follower);
         }
-        let fallback = (0..=255u8).zip(&tokenizer.fallback).filter(|(_, token)| **token != NONE);
-        let fallback = fallback.filter_map(|(byte, token)| Some((*token, automata.step_fallback(at, byte)?)));
-        let made = bits(&read).filter_map(|token| {
-            Some((token, automata.run(at, vocabulary.text(TokenId(token)).unwrap_or_default())?))
-        });
-        let reads: Vec<(u32, Position)> =
-            fallback.chain(made).filter(|(token, _)| self.may_follow(front, *token)).collect();
-        match reads.iter().find(|(token, behind)| self.settled(*token, *behind) == Some(true)) {
-            Some((follower, _)) => Ok(*follower),
-            None => Err(reads),
+        for token in bits(&read) {
+            let Some(behind) = automata.run(at, text_of(token)) else { continue };
+            match self.settled(token, behind) {
+                Some(true) => return Ok(token),
+                Some(false) => {}
+                None => reads.push((token, behind)),
+            }
         }
+        Err(reads)
+    }
+
+    /// The tokens of fallback that can be read from `at`, and the positions behind them.
+    pub(super) fn fallback(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
+        let automata = self.automata;
+        let tokens = (0..=255u8).zip(&automata.tokenizer.fallback).filter(|(_, token)| **token != NONE);
+        tokens.filter_map(move |(byte, token)| Some((*token, automata.step_fallback(at, byte)?)))
     }
 
     /// What is known of the position that `at` is.
@@ -315,11 +332,60 @@ impl Pairs<'_> {
 /// The DFA, read by tokens: they are allowed where it is certain that it goes on, and the others are noted.
 struct Ending<'a, 'q, 'c> {
     table: DenseTable<'a>,
-    needs: &'a [ByteSet],
-    /// Whether something is allowed.
-    is_sure: bool,
+    /// By state.
+    known: Vec<u8>,
+    /// What states were sure of, and how often tokens were seen to end in one.
+    seen: Vec<(ByteSet, u32)>,
+    kinds: Vec<Kind>,
     others: Vec<(u32, StateId)>,
     query: &'q mut Query<'c>,
+}
+
+/// What is known of a state in a walk: nothing, or that each token is to be looked at, or the kind.
+const NOTHING: u8 = 0;
+const EACH: u8 = 1;
+const FIRST_KIND: u8 = 2;
+
+impl Ending<'_, '_, '_> {
+    /// What is known now of a state of which nothing was.
+    #[cold]
+    fn look(&mut self, state: StateId) -> u8 {
+        match self.query.need.places.get(state.index()).copied().unwrap_or(1) {
+            places if places & 1 != 0 => {
+                if self.query.automata.dfa.is_accepting(state) {
+                    return FIRST_KIND;
+                }
+                let sure = self.query.sure(state);
+                if sure.is_empty() {
+                    return EACH;
+                }
+                let at = self.seen.iter().position(|(seen, _)| *seen == sure).unwrap_or_else(|| {
+                    // Where much may follow, much was read.
+                    let count = if sure.iter().nth(NARROW).is_some() { OFTEN } else { 0 };
+                    self.seen.push((sure, count));
+                    self.seen.len() - 1
+                });
+                let (_, count) = &mut self.seen[at];
+                *count += 1;
+                let kind = self.kinds.iter().position(|kind| *kind == Kind::Bytes(sure));
+                match kind {
+                    Some(kind) => FIRST_KIND + u8::try_from(kind).unwrap_or(0),
+                    None if self.kinds.len() >= KINDS || at >= SEEN => EACH,
+                    None if *count <= OFTEN => NOTHING,
+                    None => {
+                        self.kinds.push(Kind::Bytes(sure));
+                        FIRST_KIND + u8::try_from(self.kinds.len() - 1).unwrap_or(0)
+                    }
+                }
+            }
+            // In a place that is not known, nothing is certain.
+            places => match only_place(places) {
+                0 => EACH,
+                place if self.query.is_free(state, place) => FIRST_KIND,
+                _ => EACH,
+            },
+        }
+    }
 }
 
 impl ByteAutomaton for Ending<'_, '_, '_> {
@@ -335,22 +401,12 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
 
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
-        let state = StateId(state);
-        let is_certain = match self.query.need.places.get(state.index()).copied().unwrap_or(1) {
-            places if places & 1 != 0 => {
-                self.query.automata.dfa.is_accepting(state) || {
-                    let sure = self.query.sure(state);
-                    self.needs.iter().all(|need| !need.and(&sure).is_empty())
-                }
-            }
-            // In a place that is not known, nothing is certain.
-            places => match only_place(places) {
-                0 => false,
-                place => self.query.is_free(state, place),
-            },
-        };
-        self.is_sure |= is_certain;
-        if is_certain { Verdict::All } else { Verdict::Each }
+        let mut known = self.known[state as usize];
+        if known == NOTHING {
+            known = self.look(StateId(state));
+            self.known[state as usize] = known;
+        }
+        if known >= FIRST_KIND { Verdict::Kind(known - FIRST_KIND) } else { Verdict::Each }
     }
 
     fn admits(&mut self, state: u32, token: TokenId) -> bool {

@@ -1,0 +1,237 @@
+//! Which tokens may follow a token from a state of the automaton of marked texts: known once for all constraints.
+//!
+//! Where a search over tokens looks for one that leads on, mostly any does, and then a few are enough to try. But some tokens
+//! are followed by next to nothing: a blank in front of a word, as nearly every word begins with its blank, or the first bytes
+//! of a character whose other tokens begin elsewhere. Of 50,000 tokens that a constraint reads there each is asked for in
+//! vain. What may follow does not depend on the constraint, so the few that may are kept, and of many some.
+
+use std::sync::Arc;
+
+use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
+
+use super::{
+    automaton::TokenizerAutomaton,
+    completion::bits,
+    ends::{set, step},
+    forest::Neighbours,
+    kept::Kept,
+};
+
+/// Up to so many tokens are kept all.
+const ALL: usize = if cfg!(test) { 3 } else { 2_048 };
+
+/// Of more, so many are kept.
+const SOME: usize = if cfg!(test) { 2 } else { 128 };
+
+/// More forbidden neighbours are kept as bits.
+const MANY: usize = if cfg!(test) { 2 } else { 512 };
+
+/// So many answers of each kind are kept, of so many bytes.
+const SLOTS: usize = 1 << 12;
+const KEPT: usize = 6 << 20;
+
+/// What an entry costs beside its tokens, in bytes.
+const OVERHEAD: usize = 64;
+
+/// Tokens that may follow, in ascending order.
+#[derive(Debug)]
+pub(crate) struct Followers {
+    pub(crate) tokens: Box<[u32]>,
+    /// Whether there are no others.
+    pub(crate) is_all: bool,
+}
+
+/// What is known of neighbours.
+#[derive(Debug)]
+pub(crate) struct AllFollowers {
+    /// By class of a token and state.
+    followers: Kept<(u32, u32), Arc<Followers>>,
+    /// By class of a token: those that must not follow, one bit each, where they are many.
+    forbidden: Kept<u32, Arc<[u32]>>,
+}
+
+impl Default for AllFollowers {
+    fn default() -> Self {
+        Self { followers: Kept::new(SLOTS, KEPT), forbidden: Kept::new(SLOTS, KEPT) }
+    }
+}
+
+impl Followers {
+    /// The tokens that merges make, that are read from `state`, which is not fresh, and that may follow `token`.
+    fn new(
+        tokenizer: &TokenizerAutomaton,
+        token: u32,
+        state: u32,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+    ) -> Self {
+        let mut words = vec![0u32; words_for(vocabulary.len())];
+        if tokenizer.certain().places[state as usize] == 0 {
+            words.copy_from_slice(&tokenizer.ends(state, false, vocabulary, trie).made);
+        } else {
+            // Inside a character few are read, and there are many such states.
+            trie.walk(
+                state,
+                |state, byte| step(&tokenizer.split, state, byte),
+                |TokenId(token), _| {
+                    if tokenizer.is_made(token) {
+                        set(&mut words, token);
+                    }
+                },
+            );
+        }
+        tokenizer.remove_forbidden(token, &mut words);
+        let mut tokens: Vec<u32> = bits(&words).collect();
+        let is_all = tokens.len() <= ALL;
+        if !is_all {
+            tokens = tokens.iter().copied().step_by(tokens.len() / SOME).collect();
+        }
+        Self { tokens: tokens.into(), is_all }
+    }
+
+    fn bytes(&self) -> usize {
+        OVERHEAD + size_of_val(&self.tokens[..])
+    }
+}
+
+impl AllFollowers {
+    /// What may follow `token`, which merges make, from `state`: kept, or found out now.
+    pub(crate) fn of(
+        &self,
+        tokenizer: &TokenizerAutomaton,
+        token: u32,
+        state: u32,
+        vocabulary: &Vocabulary,
+        trie: &TokenTrie,
+    ) -> Arc<Followers> {
+        let key = (tokenizer.neighbours.class[token as usize], state);
+        if let Some(known) = self.followers.get(key) {
+            return known;
+        }
+        let found = Arc::new(Followers::new(tokenizer, token, state, vocabulary, trie));
+        self.followers.keep(key, Arc::clone(&found), found.bytes());
+        found
+    }
+
+    /// Takes the tokens that must not follow `token`, which merges make, off `words`.
+    pub(crate) fn remove_forbidden(&self, neighbours: &Neighbours, token: u32, words: &mut [u32]) {
+        let class = neighbours.class[token as usize];
+        if let Some(bits) = self.forbidden.get(class).filter(|bits| bits.len() == words.len()) {
+            words.iter_mut().zip(&bits[..]).for_each(|(word, bits)| *word &= !bits);
+            return;
+        }
+        let mut count = 0;
+        neighbours.forbidden(token, |token| {
+            words[token as usize / 32] &= !(1 << (token % 32));
+            count += 1;
+        });
+        if count > MANY {
+            let mut bits = vec![0u32; words.len()];
+            neighbours.forbidden(token, |token| set(&mut bits, token));
+            self.forbidden.keep(class, bits.into(), OVERHEAD + size_of_val(words));
+        }
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.followers.memory_usage() + self.forbidden.memory_usage()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_core::{SplitBehavior, SplitPattern, Tokenization};
+
+    use super::{
+        super::{
+            testing::{Listing, Random, table},
+            vegas::ByteSet,
+            whole::WholePieces,
+        },
+        *,
+    };
+    use crate::table::DEAD;
+
+    /// All that is kept of a tokenizer, twice asked for, against every token and every pair of tokens.
+    #[test]
+    fn what_is_kept_of_a_tokenizer_is_what_its_parts_say() {
+        let (mut all, mut some, mut forbidden_many, mut begun) = (0, 0, 0, 0);
+        for seed in 0..150 {
+            let mut random = Random::new(seed);
+            let listing = [Listing::Proper, Listing::AllSplits, Listing::Shuffled][random.below(3)];
+            let (texts, merges) = table(&mut random, 3, 25, listing);
+            let mut builder = Vocabulary::builder();
+            texts.iter().for_each(|text| _ = builder.text(text));
+            let vocabulary = builder.build().unwrap();
+            let pattern = ["a+|[bc]+", "[ab]{1,2}|c"][random.below(2)];
+            let mut tokenization = Tokenization::default();
+            tokenization.merges = merges;
+            tokenization.whole_pieces = random.below(2) == 0;
+            tokenization.splits.push(SplitPattern::Regex {
+                pattern: pattern.to_owned(),
+                behavior: SplitBehavior::Isolated,
+                invert: false,
+            });
+            let tokenizer = TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap();
+            let trie = TokenTrie::new(&vocabulary).unwrap();
+            let (split, neighbours) = (&tokenizer.split, &tokenizer.neighbours);
+            let tokens =
+                || (0..u32::try_from(texts.len()).unwrap()).filter(|token| tokenizer.is_made(*token));
+            let end = |state: u32, token: u32| {
+                texts[token as usize].iter().try_fold(state, |state, byte| step(split, state, *byte))
+            };
+            for token in tokens() {
+                let mut words = vec![u32::MAX; words_for(texts.len())];
+                for _ in 0..2 {
+                    tokenizer.remove_forbidden(token, &mut words);
+                    let forbidden = tokens().filter(|next| !neighbours.may_follow(token, *next));
+                    let removed = tokens().filter(|next| words[*next as usize / 32] >> (next % 32) & 1 == 0);
+                    let forbidden: Vec<u32> = forbidden.collect();
+                    forbidden_many += usize::from(forbidden.len() > MANY);
+                    assert_eq!(removed.collect::<Vec<u32>>(), forbidden, "seed {seed}, {token}");
+                }
+                for state in 0..u32::try_from(split.accepting.len()).unwrap() {
+                    let may = |next: &u32| end(state, *next).is_some() && neighbours.may_follow(token, *next);
+                    let expected: Vec<u32> = tokens().filter(may).collect();
+                    let found = tokenizer.followers(token, state, &vocabulary, &trie);
+                    assert_eq!(found.is_all, expected.len() <= ALL, "seed {seed}");
+                    if found.is_all {
+                        all += 1;
+                        assert_eq!(found.tokens[..], expected, "seed {seed}, {token}, {state}");
+                    } else {
+                        some += 1;
+                        assert!(found.tokens.len() >= SOME && found.tokens.iter().all(may), "seed {seed}");
+                    }
+                }
+            }
+            for state in 0..u32::try_from(split.accepting.len()).unwrap() {
+                for is_fresh in [false, true] {
+                    let ends = tokenizer.ends(state, is_fresh, &vocabulary, &trie);
+                    let plain = tokenizer.plain(&vocabulary);
+                    for token in 0..u32::try_from(texts.len()).unwrap() {
+                        let is_begun = is_fresh && plain.is_begun(token);
+                        let behind = end(state, token).filter(|_| is_begun || tokenizer.is_made(token));
+                        assert_eq!(ends.end[token as usize], behind.unwrap_or(DEAD), "seed {seed}");
+                        let is_read = ends.made[token as usize / 32] >> (token % 32) & 1 != 0;
+                        assert_eq!(is_read, behind.is_some(), "seed {seed}");
+                        let child = tokenizer.whole.child(WholePieces::ROOT, token);
+                        let is_whole = tokenizer.only_whole.contains(&token);
+                        assert_eq!(plain.is_begun(token), child.is_some() || is_whole, "seed {seed}");
+                        begun += usize::from(is_begun && is_read);
+                    }
+                    // What leads on with some bytes does with more, and with all of them.
+                    let few: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
+                    let more = ends.leading_with(&(0..=255).collect());
+                    for _ in 0..2 {
+                        let few = ends.leading_with(&few);
+                        assert!(few.iter().zip(&more[..]).all(|(few, more)| few & !more == 0), "seed {seed}");
+                        assert!(more.iter().zip(&ends.leading).all(|(more, all)| more & !all == 0));
+                    }
+                }
+            }
+        }
+        assert!(
+            all > 100 && some > 100 && forbidden_many > 100 && begun > 100,
+            "{all} {some} {forbidden_many} {begun}"
+        );
+    }
+}
