@@ -195,6 +195,22 @@ impl SetConstraint {
         Self::from_layers(Layer { set, live: live.map(Arc::new) }, added, vocab_len)
     }
 
+    /// The items of `subset` that `delta` leaves. What it adds is in no subset, until [`Delta::compact`] makes one set of the
+    /// two.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_subset`](Self::with_subset), and as [`with_delta`](Self::with_delta).
+    pub fn with_delta_and_subset(
+        set: Arc<ItemSet>,
+        delta: &Delta,
+        subset: &Subset,
+        vocab_len: usize,
+    ) -> Result<Self, SetError> {
+        let subset = delta.left_of(&set, subset)?;
+        Self::with_subset(set, Arc::new(subset), vocab_len)
+    }
+
     fn from_layers(base: Layer, added: Option<Layer>, vocab_len: usize) -> Result<Self, SetError> {
         if base.set.vocab_len() > vocab_len {
             return Err(SetError::Masks { set: base.set.vocab_len(), masks: vocab_len });
@@ -216,6 +232,12 @@ impl SetConstraint {
     /// The set, without filters and additions.
     pub fn set(&self) -> &ItemSet {
         &self.base.set
+    }
+
+    /// Whether there are neither filters nor additions.
+    #[cfg(feature = "wgpu")]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.base.live.is_none() && self.added.is_none()
     }
 
     /// The layers that go on from a state.

@@ -292,9 +292,12 @@ impl ItemSet {
         self.layout.fingerprint
     }
 
-    /// What tells this set from another: the checksum of its header, in which are those of all parts.
+    /// What tells this set from another: a checksum of its header, in which are those of all parts. Subsets leave no trace, so
+    /// that changes to a set stay changes to it when it gets a subset.
     pub(crate) fn identity(&self) -> u64 {
-        XxHash3_64::oneshot(&self.bytes[..Layout::header_len(self.layout.columns.len())])
+        let mut layout = self.layout.clone();
+        (layout.sections[SUBSETS], layout.len) = (Part::default(), 0);
+        XxHash3_64::oneshot(&layout.to_bytes())
     }
 
     /// The memory that the set takes, in bytes: that of a mapped file, which the system takes back as it likes, and of the

@@ -15,7 +15,6 @@ use crate::{
     column::{EndsWriter, width_for},
     error::SetError,
     layout::{FIRST_STARTS, FIRST_TOKENS, Layout, MAX_VOCAB, Part, SECOND_BEGINS, SECOND_TOKENS, SUBSETS},
-    subset::subsets_to_bytes,
 };
 
 /// First tokens with fewer items have no list of what follows: their interval is scanned as fast.
@@ -183,8 +182,8 @@ impl<W: Write + Seek> SetWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left, and the header. Answers with what was written to.
-    pub(crate) fn finish(mut self) -> Result<W, SetError> {
+    /// Writes what is left, the subsets, and the header. Answers with what was written to.
+    pub(crate) fn finish(mut self, subsets: Vec<u8>) -> Result<W, SetError> {
         let end = |mut part: PartWriter, out: &mut W, place: &mut Part| {
             part.flush(out)?;
             place.checksum = part.hasher.finish();
@@ -204,7 +203,7 @@ impl<W: Write + Seek> SetWriter<W> {
             (FIRST_STARTS, first_starts),
             (SECOND_BEGINS, second_begins),
             (SECOND_TOKENS, second_tokens),
-            (SUBSETS, subsets_to_bytes(&[])),
+            (SUBSETS, subsets),
         ];
         for (section, bytes) in &sections {
             self.layout.sections[*section].len = bytes.len();
