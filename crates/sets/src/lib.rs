@@ -70,9 +70,11 @@ mod gpu;
 mod item_set;
 mod layout;
 mod lines;
+mod memory;
 mod save;
 mod sort;
 mod subset;
+mod wide;
 mod write;
 
 pub use build::{BuildReport, SetBuilder, SetLimits};
