@@ -7,6 +7,7 @@ mod grammars;
 mod refusals;
 mod schema_outputs;
 mod schemas;
+mod set_changes;
 mod sets;
 mod speculation;
 mod support;
