@@ -37,7 +37,7 @@ const SUMMED: usize = 24;
 pub struct DeltaReport {
     /// Items that were added, or removed.
     pub changed: u64,
-    /// Lines that changed nothing: items that were there already, or came in a line before.
+    /// Lines that changed nothing: items to be added that were there already, and what came in a line before.
     pub unchanged: u64,
     /// Lines without text.
     pub blank: u64,
@@ -170,7 +170,7 @@ impl Delta {
     ///
     /// # Errors
     ///
-    /// [`SetError::NoSuchItem`] where a line is neither an item nor was one that is removed already, and as
+    /// [`SetError::NoSuchItem`] where a line is no item, nor one that a line before has removed, and as
     /// [`SetBuilder::push_lines`] with the line.
     pub fn remove_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         &mut self,
@@ -178,17 +178,18 @@ impl Delta {
         text: impl BufRead,
         encode: impl Fn(&str) -> Result<Vec<TokenId>, E> + Sync,
     ) -> Result<DeltaReport, SetError> {
-        // An added item leaves no trace when it is removed, and may be removed by two lines.
+        // A line may come twice.
         let mut gone = BTreeSet::new();
         self.edit(set, text, encode, |delta, line, text, item| {
-            let removed = delta.remove(set, item)?;
-            if removed && set.find(item).is_none() {
+            if delta.remove(set, item)? {
                 gone.insert(item.to_vec());
+                return Ok(true);
             }
-            if !removed && set.find(item).is_none() && !gone.contains(item) {
-                return Err(SetError::NoSuchItem { line, text: shown(text) });
+            if gone.contains(item) {
+                Ok(false)
+            } else {
+                Err(SetError::NoSuchItem { line, text: shown(text) })
             }
-            Ok(removed)
         })
     }
 

@@ -3,8 +3,8 @@
 //! Zipf's law makes some intervals of the first columns a good part of the whole set, and a search in one of those is a walk
 //! through memory that no cache holds. For prefixes of one and two tokens with at least [`MIN_WIDE`] items the tokens that
 //! follow are kept beside the columns: as one bit for each id where they are many, so that a candidate is one look and a mask
-//! is read word by word, and else as a sorted list. Neither takes more than half of what it stands for, so that all of it
-//! takes at most half of two columns.
+//! is read word by word, and else as a sorted list. All of it may take a twenty-fourth of the tokens' bytes ([`SHARE`]), and
+//! goes to the prefixes with the most items first.
 //!
 //! An entry says which interval it is for, by the depth and where it begins; entries are sorted and are searched once,
 //! when a prefix is reached.
@@ -16,6 +16,9 @@ pub(crate) const MIN_WIDE: u32 = 256;
 
 /// The most tokens of a prefix with an entry.
 pub(crate) const DEEPEST: u32 = 2;
+
+/// What is kept takes at most the bytes of all tokens divided by this.
+pub(crate) const SHARE: u64 = 24;
 
 /// Bytes of an entry: depth, where the interval begins, where its tokens lie, and what they are.
 const ENTRY: usize = 16;
@@ -124,7 +127,16 @@ impl Wide {
     }
 }
 
-/// The entries of one depth as they are found.
+/// A prefix that may get an entry, and the tokens that follow it.
+struct Candidate {
+    rows: u32,
+    depth: u32,
+    lo: u32,
+    tokens: Vec<u32>,
+}
+
+/// The prefixes of one length as they are found.
+#[derive(Default)]
 struct Level {
     prefix: Option<Vec<u32>>,
     /// Places of the column that were seen, and where the prefix's begin.
@@ -132,38 +144,27 @@ struct Level {
     lo: u32,
     /// The tokens that follow the prefix.
     tokens: Vec<u32>,
-    /// Where each interval begins, where its tokens lie in `bytes`, and what they are.
-    entries: Vec<(u32, usize, u32)>,
-    bytes: Vec<u8>,
 }
 
 /// Finds the entries of a set while its items are written.
 pub(crate) struct WideWriter {
     levels: [Level; DEEPEST as usize],
+    candidates: Vec<Candidate>,
     vocab_len: u32,
     width: usize,
 }
 
 impl WideWriter {
     pub(crate) fn new(vocab_len: u32, width: usize) -> Self {
-        let level = |_| Level {
-            prefix: None,
-            rows: 0,
-            lo: 0,
-            tokens: Vec::new(),
-            entries: Vec::new(),
-            bytes: Vec::new(),
-        };
-        Self { levels: std::array::from_fn(level), vocab_len, width }
+        Self { levels: Default::default(), candidates: Vec::new(), vocab_len, width }
     }
 
     /// Takes the next item.
     pub(crate) fn push(&mut self, item: &[u32]) {
-        let (vocab_len, width) = (self.vocab_len, self.width);
         for (level, depth) in self.levels.iter_mut().zip(1..) {
             let Some(prefix) = item.get(..depth) else { break };
             if level.prefix.as_deref() != Some(prefix) {
-                level.end(vocab_len, width);
+                self.candidates.extend(level.end(depth as u32));
                 level.prefix = Some(prefix.to_vec());
             }
             if let Some(token) = item.get(depth) {
@@ -175,50 +176,61 @@ impl WideWriter {
         }
     }
 
-    /// The entries, and their tokens.
-    pub(crate) fn finish(mut self) -> (Vec<u8>, Vec<u8>) {
-        let (mut entries, mut bytes) = (Vec::new(), Vec::new());
-        for (level, depth) in self.levels.iter_mut().zip(1u32..) {
-            level.end(self.vocab_len, self.width);
-            for (lo, begin, what) in &level.entries {
-                let begin =
-                    u32::try_from((bytes.len() + begin) / ALIGN).expect("at most half of two columns");
-                for word in [depth, *lo, begin, *what] {
-                    entries.extend(word.to_le_bytes());
-                }
+    /// The entries, and their tokens: in about so many bytes at most.
+    pub(crate) fn finish(mut self, mut left: u64) -> (Vec<u8>, Vec<u8>) {
+        let ends = self.levels.iter_mut().zip(1..).filter_map(|(level, depth)| level.end(depth));
+        self.candidates.extend(ends);
+        self.candidates.sort_unstable_by_key(|one| (std::cmp::Reverse(one.rows), one.depth, one.lo));
+        let bits = bit_bytes(self.vocab_len);
+        let mut kept: Vec<(Candidate, bool)> = Vec::new();
+        for candidate in self.candidates {
+            let list = candidate.tokens.len() * self.width;
+            // A list that is as long as the interval is no faster than the interval.
+            let list_helps = 2 * list <= candidate.rows as usize * self.width;
+            let mut fits = |bytes: usize| {
+                let bytes = (bytes.next_multiple_of(ALIGN) + ENTRY) as u64;
+                let fits = bytes <= left;
+                left -= if fits { bytes } else { 0 };
+                fits
+            };
+            let as_bits = (bits <= 2 * list || !list_helps) && fits(bits);
+            if as_bits || list_helps && fits(list) {
+                kept.push((candidate, as_bits));
             }
-            bytes.append(&mut level.bytes);
+        }
+        kept.sort_unstable_by_key(|(one, _)| (one.depth, one.lo));
+
+        let (mut entries, mut bytes) = (Vec::new(), Vec::new());
+        for (Candidate { depth, lo, tokens, .. }, as_bits) in kept {
+            let begin = u32::try_from(bytes.len() / ALIGN).expect("a part of the tokens");
+            let what = tokens.len() as u32 | if as_bits { BITS } else { 0 };
+            entries.extend([depth, lo, begin, what].into_iter().flat_map(u32::to_le_bytes));
+            if as_bits {
+                let mut words = vec![0u32; bits / 4];
+                tokens
+                    .iter()
+                    .for_each(|token| words[(token / u32::BITS) as usize] |= 1 << (token % u32::BITS));
+                bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+            } else {
+                bytes
+                    .extend(tokens.iter().flat_map(|token| token.to_le_bytes().into_iter().take(self.width)));
+            }
+            bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
         }
         (entries, bytes)
     }
 }
 
 impl Level {
-    /// Keeps what follows the present prefix, where that is worth it.
-    fn end(&mut self, vocab_len: u32, width: usize) {
-        let (lo, rows, mut tokens) = (self.lo, self.rows - self.lo, std::mem::take(&mut self.tokens));
+    /// The present prefix, if it has many items.
+    fn end(&mut self, depth: u32) -> Option<Candidate> {
+        let (lo, rows) = (self.lo, self.rows - self.lo);
         self.lo = self.rows;
-        let half = rows as usize * width / 2;
-        let (list, bits) = (tokens.len() * width, bit_bytes(vocab_len));
-        if rows >= MIN_WIDE && list.min(bits) <= half {
-            let begin = self.bytes.len();
-            let mut what = tokens.len() as u32;
-            if bits <= half && bits <= 2 * list {
-                what |= BITS;
-                let mut words = vec![0u32; bits / 4];
-                tokens
-                    .iter()
-                    .for_each(|token| words[(token / u32::BITS) as usize] |= 1 << (token % u32::BITS));
-                self.bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-            } else {
-                self.bytes
-                    .extend(tokens.iter().flat_map(|token| token.to_le_bytes().into_iter().take(width)));
-            }
-            self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
-            self.entries.push((lo, begin, what));
+        if rows < MIN_WIDE {
+            self.tokens.clear();
+            return None;
         }
-        tokens.clear();
-        self.tokens = tokens;
+        Some(Candidate { rows, depth, lo, tokens: std::mem::take(&mut self.tokens) })
     }
 }
 
@@ -227,12 +239,12 @@ mod tests {
     use super::*;
 
     /// How what follows the prefix `[1]` is kept, and what that is.
-    fn kept(rows: u32, distinct: u32, vocab_len: u32) -> Option<(bool, Vec<u32>)> {
+    fn kept(rows: u32, distinct: u32, vocab_len: u32, left: u64) -> Option<(bool, Vec<u32>)> {
         let mut writer = WideWriter::new(vocab_len, 4);
         let mut items: Vec<Vec<u32>> = (0..rows).map(|at| vec![1, at % distinct, at]).collect();
         items.sort();
         items.iter().for_each(|item| writer.push(item));
-        let (entries, bytes) = writer.finish();
+        let (entries, bytes) = writer.finish(left);
         let wide = Wide::read::<4>(&entries, bytes.len(), vocab_len).unwrap();
         assert_eq!(wide.find(1, 1, rows + 1), 0);
         let followers = wide.followers::<4>(wide.find(1, 0, rows), &bytes, vocab_len)?;
@@ -242,19 +254,24 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_small_and_right() {
-        // 1,000 ids are 128 bytes, or 32 tokens.
-        for (rows, distinct, vocab_len, expected) in [
-            (255, 3, 1000, None),
-            (256, 15, 1000, Some(false)),
-            (256, 16, 1000, Some(true)),
-            (256, 250, 1000, Some(true)),
-            (256, 128, 100_000, Some(false)),
-            (256, 129, 100_000, None),
-            (6000, 6000, 100_000, None),
-            (6250, 6250, 100_000, Some(true)),
+        // 1,000 ids are 128 bytes, or 32 tokens; 100,000 are 12,500. An entry takes 16.
+        for (rows, distinct, vocab_len, left, expected) in [
+            (255, 3, 1000, u64::MAX, None),
+            (256, 15, 1000, u64::MAX, Some(false)),
+            (256, 16, 1000, u64::MAX, Some(true)),
+            (256, 16, 1000, 144, Some(true)),
+            (256, 16, 1000, 143, Some(false)),
+            (256, 16, 1000, 80, Some(false)),
+            (256, 16, 1000, 79, None),
+            (256, 250, 1000, u64::MAX, Some(true)),
+            (256, 250, 1000, 143, None),
+            (256, 128, 100_000, u64::MAX, Some(false)),
+            (256, 129, 100_000, u64::MAX, Some(true)),
+            (256, 129, 100_000, 12_000, None),
         ] {
-            let kept = kept(rows, distinct, vocab_len);
-            assert_eq!(kept.as_ref().map(|(bits, _)| *bits), expected, "{rows} {distinct} {vocab_len}");
+            let kept = kept(rows, distinct, vocab_len, left);
+            let form = kept.as_ref().map(|(bits, _)| *bits);
+            assert_eq!(form, expected, "{rows} {distinct} {vocab_len} {left}");
             assert!(kept.is_none_or(|(_, tokens)| tokens.into_iter().eq(0..distinct)));
         }
     }

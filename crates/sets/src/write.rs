@@ -15,7 +15,7 @@ use crate::{
     column::{EndsWriter, width_for},
     error::SetError,
     layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, MAX_VOCAB, Part, SUBSETS, WIDE},
-    wide::WideWriter,
+    wide::{SHARE, WideWriter},
 };
 
 /// The buffers of all columns together take about this much memory, in bytes.
@@ -168,7 +168,8 @@ impl<W: Write + Seek> SetWriter<W> {
             end(ends, &mut self.out, &mut place.ends)?;
         }
         let Index { first_tokens, first_starts, .. } = self.index;
-        let (entries, followers) = self.wide.finish();
+        let tokens: u64 = self.layout.columns.iter().map(|column| u64::from(column.len)).sum();
+        let (entries, followers) = self.wide.finish(tokens * self.layout.width as u64 / SHARE);
         let sections = [
             (FIRST_TOKENS, first_tokens),
             (FIRST_STARTS, first_starts),
