@@ -191,6 +191,9 @@ impl Grammar {
             if let Some(place) = self.rule_place(rule) {
                 builder.place(new, place);
             }
+            if self.is_scope(rule) {
+                builder.scope(new);
+            }
             rules[rule.index()] = Some(new);
         }
         let mut made: Vec<Option<ExprId>> = vec![None; self.expressions()];
@@ -617,7 +620,7 @@ impl Grammar {
         let places = places(self);
         let states = self.terminals().map(|terminal| match self.terminal(terminal) {
             Terminal::Automaton(dfa) => dfa.len(),
-            Terminal::Except(except) => except.base().len(),
+            Terminal::Except(except) | Terminal::Distinct(except) => except.base().len(),
             Terminal::Counted(counted) => counted.unit().len(),
             Terminal::Literal(_) | Terminal::Token(_) => 0,
         });

@@ -28,6 +28,7 @@ use crate::{
     portable::{Exchange, PortablePlace},
     rules::{Position, Rules},
     terminals::{Terminals, names},
+    tracked::{Distinct, holding, on_used_ways},
     trees::TreeLibrary,
 };
 
@@ -76,17 +77,28 @@ pub struct GrammarConstraint {
     /// Where a library is used.
     trees: Option<Trees>,
     start: Arc<PortablePlace>,
+    /// Where texts may not come twice: what is known of them.
+    distinct: Option<Distinct>,
     scratch_bytes: usize,
 }
 
 /// The position of a sequence in a [`GrammarConstraint`]. Cloning it copies a pointer.
 #[derive(Clone)]
 pub struct GrammarState {
-    /// Spelled out, for scratches that do not know it.
+    /// Spelled out, for scratches that do not know it; where texts may not come twice, with those that were used.
     portable: Arc<PortablePlace>,
     /// The scratch that knows it, and how it is called there.
     stamp: u64,
+    at: At,
+}
+
+/// Where a sequence is in a scratch.
+#[derive(Clone, Copy)]
+struct At {
+    /// Without the texts that were used.
     place: Place,
+    /// With them.
+    tracked: Option<Place>,
 }
 
 /// The tables of a [`GrammarConstraint`]: what it has found out on the way. They are emptied when they pass
@@ -103,7 +115,17 @@ pub struct GrammarScratch {
     /// An empty mask, once it was needed.
     buffer: Option<TokenMask>,
     mask_bytes: usize,
+    tracking: Option<Tracking>,
     stats: GrammarStats,
+}
+
+/// The tables of the parser that tracks texts.
+struct Tracking {
+    places: Places,
+    exchange: Exchange,
+    /// By place: the tokens that the mask has too many.
+    removed: HashMap<Place, Arc<[TokenId]>>,
+    removed_bytes: usize,
 }
 
 /// What a scratch has done so far. The counts are the same on every machine.
@@ -204,9 +226,14 @@ impl GrammarConstraint {
         let used = rules.used_terminals(names.len());
         let terminals = Terminals::new(grammar, &names, &used, &vocabulary, &trie)?;
         let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead };
-        let mut places = Places::new(&compiled);
+        let distinct = Distinct::new(&compiled);
+        let mut places = match distinct {
+            Some(_) => Places::tracking(&compiled),
+            None => Places::new(&compiled),
+        };
         let start = Exchange::default().export(&mut places, &compiled, Places::START);
-        Ok(Self { compiled, vocabulary, trie, trees: None, start, scratch_bytes: limits.scratch_bytes })
+        let scratch_bytes = limits.scratch_bytes;
+        Ok(Self { compiled, vocabulary, trie, trees: None, start, distinct, scratch_bytes })
     }
 
     /// The memory that the compiled grammar takes, in bytes; vocabulary and trie are not counted.
@@ -215,11 +242,11 @@ impl GrammarConstraint {
     }
 
     pub(crate) fn context(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Context {
-        let place = self.place(scratch, state);
+        let At { place, .. } = self.at(scratch, state);
         let Places { parser, .. } = &scratch.places;
         let readings = scratch.places.readings(place).iter().map(|reading| {
             let mut positions: Vec<Position> =
-                parser.items(reading.todo).iter().map(|(position, _)| parser.name(*position)).collect();
+                parser.items(reading.todo).iter().map(|(position, ..)| parser.name(*position)).collect();
             positions.dedup();
             (reading.terminal, reading.state, positions)
         });
@@ -230,7 +257,7 @@ impl GrammarConstraint {
     }
 
     /// How `state` is called in `scratch`.
-    fn place(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Place {
+    fn at(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> At {
         if scratch.memory_usage() > self.scratch_bytes {
             *scratch = GrammarScratch {
                 stats: GrammarStats { emptied: scratch.stats.emptied + 1, ..scratch.stats() },
@@ -238,24 +265,74 @@ impl GrammarConstraint {
             };
         }
         if state.stamp == scratch.stamp {
-            return state.place;
+            return state.at;
         }
-        scratch.exchange.import(&mut scratch.places, &self.compiled, &state.portable)
+        let tracked = scratch
+            .tracking
+            .as_mut()
+            .map(|tracking| tracking.exchange.import(&mut tracking.places, &self.compiled, &state.portable));
+        let place = scratch.exchange.import(&mut scratch.places, &self.compiled, &state.portable);
+        At { place, tracked }
     }
 
-    /// The place behind `token`.
-    fn behind(&self, scratch: &mut GrammarScratch, place: Place, token: TokenId) -> Place {
+    /// Whether `token` leads anywhere, and where: if texts are tracked, there, and else as places that track none.
+    fn behind(&self, scratch: &mut GrammarScratch, at: At, token: TokenId) -> Option<Place> {
+        let mut next = DEAD;
+        // What is tracked is the whole truth but for the number of terminals in a token.
+        if at.tracked.is_none() || self.compiled.lookahead.is_some() {
+            next = self.behind_in(&mut scratch.places, at.place, token);
+            if next == DEAD {
+                return None;
+            }
+        }
+        if let Some((place, tracking)) = at.tracked.zip(scratch.tracking.as_mut()) {
+            next = self.behind_in(&mut tracking.places, place, token);
+        }
+        (next != DEAD).then_some(next)
+    }
+
+    /// The place behind `token`, or [`DEAD`].
+    fn behind_in(&self, places: &mut Places, place: Place, token: TokenId) -> Place {
         if token.index() >= self.vocabulary.len() {
             return DEAD;
         }
         match self.vocabulary.kind(token) {
             TokenKind::Text => match self.vocabulary.text(token) {
                 Some([]) | None => DEAD,
-                Some(text) => scratch.places.run(&self.compiled, place, text),
+                Some(text) => places.run(&self.compiled, place, text),
             },
-            TokenKind::Control => scratch.places.control(&self.compiled, place, token),
+            TokenKind::Control => places.control(&self.compiled, place, token),
             _ => DEAD,
         }
+    }
+
+    /// The tokens that the mask of `at` has too many, the mask being made.
+    fn removed(&self, scratch: &mut GrammarScratch, at: At) -> Option<Arc<[TokenId]>> {
+        let (place, tracking) = at.tracked.zip(scratch.tracking.as_mut())?;
+        if let Some(known) = tracking.removed.get(&place) {
+            return Some(Arc::clone(known));
+        }
+        let pieces = &scratch.masks[&at.place];
+        let mut removed: Vec<TokenId> =
+            match on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie) {
+                Some(on_the_way) => {
+                    let mut tokens: Vec<TokenId> = pieces.among(&on_the_way).collect();
+                    tokens.extend_from_slice(&pieces.doubtful);
+                    tokens
+                }
+                None => {
+                    let mut mask = TokenMask::new(self.vocab_len());
+                    pieces.write(mask.as_mut());
+                    mask.ids().collect()
+                }
+            };
+        removed.sort_unstable();
+        removed.dedup();
+        removed.retain(|token| self.behind_in(&mut tracking.places, place, *token) == DEAD);
+        let removed: Arc<[TokenId]> = removed.into();
+        tracking.removed_bytes += size_of_val(&removed[..]) + 64;
+        tracking.removed.insert(place, Arc::clone(&removed));
+        Some(removed)
     }
 
     /// Makes the mask of `place`, if it is not there.
@@ -289,6 +366,16 @@ impl GrammarConstraint {
                 buffer.as_mut().clear();
             }
         }
+        if let Some(distinct) = &self.distinct {
+            let tokens = distinct.holding(&self.compiled, |except, remaining| match &self.trees {
+                Some(trees) => trees.holding(except, remaining),
+                None => holding(except, remaining, &self.vocabulary).into(),
+            });
+            let places = &mut scratch.places;
+            let tokens = pieces.among(tokens);
+            let found = distinct.doubtful(&self.compiled, places, place, &self.vocabulary, tokens);
+            pieces.doubtful = found;
+        }
         scratch.mask_bytes += pieces.memory_usage();
         scratch.masks.insert(place, pieces);
     }
@@ -313,6 +400,9 @@ impl GrammarScratch {
             + self.exchange.memory_usage()
             + self.known.memory_usage()
             + self.mask_bytes
+            + self.tracking.as_ref().map_or(0, |tracking| {
+                tracking.places.memory_usage() + tracking.exchange.memory_usage() + tracking.removed_bytes
+            })
     }
 
     /// The number of places, states of the parser and returns that were made.
@@ -324,8 +414,8 @@ impl GrammarScratch {
 
 impl GrammarState {
     /// The only name of the state in this scratch: two states are equal there exactly when these are.
-    fn known(&self, scratch: &GrammarScratch) -> Option<Place> {
-        (self.stamp == scratch.stamp).then_some(self.place)
+    fn known(&self, scratch: &GrammarScratch) -> Option<At> {
+        (self.stamp == scratch.stamp).then_some(self.at)
     }
 }
 
@@ -338,7 +428,8 @@ impl Constraint for GrammarConstraint {
     }
 
     fn start(&self) -> GrammarState {
-        GrammarState { portable: Arc::clone(&self.start), stamp: 0, place: 0 }
+        let at = At { place: Places::START, tracked: None };
+        GrammarState { portable: Arc::clone(&self.start), stamp: 0, at }
     }
 
     fn scratch(&self) -> GrammarScratch {
@@ -352,6 +443,12 @@ impl Constraint for GrammarConstraint {
             masks: HashMap::new(),
             buffer: None,
             mask_bytes: 0,
+            tracking: self.distinct.as_ref().map(|_| Tracking {
+                places: Places::tracking(&self.compiled),
+                exchange: Exchange::default(),
+                removed: HashMap::new(),
+                removed_bytes: 0,
+            }),
             stats: GrammarStats::default(),
         }
     }
@@ -363,13 +460,22 @@ impl Constraint for GrammarConstraint {
         state: &mut GrammarState,
         token: TokenId,
     ) -> Result<(), Rejected> {
-        let place = self.place(scratch, state);
-        let next = self.behind(scratch, place, token);
-        if next == DEAD {
-            return Err(Rejected::new(token));
-        }
-        let portable = scratch.exchange.export(&mut scratch.places, &self.compiled, next);
-        *state = GrammarState { portable, stamp: scratch.stamp, place: next };
+        let at = self.at(scratch, state);
+        let Some(next) = self.behind(scratch, at, token) else { return Err(Rejected::new(token)) };
+        let GrammarScratch { places, exchange, tracking, stamp, .. } = scratch;
+        let (portable, at) = match tracking {
+            None => {
+                let portable = exchange.export(places, &self.compiled, next);
+                (portable, At { place: next, tracked: None })
+            }
+            Some(tracking) => {
+                let portable = tracking.exchange.export(&mut tracking.places, &self.compiled, next);
+                // Only what can still be read counts in the mask, so it is read off here and not read beside.
+                let place = exchange.import(places, &self.compiled, &portable);
+                (portable, At { place, tracked: Some(next) })
+            }
+        };
+        *state = GrammarState { portable, stamp: *stamp, at };
         Ok(())
     }
 
@@ -379,30 +485,50 @@ impl Constraint for GrammarConstraint {
 
     /// O(v) for v ids where the mask was made before.
     fn fill_mask(&self, scratch: &mut GrammarScratch, state: &GrammarState, mask: MaskMut<'_>) {
-        let place = self.place(scratch, state);
+        let at = self.at(scratch, state);
         scratch.stats.masks += 1;
-        self.make_mask(scratch, place);
-        scratch.masks[&place].write(mask);
+        self.make_mask(scratch, at.place);
+        let mut mask = mask;
+        scratch.masks[&at.place].write(mask.reborrow());
+        if let Some(removed) = self.removed(scratch, at) {
+            removed.iter().for_each(|token| mask.remove(*token));
+        }
     }
 
     fn ready_mask<'a>(&'a self, scratch: &'a GrammarScratch, state: &GrammarState) -> Option<MaskRef<'a>> {
-        let words = scratch.masks.get(&state.known(scratch)?)?.ready()?;
+        let At { place, tracked } = state.known(scratch)?;
+        if let Some((tracked, tracking)) = tracked.zip(scratch.tracking.as_ref()) {
+            // It is ready if it is known that nothing has to be removed.
+            if !tracking.removed.get(&tracked)?.is_empty() {
+                return None;
+            }
+        }
+        let words = scratch.masks.get(&place)?.ready()?;
         Some(MaskRef::new(words, self.vocab_len()))
     }
 
     /// Reads the token's bytes; no mask is made. DOMINO calls that opportunistic masking.
     fn allows(&self, scratch: &mut GrammarScratch, state: &GrammarState, token: TokenId) -> bool {
-        let place = self.place(scratch, state);
-        self.behind(scratch, place, token) != DEAD
+        let at = self.at(scratch, state);
+        self.behind(scratch, at, token).is_some()
     }
 
     fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {
         if self.is_accepting(state) {
             return None;
         }
-        let place = self.place(scratch, state);
-        self.make_mask(scratch, place);
-        scratch.masks[&place].only()
+        let at = self.at(scratch, state);
+        self.make_mask(scratch, at.place);
+        match self.removed(scratch, at) {
+            Some(removed) if !removed.is_empty() => {
+                let mut mask = TokenMask::new(self.vocab_len());
+                scratch.masks[&at.place].write(mask.as_mut());
+                removed.iter().for_each(|token| mask.as_mut().remove(*token));
+                let mut ids = mask.ids();
+                ids.next().filter(|_| ids.next().is_none())
+            }
+            _ => scratch.masks[&at.place].only(),
+        }
     }
 }
 

@@ -70,6 +70,25 @@ pub enum GrammarError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A terminal whose texts may not come twice has too few of them.
+    #[error(
+        "terminal `{name}`, no text of which may come twice, has an empty text, or so few texts that a scope might run out of \
+         them: list them as members in any order instead, or bound their number"
+    )]
+    #[non_exhaustive]
+    FewTexts {
+        /// The terminal.
+        name: String,
+    },
+    /// A scope begins with itself.
+    #[error(
+        "rule `{rule}` is a scope and may begin with itself: put something in front, as an opening bracket"
+    )]
+    #[non_exhaustive]
+    RecursiveScope {
+        /// The rule.
+        rule: String,
+    },
     /// A member of a group in any order may be empty.
     #[error("`{rule}`, a member of a group in any order, may be empty: make it optional instead")]
     #[non_exhaustive]

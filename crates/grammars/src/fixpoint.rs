@@ -15,7 +15,7 @@ pub(crate) fn productive(grammar: &Grammar) -> Vec<bool> {
 pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
     least(grammar, |terminal| match terminal {
         Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
-        Terminal::Except(except) => except.accepts(b""),
+        Terminal::Except(except) | Terminal::Distinct(except) => except.accepts(b""),
         Terminal::Literal(_) | Terminal::Counted(_) | Terminal::Token(_) => false,
     })
 }

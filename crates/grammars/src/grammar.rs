@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use unskew_automata::Dfa;
 
-use crate::{Counted, Except, GrammarError, GrammarLimits, Location};
+use crate::{Counted, Except, GrammarError, GrammarLimits, Location, distinct::has_enough};
 
 /// A rule of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -115,6 +115,9 @@ pub enum Terminal {
     Except(Arc<Except>),
     /// A bounded number of units between two marks.
     Counted(Arc<Counted>),
+    /// Any text of a regular language, perhaps but some, that was not used in the scope before; see
+    /// [`GrammarBuilder::distinct`].
+    Distinct(Arc<Except>),
     /// The control token of this name, such as `<|im_end|>`: a token, and not its text.
     Token(Box<str>),
 }
@@ -137,6 +140,8 @@ struct Rule {
     name: Box<str>,
     body: Option<ExprId>,
     place: Option<Location>,
+    /// Whether texts that may not come twice are another matter in it than around it.
+    is_scope: bool,
 }
 
 /// A context-free grammar with regular terminals. Immutable.
@@ -245,6 +250,11 @@ impl Grammar {
         self.rules[rule.index()].place
     }
 
+    /// Whether the rule is a [scope](GrammarBuilder::scope).
+    pub fn is_scope(&self, rule: RuleId) -> bool {
+        self.rules[rule.index()].is_scope
+    }
+
     /// The number of expressions.
     pub fn expressions(&self) -> usize {
         self.nodes.len()
@@ -302,7 +312,7 @@ impl GrammarBuilder {
     /// A new rule without a body. Two rules may have one name; it is only shown to people.
     pub fn rule(&mut self, name: &str) -> RuleId {
         let id = RuleId(id(self.rules.len()));
-        self.rules.push(Rule { name: name.into(), body: None, place: None });
+        self.rules.push(Rule { name: name.into(), body: None, place: None, is_scope: false });
         id
     }
 
@@ -314,6 +324,12 @@ impl GrammarBuilder {
     /// Remembers where the text of a grammar defines `rule`.
     pub fn place(&mut self, rule: RuleId, place: Location) {
         self.rules[rule.index()].place = Some(place);
+    }
+
+    /// Makes `rule` a scope: what its texts say in terminals that are [distinct](Self::distinct) has nothing to do with what
+    /// is said around it. A scope may not begin with itself, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
+    pub fn scope(&mut self, rule: RuleId) {
+        self.rules[rule.index()].is_scope = true;
     }
 
     /// The empty text.
@@ -389,6 +405,51 @@ impl GrammarBuilder {
             false => Terminal::Except(Arc::new(except)),
         };
         Some(self.terminal(terminal, || name.to_owned()))
+    }
+
+    /// Any text that `dfa` accepts but `texts`, and that no distinct terminal had before in the same [scope](Self::scope): in
+    /// the innermost one around it, or, where there is none, in the whole text. Texts are compared byte by byte.
+    ///
+    /// A scope must not run out of texts: `most` says how many it takes of all distinct terminals together, which is for the
+    /// rules to see to. `None` is any number of them.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::FewTexts`]: there are fewer than `most`, or, without that, than 2^32.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use unskew_automata::{Dfa, Limits};
+    /// use unskew_grammars::{Grammar, GrammarLimits};
+    ///
+    /// // set = "{" name* "}", no name twice
+    /// let mut builder = Grammar::builder(&GrammarLimits::default());
+    /// let name = Arc::new(Dfa::from_pattern("[a-z]+;", &Limits::default())?);
+    /// let name = builder.distinct("name", &name, [""; 0], None)?;
+    /// let (open, close) = (builder.literal("{"), builder.literal("}"));
+    /// let names = builder.repeat(name, 0, None);
+    /// let set = builder.rule("set");
+    /// let body = builder.sequence([open, names, close]);
+    /// builder.define(set, body);
+    /// builder.scope(set);
+    /// assert!(builder.build(set).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn distinct(
+        &mut self,
+        name: &str,
+        dfa: &Arc<Dfa>,
+        texts: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        most: Option<u32>,
+    ) -> Result<ExprId, GrammarError> {
+        match Except::new(Arc::clone(dfa), texts) {
+            Some(except) if has_enough(&except, most) => {
+                Ok(self.terminal(Terminal::Distinct(Arc::new(except)), || name.to_owned()))
+            }
+            _ => Err(GrammarError::FewTexts { name: name.to_owned() }),
+        }
     }
 
     /// `open`, at least `min` units and, where there is a `max`, at most so many, and `close`. A text of `unit` must end where no

@@ -52,6 +52,7 @@
 mod analysis;
 mod constraint;
 mod counted;
+mod distinct;
 mod error;
 mod except;
 mod explain;
@@ -67,6 +68,7 @@ mod rules;
 mod speculation;
 mod syntax;
 mod terminals;
+mod tracked;
 mod trees;
 mod unordered;
 

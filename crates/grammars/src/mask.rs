@@ -15,10 +15,12 @@ use unskew_core::{ByteAutomaton, DEAD, MaskMut, MaskRef, TokenId, TokenMask, Tok
 use crate::{
     Except,
     counted::Horizon,
+    distinct::Remaining,
     parser::Todo,
     places::{BOUNDARY, Compiled, Place, Places},
     rules::NONE,
     terminals::Scanner,
+    tracked::holding,
     trees::{Bytes, Exits, Group, Node, Tokens, TreeLibrary, contains, insert, meet},
 };
 
@@ -62,6 +64,8 @@ pub(crate) struct Pieces {
     words: Option<Box<[u32]>>,
     /// Tokens that are none of all these, whatever the others say.
     removed: Vec<TokenId>,
+    /// Of the tokens, those in which a text that may not come twice may begin and end.
+    pub(crate) doubtful: Vec<TokenId>,
 }
 
 impl Pieces {
@@ -105,6 +109,24 @@ impl Pieces {
         self.removed.iter().for_each(|token| mask.remove(*token));
     }
 
+    /// Of `tokens`, those that are in the mask.
+    pub(crate) fn among<'a>(&'a self, tokens: &'a [TokenId]) -> impl Iterator<Item = TokenId> + use<'a> {
+        let mut ids: Vec<TokenId> = self.ids.clone();
+        ids.sort_unstable();
+        let is_in = move |token: &TokenId| {
+            let is_set = |words: &[u32]| words[token.index() / 32] >> (token.index() % 32) & 1 != 0;
+            let is_in_node = |node: &Arc<Node>| match &node.inside {
+                Tokens::Many(words) => is_set(words),
+                Tokens::Few(tokens) => tokens.contains(token),
+            };
+            !self.removed.contains(token)
+                && (self.nodes.iter().any(is_in_node)
+                    || self.words.as_ref().is_some_and(|words| is_set(words))
+                    || ids.binary_search(token).is_ok())
+        };
+        tokens.iter().copied().filter(is_in)
+    }
+
     /// The only token, if there is no other.
     pub(crate) fn only(&self) -> Option<TokenId> {
         let (first, others) = self.ids.split_first()?;
@@ -130,7 +152,7 @@ impl Pieces {
     /// What is its own, in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of::<Self>()
-            + (self.ids.len() + self.removed.len()) * size_of::<TokenId>()
+            + (self.ids.len() + self.removed.len() + self.doubtful.len()) * size_of::<TokenId>()
             + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
     }
 }
@@ -165,6 +187,12 @@ impl Trees {
         });
         let containing = (0..others).map(|_| OnceLock::new()).collect();
         Self { library: Arc::clone(library), automata: automata.collect(), containing }
+    }
+
+    /// The tokens that hold a text of the automaton that `except` leaves some out of.
+    pub(crate) fn holding(&self, except: &Except, remaining: &Remaining) -> Arc<[TokenId]> {
+        let library = &self.library;
+        library.holding(library.automaton(except.base()), || holding(except, remaining, library.vocabulary()))
     }
 
     /// The number of the automaton of `terminal` in the library.

@@ -17,11 +17,16 @@
 //! recursion, one by sets of origins for recursion on the right, and stacks without groups do not terminate on the left.
 //!
 //! Ambiguity of the kind `s = s s | "a"` makes sets that grow with the text, as they do for Earley: O(n) items a step.
+//!
+//! A parser that [tracks](Parser::tracking) texts also has, in every item, the texts that may not come again: a set, kept once.
+//! A call hands it on and takes it back as the callee leaves it; a call of a scope begins with none, and behind it goes on with
+//! what was before. Other parsers have the empty set everywhere, and are what they would be without.
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
 
 use crate::{
+    distinct::{INHERITED, NOTHING, Text, Used, UsedTexts},
     rules::{END, NONE, Position, Rules},
     unordered::{Seen, States, is_of_group},
 };
@@ -32,8 +37,12 @@ pub(crate) type Todo = u32;
 /// Where to go on when a rule ends: a set of items.
 pub(crate) type Return = u32;
 
-/// A position, and where to go on when its rule ends.
-pub(crate) type Item = (Position, Return);
+/// A position; where to go on when its rule ends; and the texts that were used. Of where to go on these may be
+/// [`INHERITED`] from what has ended.
+pub(crate) type Item = (Position, Return, Used);
+
+/// What is left to do behind a text that may not come again, as long as that is not known.
+pub(crate) type Pending = u32;
 
 /// The return of the start rule: the output may end.
 pub(crate) const ROOT: Return = 0;
@@ -50,6 +59,13 @@ pub(crate) struct Parser {
     edges: Vec<(u32, Todo)>,
     /// Positions of groups in any order.
     states: States,
+    /// Whether texts are tracked.
+    tracks: bool,
+    pub(crate) used: UsedTexts,
+    /// The items of each [`Pending`].
+    pending: Lists<Item>,
+    /// By what is pending and the text: what is left to do, if it may come.
+    behind: HashMap<(Pending, Text), Option<Todo>>,
     work: Work,
 }
 
@@ -104,10 +120,14 @@ enum Ref {
 #[derive(Debug, Default)]
 struct Call {
     rule: u32,
-    frames: Vec<(Position, Ref)>,
-    /// Those whose frames it has too: of callers that end with it.
-    also: Vec<Ref>,
+    /// The texts that were used before.
+    used: Used,
+    frames: Vec<(Position, Ref, Used)>,
+    /// Those whose frames it has too: of callers that end with it; and what these inherit.
+    also: Vec<(Ref, Used)>,
     made: Return,
+    /// The next call of the same rule, or [`NONE`].
+    next: u32,
 }
 
 /// Buffers.
@@ -117,26 +137,39 @@ struct Work {
     calls: Vec<Call>,
     /// How many of `calls` are in use.
     used: usize,
-    /// By rule: its place among the calls, or [`NONE`].
+    /// By rule: the place of one of its calls, or [`NONE`].
     call_of: Vec<u32>,
     /// Terminals read from here, and where that leads.
-    read: Vec<(u32, Position, Ref)>,
+    read: Vec<(u32, Position, Ref, Used)>,
     todo: Vec<Item>,
 }
 
 impl Parser {
     pub(crate) fn new(rules: &Rules, start: u32) -> Self {
+        Self::with(rules, start, false)
+    }
+
+    /// A parser that knows which texts may not come again.
+    pub(crate) fn tracking(rules: &Rules, start: u32) -> Self {
+        Self::with(rules, start, true)
+    }
+
+    fn with(rules: &Rules, start: u32, tracks: bool) -> Self {
         let mut parser = Self {
             returns: Groups::new(),
             todos: Lists::new(),
             followers: Vec::new(),
             edges: Vec::new(),
             states: States::new(&rules.groups),
+            tracks,
+            used: UsedTexts::default(),
+            pending: Lists::new(),
+            behind: HashMap::new(),
             work: Work { call_of: vec![NONE; rules.order.len()], ..Work::default() },
         };
-        let root = parser.returns.insert(&mut [vec![(END, INNER)]]);
+        let root = parser.returns.insert(&mut [vec![(END, INNER, INHERITED)]]);
         debug_assert_eq!(root, ROOT);
-        let start = parser.todo(&mut vec![(rules.start(start), ROOT)], rules);
+        let start = parser.todo(&mut vec![(rules.start(start), ROOT, NOTHING)], rules);
         debug_assert_eq!(start, Self::START);
         parser
     }
@@ -161,13 +194,11 @@ impl Parser {
     pub(crate) fn todo(&mut self, items: &mut Vec<Item>, rules: &Rules) -> Todo {
         // Nothing waits at the end of a rule: it goes on where the rule returns to.
         let mut at = 0;
-        while let Some((position, back)) = items.get(at).copied() {
+        while let Some((position, back, used)) = items.get(at).copied() {
             if is_final(rules, &self.states, position) {
                 items.swap_remove(at);
-                for item in self.returns.frames(back) {
-                    // Of these none is at the end of its rule, so this ends.
-                    items.push(*item);
-                }
+                // Of these none is at the end of its rule, so this ends.
+                items.extend(self.returns.frames(back).iter().map(|frame| inheriting(*frame, used)));
             } else {
                 at += 1;
             }
@@ -217,6 +248,9 @@ impl Parser {
             + self.followers.len() * size_of::<Option<Followers>>()
             + self.edges.len() * size_of::<(u32, Todo)>()
             + self.states.memory_usage()
+            + self.used.memory_usage()
+            + self.pending.memory_usage()
+            + self.behind.len() * 2 * size_of::<((Pending, Text), Option<Todo>)>()
     }
 
     /// A number of the position that is the same in every parser of the rules. Those of a group have one.
@@ -244,8 +278,8 @@ impl Parser {
         work.items.clear();
         work.items.extend_from_slice(self.todos.get(todo));
         self.complete(&mut work.items, rules);
-        let ends = work.items.iter().any(|(position, _)| *position == END);
-        work.call(rules, &mut self.states);
+        let ends = work.items.iter().any(|(position, ..)| *position == END);
+        work.call(rules, &mut self.states, self.tracks);
         self.make_returns(&mut work, rules);
 
         // What each terminal leaves to do.
@@ -253,12 +287,20 @@ impl Parser {
         let mut edges = Vec::new();
         for group in work.read.chunk_by(|left, right| left.0 == right.0) {
             work.todo.clear();
-            work.todo.extend(group.iter().map(|(_, position, back)| match back {
-                Ref::Made(back) => (*position, *back),
-                Ref::Called(call) => (*position, work.calls[*call as usize].made),
+            work.todo.extend(group.iter().map(|(_, position, back, used)| match back {
+                Ref::Made(back) => (*position, *back, *used),
+                Ref::Called(call) => (*position, work.calls[*call as usize].made, *used),
             }));
-            let next = self.todo(&mut work.todo, rules);
-            edges.push((group[0].0, next));
+            let terminal = group[0].0;
+            let next = match self.tracks && rules.is_distinct(terminal) {
+                true => {
+                    work.todo.sort_unstable();
+                    work.todo.dedup();
+                    self.pending.insert(&work.todo)
+                }
+                false => self.todo(&mut work.todo, rules),
+            };
+            edges.push((terminal, next));
         }
         for call in &work.calls[..work.used] {
             work.call_of[call.rule as usize] = NONE;
@@ -272,11 +314,32 @@ impl Parser {
         followers
     }
 
+    /// What is left to do behind `text`, or nothing if it was used already.
+    pub(crate) fn behind_text(&mut self, pending: Pending, text: Text, rules: &Rules) -> Option<Todo> {
+        if let Some(known) = self.behind.get(&(pending, text)) {
+            return *known;
+        }
+        let mut items: Vec<Item> = Vec::new();
+        for (position, back, used) in self.pending.get(pending) {
+            if !self.used.contains(*used, text) {
+                items.push((*position, *back, self.used.with(*used, text)));
+            }
+        }
+        let behind = if items.is_empty() { None } else { Some(self.todo(&mut items, rules)) };
+        self.behind.insert((pending, text), behind);
+        behind
+    }
+
+    /// The sets of texts one of which was used where this is pending.
+    pub(crate) fn used_before(&self, pending: Pending) -> impl Iterator<Item = Used> {
+        self.pending.get(pending).iter().map(|(.., used)| *used)
+    }
+
     /// Adds what the rules that may end here return to.
     fn complete(&self, items: &mut Vec<Item>, rules: &Rules) {
         let mut seen: hashbrown::HashSet<Item> = hashbrown::HashSet::new();
         let mut at = 0;
-        while let Some((position, back)) = items.get(at).copied() {
+        while let Some((position, back, used)) = items.get(at).copied() {
             let accepting = match is_of_group(position) {
                 true => self.states.is_accepting(&rules.groups, position),
                 false => rules.is_accepting(position),
@@ -286,8 +349,9 @@ impl Parser {
                     seen.extend(items.iter().copied());
                 }
                 for frame in self.returns.frames(back) {
-                    if seen.insert(*frame) {
-                        items.push(*frame);
+                    let item = inheriting(*frame, used);
+                    if seen.insert(item) {
+                        items.push(item);
                     }
                 }
             }
@@ -298,17 +362,18 @@ impl Parser {
     /// Makes the returns of all calls: those of callers before those of what they begin with.
     fn make_returns(&mut self, work: &mut Work, rules: &Rules) {
         let calls = work.calls[..work.used].iter().zip(0u32..);
-        let mut order: Vec<(u32, u32, u32)> =
-            calls.map(|(call, at)| (rules.order[call.rule as usize], call.rule, at)).collect();
+        // Rules that begin with each other have used the same texts, for none of them is a scope.
+        let mut order: Vec<(u32, Used, u32, u32)> =
+            calls.map(|(call, at)| (rules.order[call.rule as usize], call.used, call.rule, at)).collect();
         order.sort_unstable();
-        for group in order.chunk_by(|left, right| left.0 == right.0) {
+        for group in order.chunk_by(|left, right| (left.0, left.1) == (right.0, right.1)) {
             self.add_frames_of_callers(&mut work.calls, group);
             self.make_group(&mut work.calls, group);
         }
     }
 
     /// Adds the frames of the callers that end with the calls of `group`. Callers outside of it are complete.
-    fn add_frames_of_callers(&self, calls: &mut [Call], group: &[(u32, u32, u32)]) {
+    fn add_frames_of_callers(&self, calls: &mut [Call], group: &[(u32, Used, u32, u32)]) {
         let is_member = |call: u32| group.iter().any(|(.., member)| *member == call);
         for (.., call) in group {
             // Callers in the group, in which each may end with the next.
@@ -319,11 +384,16 @@ impl Parser {
                 if member != *call {
                     frames.extend_from_slice(&calls[member as usize].frames);
                 }
-                for other in &calls[member as usize].also {
+                for (other, inherited) in &calls[member as usize].also {
+                    let inherit = |(position, back, used): (Position, Ref, Used)| {
+                        (position, back, if used == INHERITED { *inherited } else { used })
+                    };
                     match *other {
                         Ref::Made(back) => {
                             let made = self.returns.frames(back).iter();
-                            frames.extend(made.map(|(position, back)| (*position, Ref::Made(*back))));
+                            let made =
+                                made.map(|(position, back, used)| (*position, Ref::Made(*back), *used));
+                            frames.extend(made.map(inherit));
                         }
                         Ref::Called(other) if group.len() > 1 && is_member(other) => {
                             if !open.contains(&other) {
@@ -331,7 +401,9 @@ impl Parser {
                             }
                         }
                         Ref::Called(other) if other == *call => {}
-                        Ref::Called(other) => frames.extend_from_slice(&calls[other as usize].frames),
+                        Ref::Called(other) => {
+                            frames.extend(calls[other as usize].frames.iter().copied().map(inherit));
+                        }
                     }
                 }
                 at += 1;
@@ -343,10 +415,10 @@ impl Parser {
     }
 
     /// Makes the returns of `group`: the last of each triple is a call.
-    fn make_group(&mut self, calls: &mut [Call], group: &[(u32, u32, u32)]) {
+    fn make_group(&mut self, calls: &mut [Call], group: &[(u32, Used, u32, u32)]) {
         let mut members: SmallVec<[Vec<Item>; 1]> = SmallVec::new();
         for (.., call) in group {
-            let frames = calls[*call as usize].frames.iter().map(|(position, back)| {
+            let frames = calls[*call as usize].frames.iter().map(|(position, back, used)| {
                 let back = match back {
                     Ref::Made(back) => *back,
                     Ref::Called(other) => match group.iter().position(|(.., member)| member == other) {
@@ -354,7 +426,7 @@ impl Parser {
                         None => calls[*other as usize].made,
                     },
                 };
-                (*position, back)
+                (*position, back, *used)
             });
             members.push(frames.collect());
         }
@@ -367,52 +439,75 @@ impl Parser {
 
 impl Work {
     /// What is read and called from `items`, and from the beginnings of what is called.
-    fn call(&mut self, rules: &Rules, states: &mut States) {
+    fn call(&mut self, rules: &Rules, states: &mut States, tracks: bool) {
         self.used = 0;
         self.read.clear();
         for at in 0..self.items.len() {
-            let (position, back) = self.items[at];
-            self.look(rules, states, position, Ref::Made(back));
+            let (position, back, used) = self.items[at];
+            self.look(rules, states, position, Ref::Made(back), used, tracks);
         }
         let mut at = 0;
         while at < self.used {
-            let start = rules.start(self.calls[at].rule);
-            self.look(rules, states, start, Ref::Called(u32::try_from(at).expect("bounded")));
+            let Call { rule, used, .. } = self.calls[at];
+            let call = Ref::Called(u32::try_from(at).expect("bounded"));
+            self.look(rules, states, rules.start(rule), call, used, tracks);
             at += 1;
         }
     }
 
-    fn look(&mut self, rules: &Rules, states: &mut States, position: Position, back: Ref) {
+    fn look(
+        &mut self,
+        rules: &Rules,
+        states: &mut States,
+        position: Position,
+        back: Ref,
+        used: Used,
+        tracks: bool,
+    ) {
+        let before =
+            |rule: u32| if tracks && rules.is_scope(rule) { (NOTHING, used) } else { (used, INHERITED) };
         if is_of_group(position) {
             for at in 0..states.calls(&rules.groups, position).len() {
                 let (rule, to) = states.calls(&rules.groups, position)[at];
-                self.add_call(rule, to, is_final(rules, states, to), back);
+                self.add_call(rule, before(rule), to, is_final(rules, states, to), back);
             }
             return;
         }
-        self.read.extend(rules.terminals(position).iter().map(|(terminal, to)| (*terminal, *to, back)));
+        let read = rules.terminals(position).iter();
+        self.read.extend(read.map(|(terminal, to)| (*terminal, *to, back, used)));
         for (rule, to) in rules.calls(position) {
-            self.add_call(*rule, *to, rules.is_final(*to), back);
+            self.add_call(*rule, before(*rule), *to, rules.is_final(*to), back);
         }
     }
 
-    /// Calls `rule`, behind which `to` follows.
-    fn add_call(&mut self, rule: u32, to: Position, is_final: bool, back: Ref) {
-        let found = &mut self.call_of[rule as usize];
-        if *found == NONE {
-            *found = u32::try_from(self.used).expect("bounded");
+    /// Calls `rule`, behind which `to` follows: with what was used before it, and what that is behind it.
+    fn add_call(&mut self, rule: u32, (used, behind): (Used, Used), to: Position, is_final: bool, back: Ref) {
+        let first = self.call_of[rule as usize];
+        let mut found = first;
+        while found != NONE && self.calls[found as usize].used != used {
+            found = self.calls[found as usize].next;
+        }
+        if found == NONE {
+            found = u32::try_from(self.used).expect("bounded");
+            self.call_of[rule as usize] = found;
             if self.used == self.calls.len() {
                 self.calls.push(Call::default());
             }
             let call = &mut self.calls[self.used];
-            call.rule = rule;
+            (call.rule, call.used, call.next) = (rule, used, first);
             call.frames.clear();
             call.also.clear();
             self.used += 1;
         }
-        let call = &mut self.calls[*found as usize];
-        if is_final { call.also.push(back) } else { call.frames.push((to, back)) }
+        let call = &mut self.calls[found as usize];
+        if is_final { call.also.push((back, behind)) } else { call.frames.push((to, back, behind)) }
     }
+}
+
+/// The item that `frame` is where a rule has ended that has used these texts.
+#[inline]
+fn inheriting((position, back, used): Item, ended: Used) -> Item {
+    (position, back, if used == INHERITED { ended } else { used })
 }
 
 /// Whether nothing but the end of its rule follows `position`.
@@ -512,8 +607,8 @@ impl Groups {
 }
 
 /// A frame as it is kept, in the group that begins with `first`.
-fn outer((position, back): Item, first: Return) -> Item {
-    (position, if back & INNER != 0 { first + (back & !INNER) } else { back })
+fn outer((position, back, used): Item, first: Return) -> Item {
+    (position, if back & INNER != 0 { first + (back & !INNER) } else { back }, used)
 }
 
 /// Frames of a group have no order that survives renaming, so their hashes are added up.
@@ -535,10 +630,10 @@ fn hash_kept(
     }
     for member in 0..len {
         let at = first as usize + member;
-        for (position, back) in &frames[first_of[at] as usize..first_of[at + 1] as usize] {
+        for (position, back, used) in &frames[first_of[at] as usize..first_of[at + 1] as usize] {
             let is_inner = (first..first + u32::try_from(len).expect("bounded")).contains(back);
             let back = if is_inner { INNER | (back - first) } else { *back };
-            sum = sum.wrapping_add(hash_frame(hasher, member, (*position, back)));
+            sum = sum.wrapping_add(hash_frame(hasher, member, (*position, back, *used)));
         }
     }
     sum.wrapping_add(len as u64)

@@ -14,7 +14,8 @@ use smallvec::SmallVec;
 use unskew_core::TokenId;
 
 use crate::{
-    parser::{Parser, Todo},
+    distinct::{Begun, MANY, Texts},
+    parser::{Parser, Pending, Todo},
     rules::{NONE, Rules},
     terminals::Terminals,
     trees::{Bytes, contains},
@@ -33,7 +34,8 @@ const UNKNOWN: Place = u32::MAX - 3;
 pub(crate) const BOUNDARY: u32 = u32::MAX;
 
 /// A terminal that is being read. Literals with a common beginning are read together: the terminal is then the first of
-/// them, the state the length of what is read, and `todo` what was left to do before.
+/// them, the state the length of what is read, and `todo` what was left to do before. That is so too for a text that is
+/// tracked; its state is the [beginning](Begun) that was read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Reading {
     pub(crate) terminal: u32,
@@ -41,7 +43,7 @@ pub(crate) struct Reading {
     /// How many terminals ended since the token began, plus one; zero at the beginning of a token, and wherever nobody
     /// counts.
     pub(crate) ended: u32,
-    /// What is left to do behind the terminal; of literals, before them.
+    /// What is left to do behind the terminal; of literals and texts that are tracked, before them.
     pub(crate) todo: Todo,
 }
 
@@ -73,7 +75,16 @@ pub(crate) struct Places {
     /// By terminal and state: the bytes with which it goes on.
     next_bytes: HashMap<(u32, u32), Bytes>,
     buffer: Vec<Reading>,
+    /// Where texts that may not come twice are tracked.
+    tracked: Option<Tracked>,
     pub(crate) work: Work,
+}
+
+#[derive(Debug, Default)]
+struct Tracked {
+    texts: Texts,
+    /// The place behind a byte. Not by class: texts that no terminal tells apart are different texts.
+    next: HashMap<(Place, u8), Place>,
 }
 
 /// Measures of work that are the same on every machine; see [`GrammarStats`](crate::GrammarStats).
@@ -86,8 +97,22 @@ pub(crate) struct Work {
 
 impl Places {
     pub(crate) fn new(compiled: &Compiled) -> Self {
+        Self::with(compiled, None)
+    }
+
+    /// Places in which it is known what texts may not come again; for texts and not for walks over the vocabulary. How many
+    /// terminals end inside a token is not counted.
+    pub(crate) fn tracking(compiled: &Compiled) -> Self {
+        Self::with(compiled, Some(Tracked::default()))
+    }
+
+    fn with(compiled: &Compiled, tracked: Option<Tracked>) -> Self {
+        let parser = match &tracked {
+            Some(_) => Parser::tracking(&compiled.rules, compiled.start),
+            None => Parser::new(&compiled.rules, compiled.start),
+        };
         let mut places = Self {
-            parser: Parser::new(&compiled.rules, compiled.start),
+            parser,
             readings: Vec::new(),
             first: vec![0],
             ids: HashTable::new(),
@@ -98,6 +123,7 @@ impl Places {
             first_bytes: Vec::new(),
             next_bytes: HashMap::new(),
             buffer: Vec::new(),
+            tracked,
             work: Work::default(),
         };
         let start = places.boundary(Parser::START);
@@ -207,9 +233,14 @@ impl Places {
     /// The place of `readings`, which may be in any order and repeat.
     pub(crate) fn place(&mut self, readings: &mut Vec<Reading>, compiled: &Compiled) -> Place {
         let terminals = &compiled.terminals;
+        let tracks = self.tracked.is_some();
+        let begins_before = |terminal: u32| {
+            terminal != BOUNDARY
+                && (terminals.is_literal(terminal) || tracks && terminals.is_distinct(terminal))
+        };
         for reading in readings.iter_mut() {
             if reading.terminal != BOUNDARY
-                && !terminals.is_literal(reading.terminal)
+                && !begins_before(reading.terminal)
                 && terminals.is_final(reading.terminal, reading.state)
             {
                 (reading.terminal, reading.state) = (BOUNDARY, 0);
@@ -221,7 +252,7 @@ impl Places {
             let reading = readings[at];
             let same = |last: &Reading| {
                 *last == reading
-                    || (!terminals.is_literal(reading.terminal)
+                    || (!begins_before(reading.terminal)
                         && (last.terminal, last.state, last.ended)
                             == (reading.terminal, reading.state, reading.ended))
             };
@@ -261,7 +292,10 @@ impl Places {
             if at == DEAD {
                 break;
             }
-            at = self.step(compiled, at, *byte);
+            at = match self.tracked {
+                None => self.step(compiled, at, *byte),
+                Some(_) => self.step_tracked(compiled, at, *byte),
+            };
         }
         if at == DEAD { DEAD } else { self.at_token(compiled, at) }
     }
@@ -306,6 +340,100 @@ impl Places {
             + self.first.len() * 4 * size_of::<u32>()
             + self.next.len() * size_of::<Place>()
             + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<Bytes>()
+            + self
+                .tracked
+                .as_ref()
+                .map_or(0, |tracked| tracked.texts.memory_usage() + tracked.next.len() * 32)
+    }
+
+    /// The texts that are tracked.
+    pub(crate) fn texts(&self) -> Option<&Texts> {
+        self.tracked.as_ref().map(|tracked| &tracked.texts)
+    }
+
+    /// The same, to add to.
+    pub(crate) fn texts_mut(&mut self) -> Option<&mut Texts> {
+        self.tracked.as_mut().map(|tracked| &mut tracked.texts)
+    }
+
+    /// What is pending behind a text of `terminal` that was begun where `todo` is left to do.
+    pub(crate) fn pending(&mut self, compiled: &Compiled, todo: Todo, terminal: u32) -> Option<Pending> {
+        let followers = self.parser.followers(todo, &compiled.rules);
+        let edges = self.parser.edges(followers);
+        let found = edges.binary_search_by_key(&terminal, |(terminal, _)| *terminal).ok()?;
+        Some(edges[found].1)
+    }
+
+    /// The terminals that may begin here, literals not counted.
+    pub(crate) fn beginning(&mut self, compiled: &Compiled, place: Place) -> Vec<u32> {
+        let mut terminals = Vec::new();
+        for todo in self.ended(compiled, place) {
+            let followers = self.parser.followers(todo, &compiled.rules);
+            let others = compiled.terminals.others(self.parser.edges(followers)).iter();
+            terminals.extend(others.map(|(terminal, _)| *terminal));
+        }
+        terminals
+    }
+
+    /// Whether texts of `terminal` are tracked here.
+    fn tracks(&self, compiled: &Compiled, terminal: u32) -> bool {
+        self.tracked.is_some() && compiled.terminals.is_distinct(terminal)
+    }
+
+    #[cold]
+    fn step_tracked(&mut self, compiled: &Compiled, place: Place, byte: u8) -> Place {
+        if let Some(known) = self.tracked.as_ref().and_then(|tracked| tracked.next.get(&(place, byte))) {
+            return *known;
+        }
+        let next = self.read(compiled, place, compiled.terminals.class(byte), byte);
+        if let Some(tracked) = &mut self.tracked {
+            tracked.next.insert((place, byte), next);
+        }
+        next
+    }
+
+    /// Adds the reading of `begun`, a beginning of a text of `terminal` in front of which `todo` was left to do, if it can
+    /// come to a text that was not used.
+    fn add_begun(
+        &mut self,
+        compiled: &Compiled,
+        behind: &mut Vec<Reading>,
+        (terminal, begun): (u32, Begun),
+        todo: Todo,
+    ) {
+        let terminals = &compiled.terminals;
+        let Some(tracked) = self.tracked.as_mut().filter(|_| begun != NONE) else { return };
+        if terminals.is_final(terminal, tracked.texts.state(begun)) {
+            let text = tracked.texts.whole(begun);
+            let Some(pending) = self.pending(compiled, todo, terminal) else { return };
+            if let Some(todo) = self.parser.behind_text(pending, text, &compiled.rules) {
+                behind.push(Reading { terminal: BOUNDARY, state: 0, ended: 0, todo });
+            }
+        } else if self.goes_on(compiled, (terminal, begun), todo) {
+            behind.push(Reading { terminal, state: begun, ended: 0, todo });
+        }
+    }
+
+    /// Whether `begun` can come to a text that was not used: it can, but where few texts are left.
+    fn goes_on(&mut self, compiled: &Compiled, (terminal, begun): (u32, Begun), todo: Todo) -> bool {
+        let Some((except, remaining)) = compiled.terminals.remaining(terminal) else { return true };
+        if !remaining.is_scarce {
+            return true;
+        }
+        let Some(texts) = self.texts() else { return true };
+        let ways = remaining.of(except.state(texts.state(begun)));
+        if ways == MANY {
+            return true;
+        }
+        let prefix = texts.bytes(begun);
+        let left_out = except.texts().filter(|text| text.starts_with(&prefix)).count();
+        let Some(pending) = self.pending(compiled, todo, terminal) else { return false };
+        let Some(texts) = self.texts() else { return true };
+        self.parser.used_before(pending).any(|used| {
+            let used = self.parser.used.texts(used).map(|text| texts.of(text));
+            let used = used.filter(|text| text.starts_with(&prefix) && except.accepts(text)).count();
+            left_out + used < ways as usize
+        })
     }
 
     /// What is left to do behind the readings that may end here.
@@ -324,6 +452,15 @@ impl Places {
             return Some(todo);
         }
         let terminals = &compiled.terminals;
+        if self.tracks(compiled, terminal) {
+            let tracked = self.tracked.as_mut()?;
+            if !terminals.is_accepting(terminal, tracked.texts.state(state)) {
+                return None;
+            }
+            let text = tracked.texts.whole(state);
+            let pending = self.pending(compiled, todo, terminal)?;
+            return self.parser.behind_text(pending, text, &compiled.rules);
+        }
         if terminals.is_literal(terminal) {
             if terminals.literal_len(terminal) != state as usize {
                 return None;
@@ -338,7 +475,7 @@ impl Places {
 
     /// The same place at the beginning of a token.
     fn at_token(&mut self, compiled: &Compiled, place: Place) -> Place {
-        if compiled.lookahead.is_none() {
+        if compiled.lookahead.is_none() || self.tracked.is_some() {
             return place;
         }
         let mut readings = self.readings(place).to_vec();
@@ -354,15 +491,24 @@ impl Places {
                 return DEAD;
             }
         }
+        let next = self.read(compiled, place, class, compiled.terminals.bytes()[usize::from(class)]);
+        self.next[self.row[place as usize] as usize * self.width + usize::from(class)] = next;
+        next
+    }
+
+    /// The place behind a byte of `class`, worked out. Where texts are tracked, behind `byte`.
+    fn read(&mut self, compiled: &Compiled, place: Place, class: u8, byte: u8) -> Place {
         self.work.steps += 1;
         self.work.readings += self.readings(place).len() as u64;
         let terminals = &compiled.terminals;
+        let lookahead = compiled.lookahead.filter(|_| self.tracked.is_none());
+        let mut begun: SmallVec<[(u32, Todo); 4]> = SmallVec::new();
         let mut behind = std::mem::take(&mut self.buffer);
         behind.clear();
         for at in self.first[place as usize]..self.first[place as usize + 1] {
             let reading = self.readings[at as usize];
             let (mut goes_on, mut begins) = (0, 0);
-            if let Some(limit) = compiled.lookahead {
+            if let Some(limit) = lookahead {
                 // The end of a terminal in front of the first byte of a token is free.
                 goes_on = reading.ended.max(1);
                 begins = reading.ended + 1;
@@ -378,6 +524,11 @@ impl Places {
                     let sharing = terminals.sharing(literals, reading.terminal, depth);
                     let literals = terminals.going_on(sharing, depth, class);
                     behind.extend(literal(terminals, literals, depth + 1, goes_on, reading.todo));
+                } else if let Some(tracked) =
+                    self.tracked.as_mut().filter(|_| terminals.is_distinct(reading.terminal))
+                {
+                    let next = tracked.texts.step(terminals, reading.state, byte);
+                    self.add_begun(compiled, &mut behind, (reading.terminal, next), reading.todo);
                 } else {
                     let state = terminals.step(reading.terminal, reading.state, class);
                     if state != NONE {
@@ -393,17 +544,25 @@ impl Places {
                 let edges = self.parser.edges(followers);
                 let literals = terminals.going_on(terminals.literals(edges), 0, class);
                 behind.extend(literal(terminals, literals, 1, begins, todo));
-                for (terminal, todo) in terminals.others(edges) {
+                for (terminal, next) in terminals.others(edges) {
+                    if self.tracked.is_some() && terminals.is_distinct(*terminal) {
+                        begun.push((*terminal, todo));
+                        continue;
+                    }
                     let state = terminals.first(*terminal, class);
                     if state != NONE {
-                        behind.push(Reading { terminal: *terminal, state, ended: begins, todo: *todo });
+                        behind.push(Reading { terminal: *terminal, state, ended: begins, todo: *next });
                     }
                 }
+            }
+            for (terminal, todo) in begun.drain(..) {
+                let first = self.tracked.as_mut();
+                let first = first.map_or(NONE, |tracked| tracked.texts.first(terminals, terminal, byte));
+                self.add_begun(compiled, &mut behind, (terminal, first), todo);
             }
         }
         let next = if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) };
         self.buffer = behind;
-        self.next[self.row[place as usize] as usize * self.width + usize::from(class)] = next;
         next
     }
 

@@ -10,8 +10,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
+    distinct::{INHERITED, NOTHING, Used},
     parser::{Item, Parser, Return},
-    places::{Compiled, Place, Places, Reading},
+    places::{BOUNDARY, Compiled, Place, Places, Reading},
     rules::Position,
     unordered::{Seen, is_of_group},
 };
@@ -28,7 +29,35 @@ pub(crate) struct PortablePlace {
 struct PortableReading {
     terminal: u32,
     state: u32,
-    todo: Box<[(PortablePosition, Link)]>,
+    /// Where texts are tracked, the beginning of one that the state is.
+    begun: Option<Box<[u8]>>,
+    todo: Box<[(PortablePosition, Link, PortableUsed)]>,
+}
+
+/// The texts that were used.
+#[derive(Clone, Debug)]
+enum PortableUsed {
+    Nothing,
+    Inherited,
+    Texts(Arc<UsedTexts>),
+}
+
+/// The last text, and those before it.
+#[derive(Debug)]
+struct UsedTexts {
+    others: PortableUsed,
+    text: Box<[u8]>,
+}
+
+impl Drop for UsedTexts {
+    /// Without recursion: they may be many.
+    fn drop(&mut self) {
+        let mut next = std::mem::replace(&mut self.others, PortableUsed::Nothing);
+        while let PortableUsed::Texts(texts) = next {
+            let Some(mut texts) = Arc::into_inner(texts) else { break };
+            next = std::mem::replace(&mut texts.others, PortableUsed::Nothing);
+        }
+    }
 }
 
 /// A position that does not depend on a scratch.
@@ -69,7 +98,7 @@ struct Group {
     members: Box<[Frames]>,
 }
 
-type Frames = Box<[(PortablePosition, Target)]>;
+type Frames = Box<[(PortablePosition, Target, PortableUsed)]>;
 
 #[derive(Debug)]
 enum Target {
@@ -82,7 +111,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let mut open: Vec<Arc<Self>> = Vec::new();
         let take = |members: &mut [Frames], open: &mut Vec<Arc<Self>>| {
-            for (_, target) in members.iter_mut().flat_map(|frames| frames.iter_mut()) {
+            for (_, target, _) in members.iter_mut().flat_map(|frames| frames.iter_mut()) {
                 if let Target::Outer(link) = std::mem::replace(target, Target::Inner(0)) {
                     open.push(link.group);
                 }
@@ -103,8 +132,10 @@ pub(crate) struct Exchange {
     /// By address, and with it what keeps the address in use.
     places: HashMap<usize, (Arc<PortablePlace>, Place)>,
     groups: HashMap<usize, Return>,
+    used: HashMap<usize, (Arc<UsedTexts>, Used)>,
     by_place: HashMap<Place, Arc<PortablePlace>>,
     by_group: HashMap<Return, Arc<Group>>,
+    by_used: HashMap<Used, Arc<UsedTexts>>,
 }
 
 impl Exchange {
@@ -121,10 +152,16 @@ impl Exchange {
         let readings: Vec<Reading> = places.readings(place).to_vec();
         let readings = readings.iter().map(|reading| {
             let items: Vec<Item> = places.parser.items(reading.todo).to_vec();
-            let todo = items.iter().map(|(position, back)| {
-                (PortablePosition::new(&places.parser, *position), self.export_return(places, *back))
+            let todo = items.iter().map(|(position, back, used)| {
+                (
+                    PortablePosition::new(&places.parser, *position),
+                    self.export_return(places, *back),
+                    self.export_used(places, *used),
+                )
             });
-            PortableReading { terminal: reading.terminal, state: reading.state, todo: todo.collect() }
+            let is_begun = reading.terminal != BOUNDARY && compiled.terminals.is_distinct(reading.terminal);
+            let begun = places.texts().filter(|_| is_begun).map(|texts| texts.bytes(reading.state).into());
+            PortableReading { terminal: reading.terminal, state: reading.state, begun, todo: todo.collect() }
         });
         let readings = readings.collect();
         let portable = Arc::new(PortablePlace { readings, may_end: places.may_end(compiled, place) });
@@ -146,13 +183,24 @@ impl Exchange {
         }
         let mut readings = Vec::with_capacity(portable.readings.len());
         for reading in &portable.readings {
-            let items = reading.todo.iter().map(|(position, link)| {
+            let items = reading.todo.iter().map(|(position, link, used)| {
                 let back = self.import_group(places, compiled, &link.group) + link.member;
-                (position.number(&mut places.parser, compiled), back)
+                (position.number(&mut places.parser, compiled), back, self.import_used(places, used, NOTHING))
             });
             let mut items: Vec<Item> = items.collect();
-            let todo = places.parser.todo(&mut items, &compiled.rules);
-            readings.push(Reading { terminal: reading.terminal, state: reading.state, ended: 0, todo });
+            let mut todo = places.parser.todo(&mut items, &compiled.rules);
+            let mut state = reading.state;
+            if let Some(begun) = &reading.begun {
+                match places.texts_mut() {
+                    Some(texts) => state = texts.begun(&compiled.terminals, reading.terminal, begun),
+                    None => {
+                        // What is left to do stands behind it there.
+                        let Some(behind) = places.pending(compiled, todo, reading.terminal) else { continue };
+                        (state, todo) = (compiled.terminals.run(reading.terminal, begun), behind);
+                    }
+                }
+            }
+            readings.push(Reading { terminal: reading.terminal, state, ended: 0, todo });
         }
         let place = places.place(&mut readings, compiled);
         self.places.insert(address, (Arc::clone(portable), place));
@@ -163,7 +211,64 @@ impl Exchange {
     /// The number of places that are spelled out.
     pub(crate) fn memory_usage(&self) -> usize {
         const ENTRY: usize = 64;
-        (self.places.len() + self.groups.len() + self.by_place.len() * 4 + self.by_group.len() * 4) * ENTRY
+        let ours = self.by_place.len() + self.by_group.len() + self.by_used.len();
+        (self.places.len() + self.groups.len() + self.used.len() + ours * 4) * ENTRY
+    }
+
+    fn export_used(&mut self, places: &Places, used: Used) -> PortableUsed {
+        if used == INHERITED {
+            return PortableUsed::Inherited;
+        }
+        let (sets, texts) = (&places.parser.used, places.texts());
+        // What is not spelled out yet: the last ones.
+        let mut open: Vec<(Used, u32)> = Vec::new();
+        let mut at = used;
+        let mut made = PortableUsed::Nothing;
+        while let Some((others, text)) = sets.last(at) {
+            if let Some(known) = self.by_used.get(&at) {
+                made = PortableUsed::Texts(Arc::clone(known));
+                break;
+            }
+            open.push((at, text));
+            at = others;
+        }
+        for (set, text) in open.into_iter().rev() {
+            let text = texts.map_or_else(Box::default, |texts| texts.of(text).into());
+            let link = Arc::new(UsedTexts { others: made, text });
+            self.used.insert(Arc::as_ptr(&link).addr(), (Arc::clone(&link), set));
+            self.by_used.insert(set, Arc::clone(&link));
+            made = PortableUsed::Texts(link);
+        }
+        made
+    }
+
+    /// Where nothing is tracked, it is `untracked`.
+    fn import_used(&mut self, places: &mut Places, used: &PortableUsed, untracked: Used) -> Used {
+        if places.texts().is_none() {
+            return untracked;
+        }
+        let mut open: Vec<&Arc<UsedTexts>> = Vec::new();
+        let mut at = used;
+        let mut set = loop {
+            match at {
+                PortableUsed::Nothing => break NOTHING,
+                PortableUsed::Inherited => return INHERITED,
+                PortableUsed::Texts(link) => match self.used.get(&Arc::as_ptr(link).addr()) {
+                    Some((_, set)) => break *set,
+                    None => {
+                        open.push(link);
+                        at = &link.others;
+                    }
+                },
+            }
+        };
+        for link in open.into_iter().rev() {
+            let Some(text) = places.texts_mut().map(|texts| texts.text(&link.text)) else { break };
+            set = places.parser.used.with(set, text);
+            self.used.insert(Arc::as_ptr(link).addr(), (Arc::clone(link), set));
+            self.by_used.entry(set).or_insert_with(|| Arc::clone(link));
+        }
+        set
     }
 
     fn export_return(&mut self, places: &Places, back: Return) -> Link {
@@ -175,7 +280,7 @@ impl Exchange {
                 continue;
             }
             let range = returns.group(first);
-            let outer = range.clone().flat_map(|member| returns.frames(member)).map(|(_, back)| *back);
+            let outer = range.clone().flat_map(|member| returns.frames(member)).map(|(_, back, _)| *back);
             let missing: Vec<Return> = outer
                 .filter(|back| !range.contains(back))
                 .map(|back| returns.group(back).start)
@@ -186,7 +291,7 @@ impl Exchange {
                 continue;
             }
             let members = range.clone().map(|member| {
-                let frames = returns.frames(member).iter().map(|(position, back)| {
+                let frames = returns.frames(member).iter().map(|(position, back, used)| {
                     let target = if range.contains(back) {
                         Target::Inner(back - first)
                     } else {
@@ -196,11 +301,13 @@ impl Exchange {
                             member: back - outer,
                         })
                     };
-                    (PortablePosition::new(&places.parser, *position), target)
+                    let used = self.export_used(places, *used);
+                    (PortablePosition::new(&places.parser, *position), target, used)
                 });
                 frames.collect()
             });
-            let group = Arc::new(Group { members: members.collect() });
+            let members = members.collect();
+            let group = Arc::new(Group { members });
             // The map keeps the group, and so its address.
             self.groups.insert(Arc::as_ptr(&group).addr(), first);
             self.by_group.insert(first, group);
@@ -219,7 +326,7 @@ impl Exchange {
                 open.pop();
                 continue;
             }
-            let targets = group.members.iter().flatten().map(|(_, target)| target);
+            let targets = group.members.iter().flatten().map(|(_, target, _)| target);
             let missing: Vec<&Arc<Group>> = targets
                 .filter_map(|target| match target {
                     Target::Outer(link) => Some(&link.group),
@@ -232,12 +339,16 @@ impl Exchange {
                 continue;
             }
             let members = group.members.iter().map(|frames| {
-                let frames = frames.iter().map(|(position, target)| {
+                let frames = frames.iter().map(|(position, target, used)| {
                     let back = match target {
                         Target::Inner(member) => crate::parser::inner(*member),
                         Target::Outer(link) => self.groups[&address(&link.group)] + link.member,
                     };
-                    (position.number(&mut places.parser, compiled), back)
+                    (
+                        position.number(&mut places.parser, compiled),
+                        back,
+                        self.import_used(places, used, INHERITED),
+                    )
                 });
                 frames.collect()
             });

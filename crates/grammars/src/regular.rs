@@ -123,6 +123,11 @@ impl Grammar {
                     let (min, max) = counted.bounds();
                     counted.made(builder, min, max)
                 }
+                Terminal::Distinct(_) => {
+                    let name = self.terminal_name(terminal).to_owned();
+                    let reason = "has texts none of which may come twice".to_owned();
+                    return Err(Ok(GrammarError::NotRegular { rule: name, reason }));
+                }
                 Terminal::Token(_) => {
                     let name = self.terminal_name(terminal).to_owned();
                     let reason = "is a token and no text".to_owned();

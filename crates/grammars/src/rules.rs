@@ -14,7 +14,7 @@ use crate::{
     GrammarError, GrammarLimits,
     analysis::no_text,
     fixpoint::{nullable, productive},
-    grammar::{Expr, ExprId, Grammar, RuleId, Unordered},
+    grammar::{Expr, ExprId, Grammar, RuleId, Terminal, Unordered},
     unordered::{Group, is_of_group},
 };
 
@@ -41,6 +41,10 @@ pub(crate) struct Rules {
     pub(crate) order: Vec<u32>,
     /// Rules whose members come in any order have positions of their own; see [`crate::unordered`].
     pub(crate) groups: Vec<Group>,
+    /// By rule: whether it is a scope of texts that may not come twice.
+    scopes: Vec<bool>,
+    /// By terminal: whether its texts may not.
+    distinct: Vec<bool>,
 }
 
 /// By position: pairs of a symbol and the position behind it, in ascending order.
@@ -79,7 +83,13 @@ impl Rules {
             calls: Edges { first: vec![0, 0], edges: Vec::new() },
             order: Vec::new(),
             groups: Vec::new(),
+            scopes: grammar.rules().map(|rule| grammar.is_scope(rule)).collect(),
+            distinct: vec![false; names.len()],
         };
+        for terminal in grammar.terminals() {
+            let is_distinct = matches!(grammar.terminal(terminal), Terminal::Distinct(_));
+            rules.distinct[names[terminal.index()] as usize] = is_distinct;
+        }
         let mut builder = Builder { grammar, names, limits, productive, nullable, done: 1 };
         let mut open = vec![grammar.start()];
         let mut at = 0;
@@ -104,8 +114,12 @@ impl Rules {
             }
             at += 1;
         }
-        rules.order = rules.left_order();
-        Ok(rules)
+        let recursive;
+        (rules.order, recursive) = rules.left_order();
+        match grammar.rules().find(|rule| grammar.is_scope(*rule) && recursive[rule.index()]) {
+            Some(rule) => Err(GrammarError::RecursiveScope { rule: grammar.rule_name(rule).to_owned() }),
+            None => Ok(rules),
+        }
     }
 
     /// Marks `callee` as reached; `open` are the rules to be built.
@@ -116,6 +130,18 @@ impl Rules {
             *start = END;
             open.push(RuleId(callee));
         }
+    }
+
+    /// Whether texts that may not come twice are another matter in `rule` than around it.
+    #[inline]
+    pub(crate) fn is_scope(&self, rule: u32) -> bool {
+        self.scopes[rule as usize]
+    }
+
+    /// Whether texts of `terminal` may not come twice in a scope.
+    #[inline]
+    pub(crate) fn is_distinct(&self, terminal: u32) -> bool {
+        self.distinct[terminal as usize]
     }
 
     /// The number of positions, those of groups not counted.
@@ -180,8 +206,8 @@ impl Rules {
         base
     }
 
-    /// See [`order`](Self::order).
-    fn left_order(&self) -> Vec<u32> {
+    /// See [`order`](Self::order); and by rule, whether it may begin with itself.
+    fn left_order(&self) -> (Vec<u32>, Vec<bool>) {
         let mut graph = petgraph::graph::DiGraph::<(), ()>::with_capacity(self.starts.len(), 0);
         let nodes: Vec<_> = self.starts.iter().map(|_| graph.add_node(())).collect();
         for (rule, start) in self.starts.iter().enumerate().filter(|(_, start)| **start != NONE) {
@@ -201,12 +227,14 @@ impl Rules {
         // Kosaraju's algorithm does not recurse; it answers the called before their callers.
         let components = petgraph::algo::kosaraju_scc(&graph);
         let mut order = vec![0; self.starts.len()];
+        let mut recursive = vec![false; self.starts.len()];
         for (place, component) in components.iter().rev().enumerate() {
             for node in component {
                 order[node.index()] = u32::try_from(place).expect("limited");
+                recursive[node.index()] = component.len() > 1 || graph.contains_edge(*node, *node);
             }
         }
-        order
+        (order, recursive)
     }
 }
 

@@ -11,6 +11,7 @@ use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use crate::{
     Counted, Except, GrammarError,
+    distinct::Remaining,
     grammar::{Grammar, Terminal, TerminalId},
     rules::NONE,
     trees::{Bytes, insert},
@@ -37,6 +38,8 @@ pub(crate) struct Terminals {
     literals: Vec<Box<[u8]>>,
     /// The terminals behind the literals.
     scanners: Vec<Scanner>,
+    /// The same: of those whose texts may not come twice, how many texts there are.
+    distinct: Vec<Option<Remaining>>,
     first_bytes: FirstBytes,
     /// The class of each byte.
     classes: Box<[u8; 256]>,
@@ -73,7 +76,7 @@ impl Terminals {
     ) -> Result<Self, GrammarError> {
         let mut controls: Option<HashMap<String, TokenId>> = None;
         let mut used = [false; 256];
-        let (mut literals, mut scanners) = (Vec::new(), Vec::new());
+        let (mut literals, mut scanners, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
         let mut begins = [false; 257];
         let mut order: Vec<TerminalId> = grammar.terminals().collect();
         order.sort_unstable_by_key(|terminal| names[terminal.index()]);
@@ -93,7 +96,7 @@ impl Terminals {
                     }
                     scanners.push(Scanner::Automaton(Arc::clone(dfa), ends(dfa)));
                 }
-                Terminal::Except(except) => {
+                Terminal::Except(except) | Terminal::Distinct(except) => {
                     if is_used {
                         use_automaton(except.base(), &mut used, &mut begins);
                         except.texts().for_each(|text| begin_at_each(text, &mut begins));
@@ -122,6 +125,10 @@ impl Terminals {
                     scanners.push(Scanner::Token(*token));
                 }
             }
+            distinct.resize_with(scanners.len(), || match grammar.terminal(terminal) {
+                Terminal::Distinct(except) => Some(Remaining::new(except.base())),
+                _ => None,
+            });
         }
         // Where every byte is a token by itself, every text is spelled by tokens.
         if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
@@ -141,7 +148,7 @@ impl Terminals {
         });
         let first_bytes = first_bytes.collect();
         let mut terminals =
-            Self { literals, scanners, first_bytes, classes: Box::new([0; 256]), bytes: vec![0] };
+            Self { literals, scanners, distinct, first_bytes, classes: Box::new([0; 256]), bytes: vec![0] };
         for byte in 1..=255u8 {
             if begins[usize::from(byte)] {
                 terminals.bytes.push(byte);
@@ -254,6 +261,18 @@ impl Terminals {
         }
     }
 
+    /// Whether texts of `terminal` may not come twice in a scope.
+    #[inline]
+    pub(crate) fn is_distinct(&self, terminal: u32) -> bool {
+        (terminal as usize).checked_sub(self.literals.len()).is_some_and(|at| self.distinct[at].is_some())
+    }
+
+    /// Of a terminal whose texts may not come twice: what it is, and how many there are.
+    pub(crate) fn remaining(&self, terminal: u32) -> Option<(&Arc<Except>, &Remaining)> {
+        let at = (terminal as usize).checked_sub(self.literals.len())?;
+        Some((self.except(terminal)?, self.distinct[at].as_ref()?))
+    }
+
     /// What `terminal`, no literal, is read by.
     pub(crate) fn scanner(&self, terminal: u32) -> &Scanner {
         &self.scanners[terminal as usize - self.literals.len()]
@@ -292,6 +311,15 @@ impl Terminals {
             Scanner::Counted(counted) => counted.step(state, self.bytes[usize::from(class)]),
             Scanner::Token(_) => NONE,
         }
+    }
+
+    /// The state of `terminal`, no literal, behind some bytes, at least one; or [`NONE`].
+    pub(crate) fn run(&self, terminal: u32, bytes: &[u8]) -> u32 {
+        let Some((first, rest)) = bytes.split_first() else { return NONE };
+        rest.iter().fold(self.first(terminal, self.class(*first)), |state, byte| match state {
+            NONE => NONE,
+            state => self.step(terminal, state, self.class(*byte)),
+        })
     }
 
     /// Whether a text of `terminal`, no literal, may end in `state`, which is behind at least one byte.

@@ -171,6 +171,8 @@ struct KeptNodes {
     around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
     /// By marks, unit and bounds: see [`TreeLibrary::counted`].
     counted: HashMap<Bounded, (u32, Arc<Dfa>)>,
+    /// By automaton: the tokens that hold a text of it.
+    holding: HashMap<u32, Arc<[TokenId]>>,
     bytes: usize,
 }
 
@@ -302,6 +304,17 @@ impl TreeLibrary {
         let mut kept = self.lock();
         kept.bytes += size_of_val(&found[..]) + ENTRY;
         Arc::clone(kept.around.entry(key).or_insert(found))
+    }
+
+    /// The tokens that hold a text of the automaton of this number, as `made` says.
+    pub(crate) fn holding(&self, automaton: u32, made: impl FnOnce() -> Vec<TokenId>) -> Arc<[TokenId]> {
+        if let Some(known) = self.lock().holding.get(&automaton) {
+            return Arc::clone(known);
+        }
+        let made: Arc<[TokenId]> = made().into();
+        let mut kept = self.lock();
+        kept.bytes += size_of_val(&made[..]) + ENTRY;
+        Arc::clone(kept.holding.entry(automaton).or_insert(made))
     }
 
     fn node(&self, key: Option<Key>, path: impl FnOnce() -> Vec<(Arc<Dfa>, StateId)>) -> Arc<Node> {

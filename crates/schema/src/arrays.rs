@@ -5,18 +5,23 @@
 //! An item is written by the rule of all that it must satisfy, so a state has a way for each combination. What is
 //! counted towards a minimum satisfies the schema for certain, what is not counted towards a maximum breaks it for certain;
 //! in between an item may be either, and an array that can be read in two ways is none the worse for it.
+//!
+//! Of items that have to differ and may have any of many values, those without parts are remembered: each is written in one
+//! way, and the engine sees to it that no text comes twice. Arrays and objects have no such way, and are refused there.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, rc::Rc, sync::Arc};
 
 use unskew_grammars::{ExprId, RuleId};
 
 use crate::{
     SchemaError,
     emit::Emitter,
+    enumerated::few_texts,
     finite::Values,
+    number,
     parts::Items,
     schemas::Literal,
-    shape::{Count, Shape},
+    shape::{ARRAY, Count, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
 };
 
 /// What an array has so far.
@@ -51,26 +56,40 @@ enum Compared {
     Different,
     /// There must be some.
     Repeating,
+    /// There must be none, which the engine sees to.
+    Remembered,
 }
 
 impl Emitter {
     pub(crate) fn array(&mut self, set: &[Literal], shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
         let items = self.ex.items(shape);
         let counts: Vec<Count> = shape.counts.iter().filter(|count| count.max != Some(0)).cloned().collect();
-        let compared = self.compared(shape, &items)?;
-        if counts.is_empty() && compared == Compared::No {
-            return self.plain_array(shape, &items);
-        }
-        let last = shape.max_items.unwrap_or(items.alike.max(shape.min_items));
-        let (min, max) = (shape.min_items, shape.max_items);
-        self.product(set, shape, &Product { items, counts, min, max, last, compared })
+        let (compared, most) = self.compared(shape, &items)?;
+        // An array does not run out of items that differ.
+        let max = shape.max_items.into_iter().chain(most).min();
+        let array = if counts.is_empty() && matches!(compared, Compared::No | Compared::Remembered) {
+            self.plain_array(&Shape { max_items: max, ..shape.clone() }, &items, compared)?
+        } else {
+            let last = max.unwrap_or(items.alike.max(shape.min_items));
+            let min = shape.min_items;
+            self.product(set, shape, &Product { items, counts, min, max, last, compared })?
+        };
+        Ok(match compared {
+            Compared::Remembered => array.map(|array| self.scope("array", array)),
+            _ => array,
+        })
     }
 
-    fn item_ways(&mut self, shape: &Shape, items: &Items, place: u32) -> Result<Option<ExprId>, SchemaError> {
+    fn item_ways(
+        &mut self,
+        shape: &Shape,
+        items: &Items,
+        place: u32,
+        compared: Compared,
+    ) -> Result<Option<ExprId>, SchemaError> {
         let mut ways = vec![];
         for set in self.ex.item_sets(shape, items, place)? {
-            let rule = self.rule(&set)?;
-            ways.push(self.builder.call(rule));
+            ways.extend(self.item(&set, compared)?);
         }
         Ok(match &*ways {
             [] => None,
@@ -79,15 +98,85 @@ impl Emitter {
         })
     }
 
-    /// An array whose items matter by their place alone.
-    fn plain_array(&mut self, shape: &Shape, asked: &Items) -> Result<Option<ExprId>, SchemaError> {
+    /// An item that satisfies `set`; where items are remembered, one that the array does not have.
+    fn item(&mut self, set: &[Literal], compared: Compared) -> Result<Option<ExprId>, SchemaError> {
+        if compared == Compared::Remembered {
+            return Ok(self.new_item(set)?.flatten().map(|(item, _)| item));
+        }
+        let rule = self.rule(set)?;
+        Ok(Some(self.builder.call(rule)))
+    }
+
+    /// An item that satisfies `set` and that the array does not have, if there are any; and how many an array may have so that it does
+    /// not run out of them. `None` if it may be an array or an object.
+    #[allow(clippy::option_option, reason = "no answer, or that there are none")]
+    fn new_item(&mut self, set: &[Literal]) -> Result<Option<Option<(ExprId, Option<u32>)>>, SchemaError> {
+        let key: Rc<[Literal]> = set.into();
+        if let Some(known) = self.new_items.get(&key) {
+            return Ok(Some(*known));
+        }
+        let node = set.first().map(|literal| literal.node);
+        let shapes = self.ex.shapes(set)?;
+        if shapes.iter().any(|shape| shape.types & (ARRAY | OBJECT) != 0) {
+            return Ok(None);
+        }
+        let mut parts = vec![];
+        for shape in shapes.iter() {
+            self.ex.refuse(shape, shape.types);
+            if shape.types & STRING != 0 {
+                let texts = self.ex.texts(shape);
+                if let Some(texts) = self.ex.located(node, texts)? {
+                    let written = self.ex.languages.written(&texts);
+                    parts.extend(self.ex.located(node, written)?);
+                }
+            }
+            if shape.types & NUMBER != 0 {
+                let plain = self.ex.languages.pattern(number::SHORTEST);
+                let both = plain.and_then(|plain| match &shape.numbers {
+                    Some(own) => self.ex.languages.and(&plain, &Some(Arc::clone(own))),
+                    None => Ok(plain),
+                });
+                parts.extend(self.ex.located(node, both)?);
+            }
+        }
+        for (types, word) in [(NULL, "null"), (FALSE, "false"), (TRUE, "true")] {
+            if shapes.iter().any(|shape| shape.types & types != 0) {
+                let word = self.ex.languages.text(word);
+                parts.extend(self.ex.located(node, word)?);
+            }
+        }
+        let all = if parts.is_empty() { Ok(None) } else { self.ex.languages.any(&parts) };
+        let made = match self.ex.located(node, all)? {
+            None => None,
+            Some(all) => Some(match self.builder.distinct("new item", &all, [""; 0], None) {
+                Ok(item) => (item, None),
+                Err(_) => {
+                    let limit = self.ex.limits.names;
+                    let most = few_texts(&all, u64::from(limit))
+                        .map(|few| u32::try_from(few.len()).unwrap_or(limit));
+                    let most = Some(most.unwrap_or(limit));
+                    (self.builder.distinct("new item", &all, [""; 0], most)?, most)
+                }
+            }),
+        };
+        self.new_items.insert(key, made);
+        Ok(Some(made))
+    }
+
+    /// An array whose items matter by their place alone, or are remembered.
+    fn plain_array(
+        &mut self,
+        shape: &Shape,
+        asked: &Items,
+        compared: Compared,
+    ) -> Result<Option<ExprId>, SchemaError> {
         let first = asked.alike;
         let min = shape.min_items;
         let mut max = shape.max_items;
         let mut items = vec![];
         // The last is that of all others.
         for place in 0..=first {
-            match self.item_ways(shape, asked, place)? {
+            match self.item_ways(shape, asked, place, compared)? {
                 Some(item) => items.push(item),
                 None => {
                     max = Some(max.map_or(place, |max| max.min(place)));
@@ -128,9 +217,10 @@ impl Emitter {
         Ok(self.enclosed("[", "]", None, min == 0))
     }
 
-    /// Whether items have to be compared: not where they differ in any case, or cannot be two.
-    fn compared(&mut self, shape: &Shape, items: &Items) -> Result<Compared, SchemaError> {
-        let Some(node) = shape.unique.or(shape.repeating) else { return Ok(Compared::No) };
+    /// Whether items have to be compared: not where they differ in any case, or cannot be two. And how many items the array may
+    /// have so that it does not run out of such that differ.
+    fn compared(&mut self, shape: &Shape, items: &Items) -> Result<(Compared, Option<u32>), SchemaError> {
+        let Some(node) = shape.unique.or(shape.repeating) else { return Ok((Compared::No, None)) };
         let mut most = shape.max_items;
         let mut slots: Vec<Vec<Vec<Literal>>> = vec![];
         for place in 0..=items.alike {
@@ -154,7 +244,7 @@ impl Emitter {
         }
         finite = finite && subsets(all.len(), most) <= self.ex.limits.products;
         if finite && (repeated || slots.len() > 1) {
-            return Ok(compared);
+            return Ok((compared, None));
         }
         let mut different = !repeated && slots.len() <= COMPARED;
         'pairs: for (place, left) in slots.iter().enumerate() {
@@ -169,12 +259,24 @@ impl Emitter {
             }
         }
         if different && compared == Compared::Different {
-            return Ok(Compared::No);
+            return Ok((Compared::No, None));
         }
-        let reason = "a grammar cannot compare items that may have any of many values";
+        let mut enough = None;
+        let mut remembered = compared == Compared::Different;
+        for set in slots.iter().flatten() {
+            match if remembered { self.new_item(set)? } else { None } {
+                None => remembered = false,
+                Some(None) => {}
+                Some(Some((_, few))) => enough = enough.into_iter().chain(few).min(),
+            }
+        }
+        if remembered && enough.is_none_or(|enough| enough >= shape.min_items) {
+            return Ok((Compared::Remembered, enough));
+        }
+        let reason = "a grammar cannot compare arrays and objects that may have any of many values, nor find equal items";
         let way_out = "list the values in `enum`, or leave it out and check afterwards";
         self.ex.reject(node, "uniqueItems", reason, way_out);
-        Ok(Compared::No)
+        Ok((Compared::No, None))
     }
 
     fn product(
@@ -277,9 +379,8 @@ impl Emitter {
                 let Some(together) = self.ex.normal(together) else { continue };
                 let place = (place + 1).min(product.last);
                 let next = Progress { place, counts: counts.clone(), ..progress.clone() };
-                if product.compared == Compared::No || progress.repeated {
-                    let rule = self.rule(&together)?;
-                    ways.push((self.builder.call(rule), next));
+                if matches!(product.compared, Compared::No | Compared::Remembered) || progress.repeated {
+                    ways.extend(self.item(&together, product.compared)?.map(|item| (item, next)));
                 } else {
                     self.compared_ways(&together, next, product.compared, values, &mut ways)?;
                 }

@@ -39,6 +39,10 @@ pub(crate) struct Emitter {
     terminals: HashMap<*const Dfa, ExprId>,
     /// The strings of the texts of each automaton, by its address.
     strings: HashMap<*const Dfa, ExprId>,
+    /// The same, none of which may come twice, and how many of them an object may have.
+    pub(crate) distinct: HashMap<*const Dfa, (ExprId, Option<u32>)>,
+    /// By set of schemas: items that satisfy it, none of which may come twice.
+    pub(crate) new_items: HashMap<Rc<[Literal]>, Option<(ExprId, Option<u32>)>>,
     kept: Vec<Arc<Dfa>>,
 }
 
@@ -79,6 +83,8 @@ impl Emitter {
             order: options.order,
             terminals: HashMap::new(),
             strings: HashMap::new(),
+            distinct: HashMap::new(),
+            new_items: HashMap::new(),
             kept: vec![],
         })
     }
@@ -202,21 +208,6 @@ impl Emitter {
         Ok(if ways.is_empty() { None } else { Some(self.builder.choice(ways)) })
     }
 
-    /// Something that no single keyword is to blame for.
-    pub(crate) fn refuse(&mut self, set: &[Literal], keyword: &str, reason: &str) {
-        let error = SchemaError::Unsupported {
-            pointer: set
-                .first()
-                .map_or_else(|| "#".to_owned(), |literal| self.ex.schemas.pointer(literal.node)),
-            keyword: keyword.to_owned(),
-            reason: reason.to_owned(),
-            way_out: "say it in one place, in another way",
-        };
-        if !self.ex.refused.contains(&error) {
-            self.ex.refused.push(error);
-        }
-    }
-
     pub(crate) fn terminal(&mut self, name: &str, dfa: &Arc<Dfa>) -> ExprId {
         if let Some(known) = self.terminals.get(&Arc::as_ptr(dfa)) {
             return *known;
@@ -225,6 +216,19 @@ impl Emitter {
         self.kept.push(Arc::clone(dfa));
         self.terminals.insert(Arc::as_ptr(dfa), expr);
         expr
+    }
+
+    /// Keeps `dfa`, whose address is a key.
+    pub(crate) fn keep(&mut self, dfa: &Arc<Dfa>) {
+        self.kept.push(Arc::clone(dfa));
+    }
+
+    /// `inner` as a scope of texts that may not come twice.
+    pub(crate) fn scope(&mut self, name: &str, inner: ExprId) -> ExprId {
+        let rule = self.builder.rule(name);
+        self.builder.define(rule, inner);
+        self.builder.scope(rule);
+        self.builder.call(rule)
     }
 
     /// How a name or a value that stands in the schema is written.

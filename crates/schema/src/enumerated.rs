@@ -16,9 +16,14 @@ const BYTES: usize = 4 << 20;
 ///
 /// Cost: O(m) for m edges, and the texts.
 pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Vec<String>> {
-    if dfa.bytes().any(|byte| !(b' '..=b'~').contains(&byte)) {
-        return None;
-    }
+    let is_plain = dfa.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if is_plain { few_texts(dfa, MOST) } else { None }
+}
+
+/// The texts of `dfa`, in ascending order, if they are not more than so many.
+///
+/// Cost: O(m) for m edges, and the texts.
+pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
     // By state: how many texts lead there.
     let mut ways = vec![0u64; dfa.len()];
     ways[dfa.start().index()] = 1;
@@ -26,7 +31,7 @@ pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Vec<String>> {
     for state in in_order(dfa)? {
         let here = ways[state.index()];
         texts = texts.saturating_add(if dfa.is_accepting(state) { here } else { 0 });
-        if texts > MOST {
+        if texts > most {
             return None;
         }
         for edge in dfa.edges(state) {
@@ -35,20 +40,20 @@ pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Vec<String>> {
         }
     }
     let (mut found, mut bytes) = (vec![], 0);
-    let mut open = vec![(dfa.start(), String::new())];
+    let mut open = vec![(dfa.start(), Vec::new())];
     while let Some((state, text)) = open.pop() {
         if dfa.is_accepting(state) {
             bytes += text.len();
             if bytes > BYTES {
                 return None;
             }
-            found.push(text.clone());
+            found.push(String::from_utf8(text.clone()).ok()?);
         }
         let edges: Vec<_> = dfa.edges(state).collect();
         for edge in edges.into_iter().rev() {
             for byte in edge.bytes.rev() {
                 let mut next = text.clone();
-                next.push(char::from(byte));
+                next.push(byte);
                 open.push((edge.target, next));
             }
         }
@@ -71,6 +76,9 @@ mod tests {
         assert_eq!(list("a*"), None);
         assert_eq!(list("xa*y"), None);
         assert_eq!(list("é"), None);
+        let few = |pattern: &str| few_texts(&Dfa::from_pattern(pattern, &Limits::default()).unwrap(), 3);
+        assert_eq!(few("é|[→a]"), texts(&["a", "é", "→"]));
+        assert_eq!(few("[a-d]"), None);
         assert_eq!(list("[a-z]{9}"), None);
     }
 }

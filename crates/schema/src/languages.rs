@@ -279,6 +279,16 @@ impl Languages {
         Ok(made)
     }
 
+    /// The same, each text spelled in one way.
+    pub(crate) fn written(&mut self, dfa: &Arc<Dfa>) -> Result<Language, RegexError> {
+        let (all, written) = (standard::pattern(TEXT), standard::written(self.ascii)?);
+        if all.and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa)) {
+            return Ok(Some(written));
+        }
+        let spelled = self.spelled(dfa)?;
+        self.and(&Some(spelled), &Some(written))
+    }
+
     fn kept_some(
         &mut self,
         make: impl FnOnce(&mut DfaBuilder) -> Result<Dfa, RegexError>,

@@ -17,9 +17,9 @@
 //!   need and no others, as far as they are printable characters of ASCII; numbers under a condition (`integer`, bounds, `multipleOf`,
 //!   `enum`) without an exponent, or with small ones as [`SchemaOptions::exponents`] says; white space as [`Whitespace`] says.
 //!   Other strings have all spellings, surrogate pairs among them.
-//! - Names that the schema declares are never repeated. Others may be; minimum counts that would need to tell are refused. One thing
-//!   is not exact for that reason: where some undeclared member has to break a schema (`not`, `oneOf` or `if` over
-//!   `additionalProperties` or `patternProperties`), a member of the same name behind it may take that back.
+//! - No name comes twice in an object. Names that the schema does not list are written in one way each, without needless escapes, so
+//!   that this can be told; so are strings and numbers that `uniqueItems` compares. An object with names of a pattern that has
+//!   finitely many, but more than [`SchemaLimits::names`], has at most so many members.
 //! - `format` is always enforced, for all formats of the specification; of the texts of some of them only a part is written, as
 //!   the table in `format.rs` says. Other names are annotations.
 //! - Every stage has a limit ([`SchemaLimits`]).
@@ -34,7 +34,7 @@
 //! assert!(grammar(schema, &options, &limits).is_ok());
 //!
 //! let error = grammar(r#"{"items": {"uniqueItems": true}}"#, &options, &limits).unwrap_err();
-//! assert_eq!((error.pointer(), error.keyword()), (Some("#/items"), Some("uniqueItems")));
+//! assert_eq!((error.pointer(), error.keyword()), (Some("#/items"), Some("uniqueItems"))); // of arrays and objects
 //! ```
 
 mod arrays;

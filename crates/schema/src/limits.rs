@@ -25,6 +25,9 @@ pub struct SchemaLimits {
     pub characters: u32,
     /// Kinds of names that are told apart in one object, by the patterns that they match. Default: 64.
     pub name_patterns: usize,
+    /// Names that a pattern of `patternProperties` or `propertyNames` has, where they are finitely many: up to so many become members
+    /// of their own, and where there are more an object has at most so many members. Default: 1,000.
+    pub names: u32,
     /// What items that are counted or compared, and members that have to be found, come to in one array or object when they
     /// are multiplied out. Default: 4,096.
     pub products: usize,
@@ -50,6 +53,7 @@ impl Default for SchemaLimits {
             count: 4_096,
             characters: 50_000_000,
             name_patterns: 64,
+            names: 1_000,
             products: 4_096,
             automata: grammar.regex.clone(),
             automata_bytes: 64 << 20,

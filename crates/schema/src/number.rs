@@ -17,6 +17,9 @@ pub(crate) const ANY: &str = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?";
 /// Any number without an exponent.
 pub(crate) const PLAIN: &str = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?";
 
+/// Every number in one way: without an exponent, and no longer than it must be.
+pub(crate) const SHORTEST: &str = r"0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]";
+
 /// Whole numbers; `1.0` is one.
 pub(crate) const WHOLE: &str = r"-?(0|[1-9][0-9]*)(\.0+)?";
 

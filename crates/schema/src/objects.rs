@@ -5,11 +5,15 @@
 //! for (a [`Witness`](crate::shape::Witness)), there is a chain for each count and each set of those found so far. A member that
 //! could be the one asked for may be written as one that is or as any: both ways end where they are all found.
 
+use std::sync::Arc;
+
+use unskew_automata::Dfa;
 use unskew_grammars::ExprId;
 
 use crate::{
     MemberOrder, SchemaError,
     emit::Emitter,
+    enumerated::few_texts,
     json::NodeId,
     keywords,
     languages::{Language, TEXT},
@@ -60,8 +64,11 @@ impl Emitter {
             }
         }
         names.extend(shape.forbidden.iter().cloned());
-        let others = self.others(set, shape, &names)?;
-        self.members(set, shape, &members, &others)
+        let (others, most) = self.others(set, shape, &names, &mut members)?;
+        let max_properties = shape.max_properties.into_iter().chain(most).min();
+        let object = self.members(set, &Shape { max_properties, ..shape.clone() }, &members, &others)?;
+        // No name comes twice: those that have a member each have one turn, and others are remembered.
+        Ok(object.map(|object| if others.is_empty() { object } else { self.scope("object", object) }))
     }
 
     /// The ways to write the member `name`, the value of which satisfies `set`.
@@ -95,13 +102,15 @@ impl Emitter {
         Ok(ways)
     }
 
-    /// Members with names that are none of these, with the witnesses that each is.
+    /// Members with names that are none of these, with the witnesses that each is; and how many members the object may have at most
+    /// so that it does not run out of names. Where a pattern has few, each becomes one of the `members`.
     fn others(
         &mut self,
         set: &[Literal],
         shape: &Shape,
         names: &[Box<str>],
-    ) -> Result<Vec<(usize, ExprId)>, SchemaError> {
+        members: &mut Vec<Member>,
+    ) -> Result<(Vec<(usize, ExprId)>, Option<u32>), SchemaError> {
         let node = set.first().map(|literal| literal.node);
         let mut groups = vec![];
         for group in &shape.properties {
@@ -126,25 +135,26 @@ impl Emitter {
             closed && patterns.is_empty()
         });
         if closed {
-            return Ok(vec![]);
+            return Ok((vec![], None));
         }
         if shape.names.is_empty()
             && shape.witnesses.is_empty()
             && groups.iter().all(|(kinds, _)| kinds.is_empty())
-            && let Some(name) = self.other_name(names)?
         {
             // No pattern tells names apart.
+            let name = self.other_name(names)?;
             let schemas = groups.iter().filter_map(|(_, additional)| *additional);
             let all = schemas.map(|schema| self.ex.schemas.literal(schema)).collect::<Result<_, _>>()?;
-            let Some(all) = self.ex.normal(all) else { return Ok(vec![]) };
+            let Some(all) = self.ex.normal(all) else { return Ok((vec![], None)) };
             let rule = self.rule(&all)?;
             let value = self.builder.call(rule);
             let other = self.named(name, value);
-            return Ok(self
-                .shared("other members", vec![other])
-                .map(|other| (0, other))
-                .into_iter()
-                .collect());
+            let other = self.shared("other members", vec![other]).map(|other| (0, other));
+            return Ok((other.into_iter().collect(), None));
+        }
+        // Names that some witness has are kinds of their own too.
+        for witness in &shape.witnesses {
+            groups.push((vec![(self.ex.name_set(&witness.names)?, None)], None));
         }
         let mut all = self.ex.languages.pattern(TEXT);
         for literal in &shape.names {
@@ -186,6 +196,16 @@ impl Emitter {
         }
         let mut named = vec![];
         for (language, mut schemas, matched) in kinds {
+            let few = language.as_deref().and_then(|names| few_texts(names, u64::from(self.ex.limits.names)));
+            if let Some(few) = few {
+                for name in few {
+                    if let Some(set) = self.ex.property(shape, &name)? {
+                        let ways = self.member_ways(shape, &name, &set)?;
+                        members.push(Member { ways, required: false });
+                    }
+                }
+                continue;
+            }
             let additional = groups.iter().zip(matched).filter(|(_, matched)| !matched);
             schemas.extend(additional.filter_map(|((_, additional), _)| *additional));
             let set: Vec<Literal> = schemas
@@ -194,7 +214,7 @@ impl Emitter {
                 .collect::<Result<_, _>>()?;
             named.push((language, set));
         }
-        let mut ways = vec![];
+        let (mut ways, mut most) = (vec![], None);
         for found in 0..1usize << shape.witnesses.len() {
             let witnesses = shape.witnesses.iter().enumerate().filter(|(index, _)| found >> index & 1 == 1);
             let witnesses: Vec<_> = witnesses.map(|(_, witness)| witness).collect();
@@ -208,7 +228,7 @@ impl Emitter {
                 }
                 let set = set.iter().copied().chain(witnesses.iter().filter_map(|witness| witness.value));
                 if let (Some(language), Some(set)) = (language, self.ex.normal(set.collect())) {
-                    let name = self.string(node, &language)?;
+                    let name = self.new_name(node, &language, &mut most)?;
                     let rule = self.rule(&set)?;
                     let value = self.builder.call(rule);
                     all.push(self.named(name, value));
@@ -216,18 +236,44 @@ impl Emitter {
             }
             ways.extend(self.shared("other members", all).map(|other| (found, other)));
         }
-        Ok(ways)
+        Ok((ways, most))
     }
 
-    /// Any name but these, if how they are written says so: a character that they have has one spelling in other names.
-    fn other_name(&mut self, names: &[Box<str>]) -> Result<Option<ExprId>, SchemaError> {
-        if !names.iter().all(|name| name.bytes().all(|byte| (b' '..=b'~').contains(&byte))) {
-            return Ok(None);
-        }
-        let made = standard::name(self.ascii);
+    /// Any name but these and those that the object has. Names are written in one way, so how they are written tells them apart.
+    fn other_name(&mut self, names: &[Box<str>]) -> Result<ExprId, SchemaError> {
+        let made = standard::written(self.ascii);
         let name = self.ex.located(None, made)?;
         let written: Vec<String> = names.iter().map(|name| self.written(name)).collect();
-        Ok(self.builder.except("name", &name, written))
+        Ok(self.builder.distinct("name", &name, written, None)?)
+    }
+
+    /// A name out of these that the object does not have; they are more than a few. If an object might run out of them, `most` is
+    /// set.
+    fn new_name(
+        &mut self,
+        node: Option<NodeId>,
+        names: &Arc<Dfa>,
+        most: &mut Option<u32>,
+    ) -> Result<ExprId, SchemaError> {
+        let (name, bound) = match self.distinct.get(&Arc::as_ptr(names)) {
+            Some(known) => *known,
+            None => {
+                let written = self.ex.languages.written(names);
+                let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
+                let made = match self.builder.distinct("name", &written, [""; 0], None) {
+                    Ok(name) => (name, None),
+                    Err(_) => {
+                        let most = Some(self.ex.limits.names);
+                        (self.builder.distinct("name", &written, [""; 0], most)?, most)
+                    }
+                };
+                self.keep(names);
+                self.distinct.insert(Arc::as_ptr(names), made);
+                made
+            }
+        };
+        *most = most.iter().copied().chain(bound).min();
+        Ok(name)
     }
 
     /// An object of these members in this order, and others behind them.
@@ -243,12 +289,6 @@ impl Emitter {
         let total = u32::try_from(members.len()).unwrap_or(u32::MAX);
         let min = if shape.min_properties <= required { 0 } else { shape.min_properties };
         let max = shape.max_properties.filter(|max| !others.is_empty() || *max < total);
-        if !others.is_empty() && min > 1 {
-            // The same name twice would count as two.
-            let reason = "names that the schema does not declare may repeat, and a grammar cannot tell";
-            self.refuse(set, "minProperties", reason);
-            return Ok(None);
-        }
         if self.order == MemberOrder::Any {
             let empty = required == 0 && min == 0;
             return self.any_order(set, shape, members, others, (min, max, empty));
@@ -429,14 +469,23 @@ impl Emitter {
     ) -> Result<Option<ExprId>, SchemaError> {
         Ok(match other.filter(|_| chain.max.is_none_or(|max| count < max)) {
             Some(other) => {
-                let item = self.comma(other);
                 let (min, max) = (chain.min.saturating_sub(count), chain.max.map(|max| max - count));
-                Some(self.repeated(item, min, max)?)
+                if max.is_none_or(|max| max <= WRITTEN_OUT) {
+                    let item = self.comma(other);
+                    return Ok(Some(self.repeated(item, min, max)?));
+                }
+                // As members in any order they are counted where they are read.
+                let others = self.in_any_order(vec![], Some(other), min.max(1), max);
+                let others = self.comma(others);
+                Some(if min == 0 { self.builder.optional(others) } else { others })
             }
             None => (count >= chain.min).then(|| self.builder.empty()),
         })
     }
 }
+
+/// Up to so many members are counted in the rules.
+const WRITTEN_OUT: u32 = 64;
 
 /// The states of an object: how many members it has, and which witnesses were found.
 struct Chain {

@@ -87,23 +87,19 @@ pub(crate) fn character(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
     })
 }
 
-/// The strings of JSON in which printable characters of ASCII have one spelling each, and others all of theirs.
+/// The strings of JSON as [`string::written`] writes them: every text in one way.
 ///
 /// # Errors
 ///
 /// None in fact.
-pub(crate) fn name(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
+pub(crate) fn written(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
+    /// Raw characters of ASCII and what has a short escape; other controls; and what is beyond ASCII, raw or not.
+    const PLAIN: &str = r#"[ !#-\[\]-\x7f]|\\["\\bfnrt]|\\u00(0[0-7be-f]|1[0-9a-f])"#;
+    const RAW: &str = r"[^\x00-\x7f]";
+    const ESCAPED: &str = r"\\u(00[89a-f][0-9a-f]|0[1-9a-f][0-9a-f]{2}|[1-9a-cef][0-9a-f]{3}|d[0-7][0-9a-f]{2}|d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})";
     static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
-    KEPT[usize::from(ascii)].get(|| {
-        let mut builder = builder();
-        let rare = builder.pattern("(?s:[^ -~])")?;
-        let rare = string::spelled(&rare, false, ascii, &SchemaLimits::default().automata)?;
-        let plain = builder.pattern(r#"[ !#-\[\]-~]|\\["\\]"#)?;
-        let any = builder.union([&rare, &plain])?;
-        let any = builder.repetition(&any, 0, None)?;
-        let quote = builder.pattern("\"")?;
-        builder.concatenation([&quote, &any, &quote])
-    })
+    let beyond = if ascii { ESCAPED } else { RAW };
+    KEPT[usize::from(ascii)].get(|| builder().pattern(&format!("\"({PLAIN}|{beyond})*\"")))
 }
 
 #[cfg(test)]
@@ -111,8 +107,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_one_spelling_where_they_are_plain() {
-        let names = name(false).unwrap();
+    fn every_text_is_written_in_one_way() {
+        let mut texts: Vec<String> = (0..0x250u32)
+            .chain([0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10_ffff])
+            .map(|point| char::from_u32(point).unwrap().to_string())
+            .collect();
+        texts.extend(["".to_owned(), "a \"b\\/".to_owned(), "é😀\u{7f}\n".to_owned()]);
+        for ascii in [false, true] {
+            let written = written(ascii).unwrap();
+            for text in &texts {
+                let one = string::written(text, ascii);
+                assert!(written.accepts(one.as_bytes()), "{one}");
+                // Of all spellings this is the only one.
+                let mut builder = builder();
+                let text = builder
+                    .literals([text.as_bytes()].into_iter().filter(|text| !text.is_empty()))
+                    .or_else(|_| builder.pattern(""))
+                    .unwrap();
+                let all = string::spelled(&text, true, ascii, &SchemaLimits::default().automata).unwrap();
+                let common = builder.intersection(&all, &written).unwrap();
+                assert_eq!(common, builder.literals([one.as_bytes()]).unwrap(), "{one}");
+            }
+        }
+        let names = written(false).unwrap();
         for (text, accepted) in [
             (r#""""#, true),
             (r#""a b~""#, true),
@@ -120,7 +137,11 @@ mod tests {
             (r#""/""#, true),
             (r#""\/""#, false),
             (r#""\u0061""#, false),
-            (r#""é\u00e9\n\u000a😀\ud83d\ude00""#, true),
+            (r#""é\n😀\u000b""#, true),
+            (r#""\u00e9""#, false),
+            (r#""\u000a""#, false),
+            (r#""\u000B""#, false),
+            (r#""\ud83d\ude00""#, false),
             (r#""\ud83d""#, false),
             ("\"\n\"", false),
             (r#"""""#, false),

@@ -265,6 +265,7 @@ fn lengths_and_counts() {
             let text = match keyword {
                 "maxLength" => "\"abc\"",
                 "maxItems" => "[1, 2]",
+                "minProperties" => "null",
                 _ => "{\"a\": 1}",
             };
             let outcome = answer(&format!("{keyword} {most}"), &format!(r#"{{"{keyword}":{most}}}"#), text);

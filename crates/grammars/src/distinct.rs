@@ -1,0 +1,290 @@
+//! Terminals whose texts may not come twice: the names of an object, the items of an array without repetitions.
+//!
+//! A terminal of that kind ([`Terminal::Distinct`](crate::Terminal::Distinct)) is read as any other, but a text that a scope has
+//! used is no text of it any more. No grammar and no automaton of a useful size says that, for it takes a memory; so there are
+//! two parsers. **Masks are made by one that does not know of it**: it has few states, which come again and again, and its
+//! masks are shared by all that differ only in what was used. **Beside it goes one that tracks**, over the texts that were really
+//! written and not over the vocabulary: each of its items has the texts that were used, kept once as a number, and each of its
+//! readings of such a terminal has its text. What the first allows and the second does not are the tokens that end a used text,
+//! that come to where only used ones are left, or that write two texts at once. They are few, they are
+//! [found](crate::tracked), and each is read by the second parser.
+//!
+//! There are no dead ends: such a terminal has more texts than a scope takes, and a text goes on only where one is left that was
+//! not used.
+//!
+//! Tried instead: the texts in every place. Masks of two objects with different names then have nothing in common.
+
+use std::collections::HashMap;
+
+use petgraph::graph::DiGraph;
+use unskew_automata::{Dfa, StateId};
+
+use crate::{Except, rules::NONE, terminals::Terminals};
+
+/// A set of texts that were used.
+pub(crate) type Used = u32;
+
+/// No text was used.
+pub(crate) const NOTHING: Used = 0;
+
+/// In a frame: what the ended rule leaves.
+pub(crate) const INHERITED: Used = u32::MAX;
+
+/// A whole text, by its number.
+pub(crate) type Text = u32;
+
+/// The beginning of a text of a terminal, by its number: the state of a reading that is tracked.
+pub(crate) type Begun = u32;
+
+/// Sets of texts, kept once in the order in which the texts came.
+#[derive(Debug)]
+pub(crate) struct UsedTexts {
+    /// The texts of each set but its last, the last one, and how many they are.
+    sets: Vec<(Used, Text, u32)>,
+    ids: HashMap<(Used, Text), Used>,
+}
+
+impl Default for UsedTexts {
+    fn default() -> Self {
+        Self { sets: vec![(NOTHING, NONE, 0)], ids: HashMap::new() }
+    }
+}
+
+impl UsedTexts {
+    /// The set with one text more.
+    pub(crate) fn with(&mut self, used: Used, text: Text) -> Used {
+        let next = u32::try_from(self.sets.len()).expect("bounded memory");
+        let sets = &mut self.sets;
+        *self.ids.entry((used, text)).or_insert_with(|| {
+            sets.push((used, text, sets[used as usize].2 + 1));
+            next
+        })
+    }
+
+    /// The last text of a set and the others; `None` if there is none.
+    pub(crate) fn last(&self, used: Used) -> Option<(Used, Text)> {
+        let (others, text, len) = self.sets[used as usize];
+        (len > 0).then_some((others, text))
+    }
+
+    /// The texts of a set, the last one first.
+    pub(crate) fn texts(&self, used: Used) -> impl Iterator<Item = Text> {
+        std::iter::successors(self.last(used), |(others, _)| self.last(*others)).map(|(_, text)| text)
+    }
+
+    pub(crate) fn contains(&self, used: Used, text: Text) -> bool {
+        self.texts(used).any(|other| other == text)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.sets.len() * 5 * size_of::<(Used, Text, u32)>()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Beginning {
+    terminal: u32,
+    /// Before its last byte; [`NONE`] if that is its first.
+    before: Begun,
+    byte: u8,
+    /// Of the scanner.
+    state: u32,
+    /// Its number as a whole text, once it was one; else [`NONE`].
+    text: Text,
+}
+
+/// Beginnings of texts, and whole texts, each kept once.
+#[derive(Default, Debug)]
+pub(crate) struct Texts {
+    beginnings: Vec<Beginning>,
+    /// By terminal or beginning, and whether it is a terminal; and byte.
+    ids: HashMap<(u32, bool, u8), Begun>,
+    texts: Vec<Box<[u8]>>,
+    text_ids: HashMap<Box<[u8]>, Text>,
+    bytes: usize,
+}
+
+impl Texts {
+    /// The text of one byte of `terminal`; or [`NONE`].
+    pub(crate) fn first(&mut self, terminals: &Terminals, terminal: u32, byte: u8) -> Begun {
+        if let Some(known) = self.ids.get(&(terminal, true, byte)) {
+            return *known;
+        }
+        let state = terminals.first(terminal, terminals.class(byte));
+        self.add((terminal, true, byte), Beginning { terminal, before: NONE, byte, state, text: NONE })
+    }
+
+    /// One byte more; or [`NONE`].
+    pub(crate) fn step(&mut self, terminals: &Terminals, begun: Begun, byte: u8) -> Begun {
+        if let Some(known) = self.ids.get(&(begun, false, byte)) {
+            return *known;
+        }
+        let Beginning { terminal, state, .. } = self.beginnings[begun as usize];
+        let state = terminals.step(terminal, state, terminals.class(byte));
+        self.add((begun, false, byte), Beginning { terminal, before: begun, byte, state, text: NONE })
+    }
+
+    fn add(&mut self, key: (u32, bool, u8), beginning: Beginning) -> Begun {
+        if beginning.state == NONE {
+            return NONE;
+        }
+        let id = u32::try_from(self.beginnings.len()).expect("bounded memory");
+        self.beginnings.push(beginning);
+        self.ids.insert(key, id);
+        id
+    }
+
+    /// The beginning of a text of `terminal` with these bytes, at least one; or [`NONE`].
+    pub(crate) fn begun(&mut self, terminals: &Terminals, terminal: u32, bytes: &[u8]) -> Begun {
+        let Some((first, rest)) = bytes.split_first() else { return NONE };
+        let first = self.first(terminals, terminal, *first);
+        rest.iter().fold(first, |begun, byte| match begun {
+            NONE => NONE,
+            begun => self.step(terminals, begun, *byte),
+        })
+    }
+
+    /// The state of the scanner.
+    #[inline]
+    pub(crate) fn state(&self, begun: Begun) -> u32 {
+        self.beginnings[begun as usize].state
+    }
+
+    /// The bytes of a beginning.
+    pub(crate) fn bytes(&self, begun: Begun) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut at = begun;
+        while let Some(Beginning { before, byte, .. }) = self.beginnings.get(at as usize) {
+            bytes.push(*byte);
+            at = *before;
+        }
+        bytes.reverse();
+        bytes
+    }
+
+    /// A beginning as a whole text.
+    pub(crate) fn whole(&mut self, begun: Begun) -> Text {
+        let known = self.beginnings[begun as usize].text;
+        if known != NONE {
+            return known;
+        }
+        let text = self.text(&self.bytes(begun));
+        self.beginnings[begun as usize].text = text;
+        text
+    }
+
+    /// The number of a text.
+    pub(crate) fn text(&mut self, bytes: &[u8]) -> Text {
+        if let Some(known) = self.text_ids.get(bytes) {
+            return *known;
+        }
+        let id = u32::try_from(self.texts.len()).expect("bounded memory");
+        self.bytes += 2 * bytes.len();
+        self.texts.push(bytes.into());
+        self.text_ids.insert(bytes.into(), id);
+        id
+    }
+
+    /// The bytes of a whole text.
+    pub(crate) fn of(&self, text: Text) -> &[u8] {
+        &self.texts[text as usize]
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.bytes + self.beginnings.len() * 3 * size_of::<Beginning>() + self.texts.len() * 96
+    }
+}
+
+/// How many texts a terminal has, state by state.
+#[derive(Debug)]
+pub(crate) struct Remaining {
+    /// By state of the automaton: in how many ways a text goes on there, or ends; [`MANY`] for that many and more.
+    counts: Box<[u32]>,
+    /// Whether some state behind which a text goes on has fewer than that.
+    pub(crate) is_scarce: bool,
+}
+
+/// So many that a scope never uses them up.
+pub(crate) const MANY: u32 = u32::MAX;
+
+impl Remaining {
+    pub(crate) fn new(dfa: &Dfa) -> Self {
+        let mut graph = DiGraph::<(), ()>::with_capacity(dfa.len(), dfa.len());
+        let nodes: Vec<_> = dfa.states().map(|_| graph.add_node(())).collect();
+        for state in dfa.states() {
+            for edge in dfa.edges(state) {
+                graph.add_edge(nodes[state.index()], nodes[edge.target.index()], ());
+            }
+        }
+        let mut counts = vec![0u32; dfa.len()];
+        // What is called comes before its callers; a state that comes back to itself is alive, and so has no end.
+        for component in petgraph::algo::kosaraju_scc(&graph) {
+            for node in &component {
+                let state = StateId::from_index(node.index());
+                let is_cyclic = component.len() > 1 || graph.contains_edge(*node, *node);
+                let ways = dfa.edges(state).map(|edge| {
+                    let bytes = u32::try_from(edge.bytes.clone().count()).expect("at most 256");
+                    bytes.saturating_mul(counts[edge.target.index()])
+                });
+                let ends = u32::from(dfa.is_accepting(state));
+                counts[node.index()] = if is_cyclic { MANY } else { ways.fold(ends, u32::saturating_add) };
+            }
+        }
+        let goes_on = |state: StateId| dfa.edges(state).next().is_some();
+        let is_scarce = dfa.states().any(|state| counts[state.index()] < MANY && goes_on(state));
+        Self { counts: counts.into(), is_scarce }
+    }
+
+    /// In how many ways a text goes on from a state of the automaton.
+    #[inline]
+    pub(crate) fn of(&self, state: StateId) -> u32 {
+        self.counts[state.index()]
+    }
+}
+
+/// Whether a language will do for a terminal whose texts may not come twice: no scope that takes so many runs out of them.
+pub(crate) fn has_enough(except: &Except, most: Option<u32>) -> bool {
+    let base = except.base();
+    let texts = match Remaining::new(base).of(base.start()) {
+        MANY => MANY,
+        // What is left out is of the language.
+        all => all.saturating_sub(u32::try_from(except.texts().len()).unwrap_or(MANY)),
+    };
+    texts >= most.unwrap_or(MANY) && !except.accepts(b"")
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::Limits;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_counted_as_they_are_enumerated() {
+        for (pattern, start, is_scarce) in [
+            ("a|bc|bd", 3, true),
+            ("[ab]{3}", 8, true),
+            ("a*", MANY, false),
+            ("a|b[ab]*c", MANY, false),
+            ("ab|ac|b[ab]*", MANY, true),
+            ("[a-z]{7}", MANY, true),
+            ("a", 1, true),
+        ] {
+            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            let remaining = Remaining::new(&dfa);
+            assert_eq!(remaining.of(dfa.start()), start, "{pattern}");
+            assert_eq!(remaining.is_scarce, is_scarce, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn sets_are_kept_once() {
+        let mut used = UsedTexts::default();
+        let one = used.with(NOTHING, 7);
+        let two = used.with(one, 8);
+        assert_eq!(used.with(NOTHING, 7), one);
+        assert_ne!(one, two);
+        assert_eq!(used.texts(two).collect::<Vec<_>>(), [8, 7]);
+        assert!(used.contains(two, 7) && !used.contains(one, 8) && !used.contains(NOTHING, 7));
+    }
+}
