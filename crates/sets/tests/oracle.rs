@@ -234,7 +234,7 @@ fn what_follows_wide_prefixes_is_what_follows() {
             let item = |at: u32| {
                 // From both ends of the vocabulary, one apart.
                 let follower = at % distinct.min(vocab_len);
-                let follower = if at % 2 == 0 { follower } else { last - follower };
+                let follower = if at.is_multiple_of(2) { follower } else { last - follower };
                 [prefix, &[follower, at / vocab_len % vocab_len, at % vocab_len]].concat()
             };
             items.extend((0..rows).map(item));
