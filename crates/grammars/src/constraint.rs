@@ -315,9 +315,10 @@ impl GrammarConstraint {
         let pieces = &scratch.masks[&at.place];
         let mut removed: Vec<TokenId> =
             match on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie) {
-                Some(on_the_way) => {
-                    let mut tokens: Vec<TokenId> = pieces.among(&on_the_way).collect();
-                    tokens.extend_from_slice(&pieces.doubtful);
+                Some(mut tokens) => {
+                    let is_used = |text: &[u8]| tracking.exchange.is_used(text);
+                    let doubtful = pieces.doubtful.iter();
+                    tokens.extend(doubtful.filter_map(|doubt| doubt.token(&self.vocabulary, is_used)));
                     tokens
                 }
                 None => {
@@ -369,12 +370,11 @@ impl GrammarConstraint {
         if let Some(distinct) = &self.distinct {
             let tokens = distinct.holding(&self.compiled, |except, remaining| match &self.trees {
                 Some(trees) => trees.holding(except, remaining),
-                None => holding(except, remaining, &self.vocabulary).into(),
+                None => Arc::new(holding(except, remaining, &self.vocabulary)),
             });
             let places = &mut scratch.places;
             let tokens = pieces.among(tokens);
-            let found = distinct.doubtful(&self.compiled, places, place, &self.vocabulary, tokens);
-            pieces.doubtful = found;
+            pieces.doubtful = distinct.doubtful(&self.compiled, places, place, &self.vocabulary, &tokens);
         }
         scratch.mask_bytes += pieces.memory_usage();
         scratch.masks.insert(place, pieces);

@@ -20,7 +20,7 @@ use crate::{
     places::{BOUNDARY, Compiled, Place, Places},
     rules::NONE,
     terminals::Scanner,
-    tracked::holding,
+    tracked::{Doubt, SparseTokens, holding},
     trees::{Bytes, Exits, Group, Node, Tokens, TreeLibrary, contains, insert, meet},
 };
 
@@ -65,7 +65,7 @@ pub(crate) struct Pieces {
     /// Tokens that are none of all these, whatever the others say.
     removed: Vec<TokenId>,
     /// Of the tokens, those in which a text that may not come twice may begin and end.
-    pub(crate) doubtful: Vec<TokenId>,
+    pub(crate) doubtful: Vec<Doubt>,
 }
 
 impl Pieces {
@@ -110,21 +110,20 @@ impl Pieces {
     }
 
     /// Of `tokens`, those that are in the mask.
-    pub(crate) fn among<'a>(&'a self, tokens: &'a [TokenId]) -> impl Iterator<Item = TokenId> + use<'a> {
-        let mut ids: Vec<TokenId> = self.ids.clone();
-        ids.sort_unstable();
-        let is_in = move |token: &TokenId| {
-            let is_set = |words: &[u32]| words[token.index() / 32] >> (token.index() % 32) & 1 != 0;
-            let is_in_node = |node: &Arc<Node>| match &node.inside {
-                Tokens::Many(words) => is_set(words),
-                Tokens::Few(tokens) => tokens.contains(token),
-            };
-            !self.removed.contains(token)
-                && (self.nodes.iter().any(is_in_node)
-                    || self.words.as_ref().is_some_and(|words| is_set(words))
-                    || ids.binary_search(token).is_ok())
-        };
-        tokens.iter().copied().filter(is_in)
+    pub(crate) fn among(&self, tokens: &SparseTokens) -> Vec<TokenId> {
+        let mut found: Vec<TokenId> = Vec::new();
+        let nodes = self.nodes.iter().filter_map(|node| match &node.inside {
+            Tokens::Many(words) => Some(words),
+            Tokens::Few(_) => None,
+        });
+        for words in nodes.chain(&self.words) {
+            tokens.add_common(words, &mut found);
+        }
+        found.extend(self.ids.iter().copied().filter(|token| tokens.contains(*token)));
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|token| !self.removed.contains(token));
+        found
     }
 
     /// The only token, if there is no other.
@@ -152,7 +151,8 @@ impl Pieces {
     /// What is its own, in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of::<Self>()
-            + (self.ids.len() + self.removed.len() + self.doubtful.len()) * size_of::<TokenId>()
+            + (self.ids.len() + self.removed.len()) * size_of::<TokenId>()
+            + self.doubtful.len() * size_of::<Doubt>()
             + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
     }
 }
@@ -190,7 +190,7 @@ impl Trees {
     }
 
     /// The tokens that hold a text of the automaton that `except` leaves some out of.
-    pub(crate) fn holding(&self, except: &Except, remaining: &Remaining) -> Arc<[TokenId]> {
+    pub(crate) fn holding(&self, except: &Except, remaining: &Remaining) -> Arc<SparseTokens> {
         let library = &self.library;
         library.holding(library.automaton(except.base()), || holding(except, remaining, library.vocabulary()))
     }

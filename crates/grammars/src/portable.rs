@@ -7,7 +7,10 @@
 //!
 //! Tried instead: replaying the tokens. That costs the length of the text each time a sequence changes threads.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::{
     distinct::{INHERITED, NOTHING, Used},
@@ -136,6 +139,8 @@ pub(crate) struct Exchange {
     by_place: HashMap<Place, Arc<PortablePlace>>,
     by_group: HashMap<Return, Arc<Group>>,
     by_used: HashMap<Used, Arc<UsedTexts>>,
+    /// All texts that were used in some place that is spelled out.
+    used_texts: HashSet<Box<[u8]>>,
 }
 
 impl Exchange {
@@ -208,6 +213,11 @@ impl Exchange {
         place
     }
 
+    /// Whether some place that was spelled out has used this text.
+    pub(crate) fn is_used(&self, text: &[u8]) -> bool {
+        self.used_texts.contains(text)
+    }
+
     /// The number of places that are spelled out.
     pub(crate) fn memory_usage(&self) -> usize {
         const ENTRY: usize = 64;
@@ -233,7 +243,8 @@ impl Exchange {
             at = others;
         }
         for (set, text) in open.into_iter().rev() {
-            let text = texts.map_or_else(Box::default, |texts| texts.of(text).into());
+            let text: Box<[u8]> = texts.map_or_else(Box::default, |texts| texts.of(text).into());
+            self.used_texts.insert(text.clone());
             let link = Arc::new(UsedTexts { others: made, text });
             self.used.insert(Arc::as_ptr(&link).addr(), (Arc::clone(&link), set));
             self.by_used.insert(set, Arc::clone(&link));
@@ -264,6 +275,7 @@ impl Exchange {
         };
         for link in open.into_iter().rev() {
             let Some(text) = places.texts_mut().map(|texts| texts.text(&link.text)) else { break };
+            self.used_texts.insert(link.text.clone());
             set = places.parser.used.with(set, text);
             self.used.insert(Arc::as_ptr(link).addr(), (Arc::clone(link), set));
             self.by_used.entry(set).or_insert_with(|| Arc::clone(link));

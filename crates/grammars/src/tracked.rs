@@ -12,6 +12,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use crate::{
@@ -29,7 +30,62 @@ pub(crate) struct Distinct {
     /// Whether one byte may be a whole text, or leave few.
     has_short: bool,
     /// The tokens in which some text of them may begin and end or become one of few, once it was asked for.
-    holding: OnceLock<Arc<[TokenId]>>,
+    holding: OnceLock<Arc<SparseTokens>>,
+}
+
+/// Some tokens, as the words of a mask in which they are.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct SparseTokens {
+    words: Box<[(u32, u32)]>,
+}
+
+/// A token in which a text that may not come twice begins and ends, or becomes one of few.
+#[derive(Clone, Debug)]
+pub(crate) struct Doubt {
+    token: TokenId,
+    /// If one text ends in it, once: from where to where such a text may be. None are given where it is not as simple.
+    spans: SmallVec<[(u32, u32); 2]>,
+}
+
+impl SparseTokens {
+    fn new(mut tokens: Vec<TokenId>) -> Self {
+        tokens.sort_unstable();
+        let word = |token: &TokenId| u32::try_from(token.index() / 32).expect("ids are u32");
+        let words = tokens.chunk_by(|left, right| word(left) == word(right)).map(|tokens| {
+            let bits = tokens.iter().fold(0u32, |bits, token| bits | 1 << (token.index() % 32));
+            (word(&tokens[0]), bits)
+        });
+        Self { words: words.collect() }
+    }
+
+    pub(crate) fn contains(&self, token: TokenId) -> bool {
+        let word = token.index() / 32;
+        let at = self.words.binary_search_by_key(&word, |(word, _)| *word as usize);
+        at.is_ok_and(|at| self.words[at].1 >> (token.index() % 32) & 1 != 0)
+    }
+
+    /// Adds those that are in a mask of these words.
+    pub(crate) fn add_common(&self, mask: &[u32], found: &mut Vec<TokenId>) {
+        for (word, bits) in &self.words {
+            let mut common = bits & mask[*word as usize];
+            while common != 0 {
+                found.push(TokenId(word * 32 + common.trailing_zeros()));
+                common &= common - 1;
+            }
+        }
+    }
+
+    fn ids(&self) -> impl Iterator<Item = TokenId> {
+        let bits = |(word, bits): &(u32, u32)| {
+            let (word, bits) = (*word, *bits);
+            (0..32u32).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| TokenId(word * 32 + bit))
+        };
+        self.words.iter().flat_map(bits)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.words[..])
+    }
 }
 
 impl Distinct {
@@ -54,10 +110,10 @@ impl Distinct {
     pub(crate) fn holding(
         &self,
         compiled: &Compiled,
-        of: impl Fn(&Except, &Remaining) -> Arc<[TokenId]>,
-    ) -> &[TokenId] {
+        of: impl Fn(&Except, &Remaining) -> Arc<SparseTokens>,
+    ) -> &SparseTokens {
         self.holding.get_or_init(|| {
-            let mut lists: Vec<Arc<[TokenId]>> = Vec::new();
+            let mut lists: Vec<Arc<SparseTokens>> = Vec::new();
             for (except, remaining) in
                 self.terminals.iter().filter_map(|terminal| compiled.terminals.remaining(*terminal))
             {
@@ -69,10 +125,7 @@ impl Distinct {
             if let [list] = &lists[..] {
                 return Arc::clone(list);
             }
-            let mut tokens: Vec<TokenId> = lists.iter().flat_map(|list| list.iter().copied()).collect();
-            tokens.sort_unstable();
-            tokens.dedup();
-            tokens.into()
+            Arc::new(SparseTokens::new(lists.iter().flat_map(|list| list.ids()).collect()))
         })
     }
 
@@ -84,19 +137,22 @@ impl Distinct {
         places: &mut Places,
         place: Place,
         vocabulary: &Vocabulary,
-        tokens: impl Iterator<Item = TokenId>,
-    ) -> Vec<TokenId> {
+        tokens: &[TokenId],
+    ) -> Vec<Doubt> {
         let terminals = &compiled.terminals;
         let is_distinct = |terminal: u32| terminal != BOUNDARY && terminals.is_distinct(terminal);
         // What ends first may have begun before the token.
         let begun_before = places.readings(place).iter().all(|Reading { terminal, state, .. }| {
             is_distinct(*terminal) && !terminals.is_accepting(*terminal, *state)
         });
-        let mut found: Vec<TokenId> = Vec::new();
+        // Then the texts that were used before the token are not all that there may be.
+        let is_begun = places.readings(place).iter().any(|reading| is_distinct(reading.terminal));
+        let mut found: Vec<Doubt> = Vec::new();
         for token in tokens {
-            let mut ends = 0;
+            let (mut ends, mut last) = (0, 0);
             let mut at = place;
-            for byte in vocabulary.text(token).unwrap_or_default() {
+            let text = vocabulary.text(*token).unwrap_or_default();
+            for (behind, byte) in (1usize..).zip(text) {
                 let class = terminals.class(*byte);
                 let is_end =
                     |terminal: u32, state: u32| state != NONE && is_critical(compiled, terminal, state);
@@ -107,23 +163,54 @@ impl Distinct {
                     && places.beginning(compiled, at).into_iter().any(|terminal| {
                         terminals.is_distinct(terminal) && is_end(terminal, terminals.first(terminal, class))
                     });
-                ends += u32::from(here);
+                if here {
+                    (ends, last) = (ends + 1, behind);
+                }
                 at = places.step(compiled, at, *byte);
                 if at == DEAD {
                     break;
                 }
             }
             if at != DEAD && ends > u32::from(begun_before) {
-                found.push(token);
+                let spans =
+                    if ends == 1 && !is_begun { self.spans(compiled, text, last) } else { SmallVec::new() };
+                found.push(Doubt { token: *token, spans });
             }
         }
         found
     }
 }
 
+impl Distinct {
+    /// Where a text may have begun that ends in `text` behind so many bytes. None if it may be another one of few.
+    fn spans(&self, compiled: &Compiled, text: &[u8], end: usize) -> SmallVec<[(u32, u32); 2]> {
+        let mut spans = SmallVec::new();
+        let number = |at: usize| u32::try_from(at).expect("tokens are short");
+        for (except, remaining) in
+            self.terminals.iter().filter_map(|terminal| compiled.terminals.remaining(*terminal))
+        {
+            if remaining.is_scarce {
+                return SmallVec::new();
+            }
+            let from = (0..end).filter(|from| except.base().accepts(&text[*from..end]));
+            spans.extend(from.map(|from| (number(from), number(end))));
+        }
+        spans
+    }
+}
+
+impl Doubt {
+    /// The token, if it has to be read: unless none of the texts that it may hold is one of those that `is_used` knows.
+    pub(crate) fn token(&self, vocabulary: &Vocabulary, is_used: impl Fn(&[u8]) -> bool) -> Option<TokenId> {
+        let text = vocabulary.text(self.token).unwrap_or_default();
+        let is_known = |(from, end): &(u32, u32)| is_used(&text[*from as usize..*end as usize]);
+        (self.spans.is_empty() || self.spans.iter().any(is_known)).then_some(self.token)
+    }
+}
+
 /// The tokens in which some text of an automaton begins and ends, or comes to where few are left. O(bytes of the vocabulary)
 /// steps, and more where a text may begin with every byte.
-pub(crate) fn holding(except: &Except, remaining: &Remaining, vocabulary: &Vocabulary) -> Vec<TokenId> {
+pub(crate) fn holding(except: &Except, remaining: &Remaining, vocabulary: &Vocabulary) -> SparseTokens {
     let base = except.base();
     let holds = |text: &[u8]| {
         (0..text.len()).any(|from| {
@@ -139,7 +226,7 @@ pub(crate) fn holding(except: &Except, remaining: &Remaining, vocabulary: &Vocab
         })
     };
     let tokens = vocabulary.text_tokens().filter(|(_, text)| holds(text));
-    tokens.map(|(token, _)| token).collect()
+    SparseTokens::new(tokens.map(|(token, _)| token).collect())
 }
 
 /// Whether it may make a difference in this state of a terminal what texts were used.
@@ -152,7 +239,7 @@ fn is_critical(compiled: &Compiled, terminal: u32, state: u32) -> bool {
 }
 
 /// The tokens on the ways of texts that were used, from `place`, in which texts are tracked: behind a text's end, and where few
-/// are left. Some may be among them that do not lead on at all. `None` if a text that was used might end in front of any token.
+/// are left. Some may be among them that the mask does not have. `None` if a text that was used might end in front of any token.
 pub(crate) fn on_used_ways(
     compiled: &Compiled,
     places: &mut Places,

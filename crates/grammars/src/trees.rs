@@ -31,7 +31,7 @@ use std::{
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary};
 
-use crate::Counted;
+use crate::{Counted, tracked::SparseTokens};
 
 /// Sets with at most so many tokens are lists: 512 are written into a mask in less time than a mask of 128,000 bits is
 /// copied twice.
@@ -172,7 +172,7 @@ struct KeptNodes {
     /// By marks, unit and bounds: see [`TreeLibrary::counted`].
     counted: HashMap<Bounded, (u32, Arc<Dfa>)>,
     /// By automaton: the tokens that hold a text of it.
-    holding: HashMap<u32, Arc<[TokenId]>>,
+    holding: HashMap<u32, Arc<SparseTokens>>,
     bytes: usize,
 }
 
@@ -307,13 +307,13 @@ impl TreeLibrary {
     }
 
     /// The tokens that hold a text of the automaton of this number, as `made` says.
-    pub(crate) fn holding(&self, automaton: u32, made: impl FnOnce() -> Vec<TokenId>) -> Arc<[TokenId]> {
+    pub(crate) fn holding(&self, automaton: u32, made: impl FnOnce() -> SparseTokens) -> Arc<SparseTokens> {
         if let Some(known) = self.lock().holding.get(&automaton) {
             return Arc::clone(known);
         }
-        let made: Arc<[TokenId]> = made().into();
+        let made = Arc::new(made());
         let mut kept = self.lock();
-        kept.bytes += size_of_val(&made[..]) + ENTRY;
+        kept.bytes += made.memory_usage() + ENTRY;
         Arc::clone(kept.holding.entry(automaton).or_insert(made))
     }
 

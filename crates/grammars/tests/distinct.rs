@@ -456,7 +456,7 @@ fn check(
 }
 
 /// How many random cases: more in release.
-const CASES: u32 = if cfg!(debug_assertions) { 12 } else { 5_000 };
+const CASES: u32 = if cfg!(debug_assertions) { 12 } else { 1_500 };
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
