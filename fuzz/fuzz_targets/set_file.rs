@@ -31,6 +31,11 @@ fn example(width: u8) -> Vec<u8> {
         let token = |at: u32| TokenId(item.wrapping_mul(at + 3) % (7 + at));
         builder.push(&(0..item % 5).map(token).collect::<Vec<_>>()).unwrap();
     }
+    // Prefixes with many items, of which more is kept: bits and a list.
+    for item in 0..900u32 {
+        let third = if item % 3 == 0 { item % 2 } else { item % 7 };
+        builder.push(&[1, item % 2, third, item / 9 % 9, item % 9].map(TokenId)).unwrap();
+    }
     builder.build().unwrap().0.as_bytes().to_vec()
 }
 

@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// All features but `unskew-runner/wgpu`, which alone takes longer to build than everything else together.
-const FEATURES: &str = "unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,xtask/train";
+const FEATURES: &str =
+    "unskew/gpu,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,xtask/train";
 
 /// The crates that are published, in order of dependency.
 const PUBLISHED: [&str; 11] = [

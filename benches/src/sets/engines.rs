@@ -33,6 +33,15 @@ pub(crate) trait Engine {
     /// Which of the candidates may follow.
     fn candidates(&self, place: &Self::Place, candidates: &[TokenId], valid: &mut [bool]);
 
+    /// Which of the candidates may follow, for many places with as many candidates each.
+    fn step(&self, places: &[Self::Place], candidates: &[TokenId], valid: &mut [bool]) {
+        let each = candidates.len() / places.len();
+        let rows = candidates.chunks(each).zip(valid.chunks_mut(each));
+        for (place, (candidates, valid)) in places.iter().zip(rows) {
+            self.candidates(place, candidates, valid);
+        }
+    }
+
     /// The memory that it takes, in bytes.
     fn bytes(&self) -> usize;
 }
@@ -58,6 +67,10 @@ impl Engine for Columns {
 
     fn candidates(&self, place: &SetState, candidates: &[TokenId], valid: &mut [bool]) {
         self.0.candidates(place, candidates, valid);
+    }
+
+    fn step(&self, places: &[SetState], candidates: &[TokenId], valid: &mut [bool]) {
+        self.0.candidate_batch(places, candidates, valid);
     }
 
     fn bytes(&self) -> usize {
@@ -355,6 +368,9 @@ mod tests {
             candidates.extend(expected.iter().take(5).copied().map(TokenId));
             let mut valid = vec![false; candidates.len()];
             engine.candidates(&place, &candidates, &mut valid);
+            let mut of_step = vec![false; candidates.len()];
+            engine.step(std::slice::from_ref(&place), &candidates, &mut of_step);
+            assert_eq!(of_step, valid);
             for (token, valid) in candidates.iter().zip(valid) {
                 assert_eq!(valid, expected.contains(&token.0));
             }

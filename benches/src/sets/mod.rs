@@ -6,7 +6,8 @@
 //! - **A mask**: all tokens that may follow, into a mask of 100,352 bits. Too short for the clock of the process, so it is the
 //!   clock on the wall, and the smallest of several rounds through all prefixes: each round finds the caches as the other
 //!   prefixes left them.
-//! - **A step of candidates**: 50 for each of 128 sequences, by the time that the process has run. One of the 50 is the
+//! - **A step of candidates**: 50 for each of 128 sequences, by the time that the process has run, and the smallest of as many
+//!   rounds through all steps. One of the 50 is the
 //!   title's own next token, the others are drawn as the titles' tokens are.
 
 mod engines;
@@ -26,9 +27,12 @@ use engines::{Columns, Engine, Hashes, Ranges, Rows, Strings};
 use titles::{LONGEST, TOKENS, Titles, VOCAB};
 
 const USAGE: &str = "\
-cargo xtask bench sets [--sizes N,N,...] [--text N] [--vocabulary NAME] [--rounds N] [--record]
+cargo xtask bench sets [--sizes N,N,...] [--only NAME,NAME,...] [--length N] [--text N] [--vocabulary NAME]
+                        [--rounds N] [--record]
 
   --sizes        how many titles (default: 10000,100000,1000000; the largest that the hash trie is built for is 1000000)
+  --only         of the structures beside ours only these: ranges, hash, rows, exit, fst; none
+  --length       titles of exactly so many tokens
   --text         also build a set from so many lines of text, tokenising included
   --vocabulary   by the tokenizer of this name (default: tiny)
   --rounds       how often each mask is timed (default: 5)
@@ -45,6 +49,8 @@ const MOST_HASHED: usize = 1_000_000;
 
 struct Options {
     sizes: Vec<usize>,
+    only: Option<Vec<String>>,
+    length: Option<usize>,
     text: Option<usize>,
     vocabulary: String,
     rounds: usize,
@@ -54,6 +60,8 @@ struct Options {
 fn options(args: &[String]) -> Result<Options, String> {
     let mut options = Options {
         sizes: vec![10_000, 100_000, 1_000_000],
+        only: None,
+        length: None,
         text: None,
         vocabulary: "tiny".to_owned(),
         rounds: 5,
@@ -65,6 +73,8 @@ fn options(args: &[String]) -> Result<Options, String> {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--sizes" => options.sizes = value()?.split(',').map(number).collect::<Result<_, _>>()?,
+            "--only" => options.only = Some(value()?.split(',').map(str::to_owned).collect()),
+            "--length" => options.length = Some(number(value()?)?.clamp(1, LONGEST)),
             "--text" => options.text = Some(number(value()?)?),
             "--vocabulary" => options.vocabulary.clone_from(value()?),
             "--rounds" => options.rounds = number(value()?)?.max(1),
@@ -95,15 +105,16 @@ pub fn run_sets(args: &[String]) -> Result<(), String> {
     }
     let head = format!(
         "# Sets side by side, {}\n\n{}Command: `cargo xtask bench sets {}`.\n\n\
-         Titles of 7.7 tokens by Zipf's law over {TOKENS} ids, masks of {VOCAB} bits. Masks: microseconds on the wall, the \
+         Titles of {} tokens by Zipf's law over {TOKENS} ids, masks of {VOCAB} bits. Masks: microseconds on the wall, the \
          smallest of {} rounds through {PREFIXES} prefixes of random titles. Steps: {BATCH} sequences with {CANDIDATES} \
-         candidates each, microseconds of the process, {STEPS} steps. `ranges` is a trie in breadth-first order (STATIC's \
+         candidates each, microseconds of the process, {STEPS} steps, the smallest of as many rounds through all of them. `ranges` is a trie in breadth-first order (STATIC's \
          structure), eight bytes a node with the end as a node; `hash` a trie of hash tables; `rows` the paper's array of \
          16 lanes, searched as a whole with a lexicographic comparison over all lanes or up to the first that differs; `fst` \
          an automaton of three bytes a token.\n\n",
         crate::report::today(),
         host(),
         args.join(" "),
+        options.length.map_or("7.7".to_owned(), |length| length.to_string()),
         options.rounds,
     );
     let report = head + &report;
@@ -203,16 +214,18 @@ fn time<E: Engine>(
     masks.iter_mut().for_each(|times| times.sort_unstable());
 
     let mut valid = vec![false; BATCH * CANDIDATES];
-    let (mut steps, mut all_valid) = (Vec::new(), Vec::new());
-    for (prefixes, candidates) in &questions.steps {
-        let places: Vec<E::Place> = prefixes.iter().map(|prefix| engine.place(prefix)).collect();
-        let begin = Moment::now();
-        let rows = candidates.chunks(CANDIDATES).zip(valid.chunks_mut(CANDIDATES));
-        for (place, (candidates, valid)) in places.iter().zip(rows) {
-            std::hint::black_box(&engine).candidates(place, candidates, valid);
+    let (mut steps, mut all_valid) = (vec![u64::MAX; questions.steps.len()], Vec::new());
+    let places = |prefixes: &[Vec<u32>]| prefixes.iter().map(|prefix| engine.place(prefix)).collect();
+    let of_step: Vec<Vec<E::Place>> = questions.steps.iter().map(|(prefixes, _)| places(prefixes)).collect();
+    for round in 0..rounds {
+        for ((places, (_, candidates)), best) in of_step.iter().zip(&questions.steps).zip(&mut steps) {
+            let begin = Moment::now();
+            std::hint::black_box(&engine).step(places, candidates, &mut valid);
+            *best = (*best).min(begin.ns());
+            if round == 0 {
+                all_valid.extend_from_slice(&valid);
+            }
         }
-        steps.push(begin.ns());
-        all_valid.extend_from_slice(&valid);
     }
     steps.sort_unstable();
 
@@ -228,6 +241,7 @@ fn time<E: Engine>(
 
 fn measure(size: usize, options: &Options) -> Result<String, String> {
     let mut source = Titles::new(size as u64);
+    source.length(options.length);
     let mut titles = source.set(size);
     let tokens: usize = titles.iter().map(Vec::len).sum();
     let questions = Questions::new(&titles, &mut source);
@@ -256,28 +270,38 @@ fn measure(size: usize, options: &Options) -> Result<String, String> {
     let ours = Arc::clone(&constraint);
     let mut times = vec![time("columns (ours)", &questions, rounds, &mut answers, || Columns(ours))];
     times[0].build = cpu;
-    let mut nodes = 0;
-    times.push(time("ranges", &questions, rounds, &mut answers, || {
-        let trie = Ranges::new(&titles);
-        nodes = trie.nodes();
-        trie
-    }));
-    if size <= MOST_HASHED {
+    let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only.iter().any(|other| other == name));
+    let mut nodes = None;
+    if wanted("ranges") {
+        times.push(time("ranges", &questions, rounds, &mut answers, || {
+            let trie = Ranges::new(&titles);
+            nodes = Some(trie.nodes());
+            trie
+        }));
+    }
+    if wanted("hash") && size <= MOST_HASHED {
         times.push(time("hash", &questions, rounds, &mut answers, || Hashes::new(&titles)));
     }
-    times.push(time("rows, all lanes", &questions, rounds, &mut answers, || Rows::new(&titles, false)));
-    times.push(time("rows, early exit", &questions, rounds, &mut answers, || Rows::new(&titles, true)));
-    times.push(time("fst", &questions, rounds, &mut answers, || Strings::new(&titles)));
+    if wanted("rows") {
+        times.push(time("rows, all lanes", &questions, rounds, &mut answers, || Rows::new(&titles, false)));
+    }
+    if wanted("exit") {
+        times.push(time("rows, early exit", &questions, rounds, &mut answers, || Rows::new(&titles, true)));
+    }
+    if wanted("fst") {
+        times.push(time("fst", &questions, rounds, &mut answers, || Strings::new(&titles)));
+    }
 
     let width = constraint.set().token_bytes();
     let mut out = format!(
         "## {} titles, {} tokens\n\nOurs: built from ids in no order in {wall:.2} s on the wall, {cpu:.2} s of the process; opened in \
-         {opened:.2} ms, with all checksums in {verified:.1} ms; {} bytes are {:.3} x {width} bytes a token. `ranges` has {} nodes.\n\n",
+         {opened:.2} ms, with all checksums in {verified:.1} ms; {} bytes are {:.3} x {width} bytes a token.{}\n\n",
         thousands(size as f64, 0),
         thousands(tokens as f64, 0),
         thousands(times[0].bytes as f64, 0),
         times[0].bytes as f64 / (width * tokens) as f64,
-        thousands(nodes as f64, 0),
+        nodes
+            .map_or_else(String::new, |nodes| format!(" `ranges` has {} nodes.", thousands(nodes as f64, 0))),
     );
     out += &table(&times);
     out += &against(&times);

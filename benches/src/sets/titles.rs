@@ -30,6 +30,8 @@ pub(crate) struct Titles {
     ids: Vec<u32>,
     /// The probability of at most so many tokens more than one.
     lengths: Vec<f64>,
+    /// The length of every title, where it is given.
+    length: Option<usize>,
 }
 
 impl Titles {
@@ -53,7 +55,12 @@ impl Titles {
             mass *= 6.7 / more as f64;
             total
         });
-        Self { cumulative, ids, lengths: lengths.collect(), rng }
+        Self { cumulative, ids, lengths: lengths.collect(), length: None, rng }
+    }
+
+    /// Gives every title so many tokens.
+    pub(crate) fn length(&mut self, length: Option<usize>) {
+        self.length = length;
     }
 
     /// A token.
@@ -68,6 +75,9 @@ impl Titles {
     }
 
     fn title(&mut self) -> Vec<u32> {
+        if let Some(length) = self.length {
+            return (0..length).map(|_| self.token()).collect();
+        }
         let uniform = self.rng.next_u64() as f64 / u64::MAX as f64;
         let more = self.lengths.partition_point(|up_to| *up_to < uniform).min(LONGEST - 1);
         (0..=more).map(|_| self.token()).collect()

@@ -45,6 +45,14 @@ pub(crate) enum SetCommand {
     Build(SetBuildArgs),
     /// What is in a built set; reads all of it and compares its checksums
     Info(SetInfoArgs),
+    /// Add items to a built set: they lie in a file beside it, SET.delta, and are read along
+    Add(SetEditArgs),
+    /// Remove items from a built set, likewise
+    Remove(SetEditArgs),
+    /// Make one set of a built set and the changes that lie beside it; subsets keep their items
+    Compact(SetCompactArgs),
+    /// Name some items of a built set, for `--subset`; or forget a name
+    Subset(SetSubsetArgs),
 }
 
 #[derive(Debug, Args)]
@@ -71,6 +79,56 @@ pub(crate) struct SetInfoArgs {
     /// How the answer is written
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetEditArgs {
+    /// A built set
+    #[arg(value_name = "SET")]
+    pub(crate) file: PathBuf,
+    /// The items: UTF-8, one a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lines: PathBuf,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetCompactArgs {
+    /// A built set
+    #[arg(value_name = "SET")]
+    pub(crate) file: PathBuf,
+    /// Where the new set goes (default: in the place of the old one, and the changes are gone)
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "subset", required = true, multiple = false, args = ["lines", "forget"])]
+pub(crate) struct SetSubsetArgs {
+    /// A built set
+    #[arg(value_name = "SET")]
+    pub(crate) file: PathBuf,
+    /// The name; a subset that has it is replaced
+    #[arg(long)]
+    pub(crate) name: String,
+    /// The items: UTF-8, one a line, each of them an item of the set
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lines: Option<PathBuf>,
+    /// Take the subset of this name out of the file; its items stay in the set
+    #[arg(long)]
+    pub(crate) forget: bool,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 }
 
 #[derive(Debug, Args)]
@@ -148,6 +206,16 @@ pub(crate) struct ConstraintArgs {
     /// The output is an item of this set: one built by `unskew set build`, or a text file with one item a line
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) set: Option<PathBuf>,
+    /// Sets: only the items of this subset of a built set (`unskew set subset`)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) subset: Option<String>,
+    /// Sets: masks are made on a GPU, and by the CPU, with a warning, where there is none; for one sequence at a time the CPU is
+    /// faster
+    #[arg(long)]
+    pub(crate) gpu: bool,
+    /// The output is any text but an item of this set, however its tokens divide it: a built set, or a text file
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) exclude_set: Option<PathBuf>,
     /// The output is this text, or another one of those given
     #[arg(long, value_name = "TEXT", group = "constraint")]
     pub(crate) choice: Vec<String>,

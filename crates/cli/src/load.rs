@@ -289,6 +289,11 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         (None, Some(path)) => Some(read_text(path)?),
         (None, None) => None,
     };
+    // Not by clap, which asks for nothing that conflicts with something that is there.
+    if args.set.is_none() && (args.subset.is_some() || args.gpu) {
+        let option = if args.gpu { "--gpu makes the masks" } else { "--subset is a part" };
+        return Err(Failure::input(format!("{option} of a --set; give one, or leave it out")));
+    }
     if args.is_none() && args.max_ignored.is_none() && healed.is_empty() {
         return Ok(AnyConstraint::new(Unconstrained::new(&tokens.vocabulary)));
     }
@@ -306,7 +311,10 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         return grammar_constraint(path, args, tokens, healed).map(AnyConstraint::new);
     }
     if let Some(path) = &args.set {
-        return sets::constraint(path, args.canonical, tokens, healed);
+        return sets::constraint(path, args, tokens, healed);
+    }
+    if let Some(path) = &args.exclude_set {
+        return sets::exclusion(path, args, tokens, healed);
     }
     // Character by character, so that nothing in it is syntax.
     let literal: String = healed.chars().map(|char| format!("\\x{{{:x}}}", u32::from(char))).collect();
@@ -467,6 +475,9 @@ impl ConstraintArgs {
             json_schema,
             whitespace,
             set,
+            subset: _,
+            gpu: _,
+            exclude_set,
             max_ignored: _,
             any_order: _,
             ascii: _,
@@ -476,7 +487,7 @@ impl ConstraintArgs {
             canonical,
         } = self;
         let no_grammar = grammar.is_none() && json_schema.is_none() && whitespace.is_none();
-        let no_file = regex_file.is_none() && no_grammar && set.is_none();
+        let no_file = regex_file.is_none() && no_grammar && set.is_none() && exclude_set.is_none();
         regex.is_none() && no_file && choice.is_empty() && !canonical
     }
 }

@@ -2,18 +2,22 @@
 
 use std::{
     fs::File,
-    io::{BufReader, Cursor, IsTerminal, Read},
-    path::Path,
+    io::{BufRead, BufReader, Cursor, ErrorKind, IsTerminal, Read},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 use unskew::{
     core::AnyConstraint,
-    sets::{BuildReport, ItemSet, SetBuilder, SetConstraint, SetError, SetFileError, SetLimits},
+    sets::{
+        BuildReport, Delta, DeltaReport, ExclusionConstraint, ItemSet, SetBuilder, SetConstraint, SetError,
+        SetFileError, SetLimits, Subset,
+    },
 };
 
 use crate::{
+    args::ConstraintArgs,
     error::{Failure, Result, chain},
     load::Tokens,
 };
@@ -21,16 +25,16 @@ use crate::{
 /// What a built set begins with.
 const BUILT: &[u8] = b"unskew items";
 
-/// The constraint of `--set`: a built set, or a text file, by what the file begins with.
+/// The constraint of `--set`: a built set with its changes, or a text file, by what the file begins with.
 pub(crate) fn constraint(
     path: &Path,
-    canonical: bool,
+    args: &ConstraintArgs,
     tokens: &Tokens,
     healed: &str,
 ) -> Result<AnyConstraint> {
-    let file = SetFile::open(path)?;
-    let set = if file.is_built() {
-        if canonical {
+    let (file, len) = (SetFile::open(path)?, tokens.vocabulary.len());
+    let made = if file.is_built() {
+        if args.canonical {
             return Err(Failure::file(
                 path,
                 "--canonical cannot be combined with a built set, whose sequences are those that its tokenizer wrote; \
@@ -46,20 +50,91 @@ pub(crate) fn constraint(
                 ),
             ));
         }
-        open(path, tokens)?
+        let set = Arc::new(open(path, tokens)?);
+        let subset = args.subset.as_ref().map(|name| set.subset(name)).transpose();
+        let subset = subset.map_err(|error| Failure::file(path, chain(&error)))?;
+        match (delta(path, &set)?, subset) {
+            (None, None) => SetConstraint::new(set, len),
+            (None, Some(subset)) => SetConstraint::with_subset(set, Arc::new(subset), len),
+            (Some(delta), None) => SetConstraint::with_delta(set, &delta, len),
+            (Some(delta), Some(subset)) => SetConstraint::with_delta_and_subset(set, &delta, &subset, len),
+        }
     } else {
-        if canonical && !tokens.has_tokenizer() {
+        if args.canonical && !tokens.has_tokenizer() {
             return Err(Failure::input(
                 "--canonical asks for the tokenizer's own sequences, and a table model has no tokenizer; \
                  name one with --tokenizer FILE",
             ));
         }
+        if args.subset.is_some() {
+            return Err(Failure::file(
+                path,
+                "--subset names a subset of a built set, and this is a text file; make one with `unskew set build` and \
+                 `unskew set subset`, or give a file with the items of the subset alone",
+            ));
+        }
         let (set, report) = from_lines(file, builder(tokens).prefix(healed), tokens, SetBuilder::build)?;
         tell(path, &report);
-        set
+        SetConstraint::new(Arc::new(set), len)
     };
-    let constraint = SetConstraint::new(Arc::new(set), tokens.vocabulary.len());
-    constraint.map(AnyConstraint::new).map_err(|error| Failure::file(path, chain(&error)))
+    let constraint = made.map_err(|error| Failure::file(path, chain(&error)))?;
+    Ok(if args.gpu { on_gpu(constraint) } else { AnyConstraint::new(constraint) })
+}
+
+/// The constraint with masks from a GPU, or the one that there is, and a warning.
+fn on_gpu(constraint: SetConstraint) -> AnyConstraint {
+    fn warn(reason: &dyn std::fmt::Display) {
+        eprintln!("warning: --gpu: {reason}; the CPU makes the masks");
+    }
+    #[cfg(feature = "gpu")]
+    {
+        use unskew::sets::{Gpu, GpuSetConstraint};
+        let on_gpu = Gpu::new()
+            .and_then(|gpu| GpuSetConstraint::new(constraint.clone(), gpu, |error| warn(&chain(error))));
+        match on_gpu {
+            Ok(constraint) => AnyConstraint::new(constraint),
+            Err(error) => {
+                warn(&chain(&error));
+                AnyConstraint::new(constraint)
+            }
+        }
+    }
+    #[cfg(not(feature = "gpu"))]
+    {
+        warn(&"this program was built without the feature `gpu`");
+        AnyConstraint::new(constraint)
+    }
+}
+
+/// The constraint of `--exclude-set`: a built set with its changes, or a text file.
+pub(crate) fn exclusion(
+    path: &Path,
+    args: &ConstraintArgs,
+    tokens: &Tokens,
+    healed: &str,
+) -> Result<AnyConstraint> {
+    if args.canonical {
+        return Err(Failure::input(
+            "--canonical cannot be combined with --exclude-set, which excludes texts in every spelling; leave out one of the two",
+        ));
+    }
+    if !healed.is_empty() {
+        return Err(Failure::input(
+            "--heal makes outputs begin with a part of the prompt, and --exclude-set says nothing about beginnings; leave \
+             out one of the two",
+        ));
+    }
+    let file = SetFile::open(path)?;
+    let vocabulary = Arc::clone(&tokens.vocabulary);
+    let made = if file.is_built() {
+        let set = open(path, tokens)?;
+        let changes = delta(path, &set)?.unwrap_or_else(|| Delta::new(&set));
+        let items = changes.items(&set).map_err(|error| Failure::file(path, chain(&error)))?;
+        ExclusionConstraint::new(items.map(|(_, item)| tokens.vocabulary.decode(&item)), vocabulary)
+    } else {
+        ExclusionConstraint::from_lines(file.text(), vocabulary)
+    };
+    made.map(AnyConstraint::new).map_err(|error| Failure::file(path, chain(&error)))
 }
 
 /// A builder over the tokens of a model.
@@ -81,6 +156,17 @@ pub(crate) fn build(
             "this is a built set already; give a text file with one item a line",
         ));
     }
+    let changes = changes_of(output);
+    if changes.exists() {
+        return Err(Failure::file(
+            &changes,
+            format!(
+                "here lie changes to the set that is to be replaced; make them part of it with `unskew set compact {}`, or \
+                 delete them",
+                output.display()
+            ),
+        ));
+    }
     let limits = SetLimits { memory, ..SetLimits::default() };
     let (set, report) = from_lines(file, builder(tokens).limits(limits), tokens, |builder| {
         builder.build_to(output).map_err(|error| match error {
@@ -92,6 +178,73 @@ pub(crate) fn build(
     })?;
     tell(path, &report);
     Ok((set, report))
+}
+
+/// Where the changes to a built set lie.
+pub(crate) fn changes_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".delta");
+    name.into()
+}
+
+/// The changes that lie beside a built set.
+pub(crate) fn delta(path: &Path, set: &ItemSet) -> Result<Option<Delta>> {
+    let changes = changes_of(path);
+    match Delta::open(&changes, set) {
+        Ok(delta) => Ok(Some(delta)),
+        Err(SetFileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(SetFileError::Io { source, .. }) => Err(Failure::file(&changes, source)),
+        Err(other) => Err(Failure::file(&changes, format!("{}; or delete this file", chain(&other)))),
+    }
+}
+
+/// Changes a built set by the lines of a file. Answers with the set, all changes to it, and what was changed now.
+pub(crate) fn edit(
+    path: &Path,
+    lines: &Path,
+    add: bool,
+    tokens: &Tokens,
+) -> Result<(ItemSet, Delta, DeltaReport)> {
+    let set = open(path, tokens)?;
+    let file = items_of(lines)?;
+    let before = delta(path, &set)?.unwrap_or_else(|| Delta::new(&set));
+    let mut delta = before
+        .for_vocabulary(&set, Arc::clone(&tokens.vocabulary))
+        .map_err(|error| Failure::file(path, chain(&error)))?;
+    let encode = |line: &str| tokens.encode_output(line);
+    let report = if add {
+        delta.add_lines(&set, file.text(), encode)
+    } else {
+        delta.remove_lines(&set, file.text(), encode)
+    };
+    let report = report.map_err(|error| Failure::file(lines, chain(&error)))?;
+    let changes = changes_of(path);
+    if delta.is_empty() {
+        match std::fs::remove_file(&changes) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(Failure::file(&changes, error)),
+            _ => {}
+        }
+    } else if report.changed > 0 {
+        delta.save(&changes).map_err(|error| Failure::other(&error))?;
+    }
+    Ok((set, delta, report))
+}
+
+/// The items of a built set that are the lines of a file.
+pub(crate) fn subset(path: &Path, set: &ItemSet, lines: &Path, tokens: &Tokens) -> Result<Subset> {
+    set.check_vocabulary(&tokens.vocabulary).map_err(|error| Failure::file(path, chain(&error)))?;
+    let encode = |line: &str| tokens.encode_output(line);
+    let subset = Subset::from_lines(set, &tokens.vocabulary, items_of(lines)?.text(), encode);
+    subset.map_err(|error| Failure::file(lines, chain(&error)))
+}
+
+/// A text file of items.
+fn items_of(path: &Path) -> Result<SetFile<'_>> {
+    let file = SetFile::open(path)?;
+    if file.is_built() {
+        return Err(Failure::file(path, "this is a built set; give a text file with one item a line"));
+    }
+    Ok(file)
 }
 
 /// Opens a built set, compares all its checksums, and its tokens with those of a model.
@@ -128,6 +281,11 @@ impl<'a> SetFile<'a> {
     fn is_built(&self) -> bool {
         self.begin == BUILT
     }
+
+    /// All of it.
+    fn text(self) -> impl BufRead {
+        BufReader::with_capacity(1 << 18, Cursor::new(self.begin).chain(self.rest))
+    }
 }
 
 fn from_lines(
@@ -136,8 +294,8 @@ fn from_lines(
     tokens: &Tokens,
     build: impl FnOnce(SetBuilder) -> std::result::Result<(ItemSet, BuildReport), SetError>,
 ) -> Result<(ItemSet, BuildReport)> {
-    let SetFile { path, begin, rest } = file;
-    let bytes = rest.metadata().map_or(0, |metadata| metadata.len());
+    let path = file.path;
+    let bytes = file.rest.metadata().map_or(0, |metadata| metadata.len());
     let bar = if std::io::stderr().is_terminal() && bytes > 1 << 20 {
         let style =
             ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {eta}").expect("a valid template");
@@ -145,9 +303,8 @@ fn from_lines(
     } else {
         ProgressBar::hidden()
     };
-    let lines = BufReader::with_capacity(1 << 18, Cursor::new(begin).chain(rest));
     let encode = |line: &str| tokens.encode_output(line);
-    let pushed = builder.push_lines(lines, encode, |_, bytes| bar.set_position(bytes));
+    let pushed = builder.push_lines(file.text(), encode, |_, bytes| bar.set_position(bytes));
     let built = pushed.and_then(|()| build(builder));
     bar.finish_and_clear();
     built.map_err(|error| Failure::file(path, chain(&error)))

@@ -294,6 +294,18 @@ impl<'a> MaskMut<'a> {
         }
     }
 
+    /// Allows also what a mask allows that comes word by word, such as one of a file. Missing words allow nothing, and what lies
+    /// beyond the end is dropped.
+    #[inline]
+    pub fn union_words(&mut self, words: impl IntoIterator<Item = u32>) {
+        self.words.iter_mut().zip(words).for_each(|(word, more)| *word |= more);
+        if !self.len.is_multiple_of(WORD_BITS)
+            && let Some(last) = self.words.last_mut()
+        {
+            *last &= (1 << (self.len % WORD_BITS)) - 1;
+        }
+    }
+
     /// Keeps only what `other` allows too.
     pub fn intersect(&mut self, other: MaskRef<'_>) {
         assert_eq!(self.len, other.len, "masks of different lengths");
@@ -383,6 +395,16 @@ mod tests {
     }
 
     #[test]
+    fn words_that_are_too_many_or_too_few_keep_the_tail_zero() {
+        for (len, count) in [(0, 0), (1, 1), (32, 32), (33, 33), (64, 64), (100, 96)] {
+            let mut mask = TokenMask::new(len);
+            mask.as_mut().union_words([u32::MAX; 3]);
+            assert_eq!(mask.count(), count);
+            assert!(mask.as_ref().tail_is_zero());
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "outside a mask over 33 ids")]
     fn a_tail_bit_cannot_be_set() {
         TokenMask::new(33).as_mut().insert(TokenId(33));
@@ -422,6 +444,9 @@ mod tests {
             union.as_mut().union(mask(&right).as_ref());
             prop_assert_eq!(set(&union), left.union(&right).copied().collect());
             prop_assert_eq!(union.count(), left.union(&right).count());
+            let mut by_words = mask(&left);
+            by_words.as_mut().union_words(mask(&right).words().iter().copied());
+            prop_assert_eq!(&by_words, &union);
 
             let mut both = mask(&left);
             both.as_mut().intersect(mask(&right).as_ref());

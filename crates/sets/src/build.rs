@@ -10,31 +10,25 @@
 //! an error that names its line.
 
 use std::{
-    io::{BufRead, Cursor, Read, Seek, Write},
+    io::{BufRead, Cursor, Seek, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use unskew_core::{TokenId, TokenMask, Vocabulary};
 
 use crate::{
     ItemSet,
     error::{Line, SetError, SetFileError},
     item_set::fingerprint,
+    lines::{Form, Found, encode_lines},
     sort::{Items, Run, merge},
+    subset::subsets_to_bytes,
     write::{SetWriter, Shape},
 };
 
 /// How many lines that were dropped are named in a report.
 const NAMED: usize = 10;
-
-/// How many lines, and about how many bytes of them, are encoded at once.
-const BATCH_LINES: usize = 1 << 13;
-const BATCH_BYTES: usize = 1 << 20;
-
-/// How much of a line is shown in an error, in characters.
-const SHOWN: usize = 60;
 
 /// What building a set may cost.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -198,82 +192,29 @@ impl SetBuilder {
     /// If the builder was made by [`new`](Self::new), so that it is not known what tokens spell.
     pub fn push_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         &mut self,
-        mut text: impl BufRead,
+        text: impl BufRead,
         encode: impl Fn(&str) -> Result<Vec<TokenId>, E> + Sync,
         mut progress: impl FnMut(Line, u64),
     ) -> Result<(), SetError> {
         let (vocabulary, _) = self.vocabulary.as_ref().expect("a builder for a vocabulary");
-        let vocabulary = Arc::clone(vocabulary);
-        let mut bytes = 0;
-        loop {
-            let (batch, read, end) = self.read_batch(&mut text)?;
-            let one = |(line, text): &(Line, String)| {
-                let shown = |text: &str| text.chars().take(SHOWN).collect::<String>();
-                let item = encode(text).map_err(|source| SetError::Encode {
-                    line: *line,
-                    text: shown(text),
-                    source: source.into(),
-                })?;
-                let spelled = vocabulary.decode(&item);
-                if spelled != text.as_bytes() {
-                    let spelled = shown(&String::from_utf8_lossy(&spelled));
-                    return Err(SetError::Respelled { line: *line, text: shown(text), spelled });
-                }
-                Ok((*line, item))
-            };
-            let encoded: Vec<Result<(Line, Vec<TokenId>), SetError>> = batch.par_iter().map(one).collect();
-            for item in encoded {
-                let (line, item) = item?;
-                self.push_from(line, &item)?;
-            }
-            bytes += read;
-            progress(self.lines, bytes);
-            // A line that cannot be read comes behind those in front of it, which may have errors of their own.
-            if end? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Some lines with text, the number of bytes read, and whether that was all or what is wrong with the next line.
-    #[allow(clippy::type_complexity, reason = "one use")]
-    fn read_batch(
-        &mut self,
-        text: &mut impl BufRead,
-    ) -> Result<(Vec<(Line, String)>, u64, Result<bool, SetError>), SetError> {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        let limit = self.limits.line_bytes;
-        while batch.len() < BATCH_LINES && bytes < BATCH_BYTES {
-            let mut line = Vec::new();
-            // One byte more than a line with its break may have.
-            let read = text.by_ref().take(limit as u64 + 3).read_until(b'\n', &mut line)?;
-            if read == 0 {
-                return Ok((batch, bytes as u64, Ok(true)));
-            }
-            bytes += read;
-            self.lines += 1;
-            let number = self.lines;
-            if line.pop_if(|byte| *byte == b'\n').is_some() {
-                line.pop_if(|byte| *byte == b'\r');
-            }
-            if line.len() > limit {
-                return Ok((batch, bytes as u64, Err(SetError::LineTooLong { line: number, limit })));
-            }
-            match String::from_utf8(line) {
-                Ok(line) if line.is_empty() => {
+        let (vocabulary, prefix) = (Arc::clone(vocabulary), self.prefix.clone());
+        let form = Form { vocabulary: &vocabulary, prefix: &prefix, line_bytes: self.limits.line_bytes };
+        let mut lines = self.lines;
+        let read = encode_lines(text, form, &mut lines, encode, |found| {
+            match found {
+                Found::Item(line, _, item) => self.push_from(line, &item)?,
+                Found::Blank(line) => {
                     self.report.blank += 1;
                     if self.report.blank_lines.len() < NAMED {
-                        self.report.blank_lines.push(number);
+                        self.report.blank_lines.push(line);
                     }
                 }
-                Ok(line) => batch.push((number, format!("{}{line}", self.prefix))),
-                Err(error) => {
-                    let byte = error.utf8_error().valid_up_to();
-                    return Ok((batch, bytes as u64, Err(SetError::NotUtf8 { line: number, byte })));
-                }
+                Found::Progress(lines, bytes) => progress(lines, bytes),
             }
-        }
-        Ok((batch, bytes as u64, Ok(false)))
+            Ok(())
+        });
+        self.lines = lines;
+        read
     }
 
     /// The set, in memory.
@@ -314,7 +255,7 @@ impl SetBuilder {
             order.iter().try_for_each(|index| shape.count(items.get(*index).len()))?;
             let mut writer = SetWriter::new(out, &shape, vocab_len, identity)?;
             order.iter().try_for_each(|index| writer.push(items.get(*index)))?;
-            writer.finish()?
+            writer.finish(subsets_to_bytes(&[]))?
         } else {
             if self.items.len() > 0 {
                 self.report = report;
@@ -331,7 +272,7 @@ impl SetBuilder {
             while let Some((item, _)) = items.next()? {
                 writer.push(&item)?;
             }
-            writer.finish()?
+            writer.finish(subsets_to_bytes(&[]))?
         };
         report.items = shape.items.into();
         Ok((out, report))

@@ -17,6 +17,9 @@ use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask};
 
 use crate::{Cursor, Delta, ItemSet, SetError, Subset};
 
+/// So many sequences of a batch are looked at ahead: their lines fit in the first cache many times.
+const AHEAD: usize = 64;
+
 /// A set of items, or those of them that a filter leaves.
 #[derive(Clone, Debug)]
 struct Layer {
@@ -195,6 +198,22 @@ impl SetConstraint {
         Self::from_layers(Layer { set, live: live.map(Arc::new) }, added, vocab_len)
     }
 
+    /// The items of `subset` that `delta` leaves. What it adds is in no subset, until [`Delta::compact`] makes one set of the
+    /// two.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_subset`](Self::with_subset), and as [`with_delta`](Self::with_delta).
+    pub fn with_delta_and_subset(
+        set: Arc<ItemSet>,
+        delta: &Delta,
+        subset: &Subset,
+        vocab_len: usize,
+    ) -> Result<Self, SetError> {
+        let subset = delta.left_of(&set, subset)?;
+        Self::with_subset(set, Arc::new(subset), vocab_len)
+    }
+
     fn from_layers(base: Layer, added: Option<Layer>, vocab_len: usize) -> Result<Self, SetError> {
         if base.set.vocab_len() > vocab_len {
             return Err(SetError::Masks { set: base.set.vocab_len(), masks: vocab_len });
@@ -216,6 +235,12 @@ impl SetConstraint {
     /// The set, without filters and additions.
     pub fn set(&self) -> &ItemSet {
         &self.base.set
+    }
+
+    /// Whether there are neither filters nor additions.
+    #[cfg(feature = "wgpu")]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.base.live.is_none() && self.added.is_none()
     }
 
     /// The layers that go on from a state.
@@ -253,8 +278,20 @@ impl SetConstraint {
         assert_eq!(candidates.len(), valid.len(), "one answer for each candidate");
         let Some(each) = candidates.len().checked_div(states.len()).filter(|each| *each > 0) else { return };
         assert_eq!(each * states.len(), candidates.len(), "as many candidates for each state");
-        let rows = candidates.chunks_exact(each).zip(valid.chunks_exact_mut(each));
-        states.iter().zip(rows).for_each(|(state, (row, valid))| self.candidates(state, row, valid));
+        let rows = candidates.chunks(AHEAD * each).zip(valid.chunks_mut(AHEAD * each));
+        for (states, (candidates, valid)) in states.chunks(AHEAD).zip(rows) {
+            self.touch(states);
+            let rows = candidates.chunks(each).zip(valid.chunks_mut(each));
+            states.iter().zip(rows).for_each(|(state, (row, valid))| self.candidates(state, row, valid));
+        }
+    }
+
+    /// Reads a token of each interval: the processor waits for all of them at once, and not for one after the other.
+    fn touch<'a>(&self, states: impl IntoIterator<Item = &'a SetState>) {
+        states
+            .into_iter()
+            .filter_map(|state| state.base.as_ref())
+            .for_each(|cursor| self.base.set.touch(cursor));
     }
 
     /// Replaces the content of `mask` by those of `candidates` that are allowed, or by all tokens that are allowed where none
@@ -312,6 +349,8 @@ impl Constraint for SetConstraint {
         if *state == self.start {
             return mask.copy_from(self.root.as_ref());
         }
+        // What is read comes from memory while the mask is cleared.
+        self.touch([state]);
         mask.clear();
         for (layer, cursor) in self.at(state) {
             layer.insert(cursor, &mut mask);

@@ -3,10 +3,13 @@
 //! A delta is small and lies beside its set: what is removed is a filter over the set's items, and what is added a second,
 //! small set that is read along. [`Delta::compact_to`] makes one set of the two when the delta has grown: one pass over the
 //! items, which are in order already.
+//!
+//! Subsets are of the set alone: what a delta adds is in none of them until the two are made one, and then subsets keep their
+//! items.
 
 use std::{
     collections::BTreeSet,
-    io::{Cursor as Bytes, Seek, Write},
+    io::{BufRead, Cursor as Bytes, Seek, Write},
     path::Path,
     sync::Arc,
 };
@@ -17,6 +20,9 @@ use unskew_core::{TokenId, Vocabulary};
 use crate::{
     ItemSet, SetBuilder, SetError, SetFileError, SetLimits, Subset,
     build::new_file_beside,
+    error::Line,
+    lines::{Failed, Form, Found, encode_lines, shown},
+    subset::subsets_to_bytes,
     write::{SetWriter, Shape},
 };
 
@@ -24,6 +30,18 @@ const MAGIC: &[u8; 12] = b"unskew delta";
 const VERSION: u32 = 1;
 /// Magic, version, checksum.
 const SUMMED: usize = 24;
+
+/// What became of the lines of a text with which a delta was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct DeltaReport {
+    /// Items that were added, or removed.
+    pub changed: u64,
+    /// Lines that changed nothing: items to be added that were there already, and what came in a line before.
+    pub unchanged: u64,
+    /// Lines without text.
+    pub blank: u64,
+}
 
 /// What is added to a set and removed from it.
 ///
@@ -93,7 +111,10 @@ impl Delta {
     /// [`SetLimits::item_tokens`]; [`SetError::OtherSet`] where this is the delta of another set.
     pub fn add(&mut self, set: &ItemSet, item: &[TokenId]) -> Result<bool, SetError> {
         self.check(set)?;
-        let line = self.added.len() as u64 + 1;
+        self.add_from(self.added.len() as u64 + 1, set, item)
+    }
+
+    fn add_from(&mut self, line: Line, set: &ItemSet, item: &[TokenId]) -> Result<bool, SetError> {
         let limit = SetLimits::default().item_tokens;
         if item.len() > limit {
             return Err(SetError::TooLong { line, tokens: item.len(), limit });
@@ -124,6 +145,79 @@ impl Delta {
             Some(place) => self.removed.insert(place),
             None => self.added.remove(item),
         })
+    }
+
+    /// Adds every line of a text, as `encode` writes it. After an error nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add), and as [`SetBuilder::push_lines`] with the line.
+    ///
+    /// # Panics
+    ///
+    /// If the delta does not know a [vocabulary](Self::for_vocabulary), so that it is not known what tokens spell; so does
+    /// [`remove_lines`](Self::remove_lines).
+    pub fn add_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        &mut self,
+        set: &ItemSet,
+        text: impl BufRead,
+        encode: impl Fn(&str) -> Result<Vec<TokenId>, E> + Sync,
+    ) -> Result<DeltaReport, SetError> {
+        self.edit(set, text, encode, |delta, line, _, item| delta.add_from(line, set, item))
+    }
+
+    /// Removes every line of a text, as `encode` writes it. After an error nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError::NoSuchItem`] where a line is no item, nor one that a line before has removed, and as
+    /// [`SetBuilder::push_lines`] with the line.
+    pub fn remove_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        &mut self,
+        set: &ItemSet,
+        text: impl BufRead,
+        encode: impl Fn(&str) -> Result<Vec<TokenId>, E> + Sync,
+    ) -> Result<DeltaReport, SetError> {
+        // A line may come twice.
+        let mut gone = BTreeSet::new();
+        self.edit(set, text, encode, |delta, line, text, item| {
+            if delta.remove(set, item)? {
+                gone.insert(item.to_vec());
+                return Ok(true);
+            }
+            if gone.contains(item) {
+                Ok(false)
+            } else {
+                Err(SetError::NoSuchItem { line, text: shown(text) })
+            }
+        })
+    }
+
+    fn edit<E: Failed>(
+        &mut self,
+        set: &ItemSet,
+        text: impl BufRead,
+        encode: impl Fn(&str) -> Result<Vec<TokenId>, E> + Sync,
+        mut each: impl FnMut(&mut Self, Line, &str, &[TokenId]) -> Result<bool, SetError>,
+    ) -> Result<DeltaReport, SetError> {
+        self.check(set)?;
+        let vocabulary = Arc::clone(self.vocabulary.as_ref().expect("a delta for a vocabulary"));
+        let line_bytes = SetLimits::default().line_bytes;
+        let form = Form { vocabulary: &vocabulary, prefix: "", line_bytes };
+        let (mut changed, mut report) = (self.clone(), DeltaReport::default());
+        encode_lines(text, form, &mut 0, encode, |found| {
+            match found {
+                Found::Item(line, text, item) => match each(&mut changed, line, text, &item)? {
+                    true => report.changed += 1,
+                    false => report.unchanged += 1,
+                },
+                Found::Blank(_) => report.blank += 1,
+                Found::Progress(..) => {}
+            }
+            Ok(())
+        })?;
+        *self = changed;
+        Ok(report)
     }
 
     /// How many items are added and how many removed.
@@ -157,35 +251,72 @@ impl Delta {
         Ok((left, added))
     }
 
-    /// The items of `set` as this changes them, in order.
-    fn items<'a>(&'a self, set: &'a ItemSet) -> impl Iterator<Item = Vec<u32>> {
-        let kept = (0..).zip(set.items()).filter(|(place, _)| !self.removed.contains(place));
-        let mut kept = kept.map(|(_, item)| item).peekable();
-        let mut added = self.added.iter().peekable();
-        std::iter::from_fn(move || {
-            let kept_is_next = match (kept.peek(), added.peek()) {
-                (Some(kept), Some(added)) => kept < *added,
-                (kept, _) => kept.is_some(),
-            };
-            let item = if kept_is_next { kept.next() } else { added.next().cloned() };
-            item.map(|item| item.into_iter().map(u32::from).collect())
-        })
-    }
-
-    fn compact_into<W: Write + Seek>(&self, set: &ItemSet, out: W) -> Result<W, SetError> {
+    /// The items of a subset of `set` that are not removed.
+    pub(crate) fn left_of(&self, set: &ItemSet, subset: &Subset) -> Result<Subset, SetError> {
         self.check(set)?;
-        let mut shape = Shape::default();
-        self.items(set).try_for_each(|item| shape.count(item.len()))?;
-        let mut writer = SetWriter::new(out, &shape, set.vocab_len(), set.fingerprint())?;
-        self.items(set).try_for_each(|item| writer.push(&item))?;
-        writer.finish()
+        let mut left = subset.clone();
+        let gone = self.removed.iter().filter(|place| subset.contains(**place));
+        gone.for_each(|place| left.remove(*place));
+        Ok(left)
     }
 
-    /// One set of the two, in memory. Subsets that were saved with `set` are gone, as the places of items change.
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
+
+    /// The items of `set` as this changes them, in order, each with its place in `set` if it has one there.
     ///
     /// # Errors
     ///
     /// [`SetError::OtherSet`].
+    pub fn items<'a>(
+        &'a self,
+        set: &'a ItemSet,
+    ) -> Result<impl Iterator<Item = (Option<u32>, Vec<TokenId>)>, SetError> {
+        self.check(set)?;
+        let kept = (0..).zip(set.items()).filter(|(place, _)| !self.removed.contains(place));
+        let mut kept = kept.peekable();
+        let mut added = self.added.iter().peekable();
+        Ok(std::iter::from_fn(move || {
+            let kept_is_next = match (kept.peek(), added.peek()) {
+                (Some((_, kept)), Some(added)) => kept < *added,
+                (kept, _) => kept.is_some(),
+            };
+            if kept_is_next {
+                return kept.next().map(|(place, item)| (Some(place), item));
+            }
+            added.next().map(|item| (None, item.clone()))
+        }))
+    }
+
+    fn compact_into<W: Write + Seek>(&self, set: &ItemSet, out: W) -> Result<W, SetError> {
+        let mut shape = Shape::default();
+        let names = set.subset_names()?;
+        let old: Vec<Subset> = names.iter().map(|name| set.subset(name)).collect::<Result<_, _>>()?;
+        self.items(set)?.try_for_each(|(_, item)| shape.count(item.len()))?;
+        let mut new = vec![Subset::none(shape.items as usize); old.len()];
+        let mut writer = SetWriter::new(out, &shape, set.vocab_len(), set.fingerprint())?;
+        let mut tokens = Vec::new();
+        for ((before, item), now) in self.items(set)?.zip(0..) {
+            tokens.clear();
+            tokens.extend(item.into_iter().map(u32::from));
+            writer.push(&tokens)?;
+            for (old, new) in old.iter().zip(&mut new) {
+                if before.is_some_and(|before| old.contains(before)) {
+                    new.insert(now);
+                }
+            }
+        }
+        let named: Vec<(&str, &Subset)> = names.iter().map(String::as_str).zip(&new).collect();
+        writer.finish(subsets_to_bytes(&named))
+    }
+
+    /// One set of the two, in memory. Subsets that were saved with `set` keep those of their items that are left.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError::OtherSet`], and [`SetError::File`] where subsets were damaged.
     pub fn compact(&self, set: &ItemSet) -> Result<ItemSet, SetError> {
         let bytes = self.compact_into(set, Bytes::new(Vec::new()))?.into_inner();
         Ok(ItemSet::from_bytes(bytes).expect("what was written can be read"))
@@ -195,7 +326,7 @@ impl Delta {
     ///
     /// # Errors
     ///
-    /// [`SetError::OtherSet`], and [`SetError::Io`].
+    /// As [`compact`](Self::compact), and [`SetError::Io`].
     pub fn compact_to(&self, set: &ItemSet, path: impl AsRef<Path>) -> Result<(), SetError> {
         let file = self.compact_into(set, new_file_beside(path.as_ref())?)?;
         file.persist(path).map_err(|error| error.error)?;
@@ -225,14 +356,41 @@ impl Delta {
         bytes
     }
 
+    /// Writes the delta to a file, which has its name only when it is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`SetFileError::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SetFileError> {
+        let path = path.as_ref();
+        let all = || {
+            let mut file = new_file_beside(path)?;
+            file.write_all(&self.to_bytes())?;
+            file.persist(path).map_err(|error| error.error)
+        };
+        all().map(drop).map_err(|source| SetFileError::Io { path: path.to_owned(), source })
+    }
+
+    /// Reads the delta to `set` in a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_bytes`](Self::from_bytes), and [`SetFileError::Io`].
+    pub fn open(path: impl AsRef<Path>, set: &ItemSet) -> Result<Self, SetFileError> {
+        let path = path.as_ref();
+        let bytes =
+            std::fs::read(path).map_err(|source| SetFileError::Io { path: path.to_owned(), source })?;
+        Self::from_bytes(&bytes, set)
+    }
+
     /// The delta to `set` that [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
     ///
-    /// [`SetFileError`], with [`Invalid`](SetFileError::Invalid) also where it is one to another set.
+    /// [`SetFileError`], with [`OtherSet`](SetFileError::OtherSet) where it is one to another set. Subsets do not matter.
     pub fn from_bytes(bytes: &[u8], set: &ItemSet) -> Result<Self, SetFileError> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or(SetFileError::Magic)?;
-        let cut_off = SetFileError::Length { len: bytes.len() as u64, expected: SUMMED as u64 };
+        let rest = bytes.strip_prefix(MAGIC).ok_or(SetFileError::NoDelta)?;
+        let cut_off = SetFileError::Invalid { part: "changes" };
         let Some((version, rest)) = rest.split_first_chunk() else { return Err(cut_off) };
         let version = u32::from_le_bytes(*version);
         if version != VERSION {
@@ -245,7 +403,10 @@ impl Delta {
         }
         let delta = Self::read(rest, set).ok_or(SetFileError::Invalid { part: "changes" })?;
         let invalid = SetFileError::Invalid { part: "changes" };
-        let fits = delta.check(set).is_ok()
+        if delta.identity != set.identity() {
+            return Err(SetFileError::OtherSet { found: delta.len.into(), expected: set.len() as u64 });
+        }
+        let fits = delta.len as usize == set.len()
             && delta.removed.last().is_none_or(|place| *place < delta.len)
             && delta.added.iter().all(|item| set.find(item).is_none());
         if fits { Ok(delta) } else { Err(invalid) }

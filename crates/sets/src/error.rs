@@ -80,6 +80,14 @@ pub enum SetError {
         /// The beginning of what its tokens spell.
         spelled: String,
     },
+    /// A line is none of the set's items.
+    #[error("line {line} {text:?} is not an item of the set")]
+    NoSuchItem {
+        /// Which line.
+        line: Line,
+        /// The beginning of the line.
+        text: String,
+    },
     /// There are more items than 32 bits can number.
     #[error("the set has more than {limit} items")]
     TooManyItems {
@@ -121,6 +129,9 @@ pub enum SetError {
         /// The number of items of the set.
         expected: u64,
     },
+    /// The file of a set is damaged.
+    #[error(transparent)]
+    File(#[from] SetFileError),
     /// What was read could not be, or a temporary file could not be written.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -133,6 +144,19 @@ pub enum SetFileError {
     /// Another kind of file, or an empty one.
     #[error("this is no built set: it does not begin with \"unskew items\"")]
     Magic,
+    /// Another kind of file in the place of changes to a set.
+    #[error("these are no changes to a set: the file does not begin with \"unskew delta\"")]
+    NoDelta,
+    /// The changes are to another set.
+    #[error(
+        "these are changes to another set, of {found} items, and not to this one of {expected}: make them anew for this set"
+    )]
+    OtherSet {
+        /// The number of items of the set that the changes are to.
+        found: u64,
+        /// The number of items of the set at hand.
+        expected: u64,
+    },
     /// The file was written by another version of this library.
     #[error("the set is of version {version} and this library reads version {supported}: build it again")]
     Version {

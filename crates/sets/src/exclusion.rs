@@ -8,11 +8,11 @@
 //! beginning of an item any more. From then on it is free. No state is a dead end, because the items are finitely many:
 //! with any one token an output can grow beyond all of them.
 
-use std::sync::Arc;
+use std::{io::BufRead, sync::Arc};
 
 use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, Vocabulary};
 
-use crate::{Cursor, ItemSet, SetBuilder, SetError, SetLimits};
+use crate::{Cursor, ItemSet, SetBuilder, SetError, SetLimits, lines::read_lines};
 
 /// Any text of a vocabulary but the items.
 ///
@@ -55,12 +55,36 @@ impl ExclusionConstraint {
         items: impl IntoIterator<Item = T>,
         vocabulary: Arc<Vocabulary>,
     ) -> Result<Self, SetError> {
-        let limits = SetLimits::default();
-        let mut builder = SetBuilder::new(256).limits(SetLimits { item_tokens: limits.line_bytes, ..limits });
+        let mut builder = Self::builder();
         for item in items {
-            let bytes: Vec<TokenId> = item.as_ref().iter().map(|byte| TokenId(u32::from(*byte))).collect();
-            builder.push(&bytes)?;
+            Self::push(&mut builder, item.as_ref())?;
         }
+        Self::from_builder(builder, vocabulary)
+    }
+
+    /// Any text but the lines of a text; lines without text are dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), and [`SetError`] with the line where it is not UTF-8 or too long.
+    pub fn from_lines(text: impl BufRead, vocabulary: Arc<Vocabulary>) -> Result<Self, SetError> {
+        let mut builder = Self::builder();
+        let line_bytes = SetLimits::default().line_bytes;
+        read_lines(text, line_bytes, |line| Self::push(&mut builder, line.as_bytes()))?;
+        Self::from_builder(builder, vocabulary)
+    }
+
+    fn builder() -> SetBuilder {
+        let limits = SetLimits::default();
+        SetBuilder::new(256).limits(SetLimits { item_tokens: limits.line_bytes, ..limits })
+    }
+
+    fn push(builder: &mut SetBuilder, text: &[u8]) -> Result<(), SetError> {
+        let bytes: Vec<TokenId> = text.iter().map(|byte| TokenId(u32::from(*byte))).collect();
+        builder.push(&bytes)
+    }
+
+    fn from_builder(builder: SetBuilder, vocabulary: Arc<Vocabulary>) -> Result<Self, SetError> {
         let items = Arc::new(builder.build()?.0);
         let mut mask = TokenMask::new(vocabulary.len());
         for (token, _) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {

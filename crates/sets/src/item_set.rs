@@ -10,8 +10,7 @@
 //! Only the first item of a run can end with it, as no item is twice in a set; so one look gives both ends.
 //!
 //! Two things are looked up instead of searched for. For the first column, the set of its tokens with their ranks: `O(1)`.
-//! For the second one, the list of the tokens that follow a first token, where that list is much shorter than its interval
-//! (Zipf's law makes some of these intervals a good part of the whole set): masks read the list and not the column.
+//! For the second and third one, the tokens that follow the prefixes with the most items (`wide`).
 //!
 //! Tried instead:
 //!
@@ -22,14 +21,15 @@
 
 use std::{fmt, path::Path, sync::Arc};
 
-use mmap_guard::FileData;
 use twox_hash::XxHash3_64;
 use unskew_core::{MaskMut, TokenId, TokenKind, TokenMask, Vocabulary, WORD_BITS};
 
 use crate::{
     column::{Ends, Tokens},
     error::SetFileError,
-    layout::{FIRST_STARTS, FIRST_TOKENS, Layout, Part, SECOND_BEGINS, SECOND_TOKENS, SUBSETS},
+    layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, Part, SUBSETS, WIDE},
+    memory::Memory,
+    wide::{Followers, Wide},
 };
 
 /// Intervals of at most this many items are scanned for a token and not searched.
@@ -54,7 +54,7 @@ macro_rules! by_width {
 /// file. Made by a [`SetBuilder`](crate::SetBuilder), or opened.
 ///
 /// Memory, for *n* tokens in all: `n` times 1, 2 or 4 bytes (for up to 256, 65,536 or more ids), 1.07 bits each for the
-/// ends, and at most half of the second column again.
+/// ends, and at most a twenty-fourth of the tokens again for prefixes with many items.
 ///
 /// # Example
 ///
@@ -77,12 +77,13 @@ macro_rules! by_width {
 /// ```
 #[derive(Clone)]
 pub struct ItemSet {
-    bytes: Arc<FileData>,
+    bytes: Arc<Memory>,
     layout: Layout,
     /// The tokens of the first column.
     first: TokenMask,
     /// How many of them lie in front of each word of `first`.
     ranks: Vec<u32>,
+    wide: Wide,
 }
 
 /// A prefix of items: an interval of the column behind it.
@@ -97,8 +98,8 @@ pub struct Cursor {
     pub(crate) first_item: u32,
     /// Whether the prefix is an item, which is then the first.
     pub(crate) ends: bool,
-    /// Of a prefix of one token, the rank of that token among the first ones.
-    pub(crate) rank: u32,
+    /// The number of its entry in `wide`; 0 where it has none.
+    pub(crate) wide: u32,
 }
 
 impl Cursor {
@@ -155,23 +156,25 @@ impl ItemSet {
         if std::fs::metadata(path).map_err(no_file)?.len() == 0 {
             return Err(SetFileError::Magic);
         }
-        Self::new(mmap_guard::map_file(path).map_err(no_file)?)
+        Self::new(Memory::File(mmap_guard::map_file(path).map_err(no_file)?))
     }
 
-    /// The set in `bytes`, which are those of a file.
+    /// The set in `bytes`, which are those of a file. Large ones are copied into huge pages where the system has them: with
+    /// `std::fs::read`, a set of millions of items that is asked much is faster so than one that is [opened](Self::open).
     ///
     /// # Errors
     ///
     /// [`SetFileError`].
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, SetFileError> {
-        Self::new(FileData::Loaded(bytes))
+        Self::new(Memory::new(bytes))
     }
 
-    fn new(bytes: FileData) -> Result<Self, SetFileError> {
+    fn new(bytes: Memory) -> Result<Self, SetFileError> {
         let layout = Layout::read(&bytes)?;
-        let mut set = Self { bytes: Arc::new(bytes), layout, first: TokenMask::default(), ranks: Vec::new() };
+        let (first, ranks, wide) = Default::default();
+        let mut set = Self { bytes: Arc::new(bytes), layout, first, ranks, wide };
         for (part, section) in
-            [("first tokens", FIRST_TOKENS), ("first starts", FIRST_STARTS), ("second lists", SECOND_BEGINS)]
+            [("first tokens", FIRST_TOKENS), ("first starts", FIRST_STARTS), ("wide prefixes", WIDE)]
         {
             set.verify_part(part, set.layout.sections[section])?;
         }
@@ -179,7 +182,7 @@ impl ItemSet {
         Ok(set)
     }
 
-    /// Reads the first tokens, and checks that they and their lists are in order.
+    /// Reads the first tokens and the wide prefixes, and checks that they are in order.
     fn index_first<const W: usize>(&mut self) -> Result<(), SetFileError> {
         let invalid = |part| SetFileError::Invalid { part };
         let mut first = TokenMask::new(self.layout.vocab_len as usize);
@@ -197,12 +200,8 @@ impl ItemSet {
         if !increases || starts.len() > 0 && (starts.get(0) != 0 || starts.get(starts.len() - 1) >= rows) {
             return Err(invalid("first starts"));
         }
-        let begins = Tokens::<4>::new(self.section(SECOND_BEGINS));
-        let seconds = self.section(SECOND_TOKENS).len() / W;
-        let in_order = (1..begins.len()).all(|at| begins.get(at - 1) <= begins.get(at));
-        if !in_order || begins.get(0) != 0 || begins.get(begins.len() - 1) as usize != seconds {
-            return Err(invalid("second lists"));
-        }
+        let followers = self.section(FOLLOWERS).len();
+        self.wide = Wide::read::<W>(self.section(WIDE), followers, self.layout.vocab_len)?;
         self.ranks = first
             .words()
             .iter()
@@ -292,15 +291,19 @@ impl ItemSet {
         self.layout.fingerprint
     }
 
-    /// What tells this set from another: the checksum of its header, in which are those of all parts.
+    /// What tells this set from another: a checksum of its header, in which are those of all parts. Subsets leave no trace, so
+    /// that changes to a set stay changes to it when it gets a subset.
     pub(crate) fn identity(&self) -> u64 {
-        XxHash3_64::oneshot(&self.bytes[..Layout::header_len(self.layout.columns.len())])
+        let mut layout = self.layout.clone();
+        (layout.sections[SUBSETS], layout.len) = (Part::default(), 0);
+        XxHash3_64::oneshot(&layout.to_bytes())
     }
 
     /// The memory that the set takes, in bytes: that of a mapped file, which the system takes back as it likes, and of the
     /// index of the first column. The struct itself is not counted.
     pub fn memory_usage(&self) -> usize {
-        self.bytes.len() + size_of_val(self.first.words()) + size_of_val(&self.ranks[..])
+        let index = size_of_val(self.first.words()) + size_of_val(&self.ranks[..]) + self.wide.memory_usage();
+        self.bytes.len() + index
     }
 
     /// The bytes of a section.
@@ -363,7 +366,7 @@ impl ItemSet {
             let starts = Tokens::<4>::new(self.section(FIRST_STARTS));
             let rank_after = rank as usize + 1;
             let end = if rank_after < starts.len() { starts.get(rank_after) } else { self.column_len(0) };
-            return Some(Cursor { rank, ..self.descend(cursor, starts.get(rank as usize), end) });
+            return Some(self.descend(cursor, starts.get(rank as usize), end));
         }
         let (begin, end) = self.interval::<W>(cursor).run_of(token)?;
         Some(self.descend(cursor, cursor.lo + begin as u32, cursor.lo + end as u32))
@@ -387,14 +390,8 @@ impl ItemSet {
         let len = self.column_len(cursor.depth + 1);
         let lo = begin.saturating_sub(ended).min(len);
         let hi = lo.saturating_add(end - begin - u32::from(first_ends)).min(len);
-        Cursor {
-            depth: cursor.depth + 1,
-            lo,
-            hi,
-            first_item: cursor.item_at(begin),
-            ends: first_ends,
-            rank: 0,
-        }
+        let (depth, first_item) = (cursor.depth + 1, cursor.item_at(begin));
+        Cursor { depth, lo, hi, first_item, ends: first_ends, wide: self.wide.find(depth, lo, hi) }
     }
 
     /// Whether some item begins with the prefix and `token`: [`step`](Self::step) without the way on.
@@ -412,9 +409,21 @@ impl ItemSet {
         if interval.len() <= SCAN {
             return interval.contains(token);
         }
-        let sorted = self.second_tokens::<W>(cursor).unwrap_or(interval);
-        let at = sorted.lower_bound(token);
-        at < sorted.len() && sorted.get(at) == token
+        self.followers(cursor, interval).contains(token)
+    }
+
+    /// Reads one token of the prefix's interval, so that what is asked next finds it in the cache.
+    #[inline]
+    pub(crate) fn touch(&self, cursor: &Cursor) {
+        by_width!(self.touch_in(cursor));
+    }
+
+    #[inline]
+    fn touch_in<const W: usize>(&self, cursor: &Cursor) {
+        let interval = self.interval::<W>(cursor);
+        if cursor.depth > 0 && interval.len() > 0 {
+            std::hint::black_box(interval.get(interval.len() / 2));
+        }
     }
 
     /// Parallel Prefix-Verification for one sequence: whether each of `candidates` may follow the prefix.
@@ -435,29 +444,22 @@ impl ItemSet {
             answers.for_each(|(valid, token)| *valid = interval.contains(token));
         } else {
             // Tried instead: eight searches side by side. No gain, as the processor overlaps them by itself.
-            let sorted = self.second_tokens::<W>(cursor).unwrap_or(interval);
-            answers.for_each(|(valid, token)| {
-                let at = sorted.lower_bound(token);
-                *valid = at < sorted.len() && sorted.get(at) == token;
-            });
+            // Tried instead: eight or ten searches, step by step together. Slower, or no gain: the processor overlaps them by itself.
+            let followers = self.followers(cursor, interval);
+            answers.for_each(|(valid, token)| *valid = followers.contains(token));
         }
     }
 
-    /// The list of the tokens that follow a prefix of one token, where there is one.
+    /// The tokens that follow a prefix: what is kept of them, or its interval.
     #[inline]
-    fn second_tokens<const W: usize>(&self, cursor: &Cursor) -> Option<Tokens<'_, W>> {
-        if cursor.depth != 1 {
-            return None;
-        }
-        let begins = Tokens::<4>::new(self.section(SECOND_BEGINS));
-        let at = cursor.rank as usize;
-        let (begin, end) = (begins.get(at) as usize, begins.get(at + 1) as usize);
-        (begin < end).then(|| Tokens::<W>::new(self.section(SECOND_TOKENS)).slice(begin, end))
+    fn followers<'a, const W: usize>(&'a self, cursor: &Cursor, interval: Tokens<'a, W>) -> Followers<'a, W> {
+        let kept = self.wide.followers(cursor.wide, self.section(FOLLOWERS), self.layout.vocab_len);
+        kept.unwrap_or(Followers::Sorted(interval))
     }
 
     /// Allows every token that may follow the prefix, besides what `mask` allows already.
     ///
-    /// Cost: O(c log(n / c)) for c tokens and n items; for prefixes of one token with a list of what follows, O(c).
+    /// Cost: O(c log(n / c)) for c tokens and n items; for short prefixes with many items, O(c) or one pass over the mask.
     pub fn insert_children(&self, cursor: &Cursor, mask: &mut MaskMut<'_>) {
         by_width!(self.insert_children_in(cursor, mask));
     }
@@ -474,8 +476,12 @@ impl ItemSet {
             }
         };
         let interval = self.interval::<W>(cursor);
-        if let Some(list) = self.second_tokens::<W>(cursor) {
-            return list.iter().for_each(insert);
+        match self.wide.followers::<W>(cursor.wide, self.section(FOLLOWERS), self.layout.vocab_len) {
+            Some(Followers::Bits(words)) => {
+                return mask.union_words(words.iter().map(|word| u32::from_le_bytes(*word)));
+            }
+            Some(Followers::Sorted(list)) => return list.iter().for_each(insert),
+            None => {}
         }
         let mut at = 0;
         while at + CHUNK <= interval.len() {

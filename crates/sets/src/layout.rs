@@ -22,7 +22,7 @@ use crate::{column::end_bytes, error::SetFileError};
 const MAGIC: &[u8; 12] = b"unskew items";
 
 /// To be raised whenever the layout changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Where the checksum lies, and behind it what it is of.
 const CHECKSUM: usize = MAGIC.len() + 4;
@@ -47,10 +47,10 @@ pub(crate) const SECTIONS: usize = 5;
 pub(crate) const FIRST_TOKENS: usize = 0;
 /// Where each begins in the first column: 32 bits.
 pub(crate) const FIRST_STARTS: usize = 1;
-/// Where the second tokens after each begin in their list, and where the last end: 32 bits.
-pub(crate) const SECOND_BEGINS: usize = 2;
-/// The distinct second tokens after a first one, for those first tokens that have such a list.
-pub(crate) const SECOND_TOKENS: usize = 3;
+/// The prefixes of which is kept what follows them; see `wide.rs`.
+pub(crate) const WIDE: usize = 2;
+/// What follows them.
+pub(crate) const FOLLOWERS: usize = 3;
 /// Named subsets.
 pub(crate) const SUBSETS: usize = 4;
 
@@ -125,7 +125,7 @@ impl Layout {
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&'static str, Part)> {
         let columns =
             self.columns.iter().flat_map(|column| [("tokens", column.tokens), ("ends", column.ends)]);
-        let names = ["first tokens", "first starts", "second lists", "second tokens", "subsets"];
+        let names = ["first tokens", "first starts", "wide prefixes", "followers", "subsets"];
         columns.chain(names.into_iter().zip(self.sections))
     }
 
@@ -237,11 +237,8 @@ impl Layout {
             return Err(invalid("items"));
         }
         let firsts = self.sections[FIRST_TOKENS].len / self.width;
-        let begins = self.sections[SECOND_BEGINS].len;
         if self.sections[FIRST_TOKENS].len != firsts * self.width
             || Some(self.sections[FIRST_STARTS].len) != firsts.checked_mul(4)
-            || Some(begins) != firsts.checked_add(1).and_then(|ends| ends.checked_mul(4))
-            || !self.sections[SECOND_TOKENS].len.is_multiple_of(self.width)
             || firsts > rows as usize
             || (rows > 0) != (firsts > 0)
         {

@@ -69,17 +69,20 @@ mod exclusion;
 mod gpu;
 mod item_set;
 mod layout;
+mod lines;
+mod memory;
 mod save;
 mod sort;
 mod subset;
+mod wide;
 mod write;
 
 pub use build::{BuildReport, SetBuilder, SetLimits};
 pub use constraint::{SetConstraint, SetState};
-pub use delta::Delta;
+pub use delta::{Delta, DeltaReport};
 pub use error::{Line, SetError, SetFileError};
 pub use exclusion::ExclusionConstraint;
 #[cfg(feature = "wgpu")]
-pub use gpu::{Gpu, GpuError, GpuSet};
+pub use gpu::{Gpu, GpuError, GpuSet, GpuSetConstraint};
 pub use item_set::{Cursor, ItemSet, Items, fingerprint};
 pub use subset::Subset;

@@ -3,9 +3,15 @@
 //! Items with a common prefix follow each other in the order of a set, so a subset answers what it must by counting: a
 //! prefix lives while there is a bit in its range.
 
-use std::{fmt, ops::Range};
+use std::{fmt, io::BufRead, ops::Range};
 
-use crate::{ItemSet, error::SetFileError};
+use unskew_core::{TokenId, Vocabulary};
+
+use crate::{
+    ItemSet, SetError, SetLimits,
+    error::SetFileError,
+    lines::{Form, Found, encode_lines, shown},
+};
 
 const WORD: u32 = u64::BITS;
 
@@ -42,6 +48,31 @@ impl Subset {
         let mut subset = Self::none(len);
         places.into_iter().for_each(|place| subset.insert(place));
         subset
+    }
+
+    /// The items of `set` that are the lines of a text, as `encode` writes them; lines without text are dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError::NoSuchItem`] where a line is no item, [`SetError::File`] where `set` is not one over `vocabulary`, and as
+    /// [`SetBuilder::push_lines`](crate::SetBuilder::push_lines) with the line.
+    pub fn from_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        set: &ItemSet,
+        vocabulary: &Vocabulary,
+        text: impl BufRead,
+        encode: impl Fn(&str) -> Result<Vec<TokenId>, E> + Sync,
+    ) -> Result<Self, SetError> {
+        set.check_vocabulary(vocabulary)?;
+        let form = Form { vocabulary, prefix: "", line_bytes: SetLimits::default().line_bytes };
+        let mut subset = Self::none(set.len());
+        encode_lines(text, form, &mut 0, encode, |found| {
+            if let Found::Item(line, text, item) = found {
+                let no_such_item = || SetError::NoSuchItem { line, text: shown(text) };
+                subset.insert(set.find(&item).ok_or_else(no_such_item)?);
+            }
+            Ok(())
+        })?;
+        Ok(subset)
     }
 
     /// The number of items of the whole set.

@@ -14,12 +14,9 @@ use twox_hash::XxHash3_64;
 use crate::{
     column::{EndsWriter, width_for},
     error::SetError,
-    layout::{FIRST_STARTS, FIRST_TOKENS, Layout, MAX_VOCAB, Part, SECOND_BEGINS, SECOND_TOKENS, SUBSETS},
-    subset::subsets_to_bytes,
+    layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, MAX_VOCAB, Part, SUBSETS, WIDE},
+    wide::{SHARE, WideWriter},
 };
-
-/// First tokens with fewer items have no list of what follows: their interval is scanned as fast.
-const MIN_LISTED: usize = 32;
 
 /// The buffers of all columns together take about this much memory, in bytes.
 const BUFFERS: usize = 1 << 23;
@@ -81,7 +78,7 @@ struct ColumnWriter {
     bits: EndsWriter,
 }
 
-/// The index over the first two columns, as it grows.
+/// The index over the first column, as it grows.
 #[derive(Default)]
 struct Index {
     /// The first token and how many items with one there were.
@@ -89,47 +86,18 @@ struct Index {
     rows: u32,
     first_tokens: Vec<u8>,
     first_starts: Vec<u8>,
-    second_begins: Vec<u8>,
-    second_tokens: Vec<u8>,
-    /// The second tokens after the present first one, and how many items have one.
-    seconds: Vec<u32>,
-    second_rows: usize,
     width: usize,
 }
 
 impl Index {
     fn push(&mut self, item: &[u32]) {
-        let Some((first, rest)) = item.split_first() else { return };
+        let Some(first) = item.first() else { return };
         if self.first != Some(*first) {
-            self.end_first();
             self.first = Some(*first);
             self.first_tokens.extend(&first.to_le_bytes()[..self.width]);
             self.first_starts.extend(self.rows.to_le_bytes());
-            self.begin_seconds();
         }
         self.rows += 1;
-        if let Some(second) = rest.first() {
-            self.second_rows += 1;
-            if self.seconds.last() != Some(second) {
-                self.seconds.push(*second);
-            }
-        }
-    }
-
-    fn begin_seconds(&mut self) {
-        let begin = u32::try_from(self.second_tokens.len() / self.width).expect("at most half of a column");
-        self.second_begins.extend(begin.to_le_bytes());
-    }
-
-    /// Keeps the list of the last first token where it is much shorter than what it stands for.
-    fn end_first(&mut self) {
-        if self.second_rows >= MIN_LISTED && 2 * self.seconds.len() <= self.second_rows {
-            let tokens =
-                self.seconds.iter().flat_map(|token| token.to_le_bytes().into_iter().take(self.width));
-            self.second_tokens.extend(tokens);
-        }
-        self.seconds.clear();
-        self.second_rows = 0;
     }
 }
 
@@ -139,6 +107,7 @@ pub(crate) struct SetWriter<W> {
     layout: Layout,
     columns: Vec<ColumnWriter>,
     index: Index,
+    wide: WideWriter,
     flush_at: usize,
 }
 
@@ -166,11 +135,13 @@ impl<W: Write + Seek> SetWriter<W> {
         let columns: Vec<_> = layout.columns.iter().map(column).collect();
         let flush_at = (BUFFERS / columns.len().max(1)).clamp(1 << 10, 1 << 18);
         let index = Index { width: layout.width, ..Index::default() };
-        Ok(Self { out, layout, columns, index, flush_at })
+        let wide = WideWriter::new(layout.vocab_len, layout.width);
+        Ok(Self { out, layout, columns, index, wide, flush_at })
     }
 
     pub(crate) fn push(&mut self, item: &[u32]) -> io::Result<()> {
         self.index.push(item);
+        self.wide.push(item);
         let width = self.layout.width;
         for (at, (token, column)) in item.iter().zip(&mut self.columns).enumerate() {
             column.tokens.buffer.extend(&token.to_le_bytes()[..width]);
@@ -183,8 +154,8 @@ impl<W: Write + Seek> SetWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left, and the header. Answers with what was written to.
-    pub(crate) fn finish(mut self) -> Result<W, SetError> {
+    /// Writes what is left, the subsets, and the header. Answers with what was written to.
+    pub(crate) fn finish(mut self, subsets: Vec<u8>) -> Result<W, SetError> {
         let end = |mut part: PartWriter, out: &mut W, place: &mut Part| {
             part.flush(out)?;
             place.checksum = part.hasher.finish();
@@ -196,15 +167,15 @@ impl<W: Write + Seek> SetWriter<W> {
             end(tokens, &mut self.out, &mut place.tokens)?;
             end(ends, &mut self.out, &mut place.ends)?;
         }
-        self.index.end_first();
-        self.index.begin_seconds();
-        let Index { first_tokens, first_starts, second_begins, second_tokens, .. } = self.index;
+        let Index { first_tokens, first_starts, .. } = self.index;
+        let tokens: u64 = self.layout.columns.iter().map(|column| u64::from(column.len)).sum();
+        let (entries, followers) = self.wide.finish(tokens * self.layout.width as u64 / SHARE);
         let sections = [
             (FIRST_TOKENS, first_tokens),
             (FIRST_STARTS, first_starts),
-            (SECOND_BEGINS, second_begins),
-            (SECOND_TOKENS, second_tokens),
-            (SUBSETS, subsets_to_bytes(&[])),
+            (WIDE, entries),
+            (FOLLOWERS, followers),
+            (SUBSETS, subsets),
         ];
         for (section, bytes) in &sections {
             self.layout.sections[*section].len = bytes.len();

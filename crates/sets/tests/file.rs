@@ -14,6 +14,14 @@ fn example(vocab_len: u32) -> ItemSet {
     build(&random_items(kind, &mut rng(7)), vocab_len).0
 }
 
+/// With prefixes whose followers are kept, as bits and as a list.
+fn wide_example(vocab_len: u32) -> ItemSet {
+    let items: Vec<Vec<u32>> = (0..3000u32)
+        .map(|at| vec![at % 2, if at % 4 < 2 { at % 7 } else { at % vocab_len }, at % 5, at % vocab_len])
+        .collect();
+    build(&items, vocab_len).0
+}
+
 #[test]
 fn a_file_is_the_set() {
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +73,7 @@ fn reasons_are_given() {
     );
     assert_eq!(
         error(&|bytes| bytes[12] = 9),
-        "the set is of version 9 and this library reads version 1: build it again"
+        "the set is of version 9 and this library reads version 2: build it again"
     );
     assert_eq!(
         error(&|bytes| bytes.truncate(len - 1)),
@@ -160,7 +168,8 @@ fn damaged_deltas_are_refused() {
 fn what_is_not_verified_does_no_harm() {
     let rng = &mut rng(5);
     for round in 0..300 {
-        let set = example([9, 300, 70_000][round % 3]);
+        let vocab_len = [9, 300, 70_000][round % 3];
+        let set = if round % 2 == 0 { example(vocab_len) } else { wide_example(vocab_len) };
         let mut bytes = set.as_bytes().to_vec();
         let header = bytes.len().min(120 + 24 * set.longest());
         for _ in 0..=below(rng, 40) {

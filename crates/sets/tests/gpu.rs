@@ -12,15 +12,16 @@ use std::{process::ExitCode, sync::Arc};
 
 use common::{Kind, below, build, ids, random_items, rng};
 use rand_chacha::ChaCha8Rng;
-use unskew_core::{MaskBatch, TokenId, TokenMask};
-use unskew_sets::{Gpu, GpuError, GpuSet, ItemSet};
+use unskew_core::{Constraint, MaskBatch, TokenId, TokenMask, laws};
+use unskew_sets::{Gpu, GpuError, GpuSet, GpuSetConstraint, ItemSet, SetConstraint, Subset};
 use unskew_shaders::{Interval, LOWEST, SetArrays, interval_step, masked_softmax_mass, top_m};
 
 type Test = fn(&Arc<Gpu>);
 
-const TESTS: [(&str, Test); 6] = [
+const TESTS: [(&str, Test); 7] = [
     ("intervals_masks_and_candidates_are_those_of_the_set", sets),
     ("tokens_may_be_divided_into_parts", parts),
+    ("constraints_are_those_of_the_cpu", constraints),
     ("tops_are_those_of_the_reference", tops),
     ("masses_are_near_those_of_the_reference", masses),
     ("batches_of_more_than_a_row_of_workgroups", many),
@@ -155,6 +156,37 @@ fn parts(gpu: &Arc<Gpu>) {
             walk(&set, &on_device, set.vocab_len(), rng);
         }
     }
+}
+
+/// The laws of a constraint, and masks in batches.
+fn constraints(gpu: &Arc<Gpu>) {
+    let rng = &mut rng(6);
+    let kind = Kind { vocab_len: 40, items: 30, longest: 4, distinct: 20, with_empty: true };
+    let (set, naive) = build(&random_items(kind, rng), 40);
+    let (set, len) = (Arc::new(set), 70);
+    let cpu = SetConstraint::new(Arc::clone(&set), len).unwrap();
+    let told = |error: &GpuError| panic!("{error}");
+    let constraint = GpuSetConstraint::new(cpu.clone(), Arc::clone(gpu), told).unwrap();
+    laws::check_constraint(&constraint, 2).unwrap();
+    let mut states = vec![cpu.start()];
+    for item in &naive {
+        let mut state = cpu.start();
+        ids(item).into_iter().for_each(|token| cpu.advance(&mut (), &mut state, token).unwrap());
+        states.push(state);
+    }
+    let masks = |constraint: &dyn Fn(&mut MaskBatch)| {
+        let mut masks = MaskBatch::new(states.len(), len);
+        constraint(&mut masks);
+        masks
+    };
+    let of_gpu = masks(&|masks| constraint.fill_masks(&mut (), &mut states.iter(), masks));
+    let of_cpu = masks(&|masks| cpu.fill_masks(&mut (), &mut states.iter(), masks));
+    assert!((0..states.len()).all(|row| of_gpu.row(row) == of_cpu.row(row)));
+    // What the kernels do not know is refused.
+    let some = Arc::new(Subset::from_places(set.len(), [0]));
+    let some = SetConstraint::with_subset(set, some, len).unwrap();
+    let error = GpuSetConstraint::new(some, Arc::clone(gpu), told).unwrap_err();
+    assert!(matches!(error, GpuError::Filtered), "{error}");
 }
 
 fn logits(rng: &mut ChaCha8Rng, len: usize) -> Vec<f32> {

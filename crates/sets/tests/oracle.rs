@@ -4,7 +4,7 @@ mod common;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use common::{Kind, Naive, below, build, compare, constraint, ids, random_items, rng};
+use common::{Kind, Naive, below, build, compare, compare_at, constraint, ids, random_items, rng};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, laws};
 use unskew_sets::{Delta, ExclusionConstraint, ItemSet, SetBuilder, SetConstraint, SetError, Subset};
 
@@ -175,6 +175,15 @@ fn candidates_never_lead_to_a_dead_end() {
     let mut valid = [false; 6];
     constraint.candidate_batch(&[constraint.start(), second], &ids(&[1, 2, 3, 1, 2, 3]), &mut valid);
     assert_eq!(valid, [true, false, false, false, true, true]);
+
+    // More rows than are looked at together.
+    let states: Vec<_> = (0..200).map(|row| if row % 3 == 0 { second } else { constraint.start() }).collect();
+    let candidates: Vec<TokenId> = (0..200 * 3).map(|at| TokenId(at * 7 % 8)).collect();
+    let mut valid = vec![false; candidates.len()];
+    constraint.candidate_batch(&states, &candidates, &mut valid);
+    for (at, (token, valid)) in candidates.iter().zip(valid).enumerate() {
+        assert_eq!(valid, constraint.allows(&mut (), &states[at / 3], *token));
+    }
 }
 
 /// All texts over a small vocabulary against the definition: every spelling of an item is excluded, and nothing else.
@@ -214,14 +223,54 @@ fn excluded_are_the_texts_of_items_alone() {
     assert!(matches!(ExclusionConstraint::new([""], empty), Err(SetError::NothingLeft)));
 }
 
-/// Lists of second tokens exist and are used: a first token with many items and few second tokens.
+/// Prefixes of one and two tokens with many items, on both sides of every limit: what follows them is kept as bits, as a
+/// list, or not at all.
 #[test]
-fn lists_of_second_tokens_hold_what_follows() {
-    let mut items: Vec<Vec<u32>> = (0..5000).map(|index| vec![3, index % 40, index]).collect();
-    items.extend((0..100).map(|index| vec![4, index]));
-    items.extend((0..30).map(|index| vec![5, index % 2, index]));
-    let (set, naive) = build(&items, 10_000);
-    compare(&constraint(set), &naive, 300, &mut rng(0));
+fn what_follows_wide_prefixes_is_what_follows() {
+    for vocab_len in [60, 256, 10_000, 40_000, 70_000, 70_001, 70_016] {
+        let mut items: Vec<Vec<u32>> = Vec::new();
+        let mut add = |prefix: &[u32], rows: u32, distinct: u32| {
+            let last = vocab_len - 1;
+            let item = |at: u32| {
+                // From both ends of the vocabulary, one apart.
+                let follower = at % distinct.min(vocab_len);
+                let follower = if at.is_multiple_of(2) { follower } else { last - follower };
+                [prefix, &[follower, at / vocab_len % vocab_len, at % vocab_len]].concat()
+            };
+            items.extend((0..rows).map(item));
+        };
+        for (first, (rows, distinct)) in (3..).zip([
+            (255, 3),
+            (256, 3),
+            (257, 3),
+            (256, 128),
+            (256, 129),
+            (1000, 499),
+            (1000, 501),
+            (4000, 300),
+            (4000, 4000),
+            (6000, 2500),
+        ]) {
+            add(&[first], rows, distinct);
+            add(&[2, first], rows, distinct);
+            add(&[2, first + 20, 7], rows, distinct);
+        }
+        // Prefixes that are items themselves, and one without others.
+        items.extend([vec![3], vec![2, 4], vec![2], vec![2, 4, 0], vec![0], vec![2, vocab_len - 1]]);
+        let (set, naive) = build(&items, vocab_len);
+        set.verify().unwrap();
+        let set = Arc::new(set);
+        // Masks that end where the vocabulary ends, inside of a word, and behind it.
+        for longer in [0, 1, 31, 64] {
+            let constraint = SetConstraint::new(Arc::clone(&set), vocab_len as usize + longer).unwrap();
+            compare(&constraint, &naive, 60, &mut rng(longer as u64));
+            for first in (2..13).chain([0]) {
+                for prefix in [vec![first], vec![2, first]] {
+                    compare_at(&constraint, &naive, &prefix);
+                }
+            }
+        }
+    }
 }
 
 #[test]

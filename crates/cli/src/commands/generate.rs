@@ -265,9 +265,15 @@ fn heading(args: &GenerateArgs, choice: &Choice, seed: u64) -> String {
 
 /// A constraint in a few words.
 pub(super) fn describe(args: &ConstraintArgs) -> String {
-    let ConstraintArgs { regex, regex_file, grammar, json_schema, set, choice, canonical, .. } = args;
+    let ConstraintArgs {
+        regex, regex_file, grammar, json_schema, set, exclude_set, choice, canonical, ..
+    } = args;
     let constraint = match (regex, regex_file, grammar, choice.len()) {
-        _ if let Some(path) = set => format!("set of {}", path.display()),
+        _ if let Some(path) = set => match &args.subset {
+            Some(name) => format!("subset {name} of {}", path.display()),
+            None => format!("set of {}", path.display()),
+        },
+        _ if let Some(path) = exclude_set => format!("anything but {}", path.display()),
         _ if let Some(path) = json_schema => format!("JSON Schema of {}", path.display()),
         (Some(regex), ..) => format!("regex {regex}"),
         (None, Some(path), ..) => format!("regex of {}", path.display()),

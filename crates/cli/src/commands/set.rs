@@ -3,11 +3,11 @@
 use std::{io::Write, time::Instant};
 
 use serde::Serialize;
-use unskew::sets::ItemSet;
+use unskew::sets::{Delta, ItemSet, Subset};
 
 use super::write_json;
 use crate::{
-    args::{Format, SetBuildArgs, SetCommand, SetInfoArgs},
+    args::{Format, SetBuildArgs, SetCommand, SetCompactArgs, SetEditArgs, SetInfoArgs, SetSubsetArgs},
     error::{Failure, Result, chain},
     load, sets,
 };
@@ -30,11 +30,63 @@ struct Answer {
     vocabulary: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     subsets: Option<Vec<String>>,
+    /// Of the changes that lie beside the set.
+    #[serde(flatten)]
+    pending: Option<Pending>,
     /// Lines that were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicates: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     blank: Option<u64>,
+}
+
+/// The changes that lie beside a set.
+#[derive(Serialize)]
+struct Pending {
+    pending_added: usize,
+    pending_removed: usize,
+}
+
+impl Pending {
+    fn new(delta: &Delta) -> Self {
+        let (pending_added, pending_removed) = delta.counts();
+        Self { pending_added, pending_removed }
+    }
+
+    fn write(&self, out: &mut dyn Write) -> Result<()> {
+        let Self { pending_added, pending_removed } = self;
+        Ok(writeln!(
+            out,
+            "{pending_added} items added and {pending_removed} removed beside it, until `unskew set compact`"
+        )?)
+    }
+}
+
+/// What became of changes.
+#[derive(Serialize)]
+struct Edited {
+    /// Items of the set with all changes to it.
+    items: usize,
+    /// Items that were added or removed now.
+    changed: u64,
+    /// Lines that changed nothing.
+    unchanged: u64,
+    /// Lines without text.
+    blank: u64,
+    #[serde(flatten)]
+    pending: Pending,
+}
+
+/// A subset that was named, or forgotten.
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    /// Its items; null where it was forgotten.
+    items: Option<usize>,
+    /// Whether another one had the name.
+    replaced: bool,
+    /// All names in the file.
+    subsets: Vec<&'a str>,
 }
 
 impl Answer {
@@ -48,6 +100,7 @@ impl Answer {
             token_bytes: set.token_bytes(),
             vocabulary: format!("{:016x}", set.fingerprint()),
             subsets: None,
+            pending: None,
             duplicates: None,
             blank: None,
         }
@@ -66,6 +119,9 @@ impl Answer {
                 for name in self.subsets.iter().flatten() {
                     writeln!(out, "subset {name}")?;
                 }
+                if let Some(pending) = &self.pending {
+                    pending.write(out)?;
+                }
             }
         }
         Ok(out.flush()?)
@@ -76,6 +132,10 @@ pub(crate) fn set(command: &SetCommand, out: &mut dyn Write) -> Result<()> {
     match command {
         SetCommand::Build(args) => build(args, out),
         SetCommand::Info(args) => info(args, out),
+        SetCommand::Add(args) => edit(args, true, out),
+        SetCommand::Remove(args) => edit(args, false, out),
+        SetCommand::Compact(args) => compact(args, out),
+        SetCommand::Subset(args) => subset(args, out),
     }
 }
 
@@ -97,5 +157,100 @@ fn build(args: &SetBuildArgs, out: &mut dyn Write) -> Result<()> {
 fn info(args: &SetInfoArgs, out: &mut dyn Write) -> Result<()> {
     let set = sets::opened(&args.file)?;
     let subsets = set.subset_names().map_err(|error| Failure::file(&args.file, chain(&error)))?;
-    Answer { subsets: Some(subsets), ..Answer::new(&set) }.write(args.format, out)
+    let pending = sets::delta(&args.file, &set)?.as_ref().map(Pending::new);
+    Answer { subsets: Some(subsets), pending, ..Answer::new(&set) }.write(args.format, out)
+}
+
+fn edit(args: &SetEditArgs, add: bool, out: &mut dyn Write) -> Result<()> {
+    let tokens = load::tokens(&args.model)?;
+    let (set, delta, report) = sets::edit(&args.file, &args.lines, add, &tokens)?;
+    let pending = Pending::new(&delta);
+    let edited = Edited {
+        items: set.len() + pending.pending_added - pending.pending_removed,
+        changed: report.changed,
+        unchanged: report.unchanged,
+        blank: report.blank,
+        pending,
+    };
+    match args.format {
+        Format::Jsonl => write_json(&edited, out)?,
+        Format::Text => {
+            let Edited { items, changed, unchanged, blank, pending } = edited;
+            let done = if add { "added" } else { "removed" };
+            writeln!(out, "{changed} items {done}; {unchanged} lines changed nothing, {blank} were blank")?;
+            writeln!(out, "{items} items now")?;
+            pending.write(out)?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn compact(args: &SetCompactArgs, out: &mut dyn Write) -> Result<()> {
+    let begin = Instant::now();
+    let bad = |error: &(dyn std::error::Error + 'static)| Failure::file(&args.file, chain(error));
+    let set = sets::opened(&args.file)?;
+    let delta = sets::delta(&args.file, &set)?;
+    let output = args.output.as_ref().unwrap_or(&args.file);
+    let changes = sets::changes_of(output);
+    if args.output.is_some() && changes.exists() && output != &args.file {
+        return Err(Failure::file(
+            &changes,
+            "here lie changes to the set that is to be replaced; delete them, or write to another file",
+        ));
+    }
+    match &delta {
+        Some(delta) => delta.compact_to(&set, output).map_err(|error| bad(&error))?,
+        None if output != &args.file => set.save(output).map_err(|error| Failure::other(&error))?,
+        None => {}
+    }
+    // The changes are part of the set that has taken the place of the old one.
+    if delta.is_some() && output == &args.file {
+        std::fs::remove_file(&changes).map_err(|error| Failure::file(&changes, error))?;
+    }
+    let build_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let new = sets::opened(output)?;
+    let subsets = new.subset_names().map_err(|error| bad(&error))?;
+    Answer { build_ms: Some(build_ms), subsets: Some(subsets), ..Answer::new(&new) }.write(args.format, out)
+}
+
+fn subset(args: &SetSubsetArgs, out: &mut dyn Write) -> Result<()> {
+    let (path, name) = (&args.file, &args.name);
+    let bad = |error: &(dyn std::error::Error + 'static)| Failure::file(path, chain(error));
+    let set = sets::opened(path)?;
+    if sets::delta(path, &set)?.is_some() {
+        return Err(Failure::file(
+            path,
+            "changes lie beside the set, and subsets are of the set alone; run `unskew set compact` first",
+        ));
+    }
+    let names = set.subset_names().map_err(|error| bad(&error))?;
+    let new = match &args.lines {
+        Some(lines) => Some(sets::subset(path, &set, lines, &load::tokens(&args.model)?)?),
+        // Whether there is one.
+        None => set.subset(name).map(|_| None).map_err(|error| bad(&error))?,
+    };
+    let others = names.iter().filter(|other| *other != name);
+    let mut subsets: Vec<(&str, Subset)> = others
+        .map(|other| Ok((&**other, set.subset(other)?)))
+        .collect::<std::result::Result<_, unskew::sets::SetFileError>>()
+        .map_err(|error| bad(&error))?;
+    let items = new.as_ref().map(Subset::count);
+    subsets.extend(new.map(|subset| (&**name, subset)));
+    let saved: Vec<(&str, &Subset)> = subsets.iter().map(|(name, subset)| (*name, subset)).collect();
+    set.save_with_subsets(path, &saved).map_err(|error| Failure::other(&error))?;
+    let named = Named {
+        name,
+        items,
+        replaced: items.is_some() && names.contains(name),
+        subsets: saved.iter().map(|(name, _)| *name).collect(),
+    };
+    match (args.format, items) {
+        (Format::Jsonl, _) => write_json(&named, out)?,
+        (Format::Text, None) => writeln!(out, "subset {name} is forgotten")?,
+        (Format::Text, Some(items)) => {
+            let replaced = if named.replaced { ", in the place of another" } else { "" };
+            writeln!(out, "subset {name}: {items} of {} items{replaced}", set.len())?;
+        }
+    }
+    Ok(out.flush()?)
 }

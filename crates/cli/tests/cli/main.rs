@@ -8,6 +8,7 @@ mod refusals;
 mod resume;
 mod schema_outputs;
 mod schemas;
+mod set_changes;
 mod sets;
 mod speculation;
 mod support;

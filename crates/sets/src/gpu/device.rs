@@ -33,6 +33,9 @@ pub enum GpuError {
         /// The name of the adapter.
         adapter: String,
     },
+    /// The kernels read a set as it was built.
+    #[error("the kernels know neither subsets nor changes that lie beside a set")]
+    Filtered,
     /// The set was damaged.
     #[error(transparent)]
     File(#[from] crate::SetFileError),

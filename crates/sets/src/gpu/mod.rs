@@ -7,8 +7,10 @@
 //! Without an adapter there is [`GpuError::NoAdapter`], and the caller stays with [`SetConstraint`](crate::SetConstraint),
 //! which needs none.
 
+mod constraint;
 mod device;
 mod set;
 
+pub use constraint::GpuSetConstraint;
 pub use device::{Gpu, GpuError};
 pub use set::GpuSet;

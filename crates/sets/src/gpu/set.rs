@@ -21,7 +21,7 @@ pub struct GpuSet {
 
 impl From<&Cursor> for Interval {
     fn from(cursor: &Cursor) -> Self {
-        let Cursor { depth, lo, hi, first_item, ends, rank: _ } = *cursor;
+        let Cursor { depth, lo, hi, first_item, ends, wide: _ } = *cursor;
         Self { depth, lo, hi, first_item, ends: u32::from(ends), valid: 1 }
     }
 }

@@ -16,7 +16,9 @@ pub(crate) type Naive = BTreeSet<Vec<u32>>;
 
 /// The tokens that may follow `prefix`.
 pub(crate) fn followers(items: &Naive, prefix: &[u32]) -> BTreeSet<u32> {
-    let longer = items.iter().filter(|item| item.len() > prefix.len() && item.starts_with(prefix));
+    // The order of a `BTreeSet` of sequences is the one that puts a prefix in front of what it begins.
+    let longer = items.range(prefix.to_vec()..).take_while(|item| item.starts_with(prefix));
+    let longer = longer.filter(|item| item.len() > prefix.len());
     longer.map(|item| item[prefix.len()]).collect()
 }
 
@@ -93,28 +95,39 @@ pub(crate) fn compare(constraint: &SetConstraint, items: &Naive, prefixes: usize
         // All of them where there are few.
         let prefix =
             if all.len() <= prefixes { all[index] } else { all[below(rng, all.len() as u32) as usize] };
-        let mut state = constraint.start();
-        for token in prefix {
-            constraint.advance(&mut (), &mut state, TokenId(*token)).unwrap();
-        }
-        let expected = followers(items, prefix);
-        let mut mask = TokenMask::new(constraint.vocab_len());
-        mask.as_mut().fill();
-        constraint.fill_mask(&mut (), &state, mask.as_mut());
-        assert_eq!(mask.ids().map(u32::from).collect::<BTreeSet<_>>(), expected, "after {prefix:?}");
-        assert_eq!(constraint.is_accepting(&state), items.contains(prefix), "after {prefix:?}");
+        compare_with(constraint, items, prefix, rng);
+    }
+}
 
-        // Candidates: some that may follow and some that may not.
-        let mut candidates: Vec<u32> = expected.iter().copied().take(20).collect();
-        let vocab_len = constraint.vocab_len() as u32;
-        candidates.extend((0..20).map(|_| below(rng, vocab_len)));
-        candidates.extend([0, vocab_len - 1, vocab_len, u32::MAX]);
-        let mut valid = vec![false; candidates.len()];
-        constraint.candidates(&state, &ids(&candidates), &mut valid);
-        for (token, valid) in candidates.iter().zip(&valid) {
-            assert_eq!(*valid, expected.contains(token), "{token} after {prefix:?}");
-            assert_eq!(constraint.allows(&mut (), &state, TokenId(*token)), *valid);
-        }
+/// Compares a constraint with the items after one prefix of them.
+pub(crate) fn compare_at(constraint: &SetConstraint, items: &Naive, prefix: &[u32]) {
+    if items.range(prefix.to_vec()..).next().is_some_and(|item| item.starts_with(prefix)) {
+        compare_with(constraint, items, prefix, &mut rng(0));
+    }
+}
+
+fn compare_with(constraint: &SetConstraint, items: &Naive, prefix: &[u32], rng: &mut ChaCha8Rng) {
+    let mut state = constraint.start();
+    for token in prefix {
+        constraint.advance(&mut (), &mut state, TokenId(*token)).unwrap();
+    }
+    let expected = followers(items, prefix);
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    mask.as_mut().fill();
+    constraint.fill_mask(&mut (), &state, mask.as_mut());
+    assert_eq!(mask.ids().map(u32::from).collect::<BTreeSet<_>>(), expected, "after {prefix:?}");
+    assert_eq!(constraint.is_accepting(&state), items.contains(prefix), "after {prefix:?}");
+
+    // Candidates: some that may follow and some that may not.
+    let mut candidates: Vec<u32> = expected.iter().copied().take(20).collect();
+    let vocab_len = constraint.vocab_len() as u32;
+    candidates.extend((0..20).map(|_| below(rng, vocab_len)));
+    candidates.extend([0, vocab_len - 1, vocab_len, u32::MAX]);
+    let mut valid = vec![false; candidates.len()];
+    constraint.candidates(&state, &ids(&candidates), &mut valid);
+    for (token, valid) in candidates.iter().zip(&valid) {
+        assert_eq!(*valid, expected.contains(token), "{token} after {prefix:?}");
+        assert_eq!(constraint.allows(&mut (), &state, TokenId(*token)), *valid);
     }
 }
 

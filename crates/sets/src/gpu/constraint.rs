@@ -1,0 +1,115 @@
+//! A set as a constraint whose masks are made on a device.
+//!
+//! Positions are followed on the CPU, where a step is less than a microsecond; a mask, or the masks of a batch, are one
+//! kernel and one read-back. The read-back is what a mask costs: for one sequence at a time [`SetConstraint`] alone is
+//! faster, and the device pays where many sequences with wide intervals are asked about together
+//! ([`Constraint::fill_masks`]).
+
+use std::sync::{Arc, Once};
+
+use unskew_core::{Constraint, MaskBatch, MaskMut, MaskRef, Rejected, TokenId};
+use unskew_shaders::Interval;
+
+use super::{
+    device::{Gpu, GpuError},
+    set::GpuSet,
+};
+use crate::{SetConstraint, SetState};
+
+/// What is told about a device that fails.
+type Tell = Box<dyn Fn(&GpuError) + Send + Sync>;
+
+/// The items of a set, with masks from a device; where that fails, from the CPU.
+pub struct GpuSetConstraint {
+    cpu: SetConstraint,
+    set: GpuSet,
+    told: Once,
+    tell: Tell,
+}
+
+impl std::fmt::Debug for GpuSetConstraint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GpuSetConstraint")
+            .field("cpu", &self.cpu)
+            .field("set", &self.set)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GpuSetConstraint {
+    /// The same constraint with masks from `gpu`. `tell` is called once, when the device has failed for the first time; masks
+    /// are then those of the CPU, which are the same.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Filtered`] for a subset or a set with changes, and as [`GpuSet::new`].
+    pub fn new(
+        cpu: SetConstraint,
+        gpu: Arc<Gpu>,
+        tell: impl Fn(&GpuError) + Send + Sync + 'static,
+    ) -> Result<Self, GpuError> {
+        if !cpu.is_plain() {
+            return Err(GpuError::Filtered);
+        }
+        let set = GpuSet::new(gpu, cpu.set(), cpu.vocab_len())?;
+        Ok(Self { cpu, set, told: Once::new(), tell: Box::new(tell) })
+    }
+
+    /// The masks of some positions; `None`, and a word about it, where the device fails.
+    fn masks(&self, states: &[&SetState]) -> Option<MaskBatch> {
+        let none = || Interval { valid: 0, ..self.set.start() };
+        let interval = |state: &&SetState| state.cursor().map_or_else(none, Interval::from);
+        let intervals: Vec<Interval> = states.iter().map(interval).collect();
+        self.set.masks(&intervals).map_err(|error| self.told.call_once(|| (self.tell)(&error))).ok()
+    }
+}
+
+impl Constraint for GpuSetConstraint {
+    type State = SetState;
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        self.cpu.vocab_len()
+    }
+
+    fn start(&self) -> SetState {
+        self.cpu.start()
+    }
+
+    fn scratch(&self) {}
+
+    fn advance(&self, (): &mut (), state: &mut SetState, token: TokenId) -> Result<(), Rejected> {
+        self.cpu.advance(&mut (), state, token)
+    }
+
+    fn is_accepting(&self, state: &SetState) -> bool {
+        self.cpu.is_accepting(state)
+    }
+
+    fn fill_mask(&self, (): &mut (), state: &SetState, mut mask: MaskMut<'_>) {
+        match self.masks(&[state]) {
+            Some(masks) => mask.copy_from(masks.row(0)),
+            None => self.cpu.fill_mask(&mut (), state, mask),
+        }
+    }
+
+    fn ready_mask<'a>(&'a self, (): &'a (), state: &SetState) -> Option<MaskRef<'a>> {
+        self.cpu.ready_mask(&(), state)
+    }
+
+    fn allows(&self, (): &mut (), state: &SetState, token: TokenId) -> bool {
+        self.cpu.allows(&mut (), state, token)
+    }
+
+    fn forced(&self, (): &mut (), state: &SetState) -> Option<TokenId> {
+        self.cpu.forced(&mut (), state)
+    }
+
+    fn fill_masks(&self, (): &mut (), states: &mut dyn Iterator<Item = &SetState>, masks: &mut MaskBatch) {
+        let states: Vec<&SetState> = states.collect();
+        let Some(made) = self.masks(&states) else {
+            return self.cpu.fill_masks(&mut (), &mut states.into_iter(), masks);
+        };
+        (0..states.len()).for_each(|row| masks.row_mut(row).copy_from(made.row(row)));
+    }
+}
