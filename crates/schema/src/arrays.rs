@@ -15,7 +15,7 @@ use unskew_grammars::{ExprId, RuleId};
 
 use crate::{
     SchemaError,
-    emit::Emitter,
+    emit::{Emitter, Once},
     enumerated::few_texts,
     finite::Values,
     number,
@@ -101,7 +101,7 @@ impl Emitter {
     /// An item that satisfies `set`; where items are remembered, one that the array does not have.
     fn item(&mut self, set: &[Literal], compared: Compared) -> Result<Option<ExprId>, SchemaError> {
         if compared == Compared::Remembered {
-            return Ok(self.new_item(set)?.flatten().map(|(item, _)| item));
+            return Ok(self.new_item(set)?.flatten().map(|item| item.expr));
         }
         let rule = self.rule(set)?;
         Ok(Some(self.builder.call(rule)))
@@ -110,7 +110,7 @@ impl Emitter {
     /// An item that satisfies `set` and that the array does not have, if there are any; and how many an array may have so that it does
     /// not run out of them. `None` if it may be an array or an object.
     #[allow(clippy::option_option, reason = "no answer, or that there are none")]
-    fn new_item(&mut self, set: &[Literal]) -> Result<Option<Option<(ExprId, Option<u32>)>>, SchemaError> {
+    fn new_item(&mut self, set: &[Literal]) -> Result<Option<Option<Once>>, SchemaError> {
         let key: Rc<[Literal]> = set.into();
         if let Some(known) = self.new_items.get(&key) {
             return Ok(Some(*known));
@@ -149,13 +149,13 @@ impl Emitter {
         let made = match self.ex.located(node, all)? {
             None => None,
             Some(all) => Some(match self.builder.distinct("new item", &all, [""; 0], None) {
-                Ok(item) => (item, None),
+                Ok(expr) => Once { expr, most: None },
                 Err(_) => {
                     let limit = self.ex.limits.names;
                     let most = few_texts(&all, u64::from(limit))
                         .map(|few| u32::try_from(few.len()).unwrap_or(limit));
                     let most = Some(most.unwrap_or(limit));
-                    (self.builder.distinct("new item", &all, [""; 0], most)?, most)
+                    Once { expr: self.builder.distinct("new item", &all, [""; 0], most)?, most }
                 }
             }),
         };
@@ -267,7 +267,7 @@ impl Emitter {
             match if remembered { self.new_item(set)? } else { None } {
                 None => remembered = false,
                 Some(None) => {}
-                Some(Some((_, few))) => enough = enough.into_iter().chain(few).min(),
+                Some(Some(item)) => enough = enough.into_iter().chain(item.most).min(),
             }
         }
         if remembered && enough.is_none_or(|enough| enough >= shape.min_items) {

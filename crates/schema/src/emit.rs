@@ -40,10 +40,18 @@ pub(crate) struct Emitter {
     /// The strings of the texts of each automaton, by its address.
     strings: HashMap<*const Dfa, ExprId>,
     /// The same, none of which may come twice, and how many of them an object may have.
-    pub(crate) distinct: HashMap<*const Dfa, (ExprId, Option<u32>)>,
+    pub(crate) distinct: HashMap<*const Dfa, Once>,
     /// By set of schemas: items that satisfy it, none of which may come twice.
-    pub(crate) new_items: HashMap<Rc<[Literal]>, Option<(ExprId, Option<u32>)>>,
+    pub(crate) new_items: HashMap<Rc<[Literal]>, Option<Once>>,
     kept: Vec<Arc<Dfa>>,
+}
+
+/// A terminal none of whose texts comes twice in an object or array.
+#[derive(Clone, Copy)]
+pub(crate) struct Once {
+    pub(crate) expr: ExprId,
+    /// How many members or items there may be, so that they do not run out of texts; `None` for any number.
+    pub(crate) most: Option<u32>,
 }
 
 impl Emitter {

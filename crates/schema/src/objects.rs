@@ -12,7 +12,7 @@ use unskew_grammars::ExprId;
 
 use crate::{
     MemberOrder, SchemaError,
-    emit::Emitter,
+    emit::{Emitter, Once},
     enumerated::few_texts,
     json::NodeId,
     keywords,
@@ -28,6 +28,10 @@ struct Member {
     ways: Vec<(usize, ExprId)>,
     required: bool,
 }
+
+/// Members with names that the schema does not list, with the witnesses that each is; and how many members there may be so that
+/// they do not run out of names.
+type Others = (Vec<(usize, ExprId)>, Option<u32>);
 
 /// The witnesses that members are, with their numbers, and those that some of the others are.
 type Cast = (Vec<(usize, usize)>, Vec<usize>);
@@ -110,7 +114,7 @@ impl Emitter {
         shape: &Shape,
         names: &[Box<str>],
         members: &mut Vec<Member>,
-    ) -> Result<(Vec<(usize, ExprId)>, Option<u32>), SchemaError> {
+    ) -> Result<Others, SchemaError> {
         let node = set.first().map(|literal| literal.node);
         let mut groups = vec![];
         for group in &shape.properties {
@@ -255,16 +259,16 @@ impl Emitter {
         names: &Arc<Dfa>,
         most: &mut Option<u32>,
     ) -> Result<ExprId, SchemaError> {
-        let (name, bound) = match self.distinct.get(&Arc::as_ptr(names)) {
+        let name = match self.distinct.get(&Arc::as_ptr(names)) {
             Some(known) => *known,
             None => {
                 let written = self.ex.languages.written(names);
                 let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
                 let made = match self.builder.distinct("name", &written, [""; 0], None) {
-                    Ok(name) => (name, None),
+                    Ok(expr) => Once { expr, most: None },
                     Err(_) => {
                         let most = Some(self.ex.limits.names);
-                        (self.builder.distinct("name", &written, [""; 0], most)?, most)
+                        Once { expr: self.builder.distinct("name", &written, [""; 0], most)?, most }
                     }
                 };
                 self.keep(names);
@@ -272,8 +276,8 @@ impl Emitter {
                 made
             }
         };
-        *most = most.iter().copied().chain(bound).min();
-        Ok(name)
+        *most = most.iter().copied().chain(name.most).min();
+        Ok(name.expr)
     }
 
     /// An object of these members in this order, and others behind them.
