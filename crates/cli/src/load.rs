@@ -281,6 +281,28 @@ fn table(path: &Path) -> Result<TableModel> {
     TableModel::from_json(&text).map_err(|error| Failure::file(path, error))
 }
 
+/// What an option says of a constraint that is not given. clap does not find that where another constraint is: what conflicts with
+/// something that is there is not asked for.
+fn stray(args: &ConstraintArgs) -> Option<&'static str> {
+    let (set, grammar) = (args.set.is_some(), args.grammar.is_some());
+    let schema = args.json_schema.is_some();
+    let options = [
+        (args.gpu, set, "--gpu makes the masks of a --set"),
+        (args.subset.is_some(), set, "--subset is a part of a --set"),
+        (args.max_ignored.is_some(), grammar, "--max-ignored bounds %ignore of a --grammar"),
+        (args.whitespace.is_some(), schema, "--whitespace is that of a --json-schema"),
+        (args.ascii, schema, "--ascii is for the strings of a --json-schema"),
+        (args.exponents.is_some(), schema, "--exponents is for the numbers of a --json-schema"),
+        (
+            args.schema_registry.is_some(),
+            schema,
+            "--schema-registry is for the references of a --json-schema",
+        ),
+        (args.any_order, schema, "--any-order is for the members of a --json-schema"),
+    ];
+    options.into_iter().find(|(is_given, has_one, _)| *is_given && !has_one).map(|(.., about)| about)
+}
+
 /// The constraint that the options ask for, on outputs that begin with `healed` and then satisfy the options.
 pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -> Result<AnyConstraint> {
     let limits = Limits::default();
@@ -289,21 +311,13 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         (None, Some(path)) => Some(read_text(path)?),
         (None, None) => None,
     };
-    // Not by clap, which asks for nothing that conflicts with something that is there.
-    if args.set.is_none() && (args.subset.is_some() || args.gpu) {
-        let option = if args.gpu { "--gpu makes the masks" } else { "--subset is a part" };
-        return Err(Failure::input(format!("{option} of a --set; give one, or leave it out")));
+    if let Some(about) = stray(args) {
+        return Err(Failure::input(format!("{about}; give one, or leave it out")));
     }
     if args.is_none() && args.max_ignored.is_none() && healed.is_empty() {
         return Ok(AnyConstraint::new(Unconstrained::new(&tokens.vocabulary)));
     }
     let vocabulary = Arc::clone(&tokens.vocabulary);
-    if args.max_ignored.is_some() && args.grammar.is_none() {
-        return Err(Failure::input("--max-ignored bounds %ignore of a --grammar; give one, or leave it out"));
-    }
-    if args.whitespace.is_some() && args.json_schema.is_none() {
-        return Err(Failure::input("--whitespace is that of a --json-schema; give one, or leave it out"));
-    }
     if let Some(path) = args.grammar.as_ref().or(args.json_schema.as_ref()) {
         if args.canonical {
             return canonical_grammar(path, args, tokens, healed).map(AnyConstraint::new);

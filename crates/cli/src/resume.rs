@@ -28,6 +28,7 @@ use unskew::{
 use crate::{
     args::{ConstraintArgs, GenerateArgs, ModelArgs, ModelChoice, SamplerOptions},
     error::{Failure, Result},
+    sets,
 };
 
 const MAGIC: &[u8; 12] = b"unskew-draws";
@@ -189,14 +190,28 @@ fn constraint(args: &ConstraintArgs) -> Result<u64> {
         schema_registry,
         any_order,
         set,
+        subset,
+        exclude_set,
         choice,
         canonical,
+        // Masks are the same wherever they are made.
+        gpu: _,
     } = args;
     let mut sum = Sum::new();
-    let options = format!("{max_ignored:?} {whitespace:?} {ascii} {exponents:?} {any_order} {canonical}");
+    let options =
+        format!("{max_ignored:?} {whitespace:?} {ascii} {exponents:?} {any_order} {canonical} {subset:?}");
     sum.add(options.as_bytes());
     regex.iter().chain(choice).for_each(|text| sum.add(text.as_bytes()));
-    let files = [("regex", regex_file), ("grammar", grammar), ("schema", json_schema), ("set", set)];
+    // Changes to a set that are not in it yet lie beside it.
+    let changes = set.as_deref().map(sets::changes_of).filter(|path| path.exists());
+    let files = [
+        ("regex", regex_file),
+        ("grammar", grammar),
+        ("schema", json_schema),
+        ("set", set),
+        ("changes", &changes),
+        ("excluded", exclude_set),
+    ];
     for (kind, path) in files {
         if let Some(path) = path {
             sum.add(kind.as_bytes());

@@ -12,7 +12,7 @@ use unskew::{
 use super::write_json;
 use crate::{
     args::{ExplainArgs, Format},
-    error::{Result, chain},
+    error::{Failure, Result, chain},
     load,
 };
 
@@ -31,6 +31,11 @@ struct Answer {
 }
 
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
+    // Not by clap: see `load::constraint`.
+    if args.schema_registry.is_some() && args.json_schema.is_none() {
+        let about = "--schema-registry is for the references of a --json-schema; give one, or leave it out";
+        return Err(Failure::input(about));
+    }
     let answers = match (&args.grammar, &args.json_schema, &args.regex) {
         (Some(path), ..) => of_grammar(path)?,
         (None, Some(path), _) => of_schema(path, args.schema_registry.as_deref())?,

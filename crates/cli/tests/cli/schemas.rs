@@ -142,3 +142,15 @@ fn canonical_outputs_of_a_schema() {
     let run = files.run(&["mask", "--json-schema", "tree.json", "--canonical"]);
     assert!(run.code == 2 && run.refusal().contains("calls itself"), "{}", run.stderr);
 }
+
+/// An option that is about a schema is an error where there is none, whatever other constraint there is.
+#[test]
+fn options_of_a_schema_need_one() {
+    let files = files();
+    for option in [&["--ascii"][..], &["--any-order"], &["--exponents", "2"], &["--schema-registry", "."]] {
+        let run = files.run(&[&["mask", "--choice", "a"][..], option].concat());
+        assert!(run.refusal().contains("--json-schema"), "{option:?}: {}", run.stderr);
+    }
+    let run = files.run(&["explain", "--regex", "a", "--schema-registry", "."]);
+    assert!(run.refusal().contains("--json-schema"), "{}", run.stderr);
+}
