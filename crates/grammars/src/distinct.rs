@@ -2,20 +2,23 @@
 //!
 //! A terminal of that kind ([`Terminal::Distinct`](crate::Terminal::Distinct)) is read as any other, but a text that a scope has
 //! used is no text of it any more. No grammar and no automaton of a useful size says that, for it takes a memory; so there are
-//! two parsers. **Masks are made by one that does not know of it**: it has few states, which come again and again, and its
-//! masks are shared by all that differ only in what was used. **Beside it goes one that tracks**, over the texts that were really
-//! written and not over the vocabulary: each of its items has the texts that were used, kept once as a number, and each of its
-//! readings of such a terminal has its text. What the first allows and the second does not are the tokens that end a used text,
-//! that come to where only used ones are left, or that write two texts at once. They are few, they are
-//! [found](crate::tracked), and each is read by the second parser.
+//! two parsers. **One tracks**: each of its items has the texts that were used, kept once as a number, and each of its readings
+//! of such a terminal has its text. It reads what is really written, and the state of a sequence is a place of it. **The other
+//! makes masks** and knows nothing of used texts: it has few states, which come again and again, and its masks are shared by
+//! all that differ only in what was used. A mask is made at the place that is left of the sequence's once the texts are dropped.
+//! What it then has too much are the tokens that end a used text, that come to where only used ones are left, or that write
+//! two texts at once. They are few, they are [found](crate::tracked), and each is read by the parser that tracks.
 //!
 //! There are no dead ends: such a terminal has more texts than a scope takes, and a text goes on only where one is left that was
 //! not used.
 //!
-//! Tried instead: the texts in every place. Masks of two objects with different names then have nothing in common.
+//! Tried instead:
+//!
+//! - The texts in every place. Masks of two objects with different names then have nothing in common.
+//! - Both parsers side by side, each reading the tokens. Where a text is read in two ways and one of them has ended, the one
+//!   without a memory goes on with both, and its masks have too much that is nowhere near a used text.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use petgraph::graph::DiGraph;
 use unskew_automata::{Dfa, StateId};
 
@@ -242,10 +245,10 @@ impl Remaining {
     }
 }
 
-/// Whether a language will do for a terminal whose texts may not come twice: no scope that takes so many runs out of them.
-pub(crate) fn has_enough(except: &Except, most: Option<u32>) -> bool {
-    let base = except.base();
-    let texts = match Remaining::new(base).of(base.start()) {
+/// Whether a language will do for a terminal whose texts may not come twice: no scope that takes so many runs out of them. `all`
+/// are the texts before any is left out.
+pub(crate) fn has_enough(except: &Except, all: u32, most: Option<u32>) -> bool {
+    let texts = match all {
         MANY => MANY,
         // What is left out is of the language.
         all => all.saturating_sub(u32::try_from(except.texts().len()).unwrap_or(MANY)),

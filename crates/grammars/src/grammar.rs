@@ -12,7 +12,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use unskew_automata::Dfa;
 
-use crate::{Counted, Except, GrammarError, GrammarLimits, Location, distinct::has_enough};
+use crate::{
+    Counted, Except, GrammarError, GrammarLimits, Location,
+    distinct::{Remaining, has_enough},
+};
 
 /// A rule of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -193,6 +196,7 @@ impl Grammar {
             parts: Vec::new(),
             unordered: Vec::new(),
             ids: HashMap::new(),
+            counted: HashMap::new(),
             limits: limits.clone(),
         }
     }
@@ -305,6 +309,8 @@ pub struct GrammarBuilder {
     parts: Vec<ExprId>,
     unordered: Vec<Unordered>,
     ids: HashMap<Terminal, TerminalId>,
+    /// Automata of distinct terminals, by their address, and how many texts they have.
+    counted: HashMap<usize, (Arc<Dfa>, u32)>,
     limits: GrammarLimits,
 }
 
@@ -444,8 +450,12 @@ impl GrammarBuilder {
         texts: impl IntoIterator<Item = impl AsRef<[u8]>>,
         most: Option<u32>,
     ) -> Result<ExprId, GrammarError> {
+        let (_, all) = *self
+            .counted
+            .entry(Arc::as_ptr(dfa).addr())
+            .or_insert_with(|| (Arc::clone(dfa), Remaining::new(dfa).of(dfa.start())));
         match Except::new(Arc::clone(dfa), texts) {
-            Some(except) if has_enough(&except, most) => {
+            Some(except) if has_enough(&except, all, most) => {
                 Ok(self.terminal(Terminal::Distinct(Arc::new(except)), || name.to_owned()))
             }
             _ => Err(GrammarError::FewTexts { name: name.to_owned() }),

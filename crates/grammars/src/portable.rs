@@ -7,10 +7,9 @@
 //!
 //! Tried instead: replaying the tokens. That costs the length of the text each time a sequence changes threads.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
 
 use crate::{
     distinct::{INHERITED, NOTHING, Used},

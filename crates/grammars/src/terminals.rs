@@ -39,7 +39,7 @@ pub(crate) struct Terminals {
     /// The terminals behind the literals.
     scanners: Vec<Scanner>,
     /// The same: of those whose texts may not come twice, how many texts there are.
-    distinct: Vec<Option<Remaining>>,
+    distinct: Vec<Option<Arc<Remaining>>>,
     first_bytes: FirstBytes,
     /// The class of each byte.
     classes: Box<[u8; 256]>,
@@ -78,6 +78,8 @@ impl Terminals {
         let mut used = [false; 256];
         let (mut literals, mut scanners, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
         let mut begins = [false; 257];
+        // By the address of an automaton.
+        let mut remaining: HashMap<usize, Arc<Remaining>> = HashMap::new();
         let mut order: Vec<TerminalId> = grammar.terminals().collect();
         order.sort_unstable_by_key(|terminal| names[terminal.index()]);
         for terminal in order {
@@ -126,7 +128,11 @@ impl Terminals {
                 }
             }
             distinct.resize_with(scanners.len(), || match grammar.terminal(terminal) {
-                Terminal::Distinct(except) => Some(Remaining::new(except.base())),
+                Terminal::Distinct(except) => {
+                    let base = except.base();
+                    let known = remaining.entry(Arc::as_ptr(base).addr());
+                    Some(Arc::clone(known.or_insert_with(|| Arc::new(Remaining::new(base)))))
+                }
                 _ => None,
             });
         }

@@ -36,7 +36,10 @@ pub(crate) struct Distinct {
 /// Some tokens, as the words of a mask in which they are.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct SparseTokens {
+    /// The words that are not zero, with their places.
     words: Box<[(u32, u32)]>,
+    /// All words, up to the last of these.
+    bits: Box<[u32]>,
 }
 
 /// A token in which a text that may not come twice begins and ends, or becomes one of few.
@@ -55,13 +58,15 @@ impl SparseTokens {
             let bits = tokens.iter().fold(0u32, |bits, token| bits | 1 << (token.index() % 32));
             (word(&tokens[0]), bits)
         });
-        Self { words: words.collect() }
+        let words: Box<[(u32, u32)]> = words.collect();
+        let mut bits = vec![0; words.last().map_or(0, |(last, _)| *last as usize + 1)];
+        words.iter().for_each(|(word, set)| bits[*word as usize] = *set);
+        Self { words, bits: bits.into() }
     }
 
     pub(crate) fn contains(&self, token: TokenId) -> bool {
-        let word = token.index() / 32;
-        let at = self.words.binary_search_by_key(&word, |(word, _)| *word as usize);
-        at.is_ok_and(|at| self.words[at].1 >> (token.index() % 32) & 1 != 0)
+        let bits = self.bits.get(token.index() / 32).copied().unwrap_or(0);
+        bits >> (token.index() % 32) & 1 != 0
     }
 
     /// Adds those that are in a mask of these words.
@@ -84,7 +89,7 @@ impl SparseTokens {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        size_of_val(&self.words[..])
+        size_of_val(&self.words[..]) + size_of_val(&self.bits[..])
     }
 }
 
