@@ -28,7 +28,7 @@ use crate::{
     portable::{Exchange, PortablePlace},
     rules::{Position, Rules},
     terminals::{Terminals, names},
-    tracked::{Distinct, holding, on_used_ways},
+    tracked::{Distinct, Holding, on_used_ways},
     trees::TreeLibrary,
 };
 
@@ -126,6 +126,8 @@ struct Tracking {
     /// By place: the tokens that the mask has too many.
     removed: HashMap<Place, Arc<[TokenId]>>,
     removed_bytes: usize,
+    /// The tokens that hold a text which was used in some place.
+    holding_used: Vec<TokenId>,
 }
 
 /// What a scratch has done so far. The counts are the same on every machine.
@@ -316,9 +318,14 @@ impl GrammarConstraint {
         let mut removed: Vec<TokenId> =
             match on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie) {
                 Some(mut tokens) => {
-                    let is_used = |text: &[u8]| tracking.exchange.is_used(text);
-                    let doubtful = pieces.doubtful.iter();
-                    tokens.extend(doubtful.filter_map(|doubt| doubt.token(&self.vocabulary, is_used)));
+                    if let Some(distinct) = &self.distinct {
+                        for text in tracking.exchange.take_used() {
+                            tracking.holding_used.extend_from_slice(distinct.holding_text(&text));
+                        }
+                    }
+                    tokens.extend_from_slice(&tracking.holding_used);
+                    tokens.retain(|token| pieces.contains(*token));
+                    tokens.extend_from_slice(&pieces.doubtful);
                     tokens
                 }
                 None => {
@@ -368,13 +375,14 @@ impl GrammarConstraint {
             }
         }
         if let Some(distinct) = &self.distinct {
-            let tokens = distinct.holding(&self.compiled, |except, remaining| match &self.trees {
+            distinct.holding(&self.compiled, &self.vocabulary, |except, remaining| match &self.trees {
                 Some(trees) => trees.holding(except, remaining),
-                None => Arc::new(holding(except, remaining, &self.vocabulary)),
+                None => Arc::new(Holding::new(except, remaining, &self.vocabulary)),
             });
             let places = &mut scratch.places;
-            let tokens = pieces.among(tokens);
-            pieces.doubtful = distinct.doubtful(&self.compiled, places, place, &self.vocabulary, &tokens);
+            let doubtful = distinct
+                .doubtful(&self.compiled, places, place, &self.vocabulary, |tokens| pieces.among(tokens));
+            pieces.doubtful = doubtful;
         }
         scratch.mask_bytes += pieces.memory_usage();
         scratch.masks.insert(place, pieces);
@@ -448,6 +456,7 @@ impl Constraint for GrammarConstraint {
                 exchange: Exchange::default(),
                 removed: HashMap::new(),
                 removed_bytes: 0,
+                holding_used: Vec::new(),
             }),
             stats: GrammarStats::default(),
         }

@@ -20,7 +20,7 @@ use crate::{
     places::{BOUNDARY, Compiled, Place, Places},
     rules::NONE,
     terminals::Scanner,
-    tracked::{Doubt, SparseTokens, holding},
+    tracked::{Holding, SparseTokens},
     trees::{Bytes, Exits, Group, Node, Tokens, TreeLibrary, contains, insert, meet},
 };
 
@@ -64,8 +64,8 @@ pub(crate) struct Pieces {
     words: Option<Box<[u32]>>,
     /// Tokens that are none of all these, whatever the others say.
     removed: Vec<TokenId>,
-    /// Of the tokens, those in which a text that may not come twice may begin and end.
-    pub(crate) doubtful: Vec<Doubt>,
+    /// Of the tokens, those in which a text that may not come twice may come twice.
+    pub(crate) doubtful: Vec<TokenId>,
 }
 
 impl Pieces {
@@ -107,6 +107,19 @@ impl Pieces {
         sets.for_each(|set| mask.union(set));
         self.ids.iter().for_each(|token| mask.insert(*token));
         self.removed.iter().for_each(|token| mask.remove(*token));
+    }
+
+    /// Whether the mask has this token. O(n) for n single ones.
+    pub(crate) fn contains(&self, token: TokenId) -> bool {
+        let is_set = |words: &[u32]| words[token.index() / 32] >> (token.index() % 32) & 1 != 0;
+        let is_in_node = |node: &Arc<Node>| match &node.inside {
+            Tokens::Many(words) => is_set(words),
+            Tokens::Few(_) => false,
+        };
+        !self.removed.contains(&token)
+            && (self.nodes.iter().any(is_in_node)
+                || self.words.as_ref().is_some_and(|words| is_set(words))
+                || self.ids.contains(&token))
     }
 
     /// Of `tokens`, those that are in the mask.
@@ -151,8 +164,7 @@ impl Pieces {
     /// What is its own, in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of::<Self>()
-            + (self.ids.len() + self.removed.len()) * size_of::<TokenId>()
-            + self.doubtful.len() * size_of::<Doubt>()
+            + (self.ids.len() + self.removed.len() + self.doubtful.len()) * size_of::<TokenId>()
             + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
     }
 }
@@ -190,9 +202,11 @@ impl Trees {
     }
 
     /// The tokens that hold a text of the automaton that `except` leaves some out of.
-    pub(crate) fn holding(&self, except: &Except, remaining: &Remaining) -> Arc<SparseTokens> {
+    pub(crate) fn holding(&self, except: &Except, remaining: &Remaining) -> Arc<Holding> {
         let library = &self.library;
-        library.holding(library.automaton(except.base()), || holding(except, remaining, library.vocabulary()))
+        library.holding(library.automaton(except.base()), || {
+            Holding::new(except, remaining, library.vocabulary())
+        })
     }
 
     /// The number of the automaton of `terminal` in the library.

@@ -138,8 +138,9 @@ pub(crate) struct Exchange {
     by_place: HashMap<Place, Arc<PortablePlace>>,
     by_group: HashMap<Return, Arc<Group>>,
     by_used: HashMap<Used, Arc<UsedTexts>>,
-    /// All texts that were used in some place that is spelled out.
+    /// All texts that were used in some place that is spelled out; and those that came to them since they were asked for.
     used_texts: HashSet<Box<[u8]>>,
+    new_texts: Vec<Box<[u8]>>,
 }
 
 impl Exchange {
@@ -212,9 +213,16 @@ impl Exchange {
         place
     }
 
-    /// Whether some place that was spelled out has used this text.
-    pub(crate) fn is_used(&self, text: &[u8]) -> bool {
-        self.used_texts.contains(text)
+    fn use_text(&mut self, text: &[u8]) {
+        if !self.used_texts.contains(text) {
+            self.used_texts.insert(text.into());
+            self.new_texts.push(text.into());
+        }
+    }
+
+    /// The texts that were used in some place that was spelled out since the last time.
+    pub(crate) fn take_used(&mut self) -> Vec<Box<[u8]>> {
+        std::mem::take(&mut self.new_texts)
     }
 
     /// The number of places that are spelled out.
@@ -243,7 +251,7 @@ impl Exchange {
         }
         for (set, text) in open.into_iter().rev() {
             let text: Box<[u8]> = texts.map_or_else(Box::default, |texts| texts.of(text).into());
-            self.used_texts.insert(text.clone());
+            self.use_text(&text);
             let link = Arc::new(UsedTexts { others: made, text });
             self.used.insert(Arc::as_ptr(&link).addr(), (Arc::clone(&link), set));
             self.by_used.insert(set, Arc::clone(&link));
@@ -274,7 +282,7 @@ impl Exchange {
         };
         for link in open.into_iter().rev() {
             let Some(text) = places.texts_mut().map(|texts| texts.text(&link.text)) else { break };
-            self.used_texts.insert(link.text.clone());
+            self.use_text(&link.text);
             set = places.parser.used.with(set, text);
             self.used.insert(Arc::as_ptr(link).addr(), (Arc::clone(link), set));
             self.by_used.entry(set).or_insert_with(|| Arc::clone(link));

@@ -4,15 +4,17 @@
 //!
 //! - tokens that end a text which was begun before them and was used, or that come to where only used texts are left. They lie
 //!   on the way of a used text through the trie of the vocabulary;
-//! - tokens in which such a text begins, and ends or comes to where few are left. Which tokens hold a text at all is known for
-//!   each terminal; which of these a mask has, and come to one there, is found when the mask is made.
+//! - tokens in which such a text begins, and ends or comes to where few are left. Which tokens hold a text, and what text, is
+//!   known for each terminal: those that hold a used one are looked up, and those that hold two at once are always in question.
+//!   Where a text was begun before the token, it is found when the mask is made which of its tokens hold another one.
 //!
 //! Each of these is read where texts are tracked, and removed if it leads nowhere there. No others need to be: up to the first
 //! place where a text ends or few are left, both parsers say the same.
 
 use std::sync::{Arc, OnceLock};
 
-use smallvec::SmallVec;
+use hashbrown::HashMap;
+use unskew_automata::Dfa;
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use crate::{
@@ -29,25 +31,27 @@ pub(crate) struct Distinct {
     terminals: Box<[u32]>,
     /// Whether one byte may be a whole text, or leave few.
     has_short: bool,
-    /// The tokens in which some text of them may begin and end or become one of few, once it was asked for.
-    holding: OnceLock<Arc<SparseTokens>>,
+    /// What tokens hold texts of them, once it was asked for.
+    holding: OnceLock<Arc<Holding>>,
+}
+
+/// The tokens in which some text of a terminal begins, and ends or becomes one of few.
+#[derive(Default, Debug)]
+pub(crate) struct Holding {
+    all: SparseTokens,
+    /// Those in which that may happen twice, or in which few texts may be left.
+    twice: SparseTokens,
+    /// By text: the tokens that hold it.
+    by_text: HashMap<Box<[u8]>, Vec<TokenId>>,
 }
 
 /// Some tokens, as the words of a mask in which they are.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Default, PartialEq, Eq, Debug)]
 pub(crate) struct SparseTokens {
     /// The words that are not zero, with their places.
     words: Box<[(u32, u32)]>,
     /// All words, up to the last of these.
     bits: Box<[u32]>,
-}
-
-/// A token in which a text that may not come twice begins and ends, or becomes one of few.
-#[derive(Clone, Debug)]
-pub(crate) struct Doubt {
-    token: TokenId,
-    /// If one text ends in it, once: from where to where such a text may be. None are given where it is not as simple.
-    spans: SmallVec<[(u32, u32); 2]>,
 }
 
 impl SparseTokens {
@@ -110,54 +114,94 @@ impl Distinct {
         (!terminals.is_empty()).then(|| Self { terminals, has_short, holding: OnceLock::new() })
     }
 
-    /// The tokens in which some text of the terminals begins, and ends or becomes one of few; more of them where some texts are
-    /// left out. `of` knows those of an automaton.
+    /// What tokens hold texts of the terminals; more of them where some texts are left out. `of` knows those of an automaton.
     pub(crate) fn holding(
         &self,
         compiled: &Compiled,
-        of: impl Fn(&Except, &Remaining) -> Arc<SparseTokens>,
-    ) -> &SparseTokens {
+        vocabulary: &Vocabulary,
+        of: impl Fn(&Except, &Remaining) -> Arc<Holding>,
+    ) -> &Holding {
         self.holding.get_or_init(|| {
-            let mut lists: Vec<Arc<SparseTokens>> = Vec::new();
-            for (except, remaining) in
-                self.terminals.iter().filter_map(|terminal| compiled.terminals.remaining(*terminal))
-            {
+            let languages =
+                self.terminals.iter().filter_map(|terminal| compiled.terminals.remaining(*terminal));
+            let mut lists: Vec<Arc<Holding>> = Vec::new();
+            let mut bases: Vec<&Arc<Dfa>> = Vec::new();
+            for (except, remaining) in languages {
                 let list = of(except, remaining);
                 if !lists.iter().any(|other| Arc::ptr_eq(other, &list)) {
                     lists.push(list);
+                    bases.push(except.base());
                 }
             }
             if let [list] = &lists[..] {
                 return Arc::clone(list);
             }
-            Arc::new(SparseTokens::new(lists.iter().flat_map(|list| list.ids()).collect()))
+            // Of two terminals, one text of each may be in one token.
+            let of_several =
+                |token: &TokenId| lists.iter().filter(|list| list.all.contains(*token)).count() > 1;
+            let both = |token: &TokenId| {
+                let text = vocabulary.text(*token).unwrap_or_default();
+                let spans: Vec<Span> = bases.iter().flat_map(|base| spans(base, text)).collect();
+                holds_two(&spans)
+            };
+            let mut all: Vec<TokenId> = lists.iter().flat_map(|list| list.all.ids()).collect();
+            let mut twice: Vec<TokenId> = lists.iter().flat_map(|list| list.twice.ids()).collect();
+            all.sort_unstable();
+            all.dedup();
+            twice.extend(all.iter().copied().filter(|token| of_several(token) && both(token)));
+            let mut by_text: HashMap<Box<[u8]>, Vec<TokenId>> = HashMap::new();
+            for (text, tokens) in lists.iter().flat_map(|list| &list.by_text) {
+                by_text.entry(text.clone()).or_default().extend_from_slice(tokens);
+            }
+            Arc::new(Holding { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text })
         })
     }
 
-    /// Of `tokens`, those that lead on from `place` in a mask and in which a text may have begun and ended: `places` track
-    /// nothing.
+    /// The tokens that hold this text, where it is known what they hold.
+    pub(crate) fn holding_text(&self, text: &[u8]) -> &[TokenId] {
+        self.holding.get().map_or(&[], |holding| holding.of(text))
+    }
+
+    /// Of the tokens of a mask for `place`, those in which a text may end that is none of the used ones yet, and yet come
+    /// again. `places` track nothing; `among` says which of some tokens the mask has.
     pub(crate) fn doubtful(
         &self,
         compiled: &Compiled,
         places: &mut Places,
         place: Place,
         vocabulary: &Vocabulary,
+        among: impl Fn(&SparseTokens) -> Vec<TokenId>,
+    ) -> Vec<TokenId> {
+        let Some(holding) = self.holding.get() else { return Vec::new() };
+        let is_distinct = |terminal: u32| terminal != BOUNDARY && compiled.terminals.is_distinct(terminal);
+        // Where a text was begun before the token, it may come again in it.
+        if places.readings(place).iter().any(|reading| is_distinct(reading.terminal)) {
+            self.ending_again(compiled, places, place, vocabulary, &among(&holding.all))
+        } else {
+            among(&holding.twice)
+        }
+    }
+
+    /// Of `tokens`, those that lead on from `place` in a mask and in which a text may have begun and ended.
+    fn ending_again(
+        &self,
+        compiled: &Compiled,
+        places: &mut Places,
+        place: Place,
+        vocabulary: &Vocabulary,
         tokens: &[TokenId],
-    ) -> Vec<Doubt> {
+    ) -> Vec<TokenId> {
         let terminals = &compiled.terminals;
         let is_distinct = |terminal: u32| terminal != BOUNDARY && terminals.is_distinct(terminal);
         // What ends first may have begun before the token.
         let begun_before = places.readings(place).iter().all(|Reading { terminal, state, .. }| {
             is_distinct(*terminal) && !terminals.is_accepting(*terminal, *state)
         });
-        // Then the texts that were used before the token are not all that there may be.
-        let is_begun = places.readings(place).iter().any(|reading| is_distinct(reading.terminal));
-        let mut found: Vec<Doubt> = Vec::new();
+        let mut found: Vec<TokenId> = Vec::new();
         for token in tokens {
-            let (mut ends, mut last) = (0, 0);
+            let mut ends = 0;
             let mut at = place;
-            let text = vocabulary.text(*token).unwrap_or_default();
-            for (behind, byte) in (1usize..).zip(text) {
+            for byte in vocabulary.text(*token).unwrap_or_default() {
                 let class = terminals.class(*byte);
                 let is_end =
                     |terminal: u32, state: u32| state != NONE && is_critical(compiled, terminal, state);
@@ -168,70 +212,104 @@ impl Distinct {
                     && places.beginning(compiled, at).into_iter().any(|terminal| {
                         terminals.is_distinct(terminal) && is_end(terminal, terminals.first(terminal, class))
                     });
-                if here {
-                    (ends, last) = (ends + 1, behind);
-                }
+                ends += u32::from(here);
                 at = places.step(compiled, at, *byte);
                 if at == DEAD {
                     break;
                 }
             }
             if at != DEAD && ends > u32::from(begun_before) {
-                let spans =
-                    if ends == 1 && !is_begun { self.spans(compiled, text, last) } else { SmallVec::new() };
-                found.push(Doubt { token: *token, spans });
+                found.push(*token);
             }
         }
         found
     }
 }
 
-impl Distinct {
-    /// Where a text may have begun that ends in `text` behind so many bytes. None if it may be another one of few.
-    fn spans(&self, compiled: &Compiled, text: &[u8], end: usize) -> SmallVec<[(u32, u32); 2]> {
-        let mut spans = SmallVec::new();
-        let number = |at: usize| u32::try_from(at).expect("tokens are short");
-        for (except, remaining) in
-            self.terminals.iter().filter_map(|terminal| compiled.terminals.remaining(*terminal))
-        {
-            if remaining.is_scarce {
-                return SmallVec::new();
+/// From where to where in a token.
+type Span = (usize, usize);
+
+/// Where in `text` there are texts of an automaton.
+fn spans(dfa: &Dfa, text: &[u8]) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for from in 0..text.len() {
+        let mut at = dfa.start();
+        for (end, byte) in (from + 1..).zip(&text[from..]) {
+            let Some(next) = dfa.step(at, *byte) else { break };
+            at = next;
+            if dfa.is_accepting(at) {
+                spans.push((from, end));
             }
-            let from = (0..end).filter(|from| except.base().accepts(&text[*from..end]));
-            spans.extend(from.map(|from| (number(from), number(end))));
         }
-        spans
     }
+    spans
 }
 
-impl Doubt {
-    /// The token, if it has to be read: unless none of the texts that it may hold is one of those that `is_used` knows.
-    pub(crate) fn token(&self, vocabulary: &Vocabulary, is_used: impl Fn(&[u8]) -> bool) -> Option<TokenId> {
-        let text = vocabulary.text(self.token).unwrap_or_default();
-        let is_known = |(from, end): &(u32, u32)| is_used(&text[*from as usize..*end as usize]);
-        (self.spans.is_empty() || self.spans.iter().any(is_known)).then_some(self.token)
-    }
+/// Whether one of these is behind another.
+fn holds_two(spans: &[Span]) -> bool {
+    let first_end = spans.iter().map(|(_, end)| *end).min();
+    let last_begin = spans.iter().map(|(from, _)| *from).max();
+    first_end.zip(last_begin).is_some_and(|(end, begin)| end <= begin)
 }
 
-/// The tokens in which some text of an automaton begins and ends, or comes to where few are left. O(bytes of the vocabulary)
-/// steps, and more where a text may begin with every byte.
-pub(crate) fn holding(except: &Except, remaining: &Remaining, vocabulary: &Vocabulary) -> SparseTokens {
-    let base = except.base();
-    let holds = |text: &[u8]| {
-        (0..text.len()).any(|from| {
-            let mut at = base.start();
-            for byte in &text[from..] {
-                let Some(next) = base.step(at, *byte) else { return false };
-                at = next;
-                if base.is_accepting(at) || remaining.of(at) < MANY {
-                    return true;
+impl Holding {
+    /// For the automaton that `except` leaves texts out of. O(bytes of the vocabulary) steps, and more where a text may begin with
+    /// every byte.
+    pub(crate) fn new(except: &Except, remaining: &Remaining, vocabulary: &Vocabulary) -> Self {
+        let base = except.base();
+        let (mut all, mut twice) = (Vec::new(), Vec::new());
+        let mut by_text: HashMap<Box<[u8]>, Vec<TokenId>> = HashMap::new();
+        for (token, text) in vocabulary.text_tokens() {
+            let spans = spans(base, text);
+            if remaining.is_scarce && comes_to_few(base, remaining, text) {
+                all.push(token);
+                twice.push(token);
+            } else if !spans.is_empty() {
+                all.push(token);
+                if holds_two(&spans) {
+                    twice.push(token);
                 }
             }
-            false
-        })
-    };
-    let tokens = vocabulary.text_tokens().filter(|(_, text)| holds(text));
-    SparseTokens::new(tokens.map(|(token, _)| token).collect())
+            for (from, end) in spans {
+                let tokens = by_text.entry(text[from..end].into()).or_default();
+                if tokens.last() != Some(&token) {
+                    tokens.push(token);
+                }
+            }
+        }
+        Self { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text }
+    }
+
+    /// The tokens that hold this text of a terminal.
+    pub(crate) fn of(&self, text: &[u8]) -> &[TokenId] {
+        self.by_text.get(text).map_or(&[], |tokens| tokens)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        const ENTRY: usize = 64;
+        let tokens: usize = self.by_text.values().map(|tokens| tokens.len()).sum();
+        let texts: usize = self.by_text.keys().map(|text| text.len()).sum();
+        self.all.memory_usage()
+            + self.twice.memory_usage()
+            + self.by_text.len() * ENTRY
+            + tokens * size_of::<TokenId>()
+            + texts
+    }
+}
+
+/// Whether some text that begins in `text` comes to where few are left.
+fn comes_to_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> bool {
+    (0..text.len()).any(|from| {
+        let mut at = dfa.start();
+        for byte in &text[from..] {
+            let Some(next) = dfa.step(at, *byte) else { return false };
+            at = next;
+            if remaining.of(at) < MANY {
+                return true;
+            }
+        }
+        false
+    })
 }
 
 /// Whether it may make a difference in this state of a terminal what texts were used.

@@ -31,7 +31,7 @@ use std::{
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary};
 
-use crate::{Counted, tracked::SparseTokens};
+use crate::{Counted, tracked::Holding};
 
 /// Sets with at most so many tokens are lists: 512 are written into a mask in less time than a mask of 128,000 bits is
 /// copied twice.
@@ -172,7 +172,7 @@ struct KeptNodes {
     /// By marks, unit and bounds: see [`TreeLibrary::counted`].
     counted: HashMap<Bounded, (u32, Arc<Dfa>)>,
     /// By automaton: the tokens that hold a text of it.
-    holding: HashMap<u32, Arc<SparseTokens>>,
+    holding: HashMap<u32, Arc<Holding>>,
     bytes: usize,
 }
 
@@ -307,7 +307,7 @@ impl TreeLibrary {
     }
 
     /// The tokens that hold a text of the automaton of this number, as `made` says.
-    pub(crate) fn holding(&self, automaton: u32, made: impl FnOnce() -> SparseTokens) -> Arc<SparseTokens> {
+    pub(crate) fn holding(&self, automaton: u32, made: impl FnOnce() -> Holding) -> Arc<Holding> {
         if let Some(known) = self.lock().holding.get(&automaton) {
             return Arc::clone(known);
         }
