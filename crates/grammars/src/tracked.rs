@@ -287,7 +287,7 @@ impl Holding {
 
     pub(crate) fn memory_usage(&self) -> usize {
         const ENTRY: usize = 64;
-        let tokens: usize = self.by_text.values().map(|tokens| tokens.len()).sum();
+        let tokens: usize = self.by_text.values().map(Vec::len).sum();
         let texts: usize = self.by_text.keys().map(|text| text.len()).sum();
         self.all.memory_usage()
             + self.twice.memory_usage()
