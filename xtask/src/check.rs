@@ -77,7 +77,8 @@ pub(crate) fn package(root: &Path) -> Result<()> {
         let folder = format!("{package}-{}", env!("CARGO_PKG_VERSION"));
         let archive = packages.join(format!("{folder}.crate"));
         let mut tar = std::process::Command::new("tar");
-        if !tar.arg("-xzf").arg(&archive).arg("-C").arg(&unpacked).status()?.success() {
+        // With the time of now: packages have one time for all, and an older build would seem to be of these files.
+        if !tar.arg("-xmzf").arg(&archive).arg("-C").arg(&unpacked).status()?.success() {
             return Err(format!("tar cannot unpack {}", archive.display()).into());
         }
         workspace += &format!("{package} = {{ path = \"{folder}\" }}\n");
