@@ -377,7 +377,7 @@ impl GrammarConstraint {
         if let Some(distinct) = &self.distinct {
             distinct.holding(&self.compiled, &self.vocabulary, |except, remaining| match &self.trees {
                 Some(trees) => trees.holding(except, remaining),
-                None => Arc::new(Holding::new(except, remaining, &self.vocabulary)),
+                None => Arc::new(Holding::new(except, remaining, self.vocabulary.text_tokens())),
             });
             let places = &mut scratch.places;
             let doubtful = distinct

@@ -20,7 +20,7 @@ use crate::{
     places::{BOUNDARY, Compiled, Place, Places},
     rules::NONE,
     terminals::Scanner,
-    tracked::{Holding, SparseTokens},
+    tracked::{Holding, SparseTokens, marks},
     trees::{Bytes, Exits, Group, Node, Tokens, TreeLibrary, contains, insert, meet},
 };
 
@@ -205,7 +205,15 @@ impl Trees {
     pub(crate) fn holding(&self, except: &Except, remaining: &Remaining) -> Arc<Holding> {
         let library = &self.library;
         library.holding(library.automaton(except.base()), || {
-            Holding::new(except, remaining, library.vocabulary())
+            let vocabulary = library.vocabulary();
+            match marks(except.base()).filter(|_| !remaining.is_scarce) {
+                Some((first, last)) => {
+                    let tokens = library.around(first, last, true);
+                    let text = |token: &TokenId| (*token, vocabulary.text(*token).unwrap_or_default());
+                    Holding::new(except, remaining, tokens.iter().map(text))
+                }
+                None => Holding::new(except, remaining, vocabulary.text_tokens()),
+            }
         })
     }
 

@@ -253,13 +253,17 @@ fn holds_two(spans: &[Span]) -> bool {
 }
 
 impl Holding {
-    /// For the automaton that `except` leaves texts out of. O(bytes of the vocabulary) steps, and more where a text may begin with
-    /// every byte.
-    pub(crate) fn new(except: &Except, remaining: &Remaining, vocabulary: &Vocabulary) -> Self {
+    /// For the automaton that `except` leaves texts out of, and tokens among which are all that hold a text of it or come to where
+    /// few are left. O(b) steps for b bytes of these, and more where a text may begin with every byte.
+    pub(crate) fn new<'v>(
+        except: &Except,
+        remaining: &Remaining,
+        tokens: impl Iterator<Item = (TokenId, &'v [u8])>,
+    ) -> Self {
         let base = except.base();
         let (mut all, mut twice) = (Vec::new(), Vec::new());
         let mut by_text: HashMap<Box<[u8]>, Vec<TokenId>> = HashMap::new();
-        for (token, text) in vocabulary.text_tokens() {
+        for (token, text) in tokens {
             let spans = spans(base, text);
             if remaining.is_scarce && comes_to_few(base, remaining, text) {
                 all.push(token);
@@ -295,6 +299,24 @@ impl Holding {
             + tokens * size_of::<TokenId>()
             + texts
     }
+}
+
+/// The only byte that texts of an automaton begin with and the only one that they end with, if there are such and all texts have
+/// two bytes at least.
+pub(crate) fn marks(dfa: &Dfa) -> Option<(u8, u8)> {
+    let mut first = dfa.edges(dfa.start()).map(|edge| (edge.bytes, edge.target));
+    let (bytes, target) = first.next()?;
+    if first.next().is_some() || bytes.start() != bytes.end() || dfa.is_accepting(target) {
+        return None;
+    }
+    let mut last: Option<u8> = None;
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)).filter(|edge| dfa.is_accepting(edge.target)) {
+        if edge.bytes.start() != edge.bytes.end() || last.is_some_and(|last| last != *edge.bytes.start()) {
+            return None;
+        }
+        last = Some(*edge.bytes.start());
+    }
+    Some((*bytes.start(), last?))
 }
 
 /// Whether some text that begins in `text` comes to where few are left.
@@ -384,4 +406,33 @@ pub(crate) fn on_used_ways(
         trie.walk(Way::On(0, rests.len(), 0, state), step, visit);
     }
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::Limits;
+
+    use super::*;
+
+    #[test]
+    fn marks_are_bytes_around_all_texts() {
+        for (pattern, expected) in [
+            (r#""[a-z]*""#, Some((b'"', b'"'))),
+            ("a(bc|dc)", Some((b'a', b'c'))),
+            ("ab*", None),
+            ("ab*[cd]", None),
+            ("[ab]c", None),
+            ("a|bc", None),
+            ("ab+", Some((b'a', b'b'))),
+        ] {
+            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            assert_eq!(marks(&dfa), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn two_texts_are_one_behind_the_other() {
+        assert!(holds_two(&[(0, 2), (2, 4)]) && holds_two(&[(3, 4), (0, 1), (1, 9)]));
+        assert!(!holds_two(&[(0, 3), (2, 4)]) && !holds_two(&[(0, 2)]) && !holds_two(&[]));
+    }
 }
