@@ -92,14 +92,19 @@ impl Pieces {
         }
     }
 
+    /// The words of all sets that it is made of, besides single tokens.
+    fn sets(&self) -> impl Iterator<Item = &[u32]> {
+        let nodes = self.nodes.iter().filter_map(|node| match &node.inside {
+            Tokens::Many(words) => Some(&words[..]),
+            Tokens::Few(_) => None,
+        });
+        nodes.chain(self.words.as_deref())
+    }
+
     /// Makes `mask` what this is.
     pub(crate) fn write(&self, mut mask: MaskMut<'_>) {
         let len = mask.as_ref().len();
-        let nodes = self.nodes.iter().filter_map(|node| match &node.inside {
-            Tokens::Many(words) => Some(words),
-            Tokens::Few(_) => None,
-        });
-        let mut sets = nodes.chain(&self.words).map(|words| MaskRef::new(words, len));
+        let mut sets = self.sets().map(|words| MaskRef::new(words, len));
         match sets.next() {
             Some(first) => mask.copy_from(first),
             None => mask.clear(),
@@ -111,27 +116,14 @@ impl Pieces {
 
     /// Whether the mask has this token. O(n) for n single ones.
     pub(crate) fn contains(&self, token: TokenId) -> bool {
-        let is_set = |words: &[u32]| words[token.index() / 32] >> (token.index() % 32) & 1 != 0;
-        let is_in_node = |node: &Arc<Node>| match &node.inside {
-            Tokens::Many(words) => is_set(words),
-            Tokens::Few(_) => false,
-        };
-        !self.removed.contains(&token)
-            && (self.nodes.iter().any(is_in_node)
-                || self.words.as_ref().is_some_and(|words| is_set(words))
-                || self.ids.contains(&token))
+        let is_in = |words: &[u32]| words[token.index() / 32] >> (token.index() % 32) & 1 != 0;
+        !self.removed.contains(&token) && (self.sets().any(is_in) || self.ids.contains(&token))
     }
 
     /// Of `tokens`, those that are in the mask.
     pub(crate) fn among(&self, tokens: &SparseTokens) -> Vec<TokenId> {
         let mut found: Vec<TokenId> = Vec::new();
-        let nodes = self.nodes.iter().filter_map(|node| match &node.inside {
-            Tokens::Many(words) => Some(words),
-            Tokens::Few(_) => None,
-        });
-        for words in nodes.chain(&self.words) {
-            tokens.add_common(words, &mut found);
-        }
+        self.sets().for_each(|words| tokens.add_common(words, &mut found));
         found.extend(self.ids.iter().copied().filter(|token| tokens.contains(*token)));
         found.sort_unstable();
         found.dedup();

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
 use unskew_automata::Dfa;
-use unskew_core::{TokenId, TokenTrie, Vocabulary};
+use unskew_core::{MaskRef, TokenId, TokenTrie, Vocabulary};
 
 use crate::{
     Except,
@@ -85,11 +85,7 @@ impl SparseTokens {
     }
 
     fn ids(&self) -> impl Iterator<Item = TokenId> {
-        let bits = |(word, bits): &(u32, u32)| {
-            let (word, bits) = (*word, *bits);
-            (0..32u32).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| TokenId(word * 32 + bit))
-        };
-        self.words.iter().flat_map(bits)
+        MaskRef::new(&self.bits, self.bits.len() * 32).into_ids()
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
