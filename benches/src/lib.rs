@@ -18,6 +18,7 @@ mod options;
 pub mod peers;
 mod process;
 mod report;
+mod rows;
 mod run;
 pub mod samplers;
 pub mod schema_suite;

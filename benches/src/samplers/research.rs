@@ -18,7 +18,12 @@ use unskew_samplers::{Asap, Task};
 use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace};
 
 use super::{Report, TRIES};
-use crate::{Subject, clock::Moment, subject};
+use crate::{
+    Subject,
+    clock::Moment,
+    rows::{RowModel, RowOf},
+    subject,
+};
 
 /// Of the embedded vocabulary, and of one of 100,000 tokens, on which the design takes 400 MB for an output of the record.
 const OUTPUTS: [(&str, usize); 2] = [("tiny", 2_000), ("cl100k", 100)];
@@ -35,7 +40,7 @@ struct Few {
 }
 
 impl Few {
-    fn new(vocab_len: usize) -> Self {
+    fn model(vocab_len: usize) -> RowModel<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut row = || {
             #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
@@ -46,56 +51,18 @@ impl Few {
             }
             row
         };
-        Self { rows: (0..61).map(|_| row()).collect() }
-    }
-
-    fn row(&self, sequence: &[TokenId]) -> &[f32] {
-        let hash = sequence.iter().rev().take(2).fold(7, |hash, token| hash * 31 + token.index());
-        &self.rows[hash % self.rows.len()]
+        RowModel(Self { rows: (0..61).map(|_| row()).collect() })
     }
 }
 
-impl LanguageModel for Few {
-    type Sequence = Vec<TokenId>;
-    type Error = std::convert::Infallible;
-
+impl RowOf for Few {
     fn vocab_len(&self) -> usize {
         self.rows[0].len()
     }
-    fn context_len(&self) -> Option<usize> {
-        None
-    }
-    fn start(&mut self) -> Vec<TokenId> {
-        Vec::new()
-    }
-    fn len(&self, sequence: &Vec<TokenId>) -> usize {
-        sequence.len()
-    }
-    fn fork(&mut self, sequence: &Vec<TokenId>) -> Vec<TokenId> {
-        sequence.clone()
-    }
-    fn truncate(&mut self, sequence: &mut Vec<TokenId>, len: usize) {
-        sequence.truncate(len);
-    }
-    fn extend(
-        &mut self,
-        batch: &mut [Extension<'_, Vec<TokenId>>],
-        logits: &mut Logits,
-    ) -> Result<(), Self::Error> {
-        let rows = batch.iter().map(|item| item.rows.count(item.tokens.len())).sum();
-        let mut out = logits.reset(rows, self.vocab_len()).chunks_exact_mut(self.rows[0].len());
-        for item in batch {
-            for (index, token) in item.tokens.iter().enumerate() {
-                item.sequence.push(*token);
-                if item.rows == Rows::All || index + 1 == item.tokens.len() {
-                    out.next().expect("counted").copy_from_slice(self.row(item.sequence));
-                }
-            }
-            if item.tokens.is_empty() && item.rows == Rows::Last {
-                out.next().expect("counted").copy_from_slice(self.row(item.sequence));
-            }
-        }
-        Ok(())
+
+    fn row(&self, sequence: &[TokenId], out: &mut [f32]) {
+        let hash = sequence.iter().rev().take(2).fold(7, |hash, token| hash * 31 + token.index());
+        out.copy_from_slice(&self.rows[hash % self.rows.len()]);
     }
 }
 
@@ -285,7 +252,7 @@ pub(super) fn report(out: &mut Report) {
     ));
     for (name, many) in OUTPUTS {
         let Ok(Some(subject)) = subject(name) else { continue };
-        let few = Few::new(subject.vocabulary.len());
+        let few = Few::model(subject.vocabulary.len());
         let mut timed = Timed { model: few, ns: 0, positions: 0 };
         for (constraint_name, constraint) in constraints(&subject) {
             let end = subject.end();

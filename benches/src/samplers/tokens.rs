@@ -18,7 +18,10 @@ use unskew_samplers::{
 };
 
 use super::{Report, TRIES};
-use crate::clock::{self, Moment};
+use crate::{
+    clock::{self, Moment},
+    rows::{RowModel, RowOf},
+};
 
 const VOCAB: usize = 128_000;
 
@@ -32,61 +35,26 @@ struct Wide {
 }
 
 impl Wide {
-    fn new(vocab_len: usize) -> Self {
+    fn model(vocab_len: usize) -> RowModel<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
         let mut row = || (0..vocab_len).map(|_| (f64::from(rng.next_u32()) / 4e8) as f32).collect();
-        Self { rows: (0..16).map(|_| row()).collect() }
+        RowModel(Self { rows: (0..16).map(|_| row()).collect() })
     }
 }
 
-impl LanguageModel for Wide {
-    type Sequence = Vec<TokenId>;
-    type Error = std::convert::Infallible;
-
+impl RowOf for Wide {
     fn vocab_len(&self) -> usize {
         self.rows[0].len()
     }
-    fn context_len(&self) -> Option<usize> {
-        None
-    }
-    fn start(&mut self) -> Vec<TokenId> {
-        Vec::new()
-    }
-    fn len(&self, sequence: &Vec<TokenId>) -> usize {
-        sequence.len()
-    }
-    fn fork(&mut self, sequence: &Vec<TokenId>) -> Vec<TokenId> {
-        sequence.clone()
-    }
-    fn truncate(&mut self, sequence: &mut Vec<TokenId>, len: usize) {
-        sequence.truncate(len);
-    }
-    fn extend(
-        &mut self,
-        batch: &mut [Extension<'_, Vec<TokenId>>],
-        logits: &mut Logits,
-    ) -> Result<(), Self::Error> {
-        let rows = batch.iter().map(|item| item.rows.count(item.tokens.len())).sum();
-        let mut out = logits.reset(rows, self.vocab_len()).chunks_exact_mut(self.rows[0].len());
-        for item in batch {
-            for (index, token) in item.tokens.iter().enumerate() {
-                item.sequence.push(*token);
-                if item.rows == Rows::All || index + 1 == item.tokens.len() {
-                    let row = out.next().expect("counted");
-                    row.copy_from_slice(&self.rows[token.index() % 16]);
-                    // Behind the prompt of one token: an output that is long enough ends.
-                    if item.sequence.len() > LENGTH {
-                        row[self.rows[0].len() - 1] = 60.0;
-                    }
-                }
-            }
-            if item.tokens.is_empty() && item.rows == Rows::Last {
-                let last = item.sequence.last().map_or(0, |token| token.index());
-                out.next().expect("counted").copy_from_slice(&self.rows[last % 16]);
-            }
+
+    fn row(&self, sequence: &[TokenId], out: &mut [f32]) {
+        let last = sequence.last().map_or(0, |token| token.index());
+        out.copy_from_slice(&self.rows[last % 16]);
+        // Behind the prompt of one token: an output that is long enough ends.
+        if sequence.len() > LENGTH {
+            out[self.rows[0].len() - 1] = 60.0;
         }
-        Ok(())
     }
 }
 
@@ -147,8 +115,8 @@ fn time(times: usize, mut run: impl FnMut()) -> f64 {
 
 /// Microseconds for a sum of all logits of a row, and for the pass over them that a normalizer takes.
 fn passes() -> [f64; 2] {
-    let model = Wide::new(VOCAB);
-    let row = &model.rows[0];
+    let model = Wide::model(VOCAB);
+    let row = &model.0.rows[0];
     let mut rounds = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
         rounds[0].push(time(TIMES, || {
@@ -168,7 +136,7 @@ const TIMES: usize = 30;
 
 /// What is not the sampler's: the model, one pass over the logits, and the mask.
 struct Parts {
-    model: Wide,
+    model: RowModel<Wide>,
     constraint: Some20,
     mask: TokenMask,
     logits: Logits,
@@ -178,7 +146,7 @@ struct Parts {
 impl Parts {
     fn new(allowed: usize) -> Self {
         Self {
-            model: Wide::new(VOCAB),
+            model: Wide::model(VOCAB),
             constraint: Some20 { allowed, vocab_len: VOCAB },
             mask: TokenMask::new(VOCAB),
             logits: Logits::new(),
@@ -203,9 +171,9 @@ impl Parts {
 
 type Boxed = Box<dyn Sampler<Error = SampleError<std::convert::Infallible>>>;
 
-fn task(allowed: usize) -> Task<Wide, Some20> {
+fn task(allowed: usize) -> Task<RowModel<Wide>, Some20> {
     Task {
-        model: Wide::new(VOCAB),
+        model: Wide::model(VOCAB),
         constraint: Some20 { allowed, vocab_len: VOCAB },
         prompt: vec![TokenId(0)],
         // The last id ends a sequence; a mask never holds it.

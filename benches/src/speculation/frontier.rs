@@ -24,10 +24,10 @@ fn draw(steep: f64, apart: f64, length: DraftLength, budget: Budget, outputs: u3
     let end = builder.control("<end>");
     builder.end_of_sequence(end);
     let vocabulary = builder.build().expect("short tokens");
-    let target = Hashed::new(VOCABULARY, steep, 0.0);
+    let target = Hashed::model(VOCABULARY, steep, 0.0);
     let task = Task::new(target.clone(), Unconstrained::new(&vocabulary), &vocabulary, MAX_TOKENS);
     let config = SpeculativeConfig { length, budget, weights: false, ..SpeculativeConfig::default() };
-    let draft = ModelDraft::new(Hashed::new(VOCABULARY, steep, apart));
+    let draft = ModelDraft::new(Hashed::model(VOCABULARY, steep, apart));
     let mut sampler =
         Speculative::new(task.after(vec![TokenId(0)]), draft, config).expect("they go together");
     let mut rng = ChaCha8Rng::seed_from_u64(1);

@@ -4,7 +4,9 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
+use unskew_core::TokenId;
+
+use crate::rows::{RowModel, RowOf};
 
 pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (f64::from(rng.next_u32()) + 0.5) / 4_294_967_296.0
@@ -67,8 +69,14 @@ pub(crate) struct Hashed {
 
 impl Hashed {
     /// The last of its tokens ends a sequence, rarely.
-    pub(crate) fn new(vocab_len: usize, steep: f64, apart: f64) -> Self {
-        Self { vocab_len, steep, apart }
+    pub(crate) fn model(vocab_len: usize, steep: f64, apart: f64) -> RowModel<Self> {
+        RowModel(Self { vocab_len, steep, apart })
+    }
+}
+
+impl RowOf for Hashed {
+    fn vocab_len(&self) -> usize {
+        self.vocab_len
     }
 
     fn row(&self, sequence: &[TokenId], out: &mut [f32]) {
@@ -85,49 +93,5 @@ impl Hashed {
             *out = (target + self.apart * (draft - target)) as f32;
         }
         out[self.vocab_len - 1] = f32::NEG_INFINITY;
-    }
-}
-
-impl LanguageModel for Hashed {
-    type Sequence = Vec<TokenId>;
-    type Error = std::convert::Infallible;
-
-    fn vocab_len(&self) -> usize {
-        self.vocab_len
-    }
-    fn context_len(&self) -> Option<usize> {
-        None
-    }
-    fn start(&mut self) -> Vec<TokenId> {
-        Vec::new()
-    }
-    fn len(&self, sequence: &Vec<TokenId>) -> usize {
-        sequence.len()
-    }
-    fn fork(&mut self, sequence: &Vec<TokenId>) -> Vec<TokenId> {
-        sequence.clone()
-    }
-    fn truncate(&mut self, sequence: &mut Vec<TokenId>, len: usize) {
-        sequence.truncate(len);
-    }
-    fn extend(
-        &mut self,
-        batch: &mut [Extension<'_, Vec<TokenId>>],
-        logits: &mut Logits,
-    ) -> Result<(), Self::Error> {
-        let rows = batch.iter().map(|item| item.rows.count(item.tokens.len())).sum();
-        let mut out = logits.reset(rows, self.vocab_len).chunks_exact_mut(self.vocab_len);
-        for Extension { sequence, tokens, rows } in batch {
-            for token in *tokens {
-                sequence.push(*token);
-                if *rows == Rows::All {
-                    self.row(sequence, out.next().expect("as many rows as were counted"));
-                }
-            }
-            if *rows == Rows::Last {
-                self.row(sequence, out.next().expect("as many rows as were counted"));
-            }
-        }
-        Ok(())
     }
 }
