@@ -23,7 +23,8 @@ use unskew_core::{
 use crate::{
     GrammarError, GrammarLimits,
     grammar::Grammar,
-    mask::{KnownNodes, Maker, Pieces, Trees, Walk},
+    mask::{Buffers, KnownNodes, Maker, Trees, Walk},
+    pieces::Pieces,
     places::{Compiled, DEAD, Place, Places, Work},
     portable::{Exchange, PortablePlace},
     rules::{Position, Rules},
@@ -109,7 +110,7 @@ pub struct GrammarScratch {
     places: Places,
     exchange: Exchange,
     known: KnownNodes,
-    stack: Vec<u32>,
+    buffers: Buffers,
     doubtful: Vec<TokenId>,
     masks: HashMap<Place, Pieces>,
     /// An empty mask, once it was needed.
@@ -361,7 +362,7 @@ impl GrammarConstraint {
                 buffer,
                 places: &mut scratch.places,
                 known: &mut scratch.known,
-                stack: &mut scratch.stack,
+                buffers: &mut scratch.buffers,
                 doubtful: &mut scratch.doubtful,
                 walks: &mut scratch.stats.walks,
             }
@@ -446,7 +447,7 @@ impl Constraint for GrammarConstraint {
             places: Places::new(&self.compiled),
             exchange: Exchange::default(),
             known: KnownNodes::default(),
-            stack: Vec::new(),
+            buffers: Buffers::default(),
             doubtful: Vec::new(),
             masks: HashMap::new(),
             buffer: None,

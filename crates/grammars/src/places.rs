@@ -149,39 +149,16 @@ impl Places {
         self.insert(&[reading])
     }
 
-    /// The place behind `byte` where it begins one of `literals` and `others`, which are edges of `todo`; or [`DEAD`].
-    pub(crate) fn begin(
-        &mut self,
-        compiled: &Compiled,
-        todo: Todo,
-        literals: &[(u32, Todo)],
-        others: &[(u32, Todo)],
-        byte: u8,
-    ) -> Place {
+    /// The place behind `byte` where it begins one of `edges`, none of which reads literals; or [`DEAD`].
+    pub(crate) fn begin(&mut self, compiled: &Compiled, edges: &[(u32, Todo)], byte: u8) -> Place {
         let terminals = &compiled.terminals;
         let class = terminals.class(byte);
-        let mut readings: Vec<Reading> = Vec::new();
-        let literals = terminals.going_on(literals, 0, class);
-        readings.extend(literal(terminals, literals, 1, 0, todo));
-        for (terminal, todo) in others {
+        let begun = edges.iter().filter_map(|(terminal, todo)| {
             let state = terminals.first(*terminal, class);
-            if state != NONE {
-                readings.push(Reading { terminal: *terminal, state, ended: 0, todo: *todo });
-            }
-        }
+            (state != NONE).then_some(Reading { terminal: *terminal, state, ended: 0, todo: *todo })
+        });
+        let mut readings: Vec<Reading> = begun.collect();
         if readings.is_empty() { DEAD } else { self.place(&mut readings, compiled) }
-    }
-
-    /// The place behind `byte` where it begins a literal that follows `todo`; or [`DEAD`].
-    pub(crate) fn begin_literals(&mut self, compiled: &Compiled, todo: Todo, byte: u8) -> Place {
-        let terminals = &compiled.terminals;
-        let followers = self.parser.followers(todo, &compiled.rules);
-        let literals = terminals.literals(self.parser.edges(followers));
-        let literals = terminals.going_on(literals, 0, terminals.class(byte));
-        match literal(terminals, literals, 1, 0, todo) {
-            Some(reading) => self.single(reading),
-            None => DEAD,
-        }
     }
 
     /// The bytes with which what is left to do may begin.

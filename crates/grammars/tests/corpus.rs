@@ -46,10 +46,10 @@ fn with_library(case: &Case, library: &Arc<TreeLibrary>, limits: &GrammarLimits)
         .unwrap_or_else(|error| panic!("{}: {error}", case.name))
 }
 
-/// A library that reads nothing token by token, so that all its nodes are met.
+/// A library that keeps all nodes.
 fn library(subject: &Subject) -> Arc<TreeLibrary> {
     let (vocabulary, trie) = (subject.vocabulary.clone(), subject.trie.clone());
-    Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20).listing(0))
+    Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20).worth_keeping(0))
 }
 
 /// One of the token sequences that spell `text`, longer tokens preferred by a coin.
