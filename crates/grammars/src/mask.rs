@@ -19,6 +19,7 @@ use crate::{
     Except,
     counted::Horizon,
     distinct::Remaining,
+    except::Below,
     parser::{Followers, Todo},
     pieces::Pieces,
     places::{BOUNDARY, Compiled, Place, Places, Reading},
@@ -158,9 +159,9 @@ impl Trees {
                 (0..text.len()).any(|from| {
                     let mut state = except.start();
                     text[from..].iter().any(|byte| match except.below(state, *byte) {
-                        Some((next, doubtful)) => {
+                        Some((next, below)) => {
                             state = next;
-                            doubtful
+                            below != Below::Inner
                         }
                         None => {
                             // Behind the trie there is nothing below.
@@ -184,45 +185,61 @@ impl Trees {
 impl Maker<'_> {
     /// Adds the tokens that may follow in `place`, control tokens not counted.
     pub(crate) fn add(&mut self, place: Place) {
-        self.add_readings(place);
-        // Each may be there for another reason.
-        self.doubtful.sort_unstable();
-        self.doubtful.dedup();
-        for token in self.doubtful.drain(..) {
-            let text = self.trees.library.vocabulary().text(token).unwrap_or_default();
-            if self.pieces.contains(token) && self.places.run(self.compiled, place, text) == DEAD {
-                self.pieces.removed.push(token);
-            }
-        }
-        if !self.pieces.removed.is_empty() {
-            let Pieces { ids, removed, .. } = &mut *self.pieces;
-            ids.retain(|token| removed.binary_search(token).is_err());
-        }
-    }
-
-    fn add_readings(&mut self, place: Place) {
+        // What one reading cannot read though its automaton does is taken away from what it adds, if it comes last.
+        let mut certain: Vec<TokenId> = Vec::new();
+        let mut last = None;
         for index in 0..self.places.readings(place).len() {
-            let reading = self.places.readings(place)[index];
-            let Reading { terminal, state, todo, .. } = reading;
-            let terminals = &self.compiled.terminals;
-            if terminal == BOUNDARY {
-                self.add_followers(todo);
+            let Reading { terminal, state, .. } = self.places.readings(place)[index];
+            let first = certain.len();
+            self.doubt_below(terminal, state, &mut certain);
+            if first > 0 && certain.len() > first {
+                self.doubtful.append(&mut certain);
+                last = None;
                 continue;
             }
-            let ended = if terminals.is_literal(terminal) {
-                self.open_literals(terminal, state as usize, todo)
-            } else {
-                self.doubt_below(terminal, state);
-                let node = self.root(terminal, state);
-                self.buffers.open.push(Open { node, terminal, todo, origin: Origin::Root });
-                terminals.is_accepting(terminal, state).then_some(todo)
-            };
-            if !self.add_paths().is_empty() {
-                let single = self.places.single(reading);
-                self.add_by_walk(single);
-            } else if let Some(todo) = ended {
-                self.add_followers(todo);
+            if certain.len() > first {
+                last = Some(index);
             }
+        }
+        for index in (0..self.places.readings(place).len()).filter(|index| Some(*index) != last) {
+            self.add_reading(self.places.readings(place)[index]);
+        }
+        if let Some(last) = last {
+            let others = self.pieces.added();
+            self.add_reading(self.places.readings(place)[last]);
+            self.pieces.take_away(&certain, others, self.buffer);
+        }
+        self.doubtful.sort_unstable();
+        self.doubtful.dedup();
+        // Each may be there for another reason.
+        for token in self.pieces.added_among(self.doubtful, self.buffer) {
+            let text = self.trees.library.vocabulary().text(token).unwrap_or_default();
+            if self.places.run(self.compiled, place, text) == DEAD {
+                self.pieces.remove(token);
+            }
+        }
+        self.doubtful.clear();
+    }
+
+    fn add_reading(&mut self, reading: Reading) {
+        let Reading { terminal, state, todo, .. } = reading;
+        let terminals = &self.compiled.terminals;
+        if terminal == BOUNDARY {
+            self.add_followers(todo);
+            return;
+        }
+        let ended = if terminals.is_literal(terminal) {
+            self.open_literals(terminal, state as usize, todo)
+        } else {
+            let node = self.root(terminal, state);
+            self.buffers.open.push(Open { node, terminal, todo, origin: Origin::Root });
+            terminals.is_accepting(terminal, state).then_some(todo)
+        };
+        if !self.add_paths().is_empty() {
+            let single = self.places.single(reading);
+            self.add_by_walk(single);
+        } else if let Some(todo) = ended {
+            self.add_followers(todo);
         }
     }
 
@@ -357,8 +374,7 @@ impl Maker<'_> {
         let Self { pieces, places, compiled, trees, buffers, .. } = self;
         let Buffers { literals: open, ended, .. } = &mut **buffers;
         group.trie(trees.library.vocabulary()).meet(
-            at,
-            depth,
+            (at, depth),
             &places.parser.edges(followers)[literals],
             |(literal, _)| compiled.terminals.literal(literal),
             |tokens| pieces.ids.extend_from_slice(tokens),
@@ -460,20 +476,36 @@ impl Maker<'_> {
         }
     }
 
-    /// Doubts the tokens with which a text may come to be one that `terminal` leaves out.
-    fn doubt_below(&mut self, terminal: u32, state: u32) {
+    /// Finds the tokens with which a text of `terminal` that was begun may come to be one that it leaves out. Those that it cannot
+    /// read in any way are added to `certain`, and others are doubted.
+    fn doubt_below(&mut self, terminal: u32, state: u32, certain: &mut Vec<TokenId>) {
+        /// On the way to the end of a text that is left out; and whether another may have ended before.
+        #[derive(Clone, Copy)]
+        enum Way {
+            On(u32, bool),
+            Dead,
+            Doubtful,
+        }
+        if terminal == BOUNDARY || self.compiled.terminals.is_literal(terminal) {
+            return;
+        }
         let Some(except) = self.compiled.terminals.except(terminal) else { return };
-        // Where it leaves the trie's inner nodes, nothing is in doubt; where it ends one, all that go on are.
-        let step = |state: Option<u32>, byte: u8| match state {
-            Some(state) => except.below(state, byte).map(|(next, doubtful)| (!doubtful).then_some(next)),
-            None => Some(None),
+        let step = |way: Way, byte: u8| {
+            let Way::On(state, has_ended) = way else { return Some(way) };
+            let has_ended = has_ended || except.is_accepting(state);
+            let (next, below) = except.below(state, byte)?;
+            Some(match below {
+                Below::Inner => Way::On(next, has_ended),
+                Below::Dead if !has_ended => Way::Dead,
+                Below::Dead | Below::LeftOut => Way::Doubtful,
+            })
         };
-        let visit = |token: TokenId, state: Option<u32>| {
-            if state.is_none() {
-                self.doubtful.push(token);
-            }
+        let visit = |token: TokenId, way: Way| match way {
+            Way::On(..) => {}
+            Way::Dead => certain.push(token),
+            Way::Doubtful => self.doubtful.push(token),
         };
-        self.trie.walk(Some(state), step, visit);
+        self.trie.walk(Way::On(state, false), step, visit);
     }
 
     fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use unskew_core::{MaskMut, MaskRef, TokenId};
+use unskew_core::{MaskMut, MaskRef, TokenId, TokenMask};
 
 use crate::{
     tracked::SparseTokens,
@@ -20,7 +20,7 @@ pub(crate) struct Pieces {
     /// Tokens that a walk found.
     words: Option<Box<[u32]>>,
     /// Tokens that are none of all these, whatever the others say.
-    pub(crate) removed: Vec<TokenId>,
+    removed: Vec<TokenId>,
     /// Of the tokens, those in which a text that may not come twice may come twice.
     pub(crate) doubtful: Vec<TokenId>,
 }
@@ -49,13 +49,71 @@ impl Pieces {
         }
     }
 
+    /// How much was added: nodes, and single tokens.
+    pub(crate) fn added(&self) -> (usize, usize) {
+        (self.nodes.len(), self.ids.len())
+    }
+
+    /// Takes `tokens` away from what was added since there was as much as `others`. A set of tokens that a walk found has none of
+    /// them. `buffer` is empty.
+    pub(crate) fn take_away(
+        &mut self,
+        tokens: &[TokenId],
+        (nodes, ids): (usize, usize),
+        buffer: &mut TokenMask,
+    ) {
+        let Self { nodes: all, ids: single, words, removed, .. } = self;
+        tokens.iter().for_each(|token| buffer.as_mut().insert(*token));
+        let taken = |token: TokenId| buffer.as_ref().contains(token);
+        let mut kept = ids;
+        for at in ids..single.len() {
+            if !taken(single[at]) {
+                single[kept] = single[at];
+                kept += 1;
+            }
+        }
+        single.truncate(kept);
+        let has = |node: &Arc<Node>, token: TokenId| node.words().is_some_and(|words| is_in(words, token));
+        for token in tokens.iter().copied() {
+            let is_added = all[nodes..].iter().any(|node| has(node, token));
+            let is_found = words.as_deref().is_some_and(|words| is_in(words, token));
+            if is_added
+                && !is_found
+                && !all[..nodes].iter().any(|node| has(node, token))
+                && !single[..ids].contains(&token)
+            {
+                removed.push(token);
+            }
+        }
+        tokens.iter().for_each(|token| buffer.as_mut().remove(*token));
+    }
+
+    /// Takes away a token.
+    pub(crate) fn remove(&mut self, token: TokenId) {
+        self.ids.retain(|other| *other != token);
+        if self.sets().any(|words| is_in(words, token)) {
+            self.removed.push(token);
+        }
+    }
+
+    /// Of `tokens`, those that it has. `buffer` is empty.
+    pub(crate) fn added_among(&self, tokens: &[TokenId], buffer: &mut TokenMask) -> Vec<TokenId> {
+        if tokens.is_empty() {
+            return Vec::new();
+        }
+        self.ids.iter().for_each(|token| buffer.as_mut().insert(*token));
+        let is_added = |token: &&TokenId| {
+            buffer.as_ref().contains(**token) || self.sets().any(|words| is_in(words, **token))
+        };
+        let mut found: Vec<TokenId> = tokens.iter().filter(is_added).copied().collect();
+        found.retain(|token| !self.removed.contains(token));
+        self.ids.iter().for_each(|token| buffer.as_mut().remove(*token));
+        found
+    }
+
     /// The words of all sets that it is made of, besides single tokens.
     fn sets(&self) -> impl Iterator<Item = &[u32]> {
-        let nodes = self.nodes.iter().filter_map(|node| match &node.inside {
-            Tokens::Many(words) => Some(&words[..]),
-            Tokens::Few(_) => None,
-        });
-        nodes.chain(self.words.as_deref())
+        self.nodes.iter().filter_map(|node| node.words()).chain(self.words.as_deref())
     }
 
     /// Makes `mask` what this is.
@@ -73,8 +131,8 @@ impl Pieces {
 
     /// Whether the mask has this token. O(n) for n single ones.
     pub(crate) fn contains(&self, token: TokenId) -> bool {
-        let is_in = |words: &[u32]| words[token.index() / 32] >> (token.index() % 32) & 1 != 0;
-        !self.removed.contains(&token) && (self.sets().any(is_in) || self.ids.contains(&token))
+        !self.removed.contains(&token)
+            && (self.sets().any(|words| is_in(words, token)) || self.ids.contains(&token))
     }
 
     /// Of `tokens`, those that are in the mask.
@@ -102,10 +160,7 @@ impl Pieces {
         }
         match (&self.nodes[..], &self.words, &self.ids[..]) {
             ([], Some(words), []) => Some(words),
-            ([node], None, []) => match &node.inside {
-                Tokens::Many(words) => Some(words),
-                Tokens::Few(_) => None,
-            },
+            ([node], None, []) => node.words(),
             _ => None,
         }
     }
@@ -116,4 +171,8 @@ impl Pieces {
             + (self.ids.len() + self.removed.len() + self.doubtful.len()) * size_of::<TokenId>()
             + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
     }
+}
+
+fn is_in(words: &[u32], token: TokenId) -> bool {
+    words[token.index() / 32] >> (token.index() % 32) & 1 != 0
 }

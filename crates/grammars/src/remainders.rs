@@ -159,8 +159,7 @@ impl Trie {
     /// part.
     pub(crate) fn meet<'l, L: Copy>(
         &self,
-        at: At,
-        depth: usize,
+        (at, depth): (At, usize),
         literals: &'l [L],
         text: impl Fn(L) -> &'l [u8],
         mut inside: impl FnMut(&[TokenId]),

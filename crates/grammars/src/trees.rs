@@ -398,6 +398,14 @@ impl Node {
         if self.is_kept { ENTRY } else { self.memory_usage() }
     }
 
+    /// The tokens inside as a mask, if they are many.
+    pub(crate) fn words(&self) -> Option<&[u32]> {
+        match &self.inside {
+            Tokens::Many(words) => Some(words),
+            Tokens::Few(_) => None,
+        }
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
         let inside = match &self.inside {
             Tokens::Few(tokens) => size_of_val(&tokens[..]),
