@@ -129,12 +129,6 @@ impl Pieces {
         self.removed.iter().for_each(|token| mask.remove(*token));
     }
 
-    /// Whether the mask has this token. O(n) for n single ones.
-    pub(crate) fn contains(&self, token: TokenId) -> bool {
-        !self.removed.contains(&token)
-            && (self.sets().any(|words| is_in(words, token)) || self.ids.contains(&token))
-    }
-
     /// Of `tokens`, those that are in the mask.
     pub(crate) fn among(&self, tokens: &SparseTokens) -> Vec<TokenId> {
         let mut found: Vec<TokenId> = Vec::new();

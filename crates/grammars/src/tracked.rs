@@ -21,8 +21,8 @@ use unskew_core::{MaskRef, TokenId, TokenTrie, Vocabulary};
 
 use crate::{
     Except,
-    distinct::{MANY, Remaining},
-    places::{BOUNDARY, Compiled, DEAD, Place, Places},
+    distinct::{MANY, Remaining, Used},
+    places::{BOUNDARY, Compiled, DEAD, Place, Places, Reading},
     rules::NONE,
 };
 
@@ -361,27 +361,41 @@ fn is_critical(compiled: &Compiled, terminal: u32, state: u32) -> bool {
             .is_some_and(|(except, remaining)| remaining.of(except.state(state)) < MANY)
 }
 
-/// The tokens on the ways of texts that were used, from `place`, in which texts are tracked: behind a text's end, and where few
-/// are left. Some may be among them that the mask does not have. `None` if a text that was used might end in front of any token.
+/// Tokens on the ways of texts that were used. Some may be among them that the mask does not have.
+#[derive(Default, Debug)]
+pub(crate) struct OnUsedWays {
+    /// Behind the end of such a text, or where few are left.
+    pub(crate) doubtful: Vec<TokenId>,
+    /// Behind the end of such a text, and one reading cannot read them in any way.
+    pub(crate) certain: Vec<TokenId>,
+    /// The place of all other readings; [`DEAD`] if there are none.
+    pub(crate) others: Place,
+}
+
+/// The tokens on the ways of texts that were used, from `place`, in which texts are tracked. `None` if a text that was used might
+/// end in front of any token.
 pub(crate) fn on_used_ways(
     compiled: &Compiled,
     places: &mut Places,
     place: Place,
     trie: &TokenTrie,
-) -> Option<Vec<TokenId>> {
-    let mut found: Vec<TokenId> = Vec::new();
+) -> Option<OnUsedWays> {
+    let terminals = &compiled.terminals;
+    let mut found = OnUsedWays { others: DEAD, ..OnUsedWays::default() };
     for at in 0..places.readings(place).len() {
-        let reading = places.readings(place)[at];
-        if reading.terminal == BOUNDARY || !compiled.terminals.is_distinct(reading.terminal) {
+        let Reading { terminal, state: begun, todo, .. } = places.readings(place)[at];
+        if terminal == BOUNDARY || !terminals.is_distinct(terminal) {
             continue;
         }
-        let Some(pending) = places.pending(compiled, reading.todo, reading.terminal) else { continue };
-        let Some((except, remaining)) = compiled.terminals.remaining(reading.terminal) else { continue };
+        let Some(pending) = places.pending(compiled, todo, terminal) else { continue };
+        let Some((except, remaining)) = terminals.remaining(terminal) else { continue };
         let Some(texts) = places.texts() else { continue };
-        let (prefix, state) = (texts.bytes(reading.state), texts.state(reading.state));
-        let used = places.parser.used_before(pending).flat_map(|used| places.parser.used.texts(used));
+        let (prefix, state) = (texts.bytes(begun), texts.state(begun));
+        let mut sets: SmallVec<[Used; 4]> = places.parser.used_before(pending).collect();
+        sets.sort_unstable();
+        sets.dedup();
         // What is left of them. That of texts which are left out counts too where few are left.
-        let used = used.map(|text| texts.of(text));
+        let used = sets.iter().flat_map(|used| places.parser.used.texts(*used)).map(|text| texts.of(text));
         let left_out = except.texts().filter(|_| remaining.is_scarce);
         let mut rests: Vec<&[u8]> =
             used.chain(left_out).filter_map(|text| text.strip_prefix(&prefix[..])).collect();
@@ -392,36 +406,47 @@ pub(crate) fn on_used_ways(
             Some(_) => {}
             None => continue,
         }
-        /// On the way: the texts from here to there that agree in so many bytes, and the state; or behind the end of one.
+        /// On the way: the texts from here to there that agree in so many bytes, the state, and whether the text may have ended
+        /// before. Or behind the end of one: in doubt, or not to be read.
         #[derive(Clone, Copy)]
         enum Way {
-            On(usize, usize, usize, u32),
+            On(usize, usize, usize, u32, bool),
             Behind,
+            Dead,
         }
+        let is_first = found.certain.is_empty();
         let step = |way: Way, byte: u8| {
-            let Way::On(first, end, depth, state) = way else { return Some(Way::Behind) };
+            let Way::On(first, end, depth, state, has_ended) = way else { return Some(way) };
             let among = &rests[first..end];
             let from = first + among.partition_point(|rest| rest.get(depth).copied() < Some(byte));
             let to = first + among.partition_point(|rest| rest.get(depth).copied() <= Some(byte));
             if from == to {
                 return None;
             }
+            let has_ended = has_ended || terminals.is_accepting(terminal, state);
             let state = except.step(state, byte);
-            match state == NONE || rests[from].len() == depth + 1 {
-                // Others may go on from the end of this one; what is behind it is looked at in any case.
-                true => Some(Way::Behind),
-                false => Some(Way::On(from, to, depth + 1, state)),
-            }
+            // Others may go on from the end of this one; what is behind it is looked at in any case.
+            Some(if state == NONE || rests[from].len() == depth + 1 {
+                let must_end = state == NONE || terminals.is_final(terminal, state);
+                // Whatever was read before, this text was used.
+                if is_first && sets.len() == 1 && must_end && !has_ended { Way::Dead } else { Way::Behind }
+            } else {
+                Way::On(from, to, depth + 1, state, has_ended)
+            })
         };
         let visit = |token: TokenId, way: Way| match way {
-            Way::Behind => found.push(token),
-            Way::On(.., state) => {
+            Way::Behind => found.doubtful.push(token),
+            Way::Dead => found.certain.push(token),
+            Way::On(.., state, _) => {
                 if remaining.of(except.state(state)) < MANY {
-                    found.push(token);
+                    found.doubtful.push(token);
                 }
             }
         };
-        trie.walk(Way::On(0, rests.len(), 0, state), step, visit);
+        trie.walk(Way::On(0, rests.len(), 0, state, false), step, visit);
+        if is_first && !found.certain.is_empty() {
+            found.others = places.without(place, at);
+        }
     }
     Some(found)
 }
