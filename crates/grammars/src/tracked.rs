@@ -425,9 +425,13 @@ pub(crate) fn on_used_ways(
             }
             let has_ended = has_ended || terminals.is_accepting(terminal, state);
             let state = except.step(state, byte);
+            if state == NONE {
+                // A text of another terminal.
+                return None;
+            }
             // Others may go on from the end of this one; what is behind it is looked at in any case.
-            Some(if state == NONE || rests[from].len() == depth + 1 {
-                let must_end = state == NONE || terminals.is_final(terminal, state);
+            Some(if rests[from].len() == depth + 1 {
+                let must_end = terminals.is_final(terminal, state);
                 // Whatever was read before, this text was used.
                 if is_first && sets.len() == 1 && must_end && !has_ended { Way::Dead } else { Way::Behind }
             } else {
