@@ -22,7 +22,7 @@ use unskew_core::{
 use crate::{
     SampleError, Task,
     evaluator::{Evaluator, Request},
-    rows::{LONG, Listed, Row, RowCache, Wide, sums},
+    rows::{LONG, Listed, Row, RowCache, Wide, digits, sums},
     trie::{self, Facts, Header, NodeId, Trie, TrieFileError},
 };
 
@@ -400,7 +400,7 @@ impl<C: Constraint> Reader<C> {
             wide =
                 mask.filter(|_| sums.total.is_finite()).and_then(|mask| Wide::new(logits, index, mask, sums));
         }
-        let normalizer = normalizer.unwrap_or_else(|| logprob::log_normalizer(row));
+        let normalizer = normalizer.unwrap_or_else(|| digits::log_normalizer(row));
         if !normalizer.is_finite() {
             return Err(SampleError::NotADistribution { tokens: depth });
         }
