@@ -6,7 +6,10 @@
 
 use std::{
     hint::black_box,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use rand_chacha::{
@@ -33,7 +36,7 @@ const VOCAB: usize = 128_000;
 const SMALL: usize = 16_000;
 
 /// Outputs of each sampler.
-const PAIRS: usize = 300;
+const PAIRS: usize = 200;
 
 /// Of what is measured by itself.
 const ROUNDS: usize = 25;
@@ -41,18 +44,22 @@ const ROUNDS: usize = 25;
 /// Rows that the model has written.
 static ROWS: AtomicU64 = AtomicU64::new(0);
 
-/// A model of many tokens that costs a copy: one of a few rows, by the last token.
-#[derive(Debug)]
+/// A model of many tokens that costs a copy: one of a few rows, by the last token. Samplers and what is measured by itself
+/// share the rows, so that the same caches have them.
+#[derive(Clone, Debug)]
 struct Wide {
-    rows: Vec<Vec<f32>>,
+    rows: Arc<[Vec<f32>]>,
 }
+
+/// How many rows: together more than the nearest caches hold.
+const KINDS: usize = 16;
 
 impl Wide {
     fn model(vocab_len: usize) -> RowModel<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
         let mut row = || (0..vocab_len).map(|_| (f64::from(rng.next_u32()) / 4e8) as f32).collect();
-        RowModel(Self { rows: (0..16).map(|_| row()).collect() })
+        RowModel(Self { rows: (0..KINDS).map(|_| row()).collect() })
     }
 }
 
@@ -64,7 +71,7 @@ impl RowOf for Wide {
     fn row(&self, sequence: &[TokenId], out: &mut [f32]) {
         ROWS.fetch_add(1, Ordering::Relaxed);
         let last = sequence.last().map_or(0, |token| token.index());
-        out.copy_from_slice(&self.rows[last % 16]);
+        out.copy_from_slice(&self.rows[last % KINDS]);
         // Behind the prompt of one token: an output that is long enough ends.
         if sequence.len() > LENGTH {
             out[self.rows[0].len() - 1] = 60.0;
@@ -158,9 +165,10 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(vocab_len: usize, allowed: usize) -> Self {
+    fn new(model: &RowModel<Wide>, allowed: usize) -> Self {
+        let vocab_len = model.vocab_len();
         Self {
-            model: Wide::model(vocab_len),
+            model: model.clone(),
             constraint: Some20 { allowed, vocab_len },
             mask: TokenMask::new(vocab_len),
             logits: Logits::new(),
@@ -172,8 +180,9 @@ impl Parts {
     fn time(&mut self) -> f64 {
         let Self { model, constraint, mask, logits, index } = self;
         time(LENGTH + 1, || {
-            *index += 1;
-            let (mut sequence, tokens) = (Vec::new(), [TokenId(*index)]);
+            // In no order that a cache could guess, as in a text.
+            *index = index.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (mut sequence, tokens) = (Vec::new(), [TokenId(*index >> 16)]);
             let extension = Extension { sequence: &mut sequence, tokens: &tokens, rows: Rows::Last };
             let Ok(()) = model.extend(&mut [extension], logits);
             black_box(log_normalizer(logits.row(0)));
@@ -185,9 +194,10 @@ impl Parts {
 
 type Boxed = Box<dyn Sampler<Error = SampleError<std::convert::Infallible>>>;
 
-fn task(vocab_len: usize, allowed: usize) -> Task<RowModel<Wide>, Some20> {
+fn task(model: &RowModel<Wide>, allowed: usize) -> Task<RowModel<Wide>, Some20> {
+    let vocab_len = model.vocab_len();
     Task {
-        model: Wide::model(vocab_len),
+        model: model.clone(),
         constraint: Some20 { allowed, vocab_len },
         prompt: vec![TokenId(0)],
         // The last id ends a sequence; a mask never holds it.
@@ -199,8 +209,8 @@ fn task(vocab_len: usize, allowed: usize) -> Task<RowModel<Wide>, Some20> {
     }
 }
 
-fn sampler(name: &str, vocab_len: usize, allowed: usize) -> Boxed {
-    let task = task(vocab_len, allowed);
+fn sampler(name: &str, model: &RowModel<Wide>, allowed: usize) -> Boxed {
+    let task = task(model, allowed);
     match name {
         "masked" => Box::new(Masked::new(task)),
         "rejection" => Box::new(Rejection::new(task, TRIES)),
@@ -289,22 +299,25 @@ pub(super) fn report(out: &mut Report) {
         VOCAB * 4 / 1024
     ));
     for vocab_len in [SMALL, VOCAB] {
+        let model = Wide::model(vocab_len);
         for allowed in [2, 64, vocab_len / 2, vocab_len - 1] {
-            let mut parts = Parts::new(vocab_len, allowed);
+            let mut parts = Parts::new(&model, allowed);
             for name in ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"] {
                 let rejects = !matches!(name, "masked" | "asap" | "greedy");
                 if rejects && allowed < vocab_len - 1 {
                     continue;
                 }
                 let Measured { all, rows, base, more, error } =
-                    per_token(&mut sampler(name, vocab_len, allowed), &mut parts);
+                    per_token(&mut sampler(name, &model, allowed), &mut parts);
                 out.line(format_args!(
                     "| {vocab_len} | {allowed} | {name} | {all:.1} | {rows:.2} | {base:.1} | {more:.1} ± {error:.1} |"
                 ));
             }
         }
     }
-    let (mut cars, mut asap) = (Cars::new(task(VOCAB, VOCAB - 1), TRIES), Asap::new(task(VOCAB, 64), TRIES));
+    let model = Wide::model(VOCAB);
+    let (mut cars, mut asap) =
+        (Cars::new(task(&model, VOCAB - 1), TRIES), Asap::new(task(&model, 64), TRIES));
     let cars = memory(|rng| {
         cars.draw(rng).expect("all outputs are possible");
         cars.usage()

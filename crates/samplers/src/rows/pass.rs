@@ -145,10 +145,11 @@ impl pulp::WithSimd for Pass<'_> {
             sums.total += f64::from(all);
             let Some(mask) = mask else { continue };
             let words = taken(mask, index * WORDS);
-            if words.iter().all(|word| *word == u32::MAX) {
+            // Folded, so that nothing branches for each word.
+            if words.iter().fold(u32::MAX, |all, word| all & word) == u32::MAX {
                 sums.parts.push(all);
                 sums.greatest.push(greatest);
-            } else if words.iter().all(|word| *word == 0) {
+            } else if words.iter().fold(0, |any, word| any | word) == 0 {
                 sums.parts.push(0.0);
                 sums.greatest.push(f32::NEG_INFINITY);
             } else {
