@@ -23,12 +23,13 @@ use unskew_core::{
 use crate::{
     GrammarError, GrammarLimits,
     grammar::Grammar,
-    mask::{KnownNodes, Maker, Pieces, Trees, Walk},
+    mask::{Buffers, KnownNodes, Maker, Trees, Walk},
+    pieces::Pieces,
     places::{Compiled, DEAD, Place, Places, Work},
     portable::{Exchange, PortablePlace},
     rules::{Position, Rules},
     terminals::{Terminals, names},
-    tracked::{Distinct, Holding, on_used_ways},
+    tracked::{Distinct, Holding, OnUsedWays, on_used_ways},
     trees::TreeLibrary,
 };
 
@@ -109,7 +110,7 @@ pub struct GrammarScratch {
     places: Places,
     exchange: Exchange,
     known: KnownNodes,
-    stack: Vec<u32>,
+    buffers: Buffers,
     doubtful: Vec<TokenId>,
     masks: HashMap<Place, Pieces>,
     /// An empty mask, once it was needed.
@@ -315,28 +316,34 @@ impl GrammarConstraint {
             return Some(Arc::clone(known));
         }
         let pieces = &scratch.masks[&at.place];
-        let mut removed: Vec<TokenId> =
-            match on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie) {
-                Some(mut tokens) => {
-                    if let Some(distinct) = &self.distinct {
-                        for text in tracking.exchange.take_used() {
-                            tracking.holding_used.extend_from_slice(distinct.holding_text(&text));
-                        }
+        let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
+        let mut removed: Vec<TokenId>;
+        match on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie) {
+            Some(OnUsedWays { mut doubtful, certain, others }) => {
+                if let Some(distinct) = &self.distinct {
+                    for text in tracking.exchange.take_used() {
+                        tracking.holding_used.extend_from_slice(distinct.holding_text(&text));
                     }
-                    tokens.extend_from_slice(&tracking.holding_used);
-                    tokens.retain(|token| pieces.contains(*token));
-                    tokens.extend_from_slice(&pieces.doubtful);
-                    tokens
                 }
-                None => {
-                    let mut mask = TokenMask::new(self.vocab_len());
-                    pieces.write(mask.as_mut());
-                    mask.ids().collect()
-                }
-            };
-        removed.sort_unstable();
-        removed.dedup();
-        removed.retain(|token| self.behind_in(&mut tracking.places, place, *token) == DEAD);
+                doubtful.extend_from_slice(&tracking.holding_used);
+                doubtful = pieces.added_among(&doubtful, buffer);
+                doubtful.extend_from_slice(&pieces.doubtful);
+                doubtful.sort_unstable();
+                doubtful.dedup();
+                doubtful.retain(|token| self.behind_in(&mut tracking.places, place, *token) == DEAD);
+                removed = pieces.added_among(&certain, buffer);
+                removed.retain(|token| {
+                    others == DEAD || self.behind_in(&mut tracking.places, others, *token) == DEAD
+                });
+                removed.append(&mut doubtful);
+            }
+            None => {
+                let mut mask = TokenMask::new(self.vocab_len());
+                pieces.write(mask.as_mut());
+                removed = mask.ids().collect();
+                removed.retain(|token| self.behind_in(&mut tracking.places, place, *token) == DEAD);
+            }
+        }
         let removed: Arc<[TokenId]> = removed.into();
         tracking.removed_bytes += size_of_val(&removed[..]) + 64;
         tracking.removed.insert(place, Arc::clone(&removed));
@@ -361,7 +368,7 @@ impl GrammarConstraint {
                 buffer,
                 places: &mut scratch.places,
                 known: &mut scratch.known,
-                stack: &mut scratch.stack,
+                buffers: &mut scratch.buffers,
                 doubtful: &mut scratch.doubtful,
                 walks: &mut scratch.stats.walks,
             }
@@ -392,7 +399,11 @@ impl GrammarConstraint {
 impl GrammarScratch {
     /// What it has done so far.
     pub fn stats(&self) -> GrammarStats {
-        let Places { work: Work { reads, steps, readings }, .. } = self.places;
+        let Work { reads, mut steps, mut readings } = self.places.work;
+        if let Some(tracking) = &self.tracking {
+            steps += tracking.places.work.steps;
+            readings += tracking.places.work.readings;
+        }
         let before = &self.stats;
         GrammarStats {
             reads: before.reads + reads,
@@ -446,7 +457,7 @@ impl Constraint for GrammarConstraint {
             places: Places::new(&self.compiled),
             exchange: Exchange::default(),
             known: KnownNodes::default(),
-            stack: Vec::new(),
+            buffers: Buffers::default(),
             doubtful: Vec::new(),
             masks: HashMap::new(),
             buffer: None,

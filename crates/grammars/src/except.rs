@@ -60,6 +60,17 @@ impl std::hash::Hash for Except {
 /// A state of the automaton, or one more than all of them and a node.
 pub(crate) type State = u32;
 
+/// What a text comes to on the way to one that is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Below {
+    /// Nothing yet.
+    Inner,
+    /// It is one, and may go on.
+    LeftOut,
+    /// It goes on to none of the language, whatever follows.
+    Dead,
+}
+
 impl Except {
     /// The language of `base` without `texts`; `None` if nothing is left.
     pub(crate) fn new(base: Arc<Dfa>, texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Option<Self> {
@@ -149,15 +160,18 @@ impl Except {
         self.node(state).map_or_else(|| StateId::from_index(state as usize), |node| node.state)
     }
 
-    /// The trie's node below that of `state`, behind `byte`; and whether texts that come to it may be none of the language,
-    /// or not go on as in the automaton.
-    pub(crate) fn below(&self, state: State, byte: u8) -> Option<(State, bool)> {
+    /// The trie's node below that of `state`, behind `byte`; and what it is to texts that come to it.
+    pub(crate) fn below(&self, state: State, byte: u8) -> Option<(State, Below)> {
         let child = self.child(self.node(state)?, byte)?;
-        let node = &self.nodes[child as usize];
-        Some((self.start() + child, node.is_left_out || !node.is_live))
+        let below = match &self.nodes[child as usize] {
+            Node { is_live: false, .. } => Below::Dead,
+            Node { is_left_out: true, .. } => Below::LeftOut,
+            Node { .. } => Below::Inner,
+        };
+        Some((self.start() + child, below))
     }
 
-    /// For every place where [`below`](Self::below) says so: the first and the last byte of the text up to there, and whether
+    /// For every place where [`below`](Self::below) says more than [`Below::Inner`]: the first and the last byte of the text up to there, and whether
     /// these are two. No pair comes twice.
     pub(crate) fn ends(&self) -> Vec<(u8, u8, bool)> {
         let mut ends = Vec::new();

@@ -1,28 +1,37 @@
 //! Masks out of subterminal trees: the union of the tokens of all paths that the parser can take.
 //!
 //! For each reading of a place the tree of its terminal's state is walked down, as far as the parser follows: the tokens
-//! that stay inside are one set that lies ready, and of those that leave the terminal the remainders are read on. Literals
-//! are read along the ordered list of all tokens, of which a few bytes leave a few. Only terminals that might end as well as
-//! go on where what follows begins with the same byte take the general way, a walk over the vocabulary through places.
+//! that stay inside are one set that lies ready, and what is left of those that leave the terminal is read on. Literals are met
+//! with what is left byte by byte; an automaton's next node lies ready or is made from it; the parser is asked for nothing but
+//! what follows where a terminal ended. Only terminals that might end as well as go on where what follows begins with the same
+//! byte take the general way, a walk over the vocabulary through places.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use hashbrown::HashMap;
-use smallvec::SmallVec;
 use unskew_automata::StateId;
-use unskew_core::{ByteAutomaton, DEAD, MaskMut, MaskRef, TokenId, TokenMask, TokenTrie};
+use unskew_core::{ByteAutomaton, DEAD, TokenId, TokenMask, TokenTrie};
 
 use crate::{
     Except,
     counted::Horizon,
     distinct::Remaining,
-    parser::Todo,
-    places::{BOUNDARY, Compiled, Place, Places},
-    rules::NONE,
+    except::Below,
+    parser::{Followers, Todo},
+    pieces::Pieces,
+    places::{BOUNDARY, Compiled, Place, Places, Reading},
+    remainders::{At, Exits, Group, Trie},
     terminals::Scanner,
-    tracked::{Holding, SparseTokens, marks},
-    trees::{Bytes, Exits, Group, Node, Tokens, TreeLibrary, contains, insert, meet},
+    tracked::{Holding, marks},
+    trees::{Bytes, Node, Parent, TreeLibrary, common, contains, insert, meet},
 };
+
+/// Up to how many nodes are looked at for one reading, before the general way is taken. Each is another sequence of terminals
+/// that are no literals, and tokens of hundreds of bytes may have as many as there are ways to cut them.
+const MOST_NODES: usize = 1000;
 
 /// Not looked up yet.
 const UNKNOWN: u32 = u32::MAX - 1;
@@ -42,8 +51,8 @@ pub(crate) struct Trees {
 pub(crate) struct KnownNodes {
     /// By terminal and state.
     roots: HashMap<(u32, u32), Arc<Node>>,
-    /// By node and terminal.
-    children: HashMap<(usize, u32), Arc<Node>>,
+    /// By [`Parent::key`] and terminal.
+    children: HashMap<((u32, At), u32), Arc<Node>>,
     bytes: usize,
 }
 
@@ -53,112 +62,38 @@ impl KnownNodes {
     }
 }
 
-/// A mask in pieces, most of which are shared: a twentieth of the memory of its bits, and less work to make.
+/// Buffers, empty but while they are in use.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
-    /// Nodes with many tokens inside.
-    nodes: SmallVec<[Arc<Node>; 2]>,
-    /// Single tokens, which may repeat.
-    ids: Vec<TokenId>,
-    /// Tokens that a walk found.
-    words: Option<Box<[u32]>>,
-    /// Tokens that are none of all these, whatever the others say.
-    removed: Vec<TokenId>,
-    /// Of the tokens, those in which a text that may not come twice may come twice.
-    pub(crate) doubtful: Vec<TokenId>,
+pub(crate) struct Buffers {
+    /// For [`Trie::meet`].
+    literals: Vec<(At, u32, u32, u32)>,
+    /// Where literals have ended in a trie, and what is left to do there.
+    ended: Vec<(At, Todo)>,
+    open: Vec<Open>,
+    /// For [`Trie::walk`].
+    walk: Vec<u32>,
 }
 
-impl Pieces {
-    /// Adds the tokens of `mask`.
-    pub(crate) fn add_mask(&mut self, mask: MaskRef<'_>) {
-        match Tokens::of(mask) {
-            Tokens::Few(tokens) => self.ids.extend_from_slice(&tokens),
-            Tokens::Many(words) => match &mut self.words {
-                Some(kept) => kept.iter_mut().zip(&words).for_each(|(kept, word)| *kept |= word),
-                None => self.words = Some(words),
-            },
-        }
-    }
+/// A node that is to be looked at.
+#[derive(Debug)]
+struct Open {
+    node: Arc<Node>,
+    /// The last one on its path.
+    terminal: u32,
+    /// What is left to do behind that.
+    todo: Todo,
+    origin: Origin,
+}
 
-    pub(crate) fn add_token(&mut self, token: TokenId) {
-        self.ids.push(token);
-    }
-
-    fn add_node(&mut self, node: &Arc<Node>) {
-        match &node.inside {
-            Tokens::Few(tokens) => self.ids.extend_from_slice(tokens),
-            Tokens::Many(_) if self.nodes.iter().any(|other| Arc::ptr_eq(other, node)) => {}
-            Tokens::Many(_) => self.nodes.push(Arc::clone(node)),
-        }
-    }
-
-    /// The words of all sets that it is made of, besides single tokens.
-    fn sets(&self) -> impl Iterator<Item = &[u32]> {
-        let nodes = self.nodes.iter().filter_map(|node| match &node.inside {
-            Tokens::Many(words) => Some(&words[..]),
-            Tokens::Few(_) => None,
-        });
-        nodes.chain(self.words.as_deref())
-    }
-
-    /// Makes `mask` what this is.
-    pub(crate) fn write(&self, mut mask: MaskMut<'_>) {
-        let len = mask.as_ref().len();
-        let mut sets = self.sets().map(|words| MaskRef::new(words, len));
-        match sets.next() {
-            Some(first) => mask.copy_from(first),
-            None => mask.clear(),
-        }
-        sets.for_each(|set| mask.union(set));
-        self.ids.iter().for_each(|token| mask.insert(*token));
-        self.removed.iter().for_each(|token| mask.remove(*token));
-    }
-
-    /// Whether the mask has this token. O(n) for n single ones.
-    pub(crate) fn contains(&self, token: TokenId) -> bool {
-        let is_in = |words: &[u32]| words[token.index() / 32] >> (token.index() % 32) & 1 != 0;
-        !self.removed.contains(&token) && (self.sets().any(is_in) || self.ids.contains(&token))
-    }
-
-    /// Of `tokens`, those that are in the mask.
-    pub(crate) fn among(&self, tokens: &SparseTokens) -> Vec<TokenId> {
-        let mut found: Vec<TokenId> = Vec::new();
-        self.sets().for_each(|words| tokens.add_common(words, &mut found));
-        found.extend(self.ids.iter().copied().filter(|token| tokens.contains(*token)));
-        found.sort_unstable();
-        found.dedup();
-        found.retain(|token| !self.removed.contains(token));
-        found
-    }
-
-    /// The only token, if there is no other.
-    pub(crate) fn only(&self) -> Option<TokenId> {
-        let (first, others) = self.ids.split_first()?;
-        let is_only = self.nodes.is_empty() && self.words.is_none();
-        (is_only && others.iter().all(|other| other == first)).then_some(*first)
-    }
-
-    /// The words of the mask, where they lie ready.
-    pub(crate) fn ready(&self) -> Option<&[u32]> {
-        if !self.removed.is_empty() {
-            return None;
-        }
-        match (&self.nodes[..], &self.words, &self.ids[..]) {
-            ([], Some(words), []) => Some(words),
-            ([node], None, []) => match &node.inside {
-                Tokens::Many(words) => Some(words),
-                Tokens::Few(_) => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// What is its own, in bytes.
-    pub(crate) fn memory_usage(&self) -> usize {
-        size_of::<Self>()
-            + (self.ids.len() + self.removed.len() + self.doubtful.len()) * size_of::<TokenId>()
-            + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
-    }
+/// Where a node comes from.
+#[derive(Clone, Debug)]
+enum Origin {
+    /// It is a root.
+    Root,
+    /// From the exits of a node.
+    Exits(Arc<Node>),
+    /// From a place among the exits of a node, or among all tokens: in the group at this index.
+    Behind(Option<Arc<Node>>, usize, At),
 }
 
 /// Makes one mask.
@@ -171,7 +106,7 @@ pub(crate) struct Maker<'a> {
     pub(crate) trie: &'a TokenTrie,
     pub(crate) places: &'a mut Places,
     pub(crate) known: &'a mut KnownNodes,
-    pub(crate) stack: &'a mut Vec<u32>,
+    pub(crate) buffers: &'a mut Buffers,
     /// Tokens that may have been added though a terminal leaves them out; empty.
     pub(crate) doubtful: &'a mut Vec<TokenId>,
     /// How many walks over the vocabulary there were.
@@ -224,9 +159,9 @@ impl Trees {
                 (0..text.len()).any(|from| {
                     let mut state = except.start();
                     text[from..].iter().any(|byte| match except.below(state, *byte) {
-                        Some((next, doubtful)) => {
+                        Some((next, below)) => {
                             state = next;
-                            doubtful
+                            below != Below::Inner
                         }
                         None => {
                             // Behind the trie there is nothing below.
@@ -250,40 +185,61 @@ impl Trees {
 impl Maker<'_> {
     /// Adds the tokens that may follow in `place`, control tokens not counted.
     pub(crate) fn add(&mut self, place: Place) {
-        self.add_readings(place);
-        // Each may be there for another reason.
+        // What one reading cannot read though its automaton does is taken away from what it adds, if it comes last.
+        let mut certain: Vec<TokenId> = Vec::new();
+        let mut last = None;
+        for index in 0..self.places.readings(place).len() {
+            let Reading { terminal, state, .. } = self.places.readings(place)[index];
+            let first = certain.len();
+            self.doubt_below(terminal, state, &mut certain);
+            if first > 0 && certain.len() > first {
+                self.doubtful.append(&mut certain);
+                last = None;
+                continue;
+            }
+            if certain.len() > first {
+                last = Some(index);
+            }
+        }
+        for index in (0..self.places.readings(place).len()).filter(|index| Some(*index) != last) {
+            self.add_reading(self.places.readings(place)[index]);
+        }
+        if let Some(last) = last {
+            let others = self.pieces.added();
+            self.add_reading(self.places.readings(place)[last]);
+            self.pieces.take_away(&certain, others, self.buffer);
+        }
         self.doubtful.sort_unstable();
         self.doubtful.dedup();
-        for token in self.doubtful.drain(..) {
+        // Each may be there for another reason.
+        for token in self.pieces.added_among(self.doubtful, self.buffer) {
             let text = self.trees.library.vocabulary().text(token).unwrap_or_default();
             if self.places.run(self.compiled, place, text) == DEAD {
-                self.pieces.removed.push(token);
+                self.pieces.remove(token);
             }
         }
-        if !self.pieces.removed.is_empty() {
-            let Pieces { ids, removed, .. } = &mut *self.pieces;
-            ids.retain(|token| removed.binary_search(token).is_err());
-        }
+        self.doubtful.clear();
     }
 
-    fn add_readings(&mut self, place: Place) {
-        for index in 0..self.places.readings(place).len() {
-            let reading = self.places.readings(place)[index];
-            if reading.terminal == BOUNDARY {
-                self.add_followers(reading.todo);
-            } else if self.compiled.terminals.is_literal(reading.terminal) {
-                let single = self.places.single(reading);
-                self.add_by_lists(single);
-            } else {
-                self.doubt_below(reading.terminal, reading.state);
-                let node = self.root(reading.terminal, reading.state);
-                if !self.add_paths(node, reading.todo) {
-                    let single = self.places.single(reading);
-                    self.add_by_walk(single);
-                } else if self.compiled.terminals.is_accepting(reading.terminal, reading.state) {
-                    self.add_followers(reading.todo);
-                }
-            }
+    fn add_reading(&mut self, reading: Reading) {
+        let Reading { terminal, state, todo, .. } = reading;
+        let terminals = &self.compiled.terminals;
+        if terminal == BOUNDARY {
+            self.add_followers(todo);
+            return;
+        }
+        let ended = if terminals.is_literal(terminal) {
+            self.open_literals(terminal, state as usize, todo)
+        } else {
+            let node = self.root(terminal, state);
+            self.buffers.open.push(Open { node, terminal, todo, origin: Origin::Root });
+            terminals.is_accepting(terminal, state).then_some(todo)
+        };
+        if !self.add_paths().is_empty() {
+            let single = self.places.single(reading);
+            self.add_by_walk(single);
+        } else if let Some(todo) = ended {
+            self.add_followers(todo);
         }
     }
 
@@ -300,121 +256,256 @@ impl Maker<'_> {
         self.buffer.as_mut().clear();
     }
 
-    /// The way for places behind which few tokens go on: all tokens are tried, in order.
-    fn add_by_lists(&mut self, place: Place) {
+    /// Adds the tokens that go on in literals of `todo` that agree with `terminal` in their first `depth` bytes, which were read,
+    /// and opens the nodes behind them. Answers what is left to do behind the one that ends here, if one does.
+    fn open_literals(&mut self, terminal: u32, depth: usize, todo: Todo) -> Option<Todo> {
+        let terminals = &self.compiled.terminals;
+        let followers = self.places.parser.followers(todo, &self.compiled.rules);
+        let literals = terminals.literals(self.places.parser.edges(followers));
+        let mut first = literals.partition_point(|(other, _)| *other < terminal);
+        let end = first + terminals.sharing(literals, terminal, depth).len();
+        let ended = literals.get(first).filter(|(literal, _)| terminals.literal_len(*literal) == depth);
+        let ended = ended.map(|(_, behind)| *behind);
+        first += usize::from(ended.is_some());
         let library = Arc::clone(&self.trees.library);
-        for group in &library.all().groups {
-            let behind = self.places.step(self.compiled, place, group.byte);
-            self.add_group(group, behind);
+        for (index, group) in library.all().groups.iter().enumerate() {
+            let literals = &self.places.parser.edges(followers)[first..end];
+            let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[depth];
+            match literals.first().map(next) {
+                None => break,
+                Some(byte) if byte > group.byte => continue,
+                Some(_) => {}
+            }
+            let from = first + literals.partition_point(|literal| next(literal) < group.byte);
+            let len = literals[from - first..].partition_point(|literal| next(literal) == group.byte);
+            first = from + len;
+            self.meet(group, Trie::FIRST, depth + 1, followers, from..first);
+            self.go_on(None, group, index);
         }
-    }
-
-    /// Adds the tokens of `group` that go on from `behind`, which is behind their first byte.
-    fn add_group(&mut self, group: &Group, behind: Place) {
-        if behind == DEAD {
-            return;
-        }
-        let (places, compiled) = (&mut *self.places, self.compiled);
-        let step = |place: u32, byte: u8| places.step(compiled, place, byte);
-        let vocabulary = self.trees.library.vocabulary();
-        let ids = &mut self.pieces.ids;
-        group.read(vocabulary, behind, self.stack, step, |tokens| ids.extend_from_slice(tokens));
+        ended
     }
 
     /// Adds the tokens that begin with what is left to do.
     fn add_followers(&mut self, todo: Todo) {
         let library = Arc::clone(&self.trees.library);
-        let mut general = Vec::new();
-        let mut open = Vec::new();
-        self.add_exits(library.all(), None, todo, &mut open);
-        for (node, terminal, behind) in open {
-            if !self.add_paths(node, behind) {
-                general.push((terminal, behind));
+        self.add_literals(library.all(), None, todo);
+        let first = self.places.first_bytes(self.compiled, todo);
+        if meet(&first, &library.all().bytes) {
+            let followers = self.places.parser.followers(todo, &self.compiled.rules);
+            let all = self.compiled.terminals.others(self.places.parser.edges(followers)).len();
+            let end = self.places.parser.edges(followers).len();
+            for index in end - all..end {
+                let (terminal, todo) = self.places.parser.edges(followers)[index];
+                if meet(&library.all().bytes, self.compiled.terminals.first_bytes(terminal)) {
+                    self.doubt_inside(terminal);
+                    let node = self.root_at_start(terminal);
+                    self.buffers.open.push(Open { node, terminal, todo, origin: Origin::Root });
+                }
             }
         }
+        let general = self.add_paths();
         if !general.is_empty() {
             // Behind their first byte they are places.
-            let mut route = Route::new(self.compiled, self.places, todo, general);
+            let mut route = Route::new(self.compiled, self.places, general);
             *self.walks += 1;
             self.trie.fill(&mut route, Route::START, self.buffer.as_mut());
             self.take_buffer();
         }
     }
 
-    /// Adds the tokens that read the path of `node`, behind which `todo` is left, and whatever follows. Answers false if
-    /// there are others: then those that were added are right, but not all.
-    fn add_paths(&mut self, node: Arc<Node>, todo: Todo) -> bool {
-        let mut open = vec![(node, NONE, todo)];
-        while let Some((node, _, todo)) = open.pop() {
+    /// Adds the tokens that read the paths of the open nodes and whatever follows. Answers the terminals of roots for which there
+    /// are others, and what is left to do behind them: for these, the tokens that were added are right, but not all.
+    fn add_paths(&mut self) -> Vec<(u32, Todo)> {
+        let (mut general, mut looked_at) = (Vec::new(), 0);
+        while let Some(Open { node, terminal, todo, origin }) = self.buffers.open.pop() {
             let first = self.places.first_bytes(self.compiled, todo);
-            if meet(&first, &node.extending) {
-                return false;
+            looked_at += 1;
+            if looked_at > MOST_NODES || meet(&first, &node.extending) {
+                match origin {
+                    Origin::Root => general.push((terminal, todo)),
+                    Origin::Exits(parent) => self.add_by_places(&parent.exits, None, (terminal, todo)),
+                    Origin::Behind(Some(holder), group, at) => {
+                        self.add_by_places(&holder.exits, Some((group, at)), (terminal, todo));
+                    }
+                    Origin::Behind(None, group, at) => {
+                        let library = Arc::clone(&self.trees.library);
+                        self.add_by_places(library.all(), Some((group, at)), (terminal, todo));
+                    }
+                }
+                continue;
             }
             self.pieces.add_node(&node);
-            self.add_exits(&node.exits, Some(&node), todo, &mut open);
-        }
-        true
-    }
-
-    /// Adds the tokens that left a path by `exits` and go on with what follows `todo`. Where that are many, the nodes that
-    /// hold them are added to `open`, with their terminal and what is left behind it.
-    fn add_exits(
-        &mut self,
-        exits: &Exits,
-        node: Option<&Arc<Node>>,
-        todo: Todo,
-        open: &mut Vec<(Arc<Node>, u32, Todo)>,
-    ) {
-        let terminals = &self.compiled.terminals;
-        let first = self.places.first_bytes(self.compiled, todo);
-        let boundary = self.places.boundary(todo);
-        let mut large: Bytes = [0; 4];
-        for group in exits.groups.iter().filter(|group| contains(&first, group.byte)) {
-            if group.len() <= self.trees.library.listed() {
-                let behind = self.places.step(self.compiled, boundary, group.byte);
-                self.add_group(group, behind);
-            } else {
-                insert(&mut large, group.byte);
-                let behind = self.places.begin_literals(self.compiled, todo, group.byte);
-                self.add_group(group, behind);
+            let common = common(&first, &node.exits.bytes);
+            if common != [0; 4] {
+                self.add_literals(&node.exits, Some(&node), todo);
+                self.open_children(&Origin::Exits(node), &common, todo);
             }
         }
-        if large == [0; 4] {
+        general
+    }
+
+    /// Adds the tokens that leave by `exits` and go on in literals that follow `todo`, and opens the nodes behind those. `holder`
+    /// has the exits; if none has, they are all tokens.
+    fn add_literals(&mut self, exits: &Exits, holder: Option<&Arc<Node>>, todo: Todo) {
+        let first = self.places.first_bytes(self.compiled, todo);
+        let followers = self.places.parser.followers(todo, &self.compiled.rules);
+        for (index, group) in exits.groups.iter().enumerate() {
+            if contains(&first, group.byte) {
+                let literals = self.beginning(followers, group.byte);
+                if !literals.is_empty() {
+                    self.meet(group, Trie::FIRST, 1, followers, literals);
+                    self.go_on(holder, group, index);
+                }
+            }
+        }
+    }
+
+    /// Where among the edges those are that read literals which begin with `byte`.
+    fn beginning(&self, followers: Followers, byte: u8) -> Range<usize> {
+        let terminals = &self.compiled.terminals;
+        let literals = terminals.literals(self.places.parser.edges(followers));
+        let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[0];
+        let first = literals.partition_point(|literal| next(literal) < byte);
+        first..first + literals[first..].partition_point(|literal| next(literal) == byte)
+    }
+
+    /// Adds the tokens of `group` that go on from `at` in `literals`, which are edges and were read to their first `depth` bytes.
+    fn meet(&mut self, group: &Group, at: At, depth: usize, followers: Followers, literals: Range<usize>) {
+        let Self { pieces, places, compiled, trees, buffers, .. } = self;
+        let Buffers { literals: open, ended, .. } = &mut **buffers;
+        group.trie(trees.library.vocabulary()).meet(
+            (at, depth),
+            &places.parser.edges(followers)[literals],
+            |(literal, _)| compiled.terminals.literal(literal),
+            |tokens| pieces.ids.extend_from_slice(tokens),
+            |at, (_, behind)| ended.push((at, behind)),
+            open,
+        );
+    }
+
+    /// Goes on where literals have ended in `group`, which is at this index of its exits.
+    fn go_on(&mut self, holder: Option<&Arc<Node>>, group: &Group, index: usize) {
+        // Places in depth-first order: what is left to do at one of them is known when it is its turn.
+        while let Some(at) = self.buffers.ended.iter().map(|(at, _)| *at).min() {
+            let mut todo = None;
+            while let Some(found) = self.buffers.ended.iter().position(|(other, _)| *other == at) {
+                let (_, behind) = self.buffers.ended.swap_remove(found);
+                todo = Some(match todo {
+                    Some(todo) => self.places.parser.union(todo, behind, &self.compiled.rules),
+                    None => behind,
+                });
+            }
+            if let Some(todo) = todo {
+                self.add_behind(holder, (group, index), at, todo);
+            }
+        }
+    }
+
+    /// Adds the tokens that go on from `at` with what follows `todo`, and opens nodes.
+    fn add_behind(
+        &mut self,
+        holder: Option<&Arc<Node>>,
+        (group, index): (&Group, usize),
+        at: At,
+        todo: Todo,
+    ) {
+        let first = self.places.first_bytes(self.compiled, todo);
+        let library = Arc::clone(&self.trees.library);
+        let trie = group.trie(library.vocabulary());
+        let mut bytes = [0; 4];
+        let followers = self.places.parser.followers(todo, &self.compiled.rules);
+        for (byte, child) in trie.children(at).filter(|(byte, _)| contains(&first, *byte)) {
+            insert(&mut bytes, byte);
+            let literals = self.beginning(followers, byte);
+            if !literals.is_empty() {
+                self.meet(group, child, 1, followers, literals);
+            }
+        }
+        if bytes != [0; 4] {
+            self.open_children(&Origin::Behind(holder.cloned(), index, at), &bytes, todo);
+        }
+    }
+
+    /// Opens the nodes behind `origin` of the automata that follow `todo` and begin with one of `bytes`.
+    fn open_children(&mut self, origin: &Origin, bytes: &Bytes, todo: Todo) {
+        let followers = self.places.parser.followers(todo, &self.compiled.rules);
+        let edges = self.places.parser.edges(followers);
+        let others = edges.len() - self.compiled.terminals.others(edges).len()..edges.len();
+        for index in others {
+            let (terminal, todo) = self.places.parser.edges(followers)[index];
+            if meet(bytes, self.compiled.terminals.first_bytes(terminal)) {
+                self.doubt_inside(terminal);
+                let node = self.child(origin, terminal);
+                self.buffers.open.push(Open { node, terminal, todo, origin: origin.clone() });
+            }
+        }
+    }
+
+    /// Adds the tokens that leave by `exits`, or those that come through a place of one of their groups, and go on with the
+    /// terminal and what is left to do behind it. By places, as a walk over the vocabulary would.
+    fn add_by_places(&mut self, exits: &Exits, at: Option<(usize, At)>, edge: (u32, Todo)) {
+        let Self { pieces, places, compiled, trees, buffers, .. } = self;
+        let vocabulary = trees.library.vocabulary();
+        let mut read = |trie: &Trie, at: At, byte: u8| {
+            let behind = places.begin(compiled, &[edge], byte);
+            if behind != DEAD {
+                let step = |place: Place, byte: u8| places.step(compiled, place, byte);
+                trie.walk(at, behind, &mut buffers.walk, step, |tokens| pieces.ids.extend_from_slice(tokens));
+            }
+        };
+        match at {
+            None => {
+                let first = compiled.terminals.first_bytes(edge.0);
+                for group in exits.groups.iter().filter(|group| contains(first, group.byte)) {
+                    read(group.trie(vocabulary), Trie::FIRST, group.byte);
+                }
+            }
+            Some((group, at)) => {
+                let trie = exits.groups[group].trie(vocabulary);
+                trie.children(at).for_each(|(byte, child)| read(trie, child, byte));
+            }
+        }
+    }
+
+    /// Doubts the tokens in which a text of `terminal` may come to be one that it leaves out.
+    fn doubt_inside(&mut self, terminal: u32) {
+        if let Some(except) = self.compiled.terminals.except(terminal) {
+            let (literals, _) = self.compiled.terminals.len();
+            let tokens = self.trees.containing(terminal as usize - literals, except);
+            self.doubtful.extend_from_slice(tokens);
+        }
+    }
+
+    /// Finds the tokens with which a text of `terminal` that was begun may come to be one that it leaves out. Those that it cannot
+    /// read in any way are added to `certain`, and others are doubted.
+    fn doubt_below(&mut self, terminal: u32, state: u32, certain: &mut Vec<TokenId>) {
+        /// On the way to the end of a text that is left out; and whether another may have ended before.
+        #[derive(Clone, Copy)]
+        enum Way {
+            On(u32, bool),
+            Dead,
+            Doubtful,
+        }
+        if terminal == BOUNDARY || self.compiled.terminals.is_literal(terminal) {
             return;
         }
-        let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        let others: SmallVec<[(u32, Todo); 16]> =
-            terminals.others(self.places.parser.edges(followers)).into();
-        for (terminal, behind) in others {
-            if meet(&large, terminals.first_bytes(terminal)) {
-                let child = match node {
-                    Some(node) => self.child(node, terminal),
-                    None => self.root_at_start(terminal),
-                };
-                if let Some(except) = terminals.except(terminal) {
-                    let (literals, _) = terminals.len();
-                    let tokens = self.trees.containing(terminal as usize - literals, except);
-                    self.doubtful.extend_from_slice(tokens);
-                }
-                open.push((child, terminal, behind));
-            }
-        }
-    }
-
-    /// Doubts the tokens with which a text may come to be one that `terminal` leaves out.
-    fn doubt_below(&mut self, terminal: u32, state: u32) {
         let Some(except) = self.compiled.terminals.except(terminal) else { return };
-        // Where it leaves the trie's inner nodes, nothing is in doubt; where it ends one, all that go on are.
-        let step = |state: Option<u32>, byte: u8| match state {
-            Some(state) => except.below(state, byte).map(|(next, doubtful)| (!doubtful).then_some(next)),
-            None => Some(None),
+        let step = |way: Way, byte: u8| {
+            let Way::On(state, has_ended) = way else { return Some(way) };
+            let has_ended = has_ended || except.is_accepting(state);
+            let (next, below) = except.below(state, byte)?;
+            Some(match below {
+                Below::Inner => Way::On(next, has_ended),
+                Below::Dead if !has_ended => Way::Dead,
+                Below::Dead | Below::LeftOut => Way::Doubtful,
+            })
         };
-        let visit = |token: TokenId, state: Option<u32>| {
-            if state.is_none() {
-                self.doubtful.push(token);
-            }
+        let visit = |token: TokenId, way: Way| match way {
+            Way::On(..) => {}
+            Way::Dead => certain.push(token),
+            Way::Doubtful => self.doubtful.push(token),
         };
-        self.trie.walk(Some(state), step, visit);
+        self.trie.walk(Way::On(state, false), step, visit);
     }
 
     fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {
@@ -457,24 +548,32 @@ impl Maker<'_> {
         self.root(terminal, start)
     }
 
-    fn child(&mut self, node: &Arc<Node>, terminal: u32) -> Arc<Node> {
+    /// The node behind `origin`, which is no root, where `terminal` comes next.
+    fn child(&mut self, origin: &Origin, terminal: u32) -> Arc<Node> {
         let Self { compiled, trees, known, doubtful, .. } = self;
         let KnownNodes { children, bytes, .. } = &mut **known;
         let library = &trees.library;
         if let Scanner::Counted(_) = compiled.terminals.scanner(terminal) {
             doubtful.extend_from_slice(library.longest().1);
         }
-        // The node is kept by the tables that it was found in, for as long as this entry.
-        let child = children.entry((Arc::as_ptr(node).addr(), terminal)).or_insert_with(|| {
+        let parent = match origin {
+            Origin::Root => unreachable!("it comes from nowhere"),
+            Origin::Exits(node) => Parent::Exits(node),
+            Origin::Behind(Some(node), group, at) => {
+                Parent::Behind(Some(node), &node.exits.groups[*group], *at)
+            }
+            Origin::Behind(None, group, at) => Parent::Behind(None, &library.all().groups[*group], *at),
+        };
+        let child = children.entry((parent.key(), terminal)).or_insert_with(|| {
             let child = match compiled.terminals.scanner(terminal) {
-                Scanner::Automaton(dfa, _) => library.child(node, trees.number(compiled, terminal), dfa),
+                Scanner::Automaton(dfa, _) => library.child(&parent, trees.number(compiled, terminal), dfa),
                 Scanner::Except(except, _) => {
-                    library.child(node, trees.number(compiled, terminal), except.base())
+                    library.child(&parent, trees.number(compiled, terminal), except.base())
                 }
                 Scanner::Counted(counted) => {
                     let (min, max) = counted.left(0, library.longest().0);
                     let (number, dfa) = library.counted(counted, min, max);
-                    library.child(node, number, &dfa)
+                    library.child(&parent, number, &dfa)
                 }
                 Scanner::Token(_) => unreachable!("it reads no bytes"),
             };
@@ -508,7 +607,6 @@ impl ByteAutomaton for Walk<'_> {
 struct Route<'a> {
     compiled: &'a Compiled,
     places: &'a mut Places,
-    todo: Todo,
     edges: Vec<(u32, Todo)>,
     /// By class: the place behind the first byte of the edges.
     begun: Vec<Place>,
@@ -517,10 +615,10 @@ struct Route<'a> {
 impl<'a> Route<'a> {
     const START: u32 = 0;
 
-    /// From `edges` of `todo`, none of them literals.
-    fn new(compiled: &'a Compiled, places: &'a mut Places, todo: Todo, edges: Vec<(u32, Todo)>) -> Self {
+    /// From `edges`, none of them literals.
+    fn new(compiled: &'a Compiled, places: &'a mut Places, edges: Vec<(u32, Todo)>) -> Self {
         let begun = vec![UNKNOWN; compiled.terminals.width()];
-        Self { compiled, places, todo, edges, begun }
+        Self { compiled, places, edges, begun }
     }
 }
 
@@ -537,7 +635,7 @@ impl ByteAutomaton for Route<'_> {
             let class = self.compiled.terminals.class(byte);
             let begun = &mut self.begun[usize::from(class)];
             if *begun == UNKNOWN {
-                *begun = self.places.begin(self.compiled, self.todo, &[], &self.edges, byte);
+                *begun = self.places.begin(self.compiled, &self.edges, byte);
             }
             *begun
         } else {

@@ -74,7 +74,7 @@ pub(crate) struct Places {
     first_bytes: Vec<Option<Bytes>>,
     /// By terminal and state: the bytes with which it goes on.
     next_bytes: HashMap<(u32, u32), Bytes>,
-    buffer: Vec<Reading>,
+    buffers: (Vec<Reading>, Vec<Reading>),
     /// Where texts that may not come twice are tracked.
     tracked: Option<Tracked>,
     pub(crate) work: Work,
@@ -83,8 +83,6 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct Tracked {
     texts: Texts,
-    /// The place behind a byte. Not by class: texts that no terminal tells apart are different texts.
-    next: HashMap<(Place, u8), Place>,
 }
 
 /// Measures of work that are the same on every machine; see [`GrammarStats`](crate::GrammarStats).
@@ -122,7 +120,7 @@ impl Places {
             width: compiled.terminals.width(),
             first_bytes: Vec::new(),
             next_bytes: HashMap::new(),
-            buffer: Vec::new(),
+            buffers: Default::default(),
             tracked,
             work: Work::default(),
         };
@@ -149,39 +147,16 @@ impl Places {
         self.insert(&[reading])
     }
 
-    /// The place behind `byte` where it begins one of `literals` and `others`, which are edges of `todo`; or [`DEAD`].
-    pub(crate) fn begin(
-        &mut self,
-        compiled: &Compiled,
-        todo: Todo,
-        literals: &[(u32, Todo)],
-        others: &[(u32, Todo)],
-        byte: u8,
-    ) -> Place {
+    /// The place behind `byte` where it begins one of `edges`, none of which reads literals; or [`DEAD`].
+    pub(crate) fn begin(&mut self, compiled: &Compiled, edges: &[(u32, Todo)], byte: u8) -> Place {
         let terminals = &compiled.terminals;
         let class = terminals.class(byte);
-        let mut readings: Vec<Reading> = Vec::new();
-        let literals = terminals.going_on(literals, 0, class);
-        readings.extend(literal(terminals, literals, 1, 0, todo));
-        for (terminal, todo) in others {
+        let begun = edges.iter().filter_map(|(terminal, todo)| {
             let state = terminals.first(*terminal, class);
-            if state != NONE {
-                readings.push(Reading { terminal: *terminal, state, ended: 0, todo: *todo });
-            }
-        }
+            (state != NONE).then_some(Reading { terminal: *terminal, state, ended: 0, todo: *todo })
+        });
+        let mut readings: Vec<Reading> = begun.collect();
         if readings.is_empty() { DEAD } else { self.place(&mut readings, compiled) }
-    }
-
-    /// The place behind `byte` where it begins a literal that follows `todo`; or [`DEAD`].
-    pub(crate) fn begin_literals(&mut self, compiled: &Compiled, todo: Todo, byte: u8) -> Place {
-        let terminals = &compiled.terminals;
-        let followers = self.parser.followers(todo, &compiled.rules);
-        let literals = terminals.literals(self.parser.edges(followers));
-        let literals = terminals.going_on(literals, 0, terminals.class(byte));
-        match literal(terminals, literals, 1, 0, todo) {
-            Some(reading) => self.single(reading),
-            None => DEAD,
-        }
     }
 
     /// The bytes with which what is left to do may begin.
@@ -224,6 +199,13 @@ impl Places {
         bytes
     }
 
+    /// The place of all readings of `place` but the one at this index; or [`DEAD`].
+    pub(crate) fn without(&mut self, place: Place, index: usize) -> Place {
+        let mut readings: SmallVec<[Reading; 8]> = self.readings(place).into();
+        readings.remove(index);
+        if readings.is_empty() { DEAD } else { self.insert(&readings) }
+    }
+
     /// The readings of `place`, in ascending order, no two equal but for what is left to do.
     #[inline]
     pub(crate) fn readings(&self, place: Place) -> &[Reading] {
@@ -232,6 +214,12 @@ impl Places {
 
     /// The place of `readings`, which may be in any order and repeat.
     pub(crate) fn place(&mut self, readings: &mut Vec<Reading>, compiled: &Compiled) -> Place {
+        self.merge(readings, compiled);
+        self.insert(readings)
+    }
+
+    /// Puts `readings` in order, in which those that are equal but for what is left to do are one.
+    fn merge(&mut self, readings: &mut Vec<Reading>, compiled: &Compiled) {
         let terminals = &compiled.terminals;
         let tracks = self.tracked.is_some();
         let begins_before = |terminal: u32| {
@@ -268,10 +256,9 @@ impl Places {
             }
         }
         readings.truncate(kept);
-        self.insert(readings)
     }
 
-    /// The place behind `byte`, or [`DEAD`].
+    /// The place behind `byte`, or [`DEAD`]; kept for the next time, for walks over the vocabulary. Not where texts are tracked.
     #[inline]
     pub(crate) fn step(&mut self, compiled: &Compiled, place: Place, byte: u8) -> Place {
         let class = compiled.terminals.class(byte);
@@ -285,19 +272,27 @@ impl Places {
         self.look_up(compiled, place, class)
     }
 
-    /// The place behind `bytes`, or [`DEAD`].
+    /// The place behind `bytes`, or [`DEAD`]. No places are made on the way to it.
     pub(crate) fn run(&mut self, compiled: &Compiled, place: Place, bytes: &[u8]) -> Place {
-        let mut at = place;
+        let (mut at, mut behind) = std::mem::take(&mut self.buffers);
+        at.clear();
+        at.extend_from_slice(self.readings(place));
         for byte in bytes {
-            if at == DEAD {
+            self.read(compiled, &at, *byte, &mut behind);
+            std::mem::swap(&mut at, &mut behind);
+            if at.is_empty() {
                 break;
             }
-            at = match self.tracked {
-                None => self.step(compiled, at, *byte),
-                Some(_) => self.step_tracked(compiled, at, *byte),
-            };
+            self.merge(&mut at, compiled);
         }
-        if at == DEAD { DEAD } else { self.at_token(compiled, at) }
+        if compiled.lookahead.is_some() && self.tracked.is_none() {
+            // The next token counts anew.
+            at.iter_mut().for_each(|reading| reading.ended = 0);
+            self.merge(&mut at, compiled);
+        }
+        let place = if at.is_empty() { DEAD } else { self.insert(&at) };
+        self.buffers = (at, behind);
+        place
     }
 
     /// The place behind the control token `token`, or [`DEAD`].
@@ -340,10 +335,7 @@ impl Places {
             + self.first.len() * 4 * size_of::<u32>()
             + self.next.len() * size_of::<Place>()
             + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<Bytes>()
-            + self
-                .tracked
-                .as_ref()
-                .map_or(0, |tracked| tracked.texts.memory_usage() + tracked.next.len() * 32)
+            + self.tracked.as_ref().map_or(0, |tracked| tracked.texts.memory_usage())
     }
 
     /// The texts that are tracked.
@@ -378,18 +370,6 @@ impl Places {
     /// Whether texts of `terminal` are tracked here.
     fn tracks(&self, compiled: &Compiled, terminal: u32) -> bool {
         self.tracked.is_some() && compiled.terminals.is_distinct(terminal)
-    }
-
-    #[cold]
-    fn step_tracked(&mut self, compiled: &Compiled, place: Place, byte: u8) -> Place {
-        if let Some(known) = self.tracked.as_ref().and_then(|tracked| tracked.next.get(&(place, byte))) {
-            return *known;
-        }
-        let next = self.read(compiled, place, compiled.terminals.class(byte), byte);
-        if let Some(tracked) = &mut self.tracked {
-            tracked.next.insert((place, byte), next);
-        }
-        next
     }
 
     /// Adds the reading of `begun`, a beginning of a text of `terminal` in front of which `todo` was left to do, if it can
@@ -473,16 +453,6 @@ impl Places {
         terminals.is_accepting(terminal, state).then_some(todo)
     }
 
-    /// The same place at the beginning of a token.
-    fn at_token(&mut self, compiled: &Compiled, place: Place) -> Place {
-        if compiled.lookahead.is_none() || self.tracked.is_some() {
-            return place;
-        }
-        let mut readings = self.readings(place).to_vec();
-        readings.iter_mut().for_each(|reading| reading.ended = 0);
-        self.place(&mut readings, compiled)
-    }
-
     #[cold]
     fn look_up(&mut self, compiled: &Compiled, place: Place, class: u8) -> Place {
         if self.row[place as usize] == NONE {
@@ -491,22 +461,27 @@ impl Places {
                 return DEAD;
             }
         }
-        let next = self.read(compiled, place, class, compiled.terminals.bytes()[usize::from(class)]);
+        let (mut at, mut behind) = std::mem::take(&mut self.buffers);
+        at.clear();
+        at.extend_from_slice(self.readings(place));
+        self.read(compiled, &at, compiled.terminals.bytes()[usize::from(class)], &mut behind);
+        let next = if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) };
+        self.buffers = (at, behind);
         self.next[self.row[place as usize] as usize * self.width + usize::from(class)] = next;
         next
     }
 
-    /// The place behind a byte of `class`, worked out. Where texts are tracked, behind `byte`.
-    fn read(&mut self, compiled: &Compiled, place: Place, class: u8, byte: u8) -> Place {
+    /// What is behind `byte` where these are `readings`, in any order. Where texts are not tracked, that is so for all bytes of its
+    /// class.
+    fn read(&mut self, compiled: &Compiled, readings: &[Reading], byte: u8, behind: &mut Vec<Reading>) {
         self.work.steps += 1;
-        self.work.readings += self.readings(place).len() as u64;
+        self.work.readings += readings.len() as u64;
         let terminals = &compiled.terminals;
+        let class = terminals.class(byte);
         let lookahead = compiled.lookahead.filter(|_| self.tracked.is_none());
         let mut begun: SmallVec<[(u32, Todo); 4]> = SmallVec::new();
-        let mut behind = std::mem::take(&mut self.buffer);
         behind.clear();
-        for at in self.first[place as usize]..self.first[place as usize + 1] {
-            let reading = self.readings[at as usize];
+        for reading in readings.iter().copied() {
             let (mut goes_on, mut begins) = (0, 0);
             if let Some(limit) = lookahead {
                 // The end of a terminal in front of the first byte of a token is free.
@@ -528,7 +503,7 @@ impl Places {
                     self.tracked.as_mut().filter(|_| terminals.is_distinct(reading.terminal))
                 {
                     let next = tracked.texts.step(terminals, reading.state, byte);
-                    self.add_begun(compiled, &mut behind, (reading.terminal, next), reading.todo);
+                    self.add_begun(compiled, behind, (reading.terminal, next), reading.todo);
                 } else {
                     let state = terminals.step(reading.terminal, reading.state, class);
                     if state != NONE {
@@ -558,12 +533,9 @@ impl Places {
             for (terminal, todo) in begun.drain(..) {
                 let first = self.tracked.as_mut();
                 let first = first.map_or(NONE, |tracked| tracked.texts.first(terminals, terminal, byte));
-                self.add_begun(compiled, &mut behind, (terminal, first), todo);
+                self.add_begun(compiled, behind, (terminal, first), todo);
             }
         }
-        let next = if behind.is_empty() { DEAD } else { self.place(&mut behind, compiled) };
-        self.buffer = behind;
-        next
     }
 
     /// Makes the row of `place`, in which it says at once with which bytes nothing goes on: most.

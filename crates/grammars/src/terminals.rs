@@ -289,6 +289,12 @@ impl Terminals {
         (self.literals.len(), self.scanners.len())
     }
 
+    /// The text of a literal.
+    #[inline]
+    pub(crate) fn literal(&self, terminal: u32) -> &[u8] {
+        &self.literals[terminal as usize]
+    }
+
     /// The length of a literal.
     #[inline]
     pub(crate) fn literal_len(&self, terminal: u32) -> usize {

@@ -6,7 +6,8 @@
 //!   on the way of a used text through the trie of the vocabulary;
 //! - tokens in which such a text begins, and ends or comes to where few are left. Which tokens hold a text, and what text, is
 //!   known for each terminal: those that hold a used one are looked up, and those that hold two at once are always in question.
-//!   Where a text was begun before the token, it is found when the mask is made which of its tokens hold another one.
+//!   Where a text was begun before the token, it is found when the mask is made in which of its tokens another one may begin
+//!   and end.
 //!
 //! Each of these is read where texts are tracked, and removed if it leads nowhere there. No others need to be: up to the first
 //! place where a text ends or few are left, both parsers say the same.
@@ -14,12 +15,13 @@
 use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use unskew_automata::Dfa;
 use unskew_core::{MaskRef, TokenId, TokenTrie, Vocabulary};
 
 use crate::{
     Except,
-    distinct::{MANY, Remaining},
+    distinct::{MANY, Remaining, Used},
     places::{BOUNDARY, Compiled, DEAD, Place, Places, Reading},
     rules::NONE,
 };
@@ -29,8 +31,6 @@ use crate::{
 pub(crate) struct Distinct {
     /// Their numbers.
     terminals: Box<[u32]>,
-    /// Whether one byte may be a whole text, or leave few.
-    has_short: bool,
     /// What tokens hold texts of them, once it was asked for.
     holding: OnceLock<Arc<Holding>>,
 }
@@ -43,6 +43,8 @@ pub(crate) struct Holding {
     twice: SparseTokens,
     /// By text: the tokens that hold it.
     by_text: HashMap<Box<[u8]>, Vec<TokenId>>,
+    /// By token: where such texts begin, in ascending order.
+    begins: HashMap<TokenId, SmallVec<[u32; 4]>>,
 }
 
 /// Some tokens, as the words of a mask in which they are.
@@ -100,14 +102,7 @@ impl Distinct {
         let all = (literals..literals + others).map(|terminal| u32::try_from(terminal).expect("limited"));
         let terminals: Box<[u32]> =
             all.filter(|terminal| compiled.terminals.is_distinct(*terminal)).collect();
-        let width = u8::try_from(compiled.terminals.width() - 1).expect("256 classes");
-        let has_short = terminals.iter().any(|terminal| {
-            (0..=width).any(|class| match compiled.terminals.first(*terminal, class) {
-                NONE => false,
-                state => is_critical(compiled, *terminal, state),
-            })
-        });
-        (!terminals.is_empty()).then(|| Self { terminals, has_short, holding: OnceLock::new() })
+        (!terminals.is_empty()).then(|| Self { terminals, holding: OnceLock::new() })
     }
 
     /// What tokens hold texts of the terminals; more of them where some texts are left out. `of` knows those of an automaton.
@@ -149,7 +144,19 @@ impl Distinct {
             for (text, tokens) in lists.iter().flat_map(|list| &list.by_text) {
                 by_text.entry(text.clone()).or_default().extend_from_slice(tokens);
             }
-            Arc::new(Holding { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text })
+            let mut begins: HashMap<TokenId, SmallVec<[u32; 4]>> = HashMap::new();
+            for (token, more) in lists.iter().flat_map(|list| &list.begins) {
+                let begins = begins.entry(*token).or_default();
+                begins.extend_from_slice(more);
+                begins.sort_unstable();
+                begins.dedup();
+            }
+            Arc::new(Holding {
+                all: SparseTokens::new(all),
+                twice: SparseTokens::new(twice),
+                by_text,
+                begins,
+            })
         })
     }
 
@@ -172,54 +179,57 @@ impl Distinct {
         let is_distinct = |terminal: u32| terminal != BOUNDARY && compiled.terminals.is_distinct(terminal);
         // Where a text was begun before the token, it may come again in it.
         if places.readings(place).iter().any(|reading| is_distinct(reading.terminal)) {
-            self.ending_again(compiled, places, place, vocabulary, &among(&holding.all))
+            let mut tokens = among(&holding.all);
+            tokens.retain(|token| {
+                let text = vocabulary.text(*token).unwrap_or_default();
+                let begins = holding.begins.get(token).map_or(&[][..], |begins| begins);
+                may_begin_and_end(compiled, places, place, text, begins)
+            });
+            tokens
         } else {
             among(&holding.twice)
         }
     }
+}
 
-    /// Of `tokens`, those that lead on from `place` in a mask and in which a text may have begun and ended.
-    fn ending_again(
-        &self,
-        compiled: &Compiled,
-        places: &mut Places,
-        place: Place,
-        vocabulary: &Vocabulary,
-        tokens: &[TokenId],
-    ) -> Vec<TokenId> {
-        let terminals = &compiled.terminals;
-        let is_distinct = |terminal: u32| terminal != BOUNDARY && terminals.is_distinct(terminal);
-        // What ends first may have begun before the token.
-        let begun_before = places.readings(place).iter().all(|Reading { terminal, state, .. }| {
-            is_distinct(*terminal) && !terminals.is_accepting(*terminal, *state)
-        });
-        let mut found: Vec<TokenId> = Vec::new();
-        for token in tokens {
-            let mut ends = 0;
-            let mut at = place;
-            for byte in vocabulary.text(*token).unwrap_or_default() {
-                let class = terminals.class(*byte);
-                let is_end =
-                    |terminal: u32, state: u32| state != NONE && is_critical(compiled, terminal, state);
-                let mut here = places.readings(at).iter().any(|Reading { terminal, state, .. }| {
-                    is_distinct(*terminal) && is_end(*terminal, terminals.step(*terminal, *state, class))
-                });
-                here |= self.has_short
-                    && places.beginning(compiled, at).into_iter().any(|terminal| {
-                        terminals.is_distinct(terminal) && is_end(terminal, terminals.first(terminal, class))
-                    });
-                ends += u32::from(here);
-                at = places.step(compiled, at, *byte);
-                if at == DEAD {
-                    break;
-                }
-            }
-            if at != DEAD && ends > u32::from(begun_before) {
-                found.push(*token);
+/// Whether a text that may not come twice may begin in `text`, read from `place`, and end there or come to where few are left.
+/// `begins` are the places where it has to begin for that.
+fn may_begin_and_end(
+    compiled: &Compiled,
+    places: &mut Places,
+    place: Place,
+    text: &[u8],
+    begins: &[u32],
+) -> bool {
+    let (terminals, mut at, mut read) = (&compiled.terminals, place, 0);
+    for begin in begins {
+        let begin = *begin as usize;
+        for byte in &text[read..begin] {
+            at = places.step(compiled, at, *byte);
+            if at == DEAD {
+                return false;
             }
         }
-        found
+        read = begin;
+        let mut beginning = places.beginning(compiled, at).into_iter();
+        let comes_to_end = |terminal: u32| {
+            let (first, rest) = (text[begin], &text[begin + 1..]);
+            let mut state = terminals.first(terminal, terminals.class(first));
+            let mut rest = rest.iter();
+            while state != NONE {
+                if is_critical(compiled, terminal, state) {
+                    return true;
+                }
+                let Some(byte) = rest.next() else { break };
+                state = terminals.step(terminal, state, terminals.class(*byte));
+            }
+            false
+        };
+        if beginning.any(|terminal| terminals.is_distinct(terminal) && comes_to_end(terminal)) {
+            return true;
+        }
     }
+    false
 }
 
 /// From where to where in a token.
@@ -259,9 +269,20 @@ impl Holding {
         let base = except.base();
         let (mut all, mut twice) = (Vec::new(), Vec::new());
         let mut by_text: HashMap<Box<[u8]>, Vec<TokenId>> = HashMap::new();
+        let mut begins: HashMap<TokenId, SmallVec<[u32; 4]>> = HashMap::new();
         for (token, text) in tokens {
             let spans = spans(base, text);
-            if remaining.is_scarce && comes_to_few(base, remaining, text) {
+            let to_few =
+                if remaining.is_scarce { coming_to_few(base, remaining, text) } else { SmallVec::new() };
+            let id = |from: usize| u32::try_from(from).expect("tokens are short");
+            let from_here = spans.iter().map(|(from, _)| id(*from));
+            let mut from_here: SmallVec<[u32; 4]> = from_here.chain(to_few.iter().copied().map(id)).collect();
+            if !from_here.is_empty() {
+                from_here.sort_unstable();
+                from_here.dedup();
+                begins.insert(token, from_here);
+            }
+            if !to_few.is_empty() {
                 all.push(token);
                 twice.push(token);
             } else if !spans.is_empty() {
@@ -277,7 +298,7 @@ impl Holding {
                 }
             }
         }
-        Self { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text }
+        Self { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text, begins }
     }
 
     /// The tokens that hold this text of a terminal.
@@ -291,7 +312,7 @@ impl Holding {
         let texts: usize = self.by_text.keys().map(|text| text.len()).sum();
         self.all.memory_usage()
             + self.twice.memory_usage()
-            + self.by_text.len() * ENTRY
+            + (self.by_text.len() + self.begins.len()) * ENTRY
             + tokens * size_of::<TokenId>()
             + texts
     }
@@ -315,11 +336,11 @@ pub(crate) fn marks(dfa: &Dfa) -> Option<(u8, u8)> {
     Some((*bytes.start(), last?))
 }
 
-/// Whether some text that begins in `text` comes to where few are left.
-fn comes_to_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> bool {
-    (0..text.len()).any(|from| {
+/// Where in `text` others begin that come to where few are left.
+fn coming_to_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> SmallVec<[usize; 4]> {
+    let comes_to_few = |from: &usize| {
         let mut at = dfa.start();
-        for byte in &text[from..] {
+        for byte in &text[*from..] {
             let Some(next) = dfa.step(at, *byte) else { return false };
             at = next;
             if remaining.of(at) < MANY {
@@ -327,7 +348,8 @@ fn comes_to_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> bool {
             }
         }
         false
-    })
+    };
+    (0..text.len()).filter(comes_to_few).collect()
 }
 
 /// Whether it may make a difference in this state of a terminal what texts were used.
@@ -339,27 +361,41 @@ fn is_critical(compiled: &Compiled, terminal: u32, state: u32) -> bool {
             .is_some_and(|(except, remaining)| remaining.of(except.state(state)) < MANY)
 }
 
-/// The tokens on the ways of texts that were used, from `place`, in which texts are tracked: behind a text's end, and where few
-/// are left. Some may be among them that the mask does not have. `None` if a text that was used might end in front of any token.
+/// Tokens on the ways of texts that were used. Some may be among them that the mask does not have.
+#[derive(Default, Debug)]
+pub(crate) struct OnUsedWays {
+    /// Behind the end of such a text, or where few are left.
+    pub(crate) doubtful: Vec<TokenId>,
+    /// Behind the end of such a text, and one reading cannot read them in any way.
+    pub(crate) certain: Vec<TokenId>,
+    /// The place of all other readings; [`DEAD`] if there are none.
+    pub(crate) others: Place,
+}
+
+/// The tokens on the ways of texts that were used, from `place`, in which texts are tracked. `None` if a text that was used might
+/// end in front of any token.
 pub(crate) fn on_used_ways(
     compiled: &Compiled,
     places: &mut Places,
     place: Place,
     trie: &TokenTrie,
-) -> Option<Vec<TokenId>> {
-    let mut found: Vec<TokenId> = Vec::new();
+) -> Option<OnUsedWays> {
+    let terminals = &compiled.terminals;
+    let mut found = OnUsedWays { others: DEAD, ..OnUsedWays::default() };
     for at in 0..places.readings(place).len() {
-        let reading = places.readings(place)[at];
-        if reading.terminal == BOUNDARY || !compiled.terminals.is_distinct(reading.terminal) {
+        let Reading { terminal, state: begun, todo, .. } = places.readings(place)[at];
+        if terminal == BOUNDARY || !terminals.is_distinct(terminal) {
             continue;
         }
-        let Some(pending) = places.pending(compiled, reading.todo, reading.terminal) else { continue };
-        let Some((except, remaining)) = compiled.terminals.remaining(reading.terminal) else { continue };
+        let Some(pending) = places.pending(compiled, todo, terminal) else { continue };
+        let Some((except, remaining)) = terminals.remaining(terminal) else { continue };
         let Some(texts) = places.texts() else { continue };
-        let (prefix, state) = (texts.bytes(reading.state), texts.state(reading.state));
-        let used = places.parser.used_before(pending).flat_map(|used| places.parser.used.texts(used));
+        let (prefix, state) = (texts.bytes(begun), texts.state(begun));
+        let mut sets: SmallVec<[Used; 4]> = places.parser.used_before(pending).collect();
+        sets.sort_unstable();
+        sets.dedup();
         // What is left of them. That of texts which are left out counts too where few are left.
-        let used = used.map(|text| texts.of(text));
+        let used = sets.iter().flat_map(|used| places.parser.used.texts(*used)).map(|text| texts.of(text));
         let left_out = except.texts().filter(|_| remaining.is_scarce);
         let mut rests: Vec<&[u8]> =
             used.chain(left_out).filter_map(|text| text.strip_prefix(&prefix[..])).collect();
@@ -370,36 +406,47 @@ pub(crate) fn on_used_ways(
             Some(_) => {}
             None => continue,
         }
-        /// On the way: the texts from here to there that agree in so many bytes, and the state; or behind the end of one.
+        /// On the way: the texts from here to there that agree in so many bytes, the state, and whether the text may have ended
+        /// before. Or behind the end of one: in doubt, or not to be read.
         #[derive(Clone, Copy)]
         enum Way {
-            On(usize, usize, usize, u32),
+            On(usize, usize, usize, u32, bool),
             Behind,
+            Dead,
         }
+        let is_first = found.certain.is_empty();
         let step = |way: Way, byte: u8| {
-            let Way::On(first, end, depth, state) = way else { return Some(Way::Behind) };
+            let Way::On(first, end, depth, state, has_ended) = way else { return Some(way) };
             let among = &rests[first..end];
             let from = first + among.partition_point(|rest| rest.get(depth).copied() < Some(byte));
             let to = first + among.partition_point(|rest| rest.get(depth).copied() <= Some(byte));
             if from == to {
                 return None;
             }
+            let has_ended = has_ended || terminals.is_accepting(terminal, state);
             let state = except.step(state, byte);
-            match state == NONE || rests[from].len() == depth + 1 {
-                // Others may go on from the end of this one; what is behind it is looked at in any case.
-                true => Some(Way::Behind),
-                false => Some(Way::On(from, to, depth + 1, state)),
-            }
+            // Others may go on from the end of this one; what is behind it is looked at in any case.
+            Some(if state == NONE || rests[from].len() == depth + 1 {
+                let must_end = state == NONE || terminals.is_final(terminal, state);
+                // Whatever was read before, this text was used.
+                if is_first && sets.len() == 1 && must_end && !has_ended { Way::Dead } else { Way::Behind }
+            } else {
+                Way::On(from, to, depth + 1, state, has_ended)
+            })
         };
         let visit = |token: TokenId, way: Way| match way {
-            Way::Behind => found.push(token),
-            Way::On(.., state) => {
+            Way::Behind => found.doubtful.push(token),
+            Way::Dead => found.certain.push(token),
+            Way::On(.., state, _) => {
                 if remaining.of(except.state(state)) < MANY {
-                    found.push(token);
+                    found.doubtful.push(token);
                 }
             }
         };
-        trie.walk(Way::On(0, rests.len(), 0, state), step, visit);
+        trie.walk(Way::On(0, rests.len(), 0, state, false), step, visit);
+        if is_first && !found.certain.is_empty() {
+            found.others = places.without(place, at);
+        }
     }
     Some(found)
 }

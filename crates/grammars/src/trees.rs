@@ -15,9 +15,8 @@
 //! - **Only exits.** A path leaves a terminal where the terminal cannot go on. Where it could go on as well as leave (two
 //!   names side by side), the readings are ambiguous; that depends on what may follow, which a node does not know. Whoever
 //!   asks compares the bytes and takes the general way where they meet.
-//! - **The end of the path is a list.** What is left of the tokens that leave a terminal is kept in order, by first byte.
-//!   Where few go on with a byte, they are read through the parser's places, and so are all that a literal may begin with;
-//!   only where many do and an automaton reads them is there a next node.
+//! - **The end of a path is a trie** of what is left of the tokens that leave it ([`remainders`](crate::remainders)). Literals are
+//!   read along it, and where an automaton reads on, the next node is made from it and not by a walk over the vocabulary.
 
 use std::{
     collections::HashMap,
@@ -31,14 +30,18 @@ use std::{
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary};
 
-use crate::{Counted, tracked::Holding};
+use crate::{
+    Counted,
+    remainders::{At, Entered, Exits, Group, PER_TOKEN},
+    tracked::Holding,
+};
 
 /// Sets with at most so many tokens are lists: 512 are written into a mask in less time than a mask of 128,000 bits is
 /// copied twice.
 const FEW: usize = 512;
 
-/// See [`TreeLibrary::listing`].
-const LISTED: usize = 256;
+/// See [`TreeLibrary::worth_keeping`].
+const WORTH_KEEPING: usize = 64;
 
 /// What the table of a library takes for an entry, beside the node.
 const ENTRY: usize = 128;
@@ -58,6 +61,10 @@ pub(crate) fn meet(left: &Bytes, right: &Bytes) -> bool {
     left.iter().zip(right).any(|(left, right)| left & right != 0)
 }
 
+pub(crate) fn common(left: &Bytes, right: &Bytes) -> Bytes {
+    std::array::from_fn(|at| left[at] & right[at])
+}
+
 /// Tokens of a node.
 #[derive(Debug)]
 pub(crate) enum Tokens {
@@ -65,53 +72,12 @@ pub(crate) enum Tokens {
     Many(Box<[u32]>),
 }
 
-/// The tokens that leave the last terminal of a path, by the byte with which they do.
-#[derive(Debug, Default)]
-pub(crate) struct Exits {
-    /// In ascending order of bytes.
-    pub(crate) groups: Box<[Group]>,
-}
-
-/// Tokens that leave a path with the same byte.
-#[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) byte: u8,
-    /// Tokens, and how many of their bytes are on the path.
-    tokens: Box<[(TokenId, u32)]>,
-    /// What is left of them, once it was asked for.
-    remainders: OnceLock<Remainders>,
-}
-
-/// Texts that are left of tokens and begin with the same byte, as a trie: depth-first, without the first byte.
-#[derive(Debug)]
-struct Remainders {
-    nodes: Box<[TrieNode]>,
-    /// In the order of the nodes that they end in; those that end with the first byte come first.
-    tokens: Box<[TokenId]>,
-    /// How many end with the first byte.
-    at_once: usize,
-    /// The length of the longest.
-    longest: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct TrieNode {
-    byte: u8,
-    /// The number of bytes in front of `byte`.
-    depth: u32,
-    /// Behind the nodes that begin like this one.
-    end: u32,
-    /// The tokens that end here.
-    tokens: (u32, u32),
-}
-
 /// The tokens of a path, and how it goes on.
 #[derive(Debug)]
 pub(crate) struct Node {
-    id: u32,
+    /// Among all groups and nodes of a library.
+    pub(crate) id: u32,
     is_kept: bool,
-    /// Automata and the states in which they are entered.
-    path: Box<[(Arc<Dfa>, StateId)]>,
     /// The tokens that end inside the last terminal.
     pub(crate) inside: Tokens,
     pub(crate) exits: Exits,
@@ -123,8 +89,29 @@ pub(crate) struct Node {
 enum Key {
     /// An automaton and a state of it.
     Root(u32, u32),
-    /// A node and an automaton.
+    /// A node and the automaton behind it.
     Child(u32, u32),
+    /// A group, a place of its trie, and the automaton behind that.
+    Behind(u32, At, u32),
+}
+
+/// Where a path goes on with another automaton.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Parent<'a> {
+    /// Where it is left.
+    Exits(&'a Node),
+    /// Behind literals, that is at a place of a trie among the exits of a node, or of all tokens.
+    Behind(Option<&'a Node>, &'a Group, At),
+}
+
+impl Parent<'_> {
+    /// Which one it is.
+    pub(crate) fn key(&self) -> (u32, At) {
+        match self {
+            Self::Exits(node) => (node.id, At::MAX),
+            Self::Behind(_, group, at) => (group.id, *at),
+        }
+    }
 }
 
 /// Subterminal trees of a vocabulary, shared by all grammars over it.
@@ -156,7 +143,7 @@ pub struct TreeLibrary {
     vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     limit: usize,
-    listed: usize,
+    least_work: usize,
     next_id: AtomicU32,
     all: OnceLock<Exits>,
     longest: OnceLock<(u32, Box<[TokenId]>)>,
@@ -166,6 +153,8 @@ pub struct TreeLibrary {
 #[derive(Default)]
 struct KeptNodes {
     automata: HashMap<Arc<Dfa>, u32>,
+    /// By automaton: [`extending`], once it was asked for.
+    extending: HashMap<u32, Bytes>,
     nodes: HashMap<Key, Arc<Node>>,
     /// By two bytes: see [`TreeLibrary::around`].
     around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
@@ -186,7 +175,7 @@ impl TreeLibrary {
             vocabulary,
             trie,
             limit,
-            listed: LISTED,
+            least_work: WORTH_KEEPING,
             next_id: AtomicU32::new(0),
             all: OnceLock::new(),
             longest: OnceLock::new(),
@@ -194,10 +183,12 @@ impl TreeLibrary {
         }
     }
 
-    /// Reads what is left of the tokens that leave a terminal one by one where at most so many go on with the same byte, and
-    /// makes trees of them where they are more. Default: 256. Masks do not depend on it.
-    pub fn listing(self, most: usize) -> Self {
-        Self { listed: most, ..self }
+    /// Keeps a node behind others only if it takes at least so many steps to make it from what is left of their tokens. Those
+    /// that take fewer are made by each scratch that meets them, which is no more work than to look for them. Default: 64. Masks
+    /// do not depend on it.
+    #[must_use]
+    pub fn worth_keeping(self, least: usize) -> Self {
+        Self { least_work: least, ..self }
     }
 
     /// The vocabulary.
@@ -224,14 +215,16 @@ impl TreeLibrary {
     /// All tokens, as if they had left an empty path.
     pub(crate) fn all(&self) -> &Exits {
         self.all.get_or_init(|| {
-            let texts = self.vocabulary.text_tokens().filter(|(_, text)| !text.is_empty());
-            Exits::new(texts.map(|(token, _)| (token, 0)), &self.vocabulary)
+            let texts = self.vocabulary.text_tokens().filter_map(|(token, text)| {
+                let left = u32::try_from(text.len()).expect("tokens are short");
+                text.first().map(|byte| (*byte, token, left))
+            });
+            Exits::new(texts, || self.next_id())
         })
     }
 
-    /// Up to how many tokens that go on with the same byte are read one by one.
-    pub(crate) fn listed(&self) -> usize {
-        self.listed
+    fn next_id(&self) -> u32 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The number of `dfa` in this library.
@@ -249,17 +242,20 @@ impl TreeLibrary {
     /// The root of the tree of `state`, which `dfa` of number `automaton` is in.
     pub(crate) fn root(&self, automaton: u32, dfa: &Arc<Dfa>, state: StateId) -> Arc<Node> {
         let key = Key::Root(automaton, u32::try_from(state.index()).expect("limited"));
-        self.node(Some(key), || vec![(Arc::clone(dfa), state)])
+        let (known, is_full) = self.known(key);
+        known.unwrap_or_else(|| self.keep(key, self.make_root(automaton, dfa, state, !is_full)))
     }
 
     /// The node behind `parent` where `dfa` comes next.
-    pub(crate) fn child(&self, parent: &Node, automaton: u32, dfa: &Arc<Dfa>) -> Arc<Node> {
-        let key = parent.is_kept.then_some(Key::Child(parent.id, automaton));
-        self.node(key, || {
-            let mut path = parent.path.to_vec();
-            path.push((Arc::clone(dfa), dfa.start()));
-            path
-        })
+    pub(crate) fn child(&self, parent: &Parent<'_>, automaton: u32, dfa: &Arc<Dfa>) -> Arc<Node> {
+        let (key, is_kept) = match parent {
+            Parent::Exits(node) => (Key::Child(node.id, automaton), node.is_kept),
+            Parent::Behind(node, group, at) => {
+                (Key::Behind(group.id, *at, automaton), node.is_none_or(|node| node.is_kept))
+            }
+        };
+        let (known, is_full) = if is_kept { self.known(key) } else { (None, true) };
+        known.unwrap_or_else(|| self.keep(key, self.make_child(parent, automaton, dfa, !is_full)))
     }
 
     /// The length of the longest token that is not out of the ordinary; and those that are.
@@ -317,44 +313,75 @@ impl TreeLibrary {
         Arc::clone(kept.holding.entry(automaton).or_insert(made))
     }
 
-    fn node(&self, key: Option<Key>, path: impl FnOnce() -> Vec<(Arc<Dfa>, StateId)>) -> Arc<Node> {
-        let is_full = {
-            let kept = self.lock();
-            if let Some(node) = key.and_then(|key| kept.nodes.get(&key)) {
-                return Arc::clone(node);
-            }
-            kept.bytes >= self.limit
-        };
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let key = key.filter(|_| !is_full);
-        let node = Arc::new(self.make(id, key.is_some(), path()));
-        match key {
-            Some(key) => {
-                let mut kept = self.lock();
-                kept.bytes += node.memory_usage() + ENTRY;
-                // Another thread may have made the same node: the first one stays.
-                Arc::clone(kept.nodes.entry(key).or_insert(node))
-            }
-            None => node,
-        }
+    /// The node of this key, and whether nothing more is kept.
+    fn known(&self, key: Key) -> (Option<Arc<Node>>, bool) {
+        let kept = self.lock();
+        (kept.nodes.get(&key).map(Arc::clone), kept.bytes >= self.limit)
     }
 
-    fn make(&self, id: u32, is_kept: bool, path: Vec<(Arc<Dfa>, StateId)>) -> Node {
-        let Self { vocabulary, trie, .. } = self;
-        let path = Path::new(path);
-        let (last, _) = &path.automata[path.automata.len() - 1];
-        let extending = extending(last);
-        let mut mask = TokenMask::new(vocabulary.len());
-        trie.fill(&mut Reader { path: &path, exits: false }, Path::START, mask.as_mut());
-        let inside = Tokens::of(mask.as_ref());
-        mask.as_mut().clear();
-        trie.fill(&mut Reader { path: &path, exits: true }, Path::START, mask.as_mut());
-        let tokens = mask.ids().map(|token| {
-            let exit = path.exit(vocabulary.text(token).unwrap_or_default());
-            (token, exit)
+    /// As [`extending`] says.
+    fn extending(&self, automaton: u32, dfa: &Dfa) -> Bytes {
+        if let Some(known) = self.lock().extending.get(&automaton) {
+            return *known;
+        }
+        let made = extending(dfa);
+        *self.lock().extending.entry(automaton).or_insert(made)
+    }
+
+    fn keep(&self, key: Key, node: Node) -> Arc<Node> {
+        let node = Arc::new(node);
+        if !node.is_kept {
+            return node;
+        }
+        let mut kept = self.lock();
+        kept.bytes += node.memory_usage() + ENTRY;
+        // Another thread may have made the same node: the first one stays.
+        Arc::clone(kept.nodes.entry(key).or_insert(node))
+    }
+
+    /// By a walk over the vocabulary.
+    fn make_root(&self, automaton: u32, dfa: &Dfa, state: StateId, is_kept: bool) -> Node {
+        let mut reader = Reader::new(dfa, state);
+        let kinds = self.trie.fill_kinds(&mut reader, Reader::START);
+        let mut kinds = kinds.iter().map(Option::as_ref);
+        let [inside, exits] = [kinds.next().flatten(), kinds.next().flatten()];
+        let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
+        let exits = exits.into_iter().flat_map(TokenMask::ids).map(|token| {
+            let text = self.vocabulary.text(token).unwrap_or_default();
+            let exit = reader.exit(text);
+            (text[exit], token, u32::try_from(text.len() - exit).expect("tokens are short"))
         });
-        let exits = Exits::new(tokens, vocabulary);
-        Node { id, is_kept, path: path.automata, inside, exits, extending }
+        let exits = Exits::new(exits, || self.next_id());
+        let extending = self.extending(automaton, dfa);
+        Node { id: self.next_id(), is_kept, inside, exits, extending }
+    }
+
+    /// By reading what is left of tokens.
+    fn make_child(&self, parent: &Parent<'_>, automaton: u32, dfa: &Dfa, is_kept: bool) -> Node {
+        let mut entered = Entered::default();
+        match parent {
+            Parent::Exits(node) => {
+                let begins = |group: &&Group| dfa.step(dfa.start(), group.byte).is_some();
+                for group in node.exits.groups.iter().filter(begins) {
+                    group.trie(&self.vocabulary).enter(None, dfa, &mut entered);
+                }
+            }
+            Parent::Behind(_, group, at) => {
+                group.trie(&self.vocabulary).enter(Some(*at), dfa, &mut entered);
+            }
+        }
+        let Entered { inside, exits, work } = entered;
+        let inside = if inside.len() <= FEW {
+            Tokens::Few(inside.into())
+        } else {
+            let mut mask = TokenMask::new(self.vocabulary.len());
+            inside.iter().for_each(|token| mask.as_mut().insert(*token));
+            Tokens::of(mask.as_ref())
+        };
+        let exits = Exits::new(exits.into_iter(), || self.next_id());
+        let is_kept = is_kept && work >= self.least_work;
+        let extending = self.extending(automaton, dfa);
+        Node { id: self.next_id(), is_kept, inside, exits, extending }
     }
 }
 
@@ -371,125 +398,81 @@ impl Node {
         if self.is_kept { ENTRY } else { self.memory_usage() }
     }
 
+    /// The tokens inside as a mask, if they are many.
+    pub(crate) fn words(&self) -> Option<&[u32]> {
+        match &self.inside {
+            Tokens::Many(words) => Some(words),
+            Tokens::Few(_) => None,
+        }
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
         let inside = match &self.inside {
             Tokens::Few(tokens) => size_of_val(&tokens[..]),
             Tokens::Many(words) => size_of_val(&words[..]),
         };
-        // With what is left of the tokens written out: about three nodes for each.
-        let per_token = 3 * size_of::<TrieNode>() + 4 * size_of::<u32>();
-        let exits: usize = self.exits.groups.iter().map(|group| per_token * group.len()).sum();
-        size_of::<Self>() + inside + exits + size_of_val(&self.path[..])
+        size_of::<Self>()
+            + inside
+            + self.exits.groups.len() * size_of::<Group>()
+            + self.exits.len() * PER_TOKEN
     }
 }
 
-/// A path of terminals as one automaton. It leaves a terminal where that cannot go on and may end.
-#[derive(Debug)]
-struct Path {
-    automata: Box<[(Arc<Dfa>, StateId)]>,
-    /// By place on the path: the number of its first state; and the number of states.
-    first: Vec<u32>,
-    /// By byte: its class among those that no automaton of the path tells apart.
-    classes: Box<[u8; 256]>,
+/// An automaton from one of its states on, as a walk over the vocabulary sees it. It is left where it cannot go on and may end,
+/// but not in front of a token.
+struct Reader<'d> {
+    dfa: &'d Dfa,
+    start: StateId,
+    /// The state behind it.
+    left: u32,
 }
 
-impl Path {
-    /// Before the first byte. (The first terminal is then not left, even where it might end.)
+impl<'d> Reader<'d> {
+    /// Before the first byte. A state of the automaton is one higher.
     const START: u32 = 0;
 
-    fn new(automata: Vec<(Arc<Dfa>, StateId)>) -> Self {
-        let mut first = vec![1];
-        for (dfa, _) in &automata {
-            first.push(first[first.len() - 1] + u32::try_from(dfa.len()).expect("limited"));
-        }
-        let mut ids: HashMap<Vec<u8>, u8> = HashMap::new();
-        let classes = (0..=255).map(|byte| {
-            let key = automata.iter().map(|(dfa, _)| dfa.classes().get(byte)).collect();
-            let next = ids.len();
-            *ids.entry(key).or_insert_with(|| u8::try_from(next).expect("256 bytes, 256 classes"))
-        });
-        let classes: Vec<u8> = classes.collect();
-        let classes = classes.try_into().map(Box::new).expect("there are 256 bytes");
-        Self { automata: automata.into(), first, classes }
+    fn new(dfa: &'d Dfa, start: StateId) -> Self {
+        Self { dfa, start, left: u32::try_from(dfa.len()).expect("limited") + 1 }
     }
 
-    /// The number of states. This number itself stands for having left the last terminal.
-    fn len(&self) -> u32 {
-        self.first[self.automata.len()]
-    }
-
-    /// The place on the path of `state`, and the state of the automaton there.
-    fn split(&self, state: u32) -> (usize, StateId) {
-        let place = self.first.partition_point(|first| *first <= state) - 1;
-        (place, StateId::from_index((state - self.first[place]) as usize))
-    }
-
-    fn join(&self, place: usize, state: StateId) -> u32 {
-        self.first[place] + u32::try_from(state.index()).expect("limited")
-    }
-
-    /// The state behind `byte`: [`len`](Self::len) if the byte leaves the last terminal.
-    #[inline]
-    fn step(&self, state: u32, byte: u8) -> u32 {
-        if state == Self::START {
-            let (dfa, start) = &self.automata[0];
-            return dfa.step(*start, byte).map_or(DEAD, |next| self.join(0, next));
-        }
-        let (place, state) = self.split(state);
-        let (dfa, _) = &self.automata[place];
-        if let Some(next) = dfa.step(state, byte) {
-            return self.join(place, next);
-        }
-        if !dfa.is_accepting(state) {
-            return DEAD;
-        }
-        match self.automata.get(place + 1) {
-            Some((dfa, start)) => dfa.step(*start, byte).map_or(DEAD, |next| self.join(place + 1, next)),
-            None => self.len(),
-        }
-    }
-
-    fn is_inside_last(&self, state: u32) -> bool {
-        state >= self.first[self.automata.len() - 1]
-    }
-
-    /// Where `text` leaves the last terminal.
+    /// How much of `text`, which leaves it, it reads.
     fn exit(&self, text: &[u8]) -> usize {
-        let mut state = Self::START;
-        for (at, byte) in text.iter().enumerate() {
-            state = self.step(state, *byte);
-            if state == self.len() {
-                return at;
+        let mut state = self.start;
+        let goes_on = text.iter().take_while(|byte| match self.dfa.step(state, **byte) {
+            Some(next) => {
+                state = next;
+                true
             }
-        }
-        unreachable!("the text leaves the path")
+            None => false,
+        });
+        goes_on.count()
     }
-}
-
-/// A path, as a walk over the vocabulary sees it: the tokens that end inside its last terminal, or those that leave it.
-struct Reader<'p> {
-    path: &'p Path,
-    exits: bool,
 }
 
 impl ByteAutomaton for Reader<'_> {
     fn class(&self, byte: u8) -> u8 {
-        self.path.classes[usize::from(byte)]
+        self.dfa.classes().get(byte)
     }
 
     #[inline]
     fn step(&mut self, state: u32, byte: u8) -> u32 {
-        if state == self.path.len() {
+        if state == self.left {
             return state;
         }
-        let next = self.path.step(state, byte);
-        if next == self.path.len() && !self.exits { DEAD } else { next }
+        let at = match state {
+            Self::START => self.start,
+            state => StateId::from_index(state as usize - 1),
+        };
+        match self.dfa.step(at, byte) {
+            Some(next) => u32::try_from(next.index()).expect("limited") + 1,
+            None if state != Self::START && self.dfa.is_accepting(at) => self.left,
+            None => DEAD,
+        }
     }
 
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
-        let is_allowed = if self.exits { state == self.path.len() } else { self.path.is_inside_last(state) };
-        if is_allowed { Verdict::All } else { Verdict::None }
+        Verdict::Kind(u8::from(state == self.left))
     }
 }
 
@@ -500,102 +483,6 @@ impl Tokens {
             Self::Few(mask.into_ids().collect())
         } else {
             Self::Many(mask.words().into())
-        }
-    }
-}
-
-impl Exits {
-    /// Of `tokens`, each with the number of its bytes that are on the path. At least one is not.
-    fn new(tokens: impl Iterator<Item = (TokenId, usize)>, vocabulary: &Vocabulary) -> Self {
-        let mut by_byte: Vec<Vec<(TokenId, u32)>> = vec![Vec::new(); 256];
-        for (token, exit) in tokens {
-            let byte = vocabulary.text(token).unwrap_or_default()[exit];
-            by_byte[usize::from(byte)].push((token, u32::try_from(exit).expect("tokens are short")));
-        }
-        let groups = (0..=255u8)
-            .zip(by_byte)
-            .filter(|(_, tokens)| !tokens.is_empty())
-            .map(|(byte, tokens)| Group { byte, tokens: tokens.into(), remainders: OnceLock::new() });
-        Self { groups: groups.collect() }
-    }
-}
-
-impl Group {
-    /// The number of tokens.
-    pub(crate) fn len(&self) -> usize {
-        self.tokens.len()
-    }
-
-    /// Reads what is left of all tokens, where `behind` is behind their first byte and `step` says what is behind another,
-    /// or [`DEAD`]. Calls `found` with the tokens that are read to their end. `stack` is a buffer.
-    #[inline]
-    pub(crate) fn read(
-        &self,
-        vocabulary: &Vocabulary,
-        behind: u32,
-        stack: &mut Vec<u32>,
-        mut step: impl FnMut(u32, u8) -> u32,
-        mut found: impl FnMut(&[TokenId]),
-    ) {
-        let Remainders { nodes, tokens, at_once, longest } =
-            self.remainders.get_or_init(|| Remainders::new(&self.tokens, vocabulary));
-        found(&tokens[..*at_once]);
-        if stack.len() < *longest {
-            stack.resize(*longest, DEAD);
-        }
-        // What is behind each byte of the text at hand.
-        stack[0] = behind;
-        let mut at = 0;
-        while let Some(node) = nodes.get(at) {
-            let depth = node.depth as usize;
-            let next = step(stack[depth - 1], node.byte);
-            if next == DEAD {
-                at = node.end as usize;
-                continue;
-            }
-            stack[depth] = next;
-            found(&tokens[node.tokens.0 as usize..node.tokens.1 as usize]);
-            at += 1;
-        }
-    }
-}
-
-impl Remainders {
-    fn new(tokens: &[(TokenId, u32)], vocabulary: &Vocabulary) -> Self {
-        let mut texts: Vec<(&[u8], TokenId)> = tokens
-            .iter()
-            .map(|(token, exit)| (&vocabulary.text(*token).unwrap_or_default()[*exit as usize..], *token))
-            .collect();
-        texts.sort_unstable();
-        let id = |index: usize| u32::try_from(index).expect("bounded");
-        let mut nodes: Vec<TrieNode> = Vec::new();
-        // The nodes that the text at hand goes through.
-        let mut open: Vec<usize> = Vec::new();
-        let mut before: &[u8] = &[];
-        for (at, (text, _)) in texts.iter().enumerate() {
-            let shared = before[before.len().min(1)..]
-                .iter()
-                .zip(&text[1..])
-                .take_while(|(left, right)| left == right)
-                .count();
-            let end = nodes.len();
-            open.drain(shared..).for_each(|node| nodes[node].end = id(end));
-            for (depth, byte) in text.iter().enumerate().skip(1 + shared) {
-                open.push(nodes.len());
-                nodes.push(TrieNode { byte: *byte, depth: id(depth), end: 0, tokens: (id(at), id(at)) });
-            }
-            if let Some(node) = open.last() {
-                nodes[*node].tokens.1 = id(at + 1);
-            }
-            before = text;
-        }
-        let end = id(nodes.len());
-        open.into_iter().for_each(|node| nodes[node].end = end);
-        Self {
-            nodes: nodes.into(),
-            at_once: texts.iter().take_while(|(text, _)| text.len() == 1).count(),
-            longest: texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0),
-            tokens: texts.into_iter().map(|(_, token)| token).collect(),
         }
     }
 }

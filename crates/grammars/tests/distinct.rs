@@ -357,10 +357,10 @@ fn vocabulary() -> Arc<Vocabulary> {
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
     static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 3]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
-        [(0, 1 << 28), (1000, 1 << 28), (2, 0)].map(|(listed, bytes)| {
+        [(0, 1 << 28), (5, 1 << 28), (0, 0)].map(|(least, bytes)| {
             let vocabulary = vocabulary();
             let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-            Arc::new(TreeLibrary::new(vocabulary, trie, bytes).listing(listed))
+            Arc::new(TreeLibrary::new(vocabulary, trie, bytes).worth_keeping(least))
         })
     })[kind]
 }

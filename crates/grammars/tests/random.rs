@@ -75,14 +75,14 @@ impl Comparison<'_> {
     }
 }
 
-/// A library that all cases share: with trees of everything, with lists of everything, or full from the beginning.
+/// A library that all cases share: that keeps all nodes, or only some, or is full from the beginning.
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
     static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 3]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
-        [(0, 1 << 28), (1000, 1 << 28), (2, 0)].map(|(listed, bytes)| {
+        [(0, 1 << 28), (5, 1 << 28), (0, 0)].map(|(least, bytes)| {
             let vocabulary = vocabulary();
             let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-            Arc::new(TreeLibrary::new(vocabulary, trie, bytes).listing(listed))
+            Arc::new(TreeLibrary::new(vocabulary, trie, bytes).worth_keeping(least))
         })
     })[kind]
 }

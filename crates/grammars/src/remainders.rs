@@ -1,0 +1,269 @@
+//! What is left of the tokens that leave a path of terminals, as tries; and how they are read on.
+//!
+//! A token that leaves a terminal goes on with a **remainder**. Remainders that begin with the same byte are a [`Group`], and a
+//! group is a trie in depth-first order, made when it is first asked for. What may follow in a grammar is found by walking two
+//! things side by side: the trie and a sorted list of literals ([`Trie::meet`]), or the trie and an automaton
+//! ([`Trie::enter`]). Neither asks a parser for anything but where a terminal has ended.
+//!
+//! Tried instead: to read remainders byte by byte through the places of a parser. It is short and general, but for every byte
+//! it makes a place, and most of them are states of white space behind a comma that the next mask makes again.
+
+use std::sync::OnceLock;
+
+use unskew_automata::Dfa;
+use unskew_core::{DEAD, TokenId, Vocabulary};
+
+use crate::trees::{Bytes, insert};
+
+/// The tokens that leave the last terminal of a path, by the byte with which they do.
+#[derive(Debug, Default)]
+pub(crate) struct Exits {
+    /// In ascending order of bytes.
+    pub(crate) groups: Box<[Group]>,
+    /// The bytes of the groups.
+    pub(crate) bytes: Bytes,
+}
+
+/// Remainders that begin with the same byte.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) byte: u8,
+    /// Among all groups and nodes of a library.
+    pub(crate) id: u32,
+    /// Tokens, and how many of their last bytes are left.
+    tokens: Box<[(TokenId, u32)]>,
+    trie: OnceLock<Trie>,
+}
+
+/// A place in a [`Trie`]: behind the byte of this node.
+pub(crate) type At = u32;
+
+/// Remainders of one group.
+#[derive(Debug)]
+pub(crate) struct Trie {
+    /// Depth-first, the byte of the group first; and one more behind the last.
+    nodes: Box<[Node]>,
+    /// In the order of the nodes that they end in.
+    tokens: Box<[TokenId]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    byte: u8,
+    /// The number of bytes in front of `byte`.
+    depth: u32,
+    /// Behind the nodes that begin like this one.
+    end: u32,
+    /// The first token that ends here or further on. Those that end here are in front of those of the next node.
+    tokens: u32,
+}
+
+/// Where tokens of a trie are, once an automaton has read on.
+#[derive(Debug, Default)]
+pub(crate) struct Entered {
+    /// The tokens that end in it.
+    pub(crate) inside: Vec<TokenId>,
+    /// The tokens that leave it: with which byte, and how many bytes are left with that one.
+    pub(crate) exits: Vec<(u8, TokenId, u32)>,
+    /// The number of nodes that were looked at.
+    pub(crate) work: usize,
+}
+
+impl Exits {
+    /// Of tokens that leave with these bytes, each with the number of bytes that are left. `id` counts groups.
+    pub(crate) fn new(tokens: impl Iterator<Item = (u8, TokenId, u32)>, mut id: impl FnMut() -> u32) -> Self {
+        let mut by_byte: Vec<Vec<(TokenId, u32)>> = vec![Vec::new(); 256];
+        for (byte, token, left) in tokens {
+            by_byte[usize::from(byte)].push((token, left));
+        }
+        let mut bytes = [0; 4];
+        let groups =
+            (0..=255u8).zip(by_byte).filter(|(_, tokens)| !tokens.is_empty()).map(|(byte, tokens)| {
+                insert(&mut bytes, byte);
+                Group { byte, id: id(), tokens: tokens.into(), trie: OnceLock::new() }
+            });
+        Self { groups: groups.collect(), bytes }
+    }
+
+    /// The number of tokens.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.iter().map(|group| group.tokens.len()).sum()
+    }
+}
+
+impl Group {
+    pub(crate) fn trie(&self, vocabulary: &Vocabulary) -> &Trie {
+        self.trie.get_or_init(|| Trie::new(&self.tokens, vocabulary))
+    }
+}
+
+impl Trie {
+    /// The place behind the first byte of all remainders.
+    pub(crate) const FIRST: At = 0;
+
+    fn new(tokens: &[(TokenId, u32)], vocabulary: &Vocabulary) -> Self {
+        let mut texts: Vec<(&[u8], TokenId)> = tokens
+            .iter()
+            .map(|(token, left)| {
+                let text = vocabulary.text(*token).unwrap_or_default();
+                (&text[text.len() - *left as usize..], *token)
+            })
+            .collect();
+        texts.sort_unstable();
+        let id = |index: usize| u32::try_from(index).expect("bounded");
+        let mut nodes: Vec<Node> = Vec::new();
+        // The nodes that the text at hand goes through.
+        let mut open: Vec<usize> = Vec::new();
+        let mut before: &[u8] = &[];
+        for (at, (text, _)) in texts.iter().enumerate() {
+            let shared = before.iter().zip(*text).take_while(|(left, right)| left == right).count();
+            let end = nodes.len();
+            open.drain(shared..).for_each(|node| nodes[node].end = id(end));
+            for (depth, byte) in text.iter().enumerate().skip(shared) {
+                open.push(nodes.len());
+                nodes.push(Node { byte: *byte, depth: id(depth), end: 0, tokens: id(at) });
+            }
+            before = text;
+        }
+        let end = id(nodes.len());
+        open.into_iter().for_each(|node| nodes[node].end = end);
+        nodes.push(Node { byte: 0, depth: 0, end, tokens: id(texts.len()) });
+        Self { nodes: nodes.into(), tokens: texts.into_iter().map(|(_, token)| token).collect() }
+    }
+
+    /// The tokens that end at `at`.
+    #[inline]
+    pub(crate) fn tokens(&self, at: At) -> &[TokenId] {
+        &self.tokens[self.nodes[at as usize].tokens as usize..self.nodes[at as usize + 1].tokens as usize]
+    }
+
+    /// The places behind one byte more, in ascending order of bytes.
+    #[inline]
+    pub(crate) fn children(&self, at: At) -> impl Iterator<Item = (u8, At)> {
+        let end = self.nodes[at as usize].end;
+        let mut next = at + 1;
+        std::iter::from_fn(move || {
+            (next < end).then(|| {
+                let child = (self.nodes[next as usize].byte, next);
+                next = self.nodes[next as usize].end;
+                child
+            })
+        })
+    }
+
+    /// Reads on from `at` with `literals`, which ascend and agree in their first `depth` bytes, the last of which is at `at`.
+    /// Calls `inside` with the tokens that end in or behind one of them, and `ended` with each that comes to its end before
+    /// its last token, and where that is. `open` is a buffer, empty.
+    ///
+    /// Cost: the nodes that agree with a literal and their neighbours, and a search in the list for each byte where literals
+    /// part.
+    pub(crate) fn meet<'l, L: Copy>(
+        &self,
+        (at, depth): (At, usize),
+        literals: &'l [L],
+        text: impl Fn(L) -> &'l [u8],
+        mut inside: impl FnMut(&[TokenId]),
+        mut ended: impl FnMut(At, L),
+        open: &mut Vec<(At, u32, u32, u32)>,
+    ) {
+        let id = |index: usize| u32::try_from(index).expect("limited");
+        open.push((at, id(depth), 0, id(literals.len())));
+        while let Some((at, depth, first, end)) = open.pop() {
+            let depth = depth as usize;
+            inside(self.tokens(at));
+            let has_children = self.nodes[at as usize].end > at + 1;
+            let mut literals = &literals[first as usize..end as usize];
+            let mut first = first;
+            while let Some(literal) = literals.first().filter(|literal| text(**literal).len() == depth) {
+                if has_children {
+                    ended(at, *literal);
+                }
+                literals = &literals[1..];
+                first += 1;
+            }
+            if !has_children || literals.is_empty() {
+                continue;
+            }
+            for (byte, child) in self.children(at) {
+                let next = |literal: &L| text(*literal)[depth];
+                let skipped = match next(&literals[0]) < byte {
+                    true => literals.partition_point(|literal| next(literal) < byte),
+                    false => 0,
+                };
+                literals = &literals[skipped..];
+                first += id(skipped);
+                let Some(literal) = literals.first() else { break };
+                if next(literal) == byte {
+                    let len = literals.partition_point(|literal| next(literal) == byte);
+                    open.push((child, id(depth + 1), first, first + id(len)));
+                }
+            }
+        }
+    }
+
+    /// Reads on from `at` with `dfa`, from its start; or, where that is nothing, from the first byte on. It is left where it
+    /// cannot go on and may end.
+    ///
+    /// Cost: one step for every node whose prefixes were all read.
+    pub(crate) fn enter(&self, at: Option<At>, dfa: &Dfa, entered: &mut Entered) {
+        let (first, end, base) = match at {
+            Some(at) => (at + 1, self.nodes[at as usize].end, self.nodes[at as usize].depth + 1),
+            None => (0, self.nodes[0].end, 0),
+        };
+        let mut states = vec![dfa.start()];
+        let mut next = first;
+        while next < end {
+            let node = self.nodes[next as usize];
+            let depth = (node.depth - base) as usize;
+            states.truncate(depth + 1);
+            let state = states[depth];
+            entered.work += 1;
+            if let Some(state) = dfa.step(state, node.byte) {
+                states.push(state);
+                entered.inside.extend_from_slice(self.tokens(next));
+                next += 1;
+                continue;
+            }
+            if depth > 0 && dfa.is_accepting(state) {
+                for below in next..node.end {
+                    let left = self.nodes[below as usize].depth - node.depth + 1;
+                    entered.exits.extend(self.tokens(below).iter().map(|token| (node.byte, *token, left)));
+                }
+            }
+            next = node.end;
+        }
+    }
+
+    /// Calls `found` with the tokens at `at` and behind it that are read to their end, where `state` is at `at` and `step` says
+    /// what is behind a byte more, or [`DEAD`]. `stack` is a buffer.
+    #[inline]
+    pub(crate) fn walk(
+        &self,
+        at: At,
+        state: u32,
+        stack: &mut Vec<u32>,
+        mut step: impl FnMut(u32, u8) -> u32,
+        mut found: impl FnMut(&[TokenId]),
+    ) {
+        let Node { depth: base, end, .. } = self.nodes[at as usize];
+        found(self.tokens(at));
+        stack.clear();
+        stack.push(state);
+        let mut next = at + 1;
+        while next < end {
+            let node = self.nodes[next as usize];
+            stack.truncate((node.depth - base) as usize);
+            let state = step(stack[stack.len() - 1], node.byte);
+            if state == DEAD {
+                next = node.end;
+                continue;
+            }
+            stack.push(state);
+            found(self.tokens(next));
+            next += 1;
+        }
+    }
+}
+
+/// What a group takes with its trie written out, for each token: about three nodes.
+pub(crate) const PER_TOKEN: usize = 3 * size_of::<Node>() + 3 * size_of::<TokenId>();
