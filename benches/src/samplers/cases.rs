@@ -268,8 +268,11 @@ impl Mean {
     }
 }
 
+/// Costs, and the mean distance at each: none where some session had no output yet.
+type Means = Vec<(u64, Option<Mean>)>;
+
 /// The means of some sessions' distances at each cost, up to the first at which all sessions have ended.
-fn curve(sessions: &[Session], track: fn(&Session) -> &Track) -> Vec<(u64, Option<Mean>)> {
+fn curve(sessions: &[Session], track: fn(&Session) -> &Track) -> Means {
     let longest = sessions.iter().map(|session| track(session).distances.len()).max().unwrap_or(0);
     let costs = &track(&sessions[0]).costs;
     let at = |index: usize| {
@@ -308,7 +311,7 @@ pub(super) fn report(out: &mut Report) -> Pictures {
          for an output there.\n"
     ));
     let mut pictures = [Vec::new(), Vec::new()];
-    let mut all: BTreeMap<&str, Vec<Vec<(u64, Option<Mean>)>>> = BTreeMap::new();
+    let mut all: BTreeMap<&str, Vec<Means>> = BTreeMap::new();
     for (index, (depth, acceptance)) in CASES.into_iter().enumerate() {
         let seed = index as u64 + 1;
         let (model, constraint) = case(seed, depth, acceptance);
@@ -363,9 +366,7 @@ pub(super) fn report(out: &mut Report) -> Pictures {
             .enumerate()
             .map(|(index, _)| {
                 // A curve that ends stays where it is.
-                let at = |curve: &Vec<(u64, Option<Mean>)>| {
-                    curve.get(index).or(curve.last()).and_then(|(_, mean)| *mean)
-                };
+                let at = |curve: &Means| curve.get(index).or(curve.last()).and_then(|(_, mean)| *mean);
                 let found: Vec<f64> = all[name].iter().filter_map(at).map(|mean| mean.value).collect();
                 match found.len() {
                     0 => "-".to_owned(),
