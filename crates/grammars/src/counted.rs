@@ -5,8 +5,8 @@
 //! count. Nothing is multiplied out, whatever the bound.
 //!
 //! A token has few bytes, so most counts make no difference to it: where more units may follow than a token can hold, the
-//! subterminal trees are those of the unbounded language, and where they may not, those of so many units
-//! ([`horizon`](Counted::horizon)). So all bounds share their trees.
+//! subterminal trees are those of the unbounded language ([`horizon`](Counted::horizon)), and where they may not, they are picked
+//! out of these by the [number of units](Counted::count) in each token. So all bounds share their trees.
 
 use std::sync::Arc;
 
@@ -56,12 +56,13 @@ enum Stand {
 /// States behind the units have this bit.
 const CLOSE: u32 = 1 << 31;
 
-/// Where a state stands, as far as a token can tell: bounds, and a text that leads there in the language with these bounds.
+/// Where a state stands, as far as a token can tell, with bounds for what follows.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Horizon {
-    pub(crate) min: u32,
-    pub(crate) max: Option<u32>,
-    pub(crate) text: Vec<u8>,
+pub(crate) enum Horizon {
+    /// In a mark: where this text leads in the language with these bounds.
+    Mark { min: u32, max: Option<u32>, text: Vec<u8> },
+    /// In this state of a unit.
+    Inside { min: u32, max: Option<u32>, at: StateId },
 }
 
 impl Counted {
@@ -84,6 +85,9 @@ impl Counted {
         }
         if unit.states().any(|state| unit.is_accepting(state) && unit.edges(state).next().is_some()) {
             return Err("a unit may go on where it may end");
+        }
+        if unit.states().any(|state| unit.edges(state).any(|edge| edge.target == unit.start())) {
+            return Err("a unit comes back to its beginning");
         }
         match close.first() {
             Some(first) if unit.step(unit.start(), *first).is_none() => {}
@@ -173,29 +177,44 @@ impl Counted {
     }
 
     /// Where `state` stands for a token of at most `longest` bytes. Every language with the bounds of the answer is at the same
-    /// place behind its text.
+    /// place there.
     pub(crate) fn horizon(&self, state: u32, longest: u32) -> Horizon {
         match self.stand(state) {
             Stand::Open(at) => {
                 let (min, max) = self.left(0, longest);
-                Horizon { min, max, text: self.open[..at as usize].to_vec() }
+                Horizon::Mark { min, max, text: self.open[..at as usize].to_vec() }
             }
             Stand::Inside(count, at) => {
-                let (min, mut max) = self.left(count, longest);
-                let mut text = self.open.to_vec();
-                if let (0, Some(left)) = (min, max) {
-                    // One automaton serves all of them: that of as many units as a token may tell apart.
-                    let unit = self.whole_unit();
-                    (left..longest).for_each(|_| text.extend_from_slice(&unit));
-                    max = Some(longest);
-                }
-                text.extend_from_slice(&self.reach[at.index()]);
-                Horizon { min, max, text }
+                let (min, max) = self.left(count, longest);
+                Horizon::Inside { min, max, at }
             }
             Stand::Close(at) => {
-                Horizon { min: 0, max: None, text: [&self.open[..], &self.close[..at as usize]].concat() }
+                let text = [&self.open[..], &self.close[..at as usize]].concat();
+                Horizon::Mark { min: 0, max: None, text }
             }
         }
+    }
+
+    /// A text that leads to the state `at` of the first unit.
+    pub(crate) fn text_to(&self, at: StateId) -> Vec<u8> {
+        [&self.open[..], &self.reach[at.index()]].concat()
+    }
+
+    /// How many units end in `text`, which is read from the state `at` of a unit, or one more if another has begun; and whether
+    /// the closing mark begins behind them.
+    pub(crate) fn count(&self, at: StateId, text: &[u8]) -> (u32, bool) {
+        let (mut count, mut state) = (0, at);
+        for byte in text {
+            match self.unit.step(state, *byte) {
+                Some(next) if self.unit.is_accepting(next) => {
+                    count += 1;
+                    state = self.unit.start();
+                }
+                Some(next) => state = next,
+                None => return (count, true),
+            }
+        }
+        (count + u32::from(state != self.unit.start()), false)
     }
 
     /// The bounds behind so many units, as far as a token of at most `longest` bytes can tell.
@@ -232,13 +251,6 @@ impl Counted {
         }
         parts.push(builder.literals([&self.close])?);
         builder.concatenation(&parts)
-    }
-
-    /// Some text of a unit.
-    fn whole_unit(&self) -> Vec<u8> {
-        let last =
-            self.unit.states().find(|state| self.unit.is_accepting(*state)).expect("it accepts something");
-        self.reach[last.index()].to_vec()
     }
 
     #[inline]

@@ -171,6 +171,12 @@ impl Except {
         Some((self.start() + child, below))
     }
 
+    /// The bytes for which [`below`](Self::below) has an answer.
+    pub(crate) fn bytes_below(&self, state: State) -> impl Iterator<Item = u8> {
+        let (first, end) = self.node(state).map_or((0, 0), |node| node.children);
+        self.children[first as usize..end as usize].iter().map(|(byte, _)| *byte)
+    }
+
     /// For every place where [`below`](Self::below) says more than [`Below::Inner`]: the first and the last byte of the text up to there, and whether
     /// these are two. No pair comes twice.
     pub(crate) fn ends(&self) -> Vec<(u8, u8, bool)> {

@@ -50,6 +50,7 @@
 //! ```
 
 mod analysis;
+mod bodies;
 mod constraint;
 mod counted;
 mod distinct;

@@ -12,11 +12,11 @@ use std::{
 };
 
 use hashbrown::HashMap;
-use unskew_automata::StateId;
+use unskew_automata::{Dfa, StateId};
 use unskew_core::{ByteAutomaton, DEAD, TokenId, TokenMask, TokenTrie};
 
 use crate::{
-    Except,
+    Counted, Except,
     counted::Horizon,
     distinct::Remaining,
     except::Below,
@@ -44,6 +44,8 @@ pub(crate) struct Trees {
     automata: Vec<u32>,
     /// By terminal, literals not counted: the tokens that contain a text that it leaves out, once it was asked for.
     containing: Vec<OnceLock<Box<[TokenId]>>>,
+    /// By terminal, literals not counted: of counted units, their automaton without bounds and its number, once it was asked for.
+    unbounded: Vec<OnceLock<(u32, Arc<Dfa>)>>,
 }
 
 /// The nodes that a scratch has met.
@@ -125,7 +127,8 @@ impl Trees {
             }
         });
         let containing = (0..others).map(|_| OnceLock::new()).collect();
-        Self { library: Arc::clone(library), automata: automata.collect(), containing }
+        let unbounded = (0..others).map(|_| OnceLock::new()).collect();
+        Self { library: Arc::clone(library), automata: automata.collect(), containing, unbounded }
     }
 
     /// The tokens that hold a text of the automaton that `except` leaves some out of.
@@ -148,6 +151,12 @@ impl Trees {
     fn number(&self, compiled: &Compiled, terminal: u32) -> u32 {
         let (literals, _) = compiled.terminals.len();
         self.automata[terminal as usize - literals]
+    }
+
+    /// Of counted units, their automaton without bounds and its number.
+    fn unbounded(&self, compiled: &Compiled, terminal: u32, counted: &Counted) -> &(u32, Arc<Dfa>) {
+        let (literals, _) = compiled.terminals.len();
+        self.unbounded[terminal as usize - literals].get_or_init(|| self.library.counted(counted, 0, None))
     }
 
     /// The tokens in which a text that `except` leaves out may end behind its beginning.
@@ -268,19 +277,16 @@ impl Maker<'_> {
         let ended = ended.map(|(_, behind)| *behind);
         first += usize::from(ended.is_some());
         let library = Arc::clone(&self.trees.library);
-        for (index, group) in library.all().groups.iter().enumerate() {
+        while first < end {
             let literals = &self.places.parser.edges(followers)[first..end];
             let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[depth];
-            match literals.first().map(next) {
-                None => break,
-                Some(byte) if byte > group.byte => continue,
-                Some(_) => {}
+            let byte = next(&literals[0]);
+            let going_on = first..first + literals.partition_point(|literal| next(literal) == byte);
+            first = going_on.end;
+            if let Some((index, group)) = library.all().group(byte) {
+                self.meet(group, Trie::FIRST, depth + 1, followers, going_on);
+                self.go_on(None, group, index);
             }
-            let from = first + literals.partition_point(|literal| next(literal) < group.byte);
-            let len = literals[from - first..].partition_point(|literal| next(literal) == group.byte);
-            first = from + len;
-            self.meet(group, Trie::FIRST, depth + 1, followers, from..first);
-            self.go_on(None, group, index);
         }
         ended
     }
@@ -347,15 +353,19 @@ impl Maker<'_> {
     /// Adds the tokens that leave by `exits` and go on in literals that follow `todo`, and opens the nodes behind those. `holder`
     /// has the exits; if none has, they are all tokens.
     fn add_literals(&mut self, exits: &Exits, holder: Option<&Arc<Node>>, todo: Todo) {
-        let first = self.places.first_bytes(self.compiled, todo);
+        let terminals = &self.compiled.terminals;
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        for (index, group) in exits.groups.iter().enumerate() {
-            if contains(&first, group.byte) {
-                let literals = self.beginning(followers, group.byte);
-                if !literals.is_empty() {
-                    self.meet(group, Trie::FIRST, 1, followers, literals);
-                    self.go_on(holder, group, index);
-                }
+        let end = terminals.literals(self.places.parser.edges(followers)).len();
+        let mut first = 0;
+        while first < end {
+            let literals = &self.places.parser.edges(followers)[first..end];
+            let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[0];
+            let byte = next(&literals[0]);
+            let beginning = first..first + literals.partition_point(|literal| next(literal) == byte);
+            first = beginning.end;
+            if let Some((index, group)) = exits.group(byte) {
+                self.meet(group, Trie::FIRST, 1, followers, beginning);
+                self.go_on(holder, group, index);
             }
         }
     }
@@ -500,12 +510,18 @@ impl Maker<'_> {
                 Below::Dead | Below::LeftOut => Way::Doubtful,
             })
         };
-        let visit = |token: TokenId, way: Way| match way {
+        let mut visit = |token: TokenId, way: Way| match way {
             Way::On(..) => {}
             Way::Dead => certain.push(token),
             Way::Doubtful => self.doubtful.push(token),
         };
-        self.trie.walk(Way::On(state, false), step, visit);
+        let (library, has_ended) = (&self.trees.library, except.is_accepting(state));
+        for byte in except.bytes_below(state) {
+            let Some((_, group)) = library.all().group(byte) else { continue };
+            if let Some(way) = step(Way::On(state, has_ended), byte) {
+                group.trie(library.vocabulary()).visit(way, step, &mut visit);
+            }
+        }
     }
 
     fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {
@@ -523,12 +539,17 @@ impl Maker<'_> {
                 Scanner::Except(except, _) => {
                     library.root(trees.number(compiled, terminal), except.base(), except.state(state))
                 }
-                Scanner::Counted(counted) => {
-                    let Horizon { min, max, text } = counted.horizon(state, library.longest().0);
-                    let (number, dfa) = library.counted(counted, min, max);
-                    let state = dfa.run(dfa.start(), &text).expect("a beginning of its texts");
-                    library.root(number, &dfa, state)
-                }
+                Scanner::Counted(counted) => match counted.horizon(state, library.longest().0) {
+                    Horizon::Mark { min, max, text } => {
+                        let (number, dfa) = library.counted(counted, min, max);
+                        let state = dfa.run(dfa.start(), &text).expect("a beginning of its texts");
+                        library.root(number, &dfa, state)
+                    }
+                    Horizon::Inside { min, max, at } => {
+                        let (number, unbounded) = trees.unbounded(compiled, terminal, counted);
+                        library.inside(counted, (*number, unbounded), at, (min, max))
+                    }
+                },
                 Scanner::Token(_) => unreachable!("it reads no bytes"),
             };
             *bytes += node.memory_in_scratch();

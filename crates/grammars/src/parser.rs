@@ -285,6 +285,8 @@ impl Parser {
         // What each terminal leaves to do.
         work.read.sort_unstable();
         let mut edges = Vec::new();
+        // Of a thousand literals that may stand in one place each leaves the same.
+        let mut before: Option<(Item, Todo)> = None;
         for group in work.read.chunk_by(|left, right| left.0 == right.0) {
             work.todo.clear();
             work.todo.extend(group.iter().map(|(_, position, back, used)| match back {
@@ -292,13 +294,25 @@ impl Parser {
                 Ref::Called(call) => (*position, work.calls[*call as usize].made, *used),
             }));
             let terminal = group[0].0;
+            if let ([only], Some((item, next))) = (&work.todo[..], before)
+                && item == *only
+                && !(self.tracks && rules.is_distinct(terminal))
+            {
+                edges.push((terminal, next));
+                continue;
+            }
+            let only = if let [only] = &work.todo[..] { Some(*only) } else { None };
             let next = match self.tracks && rules.is_distinct(terminal) {
                 true => {
                     work.todo.sort_unstable();
                     work.todo.dedup();
                     self.pending.insert(&work.todo)
                 }
-                false => self.todo(&mut work.todo, rules),
+                false => {
+                    let next = self.todo(&mut work.todo, rules);
+                    before = only.map(|only| (only, next));
+                    next
+                }
             };
             edges.push((terminal, next));
         }

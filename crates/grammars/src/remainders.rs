@@ -10,6 +10,7 @@
 
 use std::sync::OnceLock;
 
+use smallvec::SmallVec;
 use unskew_automata::Dfa;
 use unskew_core::{DEAD, TokenId, Vocabulary};
 
@@ -83,6 +84,20 @@ impl Exits {
                 Group { byte, id: id(), tokens: tokens.into(), trie: OnceLock::new() }
             });
         Self { groups: groups.collect(), bytes }
+    }
+
+    /// The tokens: with which byte they leave, and how many bytes are left with that one.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = (u8, TokenId, u32)> {
+        self.groups
+            .iter()
+            .flat_map(|group| group.tokens.iter().map(|(token, left)| (group.byte, *token, *left)))
+    }
+
+    /// The group of `byte`, and its index.
+    #[inline]
+    pub(crate) fn group(&self, byte: u8) -> Option<(usize, &Group)> {
+        let index = self.groups.binary_search_by_key(&byte, |group| group.byte).ok()?;
+        Some((index, &self.groups[index]))
     }
 
     /// The number of tokens.
@@ -231,6 +246,30 @@ impl Trie {
                 }
             }
             next = node.end;
+        }
+    }
+
+    /// Calls `each` with the tokens that are read to their end and what is there, where `first` is behind the first byte and `step`
+    /// says what is behind a byte more.
+    pub(crate) fn visit<S: Copy>(
+        &self,
+        first: S,
+        step: impl Fn(S, u8) -> Option<S>,
+        each: &mut impl FnMut(TokenId, S),
+    ) {
+        let mut stack: SmallVec<[S; 16]> = SmallVec::from_slice(&[first]);
+        self.tokens(Self::FIRST).iter().for_each(|token| each(*token, first));
+        let mut next = 1;
+        while next < self.nodes[0].end {
+            let node = self.nodes[next as usize];
+            stack.truncate(node.depth as usize);
+            let Some(state) = step(stack[stack.len() - 1], node.byte) else {
+                next = node.end;
+                continue;
+            };
+            stack.push(state);
+            self.tokens(next).iter().for_each(|token| each(*token, state));
+            next += 1;
         }
     }
 

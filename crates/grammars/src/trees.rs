@@ -32,6 +32,7 @@ use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, V
 
 use crate::{
     Counted,
+    bodies::Bodies,
     remainders::{At, Entered, Exits, Group, PER_TOKEN},
     tracked::Holding,
 };
@@ -93,6 +94,8 @@ enum Key {
     Child(u32, u32),
     /// A group, a place of its trie, and the automaton behind that.
     Behind(u32, At, u32),
+    /// An automaton of units, a state of the unit, and how many may follow.
+    Inside(u32, u32, u32, Option<u32>),
 }
 
 /// Where a path goes on with another automaton.
@@ -160,6 +163,8 @@ struct KeptNodes {
     around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
     /// By marks, unit and bounds: see [`TreeLibrary::counted`].
     counted: HashMap<Bounded, (u32, Arc<Dfa>)>,
+    /// By automaton of units and state of the unit.
+    bodies: HashMap<(u32, u32), Arc<Bodies>>,
     /// By automaton: the tokens that hold a text of it.
     holding: HashMap<u32, Arc<Holding>>,
     bytes: usize,
@@ -256,6 +261,46 @@ impl TreeLibrary {
         };
         let (known, is_full) = if is_kept { self.known(key) } else { (None, true) };
         known.unwrap_or_else(|| self.keep(key, self.make_child(parent, automaton, dfa, !is_full)))
+    }
+
+    /// The root of the tree in the state `at` of a unit, behind which so many units may follow. `unbounded` is the automaton of
+    /// `counted` without bounds, with its number.
+    pub(crate) fn inside(
+        &self,
+        counted: &Counted,
+        (number, unbounded): (u32, &Arc<Dfa>),
+        at: StateId,
+        (min, max): (u32, Option<u32>),
+    ) -> Arc<Node> {
+        let unit_state = u32::try_from(at.index()).expect("limited");
+        let key = Key::Inside(number, unit_state, min, max);
+        let (known, is_full) = self.known(key);
+        if let Some(known) = known {
+            return known;
+        }
+        let state = unbounded.run(unbounded.start(), &counted.text_to(at)).expect("a beginning of its texts");
+        let root = self.root(number, unbounded, state);
+        if (min, max) == (0, None) {
+            return root;
+        }
+        let bodies = self.bodies((number, unit_state), || Bodies::new(counted, at, &root, &self.vocabulary));
+        let inside = bodies.inside(min, max);
+        let exits = Exits::new(bodies.exits(min, max), || self.next_id());
+        let extending = self.extending(number, unbounded);
+        self.keep(key, Node { id: self.next_id(), is_kept: !is_full, inside, exits, extending })
+    }
+
+    fn bodies(&self, key: (u32, u32), made: impl FnOnce() -> Bodies) -> Arc<Bodies> {
+        if let Some(known) = self.lock().bodies.get(&key) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(made());
+        let mut kept = self.lock();
+        if kept.bytes >= self.limit {
+            return made;
+        }
+        kept.bytes += made.memory_usage() + ENTRY;
+        Arc::clone(kept.bodies.entry(key).or_insert(made))
     }
 
     /// The length of the longest token that is not out of the ordinary; and those that are.
