@@ -8,6 +8,7 @@
 //! in one process as far as their dependencies allow. [`run_sets`] compares structures that hold millions of items.
 //! [`speculation`] measures drafts and their verification, [`samplers`] laws, costs and overheads.
 
+mod chart;
 mod clock;
 mod detail;
 pub mod engine;

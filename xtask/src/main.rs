@@ -36,7 +36,7 @@ cargo xtask TASK
   bench grammars [OPTIONS] [FILTER ...]
                     the grammar engines likewise; with `--glrmask`, glrmask too, in a program of its own that takes
                     a quarter of an hour to build
-  bench speculation [OPTIONS]
+  bench speculation [solver] [frontier] [OPTIONS]
                     the solver of mentored decoding beside the published algorithm, and what its budget buys; with `--embedded`,
                     for the embedded models too, which builds the command line
   bench sets [OPTIONS]

@@ -1,8 +1,8 @@
 //! Twelve tasks that can be enumerated: how far each sampler is from the exact law, and for what cost.
 //!
-//! Distances are those of one session, in which a sampler learns from its own outputs. A model call is one evaluated
-//! position. On tasks this small every prefix is soon known and costs nothing, so the number of outputs that were begun is
-//! given too: it is what remains where prefixes do not come twice.
+//! Distances are those of sessions, in which a sampler learns from its own outputs. A model call is one evaluated position. On
+//! tasks this small every prefix is soon known and costs nothing, so that curves over model calls end in a steep fall; the
+//! same over the outputs that were begun says what remains where prefixes do not come twice.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,13 +17,18 @@ use unskew_samplers::{
 };
 
 use super::{Report, TRIES};
+use crate::chart::{Curve, Names, Panel, Point, svg};
 
-/// Outputs of each sampler on each task, and those after which the distance is looked at first.
-const OUTPUTS: usize = 1_000;
-const EARLY: usize = 100;
+/// Sessions of each sampler on each task.
+const SESSIONS: u64 = 12;
 
-/// Rejection is left out where it would take more tries than this for one output.
-const PATIENCE: f64 = 250.0;
+/// A session ends after so many outputs, or as many that were begun.
+const OUTPUTS: usize = 2_048;
+const BEGUN: u64 = 1 << 14;
+
+/// The costs at which distances are looked at: powers of two.
+const CALLS: std::ops::RangeInclusive<u32> = 3..=10;
+const STARTS: std::ops::RangeInclusive<u32> = 4..=14;
 
 /// A list of outputs, as the masks of their prefixes.
 #[derive(Clone, Debug)]
@@ -171,50 +176,142 @@ fn sampler(name: &str, task: Task<TableModel, Listed>) -> Boxed<unskew_core::Tab
     }
 }
 
-/// The divergence of weighted outputs from the law, in nats.
+/// The divergence of weighted outputs from the law, in nats: infinite where nothing has a weight.
 fn divergence(weights: &BTreeMap<Vec<TokenId>, f64>, law: &ExactLaw) -> f64 {
     let total: f64 = weights.values().sum();
+    if total <= 0.0 {
+        return f64::INFINITY;
+    }
     let share = |(output, weight): (&Vec<TokenId>, &f64)| {
         let share = weight / total;
         share * (share / law.probability(output)).ln()
     };
-    weights.iter().map(share).sum::<f64>().max(0.0)
+    weights.iter().filter(|(_, weight)| **weight > 0.0).map(share).sum::<f64>().max(0.0)
 }
 
-/// What one sampler did on one task: (model calls, outputs begun, divergence) early and at the end.
-type Found = [(f64, f64, f64); 2];
+/// The distance at each of some costs, in nats: infinite while there was no output.
+#[derive(Debug)]
+struct Track {
+    costs: Vec<u64>,
+    distances: Vec<f64>,
+}
 
-fn run(name: &str, model: &TableModel, constraint: &Listed, law: &ExactLaw, seed: u64) -> Found {
+impl Track {
+    fn new(powers: std::ops::RangeInclusive<u32>) -> Self {
+        Self { costs: powers.map(|power| 1 << power).collect(), distances: Vec::new() }
+    }
+
+    /// Before an output that brings the cost to `cost`: the distance so far is that at all costs below.
+    fn before(&mut self, cost: u64, distance: impl Fn() -> f64) {
+        if self.costs.get(self.distances.len()).is_some_and(|at| *at < cost) {
+            let distance = distance();
+            while self.costs.get(self.distances.len()).is_some_and(|at| *at < cost) {
+                self.distances.push(distance);
+            }
+        }
+    }
+}
+
+/// What one session came to.
+struct Session {
+    /// The distance after so many model calls. Costs that the session did not come to have none: no more calls are needed.
+    calls: Track,
+    /// After so many outputs that were begun.
+    begun: Track,
+    /// At its end, with the costs there.
+    last: (u64, u64, f64),
+    outputs: usize,
+}
+
+fn run(name: &str, model: &TableModel, constraint: &Listed, law: &ExactLaw, seed: u64) -> Session {
     let task = Task::new(model.clone(), constraint.clone(), &model.vocabulary().clone(), 8);
     let mut sampler = sampler(name, task);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut weights: BTreeMap<Vec<TokenId>, f64> = BTreeMap::new();
+    let mut session = Session {
+        calls: Track::new(CALLS),
+        begun: Track::new(STARTS),
+        last: (0, 0, f64::INFINITY),
+        outputs: 0,
+    };
     let (mut calls, mut begun) = (0, 0);
-    let mut found = [(0.0, 0.0, 0.0); 2];
-    for index in 1..=OUTPUTS {
+    while session.outputs < OUTPUTS && begun < BEGUN {
         let draw = sampler.draw(&mut rng).expect("the task has outputs");
         calls += draw.cost.positions;
         begun += draw.cost.proposals;
+        let distance = || divergence(&weights, law);
+        session.calls.before(calls, distance);
+        session.begun.before(begun, distance);
         // Without its weight masked sampling is what it is.
         let weight = if name.contains("weighted") { draw.log_weight.exp() } else { 1.0 };
         *weights.entry(draw.tokens).or_default() += weight;
-        if index == EARLY || index == OUTPUTS {
-            found[usize::from(index == OUTPUTS)] = (calls as f64, begun as f64, divergence(&weights, law));
-        }
+        session.outputs += 1;
     }
-    found
+    session.last = (calls, begun, divergence(&weights, law));
+    session
+}
+
+/// A mean over sessions, with its standard error.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Mean {
+    value: f64,
+    error: f64,
+}
+
+impl Mean {
+    /// `None` unless all are finite.
+    fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len() as f64;
+        let value = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|other| (other - value).powi(2)).sum();
+        value.is_finite().then(|| Self { value, error: (squares / (count - 1.0) / count).sqrt() })
+    }
+}
+
+/// Costs, and the mean distance at each: none where some session had no output yet.
+type Means = Vec<(u64, Option<Mean>)>;
+
+/// The means of some sessions' distances at each cost, up to the first at which all sessions have ended.
+fn curve(sessions: &[Session], track: fn(&Session) -> &Track) -> Means {
+    let longest = sessions.iter().map(|session| track(session).distances.len()).max().unwrap_or(0);
+    let costs = &track(&sessions[0]).costs;
+    let at = |index: usize| {
+        let distance = |session: &Session| {
+            // A session that has ended stays where it is.
+            track(session).distances.get(index).copied().unwrap_or(session.last.2)
+        };
+        (costs[index], Mean::of(&sessions.iter().map(distance).collect::<Vec<_>>()))
+    };
+    (0..costs.len().min(longest + 1)).map(at).collect()
+}
+
+fn cell(mean: Option<Mean>) -> String {
+    mean.map_or("-".to_owned(), |Mean { value, error }| format!("{value:.4} ± {error:.4}"))
+}
+
+/// Two pictures: over model calls, and over outputs that were begun.
+pub(super) type Pictures = [(&'static str, String); 2];
+
+/// A table with a column for each cost.
+fn heading(out: &mut Report, first: &str, powers: std::ops::RangeInclusive<u32>, last: &str) {
+    let costs: Vec<String> = powers.clone().map(|power| (1u64 << power).to_string()).collect();
+    let line = "--:|".repeat(costs.len() + last.matches('|').count());
+    out.line(format_args!("| {first} | {} |{last}\n|---|{line}", costs.join(" | ")));
 }
 
 /// Runs them.
-pub(super) fn report(out: &mut Report) {
+pub(super) fn report(out: &mut Report) -> Pictures {
     out.line(format_args!("## Distance from the law\n"));
     out.line(format_args!(
-        "{OUTPUTS} outputs of each sampler on each task, in one session. KL in nats after {EARLY} and after {OUTPUTS} outputs, \
-         of the outputs' frequencies (with `weighted`: weights) from the enumerated law; `noise` is what {OUTPUTS} independent \
-         exact outputs would show, (outputs - 1) / (2 x {OUTPUTS}), which is too much where outputs are rarer than that: the exact \
-         samplers show what it is. `begun` and `calls` are per output.\n"
+        "{SESSIONS} sessions of each sampler on each task, of {OUTPUTS} outputs or {BEGUN} that were begun. KL in nats of the outputs' frequencies (with \
+         `weighted`: weights) from the enumerated law, at the last output within so many model calls: mean and standard error over \
+         the sessions; `-` where some session had no output yet; no more columns where all prefixes that are needed are known, so that no more \
+         calls were made. `noise` is what {OUTPUTS} independent exact outputs would show, (outputs - 1) / (2 x {OUTPUTS}), which is too \
+         much where outputs are rarer than that: the exact samplers show what it is. `end` is the distance at the end of a session, `begun` and `calls` are \
+         for an output there.\n"
     ));
-    let mut sums: BTreeMap<&str, (f64, f64, f64, u32)> = BTreeMap::new();
+    let mut pictures = [Vec::new(), Vec::new()];
+    let mut all: BTreeMap<&str, Vec<Means>> = BTreeMap::new();
     for (index, (depth, acceptance)) in CASES.into_iter().enumerate() {
         let seed = index as u64 + 1;
         let (model, constraint) = case(seed, depth, acceptance);
@@ -222,46 +319,64 @@ pub(super) fn report(out: &mut Report) {
         let law =
             ExactLaw::enumerate(&mut model.clone(), &constraint, &[], &end, 8, 1_000_000).expect("small");
         let noise = (law.len() as f64 - 1.0) / (2.0 * OUTPUTS as f64);
-        out.line(format_args!(
-            "### Depth {depth}, P(L) = {:.2e}, {} outputs, noise {noise:.4}\n\n\
-             | sampler | KL, {EARLY} | KL, {OUTPUTS} | begun | calls, first {EARLY} | calls |\n|---|--:|--:|--:|--:|--:|",
-            law.mass(),
-            law.len()
-        ));
+        let what = format!("depth {depth}, P(L) = {:.2e}, {} outputs", law.mass(), law.len());
+        out.line(format_args!("### D{}, noise {noise:.4}\n", &what[1..]));
+        heading(out, "sampler", CALLS, " end | begun | calls |");
+        let mut curves = [Vec::new(), Vec::new()];
         for name in NAMES {
-            if matches!(name, "rejection" | "rsft") && 1.0 / law.mass() > PATIENCE {
-                continue;
-            }
-            let [early, late] = run(name, &model, &constraint, &law, seed);
-            let (many, few) = (OUTPUTS as f64, EARLY as f64);
+            let sessions: Vec<Session> = (0..SESSIONS)
+                .map(|session| run(name, &model, &constraint, &law, seed + 100 * session))
+                .collect();
+            let tracks =
+                [curve(&sessions, |session| &session.calls), curve(&sessions, |session| &session.begun)];
+            let mut cells: Vec<String> = tracks[0].iter().map(|(_, mean)| cell(*mean)).collect();
+            cells.resize(CALLS.count(), String::new());
+            let mean = |of: fn(&Session) -> f64| sessions.iter().map(of).sum::<f64>() / SESSIONS as f64;
+            let ends: Vec<f64> = sessions.iter().map(|session| session.last.2).collect();
             out.line(format_args!(
-                "| {name} | {:.4} | {:.4} | {:.2} | {:.3} | {:.3} |",
-                early.2,
-                late.2,
-                late.1 / many,
-                early.0 / few,
-                late.0 / many
+                "| {name} | {} | {} | {:.2} | {:.3} |",
+                cells.join(" | "),
+                cell(Mean::of(&ends)),
+                mean(|session| session.last.1 as f64 / session.outputs as f64),
+                mean(|session| session.last.0 as f64 / session.outputs as f64)
             ));
-            let sum = sums.entry(name).or_default();
-            sum.0 += late.2 - noise;
-            sum.1 += late.1 / many;
-            sum.2 += early.1 / few;
-            sum.3 += 1;
+            for (curves, track) in curves.iter_mut().zip(&tracks) {
+                let point = |(cost, mean): &(u64, Option<Mean>)| {
+                    mean.map(|mean| Point { x: *cost as f64, y: mean.value, error: mean.error })
+                };
+                let points = track.iter().filter_map(point).collect();
+                curves.push(Curve { name: name.to_owned(), points });
+            }
+            let [_, begun] = tracks;
+            all.entry(name).or_default().push(begun);
         }
         out.line(format_args!(""));
+        let axes = ["model calls", "outputs begun"];
+        for ((panels, curves), axis) in pictures.iter_mut().zip(curves).zip(axes) {
+            panels.push(Panel { title: format!("{what}: KL in nats after so many {axis}"), curves });
+        }
     }
     out.line(format_args!(
-        "### All tasks\n\nMeans over the tasks that each was run on.\n\n\
-         | sampler | tasks | KL - noise | begun per output | begun per output, first {EARLY} |\n|---|--:|--:|--:|--:|"
+        "### All tasks\n\nKL after so many outputs that were begun, the mean over the tasks where every session had an output by then, and how \
+         many these are where they are not all twelve.\n"
     ));
+    heading(out, "sampler", STARTS, "");
     for name in NAMES {
-        let (kl, begun, early, count) = sums[name];
-        let count = f64::from(count);
-        out.line(format_args!(
-            "| {name} | {count} | {:.4} | {:.2} | {:.2} |",
-            kl / count,
-            begun / count,
-            early / count
-        ));
+        let cells: Vec<String> = STARTS
+            .enumerate()
+            .map(|(index, _)| {
+                // A curve that ends stays where it is.
+                let at = |curve: &Means| curve.get(index).or(curve.last()).and_then(|(_, mean)| *mean);
+                let found: Vec<f64> = all[name].iter().filter_map(at).map(|mean| mean.value).collect();
+                match found.len() {
+                    0 => "-".to_owned(),
+                    12 => format!("{:.4}", found.iter().sum::<f64>() / 12.0),
+                    count => format!("{:.4} ({count})", found.iter().sum::<f64>() / count as f64),
+                }
+            })
+            .collect();
+        out.line(format_args!("| {name} | {} |", cells.join(" | ")));
     }
+    let [calls, begun] = pictures;
+    [("calls", svg(&calls, 3, Names::Above)), ("begun", svg(&begun, 3, Names::Above))]
 }

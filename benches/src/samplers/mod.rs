@@ -11,7 +11,9 @@ mod embedded;
 mod research;
 mod tokens;
 
-use std::{fmt, process::Command};
+use std::{fmt, path::Path};
+
+use crate::report::{host, record_as, today};
 
 const TRIES: u64 = 10_000_000;
 
@@ -43,9 +45,7 @@ pub fn run() {
         .collect();
     let wanted = |part: &str| named.is_empty() || named.contains(&part);
     let mut report = Report::default();
-    if wanted("cases") {
-        cases::report(&mut report);
-    }
+    let pictures = wanted("cases").then(|| cases::report(&mut report));
     if wanted("tokens") {
         tokens::report(&mut report);
     }
@@ -57,29 +57,24 @@ pub fn run() {
     }
     if args.iter().any(|arg| arg == "--record") {
         let embedded = program.map(|_| "--embedded");
-        record(&report.0, &named.iter().copied().chain(embedded).chain(["--record"]).collect::<Vec<_>>());
+        let asked = named.iter().copied().chain(embedded).chain(["--record"]).collect::<Vec<_>>();
+        record(&report.0, &asked, pictures.as_ref().map_or(&[], |pictures| &pictures[..]));
     }
 }
 
-fn record(report: &str, asked: &[&str]) {
-    let line = |program: &str, args: &[&str]| {
-        let output = Command::new(program).args(args).output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let date = line("date", &["+%Y-%m-%d"]).unwrap_or_default();
-    let commit = line("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_default();
-    let rustc = line("rustc", &["--version"]).unwrap_or_default();
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').take(3).collect::<Vec<_>>().join(" ");
+fn record(report: &str, asked: &[&str], pictures: &[(&str, String)]) {
     let text = format!(
-        "# Samplers, {date}\n\nMachine{}, load at the end {load}; {rustc}, release profile. Commit: {commit}.\n\
-         Command: `cargo xtask bench samplers {}`. Times are those of the process on its processor.\n\n{report}",
-        cpu.trim_start_matches([' ', '\t']),
+        "# Samplers, {}\n\n{}Command: `cargo xtask bench samplers {}`. Times are those of the process on its processor.\n\n{report}",
+        today(),
+        host(),
         asked.join(" ")
     );
-    let path = format!("benches/record/{date}-samplers.md");
-    std::fs::write(&path, text).expect("benches/record can be written from the repository's root");
-    eprintln!("written to {path}");
+    let file = record_as("samplers", &text).expect("benches/record can be written");
+    for (name, picture) in pictures {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("record")
+            .join(file.replace(".md", &format!("-{name}.svg")));
+        std::fs::write(path, picture).expect("benches/record can be written");
+    }
+    eprintln!("written to benches/record/{file}");
 }

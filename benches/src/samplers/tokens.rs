@@ -1,9 +1,16 @@
 //! What each sampler adds to the time of a token where the vocabulary is large, and the memory of a visited prefix.
 //!
-//! The model costs a copy of its row, so that what a sampler adds is not lost in it. Times are those of the process; the
-//! parts that are subtracted are measured in the same rounds.
+//! The model costs a copy of its row, so that what a sampler adds is not lost in it. Times are those of the process. What is not the
+//! sampler's is measured by itself, in turn with each output, and subtracted: what the machine does besides slows both of a
+//! pair, and a median of hundreds of differences is known to a fraction of a microsecond where single ones differ by ten.
 
-use std::hint::black_box;
+use std::{
+    hint::black_box,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -25,21 +32,34 @@ use crate::{
 
 const VOCAB: usize = 128_000;
 
-/// Rounds of outputs, each of which is one measurement.
+/// A smaller one, whose rows are read in the same way: what does not grow with the vocabulary is seen here.
+const SMALL: usize = 16_000;
+
+/// Outputs of each sampler.
+const PAIRS: usize = 200;
+
+/// Of what is measured by itself.
 const ROUNDS: usize = 25;
 
-/// A model of many tokens that costs a copy: one of a few rows, by the last token.
-#[derive(Debug)]
+/// Rows that the model has written.
+static ROWS: AtomicU64 = AtomicU64::new(0);
+
+/// A model of many tokens that costs a copy: one of a few rows, by the last token. Samplers and what is measured by itself
+/// share the rows, so that the same caches have them.
+#[derive(Clone, Debug)]
 struct Wide {
-    rows: Vec<Vec<f32>>,
+    rows: Arc<[Vec<f32>]>,
 }
+
+/// How many rows: together more than the nearest caches hold.
+const KINDS: usize = 16;
 
 impl Wide {
     fn model(vocab_len: usize) -> RowModel<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
         let mut row = || (0..vocab_len).map(|_| (f64::from(rng.next_u32()) / 4e8) as f32).collect();
-        RowModel(Self { rows: (0..16).map(|_| row()).collect() })
+        RowModel(Self { rows: (0..KINDS).map(|_| row()).collect() })
     }
 }
 
@@ -49,8 +69,9 @@ impl RowOf for Wide {
     }
 
     fn row(&self, sequence: &[TokenId], out: &mut [f32]) {
+        ROWS.fetch_add(1, Ordering::Relaxed);
         let last = sequence.last().map_or(0, |token| token.index());
-        out.copy_from_slice(&self.rows[last % 16]);
+        out.copy_from_slice(&self.rows[last % KINDS]);
         // Behind the prompt of one token: an output that is long enough ends.
         if sequence.len() > LENGTH {
             out[self.rows[0].len() - 1] = 60.0;
@@ -144,11 +165,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(allowed: usize) -> Self {
+    fn new(model: &RowModel<Wide>, allowed: usize) -> Self {
+        let vocab_len = model.vocab_len();
         Self {
-            model: Wide::model(VOCAB),
-            constraint: Some20 { allowed, vocab_len: VOCAB },
-            mask: TokenMask::new(VOCAB),
+            model: model.clone(),
+            constraint: Some20 { allowed, vocab_len },
+            mask: TokenMask::new(vocab_len),
             logits: Logits::new(),
             index: 0,
         }
@@ -157,9 +179,10 @@ impl Parts {
     /// Microseconds for one token.
     fn time(&mut self) -> f64 {
         let Self { model, constraint, mask, logits, index } = self;
-        time(TIMES, || {
-            *index += 1;
-            let (mut sequence, tokens) = (Vec::new(), [TokenId(*index)]);
+        time(LENGTH + 1, || {
+            // In no order that a cache could guess, as in a text.
+            *index = index.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (mut sequence, tokens) = (Vec::new(), [TokenId(*index >> 16)]);
             let extension = Extension { sequence: &mut sequence, tokens: &tokens, rows: Rows::Last };
             let Ok(()) = model.extend(&mut [extension], logits);
             black_box(log_normalizer(logits.row(0)));
@@ -171,13 +194,14 @@ impl Parts {
 
 type Boxed = Box<dyn Sampler<Error = SampleError<std::convert::Infallible>>>;
 
-fn task(allowed: usize) -> Task<RowModel<Wide>, Some20> {
+fn task(model: &RowModel<Wide>, allowed: usize) -> Task<RowModel<Wide>, Some20> {
+    let vocab_len = model.vocab_len();
     Task {
-        model: Wide::model(VOCAB),
-        constraint: Some20 { allowed, vocab_len: VOCAB },
+        model: model.clone(),
+        constraint: Some20 { allowed, vocab_len },
         prompt: vec![TokenId(0)],
         // The last id ends a sequence; a mask never holds it.
-        end: vec![TokenId::from_index(VOCAB - 1)],
+        end: vec![TokenId::from_index(vocab_len - 1)],
         max_tokens: LENGTH + 1,
         batch: 1,
         max_bytes: 256 << 20,
@@ -185,8 +209,8 @@ fn task(allowed: usize) -> Task<RowModel<Wide>, Some20> {
     }
 }
 
-fn sampler(name: &str, allowed: usize) -> Boxed {
-    let task = task(allowed);
+fn sampler(name: &str, model: &RowModel<Wide>, allowed: usize) -> Boxed {
+    let task = task(model, allowed);
     match name {
         "masked" => Box::new(Masked::new(task)),
         "rejection" => Box::new(Rejection::new(task, TRIES)),
@@ -200,25 +224,56 @@ fn sampler(name: &str, allowed: usize) -> Boxed {
     }
 }
 
-/// Microseconds for each token of a sampler's outputs, the positions that were evaluated for each, and the microseconds for a token of
-/// the parts that are not the sampler's. The least of some rounds each: what a machine does besides only ever adds.
-fn per_token(sampler: &mut Boxed, parts: &mut Parts, outputs: usize) -> (f64, f64, f64) {
+/// What each token of a sampler's outputs takes, in microseconds: medians over outputs.
+struct Measured {
+    all: f64,
+    /// Rows that the model wrote for a token.
+    rows: f64,
+    /// What is not the sampler's.
+    base: f64,
+    /// The difference, pair by pair.
+    more: f64,
+    /// Its standard error, from the median distance to it.
+    error: f64,
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn per_token(sampler: &mut Boxed, parts: &mut Parts) -> Measured {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let tokens = (outputs * (LENGTH + 1)) as f64;
-    let (mut best, mut base) = ((f64::INFINITY, 0.0), f64::INFINITY);
-    for _ in 0..ROUNDS {
-        base = base.min(parts.time());
+    let tokens = (LENGTH + 1) as f64;
+    let mut found = [const { Vec::new() }; 4];
+    // The first outputs make everything grow.
+    for index in 0..PAIRS + 10 {
+        // Before and after, so that what rises or falls cancels.
+        let before = parts.time();
+        let rows = ROWS.load(Ordering::Relaxed);
         let begin = Moment::now();
-        let mut positions = 0;
-        for _ in 0..outputs {
-            positions += sampler.draw(&mut rng).expect("all outputs are possible").cost.positions;
-        }
+        black_box(sampler.draw(&mut rng).expect("all outputs are possible"));
         let all = begin.ns() as f64 / tokens / 1_000.0;
-        if all < best.0 {
-            best = (all, positions as f64 / tokens);
+        let rows = (ROWS.load(Ordering::Relaxed) - rows) as f64 / tokens;
+        let base = f64::midpoint(before, parts.time()) * rows;
+        if index >= 10 {
+            for (found, value) in found.iter_mut().zip([all, rows, base, all - base]) {
+                found.push(value);
+            }
         }
     }
-    (best.0, best.1, base)
+    let [mut all, rows, mut base, mut more] = found;
+    let middle = median(&mut more);
+    let mut distances: Vec<f64> = more.iter().map(|value| (value - middle).abs()).collect();
+    // Of a normal distribution: from that distance to the deviation, and from the mean's error to the median's.
+    let error = 1.4826 * 1.2533 * median(&mut distances) / (more.len() as f64).sqrt();
+    Measured {
+        all: median(&mut all),
+        rows: rows.iter().sum::<f64>() / rows.len() as f64,
+        base: median(&mut base),
+        more: middle,
+        error,
+    }
 }
 
 /// Bytes for each visited prefix after so many outputs.
@@ -232,34 +287,37 @@ fn memory(mut draw: impl FnMut(&mut ChaCha8Rng) -> Usage) -> f64 {
 pub(super) fn report(out: &mut Report) {
     clock::use_cpu_time();
     out.line(format_args!(
-        "## Time for a token\n\nA vocabulary of {VOCAB}, outputs of {LENGTH} tokens, a model that costs a copy of its row; microseconds \
-         of the process, the least of {ROUNDS} rounds. `all` is the time for each token of an output; `base` that of the model's copy, one \
-         pass over the logits ([`log_normalizer`]) and the mask, times the positions that were evaluated for a token; `more` the difference. \
-         Tokens that are appended again, because a prefix is known, are positions without a row: where few tokens are allowed, and prefixes come \
-         again, `base` is too much. Samplers that reject draw most tokens in vain there, and are left out.\n"
+        "## Time for a token\n\nOutputs of {LENGTH} tokens, a model that costs a copy of its row; microseconds of the process, medians over {PAIRS} \
+         outputs. `all` is the time for each token of an output; `base` that of the model's copy, one pass over the logits ([`log_normalizer`]) and the \
+         mask, measured before and after each output, times the rows that the model wrote for a token; `more` the median of the differences, \
+         with its standard error. Samplers that reject draw most tokens in vain where few are allowed, and are left out there.\n"
     ));
     let [read, pass] = passes();
     out.line(format_args!(
-        "A row is {} KiB: reading it takes {read:.1}, the pass {pass:.1}.\n\n\
-         | allowed | sampler | all | positions per token | base | more |\n|--:|---|--:|--:|--:|--:|",
+        "A row of {VOCAB} is {} KiB: reading it takes {read:.1}, the pass {pass:.1}.\n\n\
+         | vocabulary | allowed | sampler | all | rows per token | base | more |\n|--:|--:|---|--:|--:|--:|--:|",
         VOCAB * 4 / 1024
     ));
-    for allowed in [2, 64, VOCAB / 2, VOCAB - 1] {
-        let mut parts = Parts::new(allowed);
-        for name in ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"] {
-            let rejects = !matches!(name, "masked" | "asap" | "greedy");
-            if rejects && allowed < VOCAB - 1 {
-                continue;
+    for vocab_len in [SMALL, VOCAB] {
+        let model = Wide::model(vocab_len);
+        for allowed in [2, 64, vocab_len / 2, vocab_len - 1] {
+            let mut parts = Parts::new(&model, allowed);
+            for name in ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"] {
+                let rejects = !matches!(name, "masked" | "asap" | "greedy");
+                if rejects && allowed < vocab_len - 1 {
+                    continue;
+                }
+                let Measured { all, rows, base, more, error } =
+                    per_token(&mut sampler(name, &model, allowed), &mut parts);
+                out.line(format_args!(
+                    "| {vocab_len} | {allowed} | {name} | {all:.1} | {rows:.2} | {base:.1} | {more:.1} ± {error:.1} |"
+                ));
             }
-            let (all, positions, base) = per_token(&mut sampler(name, allowed), &mut parts, 5);
-            let base = base * positions;
-            out.line(format_args!(
-                "| {allowed} | {name} | {all:.1} | {positions:.2} | {base:.1} | {:.1} |",
-                all - base
-            ));
         }
     }
-    let (mut cars, mut asap) = (Cars::new(task(VOCAB - 1), TRIES), Asap::new(task(64), TRIES));
+    let model = Wide::model(VOCAB);
+    let (mut cars, mut asap) =
+        (Cars::new(task(&model, VOCAB - 1), TRIES), Asap::new(task(&model, 64), TRIES));
     let cars = memory(|rng| {
         cars.draw(rng).expect("all outputs are possible");
         cars.usage()

@@ -12,8 +12,9 @@ use std::{path::PathBuf, process::ExitCode, time::Instant};
 use crate::{clock, report};
 
 const USAGE: &str = "\
-[OPTIONS]
+[PART]... [OPTIONS]
 
+  PART              solver or frontier; without, both
   --quick           fewer repetitions
   --unskew PROGRAM  the command line, with which the embedded models are measured; without, they are not
   --record          write the report to benches/record too
@@ -32,12 +33,14 @@ pub fn run() -> ExitCode {
 
 fn program() -> Result<(), String> {
     let (mut quick, mut record, mut unskew) = (false, false, None);
+    let mut parts = Vec::new();
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--quick" => quick = true,
             "--record" => record = true,
             "--unskew" => unskew = Some(PathBuf::from(args.next().ok_or(USAGE)?)),
+            "solver" | "frontier" => parts.push(arg),
             _ => return Err(USAGE.to_owned()),
         }
     }
@@ -48,9 +51,15 @@ fn program() -> Result<(), String> {
     out += &report::host();
     let options = [(unskew.is_some(), " --embedded"), (quick, " --quick"), (record, " --record")];
     let options: String = options.iter().filter(|(is_on, _)| *is_on).map(|(_, option)| *option).collect();
-    out += &format!("Command: `cargo xtask bench speculation{options}`.\n\n");
-    out += &solver::report(if quick { 5 } else { 40 });
-    out += &frontier::report(if quick { 20 } else { 200 });
+    let named: String = parts.iter().map(|part| format!(" {part}")).collect();
+    out += &format!("Command: `cargo xtask bench speculation{named}{options}`.\n\n");
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
+    if wanted("solver") {
+        out += &solver::report(if quick { 5 } else { 40 });
+    }
+    if wanted("frontier") {
+        out += &frontier::report(if quick { 20 } else { 200 });
+    }
     if let Some(unskew) = unskew {
         out += &frontier::embedded(&unskew, if quick { 10 } else { 100 })?;
     }

@@ -88,10 +88,10 @@ impl<M: LanguageModel> Evaluator<M> {
         &self.prompt
     }
 
-    /// A buffer that nobody reads.
+    /// A buffer that nobody reads: the last one that was written, since the nearest cache still has it.
     fn buffer(&mut self) -> Logits {
-        let free = self.buffers.iter().position(|buffer| Arc::strong_count(buffer) == 1);
-        free.and_then(|index| Arc::into_inner(self.buffers.swap_remove(index))).unwrap_or_default()
+        let free = self.buffers.iter().rposition(|buffer| Arc::strong_count(buffer) == 1);
+        free.and_then(|index| Arc::into_inner(self.buffers.remove(index))).unwrap_or_default()
     }
 
     /// What a pass has written, to be read for as long as someone wants to.

@@ -22,7 +22,7 @@ use unskew_core::{
 use crate::{
     SampleError, Task,
     evaluator::{Evaluator, Request},
-    rows::{LONG, Listed, Row, RowCache, Wide, sums},
+    rows::{LONG, Listed, Row, RowCache, Wide, digits, sums},
     trie::{self, Facts, Header, NodeId, Trie, TrieFileError},
 };
 
@@ -400,7 +400,7 @@ impl<C: Constraint> Reader<C> {
             wide =
                 mask.filter(|_| sums.total.is_finite()).and_then(|mask| Wide::new(logits, index, mask, sums));
         }
-        let normalizer = normalizer.unwrap_or_else(|| logprob::log_normalizer(row));
+        let normalizer = normalizer.unwrap_or_else(|| digits::log_normalizer(row));
         if !normalizer.is_finite() {
             return Err(SampleError::NotADistribution { tokens: depth });
         }
@@ -507,8 +507,9 @@ struct Forced(bool);
 /// Whether a mask has more than `many` tokens; looks no further than it must.
 fn has_more_than(words: &[u32], many: usize) -> bool {
     let mut count = 0;
-    words.iter().any(|word| {
-        count += word.count_ones() as usize;
+    // A mask of few tokens is zeros nearly everywhere, and these are passed over together.
+    words.chunks(16).filter(|words| words.iter().fold(0, |any, word| any | word) != 0).any(|words| {
+        count += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
         count > many
     })
 }

@@ -1,6 +1,6 @@
 //! A model at another temperature, or with its improbable tokens cut off, is a model: one whose law samplers keep.
 
-use unskew_core::{Extension, LanguageModel, Logits, logprob};
+use unskew_core::{Extension, LanguageModel, Logits};
 
 use crate::Truncation;
 
@@ -61,7 +61,7 @@ impl<M: LanguageModel> Warped<M> {
             }
         }
         if let Some(truncation) = self.truncation {
-            let normalizer = logprob::log_normalizer(row);
+            let normalizer = crate::rows::digits::log_normalizer(row);
             let weights: Vec<f64> = row.iter().map(|logit| (f64::from(*logit) - normalizer).exp()).collect();
             let mut kept = truncation.keep(&weights);
             kept.sort_unstable();

@@ -4,7 +4,7 @@
 use rand_core::Rng;
 use unskew_core::{TokenId, logprob::log_sum_exp};
 
-use super::Drawn;
+use super::{Drawn, digits};
 use crate::random::{uniform, weighted};
 
 /// The tokens, with the model's logits: 16 bytes for each.
@@ -26,7 +26,7 @@ pub(crate) struct Listed {
 impl Listed {
     pub(crate) fn new(tokens: &[TokenId], logits: &[f32], normalizer: f64) -> Self {
         let greatest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let weights: Box<[f64]> = logits.iter().map(|logit| f64::from(logit - greatest).exp()).collect();
+        let weights = digits::weights(logits, greatest);
         let scale = f64::from(greatest) - normalizer;
         let sum = weights.iter().sum::<f64>().ln() + scale;
         Self { tokens: tokens.into(), logits: logits.into(), weights, scale, sum, normalizer }

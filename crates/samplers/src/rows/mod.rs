@@ -8,6 +8,7 @@
 //! much stays where the model wrote it and is read in one pass ([`Wide`]); it is copied into the cache only where its prefix is likely to
 //! come again, since the copy takes as long as the pass.
 
+pub(crate) mod digits;
 mod listed;
 mod pass;
 mod wide;

@@ -18,7 +18,7 @@ pub(crate) const BLOCK: usize = 256;
 /// Words of a mask for them.
 const WORDS: usize = BLOCK / 32;
 /// Sums that do not wait for each other: two registers of eight.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// So far a logit may lie above the reference.
 const RISE: f32 = 10.0;
 /// Below this an exponential is zero.
@@ -145,10 +145,11 @@ impl pulp::WithSimd for Pass<'_> {
             sums.total += f64::from(all);
             let Some(mask) = mask else { continue };
             let words = taken(mask, index * WORDS);
-            if words.iter().all(|word| *word == u32::MAX) {
+            // Folded, so that nothing branches for each word.
+            if words.iter().fold(u32::MAX, |all, word| all & word) == u32::MAX {
                 sums.parts.push(all);
                 sums.greatest.push(greatest);
-            } else if words.iter().all(|word| *word == 0) {
+            } else if words.iter().fold(0, |any, word| any | word) == 0 {
                 sums.parts.push(0.0);
                 sums.greatest.push(f32::NEG_INFINITY);
             } else {
@@ -197,20 +198,21 @@ fn taken(mask: &[u32], first: usize) -> [u32; WORDS] {
     }
 }
 
-/// The greatest of a block; NaN if one is.
+/// The greatest of some logits; NaN if one is, minus infinity of none.
 #[inline(always)]
-fn greatest(block: &[f32; BLOCK]) -> f32 {
+pub(super) fn greatest(logits: &[f32]) -> f32 {
     let (mut best, mut broken) = ([f32::NEG_INFINITY; LANES], [0u32; LANES]);
-    for logits in block.as_chunks::<LANES>().0 {
+    let (blocks, rest) = logits.as_chunks::<LANES>();
+    for logits in blocks {
         for ((best, broken), logit) in best.iter_mut().zip(&mut broken).zip(logits) {
             *best = if *logit > *best { *logit } else { *best };
             *broken |= u32::from(logit.is_nan());
         }
     }
-    if broken.iter().any(|broken| *broken != 0) {
+    if broken.iter().any(|broken| *broken != 0) || rest.iter().any(|logit| logit.is_nan()) {
         return f32::NAN;
     }
-    best.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    best.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, f32::max)
 }
 
 #[inline(always)]

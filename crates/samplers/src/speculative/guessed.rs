@@ -15,7 +15,7 @@ use std::fmt;
 use rand_core::Rng;
 use unskew_core::{
     Constraint, Cost, Draw, Extension, Finish, LanguageModel, Logits, Origin, Proposer, Rows, Sampler,
-    TokenId, TokenMask, logprob,
+    TokenId, TokenMask,
 };
 
 use crate::{
@@ -90,7 +90,7 @@ impl<M: LanguageModel, C: Constraint, P: Proposer<C>> Guessed<M, C, P> {
         rng: &mut dyn Rng,
     ) -> Result<(Option<TokenId>, f64, f64), SampleError<M::Error>> {
         let row = self.logits.row(row);
-        let normalizer = logprob::log_normalizer(row);
+        let normalizer = crate::rows::digits::log_normalizer(row);
         if !normalizer.is_finite() {
             return Err(SampleError::NotADistribution { tokens: tokens.len() });
         }

@@ -2,6 +2,8 @@
 
 use unskew_core::{TokenId, logprob};
 
+use crate::rows::digits;
+
 /// Log-probabilities of the outcomes that are allowed: of the end of the output, and of each allowed token.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Row {
@@ -15,7 +17,7 @@ impl Row {
     /// Of a row of logits: the tokens `ids`, and the end by any of the tokens `end`; by none where the output may not end.
     /// `None` if the row is no distribution.
     pub(crate) fn read(logits: &[f32], ids: &[TokenId], end: &[TokenId]) -> Option<Self> {
-        let normalizer = logprob::log_normalizer(logits);
+        let normalizer = digits::log_normalizer(logits);
         if !normalizer.is_finite() {
             return None;
         }
@@ -41,7 +43,7 @@ impl Row {
 
     /// The probabilities given that the outcome is allowed.
     pub(crate) fn masked(&self) -> Vec<f64> {
-        self.logs.iter().map(|log| (log - self.log_mass).exp()).collect()
+        digits::probabilities(&self.logs, self.log_mass)
     }
 }
 

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     SampleError, Task,
     random::{uniform, weighted},
+    rows::digits,
 };
 
 /// Which positions toss a coin with the mass that the mask leaves, so that a walk is given up early that a test at its end
@@ -396,7 +397,7 @@ fn draft_of(row: &Row, drafted: usize, drawn: &Drawn) -> (Vec<f64>, Vec<f64>) {
     match drawn {
         Drawn::From(logs) => {
             let ratios = row.logs.iter().zip(logs).map(|(target, draft)| target - row.log_mass - draft);
-            (logs.iter().map(|log| log.exp()).collect(), ratios.collect())
+            (digits::probabilities(logs, 0.0), ratios.collect())
         }
         Drawn::Forced | Drawn::Surely => {
             let mut draft = vec![0.0; row.logs.len()];
