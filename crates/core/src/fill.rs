@@ -88,26 +88,46 @@ impl Sink for &mut [u32] {
 
 /// A mask for each kind that there is.
 pub(crate) struct Kinds {
-    pub(crate) masks: Vec<Option<TokenMask>>,
-    pub(crate) len: usize,
+    masks: Vec<Option<TokenMask>>,
+    /// The mask that was asked for last, out of its place in `masks`: mostly the next token is of the same kind.
+    last: TokenMask,
+    kind: Option<u8>,
+    len: usize,
 }
 
 impl Kinds {
+    /// No masks yet, over `len` ids.
+    pub(crate) fn new(len: usize) -> Self {
+        Self { masks: Vec::new(), last: TokenMask::new(0), kind: None, len }
+    }
+
+    /// The masks, each in the place of its kind.
+    pub(crate) fn into_masks(mut self) -> Vec<Option<TokenMask>> {
+        if let Some(kind) = self.kind {
+            self.masks[usize::from(kind)] = Some(self.last);
+        }
+        self.masks
+    }
+
     #[cold]
-    fn add(&mut self, at: usize) {
+    fn turn_to(&mut self, kind: u8) {
+        let at = usize::from(kind);
         self.masks.resize(self.masks.len().max(at + 1), None);
-        self.masks[at] = Some(TokenMask::new(self.len));
+        let mask = self.masks[at].take().unwrap_or_else(|| TokenMask::new(self.len));
+        let last = std::mem::replace(&mut self.last, mask);
+        if let Some(before) = self.kind.replace(kind) {
+            self.masks[usize::from(before)] = Some(last);
+        }
     }
 }
 
 impl Sink for &mut Kinds {
     #[inline]
     fn words(&mut self, kind: u8) -> &mut [u32] {
-        let at = usize::from(kind);
-        if self.masks.get(at).is_none_or(Option::is_none) {
-            self.add(at);
+        if self.kind != Some(kind) {
+            self.turn_to(kind);
         }
-        self.masks[at].as_mut().map_or(&mut [], TokenMask::words_mut)
+        self.last.words_mut()
     }
 }
 
@@ -330,19 +350,25 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
     }
 
     /// Allows `tokens`, which end in `state`, as far as its verdict says so.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, state: u32, tokens: &[TokenId]) {
         if tokens.is_empty() {
             return;
         }
-        let verdict = self.automaton.verdict(state);
-        if let Some(kind) = verdict.kind() {
-            insert(self.sink.words(kind), tokens);
-        } else if verdict == Verdict::Each {
-            for token in tokens {
-                if self.automaton.admits(state, *token) {
-                    insert(self.sink.words(0), &[*token]);
-                }
+        match self.automaton.verdict(state) {
+            Verdict::All => insert(self.sink.words(0), tokens),
+            Verdict::Kind(kind) => insert(self.sink.words(kind), tokens),
+            Verdict::Each => self.add_each(state, tokens),
+            Verdict::None => {}
+        }
+    }
+
+    /// Allows those of `tokens`, which end in `state`, that the automaton admits.
+    #[inline(never)]
+    fn add_each(&mut self, state: u32, tokens: &[TokenId]) {
+        for token in tokens {
+            if self.automaton.admits(state, *token) {
+                insert(self.sink.words(0), &[*token]);
             }
         }
     }

@@ -192,9 +192,9 @@ impl TokenTrie {
     /// at its number, and all others at 0; `None` where there are none. A walk tells apart where tokens end in the time that it
     /// takes to find them.
     pub fn fill_kinds<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> Vec<Option<TokenMask>> {
-        let mut kinds = Kinds { masks: Vec::new(), len: self.vocab_len };
+        let mut kinds = Kinds::new(self.vocab_len);
         fill::fill(&self.bytes, &self.irregular, &self.quotients, automaton, start, &mut kinds);
-        kinds.masks
+        kinds.into_masks()
     }
 
     /// Runs an automaton over the bytes of every token, from `start`, and calls `visit` with each token that is read

@@ -348,13 +348,19 @@ impl Query<'_> {
         if last.is_some_and(|last| self.is_hard_behind(last, at)) {
             return Some(true);
         }
-        if let Some(followers) = self.memo.followers.get(&at) {
-            let neighbours = &self.automata.tokenizer.neighbours;
-            if followers.iter().any(|next| neighbours.may_follow(token, *next)) {
-                return Some(true);
-            }
+        if self.is_followed(token, at) {
+            return Some(true);
         }
         self.memo.complete.get(&(self.class(token), at)).copied()
+    }
+
+    /// Whether a token that is known to lead on from `at` may follow `token`. The last one that did is asked first.
+    pub(super) fn is_followed(&mut self, token: u32, at: Position) -> bool {
+        let neighbours = &self.automata.tokenizer.neighbours;
+        let Some(followers) = self.memo.followers.get_mut(&at) else { return false };
+        let found = followers.iter().position(|next| neighbours.may_follow(token, *next));
+        found.into_iter().for_each(|found| followers.swap(0, found));
+        found.is_some()
     }
 
     fn class(&self, token: u32) -> u32 {
@@ -371,7 +377,7 @@ impl Query<'_> {
                 self.keep(token, at, follower);
                 return true;
             }
-            Err(reads) if reads.is_empty() => {
+            Err(reads) if !reads.iter().any(|(next, _)| self.may_follow(token, *next)) => {
                 self.memo.complete.insert((self.class(token), at), false);
                 self.memo.entries(1);
                 return false;
@@ -537,16 +543,18 @@ impl Query<'_> {
             Some(child) => query.may_precede_node(child, behind),
             None => query.may_precede(token, behind),
         };
-        let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
-        let fallback =
-            fallback.into_iter().filter(|(token, _)| tokenizer.neighbours.may_follow(last, *token));
+        let mut fallback =
+            self.fallback(at).filter(|(token, _)| tokenizer.neighbours.may_follow(last, *token));
         let followers = tokenizer.followers(last, at.split, self.vocabulary, self.trie);
-        let made = followers.tokens.iter().filter_map(|token| {
-            let text = self.vocabulary.text(TokenId(*token)).unwrap_or_default();
-            Some((*token, self.automata.run(at, text)?))
+        let (vocabulary, automata) = (self.vocabulary, self.automata);
+        // One by one, as mostly one of the first does.
+        let mut made = followers.tokens.iter().filter_map(|token| {
+            let text = vocabulary.text(TokenId(*token)).unwrap_or_default();
+            Some((*token, automata.run(at, text)?))
         });
-        let reads: Vec<(u32, Position)> = fallback.chain(made).collect();
-        if reads.into_iter().any(|(token, behind)| leads_on(self, token, behind)) {
+        if fallback.any(|(token, behind)| leads_on(self, token, behind))
+            || made.any(|(token, behind)| leads_on(self, token, behind))
+        {
             return true;
         }
         if followers.is_all {

@@ -50,6 +50,11 @@ pub(crate) struct Certain {
     /// By state: bytes of ASCII that lead to a state from which some lead to a universal one, behind a mark or not; for
     /// states that are not universal.
     pub(crate) soon: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// The lists of [`soon`](Self::soon) behind a mark, of states that are not universal and where the text may end: in these
+    /// runs of blanks end, and a constraint that goes on with one of a list goes on in another piece.
+    pub(crate) soons: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// By state: which of these is its own.
+    pub(crate) soon_of: Vec<Option<u8>>,
     /// Whether no added token can end inside a character or with it.
     pub(crate) is_calm_inside: bool,
     /// How many states between characters are not universal.
@@ -130,13 +135,26 @@ impl Certain {
             }
             soon
         };
-        let soon = (0u32..)
+        let soon: Vec<SmallVec<[(u8, u32); 4]>> = (0u32..)
             .zip(&places)
             .map(|(state, places)| match places & 1 != 0 && !universal[state as usize] {
                 true => soon_from(state),
                 false => SmallVec::new(),
             })
             .collect();
+        let mut soons: Vec<SmallVec<[(u8, u32); 4]>> = Vec::new();
+        let list_of = |state: usize| {
+            let behind = soon.get(split.mark[state] as usize).filter(|soon| !soon.is_empty())?;
+            let is_looked_at = split.accepting[state] && !universal[state] && places[state] == 1;
+            let at = soons.iter().position(|known| known == behind).or_else(|| {
+                (is_looked_at && soons.len() < SOONS).then(|| {
+                    soons.push(behind.clone());
+                    soons.len() - 1
+                })
+            });
+            at.filter(|_| is_looked_at).and_then(|at| u8::try_from(at).ok())
+        };
+        let soon_of = (0..universal.len()).map(list_of).collect();
         // The states in which the characters of most scripts end, and signs.
         let ends = ["é", "я", "中", "ก", "“", "→", "٣", "😀"].map(|text| {
             text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
@@ -161,6 +179,8 @@ impl Certain {
             goes,
             is_calm_inside: last.iter().chain(last_but_one.iter()).all(|byte| byte.is_ascii()),
             soon,
+            soons,
+            soon_of,
             begins,
             calm,
             last,
@@ -314,6 +334,20 @@ impl Certain {
         if let Some(known) = memo.get(&key) {
             return *known;
         }
+        let closes = self.closes_with(tokenizer, memo, trie, (token, state, place), |_| true);
+        memo.insert(key, closes);
+        closes
+    }
+
+    /// As [`closes`](Self::closes), where only those tokens may come next for which `counts` holds.
+    pub(crate) fn closes_with(
+        &self,
+        tokenizer: &TokenizerAutomaton,
+        memo: &mut Closes,
+        trie: &TokenTrie,
+        (token, state, place): (u32, u32, u32),
+        counts: impl Fn(u32) -> bool,
+    ) -> bool {
         let split = &tokenizer.split;
         let next_place = |place: u32, byte: u8| match place {
             DEAD => Some(DEAD),
@@ -321,6 +355,7 @@ impl Certain {
         };
         let mut ends = |token_behind: u32, next: u32, place: u32| {
             (self.is_typical[next as usize] || self.places[next as usize] != 0)
+                && counts(token_behind)
                 && tokenizer.neighbours.may_follow(token, token_behind)
                 && (self.is_typical[next as usize]
                     || self.closes(tokenizer, memo, trie, token_behind, next, place))
@@ -344,7 +379,6 @@ impl Certain {
                 },
             );
         }
-        memo.insert(key, closes);
         closes
     }
 
@@ -419,6 +453,9 @@ impl Certain {
             + size_of_val(&self.characters[..])
     }
 }
+
+/// So many lists of what comes soon are told apart: a bit each.
+const SOONS: usize = 8;
 
 /// How often [`Certain::by_ascii`] looks at all states.
 const SWEEPS: usize = 12;
@@ -715,6 +752,19 @@ mod tests {
                 counts[usize::from(stuck)] += 1;
             }
             assert!(counts[0] > 0 && counts[1] > 0, "{pattern}: {counts:?}");
+            // What is said of the end of a run of blanks is true of it, and of nothing that needs it not.
+            let ends = (0u32..).zip(&certain.soon_of).filter_map(|(state, soon)| Some((state, (*soon)?)));
+            for (state, soon) in ends.clone() {
+                assert!(split.accepting[state as usize] && !certain.universal[state as usize], "{pattern}");
+                let mark = split.mark[state as usize];
+                for (byte, behind) in &certain.soons[usize::from(soon)] {
+                    let marks = [mark, split.mark[mark as usize]].into_iter().filter(|mark| *mark != DEAD);
+                    let next = step(split, &marks.collect::<Subset>(), *byte);
+                    assert!(next.contains(behind), "{pattern}, {state}");
+                    assert!(!certain.goes[*behind as usize].is_empty(), "{pattern}, {state}");
+                }
+            }
+            assert!(ends.count() > 0 || !pattern.contains(r"\p{L}"), "{pattern}");
         }
     }
 

@@ -12,7 +12,10 @@
 
 use unskew_core::{MergeTable, TokenId};
 
-use super::{forest::padded, pair};
+use super::{
+    forest::{Forest, padded},
+    pair,
+};
 
 /// When a merge is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -96,8 +99,7 @@ impl Derivations {
     /// The trees of `len` ids in which a token is made by the merge that its key names and at the time given, [`NONE`] from
     /// where the two lists end. `None` if a key names another token's merge, or a token is made at no time.
     ///
-    /// That parts are made, and that no token is its own part, is for the two forests to find out, see
-    /// [`super::forest`].
+    /// Whether parts are made, and no token is its own part, tells [`are_trees`](Self::are_trees).
     pub(crate) fn from_keys(
         len: usize,
         key: Vec<u32>,
@@ -120,6 +122,32 @@ impl Derivations {
             }
         }
         Some(Self { order, key, left, right, time })
+    }
+
+    /// Whether all parts of tokens that are made are made too, and none is on its own left or right edge, so that every walk along an
+    /// edge ends. That is certain where each part is there earlier than the whole, or at the same time and shorter, which
+    /// only tables do not keep to that belie what their tokens spell.
+    pub(crate) fn are_trees(&self, length: impl Fn(u32) -> u32) -> bool {
+        // What has no parts has [`NONE`], which is no token, and asks for nothing.
+        let time_of = |token: u32| self.time.get(token as usize).copied().unwrap_or(0);
+        let (mut fits, mut at_once) = (true, Vec::new());
+        for (token, (time, parts)) in (0u32..).zip(self.time.iter().zip(self.left.iter().zip(&self.right))) {
+            for part in [*parts.0, *parts.1] {
+                fits &= time_of(part) <= *time;
+                if time_of(part) == *time && part != NONE {
+                    at_once.push((part, token));
+                }
+            }
+        }
+        fits &= at_once.into_iter().all(|(part, whole)| length(part) < length(whole));
+        fits || [&self.left, &self.right].into_iter().all(|parent| Forest::new(self, parent).holds_all(self))
+    }
+
+    /// The tokens with a key, which are made, one bit each.
+    pub(crate) fn made(key: &[u32]) -> Vec<u32> {
+        let word =
+            |keys: &[u32]| (0..).zip(keys).fold(0, |word, (bit, key)| word | u32::from(*key != NONE) << bit);
+        key.chunks(32).map(word).collect()
     }
 
     /// Whether some piece is encoded to this token alone, by merges.
@@ -167,4 +195,47 @@ impl Derivations {
 pub(crate) fn key_of(merges: &MergeTable, left: u32, right: u32) -> Option<u32> {
     let rank = merges.rank(TokenId(left), TokenId(right))?;
     Some(u32::try_from(rank).expect("ranks are 32 bits wide") + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_core::Merge;
+
+    use super::*;
+
+    /// Keys that name merges of the tokenizer, and times, as no encoder has them.
+    #[test]
+    fn no_token_is_on_its_own_edge() {
+        let merge = |left, right, result| Merge {
+            left: TokenId(left),
+            right: TokenId(right),
+            result: TokenId(result),
+        };
+        // 2 is made of 0 and 1, 3 of 2 and 0, and 4 and 5 of each other.
+        let merges =
+            [merge(0, 1, 2), merge(2, 0, 3), merge(5, 0, 4), merge(4, 0, 5), merge(0, 5, 4), merge(0, 4, 5)];
+        let merges = MergeTable::new(merges.into()).unwrap();
+        let are_trees = |key: [u32; 6], time: [u32; 6], lengths: [u32; 6]| {
+            let order = MergeOrder::default();
+            let trees = Derivations::from_keys(6, key.into(), time.into(), &merges, order).unwrap();
+            trees.are_trees(|token| lengths[token as usize])
+        };
+        let (key, lengths) = ([0, 0, 1, 2, NONE, NONE], [1, 1, 2, 3, 2, 3]);
+        assert!(are_trees(key, key, lengths));
+        // Made late, so that all is made at once; by texts, and by a walk where texts say otherwise.
+        let late = [0, 0, 2, 2, NONE, NONE];
+        assert!(are_trees(key, late, lengths));
+        assert!(are_trees(key, late, [3; 6]));
+        // Earlier than its part, which a walk does not mind.
+        assert!(are_trees(key, [0, 0, 2, 1, NONE, NONE], lengths));
+        // A part that is not made, on either side.
+        assert!(!are_trees([0, NONE, 1, NONE, NONE, NONE], [0, NONE, 1, NONE, NONE, NONE], lengths));
+        assert!(!are_trees([NONE, 0, 1, NONE, NONE, NONE], [NONE, 0, 1, NONE, NONE, NONE], lengths));
+        // In a circle on the left, at one time, whatever their lengths are; and on the right.
+        assert!(!are_trees([0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 4, 4], lengths));
+        assert!(!are_trees([0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 3, 4], lengths));
+        assert!(!are_trees([0, 0, 1, 2, 5, 6], [0, 0, 1, 2, 6, 6], lengths));
+        // Round a corner, which no walk turns.
+        assert!(are_trees([0, 0, 1, 2, 5, 4], [0, 0, 1, 2, 5, 5], lengths));
+    }
 }

@@ -45,18 +45,19 @@ pub(crate) struct EndsOf {
     pub(crate) made: Box<[u32]>,
     /// By token: the state behind it, for those.
     pub(crate) end: Box<[u32]>,
-    /// By where they end, the largest first: in universal states where the text may end.
+    /// By where they end, the largest first: in states where the text may end.
     pub(crate) groups: Vec<Group>,
     /// The small ones, as lists.
     pub(crate) small: Vec<Group>,
-    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`]).
+    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`]); where
+    /// they begin what is looked up as a whole, with tokens that lead away from that.
     pub(crate) leading: Box<[u32]>,
     /// What was asked for, by the groups that are met.
     met: Kept<u128, Arc<[u32]>>,
 }
 
 /// How many answers are kept for each state.
-const MET: usize = 16;
+const MET: usize = 32;
 
 /// Tokens that end in one state, and within which no added token can end.
 #[derive(Debug)]
@@ -66,6 +67,17 @@ pub(crate) struct Group {
     /// Where a constraint certainly goes on with a byte out of each of these sets, each of the tokens leads on: in another
     /// piece, or with a byte before which the last one of the token is hard.
     pub(crate) needs: Vec<ByteSet>,
+    /// Or where a constraint certainly goes on with this one of [`Certain::soons`].
+    soon: Option<u8>,
+}
+
+impl Group {
+    /// Whether its tokens lead on where a constraint certainly goes on with each of `bytes`, and with those of
+    /// [`Certain::soons`] that are in `soons`, one bit each.
+    fn is_met(&self, bytes: &ByteSet, soons: u8) -> bool {
+        self.soon.is_some_and(|soon| soons >> soon & 1 != 0)
+            || self.needs.iter().all(|need| !need.and(bytes).is_empty())
+    }
 }
 
 /// Tokens that some automata never refuse, in words of a mask.
@@ -202,9 +214,9 @@ impl EndsOf {
         let text = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let mut counts: BTreeMap<(u32, bool), usize> = BTreeMap::new();
         by_end.iter().for_each(|(end, _)| *counts.entry(*end).or_default() += 1);
-        let goes_on = |end: u32| split.accepting[end as usize] && certain.universal[end as usize];
+        let may_end = |end: u32| split.accepting[end as usize];
         let mut counts: Vec<((u32, bool), usize)> =
-            counts.into_iter().filter(|((end, _), _)| goes_on(*end)).collect();
+            counts.into_iter().filter(|((end, _), _)| may_end(*end)).collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let large = counts.partition_point(|(_, count)| *count >= LARGE);
         let mut lists: Vec<((u32, bool), Vec<u32>)> =
@@ -218,11 +230,17 @@ impl EndsOf {
                 continue;
             }
             if certain.places[end as usize] != 0 {
-                if is_begun {
-                    continue;
-                }
+                // What begins what is looked up as a whole may go on with what no such piece does.
+                let node = tokenizer.whole.child(WholePieces::ROOT, token).filter(|_| is_begun);
                 let place = certain.place(text(token)).filter(|place| *place != 0 && certain.is_calm_inside);
-                if place.is_some_and(|place| certain.closes(tokenizer, &mut memo, trie, token, end, place)) {
+                let closes = place.is_some_and(|place| match node {
+                    Some(node) => {
+                        let leaves = |next: u32| tokenizer.whole.child(node, next).is_none();
+                        certain.closes_with(tokenizer, &mut memo, trie, (token, end, place), leaves)
+                    }
+                    None => !is_begun && certain.closes(tokenizer, &mut memo, trie, token, end, place),
+                });
+                if closes {
                     set(&mut closed, token);
                 }
             } else if let Some(index) = index_of.get(&(end, is_begun)) {
@@ -242,7 +260,7 @@ impl EndsOf {
                     need
                 }
             }));
-            groups.push(Group { tokens: tokens.into(), needs });
+            groups.push(Group { tokens: tokens.into(), needs, soon: certain.soon_of[end as usize] });
         }
         let small = groups.split_off(large);
         for group in &mut groups {
@@ -264,9 +282,9 @@ impl EndsOf {
     }
 
     /// The tokens that end between characters and lead on, one bit each, where a constraint certainly goes on with each of
-    /// `bytes`.
-    pub(crate) fn leading_with(&self, bytes: &ByteSet) -> Arc<[u32]> {
-        let is_met = |group: &Group| group.needs.iter().all(|need| !need.and(bytes).is_empty());
+    /// `bytes`, and with those of [`Certain::soons`] that are in `soons`, one bit each.
+    pub(crate) fn leading_with(&self, bytes: &ByteSet, soons: u8) -> Arc<[u32]> {
+        let is_met = |group: &Group| group.is_met(bytes, soons);
         let all = self.groups.iter().chain(&self.small);
         // Beyond 128 groups there are only small ones.
         let key = all

@@ -1,8 +1,9 @@
 //! A tokenizer's automaton as a file: written once, read in milliseconds.
 //!
 //! The file holds the tables as they lie in memory, but for those that follow from others in one pass: the parts of a
-//! token are those of the merge that its key names, so a file cannot name a merge that the tokenizer does not have. For
-//! Llama 3 that is 11 MB.
+//! token are those of the merge that its key names, so a file cannot name a merge that the tokenizer does not have. Nor
+//! does it hold the tables that look back, which are made when something is completed whole
+//! ([`Neighbours::forbidding`]). For Llama 3 that is 7 MB.
 //!
 //! ```text
 //! "unskew canon"  version: u32  checksum: u64  length of the file: u64  fingerprint: u64  sections ..
@@ -10,11 +11,13 @@
 //!
 //! All numbers are little-endian, and a section is a number of items and the items, filled up to a multiple of four
 //! bytes. The checksum, XXH3 of all that follows it, finds accidents, and the fingerprint other tokenizers. What a file
-//! may say beyond that is checked where it is read ([`Neighbours::from_tables`] and others beside what they make): any bytes
+//! may say beyond that is checked where it is read ([`Forest::from_tables`] and others beside what they make): any bytes
 //! give an error, or an automaton that never panics and never loops, even if its masks are not the tokenizer's.
 //!
-//! Where the time goes for Llama 3: a quarter each into reading, into copying and summing up, and into the forests, of
-//! which it must be known that no walk through them is endless. Tried instead:
+//! Where the time goes for Llama 3: a third into reading, copying and summing up, a third into the trees of merges and
+//! the forest, of which it must be known that no walk through them is endless, and a tenth into the fingerprint. For a
+//! large vocabulary a second thread takes the fingerprint and the trees. Memory that is new to the process costs as much
+//! again, so what is not there is what is fastest. Tried instead:
 //!
 //! - Keys alone, of trees, partners and the order of forests, from which the rest is put together: half the size, and
 //!   three times the time, since each key is a look into the merges at another place.
@@ -25,7 +28,10 @@ use std::{
     fs::File,
     hash::Hasher,
     io::{self, BufRead, BufReader},
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
 use twox_hash::XxHash3_64;
@@ -38,7 +44,7 @@ use super::{
     MergeOrder,
     automaton::{OnDemand, Role, TokenizerAutomaton, sets_of_roles},
     derivation::{Derivations, NONE},
-    forest::Neighbours,
+    forest::{Forest, Neighbours, Partners},
     text::TextDfa,
     whole::WholePieces,
 };
@@ -47,12 +53,27 @@ use crate::{ByteClasses, split::SplitDfa};
 const MAGIC: &[u8; 12] = b"unskew canon";
 
 /// To be raised whenever the layout changes, or what is built from one tokenizer.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Where the checksum lies, and behind it what it is of.
 const CHECKSUM: usize = MAGIC.len() + 4;
 const SUMMED: usize = CHECKSUM + 8;
 const HEADER: usize = SUMMED + 16;
+
+/// By number; those that no file may name are of no use.
+const ROLES: [Role; 8] = [
+    Role::Never,
+    Role::Made,
+    Role::Fallback,
+    Role::Whole,
+    Role::Added,
+    Role::Never,
+    Role::Never,
+    Role::Never,
+];
+
+/// For more ids than this, a second thread pays.
+const LARGE: usize = 1 << 15;
 
 /// How many bytes are gathered before they are hashed: they stay in the nearest cache.
 const BLOCK: usize = 1 << 14;
@@ -137,13 +158,10 @@ impl TokenizerAutomaton {
         put_bytes(&mut bytes, &self.roles[..used].iter().map(|role| *role as u8).collect::<Vec<u8>>());
         put_words(&mut bytes, &trees.key[..used]);
         put_words(&mut bytes, &trees.time[..used]);
-        let Neighbours { lefts, rights, by_left, by_right, class, class_token, .. } = &self.neighbours;
+        let Neighbours { lefts, by_left, class, class_token, .. } = &self.neighbours;
         put_words(&mut bytes, &class[..used]);
         put_words(&mut bytes, class_token);
-        for table in [lefts, rights].iter().flat_map(|forest| forest.tables(used)) {
-            put_words(&mut bytes, table);
-        }
-        for table in [by_left, by_right].iter().flat_map(|partners| partners.tables(used)) {
+        for table in lefts.tables(used).into_iter().chain(by_left.tables(used)) {
             put_words(&mut bytes, table);
         }
         put_words(&mut bytes, &self.symbols);
@@ -191,7 +209,7 @@ impl TokenizerAutomaton {
     /// The automaton that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. `vocabulary` may be padded otherwise
     /// than the one that it was built for.
     ///
-    /// Cost: O(n) for n ids and merges; about 1 ms for 32,000 ids and 5 ms for 128,000, a twenty-fifth of building.
+    /// Cost: O(n) for n ids and merges; about 1 ms for 32,000 ids and 3 ms for 128,000, a thirtieth of building.
     ///
     /// # Errors
     ///
@@ -213,58 +231,69 @@ impl TokenizerAutomaton {
         tokenization: &Tokenization,
     ) -> Result<Self, AutomatonFileError> {
         let mut reader = Reader::new(input, len, vocabulary.len())?;
-        let automaton = Self::read_sections(&mut reader, vocabulary, tokenization);
-        // Where the checksum is wrong, that is what there is to say.
-        reader.finish()?;
-        automaton
+        let file = reader.fingerprint;
+        let flags = reader.flags();
+        let (order, _) = flags.as_ref().copied().unwrap_or_default();
+        let is_large = vocabulary.len() > LARGE;
+        let (tokenizer, automaton) = beside(
+            is_large,
+            || fingerprint(vocabulary, tokenization, order),
+            || {
+                let automaton =
+                    flags.and_then(|flags| Self::read_sections(&mut reader, flags, vocabulary, tokenization));
+                // Where the checksum is wrong, that is what there is to say.
+                reader.finish().and(automaton)
+            },
+        );
+        match automaton {
+            Ok(_) | Err(AutomatonFileError::Invalid { .. }) if tokenizer != file => {
+                Err(AutomatonFileError::OtherTokenizer { file, tokenizer })
+            }
+            automaton => automaton,
+        }
     }
 
     fn read_sections(
         reader: &mut Reader<impl BufRead>,
+        (order, nfc): (MergeOrder, bool),
         vocabulary: &Vocabulary,
         tokenization: &Tokenization,
     ) -> Result<Self, AutomatonFileError> {
         let invalid = |section| AutomatonFileError::Invalid { section };
-        let (order, nfc) = match reader.words("flags")?[..] {
-            [order @ 0..=1, nfc @ 0..=1] => {
-                (if order == 1 { MergeOrder::Passes } else { MergeOrder::LowestRank }, nfc == 1)
-            }
-            _ => return Err(invalid("flags")),
-        };
-        let tokenizer = fingerprint(vocabulary, tokenization, order);
-        if tokenizer != reader.fingerprint {
-            return Err(AutomatonFileError::OtherTokenizer { file: reader.fingerprint, tokenizer });
-        }
-
         let len = vocabulary.len();
-        let mut roles =
-            reader.bytes("roles")?.iter().map(|role| role_of(*role)).collect::<Option<Vec<Role>>>();
-        let roles = roles.take_if(|roles| roles.len() <= len).ok_or(invalid("roles"));
-        let mut roles = roles?;
+        let numbers = reader.bytes("roles")?;
+        if numbers.len() > len || numbers.iter().fold(0, |most, role| most.max(*role)) > ROLES[4] as u8 {
+            return Err(invalid("roles"));
+        }
+        let mut roles = Vec::with_capacity(len);
+        roles.extend(numbers.iter().map(|number| ROLES[usize::from(number & 7)]));
         roles.resize(len, Role::Never);
         let (key, time) = (reader.by_token("merge trees")?, reader.by_token("merge trees")?);
-        let trees = Derivations::from_keys(len, key, time, &tokenization.merges, order);
-        let trees = trees.ok_or(invalid("merge trees"))?;
         let classes = [reader.by_token("classes")?, reader.words("classes")?];
-        let forests = [reader.forest()?, reader.forest()?];
-        let partners = [reader.partners()?, reader.partners()?];
-        let neighbours =
-            Neighbours::from_tables(trees, tokenization.merges.len(), forests, partners, classes);
-        let neighbours = neighbours.ok_or(invalid("neighbours"))?;
-        let is_made = |token: u32| neighbours.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
+        let (forest, partners) = (reader.forest()?, reader.partners()?);
         let (_, offsets) = vocabulary.flat();
-        let fits = |role: Role, key: u32, range: &[u32]| match role {
-            Role::Made => key != NONE && range[0] < range[1],
-            Role::Fallback => key != NONE,
-            Role::Whole => range[0] < range[1],
-            Role::Never | Role::Added => true,
-        };
-        let mut tokens = roles.iter().zip(&neighbours.trees.key).zip(offsets.windows(2));
+        let length = |token: u32| offsets[token as usize + 1] - offsets[token as usize];
+        let (merges, made) = (&tokenization.merges, Derivations::made(&key));
+        let (trees, (lefts, by_left)) = beside(
+            len > LARGE,
+            || Derivations::from_keys(len, key, time, merges, order).filter(|trees| trees.are_trees(length)),
+            || (Forest::from_tables(forest, len, &made), Partners::from_tables(partners, len, merges.len())),
+        );
+        let (trees, lefts) = (trees.ok_or(invalid("merge trees"))?, lefts.ok_or(invalid("forests"))?);
+        let by_left = by_left.ok_or(invalid("partners"))?;
+        let neighbours = Neighbours::from_parts(trees, lefts, by_left, classes).ok_or(invalid("classes"))?;
+        let is_made = |token: u32| neighbours.trees.key.get(token as usize).is_some_and(|key| *key != NONE);
         // What has bytes is text, or it is a control token.
         let mut controls = vocabulary.control_tokens().map(|(token, _)| roles[token.index()]);
-        if !tokens.all(|((role, key), range)| fits(*role, *key, range))
-            || controls.any(|role| matches!(role, Role::Made | Role::Whole))
+        let mut fits = controls.all(|role| !matches!(role, Role::Made | Role::Whole));
+        for ((role, key), (begin, end)) in
+            roles.iter().zip(&neighbours.trees.key).zip(offsets.iter().zip(&offsets[1..]))
         {
+            let (needs_key, needs_text) =
+                (matches!(role, Role::Made | Role::Fallback), matches!(role, Role::Made | Role::Whole));
+            fits &= (!needs_key | (*key != NONE)) & (!needs_text | (begin < end));
+        }
+        if !fits {
             return Err(invalid("roles"));
         }
         let mut by_byte = |section| {
@@ -306,7 +335,7 @@ impl TokenizerAutomaton {
         let (made, only_whole) = sets_of_roles(&roles);
         let split = split.ok_or(invalid("splits"))?;
         Ok(Self {
-            fingerprint: tokenizer,
+            fingerprint: reader.fingerprint,
             vocab_len: len,
             roles,
             made,
@@ -480,6 +509,16 @@ impl<R: BufRead> Reader<R> {
         Ok(words)
     }
 
+    /// In which order merges are applied, and whether texts are brought into normalisation form C.
+    fn flags(&mut self) -> Result<(MergeOrder, bool), AutomatonFileError> {
+        match self.words("flags")?[..] {
+            [order @ 0..=1, nfc @ 0..=1] => {
+                Ok((if order == 1 { MergeOrder::Passes } else { MergeOrder::LowestRank }, nfc == 1))
+            }
+            _ => Err(AutomatonFileError::Invalid { section: "flags" }),
+        }
+    }
+
     fn forest(&mut self) -> Result<[Vec<u32>; 3], AutomatonFileError> {
         Ok([self.words("forests")?, self.by_token("forests")?, self.words("forests")?])
     }
@@ -494,8 +533,23 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-fn role_of(number: u8) -> Option<Role> {
-    [Role::Never, Role::Made, Role::Fallback, Role::Whole, Role::Added].get(usize::from(number)).copied()
+/// Both results; the first on a thread of its own where that `pays` and there is one to be had.
+fn beside<A: Send, B>(pays: bool, first: impl FnOnce() -> A + Send, second: impl FnOnce() -> B) -> (A, B) {
+    if !pays {
+        return (first(), second());
+    }
+    // A thread that does not start does not give back what it was to do.
+    let first = Mutex::new(Some(first));
+    let run = || first.lock().unwrap_or_else(PoisonError::into_inner).take().map(|first| first());
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, run);
+        let second = second();
+        let first = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => run(),
+        };
+        (first.expect("it is run once"), second)
+    })
 }
 
 fn put_words(bytes: &mut Vec<u8>, words: &[u32]) {

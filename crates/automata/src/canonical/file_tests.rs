@@ -142,13 +142,13 @@ fn damaged_files_are_refused() {
     let longer = [&bytes[..], &[0; 4]].concat();
     assert!(matches!(load(&longer), Err(AutomatonFileError::Length { .. })));
     assert!(matches!(load(b"{}"), Err(AutomatonFileError::Magic)));
-    assert!(matches!(load(b"unskew canon\x02\0"), Err(AutomatonFileError::Length { len: 14, expected: 40 })));
+    assert!(matches!(load(b"unskew canon\x03\0"), Err(AutomatonFileError::Length { len: 14, expected: 40 })));
     let mut other = bytes.clone();
     other[12] = 9;
     let error = load(&other).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the tokenizer automaton is of version 9 and this library reads version 2: build it again"
+        "the tokenizer automaton is of version 9 and this library reads version 3: build it again"
     );
     other = bytes.clone();
     other[60] ^= 1;

@@ -220,9 +220,9 @@ mod tests {
                     }
                     // What leads on with some bytes does with more, and with all of them.
                     let few: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
-                    let more = ends.leading_with(&(0..=255).collect());
+                    let more = ends.leading_with(&(0..=255).collect(), u8::MAX);
                     for _ in 0..2 {
-                        let few = ends.leading_with(&few);
+                        let few = ends.leading_with(&few, 0);
                         assert!(few.iter().zip(&more[..]).all(|(few, more)| few & !more == 0), "seed {seed}");
                         assert!(more.iter().zip(&ends.leading).all(|(more, all)| more & !all == 0));
                     }

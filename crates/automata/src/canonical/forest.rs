@@ -12,7 +12,7 @@
 //! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form: its states are
 //! the classes of tokens that forbid the same neighbours ([`Neighbours::class`]).
 
-use std::{cmp::Reverse, collections::HashMap, ops::Range};
+use std::{cmp::Reverse, collections::HashMap, ops::Range, sync::OnceLock};
 
 use unskew_core::MergeTable;
 
@@ -23,17 +23,16 @@ use super::derivation::{Derivations, MergeOrder, NONE};
 pub(crate) struct Forest {
     /// The tokens that are made, in depth-first order.
     pub(crate) order: Vec<u32>,
-    /// The position of each token in `order`; [`NONE`] for tokens that are not made.
-    pub(crate) position: Vec<u32>,
-    /// `bounds[first_bound[t]..first_bound[t + 1]]` are the positions at which the subtrees of the children of token `t`
-    /// begin, and the one at which the last of them ends; nothing for a token without children.
+    /// `bounds[first_bound[t]..first_bound[t + 1]]` are the places in `order` at which the subtrees of the children of
+    /// token `t` begin, and the one at which the last of them ends; nothing for a token without children. A token is in
+    /// the place in front of its first child.
     pub(crate) first_bound: Vec<u32>,
     pub(crate) bounds: Vec<u32>,
 }
 
 impl Forest {
     /// The forest in which the parent of a token is `parent[token]`.
-    fn new(trees: &Derivations, parent: &[u32]) -> Self {
+    pub(crate) fn new(trees: &Derivations, parent: &[u32]) -> Self {
         let len = parent.len();
         let mut tokens: Vec<u32> = (0u32..).take(len).filter(|token| trees.is_made(*token)).collect();
         // By parent, and below a parent from the last made to the first; roots are behind all others.
@@ -76,50 +75,51 @@ impl Forest {
             }
         }
         first_bound.push(index(bounds.len()));
-        Self { order, position, first_bound, bounds }
+        Self { order, first_bound, bounds }
     }
 
-    /// The forest in which the parent of a token is `parent[token]`, with these tables; `first_bound` may end early, as a
-    /// list by token. `None` if `order` does not hold the tokens that are made, each behind its parent, or if bounds do not
-    /// ascend behind their token: a walk would go astray then.
-    ///
-    /// So there is a forest only if no token is above itself.
-    fn from_tables(
+    /// The forest of these tables; `first_bound` may end early, as a list by token. `None` if `order` does not hold the
+    /// tokens of `made` ([`Derivations::made`]), once each, or if the bounds of a token do not ascend from behind its place: a walk would go
+    /// astray then. That no token is above itself is for [`Derivations::are_trees`].
+    pub(crate) fn from_tables(
         [order, first_bound, bounds]: [Vec<u32>; 3],
-        trees: &Derivations,
-        parent: &[u32],
+        len: usize,
+        made: &[u32],
     ) -> Option<Self> {
-        let len = parent.len();
         let first_bound = offsets(first_bound, len, bounds.len())?;
-        let mut position = vec![NONE; len];
-        for (at, token) in (0u32..).zip(&order) {
-            *position.get_mut(*token as usize)? = at;
+        let mut seen = vec![0u32; made.len()];
+        for token in &order {
+            *seen.get_mut(*token as usize / 32)? |= 1 << (token % 32);
         }
+        let count: usize = made.iter().map(|word| word.count_ones() as usize).sum();
         // No branch here is hard to foresee: that halves the time.
-        let (mut fits, mut made, mut descents) = (true, 0, 0);
+        let (mut fits, mut descents) = (seen == made && count == order.len(), 0);
         let bound = |at: u32| bounds.get(at as usize).copied().unwrap_or(0);
-        for (token, ((at, above), key)) in position.iter().zip(parent).zip(&trees.key).enumerate() {
-            let is_behind = *above == NONE || position[*above as usize] < *at;
-            fits &= (*at == NONE) == (*key == NONE) && (is_behind || *at == NONE);
-            made += usize::from(*at != NONE);
-            let (begin, end) = (first_bound[token], first_bound[token + 1]);
+        for (token, pair) in (0u32..).zip(first_bound.windows(2)) {
+            let (begin, end) = (pair[0], pair[1]);
             let has_children = begin < end;
-            fits &= !has_children | (bound(begin) == at.wrapping_add(1));
+            let at_place = order.get(bound(begin).wrapping_sub(1) as usize).copied().unwrap_or(NONE);
+            fits &= !has_children | (at_place == token);
             descents += usize::from(has_children & (bound(end) <= bound(end.wrapping_sub(1))));
         }
         // Where all ascends but from one token to the next, it ascends.
         let found = bounds.iter().zip(bounds.iter().skip(1)).filter(|(bound, next)| next <= bound).count();
         let ascend = found + usize::from(!bounds.is_empty()) == descents;
-        let fits = fits && ascend && made == order.len() && greatest(&bounds) as usize <= order.len();
-        fits.then_some(Self { order, position, first_bound, bounds })
+        let fits = fits && ascend && greatest(&bounds) as usize <= order.len();
+        fits.then_some(Self { order, first_bound, bounds })
     }
 
-    /// The fields but for `position`, the list by token only for the first `used`.
+    /// Whether it holds all tokens that are made: below a parent that is not made, or below each other, they are not.
+    pub(crate) fn holds_all(&self, trees: &Derivations) -> bool {
+        self.order.len() == trees.key.iter().filter(|key| **key != NONE).count()
+    }
+
+    /// The fields, the list by token only for the first `used`.
     pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
         [&self.order, &self.first_bound[..=used], &self.bounds]
     }
 
-    /// Calls `each` with intervals of `order`: `token` itself and what lies below those of its children that are made at
+    /// Calls `each` with parts of `order`: `token` itself and what lies below those of its children that are made at
     /// `since` or later and for which `counts` holds, which is asked only of children made at the same time as `token`.
     /// Tables from a file may name others as children: they are left out there.
     fn subtrees(
@@ -129,29 +129,29 @@ impl Forest {
         token: u32,
         since: u32,
         counts: impl Fn(u32) -> bool,
-        mut each: impl FnMut(Range<u32>),
+        mut each: impl FnMut(&[u32]),
     ) {
         let time = times[token as usize];
-        let begin = self.position[token as usize];
+        let mut part = |begin: u32, end: u32| each(&self.order[begin as usize..end as usize]);
         let bounds = self.first_bound[token as usize] as usize..self.first_bound[token as usize + 1] as usize;
-        let Some((_, children)) = self.bounds[bounds.clone()].split_last() else {
-            return each(begin..begin + 1);
+        let Some((_, children @ [first, ..])) = self.bounds[bounds.clone()].split_last() else {
+            return each(&[token]);
         };
         let time_at = |at: &u32| times[self.order[*at as usize] as usize];
         let late = children.partition_point(|at| time_at(at) >= since.max(time + 1));
-        each(begin..self.bounds[bounds.start + late]);
+        part(first - 1, self.bounds[bounds.start + late]);
         // Children that follow their part at once: rare, and behind the others.
         let at_once = children.partition_point(|at| time_at(at) > time);
         for child in self.bounds[bounds.start + at_once..bounds.end].windows(2) {
             let token_at = self.order[child[0] as usize];
             if parent[token_at as usize] == token && counts(token_at) {
-                each(child[0]..child[1]);
+                part(child[0], child[1]);
             }
         }
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        let lists = [&self.order, &self.position, &self.first_bound, &self.bounds];
+        let lists = [&self.order, &self.first_bound, &self.bounds];
         lists.iter().map(|list| size_of_val(&list[..])).sum()
     }
 }
@@ -186,7 +186,11 @@ impl Partners {
 
     /// The partners with these tables; `first` may end early, as a list by token. `None` if a list does not end where
     /// the next begins, a partner is no token, or a key no merge's.
-    fn from_tables([first, partner, key]: [Vec<u32>; 3], len: usize, merges: usize) -> Option<Self> {
+    pub(crate) fn from_tables(
+        [first, partner, key]: [Vec<u32>; 3],
+        len: usize,
+        merges: usize,
+    ) -> Option<Self> {
         let first = offsets(first, len, partner.len())?;
         let are_tokens = partner.is_empty() || (greatest(&partner) as usize) < len;
         let fits = partner.len() == key.len() && are_tokens && greatest(&key) as usize <= merges;
@@ -225,18 +229,25 @@ impl Partners {
     }
 }
 
+/// What tells which tokens a token must not follow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Backward {
+    /// Below right parts.
+    rights: Forest,
+    /// By right token.
+    by_right: Partners,
+}
+
 /// The tokens that may be neighbours in a piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Neighbours {
     pub(crate) trees: Derivations,
     /// Below left parts.
     pub(crate) lefts: Forest,
-    /// Below right parts.
-    pub(crate) rights: Forest,
     /// By left token.
     pub(crate) by_left: Partners,
-    /// By right token.
-    pub(crate) by_right: Partners,
+    /// Made when it is first asked for: only what is completed whole looks back.
+    backward: OnceLock<Backward>,
     /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for tokens that are not made.
     pub(crate) class: Vec<u32>,
     /// A token of each class.
@@ -251,12 +262,10 @@ impl Neighbours {
             let (left, right) = (merge.left.0, merge.right.0);
             (trees.is_made(left) && trees.is_made(right)).then_some((left, right, key))
         });
-        let made: Vec<_> = made.collect();
         let mut neighbours = Self {
             lefts: Forest::new(&trees, &trees.left),
-            rights: Forest::new(&trees, &trees.right),
-            by_left: Partners::new(len, made.iter().copied()),
-            by_right: Partners::new(len, made.iter().map(|(left, right, key)| (*right, *left, *key))),
+            by_left: Partners::new(len, made),
+            backward: OnceLock::new(),
             class: vec![NONE; len],
             class_token: Vec::new(),
             trees,
@@ -265,19 +274,18 @@ impl Neighbours {
         neighbours
     }
 
-    /// The neighbours with these tables, of a tokenizer with so many merges: forests below left and right parts, partners
-    /// by left and by right token, classes and a token of each. Lists by token may end early, if no more tokens are made.
-    /// `None` if they do not fit together.
-    pub(crate) fn from_tables(
+    /// The neighbours with these parts: the forest below left parts, partners by left token, the class of each token, a
+    /// list that may end early, and a token of each class. `None` if the classes do not fit.
+    pub(crate) fn from_parts(
         trees: Derivations,
-        merges: usize,
-        [lefts, rights]: [[Vec<u32>; 3]; 2],
-        [by_left, by_right]: [[Vec<u32>; 3]; 2],
+        lefts: Forest,
+        by_left: Partners,
         [class, class_token]: [Vec<u32>; 2],
     ) -> Option<Self> {
         let len = trees.key.len();
         let class = padded(class, len)?;
-        let of_made = class.iter().zip(&trees.key).all(|(class, key)| (*class == NONE) == (*key == NONE));
+        let fit = |fits: bool, (class, key): (&u32, &u32)| fits & ((*class == NONE) == (*key == NONE));
+        let of_made = class.iter().zip(&trees.key).fold(true, fit);
         // One more than the greatest, and so 0 for none.
         let classes = class.iter().fold(0, |classes, class| classes.max(class.wrapping_add(1)));
         let are_members =
@@ -285,15 +293,7 @@ impl Neighbours {
         if !of_made || classes as usize != class_token.len() || !are_members {
             return None;
         }
-        Some(Self {
-            lefts: Forest::from_tables(lefts, &trees, &trees.left)?,
-            rights: Forest::from_tables(rights, &trees, &trees.right)?,
-            by_left: Partners::from_tables(by_left, len, merges)?,
-            by_right: Partners::from_tables(by_right, len, merges)?,
-            class,
-            class_token,
-            trees,
-        })
+        Some(Self { trees, lefts, by_left, backward: OnceLock::new(), class, class_token })
     }
 
     /// The classes: what a token forbids is decided by the tokens on the right edge of its tree and by how many of their
@@ -336,9 +336,21 @@ impl Neighbours {
         }
     }
 
+    fn backward(&self) -> &Backward {
+        self.backward.get_or_init(|| {
+            let merges = (0u32..)
+                .take(self.trees.key.len())
+                .flat_map(|left| self.by_left.of(left).map(move |(right, key)| (right, left, key)));
+            Backward {
+                rights: Forest::new(&self.trees, &self.trees.right),
+                by_right: Partners::new(self.trees.key.len(), merges),
+            }
+        })
+    }
+
     /// Calls `each` with the intervals of the order of `lefts` whose tokens must not follow `token`, which is made. They
     /// may overlap.
-    fn forbidden_intervals(&self, token: u32, mut each: impl FnMut(Range<u32>)) {
+    fn forbidden_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
         let trees = &self.trees;
         trees.on_edge(&trees.right, token, |at, above| {
             let end = above.map_or(u32::MAX, |above| trees.right_end(above));
@@ -356,25 +368,20 @@ impl Neighbours {
 
     /// As [`forbidden_intervals`](Self::forbidden_intervals) the other way round: intervals of `rights` with the tokens
     /// that `token` must not follow.
-    fn forbidding_intervals(&self, token: u32, mut each: impl FnMut(Range<u32>)) {
+    fn forbidding_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
         let trees = &self.trees;
+        let Backward { rights, by_right } = self.backward();
         trees.on_edge(&trees.left, token, |at, above| {
             // At equal rank the left one of two merges comes first.
             let end = above.map_or(u32::MAX, |above| trees.left_end(above));
             let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
             let since = trees.time[at as usize];
-            for (partner, key) in self.by_right.of(at) {
+            for (partner, key) in by_right.of(at) {
                 let partner_since = trees.time[partner as usize];
                 if key <= end && partner_since <= until && self.happens(key, since.max(partner_since)) {
                     let counts = |child| since < trees.time[child as usize] && key < trees.right_end(child);
-                    self.rights.subtrees(
-                        &trees.right,
-                        &trees.time,
-                        partner,
-                        key.max(since) + 1,
-                        counts,
-                        &mut each,
-                    );
+                    let since = key.max(since) + 1;
+                    rights.subtrees(&trees.right, &trees.time, partner, since, counts, &mut each);
                 }
             }
         });
@@ -388,16 +395,12 @@ impl Neighbours {
 
     /// Calls `each` with the tokens that must not follow `token`, some perhaps several times.
     pub(crate) fn forbidden(&self, token: u32, mut each: impl FnMut(u32)) {
-        self.forbidden_intervals(token, |range| {
-            self.lefts.order[range.start as usize..range.end as usize].iter().for_each(|token| each(*token));
-        });
+        self.forbidden_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
     }
 
     /// Calls `each` with the tokens that `token` must not follow, some perhaps several times.
     pub(crate) fn forbidding(&self, token: u32, mut each: impl FnMut(u32)) {
-        self.forbidding_intervals(token, |range| {
-            self.rights.order[range.start as usize..range.end as usize].iter().for_each(|token| each(*token));
-        });
+        self.forbidding_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
     }
 
     /// Whether `right` may follow `left` in a piece; both are made. By the pair test: O(depth) look-ups.
@@ -411,9 +414,11 @@ impl Neighbours {
         let lists = [key, time, left, right, &self.class, &self.class_token];
         lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + self.lefts.memory_usage()
-            + self.rights.memory_usage()
             + self.by_left.memory_usage()
-            + self.by_right.memory_usage()
+            + self
+                .backward
+                .get()
+                .map_or(0, |backward| backward.rights.memory_usage() + backward.by_right.memory_usage())
     }
 }
 
@@ -530,16 +535,16 @@ mod tests {
         let trees = Derivations::from_keys(2, keys(), keys(), &MergeTable::default(), MergeOrder::default());
         let trees = trees.unwrap();
         let tables = [vec![0, 1], vec![0, 2], vec![1, 2]];
-        let forest = Forest::from_tables(tables.clone(), &trees, &trees.left).unwrap();
+        let forest = Forest::from_tables(tables.clone(), 2, &Derivations::made(&trees.key)).unwrap();
         let mut found = Vec::new();
         let counts = |child| trees.left_end(child) > 0;
-        forest.subtrees(&trees.left, &trees.time, 0, 0, counts, |range| found.push((range.start, range.end)));
-        assert_eq!(found, [(0, 1)]);
+        forest.subtrees(&trees.left, &trees.time, 0, 0, counts, |tokens| found.push(tokens.to_vec()));
+        assert_eq!(found, [[0]]);
         // Others do not fit: bounds that descend, end too late or begin elsewhere, an order with a token twice.
         let changed = |table: usize, at: usize, value: u32| {
             let mut tables = tables.clone();
             tables[table][at] = value;
-            Forest::from_tables(tables, &trees, &trees.left)
+            Forest::from_tables(tables, 2, &Derivations::made(&trees.key))
         };
         for (table, at, value) in
             [(2, 1, 1), (2, 1, 3), (2, 0, 0), (0, 1, 0), (0, 1, 2), (1, 1, 1), (1, 0, 1)]

@@ -15,6 +15,8 @@
 //! - The product built whole beforehand. Its masks take about as long, and a bounded string takes 3 seconds to build.
 //! - The product made as it is walked. In a wide position it makes two thousand states for each value of a counter, which
 //!   differ in the splitting and in the place inside a character.
+//! - Runs of blanks, of which no state says that a letter may follow, looked at one by one: 300 tokens of a wide row, and
+//!   a third of its time. Now what a kind is sure of says it ([`Certain::soons`](super::certain::Certain::soons)).
 //! - A walk that is sure of one thing, another for each large group of tokens that needs something else, and all of the
 //!   groups met with it: two to four walks and thirty passes over masks.
 
@@ -63,8 +65,8 @@ pub(super) struct Lifted {
 pub(super) enum Kind {
     /// That the text may end, or, inside a character, that it takes whatever ends it.
     Any,
-    /// To go on with any of these bytes.
-    Bytes(ByteSet),
+    /// To go on with any of these bytes, and with these of [`Certain::soons`](super::certain::Certain::soons), one bit each.
+    Bytes(ByteSet, u8),
 }
 
 impl Lifted {
@@ -182,8 +184,8 @@ impl<'a> Query<'a> {
             let met;
             let mut leading: Cow<'_, [u32]> = match kind {
                 Kind::Any => Cow::Borrowed(&ends.leading[..]),
-                Kind::Bytes(bytes) => {
-                    met = ends.leading_with(bytes);
+                Kind::Bytes(bytes, soons) => {
+                    met = ends.leading_with(bytes, *soons);
                     Cow::Borrowed(&met[..])
                 }
             };
@@ -201,16 +203,18 @@ impl<'a> Query<'a> {
             let chunks = chunks.zip(ends.made.chunks(CHUNK)).zip(leading.chunks(CHUNK));
             for (first, (((words, tokens), made), leading)) in (0u32..).step_by(CHUNK * WORD_BITS).zip(chunks)
             {
-                if *tokens == [0; CHUNK] {
+                // To compare with zeros is a call of a function, and takes longer than all the rest.
+                if tokens.iter().fold(0, |any, word| any | word) == 0 {
                     continue;
                 }
-                let mut rest = [0u32; CHUNK];
+                let (mut rest, mut any) = ([0u32; CHUNK], 0);
                 let all = words.iter_mut().zip(tokens).zip(made).zip(leading).zip(&mut rest);
                 for ((((word, tokens), made), leading), rest) in all {
                     *word |= tokens & leading;
                     *rest = tokens & made & !leading;
+                    any |= *rest;
                 }
-                if rest != [0; CHUNK] {
+                if any != 0 {
                     left.extend(bits(&rest).map(|token| first + token));
                 }
             }
@@ -251,8 +255,9 @@ impl<'a> Query<'a> {
         let ends = tokenizer.ends(at.split, at.fresh, vocabulary, self.trie);
         let lifted = self.lifted(at.regex);
         let (mut sure, left) = self.certain_words(at, &ends, &lifted);
+        // Where it is sure of nothing there are no words.
+        sure.resize(ends.made.len(), 0);
         let mut read = sure.clone();
-        read.resize(ends.made.len(), 0);
         left.iter().for_each(|token| set(&mut read, *token));
         let others = lifted.others.iter().map(|(token, _)| *token).filter(|token| is_in(&ends.made, *token));
         others.for_each(|token| set(&mut read, token));
@@ -270,6 +275,18 @@ impl<'a> Query<'a> {
             }
         }
         Err(reads)
+    }
+
+    /// Which of [`Certain::soons`](super::certain::Certain::soons) a state of the DFA certainly goes on with, one bit each.
+    fn soons(&mut self, state: StateId) -> u8 {
+        let certain = self.certain;
+        certain.soons.iter().enumerate().fold(0, |soons, (at, list)| {
+            let goes_on = list.iter().any(|(byte, behind)| {
+                let next = self.automata.dfa.step(state, *byte);
+                next.is_some_and(|next| !certain.goes[*behind as usize].and(&self.sure(next)).is_empty())
+            });
+            soons | u8::from(goes_on) << at
+        })
     }
 
     /// The tokens of fallback that can be read from `at`, and the positions behind them.
@@ -325,7 +342,10 @@ impl Pairs<'_> {
         self.last = Some((regex, split, pair));
         let hard = || query.facts.hard.behind(self.plain.last[token as usize]);
         pair.is_boundary
-            || pair.is_alive && (!pair.goes.and(&hard()).is_empty() || query.may_precede(token, behind))
+            || pair.is_alive
+                && (!pair.goes.and(&hard()).is_empty()
+                    || query.is_followed(token, behind)
+                    || query.may_precede(token, behind))
     }
 }
 
@@ -335,7 +355,7 @@ struct Ending<'a, 'q, 'c> {
     /// By state.
     known: Vec<u8>,
     /// What states were sure of, and how often tokens were seen to end in one.
-    seen: Vec<(ByteSet, u32)>,
+    seen: Vec<((ByteSet, u8), u32)>,
     kinds: Vec<Kind>,
     others: Vec<(u32, StateId)>,
     query: &'q mut Query<'c>,
@@ -359,21 +379,22 @@ impl Ending<'_, '_, '_> {
                 if sure.is_empty() {
                     return EACH;
                 }
-                let at = self.seen.iter().position(|(seen, _)| *seen == sure).unwrap_or_else(|| {
+                let soons = self.query.soons(state);
+                let at = self.seen.iter().position(|(seen, _)| *seen == (sure, soons)).unwrap_or_else(|| {
                     // Where much may follow, much was read.
                     let count = if sure.iter().nth(NARROW).is_some() { OFTEN } else { 0 };
-                    self.seen.push((sure, count));
+                    self.seen.push(((sure, soons), count));
                     self.seen.len() - 1
                 });
                 let (_, count) = &mut self.seen[at];
                 *count += 1;
-                let kind = self.kinds.iter().position(|kind| *kind == Kind::Bytes(sure));
+                let kind = self.kinds.iter().position(|kind| *kind == Kind::Bytes(sure, soons));
                 match kind {
                     Some(kind) => FIRST_KIND + u8::try_from(kind).unwrap_or(0),
                     None if self.kinds.len() >= KINDS || at >= SEEN => EACH,
                     None if *count <= OFTEN => NOTHING,
                     None => {
-                        self.kinds.push(Kind::Bytes(sure));
+                        self.kinds.push(Kind::Bytes(sure, soons));
                         FIRST_KIND + u8::try_from(self.kinds.len() - 1).unwrap_or(0)
                     }
                 }
@@ -412,5 +433,41 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
     fn admits(&mut self, state: u32, token: TokenId) -> bool {
         self.others.push((token.0, StateId(state)));
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_core::{Constraint, Merge, MergeTable, TokenTrie, Tokenization, Vocabulary};
+
+    use super::{
+        super::{CanonicalConstraint, TokenizerAutomaton},
+        *,
+    };
+    use crate::Limits;
+
+    /// Many symbols can be read behind a token, none may follow it, and nothing is certain behind any.
+    #[test]
+    fn a_wide_position_may_be_sure_of_nothing() {
+        let mut builder = Vocabulary::builder();
+        (0..=255u8).for_each(|byte| _ = builder.text(&[byte]));
+        let id = |byte: u8| TokenId(u32::from(byte));
+        let merge = |byte| Merge { left: id(b'x'), right: id(byte), result: builder.text(&[b'x', byte]) };
+        let merges: Vec<Merge> = (b'a'..=b't').map(merge).collect();
+        let expected: Vec<TokenId> = merges.iter().map(|merge| merge.result).collect();
+        let mut tokenization = Tokenization::default();
+        tokenization.merges = MergeTable::new(merges).unwrap();
+        let vocabulary = Arc::new(builder.build().unwrap());
+        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let tokenizer = Arc::new(TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap());
+        let ways: Vec<String> = (b'a'..=b't')
+            .map(|byte| [byte, byte.to_ascii_uppercase()].map(char::from).iter().collect())
+            .collect();
+        let pattern = format!("x({})", ways.join("|"));
+        let limits = Limits::default();
+        let constraint = CanonicalConstraint::new(&pattern, tokenizer, vocabulary, trie, &limits).unwrap();
+        let mut mask = TokenMask::new(constraint.vocab_len());
+        constraint.fill_mask(&mut constraint.scratch(), &constraint.start(), mask.as_mut());
+        assert_eq!(mask.ids().collect::<Vec<TokenId>>(), expected);
     }
 }
