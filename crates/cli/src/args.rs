@@ -319,9 +319,9 @@ pub(crate) struct SamplerOptions {
     /// outputs made of such tokens)
     #[arg(long, value_name = "M")]
     pub(crate) disc_top_m: Option<NonZeroUsize>,
-    /// DISC: what is proposed, and what is resampled when nothing was accepted
-    #[arg(long, value_enum, default_value = "learned")]
-    pub(crate) disc_form: DiscForm,
+    /// DISC: what is proposed, and what is resampled when nothing was accepted (default: learned; fresh with a draft)
+    #[arg(long, value_enum)]
+    pub(crate) disc_form: Option<DiscForm>,
     /// ASAp: so many outputs are drawn and only learned from, before the first that is shown
     #[arg(long, value_name = "M", default_value_t = 0)]
     pub(crate) asap_iterations: u64,

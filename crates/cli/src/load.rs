@@ -303,6 +303,13 @@ fn stray(args: &ConstraintArgs) -> Option<&'static str> {
     options.into_iter().find(|(is_given, has_one, _)| *is_given && !has_one).map(|(.., about)| about)
 }
 
+fn check_stray(args: &ConstraintArgs) -> Result<()> {
+    match stray(args) {
+        Some(about) => Err(Failure::input(format!("{about}; give one, or leave it out"))),
+        None => Ok(()),
+    }
+}
+
 /// The constraint that the options ask for, on outputs that begin with `healed` and then satisfy the options.
 pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -> Result<AnyConstraint> {
     let limits = Limits::default();
@@ -311,9 +318,7 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         (None, Some(path)) => Some(read_text(path)?),
         (None, None) => None,
     };
-    if let Some(about) = stray(args) {
-        return Err(Failure::input(format!("{about}; give one, or leave it out")));
-    }
+    check_stray(args)?;
     if args.is_none() && args.max_ignored.is_none() && healed.is_empty() {
         return Ok(AnyConstraint::new(Unconstrained::new(&tokens.vocabulary)));
     }
@@ -436,6 +441,7 @@ pub(crate) fn grammar_constraint(
             "--canonical cannot be combined with counts of a --grammar or --json-schema; leave out one of the two",
         ));
     }
+    check_stray(args)?;
     let limits = GrammarLimits::default();
     let grammar = any_grammar(path, args, &limits)?.behind(healed.as_bytes());
     let constraint =

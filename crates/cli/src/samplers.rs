@@ -99,7 +99,7 @@ impl SamplerKind {
         }
     }
 
-    /// Whether it drafts, so that it is made by [`crate::speculate`].
+    /// Whether it always drafts, so that it is made by [`crate::speculate`].
     pub(crate) fn drafts(self) -> bool {
         matches!(self, Self::Speculative | Self::Mentored)
     }
@@ -166,9 +166,9 @@ where
         SamplerKind::Disc | SamplerKind::Auto => {
             let config = options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
             let form = match options.disc_form {
-                DiscForm::Learned => Form::Learned,
-                DiscForm::Fresh => Form::Fresh,
-                DiscForm::Reuse => Form::Reuse,
+                None | Some(DiscForm::Learned) => Form::Learned,
+                Some(DiscForm::Fresh) => Form::Fresh,
+                Some(DiscForm::Reuse) => Form::Reuse,
             };
             let disc = Disc::new(task, DiscConfig { form, ..config });
             match options.disc_top_m {

@@ -1,4 +1,4 @@
-//! Speculative and mentored decoding from the options of the command line.
+//! Speculative and mentored decoding from the options of the command line, by themselves and under rejection and DISC.
 
 use std::{cell::RefCell, collections::VecDeque, path::Path, rc::Rc, str::FromStr};
 
@@ -6,30 +6,37 @@ use clap::{Args, ValueEnum};
 use rand_core::Rng;
 use serde::Serialize;
 use unskew::{
-    core::{Constraint, Draw, LanguageModel, Sampler},
-    grammars::{CountConfig, CountModel, GrammarConstraint},
+    core::{Constraint, Draw, LanguageModel, Proposer, Sampler, TokenId},
+    grammars::{CountConfig, CountModel, GrammarConstraint, GrammarScratch, GrammarState},
     samplers::{
-        SampleError, Task, Truncation, Warped,
+        DiscConfig, Form, SampleError, Task, Truncation, Warped,
         speculative::{
             Budget, Draft, DraftLength, ModelDraft, Ngram, ProposerDraft, Speculation, Speculative,
-            SpeculativeConfig, check_vocabularies,
+            SpeculativeConfig, Under, check_vocabularies,
         },
     },
 };
 
 use crate::{
     any_model::AnyModelError,
-    args::{ConstraintArgs, ModelArgs, ModelChoice, SamplerKind},
+    args::{ConstraintArgs, DiscForm, ModelArgs, ModelChoice, SamplerKind, SamplerOptions},
     error::{Failure, Result},
     load::{self, Tokens},
     samplers::BoxedSampler,
 };
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Speculation (--sampler speculative or mentored)")]
+#[command(
+    next_help_heading = "Speculation (--sampler speculative or mentored; generate: also rejection and disc)"
+)]
 pub(crate) struct SpeculationArgs {
     /// Who drafts: the embedded draft model, another model with the same tokens, what followed the same tokens before, or
-    /// counts by place in a --grammar
+    /// counts by place in a --grammar or --json-schema
+    ///
+    /// With --sampler rejection or disc their proposals are drafted, and their law is the same: the target's for rejection, that of
+    /// `--disc-form fresh` for disc. Samplers that learn (ars, cars, asap, the other forms of DISC) draw from something else
+    /// once they have learned, also at positions that a draft has passed, and so do not draft. In an audit rejection and disc are those
+    /// without drafts.
     #[arg(long, value_name = "tiny-draft|DIR|table:FILE|ngram|counts")]
     pub(crate) draft_model: Option<DraftChoice>,
     /// How many tokens are drafted for one pass of the model
@@ -106,7 +113,7 @@ pub(crate) struct SpeculationLine {
 /// What speculation has come to, output by output, and not read yet.
 pub(crate) type Tallies = Rc<RefCell<VecDeque<SpeculationLine>>>;
 
-type Made<'a> = (BoxedSampler<'a, AnyModelError>, Tallies);
+pub(crate) type Made<'a> = (BoxedSampler<'a, AnyModelError>, Tallies);
 
 /// Of the model whose drafts are verified: the draft is to have the same.
 #[derive(Clone, Copy)]
@@ -117,25 +124,68 @@ pub(crate) struct Like<'a> {
 }
 
 impl SpeculationArgs {
-    /// Refuses options that only speculation knows.
+    /// Refuses options that only speculation knows, where no sampler drafts.
     pub(crate) fn refuse(&self) -> Result<()> {
         if self.draft_model.is_some() || self.mentored_kl.is_some() {
             return Err(Failure::input(
-                "--draft-model and --mentored-kl are for --sampler speculative and --sampler mentored",
+                "--draft-model and --mentored-kl are for --samplers speculative and mentored",
             ));
         }
         Ok(())
     }
 
-    /// Refuses a budget for a sampler that spends none.
-    pub(crate) fn check(&self, kind: SamplerKind) -> Result<()> {
-        if kind == SamplerKind::Speculative && self.mentored_kl.is_some() {
-            return Err(Failure::input("--mentored-kl is for --sampler mentored; speculative keeps the law"));
-        }
-        if kind.drafts() { Ok(()) } else { self.refuse() }
+    /// Whether `kind` is to draft: it always does, or its proposals can be drafted and there is a draft.
+    pub(crate) fn drafts(&self, kind: SamplerKind) -> bool {
+        let may_draft = matches!(kind, SamplerKind::Rejection | SamplerKind::Disc);
+        kind.drafts() || (may_draft && self.draft_model.is_some())
     }
 
-    fn config(&self, kind: SamplerKind) -> Result<SpeculativeConfig> {
+    /// Refuses a draft for a sampler that would not keep its law with it, and a budget for one that spends none. `asked` is what the
+    /// user has named.
+    pub(crate) fn check(&self, asked: SamplerKind, options: &SamplerOptions) -> Result<()> {
+        if self.mentored_kl.is_some() && asked != SamplerKind::Mentored {
+            return Err(Failure::input("--mentored-kl is for --sampler mentored; the others keep the law"));
+        }
+        if self.draft_model.is_none() {
+            return Ok(());
+        }
+        let why = match asked {
+            SamplerKind::Disc if matches!(options.disc_form, Some(DiscForm::Learned | DiscForm::Reuse)) => {
+                return Err(Failure::input(
+                    "--draft-model is for --disc-form fresh: the other forms need to know more of their proposals than \
+                     drafts tell",
+                ));
+            }
+            SamplerKind::Disc if options.disc_top_m.is_some() => {
+                return Err(Failure::input(
+                    "--disc-top-m tests tokens one by one, where --draft-model needs masks; leave out one of the two",
+                ));
+            }
+            _ if self.drafts(asked) => return Ok(()),
+            SamplerKind::Auto => "which is chosen for you would depend on the number of outputs: name one",
+            SamplerKind::Masked => "masked with drafts is speculative",
+            SamplerKind::Ars | SamplerKind::Cars | SamplerKind::Asap => {
+                "what it learns changes its law at positions that a draft has passed"
+            }
+            SamplerKind::Beam | SamplerKind::Greedy => "it draws nothing that a draft could be accepted for",
+            _ => "its steps are single tokens",
+        };
+        Err(Failure::input(format!(
+            "--draft-model is for --sampler speculative, mentored, rejection and disc, not for {}: {why}",
+            asked.name()
+        )))
+    }
+
+    fn config(&self, kind: SamplerKind, options: &SamplerOptions) -> Result<SpeculativeConfig> {
+        let under = match kind {
+            SamplerKind::Rejection => Under::Rejection { max_tries: options.max_tries.get() },
+            SamplerKind::Disc => {
+                let config =
+                    options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
+                Under::Disc(DiscConfig { form: Form::Fresh, ..config })
+            }
+            _ => Under::Masked,
+        };
         let budget = match (kind == SamplerKind::Mentored, self.mentored_kl) {
             // An audit may ask for both samplers.
             (false, _) => Budget::Lossless,
@@ -149,37 +199,41 @@ impl SpeculationArgs {
                 BudgetKind::Sequence => Budget::sequence(budget),
             },
         };
-        Ok(SpeculativeConfig { length: self.draft_length.0, budget, ..SpeculativeConfig::default() })
+        Ok(SpeculativeConfig { length: self.draft_length.0, budget, under, ..SpeculativeConfig::default() })
     }
 
     /// The grammar in whose places tokens are counted, if that is how they are drafted.
     pub(crate) fn counted<'a>(&self, constraint: &'a ConstraintArgs) -> Result<Option<&'a Path>> {
         let grammar = constraint.grammar.as_ref().or(constraint.json_schema.as_ref());
         match (&self.draft_model, grammar) {
-            (Some(DraftChoice::Counts), None) => {
-                Err(Failure::input("--draft-model counts counts tokens by place in a --grammar; give one"))
-            }
+            (Some(DraftChoice::Counts), None) => Err(Failure::input(
+                "--draft-model counts counts tokens by place in a --grammar or --json-schema; give one, or \
+                     --draft-model ngram",
+            )),
             (Some(DraftChoice::Counts), Some(path)) => Ok(Some(path)),
             _ => Ok(None),
         }
     }
 
-    /// The sampler that counts tokens by place.
+    /// The sampler that counts tokens by place. Each counts for itself, from its first output on.
     pub(crate) fn counting<'a, M>(
         &self,
         kind: SamplerKind,
-        task: Task<M, GrammarConstraint>,
+        options: &SamplerOptions,
+        task: Task<M, &'a GrammarConstraint>,
     ) -> Result<Made<'a>>
     where
         M: LanguageModel<Error = AnyModelError> + 'a,
     {
-        boxed(task, ProposerDraft::new(CountModel::new(CountConfig::default())), self.config(kind)?)
+        let counts = Counts(CountModel::new(CountConfig::default()));
+        boxed(task, ProposerDraft::new(counts), self.config(kind, options)?)
     }
 
     /// The sampler of any other draft, and what it will have to say of each output.
     pub(crate) fn sampler<'a, M, C>(
         &self,
         kind: SamplerKind,
+        options: &SamplerOptions,
         task: Task<M, C>,
         like: Like<'_>,
     ) -> Result<Made<'a>>
@@ -187,15 +241,13 @@ impl SpeculationArgs {
         M: LanguageModel<Error = AnyModelError> + 'a,
         C: Constraint + 'a,
     {
-        let config = self.config(kind)?;
+        let config = self.config(kind, options)?;
         match &self.draft_model {
             None => Err(Failure::input(
                 "speculation needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts",
             )),
             Some(DraftChoice::Ngram) => boxed(task, ProposerDraft::new(Ngram::default()), config),
-            Some(DraftChoice::Counts) => {
-                Err(Failure::input("--draft-model counts is for generate, with a --grammar"))
-            }
+            Some(DraftChoice::Counts) => unreachable!("counts are made apart"),
             Some(DraftChoice::Model(choice)) => {
                 let args = ModelArgs { model: choice.clone(), tokenizer: None };
                 let (draft, tokens) = load::model(&args)?;
@@ -205,6 +257,36 @@ impl SpeculationArgs {
                 boxed(task, ModelDraft::new(draft.map_err(|error| Failure::bad(&error))?), config)
             }
         }
+    }
+}
+
+/// A count model for a constraint that is borrowed.
+struct Counts(CountModel);
+
+impl Proposer<&GrammarConstraint> for Counts {
+    fn begin(&mut self, prompt: &[TokenId]) {
+        Proposer::<GrammarConstraint>::begin(&mut self.0, prompt);
+    }
+
+    fn propose(
+        &mut self,
+        constraint: &&GrammarConstraint,
+        scratch: &mut GrammarScratch,
+        state: &GrammarState,
+        most: usize,
+        tokens: &mut Vec<TokenId>,
+    ) {
+        self.0.propose(*constraint, scratch, state, most, tokens);
+    }
+
+    fn observe(
+        &mut self,
+        constraint: &&GrammarConstraint,
+        scratch: &mut GrammarScratch,
+        state: &GrammarState,
+        token: TokenId,
+    ) {
+        self.0.observe(*constraint, scratch, state, token);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fs::File,
     io::{IsTerminal, Write},
 };
 
@@ -13,8 +14,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use unskew::{
-    core::{AnyConstraint, Draw, ExactLaw, Finish, Sampler, TokenId},
-    samplers::{Task, Warped, trace},
+    core::{AnyConstraint, Constraint, Draw, ExactLaw, Finish, Sampler, TokenId},
+    grammars::GrammarConstraint,
+    samplers::{Task, Truncation, Warped, trace},
 };
 
 use super::{
@@ -28,7 +30,7 @@ use crate::{
     error::{Failure, Result},
     load::{self, Tokens},
     samplers::{boxed, choose},
-    speculate::{Like, Total},
+    speculate::{Like, Made, Total},
 };
 
 /// How many of the last outputs a point of a curve is made of, as in the paper.
@@ -104,6 +106,9 @@ struct Drawn {
     error: Option<String>,
 }
 
+/// Makes a sampler that drafts.
+type Drafting<'d, C> = &'d dyn for<'t> Fn(SamplerKind, Task<&'t mut Model, &'t C>) -> Result<Made<'t>>;
+
 pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     if args.samplers.contains(&SamplerKind::Auto) {
         return Err(Failure::input("--samplers names samplers; auto is the choice of one of them"));
@@ -111,20 +116,46 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     if !args.samplers.iter().any(|kind| kind.drafts()) {
         args.speculation.refuse()?;
     }
+    let counted = args.speculation.counted(&args.constraint)?;
     // The page is written at the end of what may be minutes: see now whether it can be.
-    let mut page = match &args.out {
-        Some(path) => Some(std::fs::File::create(path).map_err(|error| Failure::file(path, error))?),
+    let page = match &args.out {
+        Some(path) => Some(File::create(path).map_err(|error| Failure::file(path, error))?),
         None => None,
     };
     let (model, tokens) = load::model(&args.model)?;
-    let prompt = tokens.encode_prompt(&args.prompt)?;
+    let before = choose(args.samplers[0], &args.options, false, 1)?.before;
+    // Counts need the grammar itself.
+    if let Some(path) = counted {
+        let constraint = load::grammar_constraint(path, &args.constraint, &tokens, "")?;
+        let drafting: Drafting<'_, GrammarConstraint> =
+            &|kind, task| args.speculation.counting(kind, &args.options, task);
+        return audit_of(args, model, before, &tokens, &constraint, drafting, page, out);
+    }
     let constraint = load::constraint(&args.constraint, &tokens, "")?;
+    let like = Like { tokens: &tokens, temperature: args.options.temperature, truncation: before };
+    let drafting: Drafting<'_, AnyConstraint> =
+        &|kind, task| args.speculation.sampler(kind, &args.options, task, like);
+    audit_of(args, model, before, &tokens, &constraint, drafting, page, out)
+}
+
+/// The audit of a model under a constraint.
+#[allow(clippy::too_many_arguments, reason = "all that an audit is of")]
+fn audit_of<C: Constraint>(
+    args: &AuditArgs,
+    model: AnyModel,
+    before: Option<Truncation>,
+    tokens: &Tokens,
+    constraint: &C,
+    drafting: Drafting<'_, C>,
+    mut page: Option<File>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let prompt = tokens.encode_prompt(&args.prompt)?;
     if prompt.is_empty() && matches!(model, AnyModel::Llama(_)) {
         return Err(Failure::input("this model names no token that begins a text; give a --prompt"));
     }
     let max_tokens = max_tokens(args.max_tokens, &model, &prompt)?;
     let enumerable = matches!(model, AnyModel::Table(_));
-    let before = choose(args.samplers[0], &args.options, false, 1)?.before;
     let mut model =
         Warped::new(model, args.options.temperature, before).map_err(|error| Failure::bad(&error))?;
     let seed = args.seed.unwrap_or_else(any_seed);
@@ -132,7 +163,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
 
     let end = tokens.vocabulary.end_of_sequence().to_vec();
     let exact = if enumerable {
-        let law = ExactLaw::enumerate(&mut model, &constraint, &prompt, &end, max_tokens, args.max_prefixes);
+        let law = ExactLaw::enumerate(&mut model, constraint, &prompt, &end, max_tokens, args.max_prefixes);
         match law {
             Ok(law) => Some(law),
             Err(error) => {
@@ -145,50 +176,49 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     };
     let mut drawn = Vec::new();
     for kind in &args.samplers {
-        let task = task(&mut model, &constraint, &tokens, &prompt, max_tokens);
-        drawn.push(draw(args, *kind, seed, Task { batch: args.options.batch.get(), ..task }, &tokens)?);
+        let task = task(&mut model, constraint, tokens, &prompt, max_tokens);
+        drawn.push(draw(args, *kind, seed, Task { batch: args.options.batch.get(), ..task }, drafting)?);
     }
     let target = match &exact {
         Some(law) => law.iter().map(|(output, p)| (output.to_vec(), p)).collect(),
         None => observed(&drawn),
     };
     let basis = if exact.is_some() { "exact" } else { "observed" };
-    let lines: Vec<Line> = drawn.iter().map(|drawn| line(drawn, &target, basis, &tokens)).collect();
+    let lines: Vec<Line> = drawn.iter().map(|drawn| line(drawn, &target, basis, tokens)).collect();
     match args.format {
         Format::Jsonl => lines.iter().try_for_each(|line| write_json(line, out))?,
         Format::Text => table(&lines, exact.as_ref(), out)?,
     }
     if let (Some(file), Some(path)) = (&mut page, &args.out) {
-        let task = task(&mut model, &constraint, &tokens, &prompt, max_tokens);
-        let page = describe_page(args, seed, exact.as_ref(), &target, &drawn, lines, &tokens, task)?;
+        let task = task(&mut model, constraint, tokens, &prompt, max_tokens);
+        let page = describe_page(args, seed, exact.as_ref(), &target, &drawn, lines, tokens, task)?;
         file.write_all(report::html(&page).as_bytes()).map_err(|error| Failure::file(path, error))?;
         eprintln!("report written to {}", path.display());
     }
     Ok(())
 }
 
-fn task<'a>(
+fn task<'a, C: Constraint>(
     model: &'a mut Model,
-    constraint: &'a AnyConstraint,
+    constraint: &'a C,
     tokens: &Tokens,
     prompt: &[TokenId],
     max_tokens: usize,
-) -> Task<&'a mut Model, &'a AnyConstraint> {
+) -> Task<&'a mut Model, &'a C> {
     Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt.to_vec())
 }
 
 /// Draws what is asked of one sampler; that it gives up is a finding, not a failure.
-fn draw(
+fn draw<'a, C: Constraint>(
     args: &AuditArgs,
     kind: SamplerKind,
     seed: u64,
-    task: Task<&mut Model, &AnyConstraint>,
-    tokens: &Tokens,
+    task: Task<&'a mut Model, &'a C>,
+    drafting: Drafting<'_, C>,
 ) -> Result<Drawn> {
     let choice = choose(kind, &args.options, args.constraint.is_none(), args.samples.get())?;
     let (mut sampler, tallies) = if kind.drafts() {
-        let like = Like { tokens, temperature: args.options.temperature, truncation: choice.before };
-        let (sampler, tallies) = args.speculation.sampler(kind, task, like)?;
+        let (sampler, tallies) = drafting(kind, task)?;
         (sampler, Some(tallies))
     } else {
         (boxed(&args.options, &choice, task), None)
@@ -418,7 +448,7 @@ fn curve(drawn: &Drawn, target: &Law) -> Curve {
 }
 
 #[allow(clippy::too_many_arguments, reason = "all that an audit knows")]
-fn describe_page(
+fn describe_page<C: Constraint>(
     args: &AuditArgs,
     seed: u64,
     exact: Option<&ExactLaw>,
@@ -426,7 +456,7 @@ fn describe_page(
     drawn: &[Drawn],
     lines: Vec<Line>,
     tokens: &Tokens,
-    mut task: Task<&mut Model, &AnyConstraint>,
+    mut task: Task<&mut Model, &C>,
 ) -> Result<Page> {
     let share = |drawn: &Drawn, output: &[TokenId]| {
         let all = finished(&drawn.draws).count();

@@ -67,24 +67,30 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
             choice.kind.name()
         )));
     }
+    args.speculation.check(args.sampler.sampler, options)?;
+    let drafts = args.speculation.drafts(choice.kind);
+    if keeps && drafts {
+        return Err(Failure::input(
+            "--save-trie and --load-trie keep what is learned, and with --draft-model nothing is",
+        ));
+    }
     let model =
         Warped::new(model, options.temperature, choice.before).map_err(|error| Failure::bad(&error))?;
-    args.speculation.check(choice.kind)?;
-    let counted = if choice.kind.drafts() { args.speculation.counted(&args.constraint)? } else { None };
+    let counted = if drafts { args.speculation.counted(&args.constraint)? } else { None };
     // Counts need the grammar itself, and take this way alone.
     if let Some(path) = counted {
         let constraint = load::grammar_constraint(path, &args.constraint, &tokens, &healed)?;
-        let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
-        let (mut sampler, tallies) = args.speculation.counting(choice.kind, task)?;
+        let task = Task::new(model, &constraint, &tokens.vocabulary, max_tokens).after(prompt);
+        let (mut sampler, tallies) = args.speculation.counting(choice.kind, options, task)?;
         let mut rng = begin(args, &choice);
         return draw(args, &mut *sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
     }
     let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
     let task = Task { batch: options.batch.get(), ..task };
-    if choice.kind.drafts() {
+    if drafts {
         let like = Like { tokens: &tokens, temperature: options.temperature, truncation: choice.before };
-        let (mut sampler, tallies) = args.speculation.sampler(choice.kind, task, like)?;
+        let (mut sampler, tallies) = args.speculation.sampler(choice.kind, options, task, like)?;
         let mut rng = begin(args, &choice);
         return draw(args, &mut *sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
     }

@@ -1,4 +1,5 @@
-//! Speculative and mentored decoding: on tables against masked sampling, and with the embedded draft model.
+//! Speculative and mentored decoding: on tables against masked sampling and, under rejection and DISC, against the model's own law;
+//! and with the embedded draft model.
 
 use std::collections::BTreeMap;
 
@@ -109,10 +110,28 @@ fn what_does_not_go_together_is_refused() {
     let mentored = ["--sampler", "mentored", "--draft-model", "table:d.json"];
     refused(&speculative, "needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts");
     refused(&mentored, "--sampler mentored needs --mentored-kl D");
-    refused(&["--draft-model", "ngram"], "are for --sampler speculative and --sampler mentored");
+    let ngram = ["--draft-model", "ngram"];
+    let refused_for = |sampler: &'static str, more: &[&str], expected: &str| {
+        refused(&[&["--regex", "0[01]*", "--sampler", sampler], &ngram[..], more].concat(), expected);
+    };
+    refused(&ngram, "speculative, mentored, rejection and disc, not for auto: which is chosen for you");
+    refused_for("masked", &[], "not for masked: masked with drafts is speculative");
+    for sampler in ["ars", "cars", "asap"] {
+        refused_for(sampler, &[], "what it learns changes its law at positions that a draft has passed");
+    }
+    for sampler in ["rsft", "awrs", "smc", "mcmc"] {
+        refused_for(sampler, &[], "its steps are single tokens");
+    }
+    refused_for("greedy", &[], "not for greedy: it draws nothing");
+    refused_for("disc", &["--disc-form", "learned"], "--draft-model is for --disc-form fresh");
+    refused_for("disc", &["--disc-form", "reuse"], "--draft-model is for --disc-form fresh");
+    refused_for("disc", &["--disc-top-m", "2"], "leave out one of the two");
+    refused_for("disc", &["--save-trie", "trie"], "with --draft-model nothing is");
+    refused_for("rejection", &["--mentored-kl", "0.1"], "is for --sampler mentored");
+    refused(&["--mentored-kl", "0.1"], "is for --sampler mentored");
     let with = |more: &[&'static str]| [&speculative[..], more].concat();
-    refused(&with(&["--draft-model", "ngram", "--mentored-kl", "1"]), "speculative keeps the law");
-    refused(&with(&["--draft-model", "counts"]), "counts tokens by place in a --grammar");
+    refused(&with(&["--draft-model", "ngram", "--mentored-kl", "1"]), "the others keep the law");
+    refused(&with(&["--draft-model", "counts"]), "counts tokens by place in a --grammar or --json-schema");
     refused(
         &with(&["--draft-model", "table:c.json"]),
         "token 1 of the draft model is not that of the target",
@@ -148,4 +167,78 @@ fn an_audit_shows_acceptance_and_what_was_spent() {
     assert!(
         files.run(&[&args[..], &["--draft-model", "ngram"]].concat()).refusal().contains("are for --sampler")
     );
+}
+
+#[test]
+fn rejection_and_disc_keep_their_laws_over_drafts() {
+    let files = Files::new(&[("t.json", TABLE), ("d.json", DRAFT)]);
+    let task = ["--model", "table:t.json", "--regex", "0[01]{1,3}", "--prompt", "1", "--seed", "3"];
+    let audit = ["audit", "--samplers", "masked", "--samples", "1", "--format", "jsonl"];
+    let lines = files.run(&[&audit[..], &task].concat()).json();
+    let exact: BTreeMap<String, f64> = serde_json::from_value(lines[0]["exact"].clone()).unwrap();
+    // Tries enough that all are accepted: the few that were resampled would follow another law.
+    for sampler in [&["rejection"][..], &["disc", "--disc-form", "fresh"], &["disc", "--disc-k", "200"]] {
+        for draft in ["table:d.json", "ngram"] {
+            let args = ["generate", "-n", "8000", "--format", "jsonl", "--draft-length", "3", "--sampler"];
+            let lines = files.run(&[&args[..], sampler, &task, &["--draft-model", draft]].concat()).json();
+            let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+            for line in &lines {
+                assert_eq!((line["how"].as_str(), number(line, "log_weight")), (Some("accepted"), 0.0));
+                *counts.entry(line["text"].as_str().unwrap()).or_default() += 1;
+            }
+            assert!(counts.keys().all(|text| exact.contains_key(*text)));
+            let cells = exact.iter().map(|(text, p)| (counts.get(text.as_str()).copied().unwrap_or(0), *p));
+            let fit = chi_square(cells);
+            assert!(fit.deviation < 4.0 && fit.degrees_of_freedom > 8, "{sampler:?} {draft}: {fit:?}");
+            // Those of refused proposals too, and several tokens of them in a pass.
+            let sum = |field: &str| lines.iter().map(|line| number(line, field)).sum::<f64>();
+            assert!(sum("proposals") > 1.2 * lines.len() as f64 && sum("drafts_accepted") > 0.0);
+            assert!(sum("lm_passes") < sum("lm_calls"));
+        }
+    }
+}
+
+#[test]
+fn an_audit_counts_by_place_too() {
+    let files = Files::new(&[
+        ("g.lark", b"start: \"1\" bit bit bit\nbit: /[01]/\n"),
+        (
+            "t.json",
+            br#"{"tokens": ["0", "1"], "eos": 2, "default": [0.6, 0.3, 0.1], "contexts": {"1 0": [0.3, 0.2, 0.5]}}"#,
+        ),
+        ("s.json", br#"{"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 3, "maxItems": 3}"#),
+    ]);
+    let counts = ["--draft-model", "counts", "--seed", "3", "--format", "jsonl"];
+    let args = ["audit", "--model", "table:t.json", "--grammar", "g.lark", "--samples", "4000"];
+    let samplers = ["--samplers", "masked,speculative,mentored,cars", "--mentored-kl", "0.05"];
+    let lines = files.run(&[&args[..], &samplers, &counts].concat()).json();
+    let [masked, lossless, mentored, cars] = &lines[..] else { panic!("{lines:?}") };
+    assert!(masked["draft_acceptance"].is_null() && cars["draft_acceptance"].is_null());
+    assert!(number(masked, "tv") > 0.1 && (number(masked, "tv") - number(lossless, "tv")).abs() < 0.04);
+    assert!(number(cars, "tv") < 0.04);
+    for line in [lossless, mentored] {
+        assert!(number(line, "tokens_per_pass") > 1.2 && number(line, "tv_weighted") < 0.04, "{line}");
+    }
+    // The certain draft is accepted with the model's own probability.
+    assert!((0.5..0.95).contains(&number(lossless, "draft_acceptance")), "{lossless}");
+    assert!(number(mentored, "draft_acceptance") > number(lossless, "draft_acceptance"));
+    assert!((number(lossless, "kl_spent"), number(lossless, "kl_allowed")) == (0.0, 0.0));
+    let (spent, allowed) = (number(mentored, "kl_spent"), number(mentored, "kl_allowed"));
+    assert!(0.0 < spent && spent <= allowed + 1e-9, "{spent} of {allowed}");
+
+    // Of a schema, and the embedded model.
+    let args = ["audit", "--json-schema", "s.json", "--samplers", "speculative", "--samples", "6"];
+    let lines = files.run(&[&args[..], &["--max-tokens", "30"], &counts].concat()).json();
+    assert!(number(&lines[0], "draft_acceptance") > 0.0 && number(&lines[0], "tokens_per_pass") > 1.0);
+
+    let refused = |constraint: &[&str], expected: &str| {
+        let args =
+            ["audit", "--model", "table:t.json", "--samplers", "speculative", "--draft-model", "counts"];
+        let run = files.run(&[&args[..], constraint].concat());
+        assert!(run.refusal().contains(expected), "{}", run.refusal());
+    };
+    refused(&["--regex", "1[01]{3}"], "counts tokens by place in a --grammar or --json-schema");
+    refused(&["--grammar", "g.lark", "--canonical"], "cannot be combined with counts");
+    refused(&["--grammar", "g.lark", "--ascii"], "--json-schema");
+    refused(&["--grammar", "g.lark", "--subset", "some"], "--subset is a part of a --set");
 }
