@@ -172,12 +172,7 @@ impl<'a> MaskRef<'a> {
 
     /// The allowed ids, in ascending order.
     pub fn into_ids(self) -> impl Iterator<Item = TokenId> + 'a {
-        // Word by word: a search for each next bit takes several times as long.
-        (0u32..).step_by(WORD_BITS).zip(self.words).flat_map(|(first, word)| {
-            let rest_of = |rest: u32| (rest != 0).then_some(rest);
-            std::iter::successors(rest_of(*word), move |rest| rest_of(rest & (rest - 1)))
-                .map(move |rest| TokenId(first + rest.trailing_zeros()))
-        })
+        Ids { words: self.words, next: 0, first: 0, rest: 0 }
     }
 
     /// An owned copy.
@@ -189,6 +184,39 @@ impl<'a> MaskRef<'a> {
     pub fn tail_is_zero(self) -> bool {
         let used = self.len % WORD_BITS;
         used == 0 || self.words.last().is_none_or(|word| word >> used == 0)
+    }
+}
+
+/// The ids of a mask, word by word: a search for each next bit takes several times as long.
+struct Ids<'a> {
+    /// Those that are left.
+    words: &'a [u32],
+    /// The first id of these.
+    next: u32,
+    /// What is left of the word before them, and its first id.
+    rest: u32,
+    first: u32,
+}
+
+impl Iterator for Ids<'_> {
+    type Item = TokenId;
+
+    fn next(&mut self) -> Option<TokenId> {
+        /// A mask of few tokens is zeros nearly everywhere: so many words are passed over together.
+        const MANY: usize = 16;
+        while self.rest == 0 {
+            while let Some((many, left)) = self.words.split_first_chunk::<MANY>()
+                && many.iter().fold(0, |any, word| any | word) == 0
+            {
+                (self.words, self.next) = (left, self.next + (MANY * WORD_BITS) as u32);
+            }
+            let (word, left) = self.words.split_first()?;
+            (self.rest, self.first) = (*word, self.next);
+            (self.words, self.next) = (left, self.next + WORD_BITS as u32);
+        }
+        let id = TokenId(self.first + self.rest.trailing_zeros());
+        self.rest &= self.rest - 1;
+        Some(id)
     }
 }
 

@@ -91,7 +91,8 @@ struct Reader<C: Constraint> {
     /// Buffers of a row.
     tokens: Vec<TokenId>,
     values: Vec<f32>,
-    words: Vec<u32>,
+    /// All tokens of a row, without what ends a sequence and with it, as masks that rows share.
+    open: [Option<Arc<[u32]>>; 2],
 }
 
 pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
@@ -131,7 +132,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 rows: RowCache::new(max_bytes / 4 * 3),
                 tokens: Vec::new(),
                 values: Vec::new(),
-                words: Vec::new(),
+                open: [None, None],
             },
             evaluator: Evaluator::new(model, prompt, batch),
             batch: batch.max(1),
@@ -392,13 +393,25 @@ impl<C: Constraint> Reader<C> {
         tokens.clear();
         values.clear();
         let candidates = self.candidates(state, depth, accepting, row, &mut tokens);
+        let mask = match &candidates {
+            Candidates::Listed(_) => None,
+            Candidates::Masked => Some(self.mask.as_ref().words()),
+            Candidates::Ready => {
+                let mask = self.constraint.ready_mask(&self.scratch, state);
+                Some(mask.expect("nothing has changed since it was ready").words())
+            }
+            Candidates::Open(mask) => Some(&mask[..]),
+        };
         let (mut normalizer, mut wide) = (None, None);
         if row.len() >= LONG {
-            let mask = if candidates.is_some() { None } else { Some(self.words.as_slice()) };
             let sums = sums(row, mask);
             normalizer = Some(sums.normalizer());
-            wide =
-                mask.filter(|_| sums.total.is_finite()).and_then(|mask| Wide::new(logits, index, mask, sums));
+            wide = match (&candidates, mask) {
+                _ if !sums.total.is_finite() => None,
+                (Candidates::Open(mask), _) => Wide::new(logits, index, Arc::clone(mask), sums),
+                (_, Some(mask)) => Wide::new(logits, index, mask, sums),
+                (_, None) => None,
+            };
         }
         let normalizer = normalizer.unwrap_or_else(|| digits::log_normalizer(row));
         if !normalizer.is_finite() {
@@ -417,9 +430,7 @@ impl<C: Constraint> Reader<C> {
             }
             None => {
                 keeps = true;
-                if candidates.is_none() {
-                    tokens.extend(ids_of(&self.words));
-                }
+                tokens.extend(mask.into_iter().flat_map(ids_of));
                 tokens.retain(|id| logit(*id) > f32::NEG_INFINITY);
                 values.extend(tokens.iter().map(|id| logit(*id)));
                 Row::listed(Listed::new(&tokens, &values, normalizer), end)
@@ -429,7 +440,7 @@ impl<C: Constraint> Reader<C> {
         let row = Arc::new(row);
         let sum = row.sum();
         let mass = logprob::log_sum_exp([stop, sum]);
-        let forced = candidates == Some(Forced(true));
+        let forced = candidates == Candidates::Listed(Forced(true));
         self.trie.evaluate(*node, Facts { stop, tokens: sum, mass, forced });
         if keeps {
             self.rows.insert(*node, Arc::clone(&row));
@@ -437,8 +448,8 @@ impl<C: Constraint> Reader<C> {
         Ok(row)
     }
 
-    /// What may be proposed: a list in `tokens`, or, of a long row, so many that they are left as a mask in `self.words` (and
-    /// the answer is none). A list may have tokens of which the row says nothing.
+    /// What may be proposed: a list in `tokens`, or, of a long row, so many that they are left as a mask where that is. A list may
+    /// have tokens of which the row says nothing.
     fn candidates(
         &mut self,
         state: &C::State,
@@ -446,41 +457,48 @@ impl<C: Constraint> Reader<C> {
         accepting: bool,
         row: &[f32],
         tokens: &mut Vec<TokenId>,
-    ) -> Option<Forced> {
+    ) -> Candidates {
         if self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0) {
             // An end that is not accepted fails like a token.
             let fails = self.scope == Scope::Everything && !accepting;
             if row.len() >= LONG {
-                self.words.clear();
-                self.words.resize(words_for(row.len()), u32::MAX);
-                let ends = self.end.iter().filter(|id| !fails && id.index() < row.len());
-                ends.for_each(|id| self.words[id.index() / WORD_BITS] &= !(1 << (id.index() % WORD_BITS)));
-                return None;
+                return Candidates::Open(self.open(fails, row.len()));
             }
             let all = (0..row.len()).map(TokenId::from_index);
             tokens.extend(all.filter(|id| fails || !self.end.contains(id)));
-            return Some(Forced(false));
+            return Candidates::Listed(Forced(false));
         }
         if depth >= self.max_tokens {
-            return Some(Forced(false));
+            return Candidates::Listed(Forced(false));
         }
         if self.add_candidates(state, row, tokens) {
-            return Some(Forced(self.constraint.forced(&mut self.scratch, state).is_some()));
+            return Candidates::Listed(Forced(self.constraint.forced(&mut self.scratch, state).is_some()));
         }
-        let mask = match self.constraint.ready_mask(&self.scratch, state) {
-            Some(mask) => mask,
+        let (mask, place) = match self.constraint.ready_mask(&self.scratch, state) {
+            Some(mask) => (mask, Candidates::Ready),
             None => {
                 self.constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
-                self.mask.as_ref()
+                (self.mask.as_ref(), Candidates::Masked)
             }
         };
         if row.len() >= LONG && has_more_than(mask.words(), FEW) {
-            self.words.clear();
-            self.words.extend_from_slice(mask.words());
-            return None;
+            return place;
         }
         tokens.extend(mask.into_ids());
-        Some(Forced(tokens.len() == 1 && !accepting))
+        Candidates::Listed(Forced(tokens.len() == 1 && !accepting))
+    }
+
+    /// All tokens of a row, as a mask: the same one each time. `ends` says whether what ends a sequence is among them.
+    fn open(&mut self, ends: bool, len: usize) -> Arc<[u32]> {
+        let Self { end, open, .. } = self;
+        let open = &mut open[usize::from(ends)];
+        if let Some(mask) = open.as_ref().filter(|mask| mask.len() == words_for(len)) {
+            return Arc::clone(mask);
+        }
+        let mut mask = vec![u32::MAX; words_for(len)];
+        let without = end.iter().filter(|id| !ends && id.index() < len);
+        without.for_each(|id| mask[id.index() / WORD_BITS] &= !(1 << (id.index() % WORD_BITS)));
+        Arc::clone(open.insert(mask.into()))
     }
 
     /// Whether enough outputs come to a prefix that its row is worth a copy. By the masked distributions along it, as far as
@@ -500,6 +518,19 @@ impl<C: Constraint> Reader<C> {
     }
 }
 
+/// Where it stands what may be proposed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Candidates {
+    /// In a list.
+    Listed(Forced),
+    /// In the mask that was filled for it.
+    Masked,
+    /// In a mask of the constraint.
+    Ready,
+    /// All tokens may.
+    Open(Arc<[u32]>),
+}
+
 /// Whether the output may not end here and only one token is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Forced(bool);
@@ -507,8 +538,10 @@ struct Forced(bool);
 /// Whether a mask has more than `many` tokens; looks no further than it must.
 fn has_more_than(words: &[u32], many: usize) -> bool {
     let mut count = 0;
+    let (chunks, rest) = words.as_chunks::<16>();
     // A mask of few tokens is zeros nearly everywhere, and these are passed over together.
-    words.chunks(16).filter(|words| words.iter().fold(0, |any, word| any | word) != 0).any(|words| {
+    let chunks = chunks.iter().filter(|words| words.iter().fold(0, |any, word| any | word) != 0);
+    chunks.map(<[u32; 16]>::as_slice).chain([rest]).any(|words| {
         count += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
         count > many
     })

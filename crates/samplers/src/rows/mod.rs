@@ -269,7 +269,7 @@ mod tests {
             })
             .collect();
         let logits = Arc::new(logits);
-        let wide = Wide::new(&logits, 0, &mask, sums(logits.row(0), Some(&mask))).unwrap();
+        let wide = Wide::new(&logits, 0, &mask[..], sums(logits.row(0), Some(&mask))).unwrap();
         (wide.listed(), wide)
     }
 

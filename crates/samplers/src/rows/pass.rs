@@ -17,6 +17,7 @@
 pub(crate) const BLOCK: usize = 256;
 /// Words of a mask for them.
 const WORDS: usize = BLOCK / 32;
+const NO_WORDS: [u32; WORDS] = [0; WORDS];
 /// Sums that do not wait for each other: two registers of eight.
 pub(super) const LANES: usize = 16;
 /// So far a logit may lie above the reference.
@@ -35,6 +36,8 @@ pub(crate) struct Sums {
     pub(crate) kept: f64,
     /// The same of each block, in order; none without a mask.
     pub(crate) parts: Vec<f32>,
+    /// The sums of the parts, [`LANES`] of them at a time: who looks for one need not add them all up again.
+    pub(crate) groups: Vec<f64>,
     /// The greatest logit of each block that the mask leaves, minus infinity where there is none.
     pub(crate) greatest: Vec<f32>,
 }
@@ -86,11 +89,30 @@ fn add_up_few(parts: &[f32]) -> f64 {
     parts.iter().map(|part| f64::from(*part)).sum()
 }
 
+/// The sums of the parts, [`LANES`] of them at a time.
+pub(crate) fn groups_of(parts: &[f32]) -> impl Iterator<Item = f64> {
+    parts.chunks(LANES).map(add_up_few)
+}
+
+/// Makes the sum of the group of one of the parts anew.
+pub(crate) fn regroup(parts: &[f32], groups: &mut [f64], index: usize) {
+    let group = index / LANES;
+    groups[group] = add_up_few(&parts[group * LANES..parts.len().min((group + 1) * LANES)]);
+}
+
+/// The sum of all parts but one.
+pub(crate) fn add_others(parts: &[f32], groups: &[f64], index: usize) -> f64 {
+    let (group, first) = (index / LANES, index / LANES * LANES);
+    groups[..group].iter().sum::<f64>()
+        + groups[group + 1..].iter().sum::<f64>()
+        + add_up_few(&parts[first..index])
+        + add_up_few(&parts[index + 1..parts.len().min(first + LANES)])
+}
+
 /// The first of the parts at which their sum passes `target`, with what is left of it there.
-pub(crate) fn find(parts: &[f32], target: f64) -> Option<(usize, f64)> {
+pub(crate) fn find(parts: &[f32], groups: impl Iterator<Item = f64>, target: f64) -> Option<(usize, f64)> {
     let mut left = target;
-    for (group, parts) in parts.chunks(LANES).enumerate() {
-        let sum = add_up_few(parts);
+    for (group, (parts, sum)) in parts.chunks(LANES).zip(groups).enumerate() {
         if left < sum {
             for (index, part) in parts.iter().enumerate() {
                 let part = f64::from(*part);
@@ -119,22 +141,27 @@ impl pulp::WithSimd for Pass<'_> {
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> Sums {
         let Self { logits, mask } = self;
-        let mut sums =
-            Sums { reference: f32::NEG_INFINITY, total: 0.0, kept: 0.0, parts: vec![], greatest: vec![] };
-        if mask.is_some() {
-            sums.parts.reserve_exact(logits.len().div_ceil(BLOCK));
-            sums.greatest.reserve_exact(logits.len().div_ceil(BLOCK));
-        }
+        let count = if mask.is_some() { logits.len().div_ceil(BLOCK) } else { 0 };
+        let mut sums = Sums {
+            reference: f32::NEG_INFINITY,
+            total: 0.0,
+            kept: 0.0,
+            parts: vec![0.0; count],
+            groups: vec![],
+            greatest: vec![f32::NEG_INFINITY; count],
+        };
         let (blocks, rest) = logits.as_chunks::<BLOCK>();
         let last = padded(rest);
         let mut weights = [0.0; BLOCK];
+        let (whole, some) = mask.unwrap_or_default().as_chunks::<WORDS>();
+        let some = taken(some, 0);
         for (index, block) in blocks.iter().chain((!rest.is_empty()).then_some(&last)).enumerate() {
             let greatest = greatest(block);
             if greatest > sums.reference + RISE {
                 let scale = (sums.reference - greatest).exp();
                 sums.reference = greatest;
                 sums.total *= f64::from(scale);
-                sums.parts.iter_mut().for_each(|part| *part *= scale);
+                sums.parts.iter_mut().take(index).for_each(|part| *part *= scale);
             }
             if greatest.is_nan() || greatest == f32::INFINITY {
                 sums.total = f64::NAN;
@@ -143,24 +170,27 @@ impl pulp::WithSimd for Pass<'_> {
             weigh(block, sums.reference, &mut weights);
             let all = lanes_of(&weights);
             sums.total += f64::from(all);
-            let Some(mask) = mask else { continue };
-            let words = taken(mask, index * WORDS);
-            // Folded, so that nothing branches for each word.
-            if words.iter().fold(u32::MAX, |all, word| all & word) == u32::MAX {
-                sums.parts.push(all);
-                sums.greatest.push(greatest);
-            } else if words.iter().fold(0, |any, word| any | word) == 0 {
-                sums.parts.push(0.0);
-                sums.greatest.push(f32::NEG_INFINITY);
-            } else {
-                keep(&mut weights, &words, 0.0);
-                sums.parts.push(lanes_of(&weights));
+            if mask.is_none() {
+                continue;
+            }
+            let words = match whole.get(index) {
+                Some(words) => words,
+                None if index == whole.len() => &some,
+                None => &NO_WORDS,
+            };
+            // Compared as a whole, so that nothing branches for each word.
+            if *words == [u32::MAX; WORDS] {
+                (sums.parts[index], sums.greatest[index]) = (all, greatest);
+            } else if *words != NO_WORDS {
+                keep(&mut weights, words, 0.0);
+                sums.parts[index] = lanes_of(&weights);
                 let mut kept = *block;
-                keep(&mut kept, &words, f32::NEG_INFINITY);
-                sums.greatest.push(self::greatest(&kept));
+                keep(&mut kept, words, f32::NEG_INFINITY);
+                sums.greatest[index] = self::greatest(&kept);
             }
         }
-        sums.kept = add_up(&sums.parts);
+        sums.groups.extend(groups_of(&sums.parts));
+        sums.kept = sums.groups.iter().sum();
         sums
     }
 }
@@ -369,13 +399,27 @@ mod tests {
 
     #[test]
     fn a_part_is_found_by_adding_up() {
-        let parts: Vec<f32> = [0.0, 1.0, 0.0, 2.0].into_iter().cycle().take(50).collect();
+        let mut parts: Vec<f32> = [0.0, 1.0, 0.0, 2.0].into_iter().cycle().take(50).collect();
         for (target, at) in [(0.0, 1), (0.9, 1), (1.0, 3), (3.5, 5), (36.2, 49)] {
-            let (index, left) = find(&parts, target).unwrap();
+            let (index, left) = find(&parts, groups_of(&parts), target).unwrap();
             assert_eq!(index, at, "{target}");
             assert!(left < f64::from(parts[index]));
         }
-        assert_eq!(find(&parts, add_up(&parts)), None);
+        assert_eq!(find(&parts, groups_of(&parts), add_up(&parts)), None);
         assert_eq!(add_up(&parts), 37.0);
+        let mut groups: Vec<f64> = groups_of(&parts).collect();
+        for index in 0..parts.len() {
+            let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
+            assert_eq!(
+                add_others(&parts, &groups, index),
+                others.map(|(_, part)| f64::from(*part)).sum::<f64>(),
+                "{index}"
+            );
+        }
+        for index in [0, 15, 16, 49] {
+            parts[index] += 3.0;
+            regroup(&parts, &mut groups, index);
+            assert!(groups.iter().copied().eq(groups_of(&parts)), "{index}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use unskew_core::{Logits, MaskRef, TokenId};
 
 use super::{
     Drawn, Listed,
-    pass::{self, BLOCK, Sums, add_up, find},
+    pass::{self, BLOCK, Sums, add_others, add_up, find, groups_of},
 };
 use crate::random::uniform;
 
@@ -29,15 +29,32 @@ enum Stored {
 #[derive(Clone, Debug)]
 pub(crate) struct Wide {
     logits: Stored,
-    /// Which tokens may be proposed.
-    mask: Box<[u32]>,
+    /// Which tokens may be proposed. Rows of which this is known beforehand share it.
+    mask: Arc<[u32]>,
     sums: Sums,
     normalizer: f64,
 }
 
+/// The sums of blocks, and of groups of them.
+struct Parts<'a> {
+    each: Cow<'a, [f32]>,
+    groups: Cow<'a, [f64]>,
+}
+
+impl Parts<'_> {
+    fn sum(&self) -> f64 {
+        self.groups.iter().sum()
+    }
+}
+
 impl Wide {
     /// A row of a pass under a mask, of which these are the sums. None where these are too small to be used.
-    pub(crate) fn new(logits: &Arc<Logits>, index: usize, mask: &[u32], sums: Sums) -> Option<Self> {
+    pub(crate) fn new(
+        logits: &Arc<Logits>,
+        index: usize,
+        mask: impl Into<Arc<[u32]>>,
+        sums: Sums,
+    ) -> Option<Self> {
         let normalizer = sums.normalizer();
         (sums.kept > FAINT).then(|| Self {
             logits: Stored::Pass(Arc::clone(logits), index),
@@ -115,24 +132,26 @@ impl Wide {
     }
 
     /// The sums of all blocks without some tokens, which are ascending.
-    fn parts(&self, without: impl Iterator<Item = TokenId> + Clone) -> Cow<'_, [f32]> {
-        let mut parts = Cow::Borrowed(&self.sums.parts[..]);
+    fn parts(&self, without: impl Iterator<Item = TokenId> + Clone) -> Parts<'_> {
+        let Sums { parts, groups, .. } = &self.sums;
+        let mut parts = Parts { each: Cow::Borrowed(parts), groups: Cow::Borrowed(groups) };
         let mut at = without.clone();
         let mut last = None;
         while let Some(token) = at.next() {
             let block = token.index() / BLOCK;
-            if last.replace(block) == Some(block) || block >= parts.len() {
+            if last.replace(block) == Some(block) || block >= parts.each.len() {
                 continue;
             }
             let here = std::iter::once(token).chain(at.clone());
             let here = here.take_while(|token| token.index() / BLOCK == block);
-            parts.to_mut()[block] = pass::add_lanes(&self.weights(block, here));
+            parts.each.to_mut()[block] = pass::add_lanes(&self.weights(block, here));
+            pass::regroup(&parts.each, parts.groups.to_mut(), block);
         }
         parts
     }
 
     pub(super) fn log_mass(&self, without: impl Iterator<Item = TokenId> + Clone) -> f64 {
-        let sum = add_up(&self.parts(without.clone()));
+        let sum = self.parts(without.clone()).sum();
         if sum > FAINT { sum.ln() + self.scale() } else { self.listed().log_mass(without) }
     }
 
@@ -142,23 +161,22 @@ impl Wide {
         rng: &mut dyn Rng,
     ) -> Option<Drawn> {
         let parts = self.parts(without.clone());
-        let sum = add_up(&parts);
+        let sum = parts.sum();
         if sum <= FAINT {
             return self.listed().draw(without, rng);
         }
         // Rounding may leave a rest beyond the last part, and beyond the last weight of one.
-        let (block, left) = find(&parts, uniform(rng) * sum)
-            .or_else(|| Some((parts.iter().rposition(|part| *part > 0.0)?, f64::INFINITY)))?;
+        let Parts { each, groups } = &parts;
+        let (block, left) = find(each, groups.iter().copied(), uniform(rng) * sum)
+            .or_else(|| Some((each.iter().rposition(|part| *part > 0.0)?, f64::INFINITY)))?;
         let first = block * BLOCK;
         let here = without.skip_while(|token| token.index() < first);
         let weights = self.weights(block, here.take_while(|token| token.index() < first + BLOCK));
-        let lane = find(&weights, left)
+        let lane = find(&weights, groups_of(&weights), left)
             .map(|(lane, _)| lane)
             .or_else(|| weights.iter().rposition(|weight| *weight > 0.0))?;
-        let others = add_up(&parts[..block])
-            + add_up(&parts[block + 1..])
-            + add_up(&weights[..lane])
-            + add_up(&weights[lane + 1..]);
+        let others =
+            add_others(each, groups, block) + add_up(&weights[..lane]) + add_up(&weights[lane + 1..]);
         let token = TokenId::from_index(first + lane);
         Some(Drawn { token, log_p: self.log_prob(token), rest: others.ln() + self.scale() })
     }
@@ -176,6 +194,6 @@ impl Wide {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.logits().len() * 4 + self.mask.len() * 4 + self.sums.parts.len() * 8
+        self.logits().len() * 4 + self.mask.len() * 4 + self.sums.parts.len() * 8 + self.sums.groups.len() * 8
     }
 }
