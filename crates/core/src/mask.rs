@@ -432,6 +432,23 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// Between runs of zeros that are passed over together, and at the ends of words and masks.
+        #[test]
+        fn ids_are_the_bits_that_are_set(
+            len in 0usize..3000,
+            set in prop::collection::btree_set(0usize..3000, 0..12),
+            dense in 0usize..3000,
+            width in 0usize..200,
+        ) {
+            let mut mask = TokenMask::new(len);
+            let all = set.into_iter().chain(dense..dense + width).filter(|id| *id < len);
+            all.for_each(|id| mask.as_mut().insert(TokenId::from_index(id)));
+            let expected = (0..len).map(TokenId::from_index).filter(|id| mask.contains(*id));
+            prop_assert!(mask.ids().eq(expected));
+        }
+    }
+
     #[test]
     #[should_panic(expected = "outside a mask over 33 ids")]
     fn a_tail_bit_cannot_be_set() {
