@@ -489,37 +489,34 @@ impl Maker<'_> {
     /// Finds the tokens with which a text of `terminal` that was begun may come to be one that it leaves out. Those that it cannot
     /// read in any way are added to `certain`, and others are doubted.
     fn doubt_below(&mut self, terminal: u32, state: u32, certain: &mut Vec<TokenId>) {
-        /// On the way to the end of a text that is left out; and whether another may have ended before.
-        #[derive(Clone, Copy)]
-        enum Way {
-            On(u32, bool),
-            Dead,
-            Doubtful,
-        }
         if terminal == BOUNDARY || self.compiled.terminals.is_literal(terminal) {
             return;
         }
         let Some(except) = self.compiled.terminals.except(terminal) else { return };
-        let step = |way: Way, byte: u8| {
-            let Way::On(state, has_ended) = way else { return Some(way) };
+        /// On the way to a text that is left out: where in which trie, and whether another may have ended before.
+        struct Way<'t> {
+            at: Option<(&'t Trie, At)>,
+            state: u32,
+            has_ended: bool,
+        }
+        let library = &self.trees.library;
+        let mut open = vec![Way { at: None, state, has_ended: false }];
+        while let Some(Way { at, state, has_ended }) = open.pop() {
             let has_ended = has_ended || except.is_accepting(state);
-            let (next, below) = except.below(state, byte)?;
-            Some(match below {
-                Below::Inner => Way::On(next, has_ended),
-                Below::Dead if !has_ended => Way::Dead,
-                Below::Dead | Below::LeftOut => Way::Doubtful,
-            })
-        };
-        let mut visit = |token: TokenId, way: Way| match way {
-            Way::On(..) => {}
-            Way::Dead => certain.push(token),
-            Way::Doubtful => self.doubtful.push(token),
-        };
-        let (library, has_ended) = (&self.trees.library, except.is_accepting(state));
-        for byte in except.bytes_below(state) {
-            let Some((_, group)) = library.all().group(byte) else { continue };
-            if let Some(way) = step(Way::On(state, has_ended), byte) {
-                group.trie(library.vocabulary()).visit(way, step, &mut visit);
+            for (byte, next, below) in except.all_below(state) {
+                let behind = match at {
+                    Some((trie, at)) => trie.child(at, byte).map(|at| (trie, at)),
+                    None => {
+                        let group = library.all().group(byte);
+                        group.map(|(_, group)| (group.trie(library.vocabulary()), Trie::FIRST))
+                    }
+                };
+                let Some((trie, at)) = behind else { continue };
+                match below {
+                    Below::Inner => open.push(Way { at: behind, state: next, has_ended }),
+                    Below::Dead if !has_ended => certain.extend_from_slice(trie.below(at)),
+                    Below::Dead | Below::LeftOut => self.doubtful.extend_from_slice(trie.below(at)),
+                }
             }
         }
     }
