@@ -35,6 +35,7 @@ use crate::{
     bodies::Bodies,
     remainders::{At, Entered, Exits, Group, PER_TOKEN},
     tracked::Holding,
+    wide::{ByteLists, Wide},
 };
 
 /// Sets with at most so many tokens are lists: 512 are written into a mask in less time than a mask of 128,000 bits is
@@ -149,6 +150,7 @@ pub struct TreeLibrary {
     least_work: usize,
     next_id: AtomicU32,
     all: Exits,
+    byte_lists: ByteLists,
     longest: OnceLock<(u32, Box<[TokenId]>)>,
     kept: Mutex<KeptNodes>,
 }
@@ -194,6 +196,7 @@ impl TreeLibrary {
         all.groups.iter().for_each(|group| {
             group.trie(&vocabulary);
         });
+        let byte_lists = ByteLists::new(&vocabulary);
         Self {
             vocabulary,
             trie,
@@ -201,6 +204,7 @@ impl TreeLibrary {
             least_work: WORTH_KEEPING,
             next_id,
             all,
+            byte_lists,
             longest: OnceLock::new(),
             kept: Mutex::default(),
         }
@@ -396,21 +400,45 @@ impl TreeLibrary {
         Arc::clone(kept.nodes.entry(key).or_insert(node))
     }
 
-    /// By a walk over the vocabulary.
     fn make_root(&self, automaton: u32, dfa: &Dfa, state: StateId, is_kept: bool) -> Node {
+        let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary) {
+            Some(Wide { inside, exits }) => {
+                (Tokens::of(inside.as_ref()), Exits::new(exits.into_iter(), || self.next_id()))
+            }
+            None => {
+                let (inside, exits) = self.walk(dfa, state);
+                let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
+                (inside, Exits::new(exits, || self.next_id()))
+            }
+        };
+        let extending = self.extending(automaton, dfa);
+        Node { id: self.next_id(), is_kept, inside, exits, extending }
+    }
+
+    /// The tokens that end in `dfa`, which begins in `state`, and those that leave it: with which byte, and how many bytes are left
+    /// with that one. By a walk over the vocabulary.
+    fn walk(
+        &self,
+        dfa: &Dfa,
+        state: StateId,
+    ) -> (Option<TokenMask>, impl Iterator<Item = (u8, TokenId, u32)>) {
         let mut reader = Reader::new(dfa, state);
-        let kinds = self.trie.fill_kinds(&mut reader, Reader::START);
-        let mut kinds = kinds.iter().map(Option::as_ref);
-        let [inside, exits] = [kinds.next().flatten(), kinds.next().flatten()];
-        let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
-        let exits = exits.into_iter().flat_map(TokenMask::ids).map(|token| {
+        let mut kinds = self.trie.fill_kinds(&mut reader, Reader::START).into_iter();
+        let (inside, exits) = (kinds.next().flatten(), kinds.next().flatten());
+        let exits: Vec<TokenId> = exits.iter().flat_map(TokenMask::ids).collect();
+        let exits = exits.into_iter().map(move |token| {
             let text = self.vocabulary.text(token).unwrap_or_default();
             let exit = reader.exit(text);
             (text[exit], token, u32::try_from(text.len() - exit).expect("tokens are short"))
         });
-        let exits = Exits::new(exits, || self.next_id());
-        let extending = self.extending(automaton, dfa);
-        Node { id: self.next_id(), is_kept, inside, exits, extending }
+        (inside, exits)
+    }
+
+    /// As [`walk`](Self::walk), to compare with.
+    #[cfg(test)]
+    pub(crate) fn walked(&self, dfa: &Dfa, state: StateId) -> (Vec<TokenId>, Vec<(u8, TokenId, u32)>) {
+        let (inside, exits) = self.walk(dfa, state);
+        (inside.iter().flat_map(TokenMask::ids).collect(), exits.collect())
     }
 
     /// By reading what is left of tokens.
