@@ -26,7 +26,7 @@ use crate::{
     remainders::{At, Exits, Group, Trie},
     terminals::Scanner,
     tracked::{Holding, marks},
-    trees::{Bytes, Node, Parent, TreeLibrary, common, contains, insert, meet},
+    trees::{Bytes, Node, Parent, Reads, TreeLibrary, common, contains, insert, meet},
 };
 
 /// Up to how many nodes are looked at for one reading, before the general way is taken. Each is another sequence of terminals
@@ -156,7 +156,7 @@ impl Trees {
     /// Of counted units, their automaton without bounds and its number.
     fn unbounded(&self, compiled: &Compiled, terminal: u32, counted: &Counted) -> &(u32, Arc<Dfa>) {
         let (literals, _) = compiled.terminals.len();
-        self.unbounded[terminal as usize - literals].get_or_init(|| self.library.counted(counted, 0, None))
+        self.unbounded[terminal as usize - literals].get_or_init(|| self.library.unbounded(counted))
     }
 
     /// The tokens in which a text that `except` leaves out may end behind its beginning.
@@ -536,17 +536,15 @@ impl Maker<'_> {
                 Scanner::Except(except, _) => {
                     library.root(trees.number(compiled, terminal), except.base(), except.state(state))
                 }
-                Scanner::Counted(counted) => match counted.horizon(state, library.longest().0) {
-                    Horizon::Mark { min, max, text } => {
-                        let (number, dfa) = library.counted(counted, min, max);
-                        let state = dfa.run(dfa.start(), &text).expect("a beginning of its texts");
-                        library.root(number, &dfa, state)
+                Scanner::Counted(counted) => {
+                    let (number, unbounded) = trees.unbounded(compiled, terminal, counted);
+                    match counted.horizon(state, library.longest().0) {
+                        Horizon::Mark { min, max } => library.mark(counted, *number, state, (min, max)),
+                        Horizon::Inside { min, max, at } => {
+                            library.inside(counted, (*number, unbounded), at, (min, max))
+                        }
                     }
-                    Horizon::Inside { min, max, at } => {
-                        let (number, unbounded) = trees.unbounded(compiled, terminal, counted);
-                        library.inside(counted, (*number, unbounded), at, (min, max))
-                    }
-                },
+                }
                 Scanner::Token(_) => unreachable!("it reads no bytes"),
             };
             *bytes += node.memory_in_scratch();
@@ -583,18 +581,18 @@ impl Maker<'_> {
             Origin::Behind(None, group, at) => Parent::Behind(None, &library.all().groups[*group], *at),
         };
         let child = children.entry((parent.key(), terminal)).or_insert_with(|| {
-            let child = match compiled.terminals.scanner(terminal) {
-                Scanner::Automaton(dfa, _) => library.child(&parent, trees.number(compiled, terminal), dfa),
+            let reads = match compiled.terminals.scanner(terminal) {
+                Scanner::Automaton(dfa, _) => Reads::Automaton(trees.number(compiled, terminal), dfa),
                 Scanner::Except(except, _) => {
-                    library.child(&parent, trees.number(compiled, terminal), except.base())
+                    Reads::Automaton(trees.number(compiled, terminal), except.base())
                 }
                 Scanner::Counted(counted) => {
-                    let (min, max) = counted.left(0, library.longest().0);
-                    let (number, dfa) = library.counted(counted, min, max);
-                    library.child(&parent, number, &dfa)
+                    let (number, _) = trees.unbounded(compiled, terminal, counted);
+                    Reads::Counted(*number, counted, counted.left(0, library.longest().0))
                 }
                 Scanner::Token(_) => unreachable!("it reads no bytes"),
             };
+            let child = library.child(&parent, reads);
             *bytes += child.memory_in_scratch();
             child
         });

@@ -10,7 +10,6 @@
 
 use std::sync::OnceLock;
 
-use unskew_automata::Dfa;
 use unskew_core::{DEAD, TokenId, Vocabulary};
 
 use crate::trees::{Bytes, insert};
@@ -251,16 +250,23 @@ impl Trie {
         }
     }
 
-    /// Reads on from `at` with `dfa`, from its start; or, where that is nothing, from the first byte on. It is left where it
-    /// cannot go on and may end.
+    /// Reads on from `at` with an automaton, from `start`; or, where that is nothing, from the first byte on. It is left where it
+    /// cannot go on and may end, but not in front of a byte.
     ///
     /// Cost: one step for every node whose prefixes were all read.
-    pub(crate) fn enter(&self, at: Option<At>, dfa: &Dfa, entered: &mut Entered) {
+    pub(crate) fn enter<S: Copy>(
+        &self,
+        at: Option<At>,
+        start: S,
+        step: impl Fn(S, u8) -> Option<S>,
+        may_end: impl Fn(S) -> bool,
+        entered: &mut Entered,
+    ) {
         let (first, end, base) = match at {
             Some(at) => (at + 1, self.nodes[at as usize].end, self.nodes[at as usize].depth + 1),
             None => (0, self.nodes[0].end, 0),
         };
-        let mut states = vec![dfa.start()];
+        let mut states = vec![start];
         let mut next = first;
         while next < end {
             let node = self.nodes[next as usize];
@@ -268,13 +274,13 @@ impl Trie {
             states.truncate(depth + 1);
             let state = states[depth];
             entered.work += 1;
-            if let Some(state) = dfa.step(state, node.byte) {
+            if let Some(state) = step(state, node.byte) {
                 states.push(state);
                 entered.inside.extend_from_slice(self.tokens(next));
                 next += 1;
                 continue;
             }
-            if depth > 0 && dfa.is_accepting(state) {
+            if depth > 0 && may_end(state) {
                 for below in next..node.end {
                     let left = self.nodes[below as usize].depth - node.depth + 1;
                     entered.exits.extend(self.tokens(below).iter().map(|token| (node.byte, *token, left)));
