@@ -4,7 +4,7 @@
 //! that stay inside are one set that lies ready, and what is left of those that leave the terminal is read on. Literals are met
 //! with what is left byte by byte; an automaton's next node lies ready or is made from it; the parser is asked for nothing but
 //! what follows where a terminal ended. Only terminals that might end as well as go on where what follows begins with the same
-//! byte take the general way, a walk over the vocabulary through places.
+//! byte take the general way, a walk through places over what is left of tokens, or over the vocabulary.
 
 use std::{
     ops::Range,
@@ -122,7 +122,7 @@ impl Trees {
             match compiled.terminals.scanner(u32::try_from(terminal).expect("limited")) {
                 Scanner::Automaton(dfa, _) => library.automaton(dfa),
                 Scanner::Except(except, _) => library.automaton(except.base()),
-                // One for each pair of bounds.
+                // Of counted units it is that without bounds, made by need.
                 Scanner::Counted(_) | Scanner::Token(_) => UNKNOWN,
             }
         });
