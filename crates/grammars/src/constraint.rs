@@ -111,6 +111,8 @@ pub struct GrammarScratch {
     exchange: Exchange,
     known: KnownNodes,
     buffers: Buffers,
+    /// For the tokens of a mask in the making.
+    ids: Vec<TokenId>,
     doubtful: Vec<TokenId>,
     masks: HashMap<Place, Pieces>,
     /// An empty mask, once it was needed.
@@ -356,7 +358,7 @@ impl GrammarConstraint {
             return;
         }
         scratch.stats.made += 1;
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces::new(std::mem::take(&mut scratch.ids));
         scratch.places.each_control(&self.compiled, place, |token, _| pieces.add_token(token));
         let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
         match &self.trees {
@@ -391,6 +393,7 @@ impl GrammarConstraint {
                 .doubtful(&self.compiled, places, place, &self.vocabulary, |tokens| pieces.among(tokens));
             pieces.doubtful = doubtful;
         }
+        scratch.ids = pieces.fit();
         scratch.mask_bytes += pieces.memory_usage();
         scratch.masks.insert(place, pieces);
     }
@@ -458,6 +461,7 @@ impl Constraint for GrammarConstraint {
             exchange: Exchange::default(),
             known: KnownNodes::default(),
             buffers: Buffers::default(),
+            ids: Vec::new(),
             doubtful: Vec::new(),
             masks: HashMap::new(),
             buffer: None,

@@ -59,8 +59,8 @@ const CLOSE: u32 = 1 << 31;
 /// Where a state stands, as far as a token can tell, with bounds for what follows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Horizon {
-    /// In a mark: where this text leads in the language with these bounds.
-    Mark { min: u32, max: Option<u32>, text: Vec<u8> },
+    /// In a mark.
+    Mark { min: u32, max: Option<u32> },
     /// In this state of a unit.
     Inside { min: u32, max: Option<u32>, at: StateId },
 }
@@ -180,18 +180,15 @@ impl Counted {
     /// place there.
     pub(crate) fn horizon(&self, state: u32, longest: u32) -> Horizon {
         match self.stand(state) {
-            Stand::Open(at) => {
+            Stand::Open(_) => {
                 let (min, max) = self.left(0, longest);
-                Horizon::Mark { min, max, text: self.open[..at as usize].to_vec() }
+                Horizon::Mark { min, max }
             }
             Stand::Inside(count, at) => {
                 let (min, max) = self.left(count, longest);
                 Horizon::Inside { min, max, at }
             }
-            Stand::Close(at) => {
-                let text = [&self.open[..], &self.close[..at as usize]].concat();
-                Horizon::Mark { min: 0, max: None, text }
-            }
+            Stand::Close(_) => Horizon::Mark { min: 0, max: None },
         }
     }
 
@@ -223,8 +220,8 @@ impl Counted {
         (min, self.max.map(|max| max - count).filter(|max| *max < longest))
     }
 
-    /// The automaton of the language with these bounds, which are those of a [`Horizon`].
-    pub(crate) fn automaton(&self, min: u32, max: Option<u32>) -> Dfa {
+    /// The automaton of the language without bounds.
+    pub(crate) fn unbounded(&self) -> Dfa {
         let limits = Limits {
             nfa_size: u64::MAX,
             dfa_states: usize::MAX,
@@ -232,10 +229,10 @@ impl Counted {
             dfa_steps: u64::MAX,
             ..Limits::default()
         };
-        self.made(&mut DfaBuilder::new(&limits), min, max).expect("no limits")
+        self.made(&mut DfaBuilder::new(&limits), 0, None).expect("no limits")
     }
 
-    /// As [`automaton`](Self::automaton), within the limits of `builder`.
+    /// The automaton of the language with these bounds, within the limits of `builder`.
     pub(crate) fn made(
         &self,
         builder: &mut DfaBuilder,

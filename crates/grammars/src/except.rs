@@ -163,18 +163,22 @@ impl Except {
     /// The trie's node below that of `state`, behind `byte`; and what it is to texts that come to it.
     pub(crate) fn below(&self, state: State, byte: u8) -> Option<(State, Below)> {
         let child = self.child(self.node(state)?, byte)?;
-        let below = match &self.nodes[child as usize] {
+        Some((self.start() + child, self.what_is(child)))
+    }
+
+    /// All bytes for which [`below`](Self::below) has an answer, with that.
+    pub(crate) fn all_below(&self, state: State) -> impl Iterator<Item = (u8, State, Below)> {
+        let (first, end) = self.node(state).map_or((0, 0), |node| node.children);
+        let children = self.children[first as usize..end as usize].iter();
+        children.map(|(byte, child)| (*byte, self.start() + child, self.what_is(*child)))
+    }
+
+    fn what_is(&self, node: u32) -> Below {
+        match &self.nodes[node as usize] {
             Node { is_live: false, .. } => Below::Dead,
             Node { is_left_out: true, .. } => Below::LeftOut,
             Node { .. } => Below::Inner,
-        };
-        Some((self.start() + child, below))
-    }
-
-    /// The bytes for which [`below`](Self::below) has an answer.
-    pub(crate) fn bytes_below(&self, state: State) -> impl Iterator<Item = u8> {
-        let (first, end) = self.node(state).map_or((0, 0), |node| node.children);
-        self.children[first as usize..end as usize].iter().map(|(byte, _)| *byte)
+        }
     }
 
     /// For every place where [`below`](Self::below) says more than [`Below::Inner`]: the first and the last byte of the text up to there, and whether

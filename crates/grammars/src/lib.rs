@@ -74,6 +74,7 @@ mod terminals;
 mod tracked;
 mod trees;
 mod unordered;
+mod wide;
 
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};

@@ -4,7 +4,7 @@
 //! that stay inside are one set that lies ready, and what is left of those that leave the terminal is read on. Literals are met
 //! with what is left byte by byte; an automaton's next node lies ready or is made from it; the parser is asked for nothing but
 //! what follows where a terminal ended. Only terminals that might end as well as go on where what follows begins with the same
-//! byte take the general way, a walk over the vocabulary through places.
+//! byte take the general way, a walk through places over what is left of tokens, or over the vocabulary.
 
 use std::{
     ops::Range,
@@ -26,7 +26,7 @@ use crate::{
     remainders::{At, Exits, Group, Trie},
     terminals::Scanner,
     tracked::{Holding, marks},
-    trees::{Bytes, Node, Parent, TreeLibrary, common, contains, insert, meet},
+    trees::{Bytes, Node, Parent, Reads, TreeLibrary, common, contains, insert, meet},
 };
 
 /// Up to how many nodes are looked at for one reading, before the general way is taken. Each is another sequence of terminals
@@ -122,7 +122,7 @@ impl Trees {
             match compiled.terminals.scanner(u32::try_from(terminal).expect("limited")) {
                 Scanner::Automaton(dfa, _) => library.automaton(dfa),
                 Scanner::Except(except, _) => library.automaton(except.base()),
-                // One for each pair of bounds.
+                // Of counted units it is that without bounds, made by need.
                 Scanner::Counted(_) | Scanner::Token(_) => UNKNOWN,
             }
         });
@@ -156,7 +156,7 @@ impl Trees {
     /// Of counted units, their automaton without bounds and its number.
     fn unbounded(&self, compiled: &Compiled, terminal: u32, counted: &Counted) -> &(u32, Arc<Dfa>) {
         let (literals, _) = compiled.terminals.len();
-        self.unbounded[terminal as usize - literals].get_or_init(|| self.library.counted(counted, 0, None))
+        self.unbounded[terminal as usize - literals].get_or_init(|| self.library.unbounded(counted))
     }
 
     /// The tokens in which a text that `except` leaves out may end behind its beginning.
@@ -489,37 +489,34 @@ impl Maker<'_> {
     /// Finds the tokens with which a text of `terminal` that was begun may come to be one that it leaves out. Those that it cannot
     /// read in any way are added to `certain`, and others are doubted.
     fn doubt_below(&mut self, terminal: u32, state: u32, certain: &mut Vec<TokenId>) {
-        /// On the way to the end of a text that is left out; and whether another may have ended before.
-        #[derive(Clone, Copy)]
-        enum Way {
-            On(u32, bool),
-            Dead,
-            Doubtful,
-        }
         if terminal == BOUNDARY || self.compiled.terminals.is_literal(terminal) {
             return;
         }
         let Some(except) = self.compiled.terminals.except(terminal) else { return };
-        let step = |way: Way, byte: u8| {
-            let Way::On(state, has_ended) = way else { return Some(way) };
+        /// On the way to a text that is left out: where in which trie, and whether another may have ended before.
+        struct Way<'t> {
+            at: Option<(&'t Trie, At)>,
+            state: u32,
+            has_ended: bool,
+        }
+        let library = &self.trees.library;
+        let mut open = vec![Way { at: None, state, has_ended: false }];
+        while let Some(Way { at, state, has_ended }) = open.pop() {
             let has_ended = has_ended || except.is_accepting(state);
-            let (next, below) = except.below(state, byte)?;
-            Some(match below {
-                Below::Inner => Way::On(next, has_ended),
-                Below::Dead if !has_ended => Way::Dead,
-                Below::Dead | Below::LeftOut => Way::Doubtful,
-            })
-        };
-        let mut visit = |token: TokenId, way: Way| match way {
-            Way::On(..) => {}
-            Way::Dead => certain.push(token),
-            Way::Doubtful => self.doubtful.push(token),
-        };
-        let (library, has_ended) = (&self.trees.library, except.is_accepting(state));
-        for byte in except.bytes_below(state) {
-            let Some((_, group)) = library.all().group(byte) else { continue };
-            if let Some(way) = step(Way::On(state, has_ended), byte) {
-                group.trie(library.vocabulary()).visit(way, step, &mut visit);
+            for (byte, next, below) in except.all_below(state) {
+                let behind = match at {
+                    Some((trie, at)) => trie.child(at, byte).map(|at| (trie, at)),
+                    None => {
+                        let group = library.all().group(byte);
+                        group.map(|(_, group)| (group.trie(library.vocabulary()), Trie::FIRST))
+                    }
+                };
+                let Some((trie, at)) = behind else { continue };
+                match below {
+                    Below::Inner => open.push(Way { at: behind, state: next, has_ended }),
+                    Below::Dead if !has_ended => certain.extend_from_slice(trie.below(at)),
+                    Below::Dead | Below::LeftOut => self.doubtful.extend_from_slice(trie.below(at)),
+                }
             }
         }
     }
@@ -539,17 +536,15 @@ impl Maker<'_> {
                 Scanner::Except(except, _) => {
                     library.root(trees.number(compiled, terminal), except.base(), except.state(state))
                 }
-                Scanner::Counted(counted) => match counted.horizon(state, library.longest().0) {
-                    Horizon::Mark { min, max, text } => {
-                        let (number, dfa) = library.counted(counted, min, max);
-                        let state = dfa.run(dfa.start(), &text).expect("a beginning of its texts");
-                        library.root(number, &dfa, state)
+                Scanner::Counted(counted) => {
+                    let (number, unbounded) = trees.unbounded(compiled, terminal, counted);
+                    match counted.horizon(state, library.longest().0) {
+                        Horizon::Mark { min, max } => library.mark(counted, *number, state, (min, max)),
+                        Horizon::Inside { min, max, at } => {
+                            library.inside(counted, (*number, unbounded), at, (min, max))
+                        }
                     }
-                    Horizon::Inside { min, max, at } => {
-                        let (number, unbounded) = trees.unbounded(compiled, terminal, counted);
-                        library.inside(counted, (*number, unbounded), at, (min, max))
-                    }
-                },
+                }
                 Scanner::Token(_) => unreachable!("it reads no bytes"),
             };
             *bytes += node.memory_in_scratch();
@@ -586,18 +581,18 @@ impl Maker<'_> {
             Origin::Behind(None, group, at) => Parent::Behind(None, &library.all().groups[*group], *at),
         };
         let child = children.entry((parent.key(), terminal)).or_insert_with(|| {
-            let child = match compiled.terminals.scanner(terminal) {
-                Scanner::Automaton(dfa, _) => library.child(&parent, trees.number(compiled, terminal), dfa),
+            let reads = match compiled.terminals.scanner(terminal) {
+                Scanner::Automaton(dfa, _) => Reads::Automaton(trees.number(compiled, terminal), dfa),
                 Scanner::Except(except, _) => {
-                    library.child(&parent, trees.number(compiled, terminal), except.base())
+                    Reads::Automaton(trees.number(compiled, terminal), except.base())
                 }
                 Scanner::Counted(counted) => {
-                    let (min, max) = counted.left(0, library.longest().0);
-                    let (number, dfa) = library.counted(counted, min, max);
-                    library.child(&parent, number, &dfa)
+                    let (number, _) = trees.unbounded(compiled, terminal, counted);
+                    Reads::Counted(*number, counted, counted.left(0, library.longest().0))
                 }
                 Scanner::Token(_) => unreachable!("it reads no bytes"),
             };
+            let child = library.child(&parent, reads);
             *bytes += child.memory_in_scratch();
             child
         });

@@ -142,6 +142,11 @@ struct Work {
     /// Terminals read from here, and where that leads.
     read: Vec<(u32, Position, Ref, Used)>,
     todo: Vec<Item>,
+    edges: Vec<(u32, Todo)>,
+    /// Calls in the order in which their returns are made.
+    order: Vec<(u32, Used, u32, u32)>,
+    /// The frames of returns that are made together; those in use come first.
+    members: Vec<Vec<Item>>,
 }
 
 impl Parser {
@@ -284,7 +289,8 @@ impl Parser {
 
         // What each terminal leaves to do.
         work.read.sort_unstable();
-        let mut edges = Vec::new();
+        let mut edges = std::mem::take(&mut work.edges);
+        edges.clear();
         // Of a thousand literals that may stand in one place each leaves the same.
         let mut before: Option<(Item, Todo)> = None;
         for group in work.read.chunk_by(|left, right| left.0 == right.0) {
@@ -321,6 +327,7 @@ impl Parser {
         }
         let first = u32::try_from(self.edges.len()).expect("bounded memory");
         self.edges.extend_from_slice(&edges);
+        work.edges = edges;
         let end = u32::try_from(self.edges.len()).expect("bounded memory");
         let followers = Followers { first, end, ends };
         self.followers[todo as usize] = Some(followers);
@@ -351,6 +358,8 @@ impl Parser {
 
     /// Adds what the rules that may end here return to.
     fn complete(&self, items: &mut Vec<Item>, rules: &Rules) {
+        /// So many are sooner looked through than hashed.
+        const FEW: usize = 16;
         let mut seen: hashbrown::HashSet<Item> = hashbrown::HashSet::new();
         let mut at = 0;
         while let Some((position, back, used)) = items.get(at).copied() {
@@ -359,12 +368,13 @@ impl Parser {
                 false => rules.is_accepting(position),
             };
             if accepting {
-                if seen.is_empty() {
-                    seen.extend(items.iter().copied());
-                }
                 for frame in self.returns.frames(back) {
                     let item = inheriting(*frame, used);
-                    if seen.insert(item) {
+                    if seen.is_empty() && items.len() >= FEW {
+                        seen.extend(items.iter().copied());
+                    }
+                    let is_new = if seen.is_empty() { !items.contains(&item) } else { seen.insert(item) };
+                    if is_new {
                         items.push(item);
                     }
                 }
@@ -377,13 +387,15 @@ impl Parser {
     fn make_returns(&mut self, work: &mut Work, rules: &Rules) {
         let calls = work.calls[..work.used].iter().zip(0u32..);
         // Rules that begin with each other have used the same texts, for none of them is a scope.
-        let mut order: Vec<(u32, Used, u32, u32)> =
-            calls.map(|(call, at)| (rules.order[call.rule as usize], call.used, call.rule, at)).collect();
+        let mut order = std::mem::take(&mut work.order);
+        order.clear();
+        order.extend(calls.map(|(call, at)| (rules.order[call.rule as usize], call.used, call.rule, at)));
         order.sort_unstable();
         for group in order.chunk_by(|left, right| (left.0, left.1) == (right.0, right.1)) {
             self.add_frames_of_callers(&mut work.calls, group);
-            self.make_group(&mut work.calls, group);
+            self.make_group(work, group);
         }
+        work.order = order;
     }
 
     /// Adds the frames of the callers that end with the calls of `group`. Callers outside of it are complete.
@@ -391,7 +403,7 @@ impl Parser {
         let is_member = |call: u32| group.iter().any(|(.., member)| *member == call);
         for (.., call) in group {
             // Callers in the group, in which each may end with the next.
-            let mut open = vec![*call];
+            let mut open: SmallVec<[u32; 4]> = SmallVec::from_slice(&[*call]);
             let mut frames = std::mem::take(&mut calls[*call as usize].frames);
             let mut at = 0;
             while let Some(member) = open.get(at).copied() {
@@ -429,10 +441,14 @@ impl Parser {
     }
 
     /// Makes the returns of `group`: the last of each triple is a call.
-    fn make_group(&mut self, calls: &mut [Call], group: &[(u32, Used, u32, u32)]) {
-        let mut members: SmallVec<[Vec<Item>; 1]> = SmallVec::new();
-        for (.., call) in group {
-            let frames = calls[*call as usize].frames.iter().map(|(position, back, used)| {
+    fn make_group(&mut self, work: &mut Work, group: &[(u32, Used, u32, u32)]) {
+        let Work { calls, members, .. } = work;
+        if members.len() < group.len() {
+            members.resize_with(group.len(), Vec::new);
+        }
+        for ((.., call), member) in group.iter().zip(members.iter_mut()) {
+            member.clear();
+            member.extend(calls[*call as usize].frames.iter().map(|(position, back, used)| {
                 let back = match back {
                     Ref::Made(back) => *back,
                     Ref::Called(other) => match group.iter().position(|(.., member)| member == other) {
@@ -441,10 +457,9 @@ impl Parser {
                     },
                 };
                 (*position, back, *used)
-            });
-            members.push(frames.collect());
+            }));
         }
-        let first = self.returns.insert(&mut members);
+        let first = self.returns.insert(&mut members[..group.len()]);
         for ((.., call), made) in group.iter().zip(first..) {
             calls[*call as usize].made = made;
         }

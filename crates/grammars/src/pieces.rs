@@ -26,6 +26,19 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
+    /// None. `buffer` is for the tokens to come.
+    pub(crate) fn new(buffer: Vec<TokenId>) -> Self {
+        Self { ids: buffer, ..Self::default() }
+    }
+
+    /// Nothing more comes: takes no more memory than it needs. Answers the buffer, empty.
+    pub(crate) fn fit(&mut self) -> Vec<TokenId> {
+        let ids = self.ids.clone();
+        let mut buffer = std::mem::replace(&mut self.ids, ids);
+        buffer.clear();
+        buffer
+    }
+
     /// Adds the tokens of `mask`.
     pub(crate) fn add_mask(&mut self, mask: MaskRef<'_>) {
         match Tokens::of(mask) {

@@ -274,6 +274,19 @@ impl Places {
 
     /// The place behind `bytes`, or [`DEAD`]. No places are made on the way to it.
     pub(crate) fn run(&mut self, compiled: &Compiled, place: Place, bytes: &[u8]) -> Place {
+        let (mut at, behind) = self.read_all(compiled, place, bytes);
+        if compiled.lookahead.is_some() && self.tracked.is_none() {
+            // The next token counts anew.
+            at.iter_mut().for_each(|reading| reading.ended = 0);
+            self.merge(&mut at, compiled);
+        }
+        let place = if at.is_empty() { DEAD } else { self.insert(&at) };
+        self.buffers = (at, behind);
+        place
+    }
+
+    /// The readings behind `bytes`; and a buffer. Both are to be put back.
+    fn read_all(&mut self, compiled: &Compiled, place: Place, bytes: &[u8]) -> (Vec<Reading>, Vec<Reading>) {
         let (mut at, mut behind) = std::mem::take(&mut self.buffers);
         at.clear();
         at.extend_from_slice(self.readings(place));
@@ -285,14 +298,7 @@ impl Places {
             }
             self.merge(&mut at, compiled);
         }
-        if compiled.lookahead.is_some() && self.tracked.is_none() {
-            // The next token counts anew.
-            at.iter_mut().for_each(|reading| reading.ended = 0);
-            self.merge(&mut at, compiled);
-        }
-        let place = if at.is_empty() { DEAD } else { self.insert(&at) };
-        self.buffers = (at, behind);
-        place
+        (at, behind)
     }
 
     /// The place behind the control token `token`, or [`DEAD`].
@@ -356,14 +362,23 @@ impl Places {
         Some(edges[found].1)
     }
 
-    /// The terminals that may begin here, literals not counted.
-    pub(crate) fn beginning(&mut self, compiled: &Compiled, place: Place) -> Vec<u32> {
-        let mut terminals = Vec::new();
-        for todo in self.ended(compiled, place) {
-            let followers = self.parser.followers(todo, &compiled.rules);
-            let others = compiled.terminals.others(self.parser.edges(followers)).iter();
-            terminals.extend(others.map(|(terminal, _)| *terminal));
+    /// The terminals that may begin behind `bytes`, literals not counted. No places are made.
+    pub(crate) fn beginning(
+        &mut self,
+        compiled: &Compiled,
+        place: Place,
+        bytes: &[u8],
+    ) -> SmallVec<[u32; 8]> {
+        let (at, behind) = self.read_all(compiled, place, bytes);
+        let mut terminals = SmallVec::new();
+        for reading in at.iter().copied() {
+            if let Some(todo) = self.behind(compiled, reading) {
+                let followers = self.parser.followers(todo, &compiled.rules);
+                let others = compiled.terminals.others(self.parser.edges(followers)).iter();
+                terminals.extend(others.map(|(terminal, _)| *terminal));
+            }
         }
+        self.buffers = (at, behind);
         terminals
     }
 

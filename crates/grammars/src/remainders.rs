@@ -10,8 +10,6 @@
 
 use std::sync::OnceLock;
 
-use smallvec::SmallVec;
-use unskew_automata::Dfa;
 use unskew_core::{DEAD, TokenId, Vocabulary};
 
 use crate::trees::{Bytes, insert};
@@ -46,6 +44,8 @@ pub(crate) struct Trie {
     nodes: Box<[Node]>,
     /// In the order of the nodes that they end in.
     tokens: Box<[TokenId]>,
+    /// The second bytes of the remainders and the places behind them: there are many, far from each other.
+    second: Box<[(u8, At)]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -143,13 +143,46 @@ impl Trie {
         let end = id(nodes.len());
         open.into_iter().for_each(|node| nodes[node].end = end);
         nodes.push(Node { byte: 0, depth: 0, end, tokens: id(texts.len()) });
-        Self { nodes: nodes.into(), tokens: texts.into_iter().map(|(_, token)| token).collect() }
+        let tokens = texts.into_iter().map(|(_, token)| token).collect();
+        let trie = Self { nodes: nodes.into(), tokens, second: Box::default() };
+        Self { second: trie.children(Self::FIRST).collect(), ..trie }
     }
 
     /// The tokens that end at `at`.
     #[inline]
     pub(crate) fn tokens(&self, at: At) -> &[TokenId] {
         &self.tokens[self.nodes[at as usize].tokens as usize..self.nodes[at as usize + 1].tokens as usize]
+    }
+
+    /// The tokens that end at `at` or behind it.
+    #[inline]
+    pub(crate) fn below(&self, at: At) -> &[TokenId] {
+        let Node { tokens, end, .. } = self.nodes[at as usize];
+        &self.tokens[tokens as usize..self.nodes[end as usize].tokens as usize]
+    }
+
+    /// The place behind `byte`, if some remainder goes on with it.
+    #[inline]
+    pub(crate) fn child(&self, at: At, byte: u8) -> Option<At> {
+        self.child_from(at, at + 1, byte).ok()
+    }
+
+    /// As [`child`](Self::child), where `from` is the first of the children that may be it. If there is none, the first one behind
+    /// where it would be.
+    #[inline]
+    fn child_from(&self, at: At, from: At, byte: u8) -> Result<At, At> {
+        let end = self.nodes[at as usize].end;
+        if at == Self::FIRST {
+            return match self.second.binary_search_by_key(&byte, |(byte, _)| *byte) {
+                Ok(found) => Ok(self.second[found].1),
+                Err(behind) => Err(self.second.get(behind).map_or(end, |(_, child)| *child)),
+            };
+        }
+        let mut next = from;
+        while next < end && self.nodes[next as usize].byte < byte {
+            next = self.nodes[next as usize].end;
+        }
+        if next < end && self.nodes[next as usize].byte == byte { Ok(next) } else { Err(next) }
     }
 
     /// The places behind one byte more, in ascending order of bytes.
@@ -196,36 +229,44 @@ impl Trie {
                 literals = &literals[1..];
                 first += 1;
             }
-            if !has_children || literals.is_empty() {
-                continue;
-            }
-            for (byte, child) in self.children(at) {
+            let mut from = at + 1;
+            while let Some(literal) = literals.first().filter(|_| has_children) {
                 let next = |literal: &L| text(*literal)[depth];
-                let skipped = match next(&literals[0]) < byte {
-                    true => literals.partition_point(|literal| next(literal) < byte),
-                    false => 0,
+                let byte = next(literal);
+                let len = match &literals[1..] {
+                    [] => 1,
+                    others => 1 + others.partition_point(|literal| next(literal) == byte),
                 };
-                literals = &literals[skipped..];
-                first += id(skipped);
-                let Some(literal) = literals.first() else { break };
-                if next(literal) == byte {
-                    let len = literals.partition_point(|literal| next(literal) == byte);
-                    open.push((child, id(depth + 1), first, first + id(len)));
+                match self.child_from(at, from, byte) {
+                    Ok(child) => {
+                        open.push((child, id(depth + 1), first, first + id(len)));
+                        from = child;
+                    }
+                    Err(behind) => from = behind,
                 }
+                literals = &literals[len..];
+                first += id(len);
             }
         }
     }
 
-    /// Reads on from `at` with `dfa`, from its start; or, where that is nothing, from the first byte on. It is left where it
-    /// cannot go on and may end.
+    /// Reads on from `at` with an automaton, from `start`; or, where that is nothing, from the first byte on. It is left where it
+    /// cannot go on and may end, but not in front of a byte.
     ///
     /// Cost: one step for every node whose prefixes were all read.
-    pub(crate) fn enter(&self, at: Option<At>, dfa: &Dfa, entered: &mut Entered) {
+    pub(crate) fn enter<S: Copy>(
+        &self,
+        at: Option<At>,
+        start: S,
+        step: impl Fn(S, u8) -> Option<S>,
+        may_end: impl Fn(S) -> bool,
+        entered: &mut Entered,
+    ) {
         let (first, end, base) = match at {
             Some(at) => (at + 1, self.nodes[at as usize].end, self.nodes[at as usize].depth + 1),
             None => (0, self.nodes[0].end, 0),
         };
-        let mut states = vec![dfa.start()];
+        let mut states = vec![start];
         let mut next = first;
         while next < end {
             let node = self.nodes[next as usize];
@@ -233,43 +274,19 @@ impl Trie {
             states.truncate(depth + 1);
             let state = states[depth];
             entered.work += 1;
-            if let Some(state) = dfa.step(state, node.byte) {
+            if let Some(state) = step(state, node.byte) {
                 states.push(state);
                 entered.inside.extend_from_slice(self.tokens(next));
                 next += 1;
                 continue;
             }
-            if depth > 0 && dfa.is_accepting(state) {
+            if depth > 0 && may_end(state) {
                 for below in next..node.end {
                     let left = self.nodes[below as usize].depth - node.depth + 1;
                     entered.exits.extend(self.tokens(below).iter().map(|token| (node.byte, *token, left)));
                 }
             }
             next = node.end;
-        }
-    }
-
-    /// Calls `each` with the tokens that are read to their end and what is there, where `first` is behind the first byte and `step`
-    /// says what is behind a byte more.
-    pub(crate) fn visit<S: Copy>(
-        &self,
-        first: S,
-        step: impl Fn(S, u8) -> Option<S>,
-        each: &mut impl FnMut(TokenId, S),
-    ) {
-        let mut stack: SmallVec<[S; 16]> = SmallVec::from_slice(&[first]);
-        self.tokens(Self::FIRST).iter().for_each(|token| each(*token, first));
-        let mut next = 1;
-        while next < self.nodes[0].end {
-            let node = self.nodes[next as usize];
-            stack.truncate(node.depth as usize);
-            let Some(state) = step(stack[stack.len() - 1], node.byte) else {
-                next = node.end;
-                continue;
-            };
-            stack.push(state);
-            self.tokens(next).iter().for_each(|token| each(*token, state));
-            next += 1;
         }
     }
 

@@ -180,10 +180,23 @@ impl Distinct {
         // Where a text was begun before the token, it may come again in it.
         if places.readings(place).iter().any(|reading| is_distinct(reading.terminal)) {
             let mut tokens = among(&holding.all);
+            let mut seen: SmallVec<[&[u8]; 8]> = SmallVec::new();
+            let mut beginning: Vec<SmallVec<[u32; 8]>> = Vec::new();
             tokens.retain(|token| {
                 let text = vocabulary.text(*token).unwrap_or_default();
                 let begins = holding.begins.get(token).map_or(&[][..], |begins| begins);
-                may_begin_and_end(compiled, places, place, text, begins)
+                begins.iter().any(|begin| {
+                    let (before, text) = text.split_at(*begin as usize);
+                    let known = seen.iter().position(|other| *other == before).unwrap_or_else(|| {
+                        seen.push(before);
+                        beginning.push(places.beginning(compiled, place, before));
+                        beginning.len() - 1
+                    });
+                    let terminals = &compiled.terminals;
+                    beginning[known].iter().any(|terminal| {
+                        terminals.is_distinct(*terminal) && may_end(compiled, *terminal, text)
+                    })
+                })
             });
             tokens
         } else {
@@ -192,42 +205,18 @@ impl Distinct {
     }
 }
 
-/// Whether a text that may not come twice may begin in `text`, read from `place`, and end there or come to where few are left.
-/// `begins` are the places where it has to begin for that.
-fn may_begin_and_end(
-    compiled: &Compiled,
-    places: &mut Places,
-    place: Place,
-    text: &[u8],
-    begins: &[u32],
-) -> bool {
-    let (terminals, mut at, mut read) = (&compiled.terminals, place, 0);
-    for begin in begins {
-        let begin = *begin as usize;
-        for byte in &text[read..begin] {
-            at = places.step(compiled, at, *byte);
-            if at == DEAD {
-                return false;
-            }
-        }
-        read = begin;
-        let mut beginning = places.beginning(compiled, at).into_iter();
-        let comes_to_end = |terminal: u32| {
-            let (first, rest) = (text[begin], &text[begin + 1..]);
-            let mut state = terminals.first(terminal, terminals.class(first));
-            let mut rest = rest.iter();
-            while state != NONE {
-                if is_critical(compiled, terminal, state) {
-                    return true;
-                }
-                let Some(byte) = rest.next() else { break };
-                state = terminals.step(terminal, state, terminals.class(*byte));
-            }
-            false
-        };
-        if beginning.any(|terminal| terminals.is_distinct(terminal) && comes_to_end(terminal)) {
+/// Whether `text` begins with a text of `terminal`, or with the beginning of few of them.
+fn may_end(compiled: &Compiled, terminal: u32, text: &[u8]) -> bool {
+    let terminals = &compiled.terminals;
+    let Some((first, rest)) = text.split_first() else { return false };
+    let mut state = terminals.first(terminal, terminals.class(*first));
+    let mut rest = rest.iter();
+    while state != NONE {
+        if is_critical(compiled, terminal, state) {
             return true;
         }
+        let Some(byte) = rest.next() else { break };
+        state = terminals.step(terminal, state, terminals.class(*byte));
     }
     false
 }

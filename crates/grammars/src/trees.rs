@@ -33,8 +33,10 @@ use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, V
 use crate::{
     Counted,
     bodies::Bodies,
-    remainders::{At, Entered, Exits, Group, PER_TOKEN},
+    remainders::{At, Entered, Exits, Group, PER_TOKEN, Trie},
+    rules::NONE,
     tracked::Holding,
+    wide::{ByteLists, Wide},
 };
 
 /// Sets with at most so many tokens are lists: 512 are written into a mask in less time than a mask of 128,000 bits is
@@ -86,16 +88,65 @@ pub(crate) struct Node {
     pub(crate) extending: Bytes,
 }
 
+/// An automaton of a library, by its number; of counted units, that without bounds, and the bounds as far as a token can tell.
+type Language = (u32, Option<(u32, Option<u32>)>);
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Key {
     /// An automaton and a state of it.
-    Root(u32, u32),
+    Root(Language, u32),
     /// A node and the automaton behind it.
-    Child(u32, u32),
+    Child(u32, Language),
     /// A group, a place of its trie, and the automaton behind that.
-    Behind(u32, At, u32),
-    /// An automaton of units, a state of the unit, and how many may follow.
-    Inside(u32, u32, u32, Option<u32>),
+    Behind(u32, At, Language),
+    /// Counted units and a state of one.
+    Inside(Language, u32),
+}
+
+/// What reads what is left of tokens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reads<'a> {
+    /// An automaton, with its number.
+    Automaton(u32, &'a Dfa),
+    /// Counted units, with the number of their automaton without bounds, and the bounds as far as a token can tell.
+    Counted(u32, &'a Counted, (u32, Option<u32>)),
+}
+
+impl Reads<'_> {
+    fn language(&self) -> Language {
+        match self {
+            Self::Automaton(number, _) => (*number, None),
+            Self::Counted(number, _, bounds) => (*number, Some(*bounds)),
+        }
+    }
+
+    /// Reads what is left of the tokens of `group`, from `at` on or from the first byte, from `state` of counted units or from
+    /// the start of an automaton.
+    fn enter(&self, trie: &Trie, at: Option<At>, state: Option<u32>, entered: &mut Entered) {
+        match *self {
+            Self::Automaton(_, dfa) => trie.enter(
+                at,
+                dfa.start(),
+                |state, byte| dfa.step(state, byte),
+                |state| dfa.is_accepting(state),
+                entered,
+            ),
+            Self::Counted(_, counted, _) => trie.enter(
+                at,
+                state.unwrap_or_else(|| counted.start()),
+                |state, byte| Some(counted.step(state, byte)).filter(|next| *next != NONE),
+                |state| counted.is_accepting(state),
+                entered,
+            ),
+        }
+    }
+
+    fn begins(&self, byte: u8) -> bool {
+        match self {
+            Self::Automaton(_, dfa) => dfa.step(dfa.start(), byte).is_some(),
+            Self::Counted(_, counted, _) => counted.step(counted.start(), byte) != NONE,
+        }
+    }
 }
 
 /// Where a path goes on with another automaton.
@@ -149,6 +200,7 @@ pub struct TreeLibrary {
     least_work: usize,
     next_id: AtomicU32,
     all: Exits,
+    byte_lists: ByteLists,
     longest: OnceLock<(u32, Box<[TokenId]>)>,
     kept: Mutex<KeptNodes>,
 }
@@ -161,8 +213,8 @@ struct KeptNodes {
     nodes: HashMap<Key, Arc<Node>>,
     /// By two bytes: see [`TreeLibrary::around`].
     around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
-    /// By marks, unit and bounds: see [`TreeLibrary::counted`].
-    counted: HashMap<Bounded, (u32, Arc<Dfa>)>,
+    /// By marks and unit: see [`TreeLibrary::unbounded`].
+    unbounded: HashMap<Marked, (u32, Arc<Dfa>)>,
     /// By automaton of units and state of the unit.
     bodies: HashMap<(u32, u32), Arc<Bodies>>,
     /// By automaton: the tokens that hold a text of it.
@@ -170,8 +222,8 @@ struct KeptNodes {
     bytes: usize,
 }
 
-/// The marks, the number of the unit's automaton, and the bounds of units between marks.
-type Bounded = (Box<[u8]>, u32, Box<[u8]>, u32, Option<u32>);
+/// The marks, and the number of the unit's automaton between them.
+type Marked = (Box<[u8]>, u32, Box<[u8]>);
 
 impl TreeLibrary {
     /// An empty library of at most about `limit` bytes, besides what it knows of all tokens. `trie` is the trie of `vocabulary`.
@@ -194,6 +246,7 @@ impl TreeLibrary {
         all.groups.iter().for_each(|group| {
             group.trie(&vocabulary);
         });
+        let byte_lists = ByteLists::new(&vocabulary);
         Self {
             vocabulary,
             trie,
@@ -201,6 +254,7 @@ impl TreeLibrary {
             least_work: WORTH_KEEPING,
             next_id,
             all,
+            byte_lists,
             longest: OnceLock::new(),
             kept: Mutex::default(),
         }
@@ -258,21 +312,46 @@ impl TreeLibrary {
 
     /// The root of the tree of `state`, which `dfa` of number `automaton` is in.
     pub(crate) fn root(&self, automaton: u32, dfa: &Arc<Dfa>, state: StateId) -> Arc<Node> {
-        let key = Key::Root(automaton, u32::try_from(state.index()).expect("limited"));
+        let key = Key::Root((automaton, None), u32::try_from(state.index()).expect("limited"));
         let (known, is_full) = self.known(key);
         known.unwrap_or_else(|| self.keep(key, self.make_root(automaton, dfa, state, !is_full)))
     }
 
-    /// The node behind `parent` where `dfa` comes next.
-    pub(crate) fn child(&self, parent: &Parent<'_>, automaton: u32, dfa: &Arc<Dfa>) -> Arc<Node> {
+    /// The node behind `parent` where `reads` comes next.
+    pub(crate) fn child(&self, parent: &Parent<'_>, reads: Reads<'_>) -> Arc<Node> {
+        let language = reads.language();
         let (key, is_kept) = match parent {
-            Parent::Exits(node) => (Key::Child(node.id, automaton), node.is_kept),
+            Parent::Exits(node) => (Key::Child(node.id, language), node.is_kept),
             Parent::Behind(node, group, at) => {
-                (Key::Behind(group.id, *at, automaton), node.is_none_or(|node| node.is_kept))
+                (Key::Behind(group.id, *at, language), node.is_none_or(|node| node.is_kept))
             }
         };
         let (known, is_full) = if is_kept { self.known(key) } else { (None, true) };
-        known.unwrap_or_else(|| self.keep(key, self.make_child(parent, automaton, dfa, !is_full)))
+        known.unwrap_or_else(|| self.keep(key, self.make_child(parent, reads, !is_full)))
+    }
+
+    /// The root of the tree of counted units in `state`, which is in one of their marks. `number` is that of their automaton
+    /// without bounds.
+    pub(crate) fn mark(
+        &self,
+        counted: &Counted,
+        number: u32,
+        state: u32,
+        bounds: (u32, Option<u32>),
+    ) -> Arc<Node> {
+        let reads = Reads::Counted(number, counted, bounds);
+        let key = Key::Root(reads.language(), state);
+        let (known, is_full) = self.known(key);
+        if let Some(known) = known {
+            return known;
+        }
+        let mut entered = Entered::default();
+        for group in &self.all.groups {
+            if counted.step(state, group.byte) != NONE {
+                reads.enter(group.trie(&self.vocabulary), None, Some(state), &mut entered);
+            }
+        }
+        self.keep(key, self.entered(entered, reads, !is_full))
     }
 
     /// The root of the tree in the state `at` of a unit, behind which so many units may follow. `unbounded` is the automaton of
@@ -285,7 +364,7 @@ impl TreeLibrary {
         (min, max): (u32, Option<u32>),
     ) -> Arc<Node> {
         let unit_state = u32::try_from(at.index()).expect("limited");
-        let key = Key::Inside(number, unit_state, min, max);
+        let key = Key::Inside((number, Some((min, max))), unit_state);
         let (known, is_full) = self.known(key);
         if let Some(known) = known {
             return known;
@@ -328,18 +407,18 @@ impl TreeLibrary {
         (*longest, others)
     }
 
-    /// The automaton of `counted` with other bounds, and its number.
-    pub(crate) fn counted(&self, counted: &Counted, min: u32, max: Option<u32>) -> (u32, Arc<Dfa>) {
+    /// The automaton of `counted` without bounds, and its number.
+    pub(crate) fn unbounded(&self, counted: &Counted) -> (u32, Arc<Dfa>) {
         let (open, close) = counted.marks();
-        let key = (open.into(), self.automaton(counted.unit()), close.into(), min, max);
-        if let Some((number, dfa)) = self.lock().counted.get(&key) {
+        let key = (open.into(), self.automaton(counted.unit()), close.into());
+        if let Some((number, dfa)) = self.lock().unbounded.get(&key) {
             return (*number, Arc::clone(dfa));
         }
-        let made = Arc::new(counted.automaton(min, max));
+        let made = Arc::new(counted.unbounded());
         let number = self.automaton(&made);
         let mut kept = self.lock();
         kept.bytes += ENTRY;
-        let (number, dfa) = kept.counted.entry(key).or_insert((number, made));
+        let (number, dfa) = kept.unbounded.entry(key).or_insert((number, made));
         (*number, Arc::clone(dfa))
     }
 
@@ -396,38 +475,66 @@ impl TreeLibrary {
         Arc::clone(kept.nodes.entry(key).or_insert(node))
     }
 
-    /// By a walk over the vocabulary.
     fn make_root(&self, automaton: u32, dfa: &Dfa, state: StateId, is_kept: bool) -> Node {
-        let mut reader = Reader::new(dfa, state);
-        let kinds = self.trie.fill_kinds(&mut reader, Reader::START);
-        let mut kinds = kinds.iter().map(Option::as_ref);
-        let [inside, exits] = [kinds.next().flatten(), kinds.next().flatten()];
-        let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
-        let exits = exits.into_iter().flat_map(TokenMask::ids).map(|token| {
-            let text = self.vocabulary.text(token).unwrap_or_default();
-            let exit = reader.exit(text);
-            (text[exit], token, u32::try_from(text.len() - exit).expect("tokens are short"))
-        });
-        let exits = Exits::new(exits, || self.next_id());
+        let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary) {
+            Some(Wide { inside, exits }) => {
+                (Tokens::of(inside.as_ref()), Exits::new(exits.into_iter(), || self.next_id()))
+            }
+            None => {
+                let (inside, exits) = self.walk(dfa, state);
+                let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
+                (inside, Exits::new(exits, || self.next_id()))
+            }
+        };
         let extending = self.extending(automaton, dfa);
         Node { id: self.next_id(), is_kept, inside, exits, extending }
     }
 
+    /// The tokens that end in `dfa`, which begins in `state`, and those that leave it: with which byte, and how many bytes are left
+    /// with that one. By a walk over the vocabulary.
+    fn walk(
+        &self,
+        dfa: &Dfa,
+        state: StateId,
+    ) -> (Option<TokenMask>, impl Iterator<Item = (u8, TokenId, u32)>) {
+        let mut reader = Reader::new(dfa, state);
+        let mut kinds = self.trie.fill_kinds(&mut reader, Reader::START).into_iter();
+        let (inside, exits) = (kinds.next().flatten(), kinds.next().flatten());
+        let exits: Vec<TokenId> = exits.iter().flat_map(TokenMask::ids).collect();
+        let exits = exits.into_iter().map(move |token| {
+            let text = self.vocabulary.text(token).unwrap_or_default();
+            let exit = reader.exit(text);
+            (text[exit], token, u32::try_from(text.len() - exit).expect("tokens are short"))
+        });
+        (inside, exits)
+    }
+
+    /// As [`walk`](Self::walk), to compare with.
+    #[cfg(test)]
+    pub(crate) fn walked(&self, dfa: &Dfa, state: StateId) -> (Vec<TokenId>, Vec<(u8, TokenId, u32)>) {
+        let (inside, exits) = self.walk(dfa, state);
+        (inside.iter().flat_map(TokenMask::ids).collect(), exits.collect())
+    }
+
     /// By reading what is left of tokens.
-    fn make_child(&self, parent: &Parent<'_>, automaton: u32, dfa: &Dfa, is_kept: bool) -> Node {
+    fn make_child(&self, parent: &Parent<'_>, reads: Reads<'_>, is_kept: bool) -> Node {
         let mut entered = Entered::default();
         match parent {
             Parent::Exits(node) => {
-                let begins = |group: &&Group| dfa.step(dfa.start(), group.byte).is_some();
-                for group in node.exits.groups.iter().filter(begins) {
-                    group.trie(&self.vocabulary).enter(None, dfa, &mut entered);
+                for group in node.exits.groups.iter().filter(|group| reads.begins(group.byte)) {
+                    reads.enter(group.trie(&self.vocabulary), None, None, &mut entered);
                 }
             }
             Parent::Behind(_, group, at) => {
-                group.trie(&self.vocabulary).enter(Some(*at), dfa, &mut entered);
+                reads.enter(group.trie(&self.vocabulary), Some(*at), None, &mut entered);
             }
         }
-        let Entered { inside, exits, work } = entered;
+        let is_kept = is_kept && entered.work >= self.least_work;
+        self.entered(entered, reads, is_kept)
+    }
+
+    fn entered(&self, entered: Entered, reads: Reads<'_>, is_kept: bool) -> Node {
+        let Entered { inside, exits, .. } = entered;
         let inside = if inside.len() <= FEW {
             Tokens::Few(inside.into())
         } else {
@@ -436,8 +543,11 @@ impl TreeLibrary {
             Tokens::of(mask.as_ref())
         };
         let exits = Exits::new(exits.into_iter(), || self.next_id());
-        let is_kept = is_kept && work >= self.least_work;
-        let extending = self.extending(automaton, dfa);
+        let extending = match reads {
+            Reads::Automaton(number, dfa) => self.extending(number, dfa),
+            // Where they may end, they must.
+            Reads::Counted(..) => [0; 4],
+        };
         Node { id: self.next_id(), is_kept, inside, exits, extending }
     }
 }

@@ -6,12 +6,13 @@
 #![allow(clippy::print_stderr, reason = "what was measured")]
 
 use std::{
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
 use peak_alloc::PeakAlloc;
-use unskew_grammars::{Grammar, GrammarError, GrammarFormat, GrammarLimits};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, TreeLibrary};
 
 use GrammarFormat::{Ebnf, Gbnf, Lark};
 
@@ -187,4 +188,46 @@ fn empty_loops() {
     // 2^20 states of a subset construction.
     read("an explosion", Lark, "start: A\nA: (/a/ | /b/)* \"a\" (/a/ | /b/){19}").unwrap_err();
     read("an explosion by differences", Ebnf, "a ::= [a-z]* - ([a-z]* 'a' [a-z]{24})").unwrap_err();
+}
+
+/// A token of n letters can be cut into one and two of them in as many ways as the n-th Fibonacci number.
+#[test]
+fn tokens_with_many_ways_to_be_cut() {
+    let _alone = alone();
+    let mut vocabulary = Vocabulary::builder();
+    (0..=255u8).for_each(|byte| {
+        vocabulary.text(&[byte]);
+    });
+    let long = vocabulary.text("ab".repeat(60).as_bytes());
+    let broken = vocabulary.text(format!("{}c", "ab".repeat(60)).as_bytes());
+    let vocabulary = Arc::new(vocabulary.build().unwrap());
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let library = Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20));
+    let limits = GrammarLimits::default();
+    for text in [
+        "root ::= ([ab] | [ab] [ab])*",
+        "root ::= one*\none ::= [ab] two | [ba] one\ntwo ::= [ab] one | \"a\"",
+        "root ::= (\"a\" | \"b\" | \"ab\" | \"aba\" | [ab])*",
+    ] {
+        let grammar = read("many cuts", Gbnf, text).unwrap();
+        let constraint = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
+        let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+        let begin = processor_time(Instant::now());
+        for _ in 0..3 {
+            let mut mask = TokenMask::new(constraint.vocab_len());
+            constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+            for token in (0..constraint.vocab_len()).map(TokenId::from_index) {
+                assert_eq!(
+                    mask.contains(token),
+                    constraint.allows(&mut scratch, &state, token),
+                    "{text} {token:?}"
+                );
+            }
+            assert!(!mask.contains(broken), "{text}");
+            let next = if mask.contains(long) { long } else { TokenId(u32::from(b'a')) };
+            constraint.advance(&mut scratch, &mut state, next).unwrap();
+        }
+        let time = processor_time(Instant::now()) - begin;
+        assert!(cfg!(debug_assertions) || time < Duration::from_millis(400), "{text}: {time:?}");
+    }
 }
