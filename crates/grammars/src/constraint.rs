@@ -389,8 +389,10 @@ impl GrammarConstraint {
                 None => Arc::new(Holding::new(except, remaining, self.vocabulary.text_tokens())),
             });
             let places = &mut scratch.places;
-            let doubtful = distinct
-                .doubtful(&self.compiled, places, place, &self.vocabulary, |tokens| pieces.among(tokens));
+            let doubtful =
+                distinct.doubtful(&self.compiled, places, place, &self.vocabulary, |tokens, beyond| {
+                    pieces.among(tokens, beyond)
+                });
             pieces.doubtful = doubtful;
         }
         scratch.ids = pieces.fit();

@@ -90,8 +90,10 @@ struct Open {
 /// Where a node comes from.
 #[derive(Clone, Debug)]
 enum Origin {
-    /// It is a root.
+    /// It is the root of a terminal that begins with the token.
     Root,
+    /// It is that of one that was begun before.
+    Begun,
     /// From the exits of a node.
     Exits(Arc<Node>),
     /// From a place among the exits of a node, or among all tokens: in the group at this index.
@@ -241,7 +243,7 @@ impl Maker<'_> {
             self.open_literals(terminal, state as usize, todo)
         } else {
             let node = self.root(terminal, state);
-            self.buffers.open.push(Open { node, terminal, todo, origin: Origin::Root });
+            self.buffers.open.push(Open { node, terminal, todo, origin: Origin::Begun });
             terminals.is_accepting(terminal, state).then_some(todo)
         };
         if !self.add_paths().is_empty() {
@@ -328,7 +330,7 @@ impl Maker<'_> {
             looked_at += 1;
             if looked_at > MOST_NODES || meet(&first, &node.extending) {
                 match origin {
-                    Origin::Root => general.push((terminal, todo)),
+                    Origin::Root | Origin::Begun => general.push((terminal, todo)),
                     Origin::Exits(parent) => self.add_by_places(&parent.exits, None, (terminal, todo)),
                     Origin::Behind(Some(holder), group, at) => {
                         self.add_by_places(&holder.exits, Some((group, at)), (terminal, todo));
@@ -340,7 +342,7 @@ impl Maker<'_> {
                 }
                 continue;
             }
-            self.pieces.add_node(&node);
+            self.pieces.add_node(&node, matches!(origin, Origin::Begun));
             let common = common(&first, &node.exits.bytes);
             if common != [0; 4] {
                 self.add_literals(&node.exits, Some(&node), todo);
@@ -573,7 +575,7 @@ impl Maker<'_> {
             doubtful.extend_from_slice(library.longest().1);
         }
         let parent = match origin {
-            Origin::Root => unreachable!("it comes from nowhere"),
+            Origin::Root | Origin::Begun => unreachable!("it comes from nowhere"),
             Origin::Exits(node) => Parent::Exits(node),
             Origin::Behind(Some(node), group, at) => {
                 Parent::Behind(Some(node), &node.exits.groups[*group], *at)

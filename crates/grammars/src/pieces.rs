@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Pieces {
     /// Nodes with many tokens inside.
     nodes: SmallVec<[Arc<Node>; 2]>,
+    /// Of each: whether its tokens are there for no other reason than that a terminal that was begun goes on in them.
+    only_begun: SmallVec<[bool; 2]>,
     /// Single tokens, which may repeat.
     pub(crate) ids: Vec<TokenId>,
     /// Tokens that a walk found.
@@ -54,11 +56,17 @@ impl Pieces {
         self.ids.push(token);
     }
 
-    pub(crate) fn add_node(&mut self, node: &Arc<Node>) {
+    /// Adds the tokens inside `node`; `is_begun` if they are those with which a terminal that was begun goes on.
+    pub(crate) fn add_node(&mut self, node: &Arc<Node>, is_begun: bool) {
         match &node.inside {
             Tokens::Few(tokens) => self.ids.extend_from_slice(tokens),
-            Tokens::Many(_) if self.nodes.iter().any(|other| Arc::ptr_eq(other, node)) => {}
-            Tokens::Many(_) => self.nodes.push(Arc::clone(node)),
+            Tokens::Many(_) => match self.nodes.iter().position(|other| Arc::ptr_eq(other, node)) {
+                Some(known) => self.only_begun[known] &= is_begun,
+                None => {
+                    self.nodes.push(Arc::clone(node));
+                    self.only_begun.push(is_begun);
+                }
+            },
         }
     }
 
@@ -142,10 +150,14 @@ impl Pieces {
         self.removed.iter().for_each(|token| mask.remove(*token));
     }
 
-    /// Of `tokens`, those that are in the mask.
-    pub(crate) fn among(&self, tokens: &SparseTokens) -> Vec<TokenId> {
+    /// Of `tokens`, those that are in the mask. If `beyond`, only those with which more is
+    /// done than to go on in a terminal that was begun, or some more of them.
+    pub(crate) fn among(&self, tokens: &SparseTokens, beyond: bool) -> Vec<TokenId> {
         let mut found: Vec<TokenId> = Vec::new();
-        self.sets().for_each(|words| tokens.add_common(words, &mut found));
+        let nodes =
+            self.nodes.iter().zip(&self.only_begun).filter(|(_, only_begun)| !(beyond && **only_begun));
+        let sets = nodes.filter_map(|(node, _)| node.words()).chain(self.words.as_deref());
+        sets.for_each(|words| tokens.add_common(words, &mut found));
         found.extend(self.ids.iter().copied().filter(|token| tokens.contains(*token)));
         found.sort_unstable();
         found.dedup();

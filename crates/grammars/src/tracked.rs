@@ -166,41 +166,39 @@ impl Distinct {
     }
 
     /// Of the tokens of a mask for `place`, those in which a text may end that is none of the used ones yet, and yet come
-    /// again. `places` track nothing; `among` says which of some tokens the mask has.
+    /// again. `places` track nothing; `among` says which of some tokens the mask
+    /// has, and, if asked, which of them do more than to go on in a terminal that was begun.
     pub(crate) fn doubtful(
         &self,
         compiled: &Compiled,
         places: &mut Places,
         place: Place,
         vocabulary: &Vocabulary,
-        among: impl Fn(&SparseTokens) -> Vec<TokenId>,
+        among: impl Fn(&SparseTokens, bool) -> Vec<TokenId>,
     ) -> Vec<TokenId> {
         let Some(holding) = self.holding.get() else { return Vec::new() };
         let is_distinct = |terminal: u32| terminal != BOUNDARY && compiled.terminals.is_distinct(terminal);
         // Where a text was begun before the token, it may come again in it.
         if places.readings(place).iter().any(|reading| is_distinct(reading.terminal)) {
-            let mut tokens = among(&holding.all);
-            let mut seen: SmallVec<[&[u8]; 8]> = SmallVec::new();
-            let mut beginning: Vec<SmallVec<[u32; 8]>> = Vec::new();
+            let mut tokens = among(&holding.all, true);
+            // By what is in front of a text: the terminals that may begin behind it.
+            let mut beginning: HashMap<&[u8], SmallVec<[u32; 8]>> = HashMap::new();
             tokens.retain(|token| {
                 let text = vocabulary.text(*token).unwrap_or_default();
                 let begins = holding.begins.get(token).map_or(&[][..], |begins| begins);
                 begins.iter().any(|begin| {
                     let (before, text) = text.split_at(*begin as usize);
-                    let known = seen.iter().position(|other| *other == before).unwrap_or_else(|| {
-                        seen.push(before);
-                        beginning.push(places.beginning(compiled, place, before));
-                        beginning.len() - 1
-                    });
+                    let beginning =
+                        beginning.entry(before).or_insert_with(|| places.beginning(compiled, place, before));
                     let terminals = &compiled.terminals;
-                    beginning[known].iter().any(|terminal| {
+                    beginning.iter().any(|terminal| {
                         terminals.is_distinct(*terminal) && may_end(compiled, *terminal, text)
                     })
                 })
             });
             tokens
         } else {
-            among(&holding.twice)
+            among(&holding.twice, false)
         }
     }
 }
