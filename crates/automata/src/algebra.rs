@@ -222,6 +222,26 @@ impl DfaBuilder {
         self.product(left, right, Operation::Difference)
     }
 
+    /// The texts that lead `dfa` from `state` to an end: its residual there. That of the start is `dfa` itself.
+    ///
+    /// Cost: O(n) for n transitions.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: a limit on the work.
+    ///
+    /// # Panics
+    ///
+    /// If `dfa` has no such state.
+    pub fn residual(&mut self, dfa: &Dfa, state: StateId) -> Result<Dfa, RegexError> {
+        self.spend(LEAST_STEPS + dfa.table().next.len() as u64)?;
+        let mut table = dfa.table().clone();
+        table.start = state;
+        // States that tell texts apart do so wherever one begins: it stays minimal.
+        let table = table.canonical();
+        Ok(Dfa::from_table(table).expect("every state reaches an end"))
+    }
+
     /// The texts that `dfa` accepts and that do not begin with a shorter one of them: where reading stops at the first
     /// end.
     ///
@@ -463,6 +483,7 @@ mod tests {
             least in 0..3u32,
             more in 0..3u32,
             texts in prop::collection::vec(strategies::text(4), 16),
+            before in strategies::text(2),
         ) {
             let limits = limits();
             let pattern = |pattern: &str| Dfa::from_pattern(pattern, &limits).ok();
@@ -475,7 +496,11 @@ mod tests {
             let often = make().repetition(&a, least, None);
             let some = make().repetition(&a, least, Some(least + more));
             let shortest = make().shortest(&a);
+            let behind = a.run(a.start(), before.as_bytes());
+            let rest = behind.and_then(|state| make().residual(&a, state).ok());
             for text in &texts {
+                let whole = [before.as_bytes(), text.as_bytes()].concat();
+                prop_assert!(rest.as_ref().is_none_or(|rest| rest.accepts(text.as_bytes()) == a.accepts(&whole)));
                 let text = text.as_bytes();
                 let (in_a, in_b) = (a.accepts(text), b.accepts(text));
                 // `None` where a limit was passed.

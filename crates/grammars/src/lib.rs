@@ -59,6 +59,7 @@ mod except;
 mod explain;
 mod fixpoint;
 mod grammar;
+mod joined;
 mod limits;
 mod mask;
 mod parser;

@@ -3,8 +3,9 @@
 //! For each reading of a place the tree of its terminal's state is walked down, as far as the parser follows: the tokens
 //! that stay inside are one set that lies ready, and what is left of those that leave the terminal is read on. Literals are met
 //! with what is left byte by byte; an automaton's next node lies ready or is made from it; the parser is asked for nothing but
-//! what follows where a terminal ended. Only terminals that might end as well as go on where what follows begins with the same
-//! byte take the general way, a walk through places over what is left of tokens, or over the vocabulary.
+//! what follows where a terminal ended. Terminals that might end as well as go on where what follows begins with the same byte are
+//! [joined](crate::joined) with that. Only where this becomes too large is the general way taken, a walk through places over what
+//! is left of tokens, or over the vocabulary.
 
 use std::{
     ops::Range,
@@ -20,6 +21,7 @@ use crate::{
     counted::Horizon,
     distinct::Remaining,
     except::Below,
+    joined::Next,
     parser::{Followers, Todo},
     pieces::Pieces,
     places::{BOUNDARY, Compiled, Place, Places, Reading},
@@ -32,6 +34,9 @@ use crate::{
 /// Up to how many nodes are looked at for one reading, before the general way is taken. Each is another sequence of terminals
 /// that are no literals, and tokens of hundreds of bytes may have as many as there are ways to cut them.
 const MOST_NODES: usize = 1000;
+
+/// Up to how many terminals and loops are joined into one, and how many ways to join one there may be.
+const MOST_JOINED: (u32, usize) = (4, 8);
 
 /// Not looked up yet.
 const UNKNOWN: u32 = u32::MAX - 1;
@@ -55,7 +60,33 @@ pub(crate) struct KnownNodes {
     roots: HashMap<(u32, u32), Arc<Node>>,
     /// By [`Parent::key`] and terminal.
     children: HashMap<((u32, At), u32), Arc<Node>>,
+    /// By [`Parent::key`], if it is no root, what is joined and what it is joined with. `None` where that is too large.
+    joined: HashMap<(Option<(u32, At)>, LastKey, Behind), Option<Joined>>,
     bytes: usize,
+}
+
+/// Terminals that are one automaton; see [`joined`](crate::joined).
+#[derive(Clone, Debug)]
+struct Joined {
+    /// Behind its origin.
+    node: Arc<Node>,
+    dfa: Arc<Dfa>,
+    /// Of the automaton, in the library.
+    number: u32,
+}
+
+/// What a path reads since its origin: a terminal from a state on, or an automaton of the library.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum LastKey {
+    Terminal(u32, u32),
+    Joined(u32),
+}
+
+/// With what it is joined: a terminal, or all those that lead back to the same todo.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Behind {
+    Terminal(u32),
+    Loop(Todo),
 }
 
 impl KnownNodes {
@@ -80,11 +111,26 @@ pub(crate) struct Buffers {
 #[derive(Debug)]
 struct Open {
     node: Arc<Node>,
-    /// The last one on its path.
-    terminal: u32,
+    last: Last,
     /// What is left to do behind that.
     todo: Todo,
     origin: Origin,
+    /// The first terminal behind the origin, and what is left to do behind that.
+    edge: (u32, Todo),
+}
+
+/// What a path reads since its origin.
+#[derive(Clone, Debug)]
+enum Last {
+    /// A terminal, from a state on.
+    Terminal(u32, u32),
+    Joined {
+        joined: Joined,
+        /// How many they are.
+        parts: u32,
+        /// Whether it ends with any number of terminals that lead back to the todo behind it.
+        is_loop: bool,
+    },
 }
 
 /// Where a node comes from.
@@ -243,7 +289,8 @@ impl Maker<'_> {
             self.open_literals(terminal, state as usize, todo)
         } else {
             let node = self.root(terminal, state);
-            self.buffers.open.push(Open { node, terminal, todo, origin: Origin::Begun });
+            let (last, edge) = (Last::Terminal(terminal, state), (terminal, todo));
+            self.buffers.open.push(Open { node, last, todo, origin: Origin::Begun, edge });
             terminals.is_accepting(terminal, state).then_some(todo)
         };
         if !self.add_paths().is_empty() {
@@ -279,38 +326,14 @@ impl Maker<'_> {
         let ended = ended.map(|(_, behind)| *behind);
         first += usize::from(ended.is_some());
         let library = Arc::clone(&self.trees.library);
-        while first < end {
-            let literals = &self.places.parser.edges(followers)[first..end];
-            let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[depth];
-            let byte = next(&literals[0]);
-            let going_on = first..first + literals.partition_point(|literal| next(literal) == byte);
-            first = going_on.end;
-            if let Some((index, group)) = library.all().group(byte) {
-                self.meet(group, Trie::FIRST, depth + 1, followers, going_on);
-                self.go_on(None, group, index);
-            }
-        }
+        self.add_literals(library.all(), None, followers, first..end, depth);
         ended
     }
 
     /// Adds the tokens that begin with what is left to do.
     fn add_followers(&mut self, todo: Todo) {
         let library = Arc::clone(&self.trees.library);
-        self.add_literals(library.all(), None, todo);
-        let first = self.places.first_bytes(self.compiled, todo);
-        if meet(&first, &library.all().bytes) {
-            let followers = self.places.parser.followers(todo, &self.compiled.rules);
-            let all = self.compiled.terminals.others(self.places.parser.edges(followers)).len();
-            let end = self.places.parser.edges(followers).len();
-            for index in end - all..end {
-                let (terminal, todo) = self.places.parser.edges(followers)[index];
-                if meet(&library.all().bytes, self.compiled.terminals.first_bytes(terminal)) {
-                    self.doubt_inside(terminal);
-                    let node = self.root_at_start(terminal);
-                    self.buffers.open.push(Open { node, terminal, todo, origin: Origin::Root });
-                }
-            }
-        }
+        self.add_exits(library.all(), None, Origin::Root, todo, None);
         let general = self.add_paths();
         if !general.is_empty() {
             // Behind their first byte they are places.
@@ -325,48 +348,189 @@ impl Maker<'_> {
     /// are others, and what is left to do behind them: for these, the tokens that were added are right, but not all.
     fn add_paths(&mut self) -> Vec<(u32, Todo)> {
         let (mut general, mut looked_at) = (Vec::new(), 0);
-        while let Some(Open { node, terminal, todo, origin }) = self.buffers.open.pop() {
-            let first = self.places.first_bytes(self.compiled, todo);
+        while let Some(open) = self.buffers.open.pop() {
+            let first = self.places.first_bytes(self.compiled, open.todo);
             looked_at += 1;
-            if looked_at > MOST_NODES || meet(&first, &node.extending) {
-                match origin {
-                    Origin::Root | Origin::Begun => general.push((terminal, todo)),
-                    Origin::Exits(parent) => self.add_by_places(&parent.exits, None, (terminal, todo)),
+            let flows = meet(&first, &open.node.extending);
+            if looked_at > MOST_NODES || flows && !self.open_joined(&open) {
+                match open.origin {
+                    Origin::Root | Origin::Begun => general.push(open.edge),
+                    Origin::Exits(parent) => self.add_by_places(&parent.exits, None, open.edge),
                     Origin::Behind(Some(holder), group, at) => {
-                        self.add_by_places(&holder.exits, Some((group, at)), (terminal, todo));
+                        self.add_by_places(&holder.exits, Some((group, at)), open.edge);
                     }
                     Origin::Behind(None, group, at) => {
                         let library = Arc::clone(&self.trees.library);
-                        self.add_by_places(library.all(), Some((group, at)), (terminal, todo));
+                        self.add_by_places(library.all(), Some((group, at)), open.edge);
                     }
                 }
                 continue;
             }
-            self.pieces.add_node(&node, matches!(origin, Origin::Begun));
-            let common = common(&first, &node.exits.bytes);
-            if common != [0; 4] {
-                self.add_literals(&node.exits, Some(&node), todo);
-                self.open_children(&Origin::Exits(node), &common, todo);
-            }
+            let Open { node, last, todo, origin, .. } = open;
+            let goes_on = matches!((origin, &last), (Origin::Begun, Last::Terminal(..)));
+            self.pieces.add_node(&node, goes_on);
+            self.add_exits(&node.exits, Some(&node), Origin::Exits(Arc::clone(&node)), todo, Some(&last));
         }
         general
     }
 
-    /// Adds the tokens that leave by `exits` and go on in literals that follow `todo`, and opens the nodes behind those. `holder`
-    /// has the exits; if none has, they are all tokens.
-    fn add_literals(&mut self, exits: &Exits, holder: Option<&Arc<Node>>, todo: Todo) {
+    /// Opens the nodes of what is read by `open` joined with what it flows into. Answers whether that is all of this.
+    fn open_joined(&mut self, open: &Open) -> bool {
+        let (most_parts, most_ways) = MOST_JOINED;
+        let parts = match open.last {
+            Last::Terminal(..) => 1,
+            Last::Joined { parts, .. } => parts,
+        };
+        let followers = self.places.parser.followers(open.todo, &self.compiled.rules);
+        let (mut ways, mut loops) = (0, false);
+        for index in 0..self.places.parser.edges(followers).len() {
+            let edge = self.places.parser.edges(followers)[index];
+            if !self.flows(&open.node, edge.0) || self.is_in_loop(&open.last, open.todo, edge) {
+                continue;
+            }
+            let is_loop = self.leads_back(open.todo, edge);
+            if is_loop && std::mem::replace(&mut loops, true) {
+                continue;
+            }
+            ways += 1;
+            if ways > most_ways || parts == most_parts {
+                return false;
+            }
+            let behind = if is_loop { Behind::Loop(open.todo) } else { Behind::Terminal(edge.0) };
+            let Some(joined) = self.join(open, behind) else { return false };
+            self.buffers.open.push(Open {
+                node: Arc::clone(&joined.node),
+                last: Last::Joined { joined, parts: parts + 1, is_loop },
+                todo: edge.1,
+                origin: open.origin.clone(),
+                edge: open.edge,
+            });
+        }
+        true
+    }
+
+    /// Whether `terminal` begins with a byte with which that of `node` might go on where it might also end.
+    fn flows(&self, node: &Node, terminal: u32) -> bool {
         let terminals = &self.compiled.terminals;
+        if terminals.is_literal(terminal) {
+            contains(&node.extending, terminals.literal(terminal)[0])
+        } else {
+            meet(terminals.first_bytes(terminal), &node.extending)
+        }
+    }
+
+    /// Whether an edge from `todo` leads there again and can be joined with others.
+    fn leads_back(&self, todo: Todo, (terminal, behind): (u32, Todo)) -> bool {
+        let terminals = &self.compiled.terminals;
+        let is_automaton = || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
+        todo == behind && !terminals.is_literal(terminal) && is_automaton()
+    }
+
+    /// Whether the terminal of an edge is read by `last` already, any number of times.
+    fn is_in_loop(&self, last: &Last, todo: Todo, edge: (u32, Todo)) -> bool {
+        matches!(last, Last::Joined { is_loop: true, .. }) && self.leads_back(todo, edge)
+    }
+
+    /// What `open` reads joined with what is `behind`.
+    fn join(&mut self, open: &Open, behind: Behind) -> Option<Joined> {
+        let terminals = &self.compiled.terminals;
+        let followers = self.places.parser.followers(open.todo, &self.compiled.rules);
+        let others: Vec<u32> = match behind {
+            Behind::Terminal(terminal) => vec![terminal],
+            Behind::Loop(todo) => {
+                let edges = terminals.others(self.places.parser.edges(followers));
+                edges.iter().filter(|edge| self.leads_back(todo, **edge)).map(|(terminal, _)| *terminal).collect()
+            }
+        };
+        others.iter().filter(|other| !terminals.is_literal(**other)).for_each(|other| self.doubt_inside(*other));
+        let library = Arc::clone(&self.trees.library);
+        let parent = open.origin.parent(&library);
+        let key = match &open.last {
+            Last::Terminal(terminal, state) => LastKey::Terminal(*terminal, *state),
+            Last::Joined { joined, .. } => LastKey::Joined(joined.number),
+        };
+        let key = (parent.as_ref().map(Parent::key), key, behind);
+        if let Some(known) = self.known.joined.get(&key) {
+            return known.clone();
+        }
+        let terminals = &self.compiled.terminals;
+        let automaton = |terminal: u32| match terminals.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
+            Scanner::Except(except, _) => Some((self.trees.number(self.compiled, terminal), except.base())),
+            Scanner::Counted(_) | Scanner::Token(_) => None,
+        };
+        let (number, dfa, state) = match &open.last {
+            Last::Terminal(terminal, state) => {
+                let state = match terminals.except(*terminal) {
+                    Some(except) => except.state(*state),
+                    None => StateId::from_index(*state as usize),
+                };
+                automaton(*terminal).map(|(number, dfa)| (number, &**dfa, state))?
+            }
+            Last::Joined { joined, .. } => (joined.number, &*joined.dfa, joined.dfa.start()),
+        };
+        let next = match behind {
+            Behind::Terminal(terminal) if terminals.is_literal(terminal) => {
+                Some(Next::Literal(terminals.literal(terminal)))
+            }
+            Behind::Terminal(terminal) => automaton(terminal).map(|(number, dfa)| Next::Once(number, dfa)),
+            Behind::Loop(_) => {
+                let parts = others.iter().filter_map(|terminal| automaton(*terminal));
+                Some(Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect()))
+            }
+        };
+        let joined = next.and_then(|next| library.joined((number, dfa), state, &next)).map(|(number, dfa)| {
+            let node = match &parent {
+                None => library.root(number, &dfa, dfa.start()),
+                Some(parent) => library.child(parent, Reads::Automaton(number, &dfa)),
+            };
+            self.known.bytes += node.memory_in_scratch();
+            Joined { node, dfa, number }
+        });
+        self.known.joined.insert(key, joined.clone());
+        joined
+    }
+
+    /// Adds the tokens that leave by `exits` and go on with what follows `todo`, and opens the nodes behind them, which come from
+    /// `origin`. `holder` has the exits; if none has, they are all tokens. `last` was read up to there, and is
+    /// joined with what it flows into.
+    fn add_exits(
+        &mut self,
+        exits: &Exits,
+        holder: Option<&Arc<Node>>,
+        origin: Origin,
+        todo: Todo,
+        last: Option<&Last>,
+    ) {
+        let common = common(&self.places.first_bytes(self.compiled, todo), &exits.bytes);
+        if common == [0; 4] {
+            return;
+        }
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        let end = terminals.literals(self.places.parser.edges(followers)).len();
-        let mut first = 0;
+        let literals = self.compiled.terminals.literals(self.places.parser.edges(followers)).len();
+        self.add_literals(exits, holder, followers, 0..literals, 0);
+        self.open_children(&origin, &common, todo, last.zip(holder));
+    }
+
+    /// Adds the tokens that leave by `exits` and go on in `literals`, which are edges and agree in their first `depth` bytes, which
+    /// were read; and opens the nodes behind those.
+    fn add_literals(
+        &mut self,
+        exits: &Exits,
+        holder: Option<&Arc<Node>>,
+        followers: Followers,
+        Range { start: mut first, end }: Range<usize>,
+        depth: usize,
+    ) {
+        let terminals = &self.compiled.terminals;
         while first < end {
             let literals = &self.places.parser.edges(followers)[first..end];
-            let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[0];
+            let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[depth];
             let byte = next(&literals[0]);
-            let beginning = first..first + literals.partition_point(|literal| next(literal) == byte);
-            first = beginning.end;
+            let going_on = first..first + literals.partition_point(|literal| next(literal) == byte);
+            first = going_on.end;
             if let Some((index, group)) = exits.group(byte) {
-                self.meet(group, Trie::FIRST, 1, followers, beginning);
+                self.meet(group, Trie::FIRST, depth + 1, followers, going_on);
                 self.go_on(holder, group, index);
             }
         }
@@ -434,21 +598,38 @@ impl Maker<'_> {
             }
         }
         if bytes != [0; 4] {
-            self.open_children(&Origin::Behind(holder.cloned(), index, at), &bytes, todo);
+            self.open_children(&Origin::Behind(holder.cloned(), index, at), &bytes, todo, None);
         }
     }
 
-    /// Opens the nodes behind `origin` of the automata that follow `todo` and begin with one of `bytes`.
-    fn open_children(&mut self, origin: &Origin, bytes: &Bytes, todo: Todo) {
+    /// Opens the nodes behind `origin` of the automata that follow `todo` and begin with one of `bytes`; not of those that the last
+    /// one, of this node, is joined with.
+    fn open_children(
+        &mut self,
+        origin: &Origin,
+        bytes: &Bytes,
+        todo: Todo,
+        last: Option<(&Last, &Arc<Node>)>,
+    ) {
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
         let edges = self.places.parser.edges(followers);
         let others = edges.len() - self.compiled.terminals.others(edges).len()..edges.len();
+        let loops_flow = last.is_some_and(|(_, node)| {
+            edges[others.clone()].iter().any(|edge| self.leads_back(todo, *edge) && self.flows(node, edge.0))
+        });
         for index in others {
-            let (terminal, todo) = self.places.parser.edges(followers)[index];
-            if meet(bytes, self.compiled.terminals.first_bytes(terminal)) {
+            let edge = self.places.parser.edges(followers)[index];
+            let (terminal, todo_behind) = edge;
+            let is_joined = |(last, node): (&Last, &Arc<Node>)| {
+                self.flows(node, terminal)
+                    || loops_flow && self.leads_back(todo, edge)
+                    || self.is_in_loop(last, todo, edge)
+            };
+            if meet(bytes, self.compiled.terminals.first_bytes(terminal)) && !last.is_some_and(is_joined) {
                 self.doubt_inside(terminal);
-                let node = self.child(origin, terminal);
-                self.buffers.open.push(Open { node, terminal, todo, origin: origin.clone() });
+                let (node, state) = self.child(origin, terminal);
+                let last = Last::Terminal(terminal, state);
+                self.buffers.open.push(Open { node, last, todo: todo_behind, origin: origin.clone(), edge });
             }
         }
     }
@@ -555,33 +736,26 @@ impl Maker<'_> {
         Arc::clone(node)
     }
 
-    /// The tree of the beginning of `terminal`.
-    fn root_at_start(&mut self, terminal: u32) -> Arc<Node> {
-        let start = match self.compiled.terminals.scanner(terminal) {
+    /// The state in which `terminal` begins.
+    fn start(&self, terminal: u32) -> u32 {
+        match self.compiled.terminals.scanner(terminal) {
             Scanner::Automaton(dfa, _) => u32::try_from(dfa.start().index()).expect("limited"),
             Scanner::Except(except, _) => except.start(),
             Scanner::Counted(counted) => counted.start(),
             Scanner::Token(_) => unreachable!("it reads no bytes"),
-        };
-        self.root(terminal, start)
+        }
     }
 
-    /// The node behind `origin`, which is no root, where `terminal` comes next.
-    fn child(&mut self, origin: &Origin, terminal: u32) -> Arc<Node> {
+    /// The node behind `origin` where `terminal` comes next, and the state in which that begins.
+    fn child(&mut self, origin: &Origin, terminal: u32) -> (Arc<Node>, u32) {
+        let start = self.start(terminal);
+        let library = Arc::clone(&self.trees.library);
+        let Some(parent) = origin.parent(&library) else { return (self.root(terminal, start), start) };
         let Self { compiled, trees, known, doubtful, .. } = self;
         let KnownNodes { children, bytes, .. } = &mut **known;
-        let library = &trees.library;
         if let Scanner::Counted(_) = compiled.terminals.scanner(terminal) {
             doubtful.extend_from_slice(library.longest().1);
         }
-        let parent = match origin {
-            Origin::Root | Origin::Begun => unreachable!("it comes from nowhere"),
-            Origin::Exits(node) => Parent::Exits(node),
-            Origin::Behind(Some(node), group, at) => {
-                Parent::Behind(Some(node), &node.exits.groups[*group], *at)
-            }
-            Origin::Behind(None, group, at) => Parent::Behind(None, &library.all().groups[*group], *at),
-        };
         let child = children.entry((parent.key(), terminal)).or_insert_with(|| {
             let reads = match compiled.terminals.scanner(terminal) {
                 Scanner::Automaton(dfa, _) => Reads::Automaton(trees.number(compiled, terminal), dfa),
@@ -598,7 +772,21 @@ impl Maker<'_> {
             *bytes += child.memory_in_scratch();
             child
         });
-        Arc::clone(child)
+        (Arc::clone(child), start)
+    }
+}
+
+impl Origin {
+    /// Where nodes come from that are no roots.
+    fn parent<'o>(&'o self, library: &'o TreeLibrary) -> Option<Parent<'o>> {
+        match self {
+            Self::Root | Self::Begun => None,
+            Self::Exits(node) => Some(Parent::Exits(node)),
+            Self::Behind(Some(node), group, at) => {
+                Some(Parent::Behind(Some(node), &node.exits.groups[*group], *at))
+            }
+            Self::Behind(None, group, at) => Some(Parent::Behind(None, &library.all().groups[*group], *at)),
+        }
     }
 }
 

@@ -33,6 +33,7 @@ use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, V
 use crate::{
     Counted,
     bodies::Bodies,
+    joined::{Next, NextKey, join},
     remainders::{At, Entered, Exits, Group, PER_TOKEN, Trie},
     rules::NONE,
     tracked::Holding,
@@ -219,6 +220,8 @@ struct KeptNodes {
     bodies: HashMap<(u32, u32), Arc<Bodies>>,
     /// By automaton: the tokens that hold a text of it.
     holding: HashMap<u32, Arc<Holding>>,
+    /// By automaton, state, and what comes behind: see [`TreeLibrary::joined`].
+    joined: HashMap<(u32, u32, NextKey), Option<(u32, Arc<Dfa>)>>,
     bytes: usize,
 }
 
@@ -420,6 +423,32 @@ impl TreeLibrary {
         kept.bytes += ENTRY;
         let (number, dfa) = kept.unbounded.entry(key).or_insert((number, made));
         (*number, Arc::clone(dfa))
+    }
+
+    /// What `dfa` of this number reads from `state` on and then `next`, as one automaton with its number. `None` where that is too
+    /// large, or nothing more is kept.
+    pub(crate) fn joined(
+        &self,
+        (number, dfa): (u32, &Dfa),
+        state: StateId,
+        next: &Next<'_>,
+    ) -> Option<(u32, Arc<Dfa>)> {
+        let key = (number, u32::try_from(state.index()).expect("limited"), next.key());
+        let kept = self.lock();
+        if let Some(known) = kept.joined.get(&key) {
+            return known.clone();
+        }
+        if kept.bytes >= self.limit {
+            return None;
+        }
+        drop(kept);
+        let made = join(dfa, state, next).map(|dfa| {
+            let dfa = Arc::new(dfa);
+            (self.automaton(&dfa), dfa)
+        });
+        let mut kept = self.lock();
+        kept.bytes += ENTRY;
+        kept.joined.entry(key).or_insert(made).clone()
     }
 
     /// The tokens in which `first` comes before `last`; or, where these are not two but one place, in which it comes.

@@ -1,0 +1,67 @@
+//! Terminals that flow into each other, as one automaton.
+//!
+//! A subterminal tree leaves a terminal where it cannot go on. Where it could go on as well as end, and what follows begins with
+//! the same byte, a text has several readings: `node` is a name, or `no` and then `de`. Which ones there are depends on where
+//! each is cut, but not what they are together: the texts of a name and then a name. So two terminals between which the cut is
+//! open are one automaton here, their concatenation, and the tree goes on from that; it is an automaton as any other, its nodes lie
+//! in the library, and where it flows into what comes next it is joined with that in turn.
+//!
+//! A list of names without separators would be joined for ever. But wherever a terminal leads back to the todo that it came from,
+//! all such terminals are a loop, and any number of them one automaton too: their repetition.
+//!
+//! Tried instead: to read on by places, which keep every cut. It is what remains where an automaton would be too large, and takes
+//! the time of a walk over the vocabulary for each mask: most of a millisecond, in a tenth of the masks of some grammars.
+
+use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
+
+/// Of what a joined automaton may become.
+const MAX_STATES: usize = 1 << 9;
+/// About a millisecond.
+const MAX_STEPS: u64 = 200_000;
+
+/// What comes behind.
+#[derive(Clone, Debug)]
+pub(crate) enum Next<'a> {
+    /// A text.
+    Literal(&'a [u8]),
+    /// An automaton, with its number in a library.
+    Once(u32, &'a Dfa),
+    /// At least one text of these, in any order and number.
+    Many(Vec<(u32, &'a Dfa)>),
+}
+
+/// Which one it is, by the numbers of automata in a library.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum NextKey {
+    Literal(Box<[u8]>),
+    Once(u32),
+    Many(Box<[u32]>),
+}
+
+impl Next<'_> {
+    pub(crate) fn key(&self) -> NextKey {
+        match self {
+            Self::Literal(text) => NextKey::Literal((*text).into()),
+            Self::Once(number, _) => NextKey::Once(*number),
+            Self::Many(parts) => NextKey::Many(parts.iter().map(|(number, _)| *number).collect()),
+        }
+    }
+}
+
+/// What `dfa` reads from `state` on and then `next`. `None` where that is too large an automaton.
+pub(crate) fn join(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
+    let limits = Limits { dfa_states: MAX_STATES, dfa_steps: MAX_STEPS, ..Limits::default() };
+    let mut builder = DfaBuilder::new(&limits);
+    let joined = builder.residual(dfa, state).and_then(|first| {
+        let next = match next {
+            Next::Literal(text) => builder.literals([text]),
+            Next::Once(_, dfa) => return builder.concatenation([&first, dfa]),
+            Next::Many(parts) => {
+                let any = builder.union(parts.iter().map(|(_, dfa)| *dfa))?;
+                builder.repetition(&any, 1, None)
+            }
+        }?;
+        builder.concatenation([&first, &next])
+    });
+    joined.ok()
+}
