@@ -63,6 +63,7 @@ mod joined;
 mod limits;
 mod mask;
 mod parser;
+mod paths;
 mod pieces;
 mod places;
 mod portable;

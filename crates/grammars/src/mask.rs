@@ -8,7 +8,8 @@
 //! is left of tokens, or over the vocabulary.
 
 use std::{
-    ops::Range,
+    cmp::Reverse,
+    collections::BinaryHeap,
     sync::{Arc, OnceLock},
 };
 
@@ -21,22 +22,15 @@ use crate::{
     counted::Horizon,
     distinct::Remaining,
     except::Below,
-    joined::Next,
-    parser::{Followers, Todo},
+    parser::Todo,
+    paths::{Behind, Joined, Last, LastKey, Open, Origin},
     pieces::Pieces,
     places::{BOUNDARY, Compiled, Place, Places, Reading},
-    remainders::{At, Exits, Group, Trie},
+    remainders::{At, Trie},
     terminals::Scanner,
     tracked::{Holding, marks},
-    trees::{Bytes, Node, Parent, Reads, TreeLibrary, common, contains, insert, meet},
+    trees::{Node, TreeLibrary},
 };
-
-/// Up to how many nodes are looked at for one reading, before the general way is taken. Each is another sequence of terminals
-/// that are no literals, and tokens of hundreds of bytes may have as many as there are ways to cut them.
-const MOST_NODES: usize = 1000;
-
-/// Up to how many terminals and loops are joined into one, and how many ways to join one there may be.
-const MOST_JOINED: (u32, usize) = (4, 8);
 
 /// Not looked up yet.
 const UNKNOWN: u32 = u32::MAX - 1;
@@ -44,7 +38,7 @@ const UNKNOWN: u32 = u32::MAX - 1;
 /// A library, as a compiled grammar uses it.
 #[derive(Debug)]
 pub(crate) struct Trees {
-    library: Arc<TreeLibrary>,
+    pub(crate) library: Arc<TreeLibrary>,
     /// By terminal, literals not counted: its automaton's number in the library.
     automata: Vec<u32>,
     /// By terminal, literals not counted: the tokens that contain a text that it leaves out, once it was asked for.
@@ -59,34 +53,10 @@ pub(crate) struct KnownNodes {
     /// By terminal and state.
     roots: HashMap<(u32, u32), Arc<Node>>,
     /// By [`Parent::key`] and terminal.
-    children: HashMap<((u32, At), u32), Arc<Node>>,
+    pub(crate) children: HashMap<((u32, At), u32), Arc<Node>>,
     /// By [`Parent::key`], if it is no root, what is joined and what it is joined with. `None` where that is too large.
-    joined: HashMap<(Option<(u32, At)>, LastKey, Behind), Option<Joined>>,
-    bytes: usize,
-}
-
-/// Terminals that are one automaton; see [`joined`](crate::joined).
-#[derive(Clone, Debug)]
-struct Joined {
-    /// Behind its origin.
-    node: Arc<Node>,
-    dfa: Arc<Dfa>,
-    /// Of the automaton, in the library.
-    number: u32,
-}
-
-/// What a path reads since its origin: a terminal from a state on, or an automaton of the library.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum LastKey {
-    Terminal(u32, u32),
-    Joined(u32),
-}
-
-/// With what it is joined: a terminal, or all those that lead back to the same todo.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Behind {
-    Terminal(u32),
-    Loop(Todo),
+    pub(crate) joined: HashMap<(Option<(u32, At)>, LastKey, Behind), Option<Joined>>,
+    pub(crate) bytes: usize,
 }
 
 impl KnownNodes {
@@ -99,51 +69,12 @@ impl KnownNodes {
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     /// For [`Trie::meet`].
-    literals: Vec<(At, u32, u32, u32)>,
-    /// Where literals have ended in a trie, and what is left to do there.
-    ended: Vec<(At, Todo)>,
-    open: Vec<Open>,
+    pub(crate) literals: Vec<(At, u32, u32, u32)>,
+    /// Where literals have ended in a trie, and what is left to do there; the first place first.
+    pub(crate) ended: BinaryHeap<Reverse<(At, Todo)>>,
+    pub(crate) open: Vec<Open>,
     /// For [`Trie::walk`].
-    walk: Vec<u32>,
-}
-
-/// A node that is to be looked at.
-#[derive(Debug)]
-struct Open {
-    node: Arc<Node>,
-    last: Last,
-    /// What is left to do behind that.
-    todo: Todo,
-    origin: Origin,
-    /// The first terminal behind the origin, and what is left to do behind that.
-    edge: (u32, Todo),
-}
-
-/// What a path reads since its origin.
-#[derive(Clone, Debug)]
-enum Last {
-    /// A terminal, from a state on.
-    Terminal(u32, u32),
-    Joined {
-        joined: Joined,
-        /// How many they are.
-        parts: u32,
-        /// Whether it ends with any number of terminals that lead back to the todo behind it.
-        is_loop: bool,
-    },
-}
-
-/// Where a node comes from.
-#[derive(Clone, Debug)]
-enum Origin {
-    /// It is the root of a terminal that begins with the token.
-    Root,
-    /// It is that of one that was begun before.
-    Begun,
-    /// From the exits of a node.
-    Exits(Arc<Node>),
-    /// From a place among the exits of a node, or among all tokens: in the group at this index.
-    Behind(Option<Arc<Node>>, usize, At),
+    pub(crate) walk: Vec<u32>,
 }
 
 /// Makes one mask.
@@ -196,13 +127,13 @@ impl Trees {
     }
 
     /// The number of the automaton of `terminal` in the library.
-    fn number(&self, compiled: &Compiled, terminal: u32) -> u32 {
+    pub(crate) fn number(&self, compiled: &Compiled, terminal: u32) -> u32 {
         let (literals, _) = compiled.terminals.len();
         self.automata[terminal as usize - literals]
     }
 
     /// Of counted units, their automaton without bounds and its number.
-    fn unbounded(&self, compiled: &Compiled, terminal: u32, counted: &Counted) -> &(u32, Arc<Dfa>) {
+    pub(crate) fn unbounded(&self, compiled: &Compiled, terminal: u32, counted: &Counted) -> &(u32, Arc<Dfa>) {
         let (literals, _) = compiled.terminals.len();
         self.unbounded[terminal as usize - literals].get_or_init(|| self.library.unbounded(counted))
     }
@@ -325,15 +256,24 @@ impl Maker<'_> {
         let ended = literals.get(first).filter(|(literal, _)| terminals.literal_len(*literal) == depth);
         let ended = ended.map(|(_, behind)| *behind);
         first += usize::from(ended.is_some());
-        let library = Arc::clone(&self.trees.library);
-        self.add_literals(library.all(), None, followers, first..end, depth);
+        let trees = self.trees;
+        while first < end {
+            let literals = &self.places.parser.edges(followers)[first..end];
+            let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[depth];
+            let byte = next(&literals[0]);
+            let going_on = first..first + literals.partition_point(|literal| next(literal) == byte);
+            first = going_on.end;
+            if let Some((index, group)) = trees.library.all().group(byte) {
+                self.add_literals((group, index), None, followers, going_on, depth + 1);
+            }
+        }
         ended
     }
 
     /// Adds the tokens that begin with what is left to do.
     fn add_followers(&mut self, todo: Todo) {
-        let library = Arc::clone(&self.trees.library);
-        self.add_exits(library.all(), None, Origin::Root, todo, None);
+        let trees = self.trees;
+        self.add_exits(trees.library.all(), None, &Origin::Root, todo, None);
         let general = self.add_paths();
         if !general.is_empty() {
             // Behind their first byte they are places.
@@ -344,324 +284,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Adds the tokens that read the paths of the open nodes and whatever follows. Answers the terminals of roots for which there
-    /// are others, and what is left to do behind them: for these, the tokens that were added are right, but not all.
-    fn add_paths(&mut self) -> Vec<(u32, Todo)> {
-        let (mut general, mut looked_at) = (Vec::new(), 0);
-        while let Some(open) = self.buffers.open.pop() {
-            let first = self.places.first_bytes(self.compiled, open.todo);
-            looked_at += 1;
-            let flows = meet(&first, &open.node.extending);
-            if looked_at > MOST_NODES || flows && !self.open_joined(&open) {
-                match open.origin {
-                    Origin::Root | Origin::Begun => general.push(open.edge),
-                    Origin::Exits(parent) => self.add_by_places(&parent.exits, None, open.edge),
-                    Origin::Behind(Some(holder), group, at) => {
-                        self.add_by_places(&holder.exits, Some((group, at)), open.edge);
-                    }
-                    Origin::Behind(None, group, at) => {
-                        let library = Arc::clone(&self.trees.library);
-                        self.add_by_places(library.all(), Some((group, at)), open.edge);
-                    }
-                }
-                continue;
-            }
-            let Open { node, last, todo, origin, .. } = open;
-            let goes_on = matches!((origin, &last), (Origin::Begun, Last::Terminal(..)));
-            self.pieces.add_node(&node, goes_on);
-            self.add_exits(&node.exits, Some(&node), Origin::Exits(Arc::clone(&node)), todo, Some(&last));
-        }
-        general
-    }
-
-    /// Opens the nodes of what is read by `open` joined with what it flows into. Answers whether that is all of this.
-    fn open_joined(&mut self, open: &Open) -> bool {
-        let (most_parts, most_ways) = MOST_JOINED;
-        let parts = match open.last {
-            Last::Terminal(..) => 1,
-            Last::Joined { parts, .. } => parts,
-        };
-        let followers = self.places.parser.followers(open.todo, &self.compiled.rules);
-        let (mut ways, mut loops) = (0, false);
-        for index in 0..self.places.parser.edges(followers).len() {
-            let edge = self.places.parser.edges(followers)[index];
-            if !self.flows(&open.node, edge.0) || self.is_in_loop(&open.last, open.todo, edge) {
-                continue;
-            }
-            let is_loop = self.leads_back(open.todo, edge);
-            if is_loop && std::mem::replace(&mut loops, true) {
-                continue;
-            }
-            ways += 1;
-            if ways > most_ways || parts == most_parts {
-                return false;
-            }
-            let behind = if is_loop { Behind::Loop(open.todo) } else { Behind::Terminal(edge.0) };
-            let Some(joined) = self.join(open, behind) else { return false };
-            self.buffers.open.push(Open {
-                node: Arc::clone(&joined.node),
-                last: Last::Joined { joined, parts: parts + 1, is_loop },
-                todo: edge.1,
-                origin: open.origin.clone(),
-                edge: open.edge,
-            });
-        }
-        true
-    }
-
-    /// Whether `terminal` begins with a byte with which that of `node` might go on where it might also end.
-    fn flows(&self, node: &Node, terminal: u32) -> bool {
-        let terminals = &self.compiled.terminals;
-        if terminals.is_literal(terminal) {
-            contains(&node.extending, terminals.literal(terminal)[0])
-        } else {
-            meet(terminals.first_bytes(terminal), &node.extending)
-        }
-    }
-
-    /// Whether an edge from `todo` leads there again and can be joined with others.
-    fn leads_back(&self, todo: Todo, (terminal, behind): (u32, Todo)) -> bool {
-        let terminals = &self.compiled.terminals;
-        let is_automaton = || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
-        todo == behind && !terminals.is_literal(terminal) && is_automaton()
-    }
-
-    /// Whether the terminal of an edge is read by `last` already, any number of times.
-    fn is_in_loop(&self, last: &Last, todo: Todo, edge: (u32, Todo)) -> bool {
-        matches!(last, Last::Joined { is_loop: true, .. }) && self.leads_back(todo, edge)
-    }
-
-    /// What `open` reads joined with what is `behind`.
-    fn join(&mut self, open: &Open, behind: Behind) -> Option<Joined> {
-        let terminals = &self.compiled.terminals;
-        let followers = self.places.parser.followers(open.todo, &self.compiled.rules);
-        let others: Vec<u32> = match behind {
-            Behind::Terminal(terminal) => vec![terminal],
-            Behind::Loop(todo) => {
-                let edges = terminals.others(self.places.parser.edges(followers));
-                edges.iter().filter(|edge| self.leads_back(todo, **edge)).map(|(terminal, _)| *terminal).collect()
-            }
-        };
-        others.iter().filter(|other| !terminals.is_literal(**other)).for_each(|other| self.doubt_inside(*other));
-        let library = Arc::clone(&self.trees.library);
-        let parent = open.origin.parent(&library);
-        let key = match &open.last {
-            Last::Terminal(terminal, state) => LastKey::Terminal(*terminal, *state),
-            Last::Joined { joined, .. } => LastKey::Joined(joined.number),
-        };
-        let key = (parent.as_ref().map(Parent::key), key, behind);
-        if let Some(known) = self.known.joined.get(&key) {
-            return known.clone();
-        }
-        let terminals = &self.compiled.terminals;
-        let automaton = |terminal: u32| match terminals.scanner(terminal) {
-            Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
-            Scanner::Except(except, _) => Some((self.trees.number(self.compiled, terminal), except.base())),
-            Scanner::Counted(_) | Scanner::Token(_) => None,
-        };
-        let (number, dfa, state) = match &open.last {
-            Last::Terminal(terminal, state) => {
-                let state = match terminals.except(*terminal) {
-                    Some(except) => except.state(*state),
-                    None => StateId::from_index(*state as usize),
-                };
-                automaton(*terminal).map(|(number, dfa)| (number, &**dfa, state))?
-            }
-            Last::Joined { joined, .. } => (joined.number, &*joined.dfa, joined.dfa.start()),
-        };
-        let next = match behind {
-            Behind::Terminal(terminal) if terminals.is_literal(terminal) => {
-                Some(Next::Literal(terminals.literal(terminal)))
-            }
-            Behind::Terminal(terminal) => automaton(terminal).map(|(number, dfa)| Next::Once(number, dfa)),
-            Behind::Loop(_) => {
-                let parts = others.iter().filter_map(|terminal| automaton(*terminal));
-                Some(Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect()))
-            }
-        };
-        let joined = next.and_then(|next| library.joined((number, dfa), state, &next)).map(|(number, dfa)| {
-            let node = match &parent {
-                None => library.root(number, &dfa, dfa.start()),
-                Some(parent) => library.child(parent, Reads::Automaton(number, &dfa)),
-            };
-            self.known.bytes += node.memory_in_scratch();
-            Joined { node, dfa, number }
-        });
-        self.known.joined.insert(key, joined.clone());
-        joined
-    }
-
-    /// Adds the tokens that leave by `exits` and go on with what follows `todo`, and opens the nodes behind them, which come from
-    /// `origin`. `holder` has the exits; if none has, they are all tokens. `last` was read up to there, and is
-    /// joined with what it flows into.
-    fn add_exits(
-        &mut self,
-        exits: &Exits,
-        holder: Option<&Arc<Node>>,
-        origin: Origin,
-        todo: Todo,
-        last: Option<&Last>,
-    ) {
-        let common = common(&self.places.first_bytes(self.compiled, todo), &exits.bytes);
-        if common == [0; 4] {
-            return;
-        }
-        let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        let literals = self.compiled.terminals.literals(self.places.parser.edges(followers)).len();
-        self.add_literals(exits, holder, followers, 0..literals, 0);
-        self.open_children(&origin, &common, todo, last.zip(holder));
-    }
-
-    /// Adds the tokens that leave by `exits` and go on in `literals`, which are edges and agree in their first `depth` bytes, which
-    /// were read; and opens the nodes behind those.
-    fn add_literals(
-        &mut self,
-        exits: &Exits,
-        holder: Option<&Arc<Node>>,
-        followers: Followers,
-        Range { start: mut first, end }: Range<usize>,
-        depth: usize,
-    ) {
-        let terminals = &self.compiled.terminals;
-        while first < end {
-            let literals = &self.places.parser.edges(followers)[first..end];
-            let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[depth];
-            let byte = next(&literals[0]);
-            let going_on = first..first + literals.partition_point(|literal| next(literal) == byte);
-            first = going_on.end;
-            if let Some((index, group)) = exits.group(byte) {
-                self.meet(group, Trie::FIRST, depth + 1, followers, going_on);
-                self.go_on(holder, group, index);
-            }
-        }
-    }
-
-    /// Where among the edges those are that read literals which begin with `byte`.
-    fn beginning(&self, followers: Followers, byte: u8) -> Range<usize> {
-        let terminals = &self.compiled.terminals;
-        let literals = terminals.literals(self.places.parser.edges(followers));
-        let next = |(literal, _): &(u32, Todo)| terminals.literal(*literal)[0];
-        let first = literals.partition_point(|literal| next(literal) < byte);
-        first..first + literals[first..].partition_point(|literal| next(literal) == byte)
-    }
-
-    /// Adds the tokens of `group` that go on from `at` in `literals`, which are edges and were read to their first `depth` bytes.
-    fn meet(&mut self, group: &Group, at: At, depth: usize, followers: Followers, literals: Range<usize>) {
-        let Self { pieces, places, compiled, trees, buffers, .. } = self;
-        let Buffers { literals: open, ended, .. } = &mut **buffers;
-        group.trie(trees.library.vocabulary()).meet(
-            (at, depth),
-            &places.parser.edges(followers)[literals],
-            |(literal, _)| compiled.terminals.literal(literal),
-            |tokens| pieces.ids.extend_from_slice(tokens),
-            |at, (_, behind)| ended.push((at, behind)),
-            open,
-        );
-    }
-
-    /// Goes on where literals have ended in `group`, which is at this index of its exits.
-    fn go_on(&mut self, holder: Option<&Arc<Node>>, group: &Group, index: usize) {
-        // Places in depth-first order: what is left to do at one of them is known when it is its turn.
-        while let Some(at) = self.buffers.ended.iter().map(|(at, _)| *at).min() {
-            let mut todo = None;
-            while let Some(found) = self.buffers.ended.iter().position(|(other, _)| *other == at) {
-                let (_, behind) = self.buffers.ended.swap_remove(found);
-                todo = Some(match todo {
-                    Some(todo) => self.places.parser.union(todo, behind, &self.compiled.rules),
-                    None => behind,
-                });
-            }
-            if let Some(todo) = todo {
-                self.add_behind(holder, (group, index), at, todo);
-            }
-        }
-    }
-
-    /// Adds the tokens that go on from `at` with what follows `todo`, and opens nodes.
-    fn add_behind(
-        &mut self,
-        holder: Option<&Arc<Node>>,
-        (group, index): (&Group, usize),
-        at: At,
-        todo: Todo,
-    ) {
-        let first = self.places.first_bytes(self.compiled, todo);
-        let library = Arc::clone(&self.trees.library);
-        let trie = group.trie(library.vocabulary());
-        let mut bytes = [0; 4];
-        let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        for (byte, child) in trie.children(at).filter(|(byte, _)| contains(&first, *byte)) {
-            insert(&mut bytes, byte);
-            let literals = self.beginning(followers, byte);
-            if !literals.is_empty() {
-                self.meet(group, child, 1, followers, literals);
-            }
-        }
-        if bytes != [0; 4] {
-            self.open_children(&Origin::Behind(holder.cloned(), index, at), &bytes, todo, None);
-        }
-    }
-
-    /// Opens the nodes behind `origin` of the automata that follow `todo` and begin with one of `bytes`; not of those that the last
-    /// one, of this node, is joined with.
-    fn open_children(
-        &mut self,
-        origin: &Origin,
-        bytes: &Bytes,
-        todo: Todo,
-        last: Option<(&Last, &Arc<Node>)>,
-    ) {
-        let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        let edges = self.places.parser.edges(followers);
-        let others = edges.len() - self.compiled.terminals.others(edges).len()..edges.len();
-        let loops_flow = last.is_some_and(|(_, node)| {
-            edges[others.clone()].iter().any(|edge| self.leads_back(todo, *edge) && self.flows(node, edge.0))
-        });
-        for index in others {
-            let edge = self.places.parser.edges(followers)[index];
-            let (terminal, todo_behind) = edge;
-            let is_joined = |(last, node): (&Last, &Arc<Node>)| {
-                self.flows(node, terminal)
-                    || loops_flow && self.leads_back(todo, edge)
-                    || self.is_in_loop(last, todo, edge)
-            };
-            if meet(bytes, self.compiled.terminals.first_bytes(terminal)) && !last.is_some_and(is_joined) {
-                self.doubt_inside(terminal);
-                let (node, state) = self.child(origin, terminal);
-                let last = Last::Terminal(terminal, state);
-                self.buffers.open.push(Open { node, last, todo: todo_behind, origin: origin.clone(), edge });
-            }
-        }
-    }
-
-    /// Adds the tokens that leave by `exits`, or those that come through a place of one of their groups, and go on with the
-    /// terminal and what is left to do behind it. By places, as a walk over the vocabulary would.
-    fn add_by_places(&mut self, exits: &Exits, at: Option<(usize, At)>, edge: (u32, Todo)) {
-        let Self { pieces, places, compiled, trees, buffers, .. } = self;
-        let vocabulary = trees.library.vocabulary();
-        let mut read = |trie: &Trie, at: At, byte: u8| {
-            let behind = places.begin(compiled, &[edge], byte);
-            if behind != DEAD {
-                let step = |place: Place, byte: u8| places.step(compiled, place, byte);
-                trie.walk(at, behind, &mut buffers.walk, step, |tokens| pieces.ids.extend_from_slice(tokens));
-            }
-        };
-        match at {
-            None => {
-                let first = compiled.terminals.first_bytes(edge.0);
-                for group in exits.groups.iter().filter(|group| contains(first, group.byte)) {
-                    read(group.trie(vocabulary), Trie::FIRST, group.byte);
-                }
-            }
-            Some((group, at)) => {
-                let trie = exits.groups[group].trie(vocabulary);
-                trie.children(at).for_each(|(byte, child)| read(trie, child, byte));
-            }
-        }
-    }
-
     /// Doubts the tokens in which a text of `terminal` may come to be one that it leaves out.
-    fn doubt_inside(&mut self, terminal: u32) {
+    pub(crate) fn doubt_inside(&mut self, terminal: u32) {
         if let Some(except) = self.compiled.terminals.except(terminal) {
             let (literals, _) = self.compiled.terminals.len();
             let tokens = self.trees.containing(terminal as usize - literals, except);
@@ -704,7 +328,7 @@ impl Maker<'_> {
         }
     }
 
-    fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {
+    pub(crate) fn root(&mut self, terminal: u32, state: u32) -> Arc<Node> {
         let Self { compiled, trees, known, doubtful, .. } = self;
         let KnownNodes { roots, bytes, .. } = &mut **known;
         let library = &trees.library;
@@ -737,55 +361,12 @@ impl Maker<'_> {
     }
 
     /// The state in which `terminal` begins.
-    fn start(&self, terminal: u32) -> u32 {
+    pub(crate) fn start(&self, terminal: u32) -> u32 {
         match self.compiled.terminals.scanner(terminal) {
             Scanner::Automaton(dfa, _) => u32::try_from(dfa.start().index()).expect("limited"),
             Scanner::Except(except, _) => except.start(),
             Scanner::Counted(counted) => counted.start(),
             Scanner::Token(_) => unreachable!("it reads no bytes"),
-        }
-    }
-
-    /// The node behind `origin` where `terminal` comes next, and the state in which that begins.
-    fn child(&mut self, origin: &Origin, terminal: u32) -> (Arc<Node>, u32) {
-        let start = self.start(terminal);
-        let library = Arc::clone(&self.trees.library);
-        let Some(parent) = origin.parent(&library) else { return (self.root(terminal, start), start) };
-        let Self { compiled, trees, known, doubtful, .. } = self;
-        let KnownNodes { children, bytes, .. } = &mut **known;
-        if let Scanner::Counted(_) = compiled.terminals.scanner(terminal) {
-            doubtful.extend_from_slice(library.longest().1);
-        }
-        let child = children.entry((parent.key(), terminal)).or_insert_with(|| {
-            let reads = match compiled.terminals.scanner(terminal) {
-                Scanner::Automaton(dfa, _) => Reads::Automaton(trees.number(compiled, terminal), dfa),
-                Scanner::Except(except, _) => {
-                    Reads::Automaton(trees.number(compiled, terminal), except.base())
-                }
-                Scanner::Counted(counted) => {
-                    let (number, _) = trees.unbounded(compiled, terminal, counted);
-                    Reads::Counted(*number, counted, counted.left(0, library.longest().0))
-                }
-                Scanner::Token(_) => unreachable!("it reads no bytes"),
-            };
-            let child = library.child(&parent, reads);
-            *bytes += child.memory_in_scratch();
-            child
-        });
-        (Arc::clone(child), start)
-    }
-}
-
-impl Origin {
-    /// Where nodes come from that are no roots.
-    fn parent<'o>(&'o self, library: &'o TreeLibrary) -> Option<Parent<'o>> {
-        match self {
-            Self::Root | Self::Begun => None,
-            Self::Exits(node) => Some(Parent::Exits(node)),
-            Self::Behind(Some(node), group, at) => {
-                Some(Parent::Behind(Some(node), &node.exits.groups[*group], *at))
-            }
-            Self::Behind(None, group, at) => Some(Parent::Behind(None, &library.all().groups[*group], *at)),
         }
     }
 }

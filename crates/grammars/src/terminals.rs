@@ -4,7 +4,7 @@
 //! its own bytes. One automaton over all terminals at once, as lexers have it, would be made of sets of terminals that never
 //! follow the same place; the sets that do occur come out of the parser's states.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
@@ -36,6 +36,8 @@ type FirstBytes = Vec<Bytes>;
 #[derive(Debug)]
 pub(crate) struct Terminals {
     literals: Vec<Box<[u8]>>,
+    /// By byte: the first literal that begins with it or a higher one; and their number.
+    beginning: Box<[u32; 257]>,
     /// The terminals behind the literals.
     scanners: Vec<Scanner>,
     /// The same: of those whose texts may not come twice, how many texts there are.
@@ -153,8 +155,17 @@ impl Terminals {
             first
         });
         let first_bytes = first_bytes.collect();
-        let mut terminals =
-            Self { literals, scanners, distinct, first_bytes, classes: Box::new([0; 256]), bytes: vec![0] };
+        let begin = |byte: usize| literals.partition_point(|literal: &Box<[u8]>| usize::from(literal[0]) < byte);
+        let begin = |byte: usize| u32::try_from(begin(byte)).expect("limited");
+        let mut terminals = Self {
+            beginning: Box::new(std::array::from_fn(begin)),
+            literals,
+            scanners,
+            distinct,
+            first_bytes,
+            classes: Box::new([0; 256]),
+            bytes: vec![0],
+        };
         for byte in 1..=255u8 {
             if begins[usize::from(byte)] {
                 terminals.bytes.push(byte);
@@ -190,6 +201,17 @@ impl Terminals {
     #[inline]
     pub(crate) fn others<'e, T>(&self, edges: &'e [(u32, T)]) -> &'e [(u32, T)] {
         &edges[self.literals(edges).len()..]
+    }
+
+    /// Where in `edges`, which ascend, those are that read literals which begin with `byte`.
+    #[inline]
+    pub(crate) fn beginning<T>(&self, edges: &[(u32, T)], byte: u8) -> Range<usize> {
+        let [begin, end] = [0, 1].map(|more| self.beginning[usize::from(byte) + more]);
+        if begin == end {
+            return 0..0;
+        }
+        let first = edges.partition_point(|(terminal, _)| *terminal < begin);
+        first..first + edges[first..].partition_point(|(terminal, _)| *terminal < end)
     }
 
     /// Of `literals`, which are edges, those that begin as `terminal`, the first of them, does in its first `depth` bytes.

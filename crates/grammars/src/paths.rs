@@ -1,0 +1,435 @@
+//! The paths that tokens may take through a grammar: nodes of subterminal trees, opened as far as the parser follows.
+//!
+//! A path begins with a terminal: one that was begun before the token, or one that the token begins with. The tokens inside its
+//! node are added. Of those that leave it, some go on with literals, which are met with what is left of them byte by byte;
+//! where others go on with an automaton, the next node is opened. Where a terminal flows into the next one, the two are
+//! [joined](crate::joined).
+//!
+//! The order of nodes does not matter, and a token may be found on several paths.
+
+use std::{cmp::Reverse, ops::Range, sync::Arc};
+
+use unskew_automata::{Dfa, StateId};
+use unskew_core::DEAD;
+
+use crate::{
+    joined::Next,
+    mask::{Buffers, KnownNodes, Maker},
+    parser::{Followers, Todo},
+    places::Place,
+    remainders::{At, Exits, Group, Trie},
+    terminals::Scanner,
+    trees::{Bytes, Node, Parent, Reads, TreeLibrary, common, contains, insert, meet},
+};
+
+/// Up to how many nodes are looked at for one reading, before the general way is taken. Each is another sequence of terminals
+/// that are no literals, and tokens of hundreds of bytes may have as many as there are ways to cut them.
+const MOST_NODES: usize = 1000;
+
+/// Up to how many terminals and loops are joined into one, and how many ways to join one there may be.
+const MOST_JOINED: (u32, usize) = (4, 8);
+
+/// Terminals that are one automaton; see [`joined`](crate::joined).
+#[derive(Clone, Debug)]
+pub(crate) struct Joined {
+    /// Behind its origin.
+    node: Arc<Node>,
+    dfa: Arc<Dfa>,
+    /// Of the automaton, in the library.
+    number: u32,
+}
+
+/// What a path reads since its origin: a terminal from a state on, or an automaton of the library.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum LastKey {
+    Terminal(u32, u32),
+    Joined(u32),
+}
+
+/// With what it is joined: a terminal, or all those that lead back to the same todo.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Behind {
+    Terminal(u32),
+    Loop(Todo),
+}
+
+/// A node that is to be looked at.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) node: Arc<Node>,
+    pub(crate) last: Last,
+    /// What is left to do behind that.
+    pub(crate) todo: Todo,
+    pub(crate) origin: Origin,
+    /// The first terminal behind the origin, and what is left to do behind that.
+    pub(crate) edge: (u32, Todo),
+}
+
+/// What a path reads since its origin.
+#[derive(Clone, Debug)]
+pub(crate) enum Last {
+    /// A terminal, from a state on.
+    Terminal(u32, u32),
+    Joined {
+        joined: Joined,
+        /// How many they are.
+        parts: u32,
+        /// Whether it ends with any number of terminals that lead back to the todo behind it.
+        is_loop: bool,
+    },
+}
+
+/// Where a node comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// It is the root of a terminal that begins with the token.
+    Root,
+    /// It is that of one that was begun before.
+    Begun,
+    /// From the exits of a node.
+    Exits(Arc<Node>),
+    /// From a place among the exits of a node, or among all tokens: in the group at this index.
+    Behind(Option<Arc<Node>>, usize, At),
+}
+
+impl Maker<'_> {
+    /// Adds the tokens that read the paths of the open nodes and whatever follows. Answers the terminals of roots for which there
+    /// are others, and what is left to do behind them: for these, the tokens that were added are right, but not all.
+    pub(crate) fn add_paths(&mut self) -> Vec<(u32, Todo)> {
+        let (mut general, mut looked_at) = (Vec::new(), 0);
+        while let Some(open) = self.buffers.open.pop() {
+            let first = self.places.first_bytes(self.compiled, open.todo);
+            looked_at += 1;
+            let flows = meet(&first, &open.node.extending);
+            if looked_at > MOST_NODES || flows && !self.open_joined(&open) {
+                match open.origin {
+                    Origin::Root | Origin::Begun => general.push(open.edge),
+                    Origin::Exits(parent) => self.add_by_places(&parent.exits, None, open.edge),
+                    Origin::Behind(Some(holder), group, at) => {
+                        self.add_by_places(&holder.exits, Some((group, at)), open.edge);
+                    }
+                    Origin::Behind(None, group, at) => {
+                        let trees = self.trees;
+                        self.add_by_places(trees.library.all(), Some((group, at)), open.edge);
+                    }
+                }
+                continue;
+            }
+            let Open { node, last, todo, origin, .. } = open;
+            let goes_on = matches!((origin, &last), (Origin::Begun, Last::Terminal(..)));
+            self.pieces.add_node(&node, goes_on);
+            let behind = Origin::Exits(Arc::clone(&node));
+            self.add_exits(&node.exits, Some(&node), &behind, todo, Some(&last));
+        }
+        general
+    }
+
+    /// Opens the nodes of what is read by `open` joined with what it flows into. Answers whether that is all of this.
+    fn open_joined(&mut self, open: &Open) -> bool {
+        let (most_parts, most_ways) = MOST_JOINED;
+        let parts = match open.last {
+            Last::Terminal(..) => 1,
+            Last::Joined { parts, .. } => parts,
+        };
+        let followers = self.places.parser.followers(open.todo, &self.compiled.rules);
+        let (mut ways, mut loops) = (0, false);
+        for index in 0..self.places.parser.edges(followers).len() {
+            let edge = self.places.parser.edges(followers)[index];
+            if !self.flows(&open.node, edge.0) || self.is_in_loop(&open.last, open.todo, edge) {
+                continue;
+            }
+            let is_loop = self.leads_back(open.todo, edge);
+            if is_loop && std::mem::replace(&mut loops, true) {
+                continue;
+            }
+            ways += 1;
+            if ways > most_ways || parts == most_parts {
+                return false;
+            }
+            let behind = if is_loop { Behind::Loop(open.todo) } else { Behind::Terminal(edge.0) };
+            let Some(joined) = self.join(open, behind) else { return false };
+            self.buffers.open.push(Open {
+                node: Arc::clone(&joined.node),
+                last: Last::Joined { joined, parts: parts + 1, is_loop },
+                todo: edge.1,
+                origin: open.origin.clone(),
+                edge: open.edge,
+            });
+        }
+        true
+    }
+
+    /// Whether `terminal` begins with a byte with which that of `node` might go on where it might also end.
+    fn flows(&self, node: &Node, terminal: u32) -> bool {
+        let terminals = &self.compiled.terminals;
+        if terminals.is_literal(terminal) {
+            contains(&node.extending, terminals.literal(terminal)[0])
+        } else {
+            meet(terminals.first_bytes(terminal), &node.extending)
+        }
+    }
+
+    /// Whether an edge from `todo` leads there again and can be joined with others.
+    fn leads_back(&self, todo: Todo, (terminal, behind): (u32, Todo)) -> bool {
+        let terminals = &self.compiled.terminals;
+        let is_automaton = || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
+        todo == behind && !terminals.is_literal(terminal) && is_automaton()
+    }
+
+    /// Whether the terminal of an edge is read by `last` already, any number of times.
+    fn is_in_loop(&self, last: &Last, todo: Todo, edge: (u32, Todo)) -> bool {
+        matches!(last, Last::Joined { is_loop: true, .. }) && self.leads_back(todo, edge)
+    }
+
+    /// What `open` reads joined with what is `behind`.
+    fn join(&mut self, open: &Open, behind: Behind) -> Option<Joined> {
+        let terminals = &self.compiled.terminals;
+        let followers = self.places.parser.followers(open.todo, &self.compiled.rules);
+        let others: Vec<u32> = match behind {
+            Behind::Terminal(terminal) => vec![terminal],
+            Behind::Loop(todo) => {
+                let edges = terminals.others(self.places.parser.edges(followers));
+                edges.iter().filter(|edge| self.leads_back(todo, **edge)).map(|(terminal, _)| *terminal).collect()
+            }
+        };
+        others.iter().filter(|other| !terminals.is_literal(**other)).for_each(|other| self.doubt_inside(*other));
+        let library = &self.trees.library;
+        let parent = open.origin.parent(library);
+        let key = match &open.last {
+            Last::Terminal(terminal, state) => LastKey::Terminal(*terminal, *state),
+            Last::Joined { joined, .. } => LastKey::Joined(joined.number),
+        };
+        let key = (parent.as_ref().map(Parent::key), key, behind);
+        if let Some(known) = self.known.joined.get(&key) {
+            return known.clone();
+        }
+        let terminals = &self.compiled.terminals;
+        let automaton = |terminal: u32| match terminals.scanner(terminal) {
+            Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
+            Scanner::Except(except, _) => Some((self.trees.number(self.compiled, terminal), except.base())),
+            Scanner::Counted(_) | Scanner::Token(_) => None,
+        };
+        let (number, dfa, state) = match &open.last {
+            Last::Terminal(terminal, state) => {
+                let state = match terminals.except(*terminal) {
+                    Some(except) => except.state(*state),
+                    None => StateId::from_index(*state as usize),
+                };
+                automaton(*terminal).map(|(number, dfa)| (number, &**dfa, state))?
+            }
+            Last::Joined { joined, .. } => (joined.number, &*joined.dfa, joined.dfa.start()),
+        };
+        let next = match behind {
+            Behind::Terminal(terminal) if terminals.is_literal(terminal) => {
+                Some(Next::Literal(terminals.literal(terminal)))
+            }
+            Behind::Terminal(terminal) => automaton(terminal).map(|(number, dfa)| Next::Once(number, dfa)),
+            Behind::Loop(_) => {
+                let parts = others.iter().filter_map(|terminal| automaton(*terminal));
+                Some(Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect()))
+            }
+        };
+        let joined = next.and_then(|next| library.joined((number, dfa), state, &next)).map(|(number, dfa)| {
+            let node = match &parent {
+                None => library.root(number, &dfa, dfa.start()),
+                Some(parent) => library.child(parent, Reads::Automaton(number, &dfa)),
+            };
+            self.known.bytes += node.memory_in_scratch();
+            Joined { node, dfa, number }
+        });
+        self.known.joined.insert(key, joined.clone());
+        joined
+    }
+
+    /// Adds the tokens that leave by `exits` and go on with what follows `todo`, and opens the nodes behind them, which come from
+    /// `origin`. `holder` has the exits; if none has, they are all tokens. `last` was read up to there, and is joined with what it
+    /// flows into.
+    pub(crate) fn add_exits(
+        &mut self,
+        exits: &Exits,
+        holder: Option<&Arc<Node>>,
+        origin: &Origin,
+        todo: Todo,
+        last: Option<&Last>,
+    ) {
+        let common = common(&self.places.first_bytes(self.compiled, todo), &exits.bytes);
+        if common == [0; 4] {
+            return;
+        }
+        let followers = self.places.parser.followers(todo, &self.compiled.rules);
+        for (index, group) in exits.groups.iter().enumerate().filter(|(_, group)| contains(&common, group.byte)) {
+            let edges = self.places.parser.edges(followers);
+            let literals = self.compiled.terminals.beginning(edges, group.byte);
+            if !literals.is_empty() {
+                self.add_literals((group, index), holder, followers, literals, 1);
+            }
+        }
+        self.open_children(origin, &common, todo, last.zip(holder));
+    }
+
+    /// Adds the tokens of a group of exits, at this index, that go on in `literals`, which are edges and agree in their first `depth`
+    /// bytes, which were read; and opens the nodes behind those. `holder` has the exits; if none has, they are all tokens.
+    pub(crate) fn add_literals(
+        &mut self,
+        (group, index): (&Group, usize),
+        holder: Option<&Arc<Node>>,
+        followers: Followers,
+        literals: Range<usize>,
+        depth: usize,
+    ) {
+        self.meet(group, Trie::FIRST, depth, followers, literals);
+        self.go_on(holder, group, index);
+    }
+
+    /// Adds the tokens of `group` that go on from `at` in `literals`, which are edges and were read to their first `depth` bytes.
+    fn meet(&mut self, group: &Group, at: At, depth: usize, followers: Followers, literals: Range<usize>) {
+        let Self { pieces, places, compiled, trees, buffers, .. } = self;
+        let Buffers { literals: open, ended, .. } = &mut **buffers;
+        group.trie(trees.library.vocabulary()).meet(
+            (at, depth),
+            &places.parser.edges(followers)[literals],
+            |(literal, _)| compiled.terminals.literal(literal),
+            |tokens| pieces.ids.extend_from_slice(tokens),
+            |at, (_, behind)| ended.push(Reverse((at, behind))),
+            open,
+        );
+    }
+
+    /// Goes on where literals have ended in `group`, which is at this index of its exits.
+    fn go_on(&mut self, holder: Option<&Arc<Node>>, group: &Group, index: usize) {
+        // Places in depth-first order: what is left to do at one of them is known when it is its turn.
+        while let Some(Reverse((at, mut todo))) = self.buffers.ended.pop() {
+            while let Some(Reverse((_, other))) = self.buffers.ended.peek().filter(|other| other.0.0 == at) {
+                todo = self.places.parser.union(todo, *other, &self.compiled.rules);
+                self.buffers.ended.pop();
+            }
+            self.add_behind(holder, (group, index), at, todo);
+        }
+    }
+
+    /// Adds the tokens that go on from `at` with what follows `todo`, and opens nodes.
+    fn add_behind(
+        &mut self,
+        holder: Option<&Arc<Node>>,
+        (group, index): (&Group, usize),
+        at: At,
+        todo: Todo,
+    ) {
+        let first = self.places.first_bytes(self.compiled, todo);
+        let Self { compiled, trees, .. } = *self;
+        let trie = group.trie(trees.library.vocabulary());
+        let mut bytes = [0; 4];
+        let followers = self.places.parser.followers(todo, &compiled.rules);
+        for (byte, child) in trie.children(at).filter(|(byte, _)| contains(&first, *byte)) {
+            insert(&mut bytes, byte);
+            let literals = compiled.terminals.beginning(self.places.parser.edges(followers), byte);
+            if !literals.is_empty() {
+                self.meet(group, child, 1, followers, literals);
+            }
+        }
+        if bytes != [0; 4] {
+            self.open_children(&Origin::Behind(holder.cloned(), index, at), &bytes, todo, None);
+        }
+    }
+
+    /// Opens the nodes behind `origin` of the automata that follow `todo` and begin with one of `bytes`; not of those that the last
+    /// one, of this node, is joined with.
+    fn open_children(
+        &mut self,
+        origin: &Origin,
+        bytes: &Bytes,
+        todo: Todo,
+        last: Option<(&Last, &Arc<Node>)>,
+    ) {
+        let followers = self.places.parser.followers(todo, &self.compiled.rules);
+        let edges = self.places.parser.edges(followers);
+        let others = edges.len() - self.compiled.terminals.others(edges).len()..edges.len();
+        let loops_flow = last.is_some_and(|(_, node)| {
+            edges[others.clone()].iter().any(|edge| self.leads_back(todo, *edge) && self.flows(node, edge.0))
+        });
+        for index in others {
+            let edge = self.places.parser.edges(followers)[index];
+            let (terminal, todo_behind) = edge;
+            let is_joined = |(last, node): (&Last, &Arc<Node>)| {
+                self.flows(node, terminal)
+                    || loops_flow && self.leads_back(todo, edge)
+                    || self.is_in_loop(last, todo, edge)
+            };
+            if meet(bytes, self.compiled.terminals.first_bytes(terminal)) && !last.is_some_and(is_joined) {
+                self.doubt_inside(terminal);
+                let (node, state) = self.child(origin, terminal);
+                let last = Last::Terminal(terminal, state);
+                self.buffers.open.push(Open { node, last, todo: todo_behind, origin: origin.clone(), edge });
+            }
+        }
+    }
+
+    /// Adds the tokens that leave by `exits`, or those that come through a place of one of their groups, and go on with the
+    /// terminal and what is left to do behind it. By places, as a walk over the vocabulary would.
+    fn add_by_places(&mut self, exits: &Exits, at: Option<(usize, At)>, edge: (u32, Todo)) {
+        let Self { pieces, places, compiled, trees, buffers, .. } = self;
+        let vocabulary = trees.library.vocabulary();
+        let mut read = |trie: &Trie, at: At, byte: u8| {
+            let behind = places.begin(compiled, &[edge], byte);
+            if behind != DEAD {
+                let step = |place: Place, byte: u8| places.step(compiled, place, byte);
+                trie.walk(at, behind, &mut buffers.walk, step, |tokens| pieces.ids.extend_from_slice(tokens));
+            }
+        };
+        match at {
+            None => {
+                let first = compiled.terminals.first_bytes(edge.0);
+                for group in exits.groups.iter().filter(|group| contains(first, group.byte)) {
+                    read(group.trie(vocabulary), Trie::FIRST, group.byte);
+                }
+            }
+            Some((group, at)) => {
+                let trie = exits.groups[group].trie(vocabulary);
+                trie.children(at).for_each(|(byte, child)| read(trie, child, byte));
+            }
+        }
+    }
+
+    /// The node behind `origin` where `terminal` comes next, and the state in which that begins.
+    fn child(&mut self, origin: &Origin, terminal: u32) -> (Arc<Node>, u32) {
+        let start = self.start(terminal);
+        let library = &self.trees.library;
+        let Some(parent) = origin.parent(library) else { return (self.root(terminal, start), start) };
+        let Self { compiled, trees, known, doubtful, .. } = self;
+        let KnownNodes { children, bytes, .. } = &mut **known;
+        if let Scanner::Counted(_) = compiled.terminals.scanner(terminal) {
+            doubtful.extend_from_slice(library.longest().1);
+        }
+        let child = children.entry((parent.key(), terminal)).or_insert_with(|| {
+            let reads = match compiled.terminals.scanner(terminal) {
+                Scanner::Automaton(dfa, _) => Reads::Automaton(trees.number(compiled, terminal), dfa),
+                Scanner::Except(except, _) => {
+                    Reads::Automaton(trees.number(compiled, terminal), except.base())
+                }
+                Scanner::Counted(counted) => {
+                    let (number, _) = trees.unbounded(compiled, terminal, counted);
+                    Reads::Counted(*number, counted, counted.left(0, library.longest().0))
+                }
+                Scanner::Token(_) => unreachable!("it reads no bytes"),
+            };
+            let child = library.child(&parent, reads);
+            *bytes += child.memory_in_scratch();
+            child
+        });
+        (Arc::clone(child), start)
+    }
+}
+
+impl Origin {
+    /// Where nodes come from that are no roots.
+    fn parent<'o>(&'o self, library: &'o TreeLibrary) -> Option<Parent<'o>> {
+        match self {
+            Self::Root | Self::Begun => None,
+            Self::Exits(node) => Some(Parent::Exits(node)),
+            Self::Behind(Some(node), group, at) => {
+                Some(Parent::Behind(Some(node), &node.exits.groups[*group], *at))
+            }
+            Self::Behind(None, group, at) => Some(Parent::Behind(None, &library.all().groups[*group], *at)),
+        }
+    }
+}
