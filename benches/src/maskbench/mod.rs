@@ -41,7 +41,7 @@ use measure::{Encoder, Outcome, measure};
 use options::Options;
 
 /// The argument that makes the program a worker, which serves the engine whose name follows.
-pub const WORKER: &str = "--worker";
+pub const WORKER: &str = "--schema-worker";
 
 /// How long a worker may take to load a tokenizer and build an engine.
 const START: Duration = Duration::from_secs(120);
