@@ -636,7 +636,7 @@ pub(crate) fn host() -> String {
 }
 
 /// What a program prints, without the line break; `unknown` if it cannot be run.
-fn output(program: &str, args: &[&str]) -> String {
+pub(crate) fn output(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     output.map_or("unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -3,7 +3,10 @@
 //! A schema may be refused, since a refusal says so; but of what compiles, nothing invalid may be accepted. Our engine writes
 //! members in one order and numbers in few spellings, and always enforces `format`, so that it refuses texts of valid
 //! data. Whether it refuses the data or only the text is found out by trying other orders and spellings of the same data;
-//! both are counted, apart.
+//! both are counted, apart. So is invalid data that is accepted because a draft leaves it open whether a keyword asserts
+//! anything, where [`explain`] says that it does not.
+//!
+//! The folder `remotes` of the suite is supplied as a registry, as the suite asks for. The metaschemas of the drafts are not in it.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the body of a program that talks to its user")]
 
@@ -19,14 +22,21 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+use unskew_grammars::Fate;
 use unskew_grammars::{GrammarConstraint, GrammarError, TreeLibrary};
-use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions};
+use unskew_schema::{MemberOrder, Registry, SchemaError, SchemaLimits, SchemaOptions, explain};
+
+use crate::report;
 
 const USAGE: &str = "\
---data DIR [--verbose] [FILTER ...]   files whose path contains one of the filters; all without
+--data DIR [--any-order] [--verbose] [--record] [--version TEXT] [FILTER ...]
+files whose path contains one of the filters; all without
 
-  --data DIR    the suite's folder, its `tests`, or any folder with files of its format
-  --verbose     name every schema that is refused and every test that is not right
+  --data DIR      the suite's folder, its `tests`, or any folder with files of its format
+  --any-order     members in any order; else in that of the schema
+  --verbose       name every schema that is refused and every test that is not right
+  --record        write the tables to benches/record too, with all that is refused
+  --version TEXT  what to record as the suite's version; else its commit, if DIR is a checkout
 ";
 
 /// How many orders and spellings of an instance are tried.
@@ -43,6 +53,20 @@ const DRAFTS: [(&str, &str); 5] = [
 
 /// Folders of the suite that are left out: drafts that are not known, and what is no test.
 const LEFT_OUT: [&str; 6] = ["draft3", "draft-next", "v1", "latest", "remotes", "node_modules"];
+
+/// Where the suite has its folder `remotes`.
+const REMOTES: &str = "http://localhost:1234/";
+
+/// Keywords of which a draft says that they may be asserted or not, by the folder of the draft: draft 7, section 8.2.
+const LEFT_OPEN: (&str, [&str; 2]) = ("draft7", ["contentEncoding", "contentMediaType"]);
+
+/// What stands above a table.
+const LEGEND: &str = "\
+`refused`: schemas that do not compile; their tests are not counted. `refused as written`: valid data of which another
+order of members or spelling of numbers is accepted, or that is valid only where `format` is a comment. `of an annotation`:
+invalid data that is accepted in an optional test of a keyword that the draft lets an implementation assert or not, and that
+`explain` lists as an annotation.
+";
 
 #[derive(Deserialize)]
 struct Group {
@@ -61,6 +85,14 @@ struct Test {
 /// Whether a compiled schema takes a text, whole.
 type Accepts = Box<dyn Fn(&str) -> bool>;
 
+/// What is tested.
+trait Engine {
+    fn compile(&self, schema: &str) -> Result<Accepts, String>;
+
+    /// The keywords of the schema that it takes as annotations.
+    fn annotations(&self, schema: &str) -> Vec<String>;
+}
+
 /// What became of the tests of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Tally {
@@ -73,6 +105,8 @@ struct Tally {
     by_choice: usize,
     /// Valid data of which no text that was tried is accepted.
     refused_wrongly: usize,
+    /// Invalid data that is accepted, where what makes it invalid may be an annotation.
+    left_open: usize,
     /// Invalid data that is accepted.
     accepted_wrongly: usize,
 }
@@ -84,17 +118,19 @@ impl Tally {
         self.right += other.right;
         self.by_choice += other.by_choice;
         self.refused_wrongly += other.refused_wrongly;
+        self.left_open += other.left_open;
         self.accepted_wrongly += other.accepted_wrongly;
     }
 
     fn cells(&self) -> String {
         format!(
-            "{} | {} | {} | {} | {} | {}",
+            "{} | {} | {} | {} | {} | {} | {}",
             self.schemas,
             self.refused,
             self.right,
             self.by_choice,
             self.refused_wrongly,
+            self.left_open,
             self.accepted_wrongly
         )
     }
@@ -116,12 +152,16 @@ pub fn run() -> ExitCode {
 }
 
 fn program() -> Result<usize, String> {
-    let (mut data, mut verbose, mut filters) = (None, false, Vec::new());
+    let (mut data, mut verbose, mut record, mut version) = (None, false, false, None);
+    let (mut filters, mut options) = (Vec::new(), SchemaOptions::default());
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--data" => data = args.next(),
             "--verbose" => verbose = true,
+            "--any-order" => options.order = MemberOrder::Any,
+            "--record" => record = true,
+            "--version" => version = args.next(),
             _ if arg.starts_with('-') => return Err(format!("no option {arg}\n\n{USAGE}")),
             _ => filters.push(arg),
         }
@@ -134,25 +174,81 @@ fn program() -> Result<usize, String> {
     if files.is_empty() {
         return Err(format!("{}: no such files", data.display()));
     }
-    let bytes = Bytes::new()?;
-    let mut tallies = BTreeMap::new();
+    options.registry = remotes(&data)?;
+    let bytes = Bytes::new(options)?;
+    let (mut tallies, mut refused) = (BTreeMap::new(), String::new());
     for (name, path) in files {
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let (tally, notes) = tally(&name, &text, &|schema| bytes.compile(schema))?;
-        for note in notes.iter().filter(|note| verbose || note.contains("accepted")) {
-            eprintln!("{name}: {note}");
+        let (tally, notes) = tally(&name, &text, &bytes)?;
+        for note in notes {
+            if verbose || note.contains("accepted") {
+                eprintln!("{name}: {note}");
+            }
+            if !note.contains("as it is written") {
+                let _ = writeln!(refused, "- {name}: {}", note.replace('\n', " "));
+            }
         }
         tallies.insert(name, tally);
     }
-    print!("{}", table(&tallies));
+    let tables = tables(&tallies);
+    print!("{tables}");
+    if record {
+        let suite = version.unwrap_or_else(|| suite_commit(&data));
+        let order = if bytes.options.order == MemberOrder::Any { " --any-order" } else { "" };
+        let report = format!(
+            "# The official JSON-Schema-Test-Suite, {}\n\n\
+             {}Suite: {suite}. Command: `cargo xtask bench suite --data ...{order} --record {}`.\n\n\
+             {LEGEND}\n{tables}\n## What is refused, and what is accepted of an annotation\n\n{refused}",
+            report::today(),
+            report::host(),
+            filters.join(" "),
+        );
+        eprintln!("written to benches/record/{}", report::record_as("suite", &report)?);
+    }
     Ok(tallies.values().map(|tally| tally.accepted_wrongly).sum())
+}
+
+/// The commit of the suite, if its folder is a checkout.
+fn suite_commit(data: &Path) -> String {
+    let folder = data.to_string_lossy();
+    match data.join(".git").exists() {
+        true => report::output("git", &["-C", &folder, "rev-parse", "HEAD"]),
+        false => "no checkout, version not told".to_owned(),
+    }
+}
+
+/// The documents that the suite supplies, by their URIs.
+fn remotes(data: &Path) -> Result<Registry, String> {
+    let mut registry = Registry::new();
+    let roots = [Some(data), data.parent()].into_iter().flatten().map(|folder| folder.join("remotes"));
+    let Some(root) = roots.into_iter().find(|root| root.is_dir()) else { return Ok(registry) };
+    for path in json_files(&root)? {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let inside: Vec<_> = path.strip_prefix(&root).unwrap_or(&path).iter().collect();
+        let inside: Vec<_> = inside.into_iter().map(|part| part.to_string_lossy()).collect();
+        let inserted = registry.insert(&format!("{REMOTES}{}", inside.join("/")), &text);
+        inserted.map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(registry)
 }
 
 /// The suite's files with their names, which begin with the folder of the draft.
 fn files(data: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let tests = data.join("tests");
     let root = if tests.is_dir() { tests } else { data.to_owned() };
-    let (mut files, mut folders) = (Vec::new(), vec![root.clone()]);
+    // With the last part of the given path, which may itself name a draft.
+    let outer = root.parent().unwrap_or(&root);
+    let named = |path: PathBuf| {
+        (path.strip_prefix(outer).unwrap_or(&path).with_extension("").to_string_lossy().into_owned(), path)
+    };
+    let mut files: Vec<_> = json_files(&root)?.into_iter().map(named).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// All files of JSON in a folder and those inside, but for [`LEFT_OUT`].
+fn json_files(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let (mut files, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
         let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for entry in entries {
@@ -163,10 +259,8 @@ fn files(data: &Path) -> Result<Vec<(String, PathBuf)>, String> {
             }
             if path.is_dir() {
                 folders.push(path);
-            } else if let Some(stem) = name.strip_suffix(".json") {
-                // With the last part of the given path, which may itself name a draft.
-                let inside = folder.strip_prefix(root.parent().unwrap_or(&root)).unwrap_or(&folder);
-                files.push((inside.join(stem).to_string_lossy().into_owned(), path));
+            } else if path.extension().is_some_and(|extension| extension == "json") {
+                files.push(path);
             }
         }
     }
@@ -175,16 +269,13 @@ fn files(data: &Path) -> Result<Vec<(String, PathBuf)>, String> {
 }
 
 /// The tests of one file, and a line for each schema that is refused and each test that is not right.
-fn tally(
-    name: &str,
-    text: &str,
-    compile: &dyn Fn(&str) -> Result<Accepts, String>,
-) -> Result<(Tally, Vec<String>), String> {
+fn tally(name: &str, text: &str, engine: &dyn Engine) -> Result<(Tally, Vec<String>), String> {
     let groups: Vec<Group> = serde_json::from_str(text).map_err(|error| format!("{name}: {error}"))?;
     let (mut tally, mut notes) = (Tally::default(), Vec::new());
     for group in groups {
         tally.schemas += 1;
-        let accepts = match compile(&with_draft(name, group.schema.get())) {
+        let schema = with_draft(name, group.schema.get());
+        let accepts = match engine.compile(&schema) {
             Ok(accepts) => accepts,
             Err(reason) => {
                 tally.refused += 1;
@@ -197,6 +288,10 @@ fn tally(
                 (true, true) | (false, false) => {
                     tally.right += 1;
                     continue;
+                }
+                (true, false) if is_left_open(name, &engine.annotations(&schema)) => {
+                    tally.left_open += 1;
+                    "invalid by what is an annotation"
                 }
                 (true, false) => {
                     tally.accepted_wrongly += 1;
@@ -217,6 +312,14 @@ fn tally(
         }
     }
     Ok((tally, notes))
+}
+
+/// Whether the tests of this file may ask for what the draft leaves open, and one of these keywords is left open by it.
+fn is_left_open(name: &str, annotations: &[String]) -> bool {
+    let (draft, keywords) = LEFT_OPEN;
+    let optional =
+        name.split('/').any(|part| part == draft) && name.split('/').any(|part| part == "optional");
+    optional && annotations.iter().any(|annotation| keywords.contains(&annotation.as_str()))
 }
 
 /// Whether the tests of this file take `format` as a comment: those in `optional` take it as a condition.
@@ -304,10 +407,24 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
     orders
 }
 
-fn table(tallies: &BTreeMap<String, Tally>) -> String {
-    let mut out = "| file | schemas | refused | tests right | valid, refused as written | valid, refused | invalid, accepted |\n\
-                   |---|--:|--:|--:|--:|--:|--:|\n"
-        .to_owned();
+/// A table by draft, and one by file.
+fn tables(tallies: &BTreeMap<String, Tally>) -> String {
+    let mut drafts: BTreeMap<&str, Tally> = BTreeMap::new();
+    for (name, tally) in tallies {
+        let draft =
+            DRAFTS.iter().map(|(draft, _)| *draft).find(|draft| name.split('/').any(|part| part == *draft));
+        let draft = draft.unwrap_or("of no draft");
+        drafts.entry(draft).or_default().add(tally);
+    }
+    let files = tallies.iter().map(|(name, tally)| (name.as_str(), tally));
+    format!("{}\n{}", table("draft", drafts.iter().map(|(name, tally)| (*name, tally))), table("file", files))
+}
+
+fn table<'t>(what: &str, tallies: impl Iterator<Item = (&'t str, &'t Tally)>) -> String {
+    let mut out = format!(
+        "| {what} | schemas | refused | tests right | valid, refused as written | valid, refused | \
+         invalid, accepted of an annotation | invalid, accepted |\n|---|--:|--:|--:|--:|--:|--:|--:|\n"
+    );
     let mut all = Tally::default();
     for (name, tally) in tallies {
         all.add(tally);
@@ -320,23 +437,32 @@ fn table(tallies: &BTreeMap<String, Tally>) -> String {
 /// Our engine over single bytes: the tests ask for languages, not for tokens.
 struct Bytes {
     library: Arc<TreeLibrary>,
+    options: SchemaOptions,
 }
 
 impl Bytes {
-    fn new() -> Result<Self, String> {
+    fn new(options: SchemaOptions) -> Result<Self, String> {
         let mut builder = Vocabulary::builder();
         for byte in 0..=255 {
             builder.text(&[byte]);
         }
         let vocabulary = Arc::new(builder.build().map_err(|error| error.to_string())?);
         let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| error.to_string())?);
-        Ok(Self { library: Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20)) })
+        Ok(Self { library: Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20)), options })
+    }
+}
+
+impl Engine for Bytes {
+    fn annotations(&self, schema: &str) -> Vec<String> {
+        let fates = explain(schema, &self.options, &SchemaLimits::default());
+        let fates = fates.into_iter().filter(|one| one.fate == Fate::Annotation);
+        fates.map(|one| one.keyword).collect()
     }
 
     /// A schema that nothing satisfies is one that accepts nothing.
     fn compile(&self, schema: &str) -> Result<Accepts, String> {
         let limits = SchemaLimits::default();
-        let grammar = match unskew_schema::grammar(schema, &SchemaOptions::default(), &limits) {
+        let grammar = match unskew_schema::grammar(schema, &self.options, &limits) {
             Ok(grammar) => grammar,
             Err(SchemaError::Unsatisfiable) => return Ok(Box::new(|_| false)),
             Err(error) => return Err(error.to_string()),
@@ -360,7 +486,9 @@ mod tests {
     use super::*;
 
     /// Files in the suite's format.
-    const FILES: [(&str, &str); 4] = [
+    const FILES: [(&str, &str); 6] = [
+        ("draft2020-12/refRemote", include_str!("../schemas/suite/draft2020-12/refRemote.json")),
+        ("draft7/optional/content", include_str!("../schemas/suite/draft7/optional/content.json")),
         ("draft2020-12/prefixItems", include_str!("../schemas/suite/draft2020-12/prefixItems.json")),
         ("draft2020-12/properties", include_str!("../schemas/suite/draft2020-12/properties.json")),
         (
@@ -370,36 +498,82 @@ mod tests {
         ("draft4/maximum", include_str!("../schemas/suite/draft4/maximum.json")),
     ];
 
-    fn all(compile: &dyn Fn(&str) -> Result<Accepts, String>) -> Tally {
+    /// An engine that takes nothing as an annotation.
+    struct Strict<F>(F);
+
+    impl<F: Fn(&str) -> Result<Accepts, String>> Engine for Strict<F> {
+        fn compile(&self, schema: &str) -> Result<Accepts, String> {
+            self.0(schema)
+        }
+
+        fn annotations(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    fn all(engine: &dyn Engine) -> Tally {
         let mut all = Tally::default();
         for (name, text) in FILES {
-            all.add(&tally(name, text, compile).unwrap().0);
+            all.add(&tally(name, text, engine).unwrap().0);
         }
         all
     }
 
+    fn folder() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/suite")
+    }
+
+    fn ours(order: MemberOrder) -> Bytes {
+        let mut options = SchemaOptions::default();
+        (options.registry, options.order) = (remotes(&folder()).unwrap(), order);
+        Bytes::new(options).unwrap()
+    }
+
     #[test]
     fn our_engine_accepts_nothing_invalid() {
-        let bytes = Bytes::new().unwrap();
-        let found = all(&|schema| bytes.compile(schema));
+        let found = all(&ours(MemberOrder::Declared));
         assert_eq!((found.accepted_wrongly, found.refused_wrongly), (0, 0), "{found:?}");
-        assert_eq!((found.refused, found.by_choice), (1, 2), "{found:?}");
-        assert_eq!(found.right, 25, "{found:?}");
+        assert_eq!((found.refused, found.by_choice, found.left_open), (1, 2, 1), "{found:?}");
+        assert_eq!(found.right, 32, "{found:?}");
+        let any = all(&ours(MemberOrder::Any));
+        assert_eq!((any.accepted_wrongly, any.by_choice, any.right), (0, 1, 33), "{any:?}");
+    }
+
+    /// What a draft leaves open is so in optional tests of that draft, and for an engine that says so.
+    #[test]
+    fn only_what_is_left_open_is_counted_as_such() {
+        let named = ["contentMediaType".to_owned()];
+        assert!(is_left_open("tests/draft7/optional/content", &named));
+        assert!(!is_left_open("tests/draft7/content", &named));
+        assert!(!is_left_open("tests/draft6/optional/content", &named));
+        assert!(!is_left_open("tests/draft7/optional/content", &["title".to_owned()]));
+        assert!(!is_left_open("tests/draft7/optional/content", &[]));
+    }
+
+    /// Without the folder, what refers to it is refused.
+    #[test]
+    fn the_folder_of_remotes_is_a_registry() {
+        let (name, text) = FILES[0];
+        assert_eq!(tally(name, text, &ours(MemberOrder::Declared)).unwrap().0.right, 4);
+        let without = Bytes::new(SchemaOptions::default()).unwrap();
+        assert_eq!(tally(name, text, &without).unwrap().0.refused, 2);
+        assert_eq!(remotes(&folder().join("draft4")).unwrap(), remotes(&folder()).unwrap());
+        assert_eq!(remotes(&folder().join("draft7/optional")).unwrap(), Registry::new());
     }
 
     #[test]
     fn wrong_engines_are_found_out() {
-        let takes_all = all(&|_| Ok(Box::new(|_| true)));
+        let takes_all = all(&Strict(|_: &str| -> Result<Accepts, String> { Ok(Box::new(|_| true)) }));
         assert!(takes_all.accepted_wrongly > 5 && takes_all.refused_wrongly == 0);
-        let takes_nothing = all(&|_| Ok(Box::new(|_| false)));
+        let takes_nothing = all(&Strict(|_: &str| -> Result<Accepts, String> { Ok(Box::new(|_| false)) }));
         assert!(takes_nothing.refused_wrongly > 5 && takes_nothing.accepted_wrongly == 0);
-        let refuses = all(&|_| Err("no".to_owned()));
+        let refuses = all(&Strict(|_: &str| -> Result<Accepts, String> { Err("no".to_owned()) }));
         assert_eq!((refuses.refused, refuses.right), (refuses.schemas, 0));
         // One that drops a keyword, as engines do: without it schemas accept more.
-        let bytes = Bytes::new().unwrap();
-        let drops = all(&|schema| {
+        let bytes = ours(MemberOrder::Declared);
+        let drops = all(&Strict(|schema: &str| {
             bytes.compile(&schema.replace("exclusiveMaximum", "x").replace("additionalProperties", "y"))
-        });
+        }));
         assert!(drops.accepted_wrongly >= 2, "{drops:?}");
     }
 
@@ -412,7 +586,7 @@ mod tests {
         assert_eq!(with_draft("draft4/x", "{\"$schema\": \"y\"}"), "{\"$schema\": \"y\"}");
         assert_eq!(with_draft("draft4/x", "true"), "true");
         assert_eq!(with_draft("x", "{}"), "{}");
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/suite");
+        let folder = folder();
         let names: Vec<String> = files(&folder).unwrap().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), FILES.len());
         assert!(names.contains(&"suite/draft2020-12/optional/format/date".to_owned()), "{names:?}");

@@ -2,13 +2,7 @@
 
 use unskew_grammars::Fate;
 
-use crate::{
-    SchemaError, SchemaLimits, SchemaOptions,
-    emit::Emitter,
-    expand::Expander,
-    json::{Document, NodeId, Value},
-    schemas::Schemas,
-};
+use crate::{SchemaError, SchemaLimits, SchemaOptions, emit::Emitter, expand::Expander, schemas::Schemas};
 
 /// A keyword and what becomes of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,7 +53,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
     let ex = &emitter.ex;
     let document = &ex.schemas.document;
     let mut fates = vec![];
-    for node in document.nodes().filter(|node| is_schema(document, *node)) {
+    for node in document.nodes().filter(|node| ex.schemas.is_schema(*node)) {
         for (keyword, _) in document.members(node).unwrap_or_default() {
             let found = ex.fates.get(&(node, keyword.to_string())).cloned();
             let (fate, why) =
@@ -82,44 +76,4 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
         }
     }
     fates
-}
-
-/// Whether a schema stands there, by the keywords that lead to it.
-fn is_schema(document: &Document, node: NodeId) -> bool {
-    // From the value up: a map of schemas, a list of them, or a keyword that holds one.
-    let mut steps = vec![];
-    let mut at = node;
-    while let Some(parent) = document.parent(at) {
-        steps.push((at, parent));
-        at = parent;
-    }
-    let mut steps = steps.into_iter().rev();
-    while let Some((value, _)) = steps.next() {
-        let list = matches!(document.value(value), Value::Array(_));
-        let inner = match document.key(value) {
-            Some("allOf" | "anyOf" | "oneOf" | "prefixItems") => true,
-            Some("items") => list,
-            Some(
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
-                | "dependencies",
-            ) => true,
-            Some(
-                "not"
-                | "if"
-                | "then"
-                | "else"
-                | "additionalProperties"
-                | "propertyNames"
-                | "additionalItems"
-                | "contains"
-                | "unevaluatedItems"
-                | "unevaluatedProperties",
-            ) => false,
-            _ => return false,
-        };
-        if inner && steps.next().is_none() {
-            return false;
-        }
-    }
-    true
 }

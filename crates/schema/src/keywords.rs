@@ -92,7 +92,7 @@ pub(crate) fn patterns(ex: &mut Expander, group: NodeId) -> Result<Vec<(Language
 /// The schemas of the first items in `group`, and that of the others.
 pub(crate) fn items(ex: &Expander, group: NodeId) -> (Vec<NodeId>, Option<NodeId>) {
     let document = &ex.schemas.document;
-    let member = |keyword| document.member(group, keyword);
+    let member = |keyword| ex.schemas.keyword(group, keyword);
     if ex.schemas.draft_of(group) == Draft::Draft202012 {
         let first = member("prefixItems").and_then(|list| document.items(list)).unwrap_or_default();
         return (first.to_vec(), member("items"));
@@ -213,6 +213,10 @@ impl Reader<'_> {
             self.fate(key, Fate::Annotation, "no keyword of this draft");
             return Ok(());
         }
+        if !self.ex.schemas.dialect_of(self.node).has(key) {
+            self.fate(key, Fate::Annotation, "of a vocabulary that the metaschema does not list");
+            return Ok(());
+        }
         let enforced = match key {
             "$ref" => self.reference(value)?,
             "$dynamicRef" | "$recursiveRef" => self.dynamic_reference(key, value)?,
@@ -245,11 +249,11 @@ impl Reader<'_> {
             }
             "$schema" | "$id" | "id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$defs"
             | "definitions" | "$comment" | "title" | "description" | "default" | "examples"
-            | "deprecated" | "readOnly" | "writeOnly" | "$vocabulary" | "contentEncoding"
-            | "contentMediaType" | "contentSchema" => {
+            | "deprecated" | "readOnly" | "writeOnly" | "$vocabulary" | "contentSchema" => {
                 self.fate(key, Fate::Annotation, "it asks nothing of a value");
                 false
             }
+            "contentEncoding" | "contentMediaType" => self.content(key, value)?,
             _ => {
                 self.fate(key, Fate::Annotation, "no keyword of JSON Schema");
                 false
@@ -280,12 +284,10 @@ impl Reader<'_> {
     fn dynamic_reference(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
         let text = self.ex.schemas.document.text(value).map(str::to_owned);
         let text = text.ok_or_else(|| self.invalid(key, "must be a text"))?;
-        let target = match key {
-            "$recursiveRef" if text == "#" => Ok(self.ex.schemas.recursive_target(self.node)),
-            "$recursiveRef" => return Err(self.invalid(key, "must be \"#\"")),
-            _ => self.ex.schemas.dynamic_target(self.node, &text),
-        };
-        match target {
+        if key == "$recursiveRef" && text != "#" {
+            return Err(self.invalid(key, "must be \"#\""));
+        }
+        match self.ex.schemas.dynamic_target(self.node, key, &text) {
             Ok(Some(target)) => {
                 let literal = self.literal(target)?;
                 self.every(vec![literal]);
@@ -380,7 +382,10 @@ impl Reader<'_> {
     fn one_of(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
         let values = match (key, self.ex.schemas.document.items(value)) {
             ("const", _) => vec![value],
-            (_, Some(items)) if !items.is_empty() => items.to_vec(),
+            // That it should have one is a recommendation from draft 6 on: without, nothing is valid.
+            (_, Some(items)) if !items.is_empty() || self.ex.schemas.draft_of(self.node) > Draft::Draft4 => {
+                items.to_vec()
+            }
             _ => return Err(self.invalid(key, "must be a list of values")),
         };
         self.values(key, values)?;
@@ -588,7 +593,7 @@ impl Reader<'_> {
                     self.fate(key, Fate::Annotation, "no format of the specification, so it asks nothing");
                     return Ok(false);
                 };
-                self.format(&name, of_draft)?;
+                self.format(key, &name, of_draft)?;
                 return Ok(true);
             }
             _ => return Err(self.invalid(key, "must be a text")),
@@ -596,8 +601,28 @@ impl Reader<'_> {
         self.texts_of(language)
     }
 
+    /// What a text encodes. Draft 7, section 8, has both keywords as assertions that need not be made, later drafts as
+    /// annotations, and earlier ones do not have them. Made is the one that an automaton says.
+    fn content(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
+        let draft = self.ex.schemas.draft_of(self.node);
+        let why = match draft {
+            Draft::Draft4 | Draft::Draft6 => "no keyword of this draft",
+            Draft::Draft7 => "draft 7 leaves open whether it is asserted",
+            Draft::Draft201909 | Draft::Draft202012 => "it asks nothing of a value",
+        };
+        let text = self.ex.schemas.document.text(value);
+        let is_base64 =
+            key == "contentEncoding" && text.is_some_and(|text| text.eq_ignore_ascii_case("base64"));
+        if draft != Draft::Draft7 || !is_base64 {
+            self.fate(key, Fate::Annotation, why);
+            return Ok(false);
+        }
+        self.format(key, format::BASE64, true)?;
+        Ok(true)
+    }
+
     /// Texts of a format, or texts that have it not. A draft that does not know the format does not say which those are.
-    fn format(&mut self, name: &str, of_draft: bool) -> Result<(), SchemaError> {
+    fn format(&mut self, key: &str, name: &str, of_draft: bool) -> Result<(), SchemaError> {
         let format = self.ex.languages.format(name);
         let format = self.located(format)?;
         let all = self.ex.languages.pattern(TEXT);
@@ -610,7 +635,7 @@ impl Reader<'_> {
         let refusal = Refusal {
             types: STRING,
             node: self.node,
-            keyword: "format".to_owned(),
+            keyword: key.to_owned(),
             reason: format!(
                 "of the format {name:?} some texts are written, and what else is asked leaves none of them"
             ),

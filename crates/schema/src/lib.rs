@@ -39,6 +39,8 @@
 
 mod arrays;
 mod decimal;
+mod dialect;
+mod dynamic;
 mod emit;
 mod enumerated;
 mod error;
@@ -58,6 +60,7 @@ mod options;
 mod part_keywords;
 mod parts;
 mod pattern;
+mod places;
 mod registry;
 mod schemas;
 mod shape;

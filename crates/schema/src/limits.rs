@@ -17,7 +17,8 @@ pub struct SchemaLimits {
     pub alternatives: usize,
     /// How deep values nest in [indented](crate::Whitespace::Indent) output: each level has rules of its own. Default: 20.
     pub levels: u32,
-    /// What alternatives carry along of conditions and names, summed up: what bounds their memory and time. Default: two million.
+    /// What alternatives carry along of conditions and names, summed up: what bounds their memory and time. So many steps may
+    /// the search for the ways to dynamic references take, too. Default: two million.
     pub carried: usize,
     /// The largest bound on items or properties that is counted out. Default: 4,096.
     pub count: u32,

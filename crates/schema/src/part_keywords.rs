@@ -254,7 +254,7 @@ impl Reader<'_> {
         let literal = self.literal(value)?;
         let bound = |reader: &Self, keyword| {
             let known = reader.ex.schemas.draft_of(reader.node) >= Draft::Draft201909;
-            let bound = reader.ex.schemas.document.member(reader.node, keyword).filter(|_| known);
+            let bound = reader.ex.schemas.keyword(reader.node, keyword).filter(|_| known);
             bound.map(|bound| reader.count(keyword, bound)).transpose()
         };
         let min = bound(self, "minContains")?.unwrap_or(1);

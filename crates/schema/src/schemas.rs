@@ -4,37 +4,19 @@
 //! pointers, anchors and names are followed, and outside of it names of the documents of a [`Registry`], which are read behind
 //! the first one once something refers to them. Nothing is ever fetched; a reference to anywhere else is an error.
 
-use std::collections::HashMap;
-
-use crate::{
-    Registry, SchemaError, SchemaLimits,
-    json::{Document, NodeId, Value},
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
 };
 
-/// A version of JSON Schema.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Draft {
-    Draft4,
-    Draft6,
-    Draft7,
-    Draft201909,
-    Draft202012,
-}
-
-impl Draft {
-    fn of(name: &str) -> Option<Self> {
-        let name = name.trim_end_matches('#');
-        let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://"))?;
-        Some(match name {
-            "json-schema.org/draft-04/schema" => Self::Draft4,
-            "json-schema.org/draft-06/schema" => Self::Draft6,
-            "json-schema.org/draft-07/schema" => Self::Draft7,
-            "json-schema.org/draft/2019-09/schema" => Self::Draft201909,
-            "json-schema.org/draft/2020-12/schema" | "json-schema.org/schema" => Self::Draft202012,
-            _ => return None,
-        })
-    }
-}
+pub(crate) use crate::dialect::Draft;
+use crate::{
+    Registry, SchemaError, SchemaLimits,
+    dialect::Dialect,
+    dynamic::{self, Anchor, Outermost},
+    json::{Document, NodeId, Value},
+    places::{self, Place},
+};
 
 /// A schema that a value satisfies, or one that it does not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -63,8 +45,10 @@ impl Literal {
 #[derive(Clone, Debug)]
 pub(crate) struct Schemas {
     pub(crate) document: Document,
-    /// The outermost value of each text, with its draft and the URI that it was found by.
-    texts: Vec<(NodeId, Draft, String)>,
+    /// The outermost value of each text, with its dialect and the URI that it was found by.
+    texts: Vec<(NodeId, Dialect, String)>,
+    /// By node.
+    places: Vec<Place>,
     /// By node: the outermost value of the resource that it stands in.
     resource: Vec<NodeId>,
     /// The URI of each resource that has one of its own.
@@ -74,7 +58,11 @@ pub(crate) struct Schemas {
     /// By resource and name.
     anchors: HashMap<(NodeId, String), NodeId>,
     /// Resource and name of each `$dynamicAnchor`, with the schema.
-    dynamic: Vec<(NodeId, String, NodeId)>,
+    dynamic: HashMap<(NodeId, String), NodeId>,
+    /// The schemas with a dynamic anchor, by anchor.
+    anchored: HashMap<Anchor, Vec<NodeId>>,
+    /// By anchor: what [`dynamic::outermost`] finds, where a reference asked for it.
+    outermost: HashMap<Anchor, HashMap<NodeId, Outermost>>,
     /// Names that stand for two different schemas, and URIs that do, with the outermost value.
     ambiguous: Vec<(NodeId, String)>,
 }
@@ -86,19 +74,24 @@ impl Schemas {
             resource: vec![],
             document,
             texts: vec![],
+            places: vec![],
             uris: HashMap::new(),
             resources: HashMap::new(),
             anchors: HashMap::new(),
-            dynamic: vec![],
+            dynamic: HashMap::new(),
+            anchored: HashMap::new(),
+            outermost: HashMap::new(),
             ambiguous: vec![],
         };
-        schemas.add(Document::ROOT, Draft::Draft202012, Registry::BASE.to_owned())?;
+        let newest = Dialect::of_draft(Draft::Draft202012);
+        schemas.add(Document::ROOT, newest, Registry::BASE.to_owned(), registry, limits)?;
         // By where their text lies, because one may have several names.
         let mut added: HashMap<*const u8, NodeId> = HashMap::new();
         let mut scanned = 0;
         loop {
             let nodes: Vec<NodeId> = schemas.document.nodes().skip(scanned).collect();
             if nodes.is_empty() {
+                schemas.follow_dynamic(limits.carried)?;
                 return Ok(schemas);
             }
             scanned += nodes.len();
@@ -112,10 +105,10 @@ impl Schemas {
                     schemas.resources.insert(uri, *root);
                     continue;
                 }
-                let draft = schemas.draft_of(node);
+                let dialect = schemas.dialect_of(node);
                 let root = schemas.document.append(text, limits)?;
                 added.insert(text.as_ptr(), root);
-                schemas.add(root, draft, uri)?;
+                schemas.add(root, dialect, uri, registry, limits)?;
             }
         }
     }
@@ -132,24 +125,31 @@ impl Schemas {
         Some(self.uri(self.resource[node.index()], base))
     }
 
-    /// Adds the last text of the document. If it does not name its draft, that is `draft`.
-    fn add(&mut self, root: NodeId, mut draft: Draft, uri: String) -> Result<(), SchemaError> {
+    /// Adds the last text of the document. If it does not name its dialect, that is `dialect`.
+    fn add(
+        &mut self,
+        root: NodeId,
+        mut dialect: Dialect,
+        uri: String,
+        registry: &Registry,
+        limits: &SchemaLimits,
+    ) -> Result<(), SchemaError> {
         if let Some(node) = self.document.member(root, "$schema") {
             let pointer = if root == Document::ROOT { "#".to_owned() } else { format!("{uri}#") };
             let wrong = |reason: String| SchemaError::Unsupported {
                 pointer,
                 keyword: "$schema".to_owned(),
                 reason,
-                way_out: "name draft 4, 6, 7, 2019-09 or 2020-12, or leave it out",
+                way_out: "name draft 4, 6, 7, 2019-09 or 2020-12, or a metaschema of a registry, or leave it out",
             };
-            draft = match self.document.text(node) {
-                Some(name) => Draft::of(name).ok_or_else(|| wrong(format!("{name:?} is not known")))?,
+            dialect = match self.document.text(node) {
+                Some(name) => Dialect::named(name, registry, limits).map_err(wrong)?,
                 None => return Err(wrong("it is no text".to_owned())),
             };
         }
         self.resources.insert(uri.clone(), root);
         self.uris.insert(root, uri.clone());
-        self.texts.push((root, draft, uri));
+        self.texts.push((root, dialect, uri));
         self.name(root);
         Ok(())
     }
@@ -161,7 +161,21 @@ impl Schemas {
     }
 
     pub(crate) fn draft_of(&self, node: NodeId) -> Draft {
+        self.dialect_of(node).draft
+    }
+
+    pub(crate) fn dialect_of(&self, node: NodeId) -> Dialect {
         self.texts[self.text_of(node)].1
+    }
+
+    /// The value of a keyword of the schema `node`, if its dialect has the keyword.
+    pub(crate) fn keyword(&self, node: NodeId, keyword: &str) -> Option<NodeId> {
+        self.document.member(node, keyword).filter(|_| self.dialect_of(node).has(keyword))
+    }
+
+    /// Whether a schema stands there, by the keywords that lead there.
+    pub(crate) fn is_schema(&self, node: NodeId) -> bool {
+        self.places[node.index()] == Place::Schema
     }
 
     /// The JSON pointer of `node`, behind the URI of its text unless that is the first.
@@ -179,64 +193,69 @@ impl Schemas {
         Registry::resolve(base, reference)
     }
 
-    /// Finds resources and anchors in the text from `root` on.
+    /// Finds resources and anchors in the text from `root` on. Names where no schema stands by the keywords that lead there
+    /// count as well, since references may lead there, if there are no others.
     fn name(&mut self, root: NodeId) {
         let draft = self.draft_of(root);
         let id_keyword = if draft == Draft::Draft4 { "id" } else { "$id" };
         let nodes = self.document.nodes().skip(root.index());
+        // By whether a schema stands there: URIs, and anchors with their resources.
+        let (mut uris, mut anchors) = ([vec![], vec![]], [vec![], vec![]]);
         for node in nodes {
             // Parents come before their parts.
             let outer = self.document.parent(node).map_or(root, |parent| self.resource[parent.index()]);
             self.resource.push(outer);
+            let place = places::place(&self.document, &self.places, node);
+            self.places.push(place);
+            let other = usize::from(place == Place::Other);
             let text = |keyword| self.document.member(node, keyword).and_then(|id| self.document.text(id));
             let ignored = draft <= Draft::Draft7 && text("$ref").is_some();
-            if ignored || self.is_data(node) {
+            if ignored || place == Place::Schemas || self.is_data(node) {
                 continue;
             }
-            let mut names = vec![];
             if let Some(id) = text(id_keyword) {
                 match id.strip_prefix('#') {
-                    Some(anchor) if draft <= Draft::Draft7 => names.push((outer, format!("#{anchor}"))),
+                    Some(anchor) if draft <= Draft::Draft7 => {
+                        anchors[other].push(((outer, format!("#{anchor}")), node));
+                    }
                     _ => {
                         let uri = self.uri(outer, id.split_once('#').map_or(id, |(id, _)| id));
                         self.resource[node.index()] = node;
-                        let before = self.resources.insert(uri.clone(), node);
-                        if before.is_some_and(|before| before != node) {
-                            self.ambiguous.push((Document::ROOT, uri.clone()));
-                        }
+                        uris[other].push((uri.clone(), node));
                         self.uris.insert(node, uri);
                     }
                 }
             }
-            let text = |keyword| self.document.member(node, keyword).and_then(|id| self.document.text(id));
             if draft >= Draft::Draft201909 {
-                for keyword in ["$anchor", "$dynamicAnchor"] {
-                    let anchor =
-                        text(keyword).map(|anchor| (self.resource[node.index()], format!("#{anchor}")));
-                    if keyword == "$dynamicAnchor" {
-                        self.dynamic.extend(anchor.clone().map(|(resource, name)| (resource, name, node)));
-                    }
-                    names.extend(anchor);
+                let resource = self.resource[node.index()];
+                let text =
+                    |keyword| self.document.member(node, keyword).and_then(|id| self.document.text(id));
+                let named = |keyword| text(keyword).map(|anchor| ((resource, format!("#{anchor}")), node));
+                anchors[other].extend(["$anchor", "$dynamicAnchor"].into_iter().filter_map(named));
+                if let Some(dynamic) = named("$dynamicAnchor").filter(|_| place == Place::Schema) {
+                    let anchor = Anchor::Dynamic(dynamic.0.1.clone());
+                    self.anchored.entry(anchor).or_default().push(node);
+                    self.dynamic.extend([dynamic]);
                 }
-            }
-            for name in names {
-                if self.anchors.insert(name.clone(), node).is_some_and(|before| before != node) {
-                    self.ambiguous.push(name);
+                if resource == node && self.anchored(node, &Anchor::Recursive).is_some() {
+                    self.anchored.entry(Anchor::Recursive).or_default().push(node);
                 }
             }
         }
+        let twice = enter(&mut self.resources, uris).into_iter().map(|uri| (Document::ROOT, uri));
+        self.ambiguous.extend(twice);
+        self.ambiguous.extend(enter(&mut self.anchors, anchors));
     }
 
     /// Whether the value is one of `enum`, `const` or the like and no schema.
     fn is_data(&self, node: NodeId) -> bool {
-        let parent = self.document.parent(node);
-        let key = |node| self.document.key(node);
-        let data =
-            |key: Option<&str>| matches!(key, Some("enum" | "const" | "default" | "examples" | "example"));
-        // Below `properties` such a name is one of the instance.
-        let below =
-            |node: NodeId| data(key(node)) && self.document.parent(node).and_then(key) != Some("properties");
-        below(node) || parent.is_some_and(below)
+        if self.is_schema(node) {
+            return false;
+        }
+        let data = |node: NodeId| {
+            matches!(self.document.key(node), Some("enum" | "const" | "default" | "examples" | "example"))
+        };
+        data(node) || self.document.parent(node).is_some_and(data)
     }
 
     /// What the `$ref` of the schema `node` means.
@@ -278,40 +297,89 @@ impl Schemas {
         self.anchors.get(&name).copied().ok_or_else(missing)
     }
 
-    /// What the `$dynamicRef` of the schema `node` means; `None` if that depends on who refers to the schema.
+    /// Where a dynamic reference of the schema `node` begins, which is what a `$ref` would mean, and the anchor that others may
+    /// have as well, if it leads to one.
+    pub(crate) fn dynamic_start(
+        &self,
+        node: NodeId,
+        keyword: &str,
+        reference: &str,
+    ) -> Result<(NodeId, Option<Anchor>), SchemaError> {
+        if keyword == "$recursiveRef" {
+            let target = self.resource[node.index()];
+            let anchor = self.anchored(target, &Anchor::Recursive).map(|_| Anchor::Recursive);
+            return Ok((target, anchor));
+        }
+        let target = self.target(node, reference)?;
+        let name = reference.split_once('#').map_or(String::new(), |(_, name)| format!("#{name}"));
+        let resource = self.resource[target.index()];
+        let is_dynamic = self.dynamic.get(&(resource, name.clone())) == Some(&target);
+        Ok((target, is_dynamic.then_some(Anchor::Dynamic(name))))
+    }
+
+    /// What a `$dynamicRef` or `$recursiveRef` of the schema `node` means; `None` if that depends on who refers to the schema.
     ///
     /// It means what a `$ref` would, but for an anchor that other resources have as well: then the outermost of those that
     /// led there decides. Outermost of all is the whole document, so where that has the anchor, nothing else matters.
     pub(crate) fn dynamic_target(
         &self,
         node: NodeId,
+        keyword: &str,
         reference: &str,
     ) -> Result<Option<NodeId>, SchemaError> {
-        let target = self.target(node, reference)?;
-        let name = reference.split_once('#').map_or(String::new(), |(_, name)| format!("#{name}"));
-        let mut candidates = self.dynamic.iter().filter(|(_, of, _)| *of == name);
-        if !candidates.clone().any(|(.., schema)| *schema == target) {
-            return Ok(Some(target));
+        let (first, anchor) = self.dynamic_start(node, keyword, reference)?;
+        let Some(anchor) = anchor else { return Ok(Some(first)) };
+        let whole = self.anchored(Document::ROOT, &anchor);
+        if whole.is_some() {
+            return Ok(whole);
         }
-        let outermost = candidates.clone().find(|(resource, ..)| *resource == Document::ROOT);
-        match outermost {
-            Some((.., schema)) => Ok(Some(*schema)),
-            None => Ok(candidates.all(|(.., schema)| *schema == target).then_some(target)),
+        let found = self.outermost.get(&anchor).and_then(|found| found.get(&node));
+        Ok(match found {
+            Some(Outermost::None) => Some(first),
+            Some(Outermost::One(resource)) => self.anchored(*resource, &anchor),
+            Some(Outermost::Several) | None => None,
+        })
+    }
+
+    /// Follows the ways to all dynamic references that depend on them, in at most `limit` steps.
+    fn follow_dynamic(&mut self, limit: usize) -> Result<(), SchemaError> {
+        let mut steps = limit;
+        let mut asked: HashSet<Anchor> = HashSet::new();
+        for node in self.document.nodes() {
+            for keyword in ["$dynamicRef", "$recursiveRef"] {
+                let text = self.document.member(node, keyword).and_then(|text| self.document.text(text));
+                let start = text.and_then(|text| self.dynamic_start(node, keyword, text).ok());
+                let anchor = start.and_then(|(_, anchor)| anchor);
+                asked.extend(anchor.filter(|anchor| self.anchored(Document::ROOT, anchor).is_none()));
+            }
+        }
+        for anchor in asked {
+            let found = dynamic::outermost(self, &anchor, &mut steps);
+            let found = found
+                .ok_or_else(|| SchemaError::limit("", "the ways to dynamic references", limit, "carried"))?;
+            self.outermost.insert(anchor, found);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn resource_of(&self, node: NodeId) -> NodeId {
+        self.resource[node.index()]
+    }
+
+    /// The schema of the resource that has the anchor.
+    pub(crate) fn anchored(&self, resource: NodeId, anchor: &Anchor) -> Option<NodeId> {
+        match anchor {
+            Anchor::Dynamic(name) => self.dynamic.get(&(resource, name.clone())).copied(),
+            Anchor::Recursive => {
+                let mark = self.document.member(resource, "$recursiveAnchor")?;
+                matches!(self.document.value(mark), Value::Bool(true)).then_some(resource)
+            }
         }
     }
 
-    /// What the `$recursiveRef` of the schema `node` means, which is always `#`; `None` if that depends on who refers to it.
-    pub(crate) fn recursive_target(&self, node: NodeId) -> Option<NodeId> {
-        let marked = |resource: NodeId| {
-            let mark = self.document.member(resource, "$recursiveAnchor");
-            mark.is_some_and(|mark| matches!(self.document.value(mark), Value::Bool(true)))
-        };
-        let target = self.resource[node.index()];
-        if !marked(target) {
-            return Some(target);
-        }
-        // Where every resource takes part, it is the outermost.
-        self.resource.iter().all(|resource| marked(*resource)).then_some(Document::ROOT)
+    /// The schemas of all resources that have the anchor.
+    pub(crate) fn all_anchored(&self, anchor: &Anchor) -> &[NodeId] {
+        self.anchored.get(anchor).map_or(&[], |schemas| schemas)
     }
 
     /// The schema at `node`, or the one that it does nothing but refer to.
@@ -343,6 +411,22 @@ impl Schemas {
             _ => None,
         }
     }
+}
+
+/// Enters names, the doubtful ones where there are no others, and answers with those that stand for two schemas.
+fn enter<K: Clone + Eq + Hash>(
+    known: &mut HashMap<K, NodeId>,
+    [sure, mut doubtful]: [Vec<(K, NodeId)>; 2],
+) -> Vec<K> {
+    let mut twice = vec![];
+    let names: HashSet<K> = sure.iter().map(|(name, _)| name.clone()).collect();
+    doubtful.retain(|(name, _)| !names.contains(name) && !known.contains_key(name));
+    for (name, node) in sure.into_iter().chain(doubtful) {
+        if known.insert(name.clone(), node).is_some_and(|before| before != node) {
+            twice.push(name);
+        }
+    }
+    twice
 }
 
 fn percent_decoded(text: &str) -> Option<String> {

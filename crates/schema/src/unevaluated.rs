@@ -81,7 +81,7 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
         return Ok(Err("schemas refer to each other for the same value"));
     }
     let document = &ex.schemas.document;
-    let member = |keyword| document.member(node, keyword);
+    let member = |keyword| ex.schemas.keyword(node, keyword);
     let list = |keyword| member(keyword).and_then(|list| document.items(list)).unwrap_or_default().to_vec();
     let mut own = Scenario::default();
     let parts = [
@@ -113,8 +113,7 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
         let Some(text) = text.and_then(|text| document.text(text)) else { continue };
         let target = match keyword {
             "$ref" => ex.schemas.target(node, text).ok(),
-            "$dynamicRef" => ex.schemas.dynamic_target(node, text).ok().flatten(),
-            _ => ex.schemas.recursive_target(node),
+            _ => ex.schemas.dynamic_target(node, keyword, text).ok().flatten(),
         };
         // One that is not resolved is refused where it is read.
         if let Some(target) = target {
@@ -204,7 +203,7 @@ fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Re
 
 /// Those of `if`, `then` and `else`.
 fn conditional(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
-    let member = |keyword| ex.schemas.document.member(node, keyword);
+    let member = |keyword| ex.schemas.keyword(node, keyword);
     let Some(condition) = member("if") else { return Ok(Ok(vec![Scenario::default()])) };
     let mut inner = |schema: Option<NodeId>| match schema {
         Some(schema) => of(ex, schema, walk),
