@@ -623,7 +623,8 @@ impl Reader<'_> {
 
     /// Texts of a format, or texts that have it not. A draft that does not know the format does not say which those are.
     fn format(&mut self, key: &str, name: &str, of_draft: bool) -> Result<(), SchemaError> {
-        let format = self.ex.languages.format(name);
+        let draft = self.ex.schemas.draft_of(self.node);
+        let format = self.ex.languages.format(format::of_draft(name, draft));
         let format = self.located(format)?;
         let all = self.ex.languages.pattern(TEXT);
         let all = self.located(all)?;

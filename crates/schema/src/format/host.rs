@@ -5,8 +5,8 @@
 //! counted in blocks: a label with its dot takes one block of 32 or two, and there are seven. Every name of up to seven labels of
 //! 31 characters is written, or of three of 63 and one of 31; longer ones are names too and are not.
 //!
-//! A label with hyphens in its third and fourth place is none that is written: RFC 5891, section 4.2.3.1, reserves it, and
-//! whether an A-label (`xn--`) is one is decided by Punycode and by tables of Unicode.
+//! A label with hyphens in its third and fourth place is none that is written from draft 7 on: RFC 5891, section 4.2.3.1, reserves
+//! it, and whether an A-label (`xn--`) is one is decided by Punycode and by tables of Unicode. Older drafts have RFC 1034 alone.
 
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError};
 
@@ -19,17 +19,9 @@ const BLOCKS: u32 = 7;
 /// Characters of a label.
 const LABEL: u32 = 63;
 
-/// The longest label with characters beyond ASCII. Punycode takes at most seven digits for each, so its A-label has at most
-/// 4 + 8 * 7 characters and a hyphen, and four such labels with their dots fewer than 253.
-const WIDE_LABEL: u32 = 8;
-
 /// Texts of names of which none is missing: labels of the right length, any number of them.
 pub(crate) const OUTER: &str =
     r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
-
-/// Letters beyond ASCII that RFC 5892 has as PVALID, without conditions on their neighbours or on direction, and that no
-/// normalisation changes: Latin-1, Greek and Cyrillic small letters, Hiragana, Han, Hangul.
-pub(crate) const WIDE: &str = r"\x{df}-\x{f6}\x{f8}-\x{ff}\x{3ac}-\x{3ce}\x{430}-\x{45f}\x{3041}-\x{3096}\x{4e00}-\x{9fa5}\x{ac00}-\x{d7a3}";
 
 /// A place inside a label, behind at least one character of it.
 #[derive(Clone, Copy)]
@@ -52,8 +44,8 @@ impl Place {
     }
 }
 
-/// The names that are written.
-pub(crate) fn names(limits: &Limits) -> Result<Dfa, RegexError> {
+/// The names that are written; whether hyphens may stand in the third and fourth place, as RFC 1123 lets them.
+pub(crate) fn names(reserved: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     let mut edges = DfaEdges::new(limits);
     // The states in front of a label come first, by the blocks taken; then those inside.
     for _ in 0..=BLOCKS {
@@ -81,7 +73,7 @@ pub(crate) fn names(limits: &Limits) -> Result<Dfa, RegexError> {
             for bytes in alphanumeric.clone() {
                 edges.edge(place.index(), bytes, Place { hyphen: false, ..longer }.index());
             }
-            if !(place.hyphen && place.length == 3) {
+            if reserved || !(place.hyphen && place.length == 3) {
                 edges.edge(place.index(), b'-'..=b'-', Place { hyphen: true, ..longer }.index());
             }
         }
@@ -92,25 +84,19 @@ pub(crate) fn names(limits: &Limits) -> Result<Dfa, RegexError> {
     edges.build()
 }
 
-/// International names that are written: up to four labels, with short ones of [`WIDE`] among them.
-pub(crate) fn wide_names() -> String {
-    let label = format!("([A-Za-z0-9](-?[A-Za-z0-9]){{0,30}}|[a-z0-9{WIDE}]{{1,{WIDE_LABEL}}})");
-    format!(r"{label}(\.{label}){{0,3}}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// By the words of the RFCs, and the blocks counted out.
-    fn is_name(text: &str) -> bool {
+    fn is_name(text: &str, reserved: bool) -> bool {
         let label = |label: &str| {
             let bytes = label.as_bytes();
             (1..=63).contains(&bytes.len())
                 && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
                 && !label.starts_with('-')
                 && !label.ends_with('-')
-                && bytes.get(2..4) != Some(b"--")
+                && (reserved || bytes.get(2..4) != Some(b"--"))
         };
         let blocks: usize = text.split('.').map(|label| label.len() / 32 + 1).sum();
         text.split('.').all(label) && blocks <= 7
@@ -118,7 +104,7 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_definition() {
-        let names = names(&Limits::default()).unwrap();
+        let names = [false, true].map(|reserved| super::names(reserved, &Limits::default()).unwrap());
         let long = |length: usize| "a".repeat(length);
         let mut texts: Vec<String> = [
             "", "a", "-", "a-", "-a", "a-b", "a--b", "ab--c", "a.b", "a..b", ".", "a.", "1.2", "xn--a", "a_b",
@@ -133,7 +119,8 @@ mod tests {
             }
         }
         for text in texts {
-            assert_eq!(names.accepts(text.as_bytes()), is_name(&text), "{text}");
+            assert_eq!(names[0].accepts(text.as_bytes()), is_name(&text, false), "{text}");
+            assert_eq!(names[1].accepts(text.as_bytes()), is_name(&text, true), "{text}");
         }
     }
 }
