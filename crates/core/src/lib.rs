@@ -28,6 +28,7 @@
 //! - `json` (off): [`TableModel::from_json`](TableModel#method.from_json) reads the JSON form of a table model. Costs
 //!   serde and serde_json.
 
+mod cancel;
 mod constraint;
 mod erased;
 mod exact;
@@ -48,6 +49,7 @@ mod trie;
 mod unconstrained;
 mod vocabulary;
 
+pub use cancel::Cancel;
 pub use constraint::{Constraint, Rejected};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
 pub use exact::{EnumerationError, ExactLaw};

@@ -6,17 +6,12 @@
 //!
 //! States of the constraint are not kept: advancing one along a prefix takes microseconds, and a state may be large.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{fmt, sync::Arc};
 
 use twox_hash::XxHash3_64;
 use unskew_core::{
-    Constraint, Cost, LanguageModel, Logits, MaskRef, TokenId, TokenMask, WORD_BITS, logprob, words_for,
+    Cancel, Constraint, Cost, LanguageModel, Logits, MaskRef, TokenId, TokenMask, WORD_BITS, logprob,
+    words_for,
 };
 
 use crate::{
@@ -25,33 +20,6 @@ use crate::{
     rows::{LONG, Listed, Row, RowCache, Wide, digits, sums},
     trie::{self, Facts, Header, NodeId, Trie, TrieFileError},
 };
-
-/// Ends the drawing of whoever has a copy of it, at the next pass of the model or the next try.
-///
-/// # Example
-///
-/// ```
-/// use unskew_samplers::Cancel;
-///
-/// let cancel = Cancel::default();
-/// let copy = cancel.clone(); // for another thread, or a signal handler
-/// copy.cancel();
-/// assert!(cancel.is_cancelled());
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Asks for the end. There is no way back.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the end was asked for.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// What rows hold, and what counts as not yet excluded at a new prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -119,8 +119,9 @@ impl Emitter {
         Ok(std::mem::replace(&mut self.builder, empty).build(start)?)
     }
 
-    /// Stops before the grammar takes more memory than it may.
+    /// Stops before the grammar takes more memory than it may, and where the end was asked for.
     pub(crate) fn check(&self) -> Result<(), SchemaError> {
+        self.ex.cancelled()?;
         let limit = self.ex.limits.grammar.nodes;
         if self.builder.size() > limit {
             return Err(SchemaError::limit("", "the nodes of the grammar", limit, "grammar.nodes"));

@@ -57,6 +57,9 @@ pub enum SchemaError {
         /// The field of the limits.
         field: &'static str,
     },
+    /// The [`Cancel`](unskew_core::Cancel) of the options asked for the end.
+    #[error("the compilation was cancelled")]
+    Cancelled,
     /// No value satisfies the schema.
     #[error("no value satisfies the schema")]
     Unsatisfiable,

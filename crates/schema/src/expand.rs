@@ -19,6 +19,7 @@ use std::{
 };
 
 use unskew_automata::RegexError;
+use unskew_core::Cancel;
 use unskew_grammars::Fate;
 
 use crate::{
@@ -58,6 +59,7 @@ pub(crate) struct Expander {
     pub(crate) schemas: Schemas,
     pub(crate) languages: Languages,
     pub(crate) limits: SchemaLimits,
+    cancel: Cancel,
     /// By schema and keyword.
     pub(crate) fates: HashMap<(NodeId, String), (Fate, String)>,
     pub(crate) refused: Vec<SchemaError>,
@@ -143,6 +145,7 @@ impl Expander {
             schemas,
             languages: Languages::new(options, limits),
             limits: limits.clone(),
+            cancel: options.cancel.clone(),
             fates: HashMap::new(),
             refused: vec![],
             shapes: Kept::new(),
@@ -180,8 +183,14 @@ impl Expander {
         self.open > 0 && self.cuts != cuts
     }
 
+    /// An error if the end was asked for.
+    pub(crate) fn cancelled(&self) -> Result<(), SchemaError> {
+        if self.cancel.is_cancelled() { Err(SchemaError::Cancelled) } else { Ok(()) }
+    }
+
     /// Counts an alternative.
     fn count(&mut self, set: &[Literal]) -> Result<(), SchemaError> {
+        self.cancelled()?;
         let (count, limit) = match self.open {
             0 => (&mut self.alternatives, self.limits.alternatives),
             _ => (&mut self.guessed, self.guess_end),
@@ -197,6 +206,7 @@ impl Expander {
 
     /// Counts how long it takes to see which alternatives are left: so many comparisons are as good as an alternative.
     fn glance(&mut self, branch: &Branch, choice: &Choice) -> Result<(), SchemaError> {
+        self.cancelled()?;
         let shape = &branch.shape;
         let known = branch.seen.len() + shape.property.len() + shape.properties.len() + shape.required.len();
         let atoms = choice.iter().map(Vec::len).sum::<usize>();
@@ -283,6 +293,7 @@ impl Expander {
 
     /// Counts work that is in proportion to what is known of a value. Searches have bounds of their own.
     pub(crate) fn carry(&mut self, parts: usize) -> Result<(), SchemaError> {
+        self.cancelled()?;
         if self.open > 0 {
             return Ok(());
         }
@@ -742,6 +753,7 @@ impl Expander {
         node: Option<NodeId>,
         made: Result<T, RegexError>,
     ) -> Result<T, SchemaError> {
+        self.cancelled()?;
         made.map_err(|source| {
             let pointer = node.map_or_else(|| "#".to_owned(), |node| self.schemas.pointer(node));
             SchemaError::Automaton { pointer, source }

@@ -2,10 +2,14 @@
 
 use std::str::FromStr;
 
+use unskew_core::Cancel;
+
 use crate::Registry;
 
 /// How outputs are written where the schema leaves it open.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+///
+/// Two of them are equal if they ask for the same outputs: who may cancel does not matter.
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SchemaOptions {
     /// White space between the parts of a value.
@@ -21,7 +25,24 @@ pub struct SchemaOptions {
     pub ascii: bool,
     /// The order of the members of an object.
     pub order: MemberOrder,
+    /// Ends the compilation from another thread: it then answers [`SchemaError::Cancelled`](crate::SchemaError::Cancelled).
+    /// It is looked at wherever work is counted; the text is read and an automaton is made to the end first, as far as the limits
+    /// let them. Clones of the options share it.
+    pub cancel: Cancel,
 }
+
+impl PartialEq for SchemaOptions {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { whitespace, exponents, registry, ascii, order, cancel: _ } = self;
+        *whitespace == other.whitespace
+            && *exponents == other.exponents
+            && *registry == other.registry
+            && *ascii == other.ascii
+            && *order == other.order
+    }
+}
+
+impl Eq for SchemaOptions {}
 
 /// The order of the members of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,0 +1,72 @@
+//! A compilation ends when another thread asks for it.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use unskew_automata::Limits;
+use unskew_grammars::Fate;
+use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, explain, grammar};
+
+/// Without limits, but for the sizes of single automata.
+fn unlimited() -> SchemaLimits {
+    let automata = Limits { dfa_steps: u64::MAX, ..SchemaLimits::default().automata };
+    SchemaLimits {
+        rules: usize::MAX,
+        alternatives: usize::MAX,
+        carried: usize::MAX,
+        products: usize::MAX,
+        automata,
+        automata_bytes: usize::MAX,
+        ..SchemaLimits::default()
+    }
+}
+
+fn listed(count: usize, part: impl Fn(usize) -> String) -> String {
+    (0..count).map(part).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn hostile_schemas_are_cancelled() {
+    // Each would take years, or all memory: alternatives that multiply, and the differences of many patterns.
+    let both = listed(60, |at| format!(r#"{{"anyOf":[{{"required":["a{at}"]}},{{"required":["b{at}"]}}]}}"#));
+    let patterns = listed(5_000, |at| format!(r#"{{"pattern":"^(a|b)*a(a|b){{{}}}c{at}$"}}"#, at % 8));
+    for schema in
+        [format!(r#"{{"allOf":[{both}]}}"#), format!(r#"{{"type":"string","not":{{"anyOf":[{patterns}]}}}}"#)]
+    {
+        let options = SchemaOptions::default();
+        let cancel = options.cancel.clone();
+        let begin = Instant::now();
+        let canceller = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            cancel.cancel();
+        });
+        let error = grammar(&schema, &options, &unlimited()).unwrap_err();
+        assert!(matches!(error, SchemaError::Cancelled), "{error}");
+        // It was not done before; and it is soon done, on a busy machine too.
+        assert!(begin.elapsed() >= Duration::from_millis(200));
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+        canceller.join().unwrap();
+    }
+}
+
+#[test]
+fn a_flag_that_is_up_ends_all_that_share_it() {
+    let options = SchemaOptions::default();
+    let (copy, other) = (options.clone(), SchemaOptions::default());
+    options.cancel.cancel();
+    let limits = SchemaLimits::default();
+    for schema in ["{}", r#"{"type": "integer"}"#, r#"{"anyOf": [{"const": 1}, {"type": "object"}]}"#] {
+        for options in [&options, &copy] {
+            assert!(matches!(grammar(schema, options, &limits), Err(SchemaError::Cancelled)), "{schema}");
+            let fates = explain(schema, options, &limits);
+            let last = fates.last().unwrap();
+            assert_eq!(last.fate, Fate::Rejected);
+            assert!(last.why.contains("cancelled"), "{last:?}");
+        }
+        assert!(grammar(schema, &other, &limits).is_ok());
+    }
+    // What was asked for is the same.
+    assert_eq!(options, other);
+}
