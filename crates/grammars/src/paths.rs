@@ -172,7 +172,8 @@ impl Maker<'_> {
     /// Whether an edge from `todo` leads there again and can be joined with others.
     fn leads_back(&self, todo: Todo, (terminal, behind): (u32, Todo)) -> bool {
         let terminals = &self.compiled.terminals;
-        let is_automaton = || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
+        let is_automaton =
+            || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
         todo == behind && !terminals.is_literal(terminal) && is_automaton()
     }
 
@@ -189,10 +190,17 @@ impl Maker<'_> {
             Behind::Terminal(terminal) => vec![terminal],
             Behind::Loop(todo) => {
                 let edges = terminals.others(self.places.parser.edges(followers));
-                edges.iter().filter(|edge| self.leads_back(todo, **edge)).map(|(terminal, _)| *terminal).collect()
+                edges
+                    .iter()
+                    .filter(|edge| self.leads_back(todo, **edge))
+                    .map(|(terminal, _)| *terminal)
+                    .collect()
             }
         };
-        others.iter().filter(|other| !terminals.is_literal(**other)).for_each(|other| self.doubt_inside(*other));
+        others
+            .iter()
+            .filter(|other| !terminals.is_literal(**other))
+            .for_each(|other| self.doubt_inside(*other));
         let library = &self.trees.library;
         let parent = open.origin.parent(library);
         let key = match &open.last {
@@ -209,6 +217,18 @@ impl Maker<'_> {
             Scanner::Except(except, _) => Some((self.trees.number(self.compiled, terminal), except.base())),
             Scanner::Counted(_) | Scanner::Token(_) => None,
         };
+        // A text that is left out does not end, though the automaton may. Inside tokens those are doubted, but not in front.
+        let hides_end = |terminal: u32, state: u32| {
+            let except = terminals.except(terminal);
+            except.is_some_and(|except| {
+                except.base().is_accepting(except.state(state)) && !except.is_accepting(state)
+            })
+        };
+        let is_hidden = matches!(open.last, Last::Terminal(terminal, state) if hides_end(terminal, state))
+            || matches!(behind, Behind::Terminal(terminal) if !terminals.is_literal(terminal) && hides_end(terminal, self.start(terminal)));
+        if is_hidden {
+            return None;
+        }
         let (number, dfa, state) = match &open.last {
             Last::Terminal(terminal, state) => {
                 let state = match terminals.except(*terminal) {
@@ -229,14 +249,15 @@ impl Maker<'_> {
                 Some(Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect()))
             }
         };
-        let joined = next.and_then(|next| library.joined((number, dfa), state, &next)).map(|(number, dfa)| {
-            let node = match &parent {
-                None => library.root(number, &dfa, dfa.start()),
-                Some(parent) => library.child(parent, Reads::Automaton(number, &dfa)),
-            };
-            self.known.bytes += node.memory_in_scratch();
-            Joined { node, dfa, number }
-        });
+        let joined =
+            next.and_then(|next| library.joined((number, dfa), state, &next)).map(|(number, dfa)| {
+                let node = match &parent {
+                    None => library.root(number, &dfa, dfa.start()),
+                    Some(parent) => library.child(parent, Reads::Automaton(number, &dfa)),
+                };
+                self.known.bytes += node.memory_in_scratch();
+                Joined { node, dfa, number }
+            });
         self.known.joined.insert(key, joined.clone());
         joined
     }
@@ -257,7 +278,9 @@ impl Maker<'_> {
             return;
         }
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        for (index, group) in exits.groups.iter().enumerate().filter(|(_, group)| contains(&common, group.byte)) {
+        for (index, group) in
+            exits.groups.iter().enumerate().filter(|(_, group)| contains(&common, group.byte))
+        {
             let edges = self.places.parser.edges(followers);
             let literals = self.compiled.terminals.beginning(edges, group.byte);
             if !literals.is_empty() {
@@ -372,7 +395,10 @@ impl Maker<'_> {
         let mut read = |trie: &Trie, at: At, byte: u8| {
             let behind = places.begin(compiled, &[edge], byte);
             if behind != DEAD {
-                let step = |place: Place, byte: u8| places.step(compiled, place, byte);
+                let step = |place: Place, byte: u8| {
+                    places.work.reads += 1;
+                    places.step(compiled, place, byte)
+                };
                 trie.walk(at, behind, &mut buffers.walk, step, |tokens| pieces.ids.extend_from_slice(tokens));
             }
         };
