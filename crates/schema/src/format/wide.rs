@@ -136,7 +136,7 @@ mod tests {
             match u32::from(*char) {
                 0xb7 => before == Some('l') && after == Some('l'),
                 0x375 => after.is_some_and(|char| ('\u{3ac}'..='\u{3ce}').contains(&char)),
-                0x30fb => label.iter().any(|char| kana(char)),
+                0x30fb => label.iter().any(kana),
                 0x94d => before.is_some_and(|char| ('\u{915}'..='\u{939}').contains(&char)),
                 0x200d => before == Some('\u{94d}'),
                 0x200c => {
