@@ -2,8 +2,12 @@
 //!
 //! A grammar has a rule for a schema and not for every way to it. So the ways are followed once for each anchor, as data flow:
 //! a schema is reached with no such resource so far, with one, or with several. Where it is one or none, the reference means
-//! one schema; where ways differ, it is refused. What another dynamic reference on the way means is not known meanwhile,
-//! so that all schemas that it may mean are reached.
+//! one schema. What another dynamic reference on the way means is not known meanwhile, so that all schemas that it may mean
+//! are reached.
+//!
+//! Where ways differ the whole document is copied, once for each resource that has the anchor. Who enters such a resource goes on in
+//! its copy, and so do all references from there, so that a schema of a copy has one outermost resource ([`Copies`]). One
+//! anchor is treated so: with several, copies would multiply, and the other ones are refused where ways to them differ.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,12 +28,49 @@ pub(crate) enum Outermost {
 }
 
 /// An anchor that resources share.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Anchor {
     /// `$dynamicAnchor`, with `#` in front.
     Dynamic(String),
     /// `$recursiveAnchor`.
     Recursive,
+}
+
+/// Copies of the whole document, one for each resource that may be the outermost one with an anchor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copies {
+    /// Nodes of the original; those of the copies follow.
+    nodes: u32,
+    pub(crate) anchor: Option<Anchor>,
+    /// In the order of the copies.
+    pub(crate) resources: Vec<NodeId>,
+    /// The copy of each.
+    places: HashMap<NodeId, usize>,
+}
+
+impl Copies {
+    pub(crate) fn new(nodes: u32, anchor: Anchor, resources: Vec<NodeId>) -> Self {
+        let places = resources.iter().copied().zip(1..).collect();
+        Self { nodes, anchor: Some(anchor), resources, places }
+    }
+
+    /// Where a node stands in the original, and in which copy it is, from one on; zero for the original.
+    pub(crate) fn original(&self, node: NodeId) -> (NodeId, usize) {
+        let (Some(_), Ok(nodes)) = (&self.anchor, usize::try_from(self.nodes)) else { return (node, 0) };
+        let copy = node.index() / nodes;
+        let before = u32::try_from(copy).map_or(0, |copy| copy * self.nodes);
+        (node.unshifted(before), copy)
+    }
+
+    /// The place of a node of the original in a copy.
+    pub(crate) fn image(&self, node: NodeId, copy: usize) -> NodeId {
+        u32::try_from(copy).map_or(node, |copy| node.shifted(copy * self.nodes))
+    }
+
+    /// The copy of whoever is in `copy` and enters `resource`.
+    pub(crate) fn entered(&self, copy: usize, resource: NodeId) -> usize {
+        if copy == 0 { self.places.get(&resource).copied().unwrap_or(0) } else { copy }
+    }
 }
 
 /// For each schema that a value may meet, the outermost resource with the anchor; `None` if that takes more than the
@@ -67,7 +108,7 @@ pub(crate) fn outermost(
 fn targets(schemas: &Schemas, node: NodeId, anchor: &Anchor, outermost: Outermost) -> BTreeSet<NodeId> {
     let mut targets = BTreeSet::new();
     let text = |keyword| schemas.document.member(node, keyword).and_then(|text| schemas.document.text(text));
-    targets.extend(text("$ref").and_then(|text| schemas.target(node, text).ok()));
+    targets.extend(text("$ref").and_then(|text| schemas.original_target(node, text).ok()));
     for (keyword, text) in ["$dynamicRef", "$recursiveRef"].map(|keyword| (keyword, text(keyword))) {
         let Some(text) = text else { continue };
         let Ok((first, of)) = schemas.dynamic_start(node, keyword, text) else { continue };

@@ -730,7 +730,7 @@ impl Expander {
             way_out,
         };
         let fate = (Fate::Rejected, format!("{reason}; {way_out}"));
-        self.fates.insert((node, keyword.to_owned()), fate);
+        self.fates.insert((self.schemas.original(node), keyword.to_owned()), fate);
         if !self.refused.contains(&error) {
             self.refused.push(error);
         }

@@ -53,7 +53,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
     let ex = &emitter.ex;
     let document = &ex.schemas.document;
     let mut fates = vec![];
-    for node in document.nodes().filter(|node| ex.schemas.is_schema(*node)) {
+    for node in document.nodes().filter(|node| ex.schemas.is_schema(*node) && !ex.schemas.is_copy(*node)) {
         for (keyword, _) in document.members(node).unwrap_or_default() {
             let found = ex.fates.get(&(node, keyword.to_string())).cloned();
             let (fate, why) =

@@ -16,6 +16,16 @@ impl NodeId {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// The same place in a copy so many nodes behind.
+    pub(crate) fn shifted(self, by: u32) -> Self {
+        Self(self.0 + by)
+    }
+
+    /// The same place so many nodes before.
+    pub(crate) fn unshifted(self, by: u32) -> Self {
+        Self(self.0 - by)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -126,6 +136,35 @@ impl Document {
                 _ => None,
             }
         })
+    }
+
+    /// Adds so many copies of all texts, each of which counts as the texts do. Answers with the number of nodes of one; `None`,
+    /// and adds nothing, where they would be too long.
+    pub(crate) fn copy(&mut self, count: usize, limits: &SchemaLimits) -> Option<u32> {
+        let bytes = self.bytes.checked_mul(count + 1).filter(|bytes| *bytes <= limits.schema_bytes)?;
+        let nodes = u32::try_from(self.values.len()).ok()?;
+        // Each node is a byte of the text at least, so they are as few as the bytes.
+        u32::try_from(self.values.len().checked_mul(count + 1)?).ok()?;
+        self.bytes = bytes;
+        let (values, parents, sorted) = (self.values.clone(), self.parents.clone(), self.sorted.clone());
+        for copy in 1..=u32::try_from(count).ok()? {
+            let by = copy * nodes;
+            self.values.extend(values.iter().cloned().map(|mut value| {
+                match &mut value {
+                    Value::Array(items) => items.iter_mut().for_each(|item| *item = item.shifted(by)),
+                    Value::Object(members) => {
+                        members.iter_mut().for_each(|(_, member)| *member = member.shifted(by));
+                    }
+                    _ => {}
+                }
+                value
+            }));
+            self.parents.extend(
+                parents.iter().map(|parent| parent.map(|(parent, place)| (parent.shifted(by), place))),
+            );
+            self.sorted.extend(sorted.iter().map(|(node, places)| (node.shifted(by), places.clone())));
+        }
+        Some(nodes)
     }
 
     /// Reads `text`, which is one JSON value.

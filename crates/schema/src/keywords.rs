@@ -130,8 +130,9 @@ impl Reader<'_> {
     }
 
     pub(crate) fn fate(&mut self, keyword: &str, fate: Fate, why: &str) {
+        let node = self.ex.schemas.original(self.node);
         let fates = &mut self.ex.fates;
-        fates.entry((self.node, keyword.to_owned())).or_insert_with(|| (fate, why.to_owned()));
+        fates.entry((node, keyword.to_owned())).or_insert_with(|| (fate, why.to_owned()));
     }
 
     pub(crate) fn invalid(&self, keyword: &str, message: &str) -> SchemaError {

@@ -5,7 +5,7 @@
 //! the first one once something refers to them. Nothing is ever fetched; a reference to anywhere else is an error.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     hash::Hash,
 };
 
@@ -13,7 +13,7 @@ pub(crate) use crate::dialect::Draft;
 use crate::{
     Registry, SchemaError, SchemaLimits,
     dialect::Dialect,
-    dynamic::{self, Anchor, Outermost},
+    dynamic::{self, Anchor, Copies, Outermost},
     json::{Document, NodeId, Value},
     places::{self, Place},
 };
@@ -63,6 +63,7 @@ pub(crate) struct Schemas {
     anchored: HashMap<Anchor, Vec<NodeId>>,
     /// By anchor: what [`dynamic::outermost`] finds, where a reference asked for it.
     outermost: HashMap<Anchor, HashMap<NodeId, Outermost>>,
+    copies: Copies,
     /// Names that stand for two different schemas, and URIs that do, with the outermost value.
     ambiguous: Vec<(NodeId, String)>,
 }
@@ -81,6 +82,7 @@ impl Schemas {
             dynamic: HashMap::new(),
             anchored: HashMap::new(),
             outermost: HashMap::new(),
+            copies: Copies::default(),
             ambiguous: vec![],
         };
         let newest = Dialect::of_draft(Draft::Draft202012);
@@ -91,7 +93,7 @@ impl Schemas {
         loop {
             let nodes: Vec<NodeId> = schemas.document.nodes().skip(scanned).collect();
             if nodes.is_empty() {
-                schemas.follow_dynamic(limits.carried)?;
+                schemas.follow_dynamic(limits)?;
                 return Ok(schemas);
             }
             scanned += nodes.len();
@@ -156,6 +158,7 @@ impl Schemas {
 
     /// The text that a value stands in.
     fn text_of(&self, node: NodeId) -> usize {
+        let node = self.original(node);
         // At least the first begins there.
         self.texts.partition_point(|(root, ..)| *root <= node) - 1
     }
@@ -176,6 +179,11 @@ impl Schemas {
     /// Whether a schema stands there, by the keywords that lead there.
     pub(crate) fn is_schema(&self, node: NodeId) -> bool {
         self.places[node.index()] == Place::Schema
+    }
+
+    /// Whether `node` is in a copy, which is not what was read.
+    pub(crate) fn is_copy(&self, node: NodeId) -> bool {
+        self.original(node) != node
     }
 
     /// The JSON pointer of `node`, behind the URI of its text unless that is the first.
@@ -260,6 +268,17 @@ impl Schemas {
 
     /// What the `$ref` of the schema `node` means.
     pub(crate) fn target(&self, node: NodeId, reference: &str) -> Result<NodeId, SchemaError> {
+        Ok(self.in_copy_of(node, self.original_target(node, reference)?))
+    }
+
+    /// Where `target`, a schema of the original, is found from the schema `node`, which may be in a copy.
+    fn in_copy_of(&self, node: NodeId, target: NodeId) -> NodeId {
+        let (_, copy) = self.copies.original(self.entered(node));
+        self.copies.image(target, self.copies.entered(copy, self.resource[target.index()]))
+    }
+
+    /// The same, of the original.
+    pub(crate) fn original_target(&self, node: NodeId, reference: &str) -> Result<NodeId, SchemaError> {
         let error = |reason: &str, way_out| SchemaError::Unsupported {
             pointer: self.pointer(node),
             keyword: "$ref".to_owned(),
@@ -310,7 +329,7 @@ impl Schemas {
             let anchor = self.anchored(target, &Anchor::Recursive).map(|_| Anchor::Recursive);
             return Ok((target, anchor));
         }
-        let target = self.target(node, reference)?;
+        let target = self.original_target(node, reference)?;
         let name = reference.split_once('#').map_or(String::new(), |(_, name)| format!("#{name}"));
         let resource = self.resource[target.index()];
         let is_dynamic = self.dynamic.get(&(resource, name.clone())) == Some(&target);
@@ -328,38 +347,75 @@ impl Schemas {
         reference: &str,
     ) -> Result<Option<NodeId>, SchemaError> {
         let (first, anchor) = self.dynamic_start(node, keyword, reference)?;
-        let Some(anchor) = anchor else { return Ok(Some(first)) };
-        let whole = self.anchored(Document::ROOT, &anchor);
-        if whole.is_some() {
-            return Ok(whole);
+        let Some(anchor) = anchor else { return Ok(Some(self.in_copy_of(node, first))) };
+        if let Some(whole) = self.anchored(Document::ROOT, &anchor) {
+            return Ok(Some(self.in_copy_of(node, whole)));
         }
-        let found = self.outermost.get(&anchor).and_then(|found| found.get(&node));
-        Ok(match found {
-            Some(Outermost::None) => Some(first),
-            Some(Outermost::One(resource)) => self.anchored(*resource, &anchor),
-            Some(Outermost::Several) | None => None,
-        })
+        let found = self.outermost.get(&anchor).and_then(|found| found.get(&self.original(node)));
+        let (_, copy) = self.copies.original(self.entered(node));
+        let copied = self.copies.anchor.as_ref() == Some(&anchor);
+        let outermost = match (copied, copy.checked_sub(1)) {
+            (true, None) => Outermost::None,
+            (true, Some(copy)) => Outermost::One(self.copies.resources[copy]),
+            (false, _) => found.copied().unwrap_or(Outermost::Several),
+        };
+        let target = match outermost {
+            Outermost::None => Some(first),
+            Outermost::One(resource) => self.anchored(resource, &anchor),
+            Outermost::Several => None,
+        };
+        Ok(target.map(|target| self.in_copy_of(node, target)))
     }
 
     /// Follows the ways to all dynamic references that depend on them, in at most `limit` steps.
-    fn follow_dynamic(&mut self, limit: usize) -> Result<(), SchemaError> {
+    fn follow_dynamic(&mut self, limits: &SchemaLimits) -> Result<(), SchemaError> {
+        let limit = limits.carried;
         let mut steps = limit;
-        let mut asked: HashSet<Anchor> = HashSet::new();
+        let mut asked: BTreeMap<Anchor, Vec<NodeId>> = BTreeMap::new();
         for node in self.document.nodes() {
             for keyword in ["$dynamicRef", "$recursiveRef"] {
                 let text = self.document.member(node, keyword).and_then(|text| self.document.text(text));
                 let start = text.and_then(|text| self.dynamic_start(node, keyword, text).ok());
                 let anchor = start.and_then(|(_, anchor)| anchor);
-                asked.extend(anchor.filter(|anchor| self.anchored(Document::ROOT, anchor).is_none()));
+                if let Some(anchor) = anchor.filter(|of| self.anchored(Document::ROOT, of).is_none()) {
+                    asked.entry(anchor).or_default().push(node);
+                }
             }
         }
-        for anchor in asked {
+        for (anchor, nodes) in asked {
             let found = dynamic::outermost(self, &anchor, &mut steps);
             let found = found
                 .ok_or_else(|| SchemaError::limit("", "the ways to dynamic references", limit, "carried"))?;
+            let differ = nodes.iter().any(|node| found.get(node) == Some(&Outermost::Several));
+            if differ && self.copies.anchor.is_none() {
+                self.copy(&anchor, limits);
+            }
             self.outermost.insert(anchor, found);
         }
         Ok(())
+    }
+
+    /// Copies the document for each resource with the anchor, if that is within the limits.
+    fn copy(&mut self, anchor: &Anchor, limits: &SchemaLimits) {
+        let schemas = self.all_anchored(anchor);
+        let resources: Vec<NodeId> = schemas.iter().map(|schema| self.resource[schema.index()]).collect();
+        if let Some(nodes) = self.document.copy(resources.len(), limits) {
+            // Of a copy, they are those of the original.
+            self.resource = self.resource.repeat(resources.len() + 1);
+            self.places = self.places.repeat(resources.len() + 1);
+            self.copies = Copies::new(nodes, anchor.clone(), resources);
+        }
+    }
+
+    /// The schema that `node` is, or is a copy of.
+    pub(crate) fn original(&self, node: NodeId) -> NodeId {
+        self.copies.original(node).0
+    }
+
+    /// The same schema in the copy that it is read in: where a resource of its own is entered, in that one's.
+    fn entered(&self, node: NodeId) -> NodeId {
+        let (original, copy) = self.copies.original(node);
+        self.copies.image(original, self.copies.entered(copy, self.resource[node.index()]))
     }
 
     pub(crate) fn resource_of(&self, node: NodeId) -> NodeId {
@@ -383,7 +439,8 @@ impl Schemas {
     }
 
     /// The schema at `node`, or the one that it does nothing but refer to.
-    pub(crate) fn literal(&self, mut node: NodeId) -> Result<Literal, SchemaError> {
+    pub(crate) fn literal(&self, node: NodeId) -> Result<Literal, SchemaError> {
+        let mut node = self.entered(node);
         // A reference that leads to itself is left to whoever reads it.
         for _ in 0..16 {
             match self.document.members(node) {

@@ -101,17 +101,22 @@ proptest! {
         resources in prop::collection::vec((any::<bool>(), any::<bool>(), 0..4u8, 0..3usize), 3),
         first in 0..3usize,
     ) {
-        is_as_judged(&dynamic(&resources, first));
-        is_as_judged(&recursive(&resources, first));
+        prop_assert!(is_as_judged(&recursive(&resources, first)));
+        let schema = dynamic(&resources, first);
+        // Refused is what leads nowhere.
+        let compiles = is_as_judged(&schema);
+        let error = Bytes::new().compile(&schema.to_string(), Whitespace::Compact).err();
+        prop_assert!(compiles || error.unwrap().to_string().contains("there is nothing"));
     }
 }
 
 #[test]
-fn ways_that_agree_are_followed_and_others_refused() {
+fn ways_that_agree_are_followed_and_those_of_one_anchor_that_differ() {
     // The first resource on the way decides, though it is not the whole document.
     assert!(is_as_judged(&dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 0)));
     // Two ways lead to the second one, from the whole document and by the first.
-    assert!(!is_as_judged(&dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 1)));
+    let differ = dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 1);
+    assert!(is_as_judged(&differ));
     assert!(is_as_judged(&recursive(&[(true, false, 2, 0), (true, false, 0, 0), (true, false, 2, 0)], 1)));
     // The steps are counted.
     let schema = dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 0).to_string();
@@ -120,6 +125,49 @@ fn ways_that_agree_are_followed_and_others_refused() {
     limits.carried = 3;
     let error = grammar(&schema, &SchemaOptions::default(), &limits).unwrap_err();
     assert!(matches!(error, SchemaError::Limit { what: "the ways to dynamic references", .. }), "{error}");
+}
+
+#[test]
+fn what_ways_may_cost_is_limited() {
+    let depends = |schema: &str, limits: &SchemaLimits| {
+        let error = grammar(schema, &SchemaOptions::default(), limits).unwrap_err();
+        assert_eq!(error.keyword(), Some("$dynamicRef"));
+        assert!(error.to_string().contains("depends on who refers"), "{error}");
+    };
+    // Copies count as the text does.
+    let differ = dynamic(&[(true, false, 0, 0), (true, true, 2, 0), (false, false, 3, 0)], 1).to_string();
+    let mut limits = SchemaLimits { schema_bytes: 3 * differ.len(), ..SchemaLimits::default() };
+    assert!(grammar(&differ, &SchemaOptions::default(), &limits).is_ok());
+    limits.schema_bytes -= 1;
+    depends(&differ, &limits);
+    // Two anchors with ways that differ.
+    let anchors = |kind: &str| json!({"x": {"$dynamicAnchor": "x", "type": kind}, "y": {"$dynamicAnchor": "y", "type": kind}});
+    let schema = json!({
+        "$id": "https://example.org/two",
+        "anyOf": [{"$ref": "a"}, {"$ref": "b"}],
+        "$defs": {
+            "a": {"$id": "a", "$ref": "c", "$defs": anchors("null")},
+            "b": {"$id": "b", "$ref": "c", "$defs": anchors("string")},
+            "c": {"$id": "c", "items": {"$dynamicRef": "#x"}, "contains": {"$dynamicRef": "#y"}, "$defs": anchors("object")},
+        },
+    });
+    depends(&schema.to_string(), &SchemaLimits::default());
+    // Many resources, each of which leads to all.
+    let count = 150;
+    let defs: serde_json::Map<String, Value> = (0..count)
+        .map(|at| {
+            let lead = json!({"$ref": format!("r{}", (at * 7 + 1) % count)});
+            let items = json!([lead, {"$dynamicRef": "#x"}]);
+            let own = json!({"d": {"$dynamicAnchor": "x", "const": at}});
+            (format!("r{at}"), json!({"$id": format!("r{at}"), "prefixItems": items, "$defs": own}))
+        })
+        .collect();
+    let all: Vec<Value> = (0..count).map(|at| json!({"$ref": format!("r{at}")})).collect();
+    let schema = json!({"$id": "https://example.org/many", "$defs": defs, "prefixItems": all});
+    let begin = std::time::Instant::now();
+    let outcome = grammar(&schema.to_string(), &SchemaOptions::default(), &SchemaLimits::default());
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 
 #[test]
