@@ -35,7 +35,7 @@ files whose path contains one of the filters; all without
   --data DIR      the suite's folder, its `tests`, or any folder with files of its format
   --any-order     members in any order; else in that of the schema
   --verbose       name every schema that is refused and every test that is not right
-  --record        write the tables to benches/record too, with all that is refused
+  --record        write the tables to benches/record too, with the reasons of refusals
   --version TEXT  what to record as the suite's version; else its commit, if DIR is a checkout
 ";
 
@@ -59,6 +59,9 @@ const REMOTES: &str = "http://localhost:1234/";
 
 /// Keywords of which a draft says that they may be asserted or not, by the folder of the draft: draft 7, section 8.2.
 const LEFT_OPEN: (&str, [&str; 2]) = ("draft7", ["contentEncoding", "contentMediaType"]);
+
+/// What stands in front of the reason in a line about a schema that is refused.
+const REFUSED: &str = ": refused: ";
 
 /// What stands above a table.
 const LEGEND: &str = "\
@@ -184,8 +187,9 @@ fn program() -> Result<usize, String> {
             if verbose || note.contains("accepted") {
                 eprintln!("{name}: {note}");
             }
-            if !note.contains("as it is written") {
-                let _ = writeln!(refused, "- {name}: {}", note.replace('\n', " "));
+            // Descriptions and data are the suite's.
+            if let Some((_, reason)) = note.rsplit_once(REFUSED) {
+                let _ = writeln!(refused, "- {name}: {reason}");
             }
         }
         tallies.insert(name, tally);
@@ -197,11 +201,11 @@ fn program() -> Result<usize, String> {
         let order = if bytes.options.order == MemberOrder::Any { " --any-order" } else { "" };
         let report = format!(
             "# The official JSON-Schema-Test-Suite, {}\n\n\
-             {}Suite: {suite}. Command: `cargo xtask bench suite --data ...{order} --record {}`.\n\n\
-             {LEGEND}\n{tables}\n## What is refused, and what is accepted of an annotation\n\n{refused}",
+             {}Suite: {suite}. Command: `cargo xtask bench suite --data ...{order} --record{}`.\n\n\
+             {LEGEND}\n{tables}\n## Why schemas are refused\n\n{refused}",
             report::today(),
             report::host(),
-            filters.join(" "),
+            filters.iter().fold(String::new(), |all, filter| all + " " + filter),
         );
         eprintln!("written to benches/record/{}", report::record_as("suite", &report)?);
     }
@@ -279,7 +283,7 @@ fn tally(name: &str, text: &str, engine: &dyn Engine) -> Result<(Tally, Vec<Stri
             Ok(accepts) => accepts,
             Err(reason) => {
                 tally.refused += 1;
-                notes.push(format!("{}: refused: {reason}", group.description));
+                notes.push(format!("{}{REFUSED}{reason}", group.description));
                 continue;
             }
         };
