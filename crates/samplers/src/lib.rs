@@ -89,7 +89,7 @@ pub use masked::Masked;
 pub use mcmc::{Cut, Mcmc};
 pub use rejection::Rejection;
 pub use retokenize::{Spelling, retokenize};
-pub use rows::log_normalizer;
+pub use rows::{log_mass, log_normalizer};
 pub use rsft::Rsft;
 pub use smc::{Smc, SmcConfig};
 pub use speculative::Guessed;
