@@ -62,6 +62,7 @@ mod grammar;
 mod joined;
 mod limits;
 mod mask;
+mod munch;
 mod parser;
 mod paths;
 mod pieces;
