@@ -238,15 +238,19 @@ fn operators_that_begin_with_others() {
         &["a=b", "a==b", "a = b", "a<<=b", "a<b<<c", "a< b"],
         &[("a===b", 3), ("a= =b", 3), ("a<=b", 2)],
     );
-    // Behind `=` only `=` may come, with which `==` goes on.
-    let why = refusal("start: (\"=\" | \"==\") \"=\" | \"=\" \"=\"");
-    assert_eq!(why, "");
+    // `=` always goes on to `==`.
+    let language = Language::of_lark("start: (\"=\" | \"==\") \"=\" | \"=\" \"=\"").unwrap();
+    language.expect(&["==="], &[("==", 2), ("====", 3)]);
 }
 
 #[test]
 fn names_and_keywords() {
     let why = refusal("start: NAME NAME\nNAME: /[a-z]+/");
-    assert_eq!(why, "");
+    assert_eq!(
+        why,
+        "rule `start`: under maximal munch a text may not be completed behind `NAME`, for what may follow (`NAME`) may go on \
+         with it or with what is read beside it: put a mark or white space between them, or read without maximal munch"
+    );
     let language = Language::of_lark("start: NAME NAME\nNAME: /[a-z]+/\n%ignore \" \"").unwrap();
     language.expect(&["a b", "ab  c"], &[("ab", 2), ("a b c", 4)]);
     // A keyword is a name too, and a name that begins like one is none.
@@ -265,7 +269,7 @@ fn what_ends_only_with_the_output() {
     language.expect(&["a", "abb"], &[("aba", 2)]);
     // A list that goes on for ever is no way to an end.
     let why = refusal("start: (NAME \",\")* NAME \"z\"\nNAME: /[a-z]+/");
-    assert_eq!(why, "");
+    assert!(why.contains("rule `start`") && why.contains("(`\",\"`, `\"z\"`)"), "{why}");
 }
 
 #[test]
@@ -285,7 +289,7 @@ fn nested_comments() {
 fn templates_in_strings_are_another_context() {
     // `TEXT` would swallow everything outside of strings, where it may not stand.
     let language = Language::of_lark(
-        "start: expr\nexpr: NAME | string | expr \"+\" expr | \"{\" expr \"}\"\n\
+        "start: expr\nexpr: atom (\"+\" atom)*\natom: NAME | string | \"{\" expr \"}\"\n\
          string: \"`\" (TEXT | \"${\" expr \"}\")* \"`\"\nNAME: /[a-z]+/\nTEXT: /[^`$]+/\n%ignore \" \"",
     )
     .unwrap();

@@ -12,6 +12,10 @@
 //! - The steps between two terminals are taken in order, first returns and then calls. A thread that stays in its rule while
 //!   the other one returns is *held*, until both have read a terminal: else it would return by itself to any caller.
 //!
+//! Tried too: with each pair, the lowest call known to enclose both, so that two readings of a statement stay in it. It took
+//! twenty times as long, and no grammar passed that had not: expressions call themselves, and below any of them is every
+//! other.
+//!
 //! A rule that may be empty is stepped over, so that no call is left by a return before a terminal was read.
 
 use hashbrown::{HashMap, HashSet};
@@ -22,18 +26,41 @@ use crate::{
     rules::{END, NONE, Position, Rules},
 };
 
+/// How the two of a pair stand to each other: a bit, so that all there are of a pair are one number.
+type Mode = u16;
+
 /// Both may return; they are in one call.
-const SAME: u8 = 1;
+const SAME: Mode = 1;
 /// Both may return, each by itself.
-const APART: u8 = 2;
+const APART: Mode = 2;
 /// The first may return, the second is held.
-const SECOND_HELD: u8 = 4;
+const SECOND_HELD: Mode = 4;
 /// The second may return, the first is held.
-const FIRST_HELD: u8 = 8;
+const FIRST_HELD: Mode = 8;
 /// Neither returns any more; they are in one call.
-const SAME_HELD: u8 = 16;
-/// Neither returns any more.
-const APART_HELD: u8 = 32;
+const SAME_HELD: Mode = 16;
+/// The same, and that call was made since a terminal was read.
+const SAME_CALLED: Mode = 32;
+/// Neither returns any more. There are four of them, for whether the first (the next one) and the second (the one after that)
+/// is in a call that was made since a terminal was read.
+const APART_HELD: Mode = 64;
+
+/// The mode of two that do not return, and are not in one call.
+fn apart_held(called: (bool, bool)) -> Mode {
+    APART_HELD << (u16::from(called.0) + 2 * u16::from(called.1))
+}
+
+/// Whether each of the two is in a call that was made since a terminal was read.
+fn called(mode: Mode) -> (bool, bool) {
+    match mode {
+        SAME_CALLED => (true, true),
+        mode if mode >= APART_HELD => {
+            let which = (mode / APART_HELD).trailing_zeros();
+            (which & 1 == 1, which & 2 == 2)
+        }
+        _ => (false, false),
+    }
+}
 
 /// What a pair costs of the budget, so that it bounds memory too.
 const PAIR: u64 = 16;
@@ -47,14 +74,11 @@ pub(super) struct Layout {
     pub(super) callers: Vec<Vec<(Position, Position)>>,
     /// By rule: whether it may be empty.
     pub(super) nullable: Vec<bool>,
-    /// By rule: whether a thread may be at its beginning that was not called in the same place: because something in it leads
-    /// back there, or because the output begins there.
-    reentered: Vec<bool>,
 }
 
 impl Layout {
-    /// `nullable`: by rule, whether it may be empty. The output begins with `start`.
-    pub(super) fn new(rules: &Rules, nullable: Vec<bool>, start: u32) -> Self {
+    /// `nullable`: by rule, whether it may be empty.
+    pub(super) fn new(rules: &Rules, nullable: Vec<bool>) -> Self {
         let count = nullable.len();
         let mut starts: Vec<(Position, u32)> = (0u32..)
             .take(count)
@@ -62,22 +86,13 @@ impl Layout {
             .filter(|(start, _)| *start != NONE)
             .collect();
         starts.sort_unstable();
-        let mut layout = Self {
-            rule_of: vec![NONE; rules.len()],
-            callers: vec![Vec::new(); count],
-            nullable,
-            reentered: vec![false; count],
-        };
-        layout.reentered[start as usize] = true;
+        let mut layout =
+            Self { rule_of: vec![NONE; rules.len()], callers: vec![Vec::new(); count], nullable };
         for (index, (start, rule)) in starts.iter().enumerate() {
             let end = starts.get(index + 1).map_or(rules.len(), |(next, _)| *next as usize);
             layout.rule_of[*start as usize..end].fill(*rule);
         }
         for position in 0..u32::try_from(rules.len()).expect("limited") {
-            for (_, to) in rules.terminals(position).iter().chain(rules.calls(position)) {
-                let rule = layout.rule_of[*to as usize];
-                layout.reentered[rule as usize] |= rules.start(rule) == *to;
-            }
             for (callee, to) in rules.calls(position) {
                 layout.callers[*callee as usize].push((position, *to));
             }
@@ -151,12 +166,12 @@ struct Pairs<'a> {
     rules: &'a Rules,
     layout: &'a Layout,
     /// By pair, the lower position first: how the two stand to each other.
-    modes: HashMap<(Position, Position), u8>,
-    open: Vec<(Position, Position, u8)>,
+    modes: HashMap<(Position, Position), Mode>,
+    open: Vec<(Position, Position, Mode)>,
     /// Rules that were called from two places at once, these, and how they stand to each other.
-    calls: HashSet<(u32, Position, Position, u8)>,
+    calls: HashSet<(u32, Position, Position, Mode)>,
     /// By rule: where two threads in one call of it go when both return.
-    returns: Vec<Vec<(Position, Position, u8)>>,
+    returns: Vec<Vec<(Position, Position, Mode)>>,
     /// By rule: whether two threads in one call of it may end together.
     ended: Vec<bool>,
 }
@@ -166,7 +181,7 @@ impl Pairs<'_> {
         &mut self,
         first: Position,
         second: Position,
-        mode: u8,
+        mode: Mode,
         budget: &mut Budget,
     ) -> Result<(), GrammarError> {
         if first == END || second == END {
@@ -191,7 +206,7 @@ impl Pairs<'_> {
         &mut self,
         first: Position,
         second: Position,
-        mode: u8,
+        mode: Mode,
         scanned: &mut Scanned<'_>,
         budget: &mut Budget,
     ) -> Result<(), GrammarError> {
@@ -220,20 +235,21 @@ impl Pairs<'_> {
                 self.leave(first, second, (SECOND_HELD, FIRST_HELD), budget)
             }
             APART => {
-                self.add(first, second, APART_HELD, budget)?;
+                self.add(first, second, apart_held((false, false)), budget)?;
                 self.leave(first, second, (APART, APART), budget)
             }
             SECOND_HELD => {
-                self.add(first, second, APART_HELD, budget)?;
+                self.add(first, second, apart_held((false, false)), budget)?;
                 self.leave(first, second, (SECOND_HELD, 0), budget)
             }
             FIRST_HELD => {
-                self.add(first, second, APART_HELD, budget)?;
+                self.add(first, second, apart_held((false, false)), budget)?;
                 self.leave(first, second, (0, FIRST_HELD), budget)
             }
             _ => {
                 self.call(first, second, mode, budget)?;
-                self.read(first, second, if mode == SAME_HELD { SAME } else { APART }, scanned, budget)
+                let mode = if mode == SAME_HELD || mode == SAME_CALLED { SAME } else { APART };
+                self.read(first, second, mode, scanned, budget)
             }
         }
     }
@@ -244,7 +260,7 @@ impl Pairs<'_> {
         &mut self,
         first: Position,
         second: Position,
-        (as_first, as_second): (u8, u8),
+        (as_first, as_second): (Mode, Mode),
         budget: &mut Budget,
     ) -> Result<(), GrammarError> {
         let (rules, layout) = (self.rules, self.layout);
@@ -270,23 +286,24 @@ impl Pairs<'_> {
         &mut self,
         first: Position,
         second: Position,
-        mode: u8,
+        mode: Mode,
         budget: &mut Budget,
     ) -> Result<(), GrammarError> {
-        let (rules, layout) = (self.rules, self.layout);
-        for (stays, calls, is_first) in [(second, first, true), (first, second, false)] {
-            for (callee, _) in rules.calls(calls) {
-                let begin = rules.start(*callee);
-                // Where the other one is there already, it has called the rule in the same place.
-                if begin == stays && !layout.reentered[*callee as usize] {
-                    continue;
-                }
-                let (first, second) = if is_first { (begin, stays) } else { (stays, begin) };
-                self.add(first, second, APART_HELD, budget)?;
+        let rules = self.rules;
+        let called = called(mode);
+        for (callee, _) in rules.calls(first) {
+            // Where the other one is there already, it has called the rule in the same place.
+            if rules.start(*callee) != second || !called.1 {
+                self.add(rules.start(*callee), second, apart_held((true, called.1)), budget)?;
+            }
+        }
+        for (callee, _) in rules.calls(second) {
+            if rules.start(*callee) != first || !called.0 {
+                self.add(first, rules.start(*callee), apart_held((called.0, true)), budget)?;
             }
         }
         let (left, right) = (rules.calls(first), rules.calls(second));
-        let mode = if mode == SAME_HELD { SAME } else { APART };
+        let mode = if mode == SAME_HELD || mode == SAME_CALLED { SAME } else { APART };
         for (callee, left) in left {
             let Ok(found) = right.binary_search_by_key(callee, |(callee, _)| *callee) else { continue };
             let right = right[found].1;
@@ -296,7 +313,7 @@ impl Pairs<'_> {
                 if self.ended[*callee as usize] {
                     self.add(*left, right, mode, budget)?;
                 }
-                self.add(rules.start(*callee), rules.start(*callee), SAME_HELD, budget)?;
+                self.add(rules.start(*callee), rules.start(*callee), SAME_CALLED, budget)?;
             }
         }
         Ok(())
@@ -307,7 +324,7 @@ impl Pairs<'_> {
         &mut self,
         first: Position,
         second: Position,
-        mode: u8,
+        mode: Mode,
         scanned: &mut Scanned<'_>,
         budget: &mut Budget,
     ) -> Result<(), GrammarError> {
@@ -348,10 +365,14 @@ impl Pairs<'_> {
 }
 
 /// The mode of a pair the other way round.
-fn turned(mode: u8) -> u8 {
+fn turned(mode: Mode) -> Mode {
     match mode {
         FIRST_HELD => SECOND_HELD,
         SECOND_HELD => FIRST_HELD,
+        mode if mode >= APART_HELD => {
+            let (first, second) = called(mode);
+            apart_held((second, first))
+        }
         mode => mode,
     }
 }

@@ -16,7 +16,8 @@
 //! # Dead ends
 //!
 //! Under this rule a text may be cut so that it can never be completed: where only `"b"` may follow a name, `b` goes on with the
-//! name. Whether a grammar has such texts cannot be decided: the readings of a text are many stacks side by side, and that
+//! name. Bytes count, and not characters: letters of three bytes share the first with punctuation, so `/\p{L}+/` never ends
+//! in front of `。`. Whether a grammar has such texts cannot be decided: the readings of a text are many stacks side by side, and that
 //! *none* of them may go on with a byte speaks about all. So [`check`] proves what is enough, and refuses what it cannot prove:
 //!
 //! 1. **Beside** (`beside.rs`). For every position, at least the terminals that may be begun where its own are.
@@ -30,10 +31,11 @@
 //!    fixpoint, over calls, which are finitely many in every text.
 //!
 //! A grammar passes if behind every terminal of every position 3 and 4 have something in common; or if another terminal of the
-//! position for which it is so **covers** it: goes on with every byte with which it does, as `"listen"` with `list`.
+//! position, or of rules that are called there, for which it is so **covers** it: goes on with every byte with which it does, as
+//! `"listen"` with `list`.
 //!
 //! *Proof that then there is no dead end.* Take any reading of a text that is not cut off: *T*, in a state, with its position
-//! and the calls around it. If *T* is covered, take what covers it: it was begun by the same thread and is still read. By 4, and 3 for each of these calls, there are terminals *U1*, ..., *Un* that complete it, each of
+//! and the calls around it. If *T* is covered, take what covers it: it was begun with *T* and is still read. By 4, and 3 for each of these calls, there are terminals *U1*, ..., *Un* that complete it, each of
 //! which the one before exits in front of. Read *T* on to the *q* of 2; it goes on with each of these bytes itself, so it
 //! is not cut off, whatever goes on beside it. In front of the byte that *U1* begins with nothing goes on, for by 1 all that
 //! is read beside *T* was counted; so all that may end ends, *T* among them, and *U1* is begun. It is a reading of a
@@ -41,7 +43,8 @@
 //! is taken there.
 //!
 //! It is enough and not needed: step 1 takes more for possible than is, 2 asks for a way out of every state and 4 for one
-//! behind all callers. A grammar that is refused may be without dead ends.
+//! behind all callers. A grammar that is refused may be without dead ends: where `":"` is followed by `" "` in one place and `": "`
+//! stands in another, and expressions in between can be read in two ways, as those of Python can.
 //!
 //! Kinds of terminals that an exit depends on earlier texts for (distinct texts, bounded units), differences and members in
 //! any order come from JSON Schema and from programs alone, not from the text of a grammar; they are refused by name.
@@ -270,7 +273,7 @@ pub(crate) fn check(
     let start = grammar.start().0;
     let nullable = nullable(grammar);
     let layout =
-        Layout::new(rules, grammar.rules().map(|rule| nullable[grammar.body(rule).index()]).collect(), start);
+        Layout::new(rules, grammar.rules().map(|rule| nullable[grammar.body(rule).index()]).collect());
     let mut scanned = Scanned::new(terminals, &used);
     let beside = Beside::new(rules, &layout, &mut scanned, start, &mut budget)?;
     let classes = Classes::new(rules, &beside, &mut scanned, &mut budget)?;
@@ -303,8 +306,9 @@ pub(crate) fn check(
         }
     }
     let mut failed: Option<Failed> = None;
+    let lost_at: HashMap<Position, Vec<bool>> = lost.iter().cloned().collect();
     for (position, mut found) in lost {
-        cover(rules.terminals(position), &mut found, &mut scanned, &mut budget)?;
+        cover(rules, position, &mut found, &lost_at, &mut scanned, &mut budget)?;
         let edges = rules.terminals(position).iter().zip(&classes.of[position as usize]);
         for (((terminal, to), class), _) in edges.zip(found).filter(|(_, found)| !found) {
             let followers = followers(rules, &layout, *to, &mut budget)?;
@@ -324,24 +328,48 @@ pub(crate) fn check(
     }
 }
 
-/// Marks those of `edges`, all of one position, as `found` that are covered by another one which is: what is read by it never
-/// ends first.
+/// Marks the edges of `position` as `found` that are covered by another one which is, of the position or of rules that are
+/// called there: what is read by it never ends first. `lost`: by position, what was found for its edges, if not all.
 fn cover(
-    edges: &[(u32, Position)],
+    rules: &Rules,
+    position: Position,
     found: &mut [bool],
+    lost: &HashMap<Position, Vec<bool>>,
     scanned: &mut Scanned<'_>,
     budget: &mut Budget,
 ) -> Result<(), GrammarError> {
-    let mut open: Vec<usize> = (0..edges.len()).filter(|at| found[*at]).collect();
-    let mut lost: Vec<usize> = (0..edges.len()).filter(|at| !found[*at]).collect();
-    while let Some(by) = open.pop() {
-        let mut left = Vec::new();
-        for at in lost {
-            budget.spend(1)?;
-            found[at] = scanned.covers(edges[by].0, edges[at].0, budget)?;
-            if found[at] { open.push(at) } else { left.push(at) }
+    let edges = rules.terminals(position);
+    let mut left: Vec<usize> = (0..edges.len()).filter(|at| !found[*at]).collect();
+    let mut marked: Vec<u32> = Vec::new();
+    let mut called = vec![position];
+    let mut seen: HashSet<Position> = called.iter().copied().collect();
+    let mut next = 0;
+    while !left.is_empty() {
+        let by: Vec<u32> = match marked.pop() {
+            Some(by) => vec![by],
+            None => {
+                let Some(from) = called.get(next).copied() else { break };
+                next += 1;
+                let starts = rules.calls(from).iter().map(|(callee, _)| rules.start(*callee));
+                called.extend(starts.filter(|start| seen.insert(*start)));
+                budget.spend(1 + (rules.calls(from).len() + rules.terminals(from).len()) as u64)?;
+                let is_found = |at: usize| lost.get(&from).is_none_or(|found| found[at]);
+                let edges = rules.terminals(from).iter().enumerate();
+                edges.filter(|(at, _)| is_found(*at)).map(|(_, (terminal, _))| *terminal).collect()
+            }
+        };
+        for by in by {
+            let mut still = Vec::new();
+            for at in left {
+                budget.spend(1)?;
+                found[at] = scanned.covers(by, edges[at].0, budget)?;
+                match found[at] {
+                    true => marked.push(edges[at].0),
+                    false => still.push(at),
+                }
+            }
+            left = still;
         }
-        lost = left;
     }
     Ok(())
 }
