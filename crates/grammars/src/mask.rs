@@ -133,12 +133,7 @@ impl Trees {
     }
 
     /// Of counted units, their automaton without bounds and its number.
-    pub(crate) fn unbounded(
-        &self,
-        compiled: &Compiled,
-        terminal: u32,
-        counted: &Counted,
-    ) -> &(u32, Arc<Dfa>) {
+    pub(crate) fn unbounded(&self, compiled: &Compiled, terminal: u32, counted: &Counted) -> &(u32, Arc<Dfa>) {
         let (literals, _) = compiled.terminals.len();
         self.unbounded[terminal as usize - literals].get_or_init(|| self.library.unbounded(counted))
     }

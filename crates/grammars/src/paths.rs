@@ -172,8 +172,7 @@ impl Maker<'_> {
     /// Whether an edge from `todo` leads there again and can be joined with others.
     fn leads_back(&self, todo: Todo, (terminal, behind): (u32, Todo)) -> bool {
         let terminals = &self.compiled.terminals;
-        let is_automaton =
-            || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
+        let is_automaton = || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
         todo == behind && !terminals.is_literal(terminal) && is_automaton()
     }
 
@@ -190,17 +189,10 @@ impl Maker<'_> {
             Behind::Terminal(terminal) => vec![terminal],
             Behind::Loop(todo) => {
                 let edges = terminals.others(self.places.parser.edges(followers));
-                edges
-                    .iter()
-                    .filter(|edge| self.leads_back(todo, **edge))
-                    .map(|(terminal, _)| *terminal)
-                    .collect()
+                edges.iter().filter(|edge| self.leads_back(todo, **edge)).map(|(terminal, _)| *terminal).collect()
             }
         };
-        others
-            .iter()
-            .filter(|other| !terminals.is_literal(**other))
-            .for_each(|other| self.doubt_inside(*other));
+        others.iter().filter(|other| !terminals.is_literal(**other)).for_each(|other| self.doubt_inside(*other));
         let library = &self.trees.library;
         let parent = open.origin.parent(library);
         let key = match &open.last {
@@ -237,15 +229,14 @@ impl Maker<'_> {
                 Some(Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect()))
             }
         };
-        let joined =
-            next.and_then(|next| library.joined((number, dfa), state, &next)).map(|(number, dfa)| {
-                let node = match &parent {
-                    None => library.root(number, &dfa, dfa.start()),
-                    Some(parent) => library.child(parent, Reads::Automaton(number, &dfa)),
-                };
-                self.known.bytes += node.memory_in_scratch();
-                Joined { node, dfa, number }
-            });
+        let joined = next.and_then(|next| library.joined((number, dfa), state, &next)).map(|(number, dfa)| {
+            let node = match &parent {
+                None => library.root(number, &dfa, dfa.start()),
+                Some(parent) => library.child(parent, Reads::Automaton(number, &dfa)),
+            };
+            self.known.bytes += node.memory_in_scratch();
+            Joined { node, dfa, number }
+        });
         self.known.joined.insert(key, joined.clone());
         joined
     }
@@ -266,9 +257,7 @@ impl Maker<'_> {
             return;
         }
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        for (index, group) in
-            exits.groups.iter().enumerate().filter(|(_, group)| contains(&common, group.byte))
-        {
+        for (index, group) in exits.groups.iter().enumerate().filter(|(_, group)| contains(&common, group.byte)) {
             let edges = self.places.parser.edges(followers);
             let literals = self.compiled.terminals.beginning(edges, group.byte);
             if !literals.is_empty() {

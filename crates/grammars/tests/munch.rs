@@ -101,7 +101,7 @@ fn compare(
             return fail(format!("mask {found:?} and not {expected:?}"));
         }
         seen.masks += 1;
-        match completable(&cut, 200) {
+        match completable(&cut, 200).or_else(|| completable(&cut, 5_000)) {
             Some(true) => {}
             Some(false) => return fail("a dead end".to_owned()),
             None => seen.open += 1,
@@ -135,7 +135,7 @@ fn seems_lost(munch: &Munch<'_>) -> bool {
 }
 
 /// How many random cases: more in release.
-const CASES: usize = if cfg!(debug_assertions) { 200 } else { 20_000 };
+const CASES: usize = if cfg!(debug_assertions) { 20_000 } else { 20_000 };
 
 #[test]
 fn masks_are_those_of_the_oracle_and_no_text_is_a_dead_end() {
@@ -158,13 +158,9 @@ fn masks_are_those_of_the_oracle_and_no_text_is_a_dead_end() {
                 }
             }
             Err(GrammarError::Empty { .. }) => {}
-            Err(error @ GrammarError::MunchDeadEnd { .. }) => {
+            Err(GrammarError::MunchDeadEnd { .. }) => {
                 seen.refused += 1;
-                let lost = seems_lost(&munch);
-                if !lost {
-                    println!("{error}\n{shape}");
-                }
-                seen.lost += usize::from(lost);
+                seen.lost += usize::from(seems_lost(&munch));
             }
             Err(error) => panic!("case {case}: {error}\n{shape}"),
         }
@@ -344,32 +340,15 @@ fn what_it_is_not_made_for_is_refused() {
 /// The grammars of the other tests.
 #[test]
 fn ordinary_grammars_pass() {
+    let mut refused = Vec::new();
     for case in corpus::cases() {
         let vocabulary = vocabularies::toy(&case.controls).vocabulary;
-        let result = munched(&case.grammar, &vocabulary);
-        println!("{}: {}", case.name, result.map_or_else(|error| error.to_string(), |_| "passes".to_owned()));
+        match munched(&case.grammar, &vocabulary) {
+            Ok(_) => {}
+            Err(GrammarError::MunchDeadEnd { terminal, .. }) => refused.push((case.name, terminal)),
+            Err(error) => panic!("{}: {error}", case.name),
+        }
     }
-    let Some(folder) = std::env::var_os("MUNCH_TRY") else { return };
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let limits = GrammarLimits::default();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let grammar = match path.extension().and_then(|e| e.to_str()) {
-            Some("lark") => Grammar::from_lark(&text, &LarkOptions::default(), &limits),
-            Some("gbnf") => Grammar::from_gbnf(&text, &limits),
-            _ => continue,
-        };
-        let Ok(grammar) = grammar else {
-            println!("{path:?}: {:?}", grammar.err());
-            continue;
-        };
-        let vocabulary = vocabularies::toy(&[]).vocabulary;
-        let begun = std::time::Instant::now();
-        let result = munched(&grammar, &vocabulary);
-        println!(
-            "{path:?} {:?}: {}",
-            begun.elapsed(),
-            result.map_or_else(|error| error.to_string(), |_| "passes".to_owned())
-        );
-    }
+    // Letters, behind which `。` goes on with other letters that begin with the same byte.
+    assert_eq!(refused, [("lexical: unicode-classes".to_owned(), "WORD".to_owned())]);
 }

@@ -58,6 +58,8 @@ mod scanned;
 
 use std::collections::{HashMap, HashSet};
 
+use unskew_core::{TokenTrie, Vocabulary};
+
 use self::{
     beside::{Beside, Layout},
     scanned::Scanned,
@@ -67,7 +69,7 @@ use crate::{
     fixpoint::nullable,
     grammar::{Expr, Grammar, RuleId, Terminal, TerminalId},
     rules::{NONE, Position, Rules},
-    terminals::Terminals,
+    terminals::{Terminals, names},
 };
 
 /// What is left of the work that a check may take.
@@ -253,6 +255,33 @@ fn returns(
         }
     }
     Ok(returns)
+}
+
+impl Grammar {
+    /// Whether [`GrammarConstraint::with_maximal_munch`](crate::GrammarConstraint::with_maximal_munch) takes the grammar, over
+    /// a vocabulary that has its bytes and control tokens.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn check_maximal_munch(&self, limits: &GrammarLimits) -> Result<(), GrammarError> {
+        let mut vocabulary = Vocabulary::builder();
+        (0..=255u8).for_each(|byte| {
+            vocabulary.text(&[byte]);
+        });
+        for terminal in self.terminals() {
+            if let Terminal::Token(name) = self.terminal(terminal) {
+                vocabulary.control(name);
+            }
+        }
+        let vocabulary = vocabulary.build().expect("grammars are smaller than vocabularies may be");
+        let trie = TokenTrie::new(&vocabulary).expect("the texts are bytes");
+        let names = names(self);
+        let rules = Rules::new(self, &names, limits)?;
+        let used = rules.used_terminals(names.len());
+        let terminals = Terminals::new(self, &names, &used, &vocabulary, &trie)?;
+        check(self, &names, &rules, &terminals, limits)
+    }
 }
 
 /// Whether no text of the grammar comes to a dead end under maximal munch, as far as that is found by the way above.
