@@ -2,13 +2,14 @@
 //!
 //! Where the parts of a language are known as automata and not as one pattern: the terminals of a grammar, which are made
 //! of one another, and differences and intersections, which regex syntax does not have. Sequence, choice and repetition
-//! lay copies of the parts into one NFA and determinise that; intersection and difference walk two automata at once.
+//! lay copies of the parts into one NFA and determinise that; intersection, difference and the choice between two walk both automata
+//! at once.
 //! Results are minimal and in canonical form, as every [`Dfa`] is, and do not depend on how they were made.
 //!
 //! Tried instead: patterns pasted together as text, each in `(?:…)`. A chain of definitions that uses each one twice is
 //! then a text of exponential length, and deep ones meet the limit on nesting.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::{
     ByteClasses, Dfa, Limits, RegexError, StateId, determinize,
@@ -113,12 +114,17 @@ impl DfaBuilder {
 
     /// The texts that any of `parts` accepts.
     ///
-    /// Cost: as [`pattern`](Self::pattern), for an NFA as large as all parts.
+    /// Cost: as [`pattern`](Self::pattern), for an NFA as large as all parts; of two parts O(n m) for n and m states.
     ///
     /// # Errors
     ///
     /// [`RegexError`]: [`NoChoices`](RegexError::NoChoices) without any, or a limit on the NFA or the DFA.
     pub fn union<'d>(&mut self, parts: impl IntoIterator<Item = &'d Dfa>) -> Result<Dfa, RegexError> {
+        let parts: Vec<&Dfa> = parts.into_iter().collect();
+        // Sets of states are pairs then.
+        if let [left, right] = parts[..] {
+            return self.product(left, right, Operation::Union);
+        }
         let mut assembly = Assembly::new(&self.limits);
         let end = assembly.next();
         let mut entries = vec![];
@@ -289,7 +295,7 @@ impl DfaBuilder {
         RegexError::DfaTooCostly { limit: self.limits.dfa_steps, states }
     }
 
-    /// Both automata at once. A state is a pair; the second may be [`DEAD`] in a difference.
+    /// Both automata at once. A state is a pair; the second may be [`DEAD`] in a difference, and one of them in a union.
     fn product(&mut self, left: &Dfa, right: &Dfa, operation: Operation) -> Result<Dfa, RegexError> {
         self.spend(LEAST_STEPS)?;
         let (left, right) = (left.table(), right.table());
@@ -306,11 +312,16 @@ impl DfaBuilder {
             .map(|byte| (usize::from(left.classes.get(*byte)), usize::from(right.classes.get(*byte))))
             .collect();
 
-        let mut ids: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut ids: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         let mut pairs = vec![(left.start.0, right.start.0)];
         let accepts = |(of_left, of_right): (u32, u32)| {
+            let with_left = of_left != DEAD && left.accepting[of_left as usize];
             let with_right = of_right != DEAD && right.accepting[of_right as usize];
-            left.accepting[of_left as usize] && with_right == (operation == Operation::Intersection)
+            match operation {
+                Operation::Intersection => with_left && with_right,
+                Operation::Difference => with_left && !with_right,
+                Operation::Union => with_left || with_right,
+            }
         };
         ids.insert(pairs[0], 0);
         table.push(accepts(pairs[0]));
@@ -323,10 +334,15 @@ impl DfaBuilder {
                 return Err(self.too_costly(pairs.len()));
             }
             for (class, (left_class, right_class)) in classes.iter().enumerate() {
-                let left_next = left.row(StateId(of_left))[*left_class];
+                let left_next = if of_left == DEAD { DEAD } else { left.row(StateId(of_left))[*left_class] };
                 let right_next =
                     if of_right == DEAD { DEAD } else { right.row(StateId(of_right))[*right_class] };
-                if left_next == DEAD || (right_next == DEAD && operation == Operation::Intersection) {
+                let ends = match operation {
+                    Operation::Intersection => left_next == DEAD || right_next == DEAD,
+                    Operation::Difference => left_next == DEAD,
+                    Operation::Union => left_next == DEAD && right_next == DEAD,
+                };
+                if ends {
                     continue;
                 }
                 let pair = (left_next, right_next);
@@ -352,6 +368,7 @@ impl DfaBuilder {
 enum Operation {
     Intersection,
     Difference,
+    Union,
 }
 
 fn check_size(states: usize, classes: usize, limits: &Limits) -> Result<(), RegexError> {

@@ -11,7 +11,9 @@
 //! Tried instead: sets before closure as keys, which makes looking up cheap. The sets that differ only in members that
 //! the closure adds anyway then count as different states, exponentially many for `(a?b?c?…)*`.
 
-use std::{collections::HashMap, rc::Rc};
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
 
 use crate::{
     ByteClasses, Limits, RegexError, StateId,
@@ -38,7 +40,7 @@ pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -
         nfa,
         limits,
         table: Table::new(classes),
-        ids: HashMap::new(),
+        ids: FxHashMap::default(),
         sets: vec![],
         of_target: vec![DEAD; nfa.len()],
         closure: Closure::new(nfa.len()),
@@ -71,7 +73,7 @@ struct Determinizer<'n> {
     nfa: &'n Nfa,
     limits: &'n Limits,
     table: Table,
-    ids: HashMap<Rc<[u32]>, StateId>,
+    ids: FxHashMap<Rc<[u32]>, StateId>,
     /// By DFA state.
     sets: Vec<Rc<[u32]>>,
     /// By NFA state: the DFA state of its closure after a byte was read, or [`DEAD`] where that is not known yet.

@@ -146,6 +146,17 @@ impl Dfa {
         Some(Self { table: table.canonical() })
     }
 
+    /// As [`from_table`](Self::from_table), where `table` is in canonical form and no two states have the same language.
+    pub(crate) fn from_distinct(table: Table) -> Option<Self> {
+        let states = table.len();
+        let table = table.trimmed()?;
+        if table.len() < states {
+            return Self::from_table(table.canonical());
+        }
+        debug_assert_eq!(minimize::minimized(table.clone()).len(), states, "states have the same language");
+        Some(Self { table })
+    }
+
     /// The state before the first byte.
     #[inline]
     pub fn start(&self) -> StateId {

@@ -88,6 +88,25 @@ impl DfaEdges {
     ///
     /// If an edge names a state that was not added.
     pub fn build(self) -> Result<Dfa, RegexError> {
+        // The canonical form leaves out what cannot be reached, as the rest of the crate expects.
+        Dfa::from_table(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
+    }
+
+    /// As [`build`](Self::build), where no two states that can be reached have the same language, which is half of the work to find
+    /// out. If some have, the automaton accepts the right texts, but may not equal others that do.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Panics
+    ///
+    /// As there; and in debug builds if two states have the same language.
+    pub fn build_distinct(self) -> Result<Dfa, RegexError> {
+        Dfa::from_distinct(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
+    }
+
+    fn table(self) -> Result<Table, RegexError> {
         let Self { limits, accepting, edges } = self;
         if accepting.is_empty() {
             return Err(RegexError::MatchesNothing);
@@ -115,8 +134,7 @@ impl DfaEdges {
             let last = usize::from(table.classes.get(*bytes.end()));
             table.row_mut(StateId(from))[first..=last].fill(to);
         }
-        // The canonical form leaves out what cannot be reached, as the rest of the crate expects.
-        Dfa::from_table(table.canonical()).ok_or(RegexError::MatchesNothing)
+        Ok(table)
     }
 }
 

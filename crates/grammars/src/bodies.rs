@@ -47,19 +47,26 @@ impl Bodies {
             Tokens::Few(tokens) => tokens.iter().copied().for_each(&mut add),
             Tokens::Many(words) => MaskRef::new(words, vocabulary.len()).into_ids().for_each(&mut add),
         }
-        open.sort_unstable();
-        let most = open.last().map_or(0, |(count, _)| *count);
-        let first = (0..=most + 1).map(|count| {
-            let fewer = open.partition_point(|(other, _)| *other < count);
-            u32::try_from(fewer).expect("ids are u32")
-        });
+        // There are few numbers, and tokens come in order.
+        let most = open.iter().map(|(count, _)| *count as usize).max().unwrap_or(0);
+        let mut first = vec![0u32; most + 2];
+        open.iter().for_each(|(count, _)| first[*count as usize + 1] += 1);
+        for count in 1..first.len() {
+            first[count] += first[count - 1];
+        }
+        let (mut next, mut sorted) = (first.clone(), vec![TokenId(0); open.len()]);
+        for (count, token) in open {
+            let at = &mut next[count as usize];
+            sorted[*at as usize] = token;
+            *at += 1;
+        }
         let leaving = unbounded.exits.tokens().map(|(byte, token, left)| {
             let (count, _) = counted.count(at, text(token));
             (token, count, byte, left)
         });
         Self {
-            first: first.collect(),
-            open: open.into_iter().map(|(_, token)| token).collect(),
+            first: first.into(),
+            open: sorted.into(),
             all,
             closing: closing.into(),
             leaving: leaving.collect(),

@@ -23,7 +23,7 @@ use crate::{
     distinct::Remaining,
     except::Below,
     parser::Todo,
-    paths::{Behind, Joined, Last, LastKey, Open, Origin},
+    paths::{JoinKey, Joined, Last, Open, Origin},
     pieces::Pieces,
     places::{BOUNDARY, Compiled, Place, Places, Reading},
     remainders::{At, Trie},
@@ -54,8 +54,8 @@ pub(crate) struct KnownNodes {
     roots: HashMap<(u32, u32), Arc<Node>>,
     /// By [`Parent::key`] and terminal.
     pub(crate) children: HashMap<((u32, At), u32), Arc<Node>>,
-    /// By [`Parent::key`], if it is no root, what is joined and what it is joined with. `None` where that is too large.
-    pub(crate) joined: HashMap<(Option<(u32, At)>, LastKey, Behind), Option<Joined>>,
+    /// `None` where that is too large.
+    pub(crate) joined: HashMap<JoinKey, Option<Joined>>,
     pub(crate) bytes: usize,
 }
 
@@ -133,7 +133,12 @@ impl Trees {
     }
 
     /// Of counted units, their automaton without bounds and its number.
-    pub(crate) fn unbounded(&self, compiled: &Compiled, terminal: u32, counted: &Counted) -> &(u32, Arc<Dfa>) {
+    pub(crate) fn unbounded(
+        &self,
+        compiled: &Compiled,
+        terminal: u32,
+        counted: &Counted,
+    ) -> &(u32, Arc<Dfa>) {
         let (literals, _) = compiled.terminals.len();
         self.unbounded[terminal as usize - literals].get_or_init(|| self.library.unbounded(counted))
     }

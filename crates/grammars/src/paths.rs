@@ -9,6 +9,7 @@
 
 use std::{cmp::Reverse, ops::Range, sync::Arc};
 
+use smallvec::SmallVec;
 use unskew_automata::{Dfa, StateId};
 use unskew_core::DEAD;
 
@@ -45,6 +46,9 @@ pub(crate) enum LastKey {
     Terminal(u32, u32),
     Joined(u32),
 }
+
+/// [`Parent::key`], if it is no root; what is joined; and what it is joined with.
+pub(crate) type JoinKey = (Option<(u32, At)>, LastKey, Behind);
 
 /// With what it is joined: a terminal, or all those that lead back to the same todo.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -172,7 +176,8 @@ impl Maker<'_> {
     /// Whether an edge from `todo` leads there again and can be joined with others.
     fn leads_back(&self, todo: Todo, (terminal, behind): (u32, Todo)) -> bool {
         let terminals = &self.compiled.terminals;
-        let is_automaton = || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
+        let is_automaton =
+            || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
         todo == behind && !terminals.is_literal(terminal) && is_automaton()
     }
 
@@ -181,64 +186,80 @@ impl Maker<'_> {
         matches!(last, Last::Joined { is_loop: true, .. }) && self.leads_back(todo, edge)
     }
 
-    /// What `open` reads joined with what is `behind`.
+    /// What `open` reads joined with what is `behind`. `None` where that is too large.
     fn join(&mut self, open: &Open, behind: Behind) -> Option<Joined> {
         let terminals = &self.compiled.terminals;
-        let followers = self.places.parser.followers(open.todo, &self.compiled.rules);
-        let others: Vec<u32> = match behind {
-            Behind::Terminal(terminal) => vec![terminal],
+        let others: SmallVec<[u32; 4]> = match behind {
+            Behind::Terminal(terminal) => SmallVec::from_slice(&[terminal]),
             Behind::Loop(todo) => {
-                let edges = terminals.others(self.places.parser.edges(followers));
-                edges.iter().filter(|edge| self.leads_back(todo, **edge)).map(|(terminal, _)| *terminal).collect()
+                let followers = self.places.parser.followers(todo, &self.compiled.rules);
+                let edges = terminals.others(self.places.parser.edges(followers)).iter();
+                edges.filter(|edge| self.leads_back(todo, **edge)).map(|(terminal, _)| *terminal).collect()
             }
         };
-        others.iter().filter(|other| !terminals.is_literal(**other)).for_each(|other| self.doubt_inside(*other));
-        let library = &self.trees.library;
-        let parent = open.origin.parent(library);
-        let key = match &open.last {
+        for other in others.iter().filter(|other| !terminals.is_literal(**other)) {
+            self.doubt_inside(*other);
+        }
+        let last = match &open.last {
             Last::Terminal(terminal, state) => LastKey::Terminal(*terminal, *state),
             Last::Joined { joined, .. } => LastKey::Joined(joined.number),
         };
-        let key = (parent.as_ref().map(Parent::key), key, behind);
+        let key = (open.origin.parent(&self.trees.library).map(|parent| parent.key()), last, behind);
         if let Some(known) = self.known.joined.get(&key) {
             return known.clone();
         }
+        let joined = self.make_joined(open, behind, &others);
+        self.known.bytes += joined.as_ref().map_or(0, |joined| joined.node.memory_in_scratch());
+        self.known.joined.insert(key, joined.clone());
+        joined
+    }
+
+    /// As [`join`](Self::join); `others` are the terminals behind.
+    fn make_joined(&self, open: &Open, behind: Behind, others: &[u32]) -> Option<Joined> {
         let terminals = &self.compiled.terminals;
         let automaton = |terminal: u32| match terminals.scanner(terminal) {
             Scanner::Automaton(dfa, _) => Some((self.trees.number(self.compiled, terminal), dfa)),
             Scanner::Except(except, _) => Some((self.trees.number(self.compiled, terminal), except.base())),
             Scanner::Counted(_) | Scanner::Token(_) => None,
         };
+        // A text that is left out does not end, though the automaton may. Inside tokens those are doubted, but not in front.
+        let hides_end = |terminal: u32, state: u32| {
+            let except = terminals.except(terminal);
+            except.is_some_and(|except| {
+                except.base().is_accepting(except.state(state)) && !except.is_accepting(state)
+            })
+        };
         let (number, dfa, state) = match &open.last {
+            Last::Terminal(terminal, state) if hides_end(*terminal, *state) => return None,
             Last::Terminal(terminal, state) => {
-                let state = match terminals.except(*terminal) {
-                    Some(except) => except.state(*state),
-                    None => StateId::from_index(*state as usize),
-                };
-                automaton(*terminal).map(|(number, dfa)| (number, &**dfa, state))?
+                let (number, dfa) = automaton(*terminal)?;
+                let except = terminals.except(*terminal);
+                let plain = || StateId::from_index(*state as usize);
+                (number, &**dfa, except.map_or_else(plain, |except| except.state(*state)))
             }
             Last::Joined { joined, .. } => (joined.number, &*joined.dfa, joined.dfa.start()),
         };
         let next = match behind {
             Behind::Terminal(terminal) if terminals.is_literal(terminal) => {
-                Some(Next::Literal(terminals.literal(terminal)))
+                Next::Literal(terminals.literal(terminal))
             }
-            Behind::Terminal(terminal) => automaton(terminal).map(|(number, dfa)| Next::Once(number, dfa)),
+            Behind::Terminal(terminal) if hides_end(terminal, self.start(terminal)) => return None,
+            Behind::Terminal(terminal) => {
+                let (number, dfa) = automaton(terminal)?;
+                Next::Once(number, dfa)
+            }
             Behind::Loop(_) => {
                 let parts = others.iter().filter_map(|terminal| automaton(*terminal));
-                Some(Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect()))
+                Next::Many(parts.map(|(number, dfa)| (number, &**dfa)).collect())
             }
         };
-        let joined = next.and_then(|next| library.joined((number, dfa), state, &next)).map(|(number, dfa)| {
-            let node = match &parent {
-                None => library.root(number, &dfa, dfa.start()),
-                Some(parent) => library.child(parent, Reads::Automaton(number, &dfa)),
-            };
-            self.known.bytes += node.memory_in_scratch();
-            Joined { node, dfa, number }
-        });
-        self.known.joined.insert(key, joined.clone());
-        joined
+        let library = &self.trees.library;
+        let (number, dfa) = library.joined((number, dfa), state, &next)?;
+        let node = match open.origin.parent(library) {
+            None => library.root(number, &dfa, dfa.start()),
+            Some(parent) => library.child(&parent, Reads::Automaton(number, &dfa)),
+        };
+        Some(Joined { node, dfa, number })
     }
 
     /// Adds the tokens that leave by `exits` and go on with what follows `todo`, and opens the nodes behind them, which come from
@@ -257,7 +278,9 @@ impl Maker<'_> {
             return;
         }
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        for (index, group) in exits.groups.iter().enumerate().filter(|(_, group)| contains(&common, group.byte)) {
+        for (index, group) in
+            exits.groups.iter().enumerate().filter(|(_, group)| contains(&common, group.byte))
+        {
             let edges = self.places.parser.edges(followers);
             let literals = self.compiled.terminals.beginning(edges, group.byte);
             if !literals.is_empty() {
@@ -372,7 +395,10 @@ impl Maker<'_> {
         let mut read = |trie: &Trie, at: At, byte: u8| {
             let behind = places.begin(compiled, &[edge], byte);
             if behind != DEAD {
-                let step = |place: Place, byte: u8| places.step(compiled, place, byte);
+                let step = |place: Place, byte: u8| {
+                    places.work.reads += 1;
+                    places.step(compiled, place, byte)
+                };
                 trie.walk(at, behind, &mut buffers.walk, step, |tokens| pieces.ids.extend_from_slice(tokens));
             }
         };

@@ -155,8 +155,11 @@ impl Terminals {
             first
         });
         let first_bytes = first_bytes.collect();
-        let begin = |byte: usize| literals.partition_point(|literal: &Box<[u8]>| usize::from(literal[0]) < byte);
-        let begin = |byte: usize| u32::try_from(begin(byte)).expect("limited");
+        let firsts: Vec<u8> = literals.iter().map(|literal| literal[0]).collect();
+        let begin = |byte: usize| {
+            let first = firsts.partition_point(|first| usize::from(*first) < byte);
+            u32::try_from(first).expect("limited")
+        };
         let mut terminals = Self {
             beginning: Box::new(std::array::from_fn(begin)),
             literals,

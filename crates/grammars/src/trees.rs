@@ -215,15 +215,18 @@ struct KeptNodes {
     /// By two bytes: see [`TreeLibrary::around`].
     around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
     /// By marks and unit: see [`TreeLibrary::unbounded`].
-    unbounded: HashMap<Marked, (u32, Arc<Dfa>)>,
+    unbounded: HashMap<Marked, Numbered>,
     /// By automaton of units and state of the unit.
     bodies: HashMap<(u32, u32), Arc<Bodies>>,
     /// By automaton: the tokens that hold a text of it.
     holding: HashMap<u32, Arc<Holding>>,
     /// By automaton, state, and what comes behind: see [`TreeLibrary::joined`].
-    joined: HashMap<(u32, u32, NextKey), Option<(u32, Arc<Dfa>)>>,
+    joined: HashMap<(u32, u32, NextKey), Option<Numbered>>,
     bytes: usize,
 }
+
+/// An automaton and its number.
+type Numbered = (u32, Arc<Dfa>);
 
 /// The marks, and the number of the unit's automaton between them.
 type Marked = (Box<[u8]>, u32, Box<[u8]>);
@@ -411,7 +414,7 @@ impl TreeLibrary {
     }
 
     /// The automaton of `counted` without bounds, and its number.
-    pub(crate) fn unbounded(&self, counted: &Counted) -> (u32, Arc<Dfa>) {
+    pub(crate) fn unbounded(&self, counted: &Counted) -> Numbered {
         let (open, close) = counted.marks();
         let key = (open.into(), self.automaton(counted.unit()), close.into());
         if let Some((number, dfa)) = self.lock().unbounded.get(&key) {
@@ -432,7 +435,7 @@ impl TreeLibrary {
         (number, dfa): (u32, &Dfa),
         state: StateId,
         next: &Next<'_>,
-    ) -> Option<(u32, Arc<Dfa>)> {
+    ) -> Option<Numbered> {
         let key = (number, u32::try_from(state.index()).expect("limited"), next.key());
         let kept = self.lock();
         if let Some(known) = kept.joined.get(&key) {

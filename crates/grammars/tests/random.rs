@@ -68,7 +68,7 @@ impl Comparison<'_> {
             let result = self.compare(chart, &next, depth - 1);
             chart.truncate(before);
             result.map_err(|error| {
-                format!("{:?}, {error}", self.vocabulary.text(token).unwrap().escape_ascii())
+                format!("{}, {error}", self.vocabulary.text(token).unwrap().escape_ascii())
             })?;
         }
         Ok(())
@@ -185,6 +185,34 @@ fn a_token_enters_counted_units_with_their_own_bounds() {
         for kind in 0..3 {
             let result = check(&grammar, Some(library(kind)), &GrammarLimits::default(), 5);
             assert_eq!(result, Ok(()), "at most {max}, library {kind}");
+        }
+    }
+}
+
+/// Where a terminal flows into the next one, they are read together; but not over the end of a text that is left out.
+#[test]
+fn a_text_that_is_left_out_flows_into_nothing() {
+    for (pattern, left_out, next) in [
+        ("(ab)*", "abab", "aa"),
+        ("(ab)*", "", "ab"),
+        ("a*", "", "ab"),
+        ("a*", "aa", "ab"),
+        ("a+b?", "aab", "bc"),
+    ] {
+        for before in ["", "a*", "c+"] {
+            let mut builder = Grammar::builder(&GrammarLimits::default());
+            let words = Arc::new(Dfa::from_pattern(pattern, &Limits::default()).unwrap());
+            let first = builder.regex("before", before).unwrap();
+            let second = builder.except("words", &words, [left_out]).unwrap();
+            let third = builder.literal(next);
+            let body = builder.sequence([first, second, third]);
+            let start = builder.rule("start");
+            builder.define(start, body);
+            let grammar = builder.build(start).unwrap();
+            for kind in 0..3 {
+                let result = check(&grammar, Some(library(kind)), &GrammarLimits::default(), 6);
+                assert_eq!(result, Ok(()), "{before} {pattern} without {left_out:?}, {next}, library {kind}");
+            }
         }
     }
 }

@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use unskew_core::{Constraint, TokenMask};
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, GrammarStats, LarkOptions,
+    TreeLibrary,
 };
 use unskew_vocab::Tokenizer;
 
@@ -148,6 +151,33 @@ fn what_was_seen_before_takes_no_walk() {
         for _ in 0..20 {
             assert_within(sequence.read(again), [0, 0, 0, 0]);
         }
+    }
+}
+
+/// Names beside names, a number before a full stop, and comments beside a division: where one ends depends on where it is cut.
+const FLOWING: &str = r#"
+start: (declaration ";")+
+declaration: "struct" NAME NAME ("=" quotient)?
+quotient: operand ("/" operand)*
+operand: NAME+ | NUMBER ["." NAME]
+NAME: /[a-z_][a-z0-9_]*/
+NUMBER: /[0-9]+(\.[0-9]+)?/
+WS: /[ \n]+/
+COMMENT: /\/\/[^\n]*\n/
+%ignore WS
+%ignore COMMENT
+"#;
+
+#[test]
+fn terminals_that_flow_into_each_other_are_read_without_places() {
+    let subject = tiny();
+    let library = TreeLibrary::new(subject.vocabulary.clone(), subject.trie.clone(), 64 << 20);
+    let limits = GrammarLimits::default();
+    let grammar = Grammar::from_lark(FLOWING, &LarkOptions::default(), &limits).unwrap();
+    let constraint = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
+    let mut sequence = Sequence::new(&constraint);
+    for text in ["struct", " node", " next", " = 4.2 / ", "1.a // b", "\n / a b_1c ", ";\n", "struct"] {
+        assert_within(sequence.read(text), [0, 0, 40, 40]);
     }
 }
 

@@ -3,13 +3,14 @@
 //! Lengths, patterns, formats and lists of texts speak of the text, and JSON may spell a character in up to five ways:
 //! itself, `\n`, `\u000a` with hexadecimal digits of either case, and two of these for a character beyond U+FFFF. So the automaton
 //! is read by characters here: where a state leads is a list of ranges of code points, and beside the raw bytes each state
-//! gets a tree of hexadecimal digits over these ranges. A block of digits that lies in one range is one node, shared by all
-//! states that lead to the same place, so a state costs about a dozen nodes and not four thousand.
+//! gets a tree of hexadecimal digits over these ranges. A block of digits that lies in one range is one node, and nodes that lead to
+//! the same places are one, so a state costs about a dozen nodes and not four thousand; and what comes out is minimal as it is.
 //!
 //! Half of a surrogate pair spells no text and is refused, as most readers of JSON do.
 
-use std::{collections::HashMap, ops::RangeInclusive};
+use std::ops::RangeInclusive;
 
+use rustc_hash::FxHashMap;
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
 
 /// Code points up to here are written with one escape.
@@ -22,7 +23,7 @@ const SHORT: [(u8, u32); 8] =
 /// The strings of JSON whose text `dfa` accepts, with their quotes or without, and with raw characters beyond ASCII or with
 /// escapes in their place.
 ///
-/// Cost: O(n + r log r) for n states and r ranges of characters between them, and minimising about twenty states for each.
+/// Cost: O(n + r log r) for n states and r ranges of characters between them, and about a dozen states for each.
 ///
 /// # Errors
 ///
@@ -33,128 +34,43 @@ pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> 
         ascii,
         dfa,
         edges: DfaEdges::new(limits),
-        ids: HashMap::new(),
+        texts: FxHashMap::default(),
         todo: vec![],
-        uniform: HashMap::new(),
+        uniform: FxHashMap::default(),
+        escapes: FxHashMap::default(),
+        digits: FxHashMap::default(),
+        any: FxHashMap::default(),
+        any_high: FxHashMap::default(),
+        pairs: FxHashMap::default(),
     };
-    let first = Node::Text(dfa.start(), true);
     let mut end = None;
     if quoted {
         let start = lifting.edges.state(false)?;
         end = Some(lifting.edges.state(true)?);
-        lifting.go(start, b'"'..=b'"', first)?;
+        let first = lifting.text(dfa.start(), true)?;
+        lifting.edges.edge(start, b'"'..=b'"', first);
     } else {
-        lifting.id(first)?;
+        lifting.text(dfa.start(), true)?;
     }
-    // The ranges of the states in work: those of the last one are nearly always those that are needed.
-    let mut pieces: HashMap<StateId, Vec<Piece>> = HashMap::new();
-    while let Some((node, id)) = lifting.todo.pop() {
-        match node {
-            Node::Text(state, whole) => {
-                if let Some(end) = end.filter(|_| whole && dfa.is_accepting(state)) {
-                    lifting.edges.edge(id, b'"'..=b'"', end);
-                }
-                lifting.raw(state, whole, id)?;
-                if whole {
-                    let found = lifting.pieces(state);
-                    if !found.is_empty() {
-                        let back = lifting.id(Node::Escape(state))?;
-                        lifting.edges.edge(id, b'\\'..=b'\\', back);
-                    }
-                    pieces.insert(state, found);
-                }
-            }
-            Node::Escape(state) => {
-                for (letter, point) in SHORT {
-                    if let Some(target) = at(&pieces[&state], point) {
-                        lifting.go(id, letter..=letter, Node::Text(target, true))?;
-                    }
-                }
-                lifting.go(id, b'u'..=b'u', Node::Hex { state, prefix: 0, left: 4 })?;
-            }
-            Node::Hex { state, prefix, left } => {
-                lifting.digits(id, |digit| unit(&pieces[&state], state, prefix << 4 | digit, left - 1))?;
-            }
-            Node::Any { target, left } => lifting.digits(id, |_| Some(any(target, left - 1)))?,
-            Node::AnyHigh { target, left } => {
-                lifting.digits(id, |_| Some(high_end(Node::AnyHigh { target, left: left - 1 })))?;
-            }
-            Node::AnyPair { target, step } => match pair_byte(step) {
-                Some(bytes) => {
-                    for bytes in bytes {
-                        lifting.go(id, bytes.clone(), Node::AnyPair { target, step: step + 1 })?;
-                    }
-                }
-                // Which of DC to DF.
-                None => {
-                    lifting.digits(id, |digit| (digit >= 0xc).then_some(Node::Any { target, left: 2 }))?;
-                }
-            },
-            Node::Pair { state, high, step } => match pair_byte(step) {
-                Some(bytes) => {
-                    for bytes in bytes {
-                        lifting.go(id, bytes.clone(), Node::Pair { state, high, step: step + 1 })?;
-                    }
-                }
-                None => lifting.digits(id, |digit| {
-                    let low = digit.checked_sub(0xc)?;
-                    low_half(&pieces[&state], state, high << 2 | low, 2)
-                })?,
-            },
-            Node::Low { state, prefix, left } => {
-                lifting
-                    .digits(id, |digit| low_half(&pieces[&state], state, prefix << 4 | digit, left - 1))?;
+    while let Some((state, whole, id)) = lifting.todo.pop() {
+        if let Some(end) = end.filter(|_| whole && dfa.is_accepting(state)) {
+            lifting.edges.edge(id, b'"'..=b'"', end);
+        }
+        lifting.raw(state, whole, id)?;
+        if whole {
+            let pieces = lifting.pieces(state);
+            if !pieces.is_empty() {
+                let escape = lifting.escape(pieces)?;
+                lifting.edges.edge(id, b'\\'..=b'\\', escape);
             }
         }
     }
-    lifting.edges.build()
+    // Texts that are told apart are so in every spelling; and all other states are made once for what they lead to.
+    lifting.edges.build_distinct()
 }
 
 /// Code points from the first to the second lead to the state.
 type Piece = (u32, u32, StateId);
-
-/// A state of what is made.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Node {
-    /// So much text was read; whether characters are whole.
-    Text(StateId, bool),
-    /// Behind a backslash.
-    Escape(StateId),
-    /// Of the four digits these were read and so many are left.
-    Hex { state: StateId, prefix: u32, left: u32 },
-    /// So many digits are left, and all lead there.
-    Any { target: StateId, left: u32 },
-    /// As before, of the first half of a pair, all second halves of which lead there too.
-    AnyHigh { target: StateId, left: u32 },
-    /// Behind such a first half; so many bytes of `\uD` were read.
-    AnyPair { target: StateId, step: u8 },
-    /// Behind the first half with these ten bits.
-    Pair { state: StateId, high: u32, step: u8 },
-    /// In the second half, with so many digits left; `prefix` has the bits of the code point less 0x10000.
-    Low { state: StateId, prefix: u32, left: u32 },
-}
-
-/// The byte of `\uD` in front of which `step` stands.
-fn pair_byte(step: u8) -> Option<&'static [RangeInclusive<u8>]> {
-    match step {
-        0 => Some(&[b'\\'..=b'\\']),
-        1 => Some(&[b'u'..=b'u']),
-        2 => Some(&[b'D'..=b'D', b'd'..=b'd']),
-        _ => None,
-    }
-}
-
-/// All `left` digits lead to `target`.
-fn any(target: StateId, left: u32) -> Node {
-    if left == 0 { Node::Text(target, true) } else { Node::Any { target, left } }
-}
-
-fn high_end(node: Node) -> Node {
-    match node {
-        Node::AnyHigh { target, left: 0 } => Node::AnyPair { target, step: 0 },
-        node => node,
-    }
-}
 
 /// Where the code point leads.
 fn at(pieces: &[Piece], point: u32) -> Option<StateId> {
@@ -173,81 +89,192 @@ fn touches(pieces: &[Piece], first: u32, last: u32) -> bool {
     pieces.get(index).is_some_and(|(start, ..)| *start <= last)
 }
 
-/// What stands behind the digits `prefix` of an escape, with so many left.
-fn unit(pieces: &[Piece], state: StateId, prefix: u32, left: u32) -> Option<Node> {
-    let (first, last) = (prefix << (4 * left), ((prefix + 1) << (4 * left)) - 1);
-    if (0xd800..=0xdbff).contains(&first) && last <= 0xdbff {
-        let point = |unit: u32| 0x10000 + ((unit - 0xd800) << 10);
-        let (low, high) = (point(first), point(last) + 0x3ff);
-        if let Some(target) = within(pieces, low, high) {
-            return Some(high_end(Node::AnyHigh { target, left }));
-        }
-        if !touches(pieces, low, high) {
-            return None;
-        }
-        if left == 0 {
-            return Some(Node::Pair { state, high: first - 0xd800, step: 0 });
-        }
-        return Some(Node::Hex { state, prefix, left });
-    }
-    if let Some(target) = within(pieces, first, last) {
-        return Some(any(target, left));
-    }
-    let pairs = first <= 0xdbff && last >= 0xd800 && touches(pieces, LAST_OF_PLANE + 1, 0x10_ffff);
-    (left > 0 && (pairs || touches(pieces, first, last))).then_some(Node::Hex { state, prefix, left })
-}
-
-/// What stands behind so many bits of a code point beyond the plane, with so many digits left.
-fn low_half(pieces: &[Piece], state: StateId, prefix: u32, left: u32) -> Option<Node> {
-    let first = 0x10000 + (prefix << (4 * left));
-    let last = first + (1 << (4 * left)) - 1;
-    if let Some(target) = within(pieces, first, last) {
-        return Some(any(target, left));
-    }
-    (left > 0 && touches(pieces, first, last)).then_some(Node::Low { state, prefix, left })
-}
-
+/// What is made. Behind a text it is named by the state of `dfa`; inside of an escape by what it leads to, so that equal states are one.
 struct Lifting<'d> {
     dfa: &'d Dfa,
     quoted: bool,
     ascii: bool,
     edges: DfaEdges,
-    ids: HashMap<Node, u32>,
-    todo: Vec<(Node, u32)>,
+    /// So much text was read; whether characters are whole.
+    texts: FxHashMap<(StateId, bool), u32>,
+    /// Those whose edges are not there yet.
+    todo: Vec<(StateId, bool, u32)>,
     /// By state inside a character and bytes left of it: where all of them lead, if it is one place.
-    uniform: HashMap<(StateId, u32), Option<StateId>>,
+    uniform: FxHashMap<(StateId, u32), Option<StateId>>,
+    /// Behind a backslash.
+    escapes: FxHashMap<Vec<Piece>, u32>,
+    /// In front of a hexadecimal digit: by the states behind each, or [`NOWHERE`].
+    digits: FxHashMap<[u32; 16], u32>,
+    /// So many digits are left, and all lead to the text.
+    any: FxHashMap<(StateId, u32), u32>,
+    /// As before, of the first half of a pair, all second halves of which lead there too.
+    any_high: FxHashMap<(StateId, u32), u32>,
+    /// In front of `\uD`, by the state behind it.
+    pairs: FxHashMap<u32, u32>,
 }
 
+/// No state.
+const NOWHERE: u32 = u32::MAX;
+
 impl Lifting<'_> {
-    fn id(&mut self, node: Node) -> Result<u32, RegexError> {
-        if let Some(id) = self.ids.get(&node) {
+    fn text(&mut self, state: StateId, whole: bool) -> Result<u32, RegexError> {
+        if let Some(id) = self.texts.get(&(state, whole)) {
             return Ok(*id);
         }
-        let ends = matches!(node, Node::Text(state, true) if !self.quoted && self.dfa.is_accepting(state));
-        let id = self.edges.state(ends)?;
-        self.ids.insert(node, id);
-        self.todo.push((node, id));
+        let id = self.edges.state(!self.quoted && whole && self.dfa.is_accepting(state))?;
+        self.texts.insert((state, whole), id);
+        self.todo.push((state, whole, id));
         Ok(id)
     }
 
-    fn go(&mut self, from: u32, bytes: RangeInclusive<u8>, to: Node) -> Result<(), RegexError> {
-        let to = self.id(to)?;
-        self.edges.edge(from, bytes, to);
-        Ok(())
-    }
-
-    /// Leads on by each hexadecimal digit, of either case.
-    fn digits(&mut self, from: u32, to: impl Fn(u32) -> Option<Node>) -> Result<(), RegexError> {
-        for (digit, byte) in (0..).zip(b"0123456789abcdef") {
-            if let Some(node) = to(digit) {
-                let id = self.id(node)?;
-                self.edges.edge(from, *byte..=*byte, id);
-                let upper = byte.to_ascii_uppercase();
-                if upper != *byte {
-                    self.edges.edge(from, upper..=upper, id);
-                }
+    fn escape(&mut self, pieces: Vec<Piece>) -> Result<u32, RegexError> {
+        if let Some(id) = self.escapes.get(&pieces) {
+            return Ok(*id);
+        }
+        let id = self.edges.state(false)?;
+        for (letter, point) in SHORT {
+            if let Some(target) = at(&pieces, point) {
+                let target = self.text(target, true)?;
+                self.edges.edge(id, letter..=letter, target);
             }
         }
+        let behind = self.unit(&pieces, 0, 4)?;
+        self.edges.edge(id, b'u'..=b'u', behind);
+        self.escapes.insert(pieces, id);
+        Ok(id)
+    }
+
+    /// What stands behind the digits `prefix` of an escape, with so many left; or [`NOWHERE`].
+    fn unit(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
+        let (first, last) = (prefix << (4 * left), ((prefix + 1) << (4 * left)) - 1);
+        if (0xd800..=0xdbff).contains(&first) && last <= 0xdbff {
+            let point = |unit: u32| 0x10000 + ((unit - 0xd800) << 10);
+            let (low, high) = (point(first), point(last) + 0x3ff);
+            if let Some(target) = within(pieces, low, high) {
+                return self.any_high(target, left);
+            }
+            if !touches(pieces, low, high) {
+                return Ok(NOWHERE);
+            }
+            if left == 0 {
+                let mut next = [NOWHERE; 16];
+                for digit in 0xc..16 {
+                    let high = first - 0xd800;
+                    next[digit as usize] = self.low_half(pieces, high << 2 | (digit - 0xc), 2)?;
+                }
+                let low = self.digits(next)?;
+                return self.pair(low);
+            }
+        } else {
+            if let Some(target) = within(pieces, first, last) {
+                return self.any(target, left);
+            }
+            let pairs = first <= 0xdbff && last >= 0xd800 && touches(pieces, LAST_OF_PLANE + 1, 0x10_ffff);
+            if left == 0 || !pairs && !touches(pieces, first, last) {
+                return Ok(NOWHERE);
+            }
+        }
+        let mut next = [NOWHERE; 16];
+        for (digit, next) in (0..).zip(&mut next) {
+            *next = self.unit(pieces, prefix << 4 | digit, left - 1)?;
+        }
+        self.digits(next)
+    }
+
+    /// What stands behind so many bits of a code point beyond the plane, less 0x10000, with so many digits left; or [`NOWHERE`].
+    fn low_half(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
+        let first = 0x10000 + (prefix << (4 * left));
+        let last = first + (1 << (4 * left)) - 1;
+        if let Some(target) = within(pieces, first, last) {
+            return self.any(target, left);
+        }
+        if left == 0 || !touches(pieces, first, last) {
+            return Ok(NOWHERE);
+        }
+        let mut next = [NOWHERE; 16];
+        for (digit, next) in (0..).zip(&mut next) {
+            *next = self.low_half(pieces, prefix << 4 | digit, left - 1)?;
+        }
+        self.digits(next)
+    }
+
+    /// All `left` digits lead to `target`.
+    fn any(&mut self, target: StateId, left: u32) -> Result<u32, RegexError> {
+        if left == 0 {
+            return self.text(target, true);
+        }
+        if let Some(id) = self.any.get(&(target, left)) {
+            return Ok(*id);
+        }
+        let next = self.any(target, left - 1)?;
+        let id = self.digits([next; 16])?;
+        self.any.insert((target, left), id);
+        Ok(id)
+    }
+
+    fn any_high(&mut self, target: StateId, left: u32) -> Result<u32, RegexError> {
+        if let Some(id) = self.any_high.get(&(target, left)) {
+            return Ok(*id);
+        }
+        let id = if left == 0 {
+            let behind = self.any(target, 2)?;
+            let low = self.digits(std::array::from_fn(|digit| if digit < 0xc { NOWHERE } else { behind }))?;
+            self.pair(low)?
+        } else {
+            let next = self.any_high(target, left - 1)?;
+            self.digits([next; 16])?
+        };
+        self.any_high.insert((target, left), id);
+        Ok(id)
+    }
+
+    /// In front of `\uD`, behind which stands `low`: the last three digits of a second half.
+    fn pair(&mut self, low: u32) -> Result<u32, RegexError> {
+        if let Some(id) = self.pairs.get(&low) {
+            return Ok(*id);
+        }
+        let (begin, unit, digit) =
+            (self.edges.state(false)?, self.edges.state(false)?, self.edges.state(false)?);
+        self.edges.edge(begin, b'\\'..=b'\\', unit);
+        self.edges.edge(unit, b'u'..=b'u', digit);
+        self.edges.edge(digit, b'D'..=b'D', low);
+        self.edges.edge(digit, b'd'..=b'd', low);
+        self.pairs.insert(low, begin);
+        Ok(begin)
+    }
+
+    /// The state that leads to these by each hexadecimal digit, of either case; [`NOWHERE`] if that is nowhere.
+    fn digits(&mut self, next: [u32; 16]) -> Result<u32, RegexError> {
+        if next == [NOWHERE; 16] {
+            return Ok(NOWHERE);
+        }
+        if let Some(id) = self.digits.get(&next) {
+            return Ok(*id);
+        }
+        let id = self.edges.state(false)?;
+        for (bytes, next) in [(b'0', &next[..10]), (b'a', &next[10..]), (b'A', &next[10..])] {
+            let mut first = bytes;
+            for run in next.chunk_by(|left, right| left == right) {
+                let behind = first + u8::try_from(run.len()).expect("at most ten");
+                if run[0] != NOWHERE {
+                    self.edges.edge(id, first..=behind - 1, run[0]);
+                }
+                first = behind;
+            }
+        }
+        self.digits.insert(next, id);
+        Ok(id)
+    }
+
+    fn go(
+        &mut self,
+        from: u32,
+        bytes: RangeInclusive<u8>,
+        state: StateId,
+        whole: bool,
+    ) -> Result<(), RegexError> {
+        let to = self.text(state, whole)?;
+        self.edges.edge(from, bytes, to);
         Ok(())
     }
 
@@ -259,17 +286,17 @@ impl Lifting<'_> {
             if !whole {
                 // More bytes of the character may follow; a state is inside of one or not, never both.
                 let done = !self.inside(edge.target);
-                self.go(id, first..=last, Node::Text(edge.target, done))?;
+                self.go(id, first..=last, edge.target, done)?;
                 continue;
             }
             for part in [0x20..=0x21, 0x23..=0x5b, 0x5d..=0x7f] {
                 let (first, last) = (first.max(*part.start()), last.min(*part.end()));
                 if first <= last {
-                    self.go(id, first..=last, Node::Text(edge.target, true))?;
+                    self.go(id, first..=last, edge.target, true)?;
                 }
             }
             if last >= 0xc2 && !self.ascii {
-                self.go(id, first.max(0xc2)..=last, Node::Text(edge.target, false))?;
+                self.go(id, first.max(0xc2)..=last, edge.target, false)?;
             }
         }
         Ok(())
