@@ -135,7 +135,7 @@ fn seems_lost(munch: &Munch<'_>) -> bool {
 }
 
 /// How many random cases: more in release.
-const CASES: usize = if cfg!(debug_assertions) { 20_000 } else { 20_000 };
+const CASES: usize = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 
 #[test]
 fn masks_are_those_of_the_oracle_and_no_text_is_a_dead_end() {
@@ -165,9 +165,9 @@ fn masks_are_those_of_the_oracle_and_no_text_is_a_dead_end() {
             Err(error) => panic!("case {case}: {error}\n{shape}"),
         }
     }
-    println!("{seen:?}");
-    assert!(seen.compiled > CASES / 4 && seen.refused > CASES / 20, "{seen:?}");
-    assert!(seen.lost * 2 > seen.refused && seen.open * 10 < seen.masks, "{seen:?}");
+    // In most of the random grammars something may follow; of those that are refused, half seem to be lost indeed.
+    assert!(seen.compiled > CASES / 2 && seen.refused > CASES / 30, "{seen:?}");
+    assert!(seen.lost * 3 > seen.refused && seen.open * 100 < seen.masks, "{seen:?}");
 }
 
 /// Over all bytes; a text is read byte by byte.
