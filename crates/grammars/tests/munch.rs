@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, fmt::Write as _, sync::Arc};
 
 use common::{
     corpus,
@@ -335,6 +335,19 @@ fn what_it_is_not_made_for_is_refused() {
     let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
     let error = GrammarConstraint::with_maximal_munch(&grammar, vocabulary, trie, &limits).unwrap_err();
     assert!(matches!(error, GrammarError::MunchTooCostly { limit: 1_000, .. }), "{error}");
+}
+
+/// Three thousand rules all of which may be read beside each other.
+#[test]
+fn the_check_is_bounded() {
+    let mut text = String::from("start: r0\n");
+    for rule in 0..3_000 {
+        writeln!(text, "r{rule}: \"a\" r{next} | r{next} \"a\" | \"b\"", next = (rule + 1) % 3_000).unwrap();
+    }
+    let limits = GrammarLimits::default();
+    let grammar = Grammar::from_lark(&text, &LarkOptions::default(), &limits).unwrap();
+    let error = grammar.check_maximal_munch(&limits).unwrap_err();
+    assert!(matches!(error, GrammarError::MunchTooCostly { .. }), "{error}");
 }
 
 /// The grammars of the other tests.

@@ -20,7 +20,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{Budget, scanned::Scanned};
+use super::{Budget, ENTRY, scanned::Scanned};
 use crate::{
     GrammarError,
     rules::{END, NONE, Position, Rules},
@@ -61,9 +61,6 @@ fn called(mode: Mode) -> (bool, bool) {
         _ => (false, false),
     }
 }
-
-/// What a pair costs of the budget, so that it bounds memory too.
-const PAIR: u64 = 16;
 
 /// Where the positions of a grammar belong, and who calls.
 #[derive(Debug)]
@@ -193,7 +190,7 @@ impl Pairs<'_> {
         };
         let modes = self.modes.entry(pair).or_insert(0);
         if *modes == 0 {
-            budget.spend(PAIR)?;
+            budget.spend(ENTRY)?;
         }
         if *modes & mode == 0 {
             *modes |= mode;
@@ -308,7 +305,7 @@ impl Pairs<'_> {
             let Ok(found) = right.binary_search_by_key(callee, |(callee, _)| *callee) else { continue };
             let right = right[found].1;
             if self.calls.insert((*callee, first, second, mode)) {
-                budget.spend(PAIR)?;
+                budget.spend(ENTRY)?;
                 self.returns[*callee as usize].push((*left, right, mode));
                 if self.ended[*callee as usize] {
                     self.add(*left, right, mode, budget)?;

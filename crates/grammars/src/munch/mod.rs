@@ -17,8 +17,8 @@
 //!
 //! Under this rule a text may be cut so that it can never be completed: where only `"b"` may follow a name, `b` goes on with the
 //! name. Bytes count, and not characters: letters of three bytes share the first with punctuation, so `/\p{L}+/` never ends
-//! in front of `。`. Whether a grammar has such texts cannot be decided: the readings of a text are many stacks side by side, and that
-//! *none* of them may go on with a byte speaks about all. So [`check`] proves what is enough, and refuses what it cannot prove:
+//! in front of `。`. Whether a grammar has such texts is a question about many stacks side by side, and about *none* of their
+//! readings going on with a byte. So [`check`] proves what is enough, and refuses what it cannot prove:
 //!
 //! 1. **Beside** (`beside.rs`). For every position, at least the terminals that may be begun where its own are.
 //! 2. **Exits** (`scanned.rs`). Let a terminal *T* be read at a position, and let *q* be a state in which its text is complete.
@@ -35,12 +35,12 @@
 //! `"listen"` with `list`.
 //!
 //! *Proof that then there is no dead end.* Take any reading of a text that is not cut off: *T*, in a state, with its position
-//! and the calls around it. If *T* is covered, take what covers it: it was begun with *T* and is still read. By 4, and 3 for each of these calls, there are terminals *U1*, ..., *Un* that complete it, each of
-//! which the one before exits in front of. Read *T* on to the *q* of 2; it goes on with each of these bytes itself, so it
-//! is not cut off, whatever goes on beside it. In front of the byte that *U1* begins with nothing goes on, for by 1 all that
-//! is read beside *T* was counted; so all that may end ends, *T* among them, and *U1* is begun. It is a reading of a
-//! text in its turn, and so on to *Un*; there the output ends. The first terminals are begun where nothing was read, so nothing
-//! is taken there.
+//! and the calls around it. If *T* is covered, take what covers it: it was begun with *T* and is still read. By 4, and 3 for
+//! each of these calls, there are terminals *U1*, ..., *Un* that complete it, each of which the one before exits in front of.
+//! Read *T* on to the *q* of 2; it goes on with each of these bytes itself, so it is not cut off, whatever goes on beside it. In
+//! front of the byte that *U1* begins with nothing goes on, for by 1 all that is read beside *T* was counted; so all that may
+//! end ends, *T* among them, and *U1* is begun. It is a reading of a text in its turn, and so on to *Un*; there the output
+//! ends. The first terminals are begun where nothing was read, so nothing is taken there.
 //!
 //! It is enough and not needed: step 1 takes more for possible than is, 2 asks for a way out of every state and 4 for one
 //! behind all callers. A grammar that is refused may be without dead ends: where `":"` is followed by `" "` in one place and `": "`
@@ -77,6 +77,9 @@ struct Budget {
     left: u64,
     limit: u64,
 }
+
+/// What something that is kept costs of it, so that it bounds memory too.
+const ENTRY: u64 = 64;
 
 impl Budget {
     fn spend(&mut self, steps: u64) -> Result<(), GrammarError> {
@@ -197,6 +200,7 @@ impl Completions<'_> {
         let row = &classes.rows[usize::from(before)];
         let terminals = rules.terminals(position);
         budget.spend(1 + (terminals.len() + rules.calls(position).len()) as u64)?;
+        let asked = self.uses.len();
         // Of a thousand literals that lead to one place most are of one class.
         let mut seen = None;
         for ((terminal, to), class) in terminals.iter().zip(&classes.of[position as usize]) {
@@ -212,6 +216,7 @@ impl Completions<'_> {
                 found |= self.ask((*to, class), Some(of));
             }
         }
+        budget.spend((self.uses.len() - asked) as u64 * ENTRY)?;
         Ok(found)
     }
 }
@@ -225,7 +230,7 @@ fn returns(
     let rules = completions.rules;
     let classes = completions.classes.rows.len();
     for (_, back) in layout.callers.iter().flatten() {
-        budget.spend(classes as u64)?;
+        budget.spend(classes as u64 * ENTRY)?;
         for class in 0..classes {
             completions.ask((*back, u8::try_from(class).expect("few classes")), None);
         }

@@ -3,7 +3,7 @@
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::StateId;
 
-use super::Budget;
+use super::{Budget, ENTRY};
 use crate::{
     GrammarError,
     rules::NONE,
@@ -240,7 +240,7 @@ impl<'a> Scanned<'a> {
                 None => (self.first[left as usize], self.first[right as usize]),
                 Some((one, other)) => (self.next_bytes(left, one), self.next_bytes(right, other)),
             };
-            budget.spend(1)?;
+            budget.spend(ENTRY)?;
             for (covered, (one, other)) in
                 product.covered.iter_mut().zip([(left_on, right_on), (right_on, left_on)])
             {
