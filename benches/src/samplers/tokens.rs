@@ -21,7 +21,7 @@ use unskew_core::{
 };
 use unskew_samplers::{
     Ars, Asap, Awrs, Cars, Disc, DiscConfig, Greedy, Masked, Rejection, Rsft, SampleError, Task, Usage,
-    log_normalizer,
+    log_mass, log_normalizer,
 };
 
 use super::{Report, TRIES};
@@ -134,11 +134,14 @@ fn time(times: usize, mut run: impl FnMut()) -> f64 {
     begin.ns() as f64 / times as f64 / 1_000.0
 }
 
-/// Microseconds for a sum of all logits of a row, and for the pass over them that a normalizer takes.
-fn passes() -> [f64; 2] {
+/// Microseconds for a sum of all logits of a row, for the pass over them that a normalizer takes, and for the one that it takes with
+/// what a mask of all tokens leaves.
+fn passes() -> [f64; 3] {
     let model = Wide::model(VOCAB);
     let row = &model.0.rows[0];
-    let mut rounds = [const { Vec::new() }; 2];
+    let mut mask = TokenMask::new(VOCAB);
+    mask.as_mut().fill();
+    let mut rounds = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         rounds[0].push(time(TIMES, || {
             // In lanes: one sum would wait for itself.
@@ -149,6 +152,7 @@ fn passes() -> [f64; 2] {
             black_box(sums);
         }));
         rounds[1].push(time(TIMES, || _ = black_box(log_normalizer(black_box(row)))));
+        rounds[2].push(time(TIMES, || _ = black_box(log_mass(black_box(row), mask.as_ref()))));
     }
     rounds.map(|rounds| rounds.into_iter().fold(f64::INFINITY, f64::min))
 }
@@ -185,9 +189,8 @@ impl Parts {
             let (mut sequence, tokens) = (Vec::new(), [TokenId(*index >> 16)]);
             let extension = Extension { sequence: &mut sequence, tokens: &tokens, rows: Rows::Last };
             let Ok(()) = model.extend(&mut [extension], logits);
-            black_box(log_normalizer(logits.row(0)));
             constraint.fill_mask(&mut (), &0, mask.as_mut());
-            black_box(mask.words());
+            black_box(log_mass(logits.row(0), mask.as_ref()));
         })
     }
 }
@@ -288,13 +291,13 @@ pub(super) fn report(out: &mut Report) {
     clock::use_cpu_time();
     out.line(format_args!(
         "## Time for a token\n\nOutputs of {LENGTH} tokens, a model that costs a copy of its row; microseconds of the process, medians over {PAIRS} \
-         outputs. `all` is the time for each token of an output; `base` that of the model's copy, one pass over the logits ([`log_normalizer`]) and the \
-         mask, measured before and after each output, times the rows that the model wrote for a token; `more` the median of the differences, \
+         outputs. `all` is the time for each token of an output; `base` that of the model's copy, the mask, and one pass over the logits under it \
+         ([`log_mass`]), measured before and after each output, times the rows that the model wrote for a token; `more` the median of the differences, \
          with its standard error. Samplers that reject draw most tokens in vain where few are allowed, and are left out there.\n"
     ));
-    let [read, pass] = passes();
+    let [read, pass, masked] = passes();
     out.line(format_args!(
-        "A row of {VOCAB} is {} KiB: reading it takes {read:.1}, the pass {pass:.1}.\n\n\
+        "A row of {VOCAB} is {} KiB: reading it takes {read:.1}, a pass for the normalizer {pass:.1}, and one under a mask of all tokens {masked:.1}.\n\n\
          | vocabulary | allowed | sampler | all | rows per token | base | more |\n|--:|--:|---|--:|--:|--:|--:|",
         VOCAB * 4 / 1024
     ));

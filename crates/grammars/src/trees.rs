@@ -96,10 +96,8 @@ type Language = (u32, Option<(u32, Option<u32>)>);
 enum Key {
     /// An automaton and a state of it.
     Root(Language, u32),
-    /// A node and the automaton behind it.
-    Child(u32, Language),
-    /// A group, a place of its trie, and the automaton behind that.
-    Behind(u32, At, Language),
+    /// [`Parent::key`] and the automaton behind it.
+    Child((u32, At), Language),
     /// Counted units and a state of one.
     Inside(Language, u32),
 }
@@ -325,12 +323,10 @@ impl TreeLibrary {
 
     /// The node behind `parent` where `reads` comes next.
     pub(crate) fn child(&self, parent: &Parent<'_>, reads: Reads<'_>) -> Arc<Node> {
-        let language = reads.language();
-        let (key, is_kept) = match parent {
-            Parent::Exits(node) => (Key::Child(node.id, language), node.is_kept),
-            Parent::Behind(node, group, at) => {
-                (Key::Behind(group.id, *at, language), node.is_none_or(|node| node.is_kept))
-            }
+        let key = Key::Child(parent.key(), reads.language());
+        let is_kept = match parent {
+            Parent::Exits(node) => node.is_kept,
+            Parent::Behind(node, ..) => node.is_none_or(|node| node.is_kept),
         };
         let (known, is_full) = if is_kept { self.known(key) } else { (None, true) };
         known.unwrap_or_else(|| self.keep(key, self.make_child(parent, reads, !is_full)))

@@ -90,7 +90,7 @@ pub use mcmc::{Cut, Mcmc};
 pub use prefixes::Cancel;
 pub use rejection::Rejection;
 pub use retokenize::{Spelling, retokenize};
-pub use rows::log_normalizer;
+pub use rows::{log_mass, log_normalizer};
 pub use rsft::Rsft;
 pub use smc::{Smc, SmcConfig};
 pub use speculative::Guessed;

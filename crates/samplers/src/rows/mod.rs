@@ -19,8 +19,8 @@ use rand_core::Rng;
 use unskew_core::TokenId;
 
 pub(crate) use listed::Listed;
-pub use pass::log_normalizer;
 pub(crate) use pass::sums;
+pub use pass::{log_mass, log_normalizer};
 pub(crate) use wide::Wide;
 
 use crate::trie::NodeId;
