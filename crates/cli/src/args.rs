@@ -179,6 +179,12 @@ pub(crate) struct ConstraintArgs {
     /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
     #[arg(long, value_name = "N")]
     pub(crate) max_ignored: Option<u32>,
+    /// Cut outputs into the terminals of a --grammar as the scanner of a compiler does: each as long as possible
+    ///
+    /// By default every way to cut a text counts, and `intx` may be `int` and `x`. For outputs that such a scanner is to read. A grammar
+    /// in which a text could then not be completed is refused. Masks take longer.
+    #[arg(long)]
+    pub(crate) maximal_munch: bool,
     /// The output is JSON that satisfies the JSON Schema in this file
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) json_schema: Option<PathBuf>,
@@ -533,6 +539,9 @@ pub(crate) struct ExplainArgs {
     /// A file that ends in `.lark`, `.gbnf` or `.ebnf`
     #[arg(long, value_name = "FILE", group = "explained", required_unless_present_any = ["json_schema", "regex"])]
     pub(crate) grammar: Option<PathBuf>,
+    /// Whether the grammar can be had with --maximal-munch, too
+    #[arg(long)]
+    pub(crate) maximal_munch: bool,
     /// A JSON Schema
     #[arg(long, value_name = "FILE", group = "explained")]
     pub(crate) json_schema: Option<PathBuf>,

@@ -290,6 +290,7 @@ fn stray(args: &ConstraintArgs) -> Option<&'static str> {
         (args.gpu, set, "--gpu makes the masks of a --set"),
         (args.subset.is_some(), set, "--subset is a part of a --set"),
         (args.max_ignored.is_some(), grammar, "--max-ignored bounds %ignore of a --grammar"),
+        (args.maximal_munch, grammar, "--maximal-munch cuts outputs into the terminals of a --grammar"),
         (args.whitespace.is_some(), schema, "--whitespace is that of a --json-schema"),
         (args.ascii, schema, "--ascii is for the strings of a --json-schema"),
         (args.exponents.is_some(), schema, "--exponents is for the numbers of a --json-schema"),
@@ -421,6 +422,12 @@ fn canonical_grammar(
     tokens: &Tokens,
     healed: &str,
 ) -> Result<CanonicalConstraint> {
+    if args.maximal_munch {
+        return Err(Failure::input(
+            "--canonical takes a grammar as one automaton, which knows no terminals, so it cannot be combined with \
+             --maximal-munch; leave out one of the two",
+        ));
+    }
     let limits = Limits::default();
     let grammar = any_grammar(path, args, &GrammarLimits::default())?.behind(healed.as_bytes());
     let dfa = grammar.regular(&limits).map_err(|error| Failure::file(path, chain(&error)))?;
@@ -444,8 +451,11 @@ pub(crate) fn grammar_constraint(
     check_stray(args)?;
     let limits = GrammarLimits::default();
     let grammar = any_grammar(path, args, &limits)?.behind(healed.as_bytes());
-    let constraint =
-        GrammarConstraint::new(&grammar, Arc::clone(&tokens.vocabulary), tokens.trie()?, &limits);
+    let (vocabulary, trie) = (Arc::clone(&tokens.vocabulary), tokens.trie()?);
+    let constraint = match args.maximal_munch {
+        true => GrammarConstraint::with_maximal_munch(&grammar, vocabulary, trie, &limits),
+        false => GrammarConstraint::new(&grammar, vocabulary, trie, &limits),
+    };
     constraint.map_err(|error| Failure::file(path, chain(&error)))
 }
 
@@ -499,6 +509,7 @@ impl ConstraintArgs {
             gpu: _,
             exclude_set,
             max_ignored: _,
+            maximal_munch: _,
             any_order: _,
             ascii: _,
             exponents: _,

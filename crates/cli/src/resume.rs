@@ -183,6 +183,7 @@ fn constraint(args: &ConstraintArgs) -> Result<u64> {
         regex_file,
         grammar,
         max_ignored,
+        maximal_munch,
         json_schema,
         whitespace,
         ascii,
@@ -201,6 +202,10 @@ fn constraint(args: &ConstraintArgs) -> Result<u64> {
     let options =
         format!("{max_ignored:?} {whitespace:?} {ascii} {exponents:?} {any_order} {canonical} {subset:?}");
     sum.add(options.as_bytes());
+    // Added only where it is asked for: files from before it are of the same constraint without it.
+    if *maximal_munch {
+        sum.add(b"maximal munch");
+    }
     regex.iter().chain(choice).for_each(|text| sum.add(text.as_bytes()));
     // Changes to a set that are not in it yet lie beside it.
     let changes = set.as_deref().map(sets::changes_of).filter(|path| path.exists());

@@ -24,6 +24,7 @@ use crate::{
     GrammarError, GrammarLimits,
     grammar::Grammar,
     mask::{Buffers, KnownNodes, Maker, Trees, Walk},
+    munch,
     pieces::Pieces,
     places::{Compiled, DEAD, Place, Places, Work},
     portable::{Exchange, PortablePlace},
@@ -159,6 +160,16 @@ pub(crate) struct Context {
     pub(crate) readings: Vec<(u32, u32, Vec<Position>)>,
 }
 
+/// How texts are cut into terminals.
+enum Cut {
+    /// In every way.
+    Every,
+    /// With at most so many ends of terminals inside a token.
+    Lookahead(u32),
+    /// By maximal munch.
+    Longest,
+}
+
 static STAMPS: AtomicU64 = AtomicU64::new(1);
 
 impl GrammarConstraint {
@@ -175,7 +186,7 @@ impl GrammarConstraint {
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, vocabulary, trie, limits, None)
+        Self::compile(grammar, vocabulary, trie, limits, Cut::Every)
     }
 
     /// As [`new`](Self::new), with subterminal trees that are shared with other grammars over the same vocabulary. Masks are
@@ -195,7 +206,7 @@ impl GrammarConstraint {
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
         let (vocabulary, trie) = (Arc::clone(library.vocabulary()), Arc::clone(library.trie()));
-        let mut constraint = Self::compile(grammar, vocabulary, trie, limits, None)?;
+        let mut constraint = Self::compile(grammar, vocabulary, trie, limits, Cut::Every)?;
         constraint.trees = Some(Trees::new(library, &constraint.compiled));
         Ok(constraint)
     }
@@ -216,7 +227,72 @@ impl GrammarConstraint {
         limits: &GrammarLimits,
         lookahead: u32,
     ) -> Result<Self, GrammarError> {
-        Self::compile(grammar, vocabulary, trie, limits, Some(lookahead))
+        Self::compile(grammar, vocabulary, trie, limits, Cut::Lookahead(lookahead))
+    }
+
+    /// As [`new`](Self::new), but texts are cut into terminals by **maximal munch**, as by the scanner of a compiler.
+    ///
+    /// A text is cut from left to right. All terminals that may follow where one is begun are read side by side from there.
+    /// In front of a byte with which any of them goes on, none of them ends; in front of any other byte, all of them end whose
+    /// text is complete. Several that end together, a keyword and a name, are all kept: there are no priorities. The end of
+    /// the output ends a terminal wherever its text may end. Nothing is taken back: where `"list" | "listen"` and then `"ed"`
+    /// may follow, `listed` is refused, for behind `list` the `e` goes on with `listen`.
+    ///
+    /// The words are some of those of [`new`](Self::new), so a language model writes less freely; it is for outputs that
+    /// a program with such a scanner is to read. Terminals are those of the grammar's language: in Lark its terminals, texts
+    /// and regexes; in GBNF and EBNF each text and each class, so that a name there is many terminals of one character.
+    ///
+    /// There are no dead ends here either. Whether a grammar comes to one is checked when it is compiled, by a way that may
+    /// refuse more than it must; what grammars of programming languages do, names and keywords, white space between terminals
+    /// and operators that begin with others, passes.
+    ///
+    /// Cost: masks are walks over the vocabulary; trees, which [`with_library`](Self::with_library) shares, know nothing of
+    /// this. The check takes about the square of what may follow in one place, within [`GrammarLimits::munch_steps`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new), and [`GrammarError::MunchDeadEnd`], [`GrammarError::NoMunch`] for distinct and counted
+    /// terminals, differences of texts and members in any order, and [`GrammarError::MunchTooCostly`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use unskew_core::{Constraint, TokenId, TokenTrie, Vocabulary};
+    /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions};
+    ///
+    /// let mut vocabulary = Vocabulary::builder();
+    /// for byte in 0..=255 {
+    ///     vocabulary.text(&[byte]);
+    /// }
+    /// let vocabulary = Arc::new(vocabulary.build()?);
+    /// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+    /// let munch = |text: &str| {
+    ///     let limits = GrammarLimits::default();
+    ///     let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits)?;
+    ///     GrammarConstraint::with_maximal_munch(&grammar, vocabulary.clone(), trie.clone(), &limits)
+    /// };
+    /// let constraint = munch("start: \"let\" NAME\nNAME: /[a-z]+/\n%ignore \" \"")?;
+    /// let accepts = |text: &[u8]| {
+    ///     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    ///     let mut tokens = text.iter().map(|byte| TokenId(u32::from(*byte)));
+    ///     tokens.all(|token| constraint.advance(&mut scratch, &mut state, token).is_ok())
+    ///         && constraint.is_accepting(&state)
+    /// };
+    /// assert!(accepts(b"let x") && accepts(b"letx")); // no name may stand where `let` does
+    ///
+    /// // Behind a name only a name may follow, and it never ends in front of one.
+    /// let refused = munch("start: NAME NAME\nNAME: /[a-z]+/").unwrap_err();
+    /// assert!(matches!(refused, GrammarError::MunchDeadEnd { .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_maximal_munch(
+        grammar: &Grammar,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &GrammarLimits,
+    ) -> Result<Self, GrammarError> {
+        Self::compile(grammar, vocabulary, trie, limits, Cut::Longest)
     }
 
     fn compile(
@@ -224,13 +300,18 @@ impl GrammarConstraint {
         vocabulary: Arc<Vocabulary>,
         trie: Arc<TokenTrie>,
         limits: &GrammarLimits,
-        lookahead: Option<u32>,
+        cut: Cut,
     ) -> Result<Self, GrammarError> {
         let names = names(grammar);
         let rules = Rules::new(grammar, &names, limits)?;
         let used = rules.used_terminals(names.len());
         let terminals = Terminals::new(grammar, &names, &used, &vocabulary, &trie)?;
-        let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead };
+        if let Cut::Longest = cut {
+            munch::check(grammar, &names, &rules, &terminals, limits)?;
+        }
+        let lookahead = if let Cut::Lookahead(lookahead) = cut { Some(lookahead) } else { None };
+        let munches = matches!(cut, Cut::Longest);
+        let compiled = Compiled { rules, terminals, start: grammar.start().0, lookahead, munches };
         let distinct = Distinct::new(&compiled);
         let mut places = match distinct {
             Some(_) => Places::tracking(&compiled),

@@ -108,6 +108,39 @@ pub enum GrammarError {
         /// What is the matter with it.
         reason: String,
     },
+    /// Under maximal munch a text may come to a dead end, or it was not found that it cannot.
+    #[error(
+        "rule `{rule}`: under maximal munch a text may not be completed behind `{terminal}`, for what may follow ({next}) may \
+         go on with it or with what is read beside it: put a mark or white space between them, or read without maximal munch"
+    )]
+    #[non_exhaustive]
+    MunchDeadEnd {
+        /// The rule.
+        rule: String,
+        /// The terminal of the rule behind which it is.
+        terminal: String,
+        /// What may follow, in words.
+        next: String,
+    },
+    /// Something that maximal munch is not defined for here.
+    #[error(
+        "{what}: that does not go with maximal munch; write it as a regular expression, or read without maximal munch"
+    )]
+    #[non_exhaustive]
+    NoMunch {
+        /// What it is.
+        what: String,
+    },
+    /// To find out that a grammar has no dead ends under maximal munch takes too much work.
+    #[error(
+        "to check that maximal munch comes to no dead end takes more than {limit} steps: raise `GrammarLimits::munch_steps`, \
+         or read without maximal munch"
+    )]
+    #[non_exhaustive]
+    MunchTooCostly {
+        /// The limit.
+        limit: u64,
+    },
     /// No text is a word of the grammar.
     #[error("the grammar accepts no text: {reason}")]
     #[non_exhaustive]

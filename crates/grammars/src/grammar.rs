@@ -153,7 +153,8 @@ struct Rule {
 ///
 /// The language is that of the text without any lexer: a terminal stands for each of its texts, and neighbours may be
 /// read apart in every possible way. Where `"int"` may be followed by a name, `intx` is accepted. Nothing is ignored
-/// between terminals unless the rules say so.
+/// between terminals unless the rules say so. Another meaning may be
+/// [asked for](crate::GrammarConstraint::with_maximal_munch).
 ///
 /// # Example
 ///

@@ -13,7 +13,8 @@
 //! - A token is allowed if and only if its text can be continued to a word of the grammar. The vocabulary must have a token
 //!   for each single byte that the grammar uses; then every text can be spelled, and an allowed token never leads to a dead
 //!   end.
-//! - There is no lexer: a terminal stands for each of its texts, and neighbours are read apart in every possible way.
+//! - There is no lexer: a terminal stands for each of its texts, and neighbours are read apart in every possible way. Where
+//!   a scanner is to read the outputs, ask for [maximal munch](GrammarConstraint::with_maximal_munch).
 //! - What a front end cannot enforce exactly is a [`GrammarError`] with its place.
 //! - Every stage has a limit ([`GrammarLimits`]), and nothing recurses over what a user gives.
 //!
@@ -62,6 +63,7 @@ mod grammar;
 mod joined;
 mod limits;
 mod mask;
+mod munch;
 mod parser;
 mod paths;
 mod pieces;

@@ -23,6 +23,9 @@ pub struct GrammarLimits {
     /// What the tables of the automata of terminals take together, those of their parts included, in bytes. Default: 32
     /// MiB.
     pub automata_bytes: usize,
+    /// The work to find out that a grammar has no dead ends under maximal munch, in steps; it bounds the memory for that too.
+    /// Default: 100 million.
+    pub munch_steps: u64,
     /// For the terminals that are regular expressions. In a grammar that is read from a text,
     /// [`dfa_steps`](Limits::dfa_steps) bounds the work for all terminals together, and every automaton counts as at least
     /// 1,000 steps. Default: 2^17 states, 24 MiB and an NFA of a million for each automaton, 30 million steps; else as for
@@ -39,6 +42,7 @@ impl Default for GrammarLimits {
             positions: 1 << 20,
             scratch_bytes: 64 << 20,
             automata_bytes: 32 << 20,
+            munch_steps: 100_000_000,
             regex: Limits {
                 nfa_size: 1_000_000,
                 dfa_states: 1 << 17,

@@ -6,6 +6,9 @@
 //! here are one, the *boundary*. A **place** is a set of readings, named by a number: equal places are one number, so a mask
 //! that was made once is found again, and going on by a byte is a look into a table, filled when it is first asked for.
 //!
+//! Under [maximal munch](crate::munch) the readings of a place have begun at the same byte. Where any of them goes on, the others
+//! are left out, the boundary too.
+//!
 //! Places are what a walk over the vocabulary steps through; so a token that ends a terminal, or five of them, is nothing
 //! special.
 
@@ -55,6 +58,8 @@ pub(crate) struct Compiled {
     pub(crate) start: u32,
     /// At most so many terminals may end inside a token.
     pub(crate) lookahead: Option<u32>,
+    /// Whether terminals end only in front of bytes with which none of them goes on; see [`munch`](crate::munch).
+    pub(crate) munches: bool,
 }
 
 /// All places that were made so far, and the parser's tables behind them.
@@ -496,59 +501,67 @@ impl Places {
         let lookahead = compiled.lookahead.filter(|_| self.tracked.is_none());
         let mut begun: SmallVec<[(u32, Todo); 4]> = SmallVec::new();
         behind.clear();
-        for reading in readings.iter().copied() {
-            let (mut goes_on, mut begins) = (0, 0);
-            if let Some(limit) = lookahead {
-                // The end of a terminal in front of the first byte of a token is free.
-                goes_on = reading.ended.max(1);
-                begins = reading.ended + 1;
-                if begins > limit.saturating_add(1) {
-                    begins = NONE;
-                }
+        // What goes on and what is begun, at once or, with maximal munch, the second only if there is nothing of the first.
+        let turns: &[(bool, bool)] =
+            if compiled.munches { &[(true, false), (false, true)] } else { &[(true, true)] };
+        for (may_go_on, may_begin) in turns.iter().copied() {
+            if !behind.is_empty() {
+                break;
             }
-            if reading.terminal != BOUNDARY {
-                if terminals.is_literal(reading.terminal) {
-                    let followers = self.parser.followers(reading.todo, &compiled.rules);
-                    let literals = terminals.literals(self.parser.edges(followers));
-                    let depth = reading.state as usize;
-                    let sharing = terminals.sharing(literals, reading.terminal, depth);
-                    let literals = terminals.going_on(sharing, depth, class);
-                    behind.extend(literal(terminals, literals, depth + 1, goes_on, reading.todo));
-                } else if let Some(tracked) =
-                    self.tracked.as_mut().filter(|_| terminals.is_distinct(reading.terminal))
-                {
-                    let next = tracked.texts.step(terminals, reading.state, byte);
-                    self.add_begun(compiled, behind, (reading.terminal, next), reading.todo);
-                } else {
-                    let state = terminals.step(reading.terminal, reading.state, class);
-                    if state != NONE {
-                        behind.push(Reading { state, ended: goes_on, ..reading });
+            for reading in readings.iter().copied() {
+                let (mut goes_on, mut begins) = (0, 0);
+                if let Some(limit) = lookahead {
+                    // The end of a terminal in front of the first byte of a token is free.
+                    goes_on = reading.ended.max(1);
+                    begins = reading.ended + 1;
+                    if begins > limit.saturating_add(1) {
+                        begins = NONE;
                     }
                 }
-            }
-            if begins == NONE {
-                continue;
-            }
-            if let Some(todo) = self.behind(compiled, reading) {
-                let followers = self.parser.followers(todo, &compiled.rules);
-                let edges = self.parser.edges(followers);
-                let literals = terminals.going_on(terminals.literals(edges), 0, class);
-                behind.extend(literal(terminals, literals, 1, begins, todo));
-                for (terminal, next) in terminals.others(edges) {
-                    if self.tracked.is_some() && terminals.is_distinct(*terminal) {
-                        begun.push((*terminal, todo));
-                        continue;
-                    }
-                    let state = terminals.first(*terminal, class);
-                    if state != NONE {
-                        behind.push(Reading { terminal: *terminal, state, ended: begins, todo: *next });
+                if may_go_on && reading.terminal != BOUNDARY {
+                    if terminals.is_literal(reading.terminal) {
+                        let followers = self.parser.followers(reading.todo, &compiled.rules);
+                        let literals = terminals.literals(self.parser.edges(followers));
+                        let depth = reading.state as usize;
+                        let sharing = terminals.sharing(literals, reading.terminal, depth);
+                        let literals = terminals.going_on(sharing, depth, class);
+                        behind.extend(literal(terminals, literals, depth + 1, goes_on, reading.todo));
+                    } else if let Some(tracked) =
+                        self.tracked.as_mut().filter(|_| terminals.is_distinct(reading.terminal))
+                    {
+                        let next = tracked.texts.step(terminals, reading.state, byte);
+                        self.add_begun(compiled, behind, (reading.terminal, next), reading.todo);
+                    } else {
+                        let state = terminals.step(reading.terminal, reading.state, class);
+                        if state != NONE {
+                            behind.push(Reading { state, ended: goes_on, ..reading });
+                        }
                     }
                 }
-            }
-            for (terminal, todo) in begun.drain(..) {
-                let first = self.tracked.as_mut();
-                let first = first.map_or(NONE, |tracked| tracked.texts.first(terminals, terminal, byte));
-                self.add_begun(compiled, behind, (terminal, first), todo);
+                if begins == NONE || !may_begin {
+                    continue;
+                }
+                if let Some(todo) = self.behind(compiled, reading) {
+                    let followers = self.parser.followers(todo, &compiled.rules);
+                    let edges = self.parser.edges(followers);
+                    let literals = terminals.going_on(terminals.literals(edges), 0, class);
+                    behind.extend(literal(terminals, literals, 1, begins, todo));
+                    for (terminal, next) in terminals.others(edges) {
+                        if self.tracked.is_some() && terminals.is_distinct(*terminal) {
+                            begun.push((*terminal, todo));
+                            continue;
+                        }
+                        let state = terminals.first(*terminal, class);
+                        if state != NONE {
+                            behind.push(Reading { terminal: *terminal, state, ended: begins, todo: *next });
+                        }
+                    }
+                }
+                for (terminal, todo) in begun.drain(..) {
+                    let first = self.tracked.as_mut();
+                    let first = first.map_or(NONE, |tracked| tracked.texts.first(terminals, terminal, byte));
+                    self.add_begun(compiled, behind, (terminal, first), todo);
+                }
             }
         }
     }

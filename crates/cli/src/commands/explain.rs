@@ -5,7 +5,7 @@ use std::{io::Write, path::Path};
 use serde::Serialize;
 use unskew::{
     automata::{Dfa, Limits, RegexError},
-    grammars::{Fate, GrammarLimits, explain as explain_text},
+    grammars::{Fate, Grammar, GrammarLimits, explain as explain_text},
     schema::{SchemaLimits, SchemaOptions, explain as explain_schema},
 };
 
@@ -36,8 +36,13 @@ pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
         let about = "--schema-registry is for the references of a --json-schema; give one, or leave it out";
         return Err(Failure::input(about));
     }
+    if args.maximal_munch && args.grammar.is_none() {
+        let about =
+            "--maximal-munch cuts outputs into the terminals of a --grammar; give one, or leave it out";
+        return Err(Failure::input(about));
+    }
     let answers = match (&args.grammar, &args.json_schema, &args.regex) {
-        (Some(path), ..) => of_grammar(path)?,
+        (Some(path), ..) => of_grammar(path, args.maximal_munch)?,
         (None, Some(path), _) => of_schema(path, args.schema_registry.as_deref())?,
         (None, None, Some(pattern)) => vec![of_regex(pattern)],
         (None, None, None) => unreachable!("one of them is required"),
@@ -56,7 +61,7 @@ pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn of_grammar(path: &Path) -> Result<Vec<Answer>> {
+fn of_grammar(path: &Path, maximal_munch: bool) -> Result<Vec<Answer>> {
     let format = load::grammar_format(path)?;
     let text = load::read_text(path)?;
     let fates = explain_text(&text, format, &GrammarLimits::default());
@@ -67,7 +72,20 @@ fn of_grammar(path: &Path) -> Result<Vec<Answer>> {
         fate: word(fate.fate),
         why: fate.why,
     });
-    Ok(answers.collect())
+    let mut answers: Vec<_> = answers.collect();
+    // A text that is no grammar has been answered for.
+    if maximal_munch && let Ok(grammar) = Grammar::parse(&text, format, &GrammarLimits::default()) {
+        let (fate, why) = match grammar.check_maximal_munch(&GrammarLimits::default()) {
+            Ok(()) => (
+                Fate::Enforced,
+                "terminals are as long as possible, and no text comes to a dead end".to_owned(),
+            ),
+            Err(error) => (Fate::Rejected, chain(&error)),
+        };
+        let construct = "maximal munch".to_owned();
+        answers.push(Answer { pointer: None, span: None, construct, fate: word(fate), why });
+    }
+    Ok(answers)
 }
 
 fn of_schema(path: &Path, registry: Option<&Path>) -> Result<Vec<Answer>> {

@@ -283,6 +283,9 @@ pub(super) fn describe(args: &ConstraintArgs) -> String {
         _ if let Some(path) = json_schema => format!("JSON Schema of {}", path.display()),
         (Some(regex), ..) => format!("regex {regex}"),
         (None, Some(path), ..) => format!("regex of {}", path.display()),
+        (None, None, Some(path), _) if args.maximal_munch => {
+            format!("grammar of {}, its terminals as long as possible", path.display())
+        }
         (None, None, Some(path), _) => format!("grammar of {}", path.display()),
         (None, None, None, 0) if *canonical => "any text".to_owned(),
         (None, None, None, 0) => "no constraint".to_owned(),

@@ -4,6 +4,7 @@
 
 pub(crate) mod corpus;
 pub(crate) mod enumeration;
+pub(crate) mod munch;
 pub(crate) mod oracle;
 pub(crate) mod random;
 pub(crate) mod vocabularies;

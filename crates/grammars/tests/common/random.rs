@@ -50,6 +50,25 @@ pub(crate) fn grammar() -> impl Strategy<Value = Shapes> {
     prop::collection::vec(shape(), 1..=5).prop_map(Shapes)
 }
 
+/// One of literals and regexes alone, in sequences, choices and repetitions. Many regexes go on with what follows them.
+pub(crate) fn plain_grammar() -> impl Strategy<Value = Shapes> {
+    let leaf = prop_oneof![
+        1 => Just(Shape::Empty),
+        10 => select(&LITERALS[..]).prop_map(Shape::Literal),
+        10 => select(&PATTERNS[..]).prop_map(Shape::Regex),
+        5 => (0..5usize).prop_map(Shape::Rule),
+    ];
+    let shape = leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            6 => prop::collection::vec(inner.clone(), 2..4).prop_map(Shape::Sequence),
+            4 => prop::collection::vec(inner.clone(), 2..4).prop_map(Shape::Choice),
+            1 => (inner, 0..3u32, prop::option::of(0..3u32))
+                .prop_map(|(item, min, more)| Shape::Repeat(Box::new(item), min, more.map(|more| min + more))),
+        ]
+    });
+    prop::collection::vec(shape, 1..=5).prop_map(Shapes)
+}
+
 fn shape() -> impl Strategy<Value = Shape> {
     let leaf = prop_oneof![
         1 => Just(Shape::Empty),

@@ -1,0 +1,375 @@
+//! What may be read beside what: the terminals that a parser allows in the place where another one is begun.
+//!
+//! A **thread** is one reading of a text: a position, and the calls around it. Maximal munch cuts a text in one way only, so all
+//! threads of a text have ended their last terminal together. Here those that may be open after the same text are found, pair
+//! by pair, as a least fixpoint over pairs of positions. Pairs say too much of larger sets, and positions forget the calls
+//! around them: a rule that ends may return to whoever calls it. What is found is so at least what there is.
+//!
+//! Two things are remembered, for without them all rules that call `expr` would follow it side by side:
+//!
+//! - Whether two threads are **in one call**: then they return to one set of callers, and these were called from places that
+//!   were open together.
+//! - The steps between two terminals are taken in order, first returns and then calls. A thread that stays in its rule while
+//!   the other one returns is *held*, until both have read a terminal: else it would return by itself to any caller.
+//!
+//! Tried too: with each pair, the lowest call known to enclose both, so that two readings of a statement stay in it. It took
+//! twenty times as long, and no grammar passed that had not: expressions call themselves, and below any of them is every
+//! other.
+//!
+//! A rule that may be empty is stepped over, so that no call is left by a return before a terminal was read.
+
+use hashbrown::{HashMap, HashSet};
+
+use super::{Budget, ENTRY, scanned::Scanned};
+use crate::{
+    GrammarError,
+    rules::{END, NONE, Position, Rules},
+};
+
+/// How the two of a pair stand to each other: a bit, so that all there are of a pair are one number.
+type Mode = u16;
+
+/// Both may return; they are in one call.
+const SAME: Mode = 1;
+/// Both may return, each by itself.
+const APART: Mode = 2;
+/// The first may return, the second is held.
+const SECOND_HELD: Mode = 4;
+/// The second may return, the first is held.
+const FIRST_HELD: Mode = 8;
+/// Neither returns any more; they are in one call.
+const SAME_HELD: Mode = 16;
+/// The same, and that call was made since a terminal was read.
+const SAME_CALLED: Mode = 32;
+/// Neither returns any more. There are four of them, for whether the first (the next one) and the second (the one after that)
+/// is in a call that was made since a terminal was read.
+const APART_HELD: Mode = 64;
+
+/// The mode of two that do not return, and are not in one call.
+fn apart_held(called: (bool, bool)) -> Mode {
+    APART_HELD << (u16::from(called.0) + 2 * u16::from(called.1))
+}
+
+/// Whether each of the two is in a call that was made since a terminal was read.
+fn called(mode: Mode) -> (bool, bool) {
+    match mode {
+        SAME_CALLED => (true, true),
+        mode if mode >= APART_HELD => {
+            let which = (mode / APART_HELD).trailing_zeros();
+            (which & 1 == 1, which & 2 == 2)
+        }
+        _ => (false, false),
+    }
+}
+
+/// Where the positions of a grammar belong, and who calls.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// By position: its rule.
+    pub(super) rule_of: Vec<u32>,
+    /// By rule: the calls of it, and the positions behind them.
+    pub(super) callers: Vec<Vec<(Position, Position)>>,
+    /// By rule: whether it may be empty.
+    pub(super) nullable: Vec<bool>,
+}
+
+impl Layout {
+    /// `nullable`: by rule, whether it may be empty.
+    pub(super) fn new(rules: &Rules, nullable: Vec<bool>) -> Self {
+        let count = nullable.len();
+        let mut starts: Vec<(Position, u32)> = (0u32..)
+            .take(count)
+            .map(|rule| (rules.start(rule), rule))
+            .filter(|(start, _)| *start != NONE)
+            .collect();
+        starts.sort_unstable();
+        let mut layout =
+            Self { rule_of: vec![NONE; rules.len()], callers: vec![Vec::new(); count], nullable };
+        for (index, (start, rule)) in starts.iter().enumerate() {
+            let end = starts.get(index + 1).map_or(rules.len(), |(next, _)| *next as usize);
+            layout.rule_of[*start as usize..end].fill(*rule);
+        }
+        for position in 0..u32::try_from(rules.len()).expect("limited") {
+            for (callee, to) in rules.calls(position) {
+                layout.callers[*callee as usize].push((position, *to));
+            }
+        }
+        layout
+    }
+}
+
+/// By position: the terminals that may be begun where its own are, as a set of bits.
+pub(super) struct Beside {
+    words: usize,
+    sets: Vec<u64>,
+}
+
+impl Beside {
+    /// What may be begun beside what, of a grammar that begins with the rule `start`.
+    pub(super) fn new(
+        rules: &Rules,
+        layout: &Layout,
+        scanned: &mut Scanned<'_>,
+        start: u32,
+        budget: &mut Budget,
+    ) -> Result<Self, GrammarError> {
+        let mut pairs = Pairs {
+            rules,
+            layout,
+            modes: HashMap::new(),
+            open: Vec::new(),
+            calls: HashSet::new(),
+            returns: vec![Vec::new(); layout.callers.len()],
+            ended: vec![false; layout.callers.len()],
+        };
+        pairs.add(rules.start(start), rules.start(start), SAME, budget)?;
+        while let Some((first, second, mode)) = pairs.open.pop() {
+            pairs.step(first, second, mode, scanned, budget)?;
+        }
+        let words = scanned.len().div_ceil(64);
+        budget.spend((words * rules.len()) as u64 * 8)?;
+        let mut beside = Self { words, sets: vec![0; words * rules.len()] };
+        for (first, second) in pairs.modes.keys() {
+            for (position, other) in [(*first, *second), (*second, *first)] {
+                let terminals = rules.terminals(other);
+                budget.spend(terminals.len() as u64)?;
+                if rules.terminals(position).is_empty() {
+                    continue;
+                }
+                let set = &mut beside.sets[position as usize * words..][..words];
+                terminals.iter().for_each(|(terminal, _)| {
+                    set[*terminal as usize / 64] |= 1 << (terminal % 64);
+                });
+            }
+        }
+        Ok(beside)
+    }
+
+    /// The terminals that may be begun where those of `position` are, in ascending order.
+    pub(super) fn of(&self, position: Position) -> impl Iterator<Item = u32> {
+        let set = &self.sets[position as usize * self.words..][..self.words];
+        set.iter().zip(0u32..).flat_map(|(word, at)| {
+            let (mut rest, base) = (*word, at * 64);
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(base + bit)
+            })
+        })
+    }
+}
+
+struct Pairs<'a> {
+    rules: &'a Rules,
+    layout: &'a Layout,
+    /// By pair, the lower position first: how the two stand to each other.
+    modes: HashMap<(Position, Position), Mode>,
+    open: Vec<(Position, Position, Mode)>,
+    /// Rules that were called from two places at once, these, and how they stand to each other.
+    calls: HashSet<(u32, Position, Position, Mode)>,
+    /// By rule: where two threads in one call of it go when both return.
+    returns: Vec<Vec<(Position, Position, Mode)>>,
+    /// By rule: whether two threads in one call of it may end together.
+    ended: Vec<bool>,
+}
+
+impl Pairs<'_> {
+    fn add(
+        &mut self,
+        first: Position,
+        second: Position,
+        mode: Mode,
+        budget: &mut Budget,
+    ) -> Result<(), GrammarError> {
+        if first == END || second == END {
+            return Ok(());
+        }
+        let (pair, mode) = match first <= second {
+            true => ((first, second), mode),
+            false => ((second, first), turned(mode)),
+        };
+        let modes = self.modes.entry(pair).or_insert(0);
+        if *modes == 0 {
+            budget.spend(ENTRY)?;
+        }
+        if *modes & mode == 0 {
+            *modes |= mode;
+            self.open.push((pair.0, pair.1, mode));
+        }
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        first: Position,
+        second: Position,
+        mode: Mode,
+        scanned: &mut Scanned<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), GrammarError> {
+        let (rules, layout) = (self.rules, self.layout);
+        budget.spend(1 + (rules.calls(first).len() + rules.calls(second).len()) as u64)?;
+        // Rules that may be empty are stepped over.
+        for (_, to) in rules.calls(first).iter().filter(|(callee, _)| layout.nullable[*callee as usize]) {
+            self.add(*to, second, mode, budget)?;
+        }
+        for (_, to) in rules.calls(second).iter().filter(|(callee, _)| layout.nullable[*callee as usize]) {
+            self.add(first, *to, mode, budget)?;
+        }
+        match mode {
+            SAME => {
+                self.add(first, second, SAME_HELD, budget)?;
+                let rule = layout.rule_of[first as usize] as usize;
+                if rules.is_accepting(first)
+                    && rules.is_accepting(second)
+                    && !std::mem::replace(&mut self.ended[rule], true)
+                {
+                    for at in 0..self.returns[rule].len() {
+                        let (first, second, mode) = self.returns[rule][at];
+                        self.add(first, second, mode, budget)?;
+                    }
+                }
+                self.leave(first, second, (SECOND_HELD, FIRST_HELD), budget)
+            }
+            APART => {
+                self.add(first, second, apart_held((false, false)), budget)?;
+                self.leave(first, second, (APART, APART), budget)
+            }
+            SECOND_HELD => {
+                self.add(first, second, apart_held((false, false)), budget)?;
+                self.leave(first, second, (SECOND_HELD, 0), budget)
+            }
+            FIRST_HELD => {
+                self.add(first, second, apart_held((false, false)), budget)?;
+                self.leave(first, second, (0, FIRST_HELD), budget)
+            }
+            _ => {
+                self.call(first, second, mode, budget)?;
+                let mode = if mode == SAME_HELD || mode == SAME_CALLED { SAME } else { APART };
+                self.read(first, second, mode, scanned, budget)
+            }
+        }
+    }
+
+    /// One of the two returns to any caller, the first into a pair of the first mode, the second of the second; with 0 it
+    /// does not.
+    fn leave(
+        &mut self,
+        first: Position,
+        second: Position,
+        (as_first, as_second): (Mode, Mode),
+        budget: &mut Budget,
+    ) -> Result<(), GrammarError> {
+        let (rules, layout) = (self.rules, self.layout);
+        if as_first != 0 && rules.is_accepting(first) {
+            let callers = &layout.callers[layout.rule_of[first as usize] as usize];
+            budget.spend(callers.len() as u64)?;
+            for (_, back) in callers {
+                self.add(*back, second, as_first, budget)?;
+            }
+        }
+        if as_second != 0 && rules.is_accepting(second) {
+            let callers = &layout.callers[layout.rule_of[second as usize] as usize];
+            budget.spend(callers.len() as u64)?;
+            for (_, back) in callers {
+                self.add(first, *back, as_second, budget)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One of the two calls, or both call the same rule. Two calls of a rule in one place are one.
+    fn call(
+        &mut self,
+        first: Position,
+        second: Position,
+        mode: Mode,
+        budget: &mut Budget,
+    ) -> Result<(), GrammarError> {
+        let rules = self.rules;
+        let called = called(mode);
+        for (callee, _) in rules.calls(first) {
+            // Where the other one is there already, it has called the rule in the same place.
+            if rules.start(*callee) != second || !called.1 {
+                self.add(rules.start(*callee), second, apart_held((true, called.1)), budget)?;
+            }
+        }
+        for (callee, _) in rules.calls(second) {
+            if rules.start(*callee) != first || !called.0 {
+                self.add(first, rules.start(*callee), apart_held((called.0, true)), budget)?;
+            }
+        }
+        let (left, right) = (rules.calls(first), rules.calls(second));
+        let mode = if mode == SAME_HELD || mode == SAME_CALLED { SAME } else { APART };
+        for (callee, left) in left {
+            let Ok(found) = right.binary_search_by_key(callee, |(callee, _)| *callee) else { continue };
+            let right = right[found].1;
+            if self.calls.insert((*callee, first, second, mode)) {
+                budget.spend(ENTRY)?;
+                self.returns[*callee as usize].push((*left, right, mode));
+                if self.ended[*callee as usize] {
+                    self.add(*left, right, mode, budget)?;
+                }
+                self.add(rules.start(*callee), rules.start(*callee), SAME_CALLED, budget)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Both read a terminal each that may have the same text.
+    fn read(
+        &mut self,
+        first: Position,
+        second: Position,
+        mode: Mode,
+        scanned: &mut Scanned<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), GrammarError> {
+        let (left, right) = (self.rules.terminals(first), self.rules.terminals(second));
+        let terminals = scanned.terminals;
+        let others = (terminals.others(left), terminals.others(right));
+        let literals = (terminals.literals(left), terminals.literals(right));
+        budget.spend(
+            (left.len().min(right.len()) + others.0.len() * right.len() + others.1.len() * left.len()) as u64,
+        )?;
+        // Literals have the same text only if they are the same.
+        let (few, many, is_first) = match literals.0.len() <= literals.1.len() {
+            true => (literals.0, literals.1, true),
+            false => (literals.1, literals.0, false),
+        };
+        for (terminal, to) in few {
+            if let Ok(found) = many.binary_search_by_key(terminal, |(other, _)| *other) {
+                let (first, second) = if is_first { (*to, many[found].1) } else { (many[found].1, *to) };
+                self.add(first, second, mode, budget)?;
+            }
+        }
+        for (terminal, to) in others.0 {
+            for (other, other_to) in right {
+                if scanned.together(*terminal, *other, budget)? {
+                    self.add(*to, *other_to, mode, budget)?;
+                }
+            }
+        }
+        for (other, other_to) in others.1 {
+            for (terminal, to) in literals.0 {
+                if scanned.together(*terminal, *other, budget)? {
+                    self.add(*to, *other_to, mode, budget)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The mode of a pair the other way round.
+fn turned(mode: Mode) -> Mode {
+    match mode {
+        FIRST_HELD => SECOND_HELD,
+        SECOND_HELD => FIRST_HELD,
+        mode if mode >= APART_HELD => {
+            let (first, second) = called(mode);
+            apart_held((second, first))
+        }
+        mode => mode,
+    }
+}

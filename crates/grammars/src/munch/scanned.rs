@@ -1,0 +1,317 @@
+//! Terminals side by side, as automata: which may have the same text, and with which bytes one goes on where the other ends.
+
+use hashbrown::{HashMap, HashSet};
+use unskew_automata::StateId;
+
+use super::{Budget, ENTRY};
+use crate::{
+    GrammarError,
+    rules::NONE,
+    terminals::{Scanner, Terminals},
+    trees::{Bytes, contains, insert, meet},
+};
+
+/// What two terminals make of the same texts.
+#[derive(Default)]
+struct Product {
+    /// Whether some text is of both.
+    together: bool,
+    /// Of each: whether the other goes on with it however it goes on.
+    covered: [bool; 2],
+    /// Of each: by state in which its text may end, the bytes with which the other may go on there.
+    going_on: [HashMap<u32, Bytes>; 2],
+}
+
+/// The terminals of a grammar, and what was found out about pairs of them.
+pub(super) struct Scanned<'a> {
+    pub(super) terminals: &'a Terminals,
+    /// By terminal: the bytes that its texts begin with.
+    first: Vec<Bytes>,
+    products: HashMap<(u32, u32), Product>,
+    /// The sets of bytes that terminals begin with, each once.
+    pub(super) beginnings: Vec<Bytes>,
+    /// By terminal: which of them is its own.
+    beginning: Vec<u32>,
+}
+
+impl<'a> Scanned<'a> {
+    /// `used`: by terminal, whether it counts.
+    pub(super) fn new(terminals: &'a Terminals, used: &[bool]) -> Self {
+        let mut known: HashMap<Bytes, u32> = HashMap::new();
+        let (mut beginnings, mut beginning, mut first) = (Vec::new(), Vec::new(), Vec::new());
+        for (terminal, is_used) in (0u32..).zip(used) {
+            let mut bytes = [0; 4];
+            match terminals.is_literal(terminal) {
+                true => insert(&mut bytes, terminals.literal(terminal)[0]),
+                false => bytes = *terminals.first_bytes(terminal),
+            }
+            first.push(bytes);
+            beginning.push(match *is_used {
+                true => *known.entry(bytes).or_insert_with(|| {
+                    beginnings.push(bytes);
+                    u32::try_from(beginnings.len() - 1).expect("limited")
+                }),
+                false => NONE,
+            });
+        }
+        Self { terminals, first, products: HashMap::new(), beginnings, beginning }
+    }
+
+    /// The number of terminals.
+    pub(super) fn len(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Whether `terminal` is no text but a control token.
+    pub(super) fn is_token(&self, terminal: u32) -> bool {
+        !self.terminals.is_literal(terminal) && self.terminals.token(terminal).is_some()
+    }
+
+    /// Whether `terminal` may follow what ends in front of the [beginnings](Self::beginnings) of `row`.
+    pub(super) fn allows(&self, row: &[u64], terminal: u32) -> bool {
+        let beginning = self.beginning[terminal as usize];
+        self.is_token(terminal) || row[beginning as usize / 64] >> (beginning % 64) & 1 == 1
+    }
+
+    /// A row of all beginnings.
+    pub(super) fn all(&self) -> Vec<u64> {
+        let mut row = vec![0; self.beginnings.len().div_ceil(64)];
+        (0..self.beginnings.len()).for_each(|at| row[at / 64] |= 1 << (at % 64));
+        row
+    }
+
+    /// Whether a text may be of both.
+    pub(super) fn together(
+        &mut self,
+        left: u32,
+        right: u32,
+        budget: &mut Budget,
+    ) -> Result<bool, GrammarError> {
+        if left == right {
+            return Ok(true);
+        }
+        if !meet(&self.first[left as usize], &self.first[right as usize]) {
+            return Ok(false);
+        }
+        let pair = self.product(left.min(right), left.max(right), budget)?;
+        Ok(self.products[&pair].together)
+    }
+
+    /// Whether `other` is still read wherever `terminal` is, if both are begun together.
+    pub(super) fn covers(
+        &mut self,
+        other: u32,
+        terminal: u32,
+        budget: &mut Budget,
+    ) -> Result<bool, GrammarError> {
+        if other == terminal || !meet(&self.first[other as usize], &self.first[terminal as usize]) {
+            return Ok(false);
+        }
+        let pair = self.product(terminal.min(other), terminal.max(other), budget)?;
+        Ok(self.products[&pair].covered[usize::from(pair.0 != terminal)])
+    }
+
+    /// Of `beside`, which ascend, those that may go on where `terminal` ends.
+    pub(super) fn rivals(&self, terminal: u32, beside: &[u32]) -> Vec<u32> {
+        let terminals = self.terminals;
+        let literals = beside.partition_point(|other| terminals.is_literal(*other));
+        let (literals, others) = beside.split_at(literals);
+        let first = &self.first[terminal as usize];
+        let meets = |other: &&u32| **other != terminal && meet(first, &self.first[**other as usize]);
+        let mut rivals: Vec<u32> = Vec::new();
+        if terminals.is_literal(terminal) {
+            // Literals that begin with another one stand behind it.
+            let text = terminals.literal(terminal);
+            let behind = literals.partition_point(|other| *other <= terminal);
+            let longer = literals[behind..].iter();
+            rivals.extend(longer.take_while(|other| terminals.literal(**other).starts_with(text)));
+        } else {
+            rivals.extend(literals.iter().filter(meets));
+        }
+        rivals.extend(others.iter().filter(meets));
+        rivals
+    }
+
+    /// The [beginnings](Self::beginnings) in front of which a text of `terminal` can be brought to an end, however far it is
+    /// read and whatever of `rivals` is read beside it; as a set of bits.
+    pub(super) fn exits(
+        &mut self,
+        terminal: u32,
+        rivals: &[u32],
+        budget: &mut Budget,
+    ) -> Result<Vec<u64>, GrammarError> {
+        if self.is_token(terminal) {
+            return Ok(self.all());
+        }
+        // By state in which a text may end: the bytes with which something goes on there.
+        let mut taken: HashMap<u32, Bytes> = HashMap::new();
+        let states = self.states(terminal);
+        budget.spend(states.len() as u64)?;
+        for state in &states {
+            if self.is_accepting(terminal, *state) {
+                taken.insert(*state, self.next_bytes(terminal, *state));
+            }
+        }
+        for rival in rivals {
+            let pair = self.product(terminal.min(*rival), terminal.max(*rival), budget)?;
+            let going_on = &self.products[&pair].going_on[usize::from(pair.0 != terminal)];
+            budget.spend(going_on.len() as u64)?;
+            for (state, bytes) in going_on {
+                if let Some(taken) = taken.get_mut(state) {
+                    taken.iter_mut().zip(bytes).for_each(|(taken, more)| *taken |= more);
+                }
+            }
+        }
+        let mut row = vec![0; self.beginnings.len().div_ceil(64)];
+        let mut before: Option<HashMap<u32, Vec<u32>>> = None;
+        for (at, beginning) in self.beginnings.iter().enumerate() {
+            budget.spend(taken.len() as u64)?;
+            let is_free =
+                |taken: &Bytes| taken.iter().zip(beginning).any(|(taken, bytes)| bytes & !taken != 0);
+            let mut free: Vec<u32> =
+                taken.iter().filter(|(_, taken)| is_free(taken)).map(|(state, _)| *state).collect();
+            // A text can always be read to one of its ends, so if each of them is free that is enough.
+            let mut is_free = free.len() == taken.len();
+            if !is_free && !free.is_empty() && !self.terminals.is_literal(terminal) {
+                let before = before.get_or_insert_with(|| self.before(terminal, &states));
+                let mut seen: HashSet<u32> = free.iter().copied().collect();
+                while let Some(state) = free.pop() {
+                    let before = before.get(&state).map_or(&[][..], |before| &before[..]);
+                    budget.spend(1 + before.len() as u64)?;
+                    free.extend(before.iter().filter(|state| seen.insert(**state)));
+                }
+                is_free = states.iter().all(|state| seen.contains(state));
+            }
+            row[at / 64] |= u64::from(is_free) << (at % 64);
+        }
+        Ok(row)
+    }
+
+    /// The states that `terminal` may be in behind at least one byte. Of a literal, the last one.
+    fn states(&self, terminal: u32) -> Vec<u32> {
+        if self.terminals.is_literal(terminal) {
+            return vec![u32::try_from(self.terminals.literal_len(terminal)).expect("limited")];
+        }
+        let Scanner::Automaton(dfa, _) = self.terminals.scanner(terminal) else { return Vec::new() };
+        let mut seen = vec![false; dfa.len()];
+        let mut found: Vec<StateId> = Vec::new();
+        let mut at = dfa.start();
+        for next in 0.. {
+            for edge in dfa.edges(at) {
+                if !std::mem::replace(&mut seen[edge.target.index()], true) {
+                    found.push(edge.target);
+                }
+            }
+            match found.get(next) {
+                Some(state) => at = *state,
+                None => break,
+            }
+        }
+        found.into_iter().map(|state| u32::try_from(state.index()).expect("limited")).collect()
+    }
+
+    /// By state of an automaton, the states from which a byte leads to it.
+    fn before(&self, terminal: u32, states: &[u32]) -> HashMap<u32, Vec<u32>> {
+        let mut before: HashMap<u32, Vec<u32>> = HashMap::new();
+        if let Scanner::Automaton(dfa, _) = self.terminals.scanner(terminal) {
+            for state in states {
+                for edge in dfa.edges(StateId::from_index(*state as usize)) {
+                    let target = u32::try_from(edge.target.index()).expect("limited");
+                    before.entry(target).or_default().push(*state);
+                }
+            }
+        }
+        before
+    }
+
+    /// Reads both side by side; where the result is kept.
+    fn product(&mut self, left: u32, right: u32, budget: &mut Budget) -> Result<(u32, u32), GrammarError> {
+        if self.products.contains_key(&(left, right)) {
+            return Ok((left, right));
+        }
+        let bytes = self.terminals.bytes();
+        let mut product = Product { covered: [true; 2], ..Product::default() };
+        let mut seen: HashSet<(u32, u32)> = HashSet::new();
+        let mut open: Vec<(u32, u32)> = Vec::new();
+        // Behind the first byte, and then behind each further one.
+        let mut at: Option<(u32, u32)> = None;
+        loop {
+            let (left_on, right_on) = match at {
+                None => (self.first[left as usize], self.first[right as usize]),
+                Some((one, other)) => (self.next_bytes(left, one), self.next_bytes(right, other)),
+            };
+            budget.spend(ENTRY)?;
+            for (covered, (one, other)) in
+                product.covered.iter_mut().zip([(left_on, right_on), (right_on, left_on)])
+            {
+                *covered &= one.iter().zip(other).all(|(one, other)| one & !other == 0);
+            }
+            for byte in bytes.iter().filter(|byte| contains(&left_on, **byte) && contains(&right_on, **byte))
+            {
+                budget.spend(1)?;
+                let next = match at {
+                    None => (self.begin(left, *byte), self.begin(right, *byte)),
+                    Some((one, other)) => (self.go_on(left, one, *byte), self.go_on(right, other, *byte)),
+                };
+                if next.0 != NONE && next.1 != NONE && seen.insert(next) {
+                    open.push(next);
+                }
+            }
+            let Some(pair) = open.pop() else { break };
+            let ends = (self.is_accepting(left, pair.0), self.is_accepting(right, pair.1));
+            product.together |= ends.0 && ends.1;
+            for (ends, side, state, bytes) in [
+                (ends.0, 0, pair.0, self.next_bytes(right, pair.1)),
+                (ends.1, 1, pair.1, self.next_bytes(left, pair.0)),
+            ] {
+                if ends {
+                    let known = product.going_on[side].entry(state).or_default();
+                    known.iter_mut().zip(bytes).for_each(|(known, more)| *known |= more);
+                }
+            }
+            at = Some(pair);
+        }
+        self.products.insert((left, right), product);
+        Ok((left, right))
+    }
+
+    fn begin(&self, terminal: u32, byte: u8) -> u32 {
+        match self.terminals.is_literal(terminal) {
+            true => {
+                if self.terminals.literal(terminal)[0] == byte {
+                    1
+                } else {
+                    NONE
+                }
+            }
+            false => self.terminals.first(terminal, self.terminals.class(byte)),
+        }
+    }
+
+    fn go_on(&self, terminal: u32, state: u32, byte: u8) -> u32 {
+        match self.terminals.is_literal(terminal) {
+            true => match self.terminals.literal(terminal).get(state as usize) {
+                Some(next) if *next == byte => state + 1,
+                _ => NONE,
+            },
+            false => self.terminals.step(terminal, state, self.terminals.class(byte)),
+        }
+    }
+
+    fn next_bytes(&self, terminal: u32, state: u32) -> Bytes {
+        if !self.terminals.is_literal(terminal) {
+            return self.terminals.next_bytes(terminal, state);
+        }
+        let mut bytes = [0; 4];
+        let next = self.terminals.literal(terminal).get(state as usize);
+        next.into_iter().for_each(|byte| insert(&mut bytes, *byte));
+        bytes
+    }
+
+    fn is_accepting(&self, terminal: u32, state: u32) -> bool {
+        match self.terminals.is_literal(terminal) {
+            true => self.terminals.literal_len(terminal) == state as usize,
+            false => self.terminals.is_accepting(terminal, state),
+        }
+    }
+}
