@@ -52,7 +52,7 @@ pub(crate) struct Trees {
 pub(crate) struct KnownNodes {
     /// By terminal and state.
     roots: HashMap<(u32, u32), Arc<Node>>,
-    /// By [`Parent::key`] and terminal.
+    /// By [`Parent::key`](crate::trees::Parent::key) and terminal.
     pub(crate) children: HashMap<((u32, At), u32), Arc<Node>>,
     /// `None` where that is too large.
     pub(crate) joined: HashMap<JoinKey, Option<Joined>>,

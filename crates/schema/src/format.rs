@@ -54,7 +54,7 @@ pub(crate) fn known(name: &str, draft: Draft) -> Option<bool> {
     FORMATS.iter().find(|(known, _)| *known == name).map(|(_, since)| *since <= draft)
 }
 
-/// The name that [`format`] has for what a draft means by `name`.
+/// The name that [`format()`] has for what a draft means by `name`.
 pub(crate) fn of_draft(name: &str, draft: Draft) -> &str {
     if name == "hostname" && draft <= Draft::Draft6 { HOST_1123 } else { name }
 }
