@@ -8,7 +8,7 @@ use std::{collections::VecDeque, fmt::Write as _, sync::Arc};
 use common::{
     corpus,
     munch::{Cut, Munch},
-    random::{self, LETTERS},
+    random::{self, LETTERS, vocabulary},
     vocabularies,
 };
 use proptest::{
@@ -17,21 +17,6 @@ use proptest::{
 };
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarState, LarkOptions};
-
-/// All texts of one or two letters, and some longer ones.
-fn vocabulary() -> Arc<Vocabulary> {
-    let mut builder = Vocabulary::builder();
-    for left in LETTERS {
-        builder.text(&[left]);
-        for right in LETTERS {
-            builder.text(&[left, right]);
-        }
-    }
-    for text in ["aaa", "aba", "abc", "cab", "bbcc", "aabb", "abab", "ccccc", "babab"] {
-        builder.text(text.as_bytes());
-    }
-    Arc::new(builder.build().unwrap())
-}
 
 fn munched(grammar: &Grammar, vocabulary: &Arc<Vocabulary>) -> Result<GrammarConstraint, GrammarError> {
     let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());

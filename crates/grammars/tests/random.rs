@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use common::{
     oracle::{Alphabet, Chart, Oracle},
-    random::{self, LETTERS},
+    random::{self, vocabulary},
 };
 use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits};
@@ -14,21 +14,6 @@ use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary,
 };
-
-/// All texts of one or two letters, and some longer ones.
-fn vocabulary() -> Arc<Vocabulary> {
-    let mut builder = Vocabulary::builder();
-    for left in LETTERS {
-        builder.text(&[left]);
-        for right in LETTERS {
-            builder.text(&[left, right]);
-        }
-    }
-    for text in ["aaa", "aba", "abc", "cab", "bbcc", "aabb", "abab", "ccccc", "babab"] {
-        builder.text(text.as_bytes());
-    }
-    Arc::new(builder.build().unwrap())
-}
 
 struct Comparison<'a> {
     constraint: &'a GrammarConstraint,

@@ -5,10 +5,26 @@ use std::{fmt, sync::Arc};
 
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits};
+use unskew_core::Vocabulary;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarLimits, RuleId};
 
 /// What their texts are made of.
 pub(crate) const LETTERS: [u8; 3] = *b"abc";
+
+/// All texts of one or two letters, and some longer ones.
+pub(crate) fn vocabulary() -> Arc<Vocabulary> {
+    let mut builder = Vocabulary::builder();
+    for left in LETTERS {
+        builder.text(&[left]);
+        for right in LETTERS {
+            builder.text(&[left, right]);
+        }
+    }
+    for text in ["aaa", "aba", "abc", "cab", "bbcc", "aabb", "abab", "ccccc", "babab"] {
+        builder.text(text.as_bytes());
+    }
+    Arc::new(builder.build().unwrap())
+}
 
 /// An expression.
 #[derive(Clone, Debug)]
