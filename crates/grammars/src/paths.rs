@@ -209,7 +209,8 @@ impl Maker<'_> {
             return known.clone();
         }
         let joined = self.make_joined(open, behind, &others);
-        self.known.bytes += joined.as_ref().map_or(0, |joined| joined.node.memory_in_scratch());
+        self.known.bytes += size_of::<(JoinKey, Option<Joined>)>()
+            + joined.as_ref().map_or(0, |joined| joined.node.memory_in_scratch());
         self.known.joined.insert(key, joined.clone());
         joined
     }
