@@ -10,6 +10,7 @@
 //! | [`PPV`] | whether candidates may follow: Parallel Prefix-Verification |
 //! | [`INTERVAL_MASK`] | the exact mask: every token that may follow |
 //! | [`MASKED_SOFTMAX_MASS`] | the normaliser over all and over allowed tokens, and the mass of a mask |
+//! | [`MASKED_CHOICE`] | the next token among the allowed, the most probable or by a random number, and the masses |
 //! | [`TOP_M`] | the M largest logits |
 //!
 //! A set lies in the same arrays on both sides ([`SetArrays`]); the shared search is in `set.wgsl` and `set.rs`, function by
@@ -19,8 +20,8 @@ mod kernels;
 mod set;
 
 pub use kernels::{
-    INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_SOFTMAX_MASS, Mass, NONE, PPV, TOP_M, interval_mask,
-    interval_step, masked_softmax_mass, ppv, top_m,
+    BROKEN, END, INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_CHOICE, MASKED_SOFTMAX_MASS, Mass, MaskedChoice, NONE,
+    PPV, Pick, TOP_M, interval_mask, interval_step, masked_choice, masked_softmax_mass, ppv, top_m,
 };
 pub use set::{BLOCK_BITS, BLOCK_WORDS, Interval, PARTS, SetArrays};
 
@@ -68,7 +69,8 @@ pub enum Access {
 }
 
 /// All kernels.
-pub const KERNELS: [Kernel; 5] = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_SOFTMAX_MASS, TOP_M];
+pub const KERNELS: [Kernel; 6] =
+    [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_SOFTMAX_MASS, MASKED_CHOICE, TOP_M];
 
 const fn read(name: &'static str) -> Binding {
     Binding { name, access: Access::Read }

@@ -9,7 +9,7 @@ pub enum Backend {
     /// Plain Rust on the CPU, with SIMD and threads.
     #[default]
     Cpu,
-    /// The default GPU through wgpu. The first calls are slow (tens of seconds): kernels are tuned on them.
+    /// The default GPU through wgpu. The first pass is slow: it compiles the kernels.
     #[cfg(feature = "wgpu")]
     Wgpu,
 }
@@ -18,8 +18,10 @@ impl Backend {
     pub(crate) fn device(self) -> Device {
         match self {
             Self::Cpu => Device::flex(),
+            // A device that fails to start says why when it is first used.
             #[cfg(feature = "wgpu")]
-            Self::Wgpu => Device::wgpu(Default::default()),
+            Self::Wgpu => crate::device::shared()
+                .map_or_else(|_| Device::wgpu(Default::default()), |shared| shared.device.clone()),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | `model` | the decoder, one definition for training and inference |
 //! | `cache` | keys and values of one sequence, and attention over them |
 //! | `llama` | batches of sequences: the `LanguageModel` |
+//! | `device`, `set_sampler` | with the feature `wgpu`: tokens of a set chosen on the device, without a read-back of logits |
 //! | `train`, `save` | with the feature `train`: the training loop, checkpoints, writing a model |
 //!
 //! No type of burn appears in the public interface: a new version of it is not a breaking change here.
@@ -18,19 +19,27 @@
 mod backend;
 mod cache;
 mod config;
+#[cfg(feature = "wgpu")]
+mod device;
 mod llama;
 mod model;
 mod parameters;
 mod rotary;
 #[cfg(feature = "train")]
 mod save;
+#[cfg(feature = "wgpu")]
+mod set_sampler;
 #[cfg(feature = "train")]
 mod train;
 mod weights;
 
 pub use backend::Backend;
 pub use config::{ConfigError, ModelConfig};
+#[cfg(feature = "wgpu")]
+pub use device::DeviceError;
 pub use llama::{Llama, ModelError, Sequence};
+#[cfg(feature = "wgpu")]
+pub use set_sampler::{SetMethod, SetSampleError, SetSampler, SetTask};
 #[cfg(feature = "train")]
 pub use train::{TrainError, TrainEvent, TrainOptions, TrainedModel, TrainingData, train};
 pub use weights::LoadError;

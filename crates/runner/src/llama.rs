@@ -54,7 +54,7 @@ pub struct Llama {
     config: ModelConfig,
     decoder: Decoder,
     rotary: Rotary,
-    device: Device,
+    pub(crate) device: Device,
     /// Which sequences are this model's.
     id: u64,
 }
@@ -173,6 +173,10 @@ impl Llama {
     }
 
     /// Moves the model to another backend. Sequences that were started before do not follow it.
+    ///
+    /// # Panics
+    ///
+    /// With `Backend::Wgpu` where there is no adapter; `Llama::on_gpu` is an error there.
     #[must_use]
     pub fn to_backend(&self, backend: Backend) -> Self {
         let device = backend.device();
@@ -264,14 +268,8 @@ impl Llama {
         Ok(plan)
     }
 
-    /// Evaluates some positions of some sequences and writes the wanted rows of logits to the front of `output`;
-    /// returns how many values that were.
-    fn pass(
-        &mut self,
-        batch: &mut [Extension<'_, Sequence>],
-        pieces: &[Work],
-        output: &mut [f32],
-    ) -> Result<usize, ModelError> {
+    /// Evaluates some positions of some sequences: the wanted rows of logits, if any are.
+    fn pass(&mut self, batch: &mut [Extension<'_, Sequence>], pieces: &[Work]) -> Option<Tensor<2>> {
         let mut tokens = Vec::new();
         let mut wanted = Vec::new();
         let mut runs = Vec::with_capacity(pieces.len());
@@ -316,20 +314,54 @@ impl Llama {
         });
         let count = wanted.len();
         if count == 0 {
-            return Ok(0);
+            return None;
         }
         let hidden = if count == rows {
             hidden
         } else {
             hidden.select(0, Tensor::from_data(TensorData::new(wanted, [count]), &self.device))
         };
-        let values = self
-            .decoder
-            .logits(hidden)
-            .try_into_vec_as::<f32>()
-            .map_err(|error| ModelError::Device { reason: error.to_string() })?;
-        output[..values.len()].copy_from_slice(&values);
-        Ok(values.len())
+        Some(self.decoder.logits(hidden))
+    }
+
+    /// Evaluates a batch in as many passes as it takes, and hands over the wanted rows of logits of each, in order, as they lie
+    /// on the device. The sequences do not hold the tokens afterwards: [`append`] is for when all went well.
+    pub(crate) fn passes(
+        &mut self,
+        batch: &mut [Extension<'_, Sequence>],
+        mut take: impl FnMut(Tensor<2>) -> Result<(), ModelError>,
+    ) -> Result<(), ModelError> {
+        let mut plan = self.plan(batch)?;
+        let mut rest = plan.as_mut_slice();
+        let mut pieces: Vec<Work> = Vec::with_capacity(rest.len());
+        let mut room = PASS_ROWS;
+        // Caches are written to beyond the sequences' lengths until all is done: an error then leaves no trace.
+        while let Some(work) = rest.first_mut() {
+            let piece = work.split_front(room);
+            let finished = work.start == work.end;
+            room -= piece.end - piece.start;
+            if piece.start < piece.end {
+                pieces.push(piece);
+            }
+            if finished {
+                rest = &mut rest[1..];
+            }
+            if !pieces.is_empty() && (room == 0 || rest.is_empty()) {
+                if let Some(logits) = self.pass(batch, &pieces) {
+                    take(logits)?;
+                }
+                pieces.clear();
+                room = PASS_ROWS;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lets the sequences of a batch hold its tokens.
+pub(crate) fn append(batch: &mut [Extension<'_, Sequence>]) {
+    for extension in batch {
+        extension.sequence.tokens.extend_from_slice(extension.tokens);
     }
 }
 
@@ -369,33 +401,18 @@ impl LanguageModel for Llama {
         batch: &mut [Extension<'_, Sequence>],
         logits: &mut Logits,
     ) -> Result<(), ModelError> {
-        let mut plan = self.plan(batch)?;
-        let rows = plan.iter().map(Work::wanted).sum();
+        let rows = self.plan(batch)?.iter().map(Work::wanted).sum();
         let mut output = logits.reset(rows, self.config.vocab_size);
-        let mut rest = plan.as_mut_slice();
-        let mut pieces: Vec<Work> = Vec::with_capacity(rest.len());
-        let mut room = PASS_ROWS;
-        // Caches are written to beyond the sequences' lengths until all is done: an error then leaves no trace.
-        while let Some(work) = rest.first_mut() {
-            let piece = work.split_front(room);
-            let finished = work.start == work.end;
-            room -= piece.end - piece.start;
-            if piece.start < piece.end {
-                pieces.push(piece);
-            }
-            if finished {
-                rest = &mut rest[1..];
-            }
-            if !pieces.is_empty() && (room == 0 || rest.is_empty()) {
-                let written = self.pass(batch, &pieces, output)?;
-                output = &mut output[written..];
-                pieces.clear();
-                room = PASS_ROWS;
-            }
-        }
-        for extension in batch {
-            extension.sequence.tokens.extend_from_slice(extension.tokens);
-        }
+        self.passes(batch, |logits| {
+            let values = logits
+                .try_into_vec_as::<f32>()
+                .map_err(|error| ModelError::Device { reason: error.to_string() })?;
+            let (front, rest) = std::mem::take(&mut output).split_at_mut(values.len());
+            front.copy_from_slice(&values);
+            output = rest;
+            Ok(())
+        })?;
+        append(batch);
         Ok(())
     }
 }

@@ -83,6 +83,8 @@ pub use delta::{Delta, DeltaReport};
 pub use error::{Line, SetError, SetFileError};
 pub use exclusion::ExclusionConstraint;
 #[cfg(feature = "wgpu")]
-pub use gpu::{Gpu, GpuError, GpuSet, GpuSetConstraint};
+pub use gpu::{Choice, Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, LogitRows, Next, Rule};
 pub use item_set::{Cursor, ItemSet, Items, fingerprint};
 pub use subset::Subset;
+#[cfg(feature = "wgpu")]
+pub use unskew_shaders::Interval;

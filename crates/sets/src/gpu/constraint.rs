@@ -48,10 +48,7 @@ impl GpuSetConstraint {
         gpu: Arc<Gpu>,
         tell: impl Fn(&GpuError) + Send + Sync + 'static,
     ) -> Result<Self, GpuError> {
-        if !cpu.is_plain() {
-            return Err(GpuError::Filtered);
-        }
-        let set = GpuSet::new(gpu, cpu.set(), cpu.vocab_len())?;
+        let set = GpuSet::of(gpu, &cpu)?;
         Ok(Self { cpu, set, told: Once::new(), tell: Box::new(tell) })
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use unskew_core::{MaskBatch, words_for};
-use unskew_shaders::{Access, INTERVAL_MASK, INTERVAL_STEP, Kernel, MASKED_SOFTMAX_MASS, Mass, PPV, TOP_M};
+use unskew_shaders::{
+    Access, INTERVAL_MASK, INTERVAL_STEP, Kernel, MASKED_CHOICE, MASKED_SOFTMAX_MASS, Mass, PPV, TOP_M,
+};
 use wgpu::util::{BufferInitDescriptor, DeviceExt};
 
 /// Why a GPU cannot be used.
@@ -39,6 +41,12 @@ pub enum GpuError {
     /// The set was damaged.
     #[error(transparent)]
     File(#[from] crate::SetFileError),
+    /// A row of logits is no distribution.
+    #[error("row {row} of the logits has an infinite logit, a NaN, or probability nowhere")]
+    NotADistribution {
+        /// Which row of the batch.
+        row: usize,
+    },
     /// The device failed, or has no memory left.
     #[error("{adapter}: {reason}")]
     Failed {
@@ -95,11 +103,20 @@ impl Gpu {
 
     fn on(adapter: &wgpu::Adapter) -> Result<Arc<Self>, GpuError> {
         let name = adapter.get_info().name;
-        let limits = adapter.limits();
         let descriptor =
-            wgpu::DeviceDescriptor { required_limits: limits.clone(), ..wgpu::DeviceDescriptor::default() };
+            wgpu::DeviceDescriptor { required_limits: adapter.limits(), ..wgpu::DeviceDescriptor::default() };
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor))
             .map_err(|error| GpuError::NoDevice { adapter: name.clone(), reason: one_line(&error) })?;
+        Ok(Self::shared(name, device, queue))
+    }
+
+    /// A device that somebody else has made and computes with too, such as a model's: what lies in its buffers need not be
+    /// read back to be used here ([`Chooser`](super::Chooser)). Work is done in the order in which the two submit it to `queue`.
+    ///
+    /// This and [`LogitRows`](super::LogitRows) are the two places of this crate's interface with types of wgpu: handles are
+    /// what is shared. The device should have the limits of its adapter, as one with wgpu's defaults has few storage buffers.
+    pub fn shared(name: String, device: wgpu::Device, queue: wgpu::Queue) -> Arc<Self> {
+        let limits = device.limits();
         let compile = |kernel: Kernel| {
             let source = wgpu::ShaderSource::Wgsl(kernel.source.into());
             let descriptor = wgpu::ShaderModuleDescriptor { label: Some(kernel.name), source };
@@ -114,18 +131,18 @@ impl Gpu {
             });
             (kernel, pipeline)
         };
-        let kernels = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_SOFTMAX_MASS, TOP_M];
+        let kernels = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_SOFTMAX_MASS, MASKED_CHOICE, TOP_M];
         let pipelines = kernels.into_iter().map(compile).collect();
         // Whole words, which 32 bits can number.
         let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(1 << 33) / 4 * 4;
-        Ok(Arc::new(Self {
+        Arc::new(Self {
             name,
             device,
             queue,
             pipelines,
             binding,
             row: limits.max_compute_workgroups_per_dimension,
-        }))
+        })
     }
 
     /// The name of the adapter.
@@ -168,6 +185,26 @@ impl Gpu {
         }
     }
 
+    /// So many workgroups in rows. A row of workgroups is limited, so there may be several; lanes are numbered with 32 bits.
+    pub(crate) fn grid(&self, kernel: &Kernel, groups: usize) -> Result<[u32; 2], GpuError> {
+        let (rows, row) = (groups.div_ceil(self.row as usize), groups.min(self.row as usize));
+        self.fits("the lanes of a batch", rows * row * kernel.workgroup as usize, u32::MAX.into())?;
+        Ok([row as u32, rows as u32])
+    }
+
+    pub(crate) fn pipeline(&self, kernel: &Kernel) -> &wgpu::ComputePipeline {
+        let known = self.pipelines.iter().find(|(known, _)| known.name == kernel.name);
+        known.map(|(_, pipeline)| pipeline).expect("all are compiled")
+    }
+
+    pub(crate) fn device(&self) -> &wgpu::Device {
+        &self.device
+    }
+
+    pub(crate) fn queue(&self) -> &wgpu::Queue {
+        &self.queue
+    }
+
     /// Runs a kernel with so many workgroups, and reads back what it has written.
     pub(crate) fn run(&self, kernel: &Kernel, groups: usize, given: Vec<Given<'_>>) -> Result<(), GpuError> {
         for given in &given {
@@ -178,11 +215,8 @@ impl Gpu {
             };
             self.fits("the numbers of a batch", 4 * len, self.binding)?;
         }
-        // A row of workgroups is limited, so there may be several; lanes are numbered with 32 bits.
-        let (rows, row) = (groups.div_ceil(self.row as usize), groups.min(self.row as usize));
-        self.fits("the lanes of a batch", rows * row * kernel.workgroup as usize, u32::MAX.into())?;
-        let (_, pipeline) =
-            self.pipelines.iter().find(|(known, _)| known.name == kernel.name).expect("all are compiled");
+        let grid = self.grid(kernel, groups)?;
+        let pipeline = self.pipeline(kernel);
         let mut written = Vec::new();
         let buffers = self.with_memory(|gpu| {
             let buffers = given.into_iter().zip(kernel.all_bindings()).map(|(given, binding)| match given {
@@ -223,28 +257,33 @@ impl Gpu {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             pass.set_pipeline(pipeline);
             pass.set_bind_group(0, &bind_group, &[]);
-            pass.dispatch_workgroups(row as u32, rows as u32, 1);
+            let [row, rows] = grid;
+            pass.dispatch_workgroups(row, rows, 1);
         }
         for (_, buffer, back) in &written {
             encoder.copy_buffer_to_buffer(buffer, 0, back, 0, buffer.size());
         }
         self.queue.submit([encoder.finish()]);
-        let (sender, receiver) = std::sync::mpsc::channel();
-        for (_, _, back) in &written {
-            let sender = sender.clone();
-            back.map_async(wgpu::MapMode::Read, .., move |result| {
-                // Nobody listens any more once another buffer has failed.
-                let _ = sender.send(result);
-            });
-        }
-        self.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| self.failed(error))?;
         for (words, _, back) in written {
-            receiver.recv().map_err(|error| self.failed(error))?.map_err(|error| self.failed(error))?;
-            let bytes = back.get_mapped_range(..).map_err(|error| self.failed(error))?;
-            let read = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
-            words.iter_mut().zip(read).for_each(|(word, read)| *word = read);
+            words.copy_from_slice(&self.read(&back, words.len())?);
         }
         Ok(())
+    }
+
+    /// Waits for the device and reads the first words of a buffer that can be mapped.
+    pub(crate) fn read(&self, back: &wgpu::Buffer, words: usize) -> Result<Vec<u32>, GpuError> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        back.map_async(wgpu::MapMode::Read, ..4 * words as u64, move |result| {
+            // Nobody listens any more if the wait has failed.
+            let _ = sender.send(result);
+        });
+        self.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| self.failed(error))?;
+        receiver.recv().map_err(|error| self.failed(error))?.map_err(|error| self.failed(error))?;
+        let bytes = back.get_mapped_range(..4 * words as u64).map_err(|error| self.failed(error))?;
+        let read = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        drop(bytes);
+        back.unmap();
+        Ok(read)
     }
 
     /// The normalisers of rows of logits, over all tokens and over those that a mask allows: DISC's weight of a step.

@@ -4,13 +4,18 @@
 //! answers are those of the CPU, bit for bit, but for [`Gpu::masses`], whose sums are of floats. For a single sequence, or
 //! masks that a CPU reads, the CPU is faster: a dispatch alone takes longer than a mask.
 //!
+//! Where the logits lie on the device too, a [`Chooser`] makes the whole step there, and reads back a token and a few numbers for
+//! each sequence; `unskew-runner` does so with its feature `wgpu`.
+//!
 //! Without an adapter there is [`GpuError::NoAdapter`], and the caller stays with [`SetConstraint`](crate::SetConstraint),
 //! which needs none.
 
+mod choice;
 mod constraint;
 mod device;
 mod set;
 
+pub use choice::{Choice, Chooser, LogitRows, Next, Rule};
 pub use constraint::GpuSetConstraint;
 pub use device::{Gpu, GpuError};
 pub use set::GpuSet;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use unskew_core::{MaskBatch, MaskRef, TokenId, words_for};
+use unskew_core::{Constraint, MaskBatch, MaskRef, TokenId, words_for};
 use unskew_shaders::{INTERVAL_MASK, INTERVAL_STEP, Interval, PARTS, PPV, SetArrays};
 
 use super::device::{Given, Gpu, GpuError};
-use crate::{Cursor, ItemSet};
+use crate::{Cursor, ItemSet, SetConstraint};
 
 /// An [`ItemSet`] uploaded to a device. Positions are [`Interval`]s, which mean what a [`Cursor`] does.
 #[derive(Debug)]
@@ -64,6 +64,18 @@ impl GpuSet {
         Self::with_parts(gpu, set, vocab_len, part)
     }
 
+    /// Uploads the set of a constraint, with its masks.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Filtered`] for a subset or a set with changes, and as [`new`](Self::new).
+    pub fn of(gpu: Arc<Gpu>, constraint: &SetConstraint) -> Result<Self, GpuError> {
+        if !constraint.is_plain() {
+            return Err(GpuError::Filtered);
+        }
+        Self::new(gpu, constraint.set(), constraint.vocab_len())
+    }
+
     /// As [`new`](Self::new), with at most so many words in each of the four parts that the tokens are divided into.
     ///
     /// # Errors
@@ -98,9 +110,24 @@ impl GpuSet {
         self.root
     }
 
+    /// The buffers of the set, in the order of the bindings.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &wgpu::Buffer> {
+        self.cells.iter().chain([&self.index, &self.shape])
+    }
+
+    /// The ids that its masks cover.
+    pub fn vocab_len(&self) -> usize {
+        self.vocab_len
+    }
+
+    /// Whether it lies on this device.
+    pub(crate) fn is_on(&self, gpu: &Arc<Gpu>) -> bool {
+        Arc::ptr_eq(&self.gpu, gpu)
+    }
+
     /// What every kernel over the set is given.
     fn bindings(&self) -> Vec<Given<'_>> {
-        self.cells.iter().chain([&self.index, &self.shape]).map(Given::There).collect()
+        self.buffers().map(Given::There).collect()
     }
 
     /// Follows a token in each sequence; where no item goes on so, the interval is no longer valid, and stays so.
@@ -172,6 +199,6 @@ impl GpuSet {
     }
 }
 
-fn to_words(intervals: &[Interval]) -> Vec<u32> {
+pub(crate) fn to_words(intervals: &[Interval]) -> Vec<u32> {
     intervals.iter().flat_map(|interval| interval.to_words()).collect()
 }

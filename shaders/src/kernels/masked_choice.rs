@@ -1,0 +1,140 @@
+//! The next token of each row of logits, among those that a mask allows and the end where the row may end, with the masses
+//! of [`masked_softmax_mass`](super::masked_softmax_mass) from the same passes.
+//!
+//! It is the last kernel of a step that reads back no logits: a token and four numbers a row. The random numbers come from
+//! the caller, 32 bits a row, so that a seed decides the outputs and the shader needs no generator. Noise for each token
+//! (Gumbel's trick) was the alternative: one pass less, a generator for each token, and noise of 24 bits that cannot draw what
+//! is less probable than about e^-16.
+//!
+//! The end of the sequence is one event, as on the CPU: the sum over the ids that end it, allowed exactly where the interval
+//! ends an item. Sums are of 32-bit floats, so that the probability of each token is that of the logits up to about 1e-5 of
+//! itself; a token that is not allowed, or has probability zero, is never chosen.
+
+use super::LOWEST;
+use crate::{Access, Binding, Interval, Kernel};
+
+/// Stands for the end of the sequence among tokens.
+pub const END: u32 = u32::MAX - 1;
+
+/// Stands for a row that is no distribution: an infinite logit, a NaN, or no probability at all.
+pub const BROKEN: u32 = u32::MAX - 2;
+
+/// The kernel; the reference is [`masked_choice`].
+pub const MASKED_CHOICE: Kernel = Kernel {
+    name: "masked_choice",
+    source: include_str!("masked_choice.wgsl"),
+    workgroup: 256,
+    over_set: false,
+    bindings: &[
+        Binding { name: "logits", access: Access::Read },
+        Binding { name: "masks", access: Access::Read },
+        Binding { name: "intervals", access: Access::Read },
+        Binding { name: "ends", access: Access::Read },
+        Binding { name: "uniforms", access: Access::Read },
+        Binding { name: "shape", access: Access::Uniform },
+        Binding { name: "tokens", access: Access::ReadWrite },
+        Binding { name: "choices", access: Access::ReadWrite },
+    ],
+};
+
+/// How a token is chosen.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pick {
+    /// The most probable; of equal ones the end of the sequence, and then the lowest id.
+    Greedy,
+    /// By a random number: this one divided by 2^32.
+    Random(u32),
+}
+
+/// What is chosen for a row: [`tokens`](Self::token) is a buffer of its own, the others lie in the order of `choices`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MaskedChoice {
+    /// The token, [`END`], [`BROKEN`], or [`NONE`](super::NONE) where nothing is allowed that has a probability.
+    pub token: u32,
+    /// Its logit at the temperature; that of the end is the logarithm of the sum over its ids. [`LOWEST`] for no token.
+    pub logit: f32,
+    /// The logarithm of the sum over all tokens; [`LOWEST`] for none.
+    pub log_sum: f32,
+    /// The logarithm of the sum over what is allowed; [`LOWEST`] for none.
+    pub log_sum_allowed: f32,
+    /// The logarithm of the mass of what is allowed, at most 0; [`LOWEST`] for none.
+    pub log_mass: f32,
+}
+
+/// The same on the CPU, in 64 bits, for one row of logits, its mask and its interval. `scale` is the reciprocal of the
+/// temperature.
+///
+/// # Panics
+///
+/// Never: a mask may be shorter or longer than the row.
+pub fn masked_choice(
+    logits: &[f32],
+    mask: &[u32],
+    interval: &Interval,
+    ends: &[u32],
+    scale: f32,
+    pick: Pick,
+) -> MaskedChoice {
+    const LANES: usize = 256;
+    let lowest = f64::from(LOWEST);
+    let logit = |token: usize| match logits.get(token) {
+        Some(logit) if *logit > LOWEST => (f64::from(*logit) * f64::from(scale)).clamp(lowest, -lowest),
+        _ => lowest,
+    };
+    let allowed = |token: usize| mask.get(token / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
+    let may_end = interval.valid == 1 && interval.ends == 1;
+    let sum = |of: &mut dyn Iterator<Item = usize>| {
+        let kept: Vec<f64> = of.map(logit).filter(|logit| *logit > lowest).collect();
+        let largest = kept.iter().copied().fold(lowest, f64::max);
+        let sum: f64 = kept.iter().map(|logit| (logit - largest).exp()).sum();
+        if sum > 0.0 { largest + sum.ln() } else { lowest }
+    };
+    let end = sum(&mut ends.iter().filter(|_| may_end).map(|id| *id as usize));
+    let log_sum = sum(&mut (0..logits.len()));
+    let log_tokens = sum(&mut (0..logits.len()).filter(|token| allowed(*token)));
+    let larger = end.max(log_tokens);
+    let log_sum_allowed = if larger > lowest {
+        larger + ((end - larger).exp() + (log_tokens - larger).exp()).ln()
+    } else {
+        lowest
+    };
+    let odd = |logit: &f32| logit.is_nan() || *logit == f32::INFINITY;
+    let (token, logit) = if logits.iter().any(odd) || log_sum <= lowest {
+        (BROKEN, lowest)
+    } else if log_sum_allowed <= lowest {
+        (super::NONE, lowest)
+    } else {
+        let lanes = (0..LANES).flat_map(|lane| (lane..logits.len()).step_by(LANES));
+        let live = |token: &usize| allowed(*token) && logit(*token) > lowest;
+        match pick {
+            Pick::Greedy => {
+                let better = |best: Option<usize>, token| match best {
+                    Some(best) if logit(best) >= logit(token) => Some(best),
+                    _ => Some(token),
+                };
+                match (0..logits.len()).filter(live).fold(None, better) {
+                    Some(best) if end < logit(best) => (best as u32, logit(best)),
+                    _ => (END, end),
+                }
+            }
+            Pick::Random(bits) => {
+                let mut rest = f64::from(bits) / 2.0_f64.powi(32);
+                let mut last = (super::NONE, lowest);
+                let events = [(END, end)].into_iter().filter(|(_, logit)| *logit > lowest);
+                for event in events.chain(lanes.filter(live).map(|token| (token as u32, logit(token)))) {
+                    last = event;
+                    let weight = (event.1 - log_sum_allowed).exp();
+                    if rest < weight {
+                        break;
+                    }
+                    rest -= weight;
+                }
+                last
+            }
+        }
+    };
+    let log_mass = if log_sum_allowed > lowest { (log_sum_allowed - log_sum).min(0.0) } else { lowest };
+    let [logit, log_sum, log_sum_allowed, log_mass] =
+        [logit, log_sum, log_sum_allowed, log_mass].map(|value| value as f32);
+    MaskedChoice { token, logit, log_sum, log_sum_allowed, log_mass }
+}

@@ -1,0 +1,242 @@
+// The next token of each row of logits, among those that the mask allows and the end where the row may end: the most probable
+// one, or one that a random number chooses. Reference: masked_choice.rs.
+//
+// One workgroup for a row. Lane l has the tokens l, l + 256, and so on; the end of the sequence comes in front of lane 0. A
+// number in [0, 1) times the sum of all weights falls to the end, or to a lane, and that lane looks for the token. Logits are
+// read as bits: a shader must not rely on infinities and on NaN.
+
+@group(0) @binding(0) var<storage, read> logits: array<u32>;
+@group(0) @binding(1) var<storage, read> masks: array<u32>;
+@group(0) @binding(2) var<storage, read> intervals: array<Interval>;
+@group(0) @binding(3) var<storage, read> ends: array<u32>;
+@group(0) @binding(4) var<storage, read> uniforms: array<u32>;
+@group(0) @binding(5) var<uniform> shape: Shape;
+@group(0) @binding(6) var<storage, read_write> tokens: array<u32>;
+@group(0) @binding(7) var<storage, read_write> choices: array<vec4<f32>>;
+
+struct Shape {
+    rows: u32,
+    vocab_len: u32,
+    mask_words: u32,
+    // How many of `ends` there are: an empty array cannot be bound.
+    ends: u32,
+    // 1 for the most probable.
+    greedy: u32,
+    // What logits are multiplied by: the reciprocal of the temperature.
+    scale: f32,
+    unused_0: u32,
+    unused_1: u32,
+}
+
+struct Interval {
+    depth: u32,
+    lo: u32,
+    hi: u32,
+    first_item: u32,
+    ends: u32,
+    valid: u32,
+}
+
+const LANES: u32 = 256u;
+const LOWEST: f32 = -3.0e38;
+const NONE: u32 = 0xffffffffu;
+const END: u32 = 0xfffffffeu;
+const BROKEN: u32 = 0xfffffffdu;
+
+var<workgroup> partial: array<vec2<f32>, LANES>;
+// The best token of each lane, and then of all; what each lane allows, in weights.
+var<workgroup> best: array<u32, LANES>;
+var<workgroup> broken: atomic<u32>;
+var<workgroup> chosen: u32;
+var<workgroup> chosen_lane: u32;
+var<workgroup> left: f32;
+
+// A logit at the temperature, or LOWEST for what is no token.
+fn logit_at(row: u32, token: u32) -> f32 {
+    let bits = logits[row * shape.vocab_len + token];
+    if bits == 0xff800000u {
+        return LOWEST;
+    }
+    let logit = bitcast<f32>(bits);
+    if logit <= LOWEST {
+        return LOWEST;
+    }
+    return clamp(logit * shape.scale, LOWEST, -LOWEST);
+}
+
+fn is_odd(row: u32, token: u32) -> bool {
+    let bits = logits[row * shape.vocab_len + token];
+    return bits != 0xff800000u && (bits & 0x7f800000u) == 0x7f800000u;
+}
+
+fn allowed(row: u32, token: u32) -> bool {
+    let word = token / 32u;
+    return word < shape.mask_words && ((masks[row * shape.mask_words + word] >> (token % 32u)) & 1u) == 1u;
+}
+
+fn weight(logit: f32, largest: f32) -> f32 {
+    if logit <= LOWEST {
+        return 0.0;
+    }
+    return exp(logit - largest);
+}
+
+@compute @workgroup_size(256)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = group.x + group.y * groups.x;
+    let is_one = row < shape.rows;
+    var may_end = false;
+    if is_one {
+        may_end = intervals[row].valid == 1u && intervals[row].ends == 1u;
+    }
+
+    // The largest logit, of all and of the allowed: each sum is taken relative to its own, so that neither underflows.
+    var largest = vec2(LOWEST, LOWEST);
+    var best_id = NONE;
+    if is_one {
+        for (var token = lane; token < shape.vocab_len; token += LANES) {
+            if is_odd(row, token) {
+                atomicStore(&broken, 1u);
+            }
+            let logit = logit_at(row, token);
+            largest.x = max(largest.x, logit);
+            if logit > LOWEST && allowed(row, token) && (best_id == NONE || logit > largest.y) {
+                largest.y = logit;
+                best_id = token;
+            }
+        }
+    }
+    partial[lane] = largest;
+    best[lane] = best_id;
+    workgroupBarrier();
+    for (var half = LANES / 2u; half > 0u; half /= 2u) {
+        if lane < half {
+            let other = lane + half;
+            partial[lane].x = max(partial[lane].x, partial[other].x);
+            let larger = partial[other].y > partial[lane].y;
+            let equal = partial[other].y == partial[lane].y;
+            if best[other] != NONE && (best[lane] == NONE || larger || (equal && best[other] < best[lane])) {
+                partial[lane].y = partial[other].y;
+                best[lane] = best[other];
+            }
+        }
+        workgroupBarrier();
+    }
+    largest = partial[0];
+    best_id = best[0];
+    let best_logit = largest.y;
+    workgroupBarrier();
+    // What ends the sequence is one event: each lane adds up its ids, which are few.
+    if may_end {
+        for (var at = 0u; at < shape.ends; at++) {
+            if ends[at] < shape.vocab_len {
+                largest.y = max(largest.y, logit_at(row, ends[at]));
+            }
+        }
+    }
+    var end_weight = 0.0;
+    if may_end {
+        for (var at = 0u; at < shape.ends; at++) {
+            if ends[at] < shape.vocab_len {
+                end_weight += weight(logit_at(row, ends[at]), largest.y);
+            }
+        }
+    }
+
+    var sum = vec2(0.0, 0.0);
+    if is_one {
+        for (var token = lane; token < shape.vocab_len; token += LANES) {
+            let logit = logit_at(row, token);
+            sum.x += weight(logit, largest.x);
+            if allowed(row, token) {
+                sum.y += weight(logit, largest.y);
+            }
+        }
+    }
+    partial[lane] = sum;
+    workgroupBarrier();
+
+    if lane == 0u && is_one {
+        var of_tokens = 0.0;
+        var of_all = 0.0;
+        for (var other = 0u; other < LANES; other++) {
+            of_all += partial[other].x;
+            of_tokens += partial[other].y;
+        }
+        let total = end_weight + of_tokens;
+        chosen = NONE;
+        chosen_lane = LANES;
+        if atomicLoad(&broken) == 1u || of_all <= 0.0 {
+            chosen = BROKEN;
+        } else if total > 0.0 {
+            if shape.greedy == 1u {
+                // Of equal ones the end.
+                if may_end && end_weight > 0.0 && (best_id == NONE || end_weight >= weight(best_logit, largest.y)) {
+                    chosen = END;
+                } else {
+                    chosen = best_id;
+                }
+            } else {
+                var rest = f32(uniforms[row]) * 2.3283064365386963e-10 * total;
+                if end_weight > 0.0 && (rest < end_weight || of_tokens <= 0.0) {
+                    chosen = END;
+                } else {
+                    rest -= end_weight;
+                    for (var other = 0u; other < LANES; other++) {
+                        let here = partial[other].y;
+                        if here > 0.0 {
+                            // The last one that has any weight takes what rounding leaves.
+                            chosen_lane = other;
+                            left = rest;
+                            if rest < here {
+                                break;
+                            }
+                            rest -= here;
+                        }
+                    }
+                }
+            }
+        }
+        var log_all = LOWEST;
+        var log_allowed = LOWEST;
+        var log_mass = LOWEST;
+        if of_all > 0.0 {
+            log_all = largest.x + log(of_all);
+        }
+        if total > 0.0 {
+            log_allowed = largest.y + log(total);
+            log_mass = min(log_allowed - log_all, 0.0);
+        }
+        var logit = LOWEST;
+        if chosen == END {
+            logit = largest.y + log(end_weight);
+        } else if chosen == best_id {
+            logit = best_logit;
+        }
+        tokens[row] = chosen;
+        choices[row] = vec4(logit, log_all, log_allowed, log_mass);
+    }
+    workgroupBarrier();
+    if is_one && lane == chosen_lane {
+        var rest = left;
+        var last = NONE;
+        for (var token = lane; token < shape.vocab_len; token += LANES) {
+            if allowed(row, token) {
+                let here = weight(logit_at(row, token), largest.y);
+                if here > 0.0 {
+                    last = token;
+                    if rest < here {
+                        break;
+                    }
+                    rest -= here;
+                }
+            }
+        }
+        tokens[row] = last;
+        choices[row].x = logit_at(row, last);
+    }
+}
