@@ -20,8 +20,9 @@ mod kernels;
 mod set;
 
 pub use kernels::{
-    BROKEN, END, INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_CHOICE, MASKED_SOFTMAX_MASS, Mass, MaskedChoice, NONE,
-    PPV, Pick, TOP_M, interval_mask, interval_step, masked_choice, masked_softmax_mass, ppv, top_m,
+    BROKEN, END, INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_CHOICE, MASKED_SOFTMAX_MASS, MaskedChoice,
+    Mass, NONE, PPV, Pick, TOP_M, interval_mask, interval_step, masked_choice, masked_softmax_mass, ppv,
+    top_m,
 };
 pub use set::{BLOCK_BITS, BLOCK_WORDS, Interval, PARTS, SetArrays};
 

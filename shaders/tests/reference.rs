@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use unskew_shaders::{
-    Interval, LOWEST, NONE, SetArrays, interval_mask, interval_step, masked_softmax_mass, ppv, top_m,
+    BROKEN, END, Interval, LOWEST, NONE, Pick, SetArrays, interval_mask, interval_step, masked_choice,
+    masked_softmax_mass, ppv, top_m,
 };
 
 const VOCAB: u32 = 70;
@@ -75,6 +76,61 @@ proptest! {
             prop_assert!((f64::from(mass.log_mass) - (allowed / all).ln()).abs() < 1e-4);
         } else {
             prop_assert_eq!((mass.log_mass, mass.log_sum_allowed), (LOWEST, LOWEST));
+        }
+    }
+
+    #[test]
+    fn choices_are_those_of_a_table(
+        logits in prop::collection::vec(prop_oneof![9 => -9f32..9.0, 1 => Just(f32::NEG_INFINITY)], 1..300),
+        mask in prop::collection::vec(any::<u32>(), 0..11),
+        ends in prop::collection::btree_set(0u32..400, 0..4),
+        may_end: bool,
+        valid: bool,
+        scale in 0.2f32..3.0,
+        number: u32,
+    ) {
+        let weight = |id: usize| (f64::from(logits[id]) * f64::from(scale)).exp();
+        let interval = Interval { ends: may_end.into(), valid: valid.into(), ..Interval::default() };
+        let (may_end, end_ids) = (may_end && valid, ends.iter().copied().collect::<Vec<_>>());
+        let end: f64 = ends.iter().filter(|id| (**id as usize) < logits.len()).map(|id| weight(*id as usize)).sum();
+        let is_in = |id: usize| mask.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
+        // The order of the kernel: by lanes.
+        let mut ids: Vec<usize> = (0..logits.len()).filter(|id| is_in(*id) && weight(*id) > 0.0).collect();
+        let all: f64 = (0..logits.len()).map(weight).sum();
+        let best = ids.iter().copied().max_by(|one, other| {
+            weight(*one).total_cmp(&weight(*other)).then(other.cmp(one))
+        });
+        ids.sort_by_key(|id| (id % 256, *id));
+        let end = if may_end { end } else { 0.0 };
+        let total = end + ids.iter().map(|id| weight(*id)).sum::<f64>();
+        let of = |pick| masked_choice(&logits, &mask, &interval, &end_ids, scale, pick);
+        let (greedy, random) = (of(Pick::Greedy), of(Pick::Random(number)));
+        if all <= 0.0 {
+            prop_assert_eq!((greedy.token, random.token), (BROKEN, BROKEN));
+            return Ok(());
+        }
+        if total <= 0.0 {
+            prop_assert_eq!((greedy.token, random.token, random.log_mass), (NONE, NONE, LOWEST));
+            return Ok(());
+        }
+        let best = best.filter(|id| weight(*id) > end);
+        prop_assert_eq!(greedy.token, best.map_or(END, |id| id as u32));
+        let mut left = f64::from(number >> 8) / 2f64.powi(24) * total;
+        let mut events = vec![(END, end)];
+        events.extend(ids.iter().map(|id| (*id as u32, weight(*id))));
+        let drawn = events.iter().find(|(_, weight)| {
+            left -= weight;
+            left < 0.0
+        });
+        // Where the two round to different sides of a border.
+        if left < -1e-9 * total {
+            prop_assert_eq!(random.token, drawn.unwrap().0);
+        }
+        for choice in [greedy, random] {
+            let weight = events.iter().find(|(token, _)| *token == choice.token).unwrap().1;
+            prop_assert!((f64::from(choice.logit) - weight.ln()).abs() < 1e-4);
+            prop_assert!((f64::from(choice.log_sum) - all.ln()).abs() < 1e-4);
+            prop_assert!((f64::from(choice.log_mass) - (total / all).ln().min(0.0)).abs() < 1e-4);
         }
     }
 

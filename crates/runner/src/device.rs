@@ -31,7 +31,9 @@ use crate::{
 #[non_exhaustive]
 pub enum DeviceError {
     /// burn found no adapter, or another part of the process has started burn's runtime before.
-    #[error("burn's runtime for wgpu does not start: {reason}; run the model on the CPU, or start this crate's first")]
+    #[error(
+        "burn's runtime for wgpu does not start: {reason}; run the model on the CPU, or start this crate's first"
+    )]
     NoRuntime {
         /// What burn says.
         reason: String,
@@ -60,8 +62,7 @@ pub(crate) struct Shared {
 pub(crate) fn shared() -> Result<&'static Shared, DeviceError> {
     static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
     let start = || {
-        let (device, setup) =
-            Device::wgpu_options().init_with_setup().map_err(|error| error.to_string())?;
+        let (device, setup) = Device::wgpu_options().init_with_setup().map_err(|error| error.to_string())?;
         let gpu = Gpu::shared(setup.adapter.get_info().name, setup.device, setup.queue);
         Ok(Shared { device, gpu })
     };
@@ -173,8 +174,9 @@ fn with_buffer<T>(
     read: impl FnOnce(LogitRows<'_>) -> Result<T, GpuError>,
 ) -> Result<T, DeviceError> {
     let failed = |reason: String| DeviceError::Model(ModelError::Device { reason });
-    let tensor =
-        logits.try_into_primitive::<Wgpu>().map_err(|error| failed(format!("no tensor of wgpu: {error:?}")))?;
+    let tensor = logits
+        .try_into_primitive::<Wgpu>()
+        .map_err(|error| failed(format!("no tensor of wgpu: {error:?}")))?;
     let shape: Vec<usize> = tensor.meta.shape().iter().copied().collect();
     if tensor.dtype != DType::F32 || shape.get(1) != Some(&vocab_len) || !tensor.is_contiguous() {
         return Err(failed(format!("logits of an unknown form: {tensor:?}")));

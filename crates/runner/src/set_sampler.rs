@@ -158,8 +158,7 @@ impl SetSampler {
     fn prompted(&mut self, cost: &mut Cost) -> Result<(), SetSampleError> {
         if self.base.is_none() {
             let mut base = self.model.start();
-            let extension =
-                Extension { sequence: &mut base, tokens: &self.task.prompt, rows: Rows::Last };
+            let extension = Extension { sequence: &mut base, tokens: &self.task.prompt, rows: Rows::Last };
             self.model.prefill(&mut [extension]).map_err(DeviceError::from)?;
             cost.positions += self.task.prompt.len() as u64;
             cost.passes += 1;
@@ -275,10 +274,9 @@ impl SetSampler {
         let chosen = resampled(&lane.kept, &mut lane.rng).map(|index| lane.kept.swap_remove(index));
         match chosen {
             Some(walk) => Ok(draw(walk, Origin::Resampled, 0.0, Finish::Stop)),
-            None => Err(SetSampleError::NoOutput {
-                tries: lane.cost.proposals,
-                max_tokens: self.task.max_tokens,
-            }),
+            None => {
+                Err(SetSampleError::NoOutput { tries: lane.cost.proposals, max_tokens: self.task.max_tokens })
+            }
         }
     }
 

@@ -11,19 +11,25 @@ mod common;
 use std::{process::ExitCode, sync::Arc};
 
 use common::{Kind, below, build, ids, random_items, rng};
-use rand_chacha::ChaCha8Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::Rng};
 use unskew_core::{Constraint, MaskBatch, TokenId, TokenMask, laws};
-use unskew_sets::{Gpu, GpuError, GpuSet, GpuSetConstraint, ItemSet, SetConstraint, Subset};
-use unskew_shaders::{Interval, LOWEST, SetArrays, interval_step, masked_softmax_mass, top_m};
+use unskew_sets::{
+    Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, ItemSet, LogitRows, Next, Rule, SetConstraint, Subset,
+};
+use unskew_shaders::{
+    END, Interval, LOWEST, NONE, Pick, SetArrays, interval_step, masked_choice, masked_softmax_mass, top_m,
+};
 
 type Test = fn(&Arc<Gpu>);
 
-const TESTS: [(&str, Test); 7] = [
+const TESTS: [(&str, Test); 9] = [
     ("intervals_masks_and_candidates_are_those_of_the_set", sets),
     ("tokens_may_be_divided_into_parts", parts),
     ("constraints_are_those_of_the_cpu", constraints),
     ("tops_are_those_of_the_reference", tops),
     ("masses_are_near_those_of_the_reference", masses),
+    ("choices_are_near_those_of_the_reference", choices),
+    ("chosen_tokens_follow_their_law", laws_of_choices),
     ("batches_of_more_than_a_row_of_workgroups", many),
     ("what_does_not_fit_is_refused", too_large),
 ];
@@ -236,6 +242,182 @@ fn masses(gpu: &Arc<Gpu>) {
             );
         }
     }
+}
+
+/// A device of the test's own, as that of a model would be, and rows of logits that lie on it.
+struct Lent {
+    gpu: Arc<Gpu>,
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+}
+
+impl Lent {
+    fn like(gpu: &Gpu) -> Self {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+        let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+        let adapter = adapters.into_iter().find(|adapter| adapter.get_info().name == gpu.name()).unwrap();
+        let limits = adapter.limits();
+        let descriptor =
+            wgpu::DeviceDescriptor { required_limits: limits, ..wgpu::DeviceDescriptor::default() };
+        let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).unwrap();
+        let gpu = Gpu::shared(gpu.name().to_owned(), device.clone(), queue.clone());
+        Self { gpu, device, queue }
+    }
+
+    /// Logits behind some other numbers.
+    fn buffer(&self, logits: &[f32]) -> wgpu::Buffer {
+        let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size: 256 + bytes.len() as u64,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        self.queue.write_buffer(&buffer, 0, &[0x7f; 256]);
+        self.queue.write_buffer(&buffer, 256, &bytes);
+        buffer
+    }
+}
+
+/// Where the random number of a row may lie for what was chosen, in 64 bits, in the order of the kernel.
+fn place(logits: &[f32], masks: &[u32], end: f64, scale: f64, token: u32) -> std::ops::Range<f64> {
+    let allowed = |token: usize| masks.get(token / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
+    let weight = |token: usize| (f64::from(logits[token]) * scale).exp();
+    let order = (0..256).flat_map(|lane| (lane..logits.len()).step_by(256)).filter(|token| allowed(*token));
+    let weights: Vec<(u32, f64)> =
+        std::iter::once((END, end)).chain(order.map(|token| (token as u32, weight(token)))).collect();
+    let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
+    let mut before = 0.0;
+    for (other, weight) in weights {
+        if other == token {
+            return before / total..(before + weight) / total;
+        }
+        before += weight;
+    }
+    panic!("{token} is not allowed");
+}
+
+fn choices(gpu: &Arc<Gpu>) {
+    let (rng, lent) = (&mut rng(7), Lent::like(gpu));
+    let ends = [TokenId(3), TokenId(0), TokenId(60_000)];
+    let end_ids = ends.map(|id| id.0);
+    let mut chooser = Chooser::new(Arc::clone(&lent.gpu), &ends).unwrap();
+    // Masks that are shorter and longer than the rows, too.
+    for (rows, vocab_len, of_masks) in
+        [(1, 1, 1), (6, 31, 31), (40, 1000, 1000), (5, 700, 650), (5, 650, 700), (3, 50_257, 50_257)]
+    {
+        let mut all = logits(rng, rows * vocab_len);
+        for logit in all.iter_mut().step_by(3) {
+            *logit = f32::NEG_INFINITY;
+        }
+        let mut masks = MaskBatch::new(rows, of_masks);
+        for row in 0..rows {
+            // Every fifth row allows nothing but an end, perhaps.
+            for id in
+                (0..of_masks as u32).filter(|id| row % 5 > 0 && below(rng, 9) == 0 && !end_ids.contains(id))
+            {
+                masks.row_mut(row).insert(TokenId(id));
+            }
+        }
+        let may_end: Vec<bool> = (0..rows).map(|row| row % 3 == 1).collect();
+        let buffer = lent.buffer(&all);
+        let rows_of = LogitRows { buffer: &buffer, offset: 256, rows, vocab_len };
+        let random: Vec<u32> =
+            (0..rows).map(|row| if row == 1 { u32::MAX } else { rng.next_u32() }).collect();
+        for temperature in [1.0_f32, 0.25, 3.0] {
+            for rule in [Rule::Sample { temperature, random: &random }, Rule::Greedy] {
+                let scale = if rule == Rule::Greedy { 1.0 } else { temperature.recip() };
+                let chosen = match chooser.masked(&masks, &may_end, rows_of, rule) {
+                    Ok(chosen) => chosen,
+                    Err(GpuError::NotADistribution { row }) => {
+                        assert!(
+                            all[row * vocab_len..][..vocab_len]
+                                .iter()
+                                .all(|logit| *logit == f32::NEG_INFINITY)
+                        );
+                        continue;
+                    }
+                    Err(error) => panic!("{error}"),
+                };
+                for (row, choice) in chosen.into_iter().enumerate() {
+                    let logits = &all[row * vocab_len..][..vocab_len];
+                    let words = masks.row(row).words();
+                    let interval = Interval { ends: may_end[row].into(), valid: 1, ..Interval::default() };
+                    let pick = if rule == Rule::Greedy { Pick::Greedy } else { Pick::Random(random[row]) };
+                    let expected = masked_choice(logits, words, &interval, &end_ids, scale, pick);
+                    let near = |one: f32, other: f32| one == other || (one - other).abs() < 1e-4;
+                    let token = match choice.next {
+                        Next::Token(token) => token.0,
+                        Next::End => END,
+                        Next::Nothing => {
+                            assert_eq!(expected.token, NONE);
+                            continue;
+                        }
+                    };
+                    assert!(near(choice.log_mass, expected.log_mass), "{choice:?} and not {expected:?}");
+                    if token == expected.token {
+                        assert!(near(choice.log_prob, expected.logit - expected.log_sum), "{choice:?}");
+                        continue;
+                    }
+                    // Another one only where the two touch, up to rounding.
+                    assert!(rule != Rule::Greedy, "{choice:?} and not {expected:?}");
+                    let scale = f64::from(scale);
+                    let of_ends = end_ids.iter().filter_map(|id| logits.get(*id as usize));
+                    let end: f64 = of_ends.map(|logit| (f64::from(*logit) * scale).exp()).sum();
+                    let end = if may_end[row] { end } else { 0.0 };
+                    let place = place(logits, words, end, scale, token);
+                    let number = f64::from(random[row] >> 8) / 2.0_f64.powi(24);
+                    assert!(
+                        place.start - 1e-5 < number && number < place.end + 1e-5,
+                        "{choice:?}: {number} {place:?}"
+                    );
+                    assert!(choice.log_prob > f32::NEG_INFINITY, "{choice:?} has a probability");
+                }
+            }
+        }
+    }
+    // What is no distribution is said.
+    for odd in [f32::NAN, f32::INFINITY] {
+        let buffer = lent.buffer(&[0.0, 1.0, 2.0, odd]);
+        let rows_of = LogitRows { buffer: &buffer, offset: 256, rows: 2, vocab_len: 2 };
+        let error = chooser.masked(&MaskBatch::new(2, 2), &[true; 2], rows_of, Rule::Greedy).unwrap_err();
+        assert!(matches!(error, GpuError::NotADistribution { row: 1 }), "{error}");
+    }
+}
+
+/// Many rows with the same logits: what is drawn follows the law of the allowed tokens.
+fn laws_of_choices(gpu: &Arc<Gpu>) {
+    const ROWS: usize = 20_000;
+    let (rng, lent) = (&mut rng(8), Lent::like(gpu));
+    let (vocab_len, ends) = (300, [TokenId(1)]);
+    let one: Vec<f32> = (0..vocab_len).map(|_| below(rng, 400) as f32 / 100.0).collect();
+    let buffer = lent.buffer(&one.repeat(ROWS));
+    let rows_of = LogitRows { buffer: &buffer, offset: 256, rows: ROWS, vocab_len };
+    let items: Vec<Vec<u32>> = (5..290).step_by(7).map(|id| vec![id]).chain([vec![]]).collect();
+    let set = GpuSet::new(Arc::clone(&lent.gpu), &build(&items, vocab_len as u32).0, vocab_len).unwrap();
+    let random: Vec<u32> = (0..ROWS).map(|_| rng.next_u32()).collect();
+    let mut chooser = Chooser::new(Arc::clone(&lent.gpu), &ends).unwrap();
+    let mut intervals = vec![set.start(); ROWS];
+    let rule = Rule::Sample { temperature: 0.8, random: &random };
+    let chosen = chooser.in_set(&set, &mut intervals, rows_of, rule).unwrap();
+    let mut counts = vec![0; vocab_len];
+    for (choice, interval) in chosen.iter().zip(&intervals) {
+        match choice.next {
+            Next::Token(token) => {
+                assert!(items.contains(&vec![token.0]) && interval.valid == 1 && interval.ends == 1);
+                counts[token.index()] += 1;
+            }
+            Next::End => counts[1] += 1,
+            Next::Nothing => panic!("something is allowed"),
+        }
+    }
+    let allowed = |id: usize| id == 1 || items.contains(&vec![id as u32]);
+    let weights: Vec<f64> =
+        (0..vocab_len).map(|id| if allowed(id) { (f64::from(one[id]) / 0.8).exp() } else { 0.0 }).collect();
+    let total: f64 = weights.iter().sum();
+    let fit =
+        laws::chi_square(counts.into_iter().zip(weights).map(|(count, weight)| (count, weight / total)));
+    assert!(fit.deviation < 4.0, "{fit:?}");
 }
 
 /// More sequences than a row of 65,535 workgroups has lanes.

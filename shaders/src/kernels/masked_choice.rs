@@ -7,8 +7,8 @@
 //! is less probable than about e^-16.
 //!
 //! The end of the sequence is one event, as on the CPU: the sum over the ids that end it, allowed exactly where the interval
-//! ends an item. Sums are of 32-bit floats, so that the probability of each token is that of the logits up to about 1e-5 of
-//! itself; a token that is not allowed, or has probability zero, is never chosen.
+//! ends an item. Sums are of 32-bit floats and the random number has 24 bits, so that the probability with which a token is drawn
+//! is that of the logits up to about 1e-6; a token that is not allowed, or has probability zero, is never drawn.
 
 use super::LOWEST;
 use crate::{Access, Binding, Interval, Kernel};
@@ -42,7 +42,7 @@ pub const MASKED_CHOICE: Kernel = Kernel {
 pub enum Pick {
     /// The most probable; of equal ones the end of the sequence, and then the lowest id.
     Greedy,
-    /// By a random number: this one divided by 2^32.
+    /// By a random number: the upper 24 bits of this one, divided by 2^24.
     Random(u32),
 }
 
@@ -118,7 +118,7 @@ pub fn masked_choice(
                 }
             }
             Pick::Random(bits) => {
-                let mut rest = f64::from(bits) / 2.0_f64.powi(32);
+                let mut rest = f64::from(bits >> 8) / 2.0_f64.powi(24);
                 let mut last = (super::NONE, lowest);
                 let events = [(END, end)].into_iter().filter(|(_, logit)| *logit > lowest);
                 for event in events.chain(lanes.filter(live).map(|token| (token as u32, logit(token)))) {

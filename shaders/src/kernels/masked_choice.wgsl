@@ -2,7 +2,7 @@
 // one, or one that a random number chooses. Reference: masked_choice.rs.
 //
 // One workgroup for a row. Lane l has the tokens l, l + 256, and so on; the end of the sequence comes in front of lane 0. A
-// number in [0, 1) times the sum of all weights falls to the end, or to a lane, and that lane looks for the token. Logits are
+// number in [0, 1), of 24 bits, times the sum of all weights falls to the end, or to a lane, and that lane looks for the token. Logits are
 // read as bits: a shader must not rely on infinities and on NaN.
 
 @group(0) @binding(0) var<storage, read> logits: array<u32>;
@@ -181,7 +181,7 @@ fn main(
                     chosen = best_id;
                 }
             } else {
-                var rest = f32(uniforms[row]) * 2.3283064365386963e-10 * total;
+                var rest = f32(uniforms[row] >> 8u) * 5.9604644775390625e-8 * total;
                 if end_weight > 0.0 && (rest < end_weight || of_tokens <= 0.0) {
                     chosen = END;
                 } else {

@@ -182,7 +182,8 @@ impl Chooser {
         rule: Rule<'_>,
     ) -> Result<Vec<Choice>, GpuError> {
         assert_eq!(masks.rows(), may_end.len(), "a mask for each row");
-        let interval = |may_end: &bool| Interval { ends: u32::from(*may_end), valid: 1, ..Interval::default() };
+        let interval =
+            |may_end: &bool| Interval { ends: u32::from(*may_end), valid: 1, ..Interval::default() };
         let intervals: Vec<Interval> = may_end.iter().map(interval).collect();
         let words = self.run(&Masks::Words(masks), &intervals, logits, rule)?;
         choices(&words, intervals.len())
