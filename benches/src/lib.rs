@@ -5,12 +5,15 @@
 //!
 //! `benches/regex.rs` watches our own engine with criterion. The suites ([`run()`]) compare engines: every regex of
 //! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
-//! in one process as far as their dependencies allow. [`run_sets`] compares structures that hold millions of items.
+//! in one process as far as their dependencies allow. [`run_sets`] compares structures that hold millions of items; with the feature `wgpu`, `run_device`
+//! measures them where a model runs on wgpu.
 //! [`speculation`] measures drafts and their verification, [`samplers`] laws, costs and overheads.
 
 mod chart;
 mod clock;
 mod detail;
+#[cfg(feature = "wgpu")]
+mod device;
 pub mod engine;
 pub mod maskbench;
 pub mod measure;
@@ -34,6 +37,8 @@ use std::{path::Path, sync::Arc};
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
+#[cfg(feature = "wgpu")]
+pub use device::run_device;
 pub use run::run;
 pub use sets::run_sets;
 

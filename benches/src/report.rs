@@ -627,9 +627,10 @@ pub(crate) fn host() -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let commit = output("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
     let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
+    let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     let changed = if changed.is_empty() { "" } else { ", with changes" };
     format!(
-        "Machine: {cpu}, {cores} cores, {gigabytes:.0} GB, load at the end {load}; {}, release profile. Commit: \
+        "Machine: {cpu}, {cores} cores, {gigabytes:.0} GB, load at the end {load}; {}, {profile} profile. Commit: \
          {commit}{changed}.\n",
         output("rustc", &["--version"]),
     )

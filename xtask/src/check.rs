@@ -8,7 +8,7 @@ use crate::{
     tidy,
 };
 
-/// All features but `unskew-runner/wgpu`, which alone takes longer to build than everything else together.
+/// All features but those with burn's wgpu, which alone takes longer to build than everything else together: see [`wgpu`].
 const FEATURES: &str =
     "unskew/gpu,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,xtask/train";
 
@@ -49,6 +49,20 @@ pub(crate) fn check(root: &Path) -> Result<()> {
 /// `UNSKEW_GPU` is `require`.
 pub(crate) fn gpu(root: &Path) -> Result<()> {
     cargo(root, &["test", "--package", "unskew-sets", "--features", "wgpu", "--test", "gpu"])
+}
+
+/// What no other task builds: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter are listed as
+/// skipped.
+pub(crate) fn wgpu(root: &Path) -> Result<()> {
+    let features = "unskew/wgpu,unskew-benches/wgpu,unskew-runner/wgpu";
+    let packages = ["--package", "unskew-runner", "--package", "unskew-benches", "--package", "unskew"];
+    let with = ["--features", features];
+    let warnings = ["--all-targets", "--", "--deny", "warnings"];
+    cargo(root, &[&["clippy"][..], &packages, &with, &warnings].concat())?;
+    let doc = ["doc", "--no-deps", "--document-private-items"];
+    run(root, &[&doc[..], &packages, &with].concat(), &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    cargo(root, &["test", "--package", "unskew-runner", "--features", "wgpu", "--test", "device"])?;
+    cargo(root, &["test", "--package", "unskew", "--features", "wgpu", "--test", "cli", "set"])
 }
 
 pub(crate) fn test(root: &Path) -> Result<()> {

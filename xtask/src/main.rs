@@ -27,6 +27,8 @@ cargo xtask TASK
   check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, kernels, packages
   test              the tests alone
   gpu               the kernels on every adapter, bit for bit; skipped by name where there is none
+  wgpu              what takes burn's wgpu, 25 CPU-minutes to build, and is in no other task: clippy, docs and tests of models
+                    on a GPU, and of sets there
   tidy              what no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from what would be published
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
@@ -41,6 +43,9 @@ cargo xtask TASK
                     for the embedded models too, which builds the command line
   bench sets [OPTIONS]
                     structures that hold millions of titles (`--help` lists the options)
+  bench device [OPTIONS]
+                    a step of a batch where the model runs on wgpu: masks there, uploaded, or logits read back (builds burn's
+                    wgpu, 25 CPU-minutes)
   bench regex-memory, bench grammars-memory
                     likewise: memory
   bench maskbench --data DIR [OPTIONS]
@@ -72,6 +77,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["check"] => check::check(root),
         ["test"] => check::test(root),
         ["gpu"] => check::gpu(root),
+        ["wgpu"] => check::wgpu(root),
         ["tidy"] => tidy::tidy(root),
         ["package"] => check::package(root),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest.first().copied()),
@@ -111,6 +117,10 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
     if let ["sets", options @ ..] = filter {
         let package = ["run", "--release", "--package", "unskew-benches", "--bin", "set_suite", "--"];
         return cargo(root, &[&package[..], options].concat());
+    }
+    if let ["device", options @ ..] = filter {
+        let package = ["run", "--release", "--package", "unskew-benches", "--features", "wgpu"];
+        return cargo(root, &[&package[..], &["--bin", "device_suite", "--"], options].concat());
     }
     if let ["maskbench", options @ ..] = filter {
         return maskbench(root, options);

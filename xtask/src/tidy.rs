@@ -30,7 +30,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("unskew-shaders", &[]),
     ("unskew-sets", &["unskew-core", "unskew-shaders"]),
     ("unskew-tiny-model", &[]),
-    ("unskew-runner", &["unskew-core"]),
+    ("unskew-runner", &["unskew-core", "unskew-sets"]),
     (
         "unskew",
         &[

@@ -11,7 +11,7 @@
 //!   title's own next token, the others are drawn as the titles' tokens are.
 
 mod engines;
-mod titles;
+pub(crate) mod titles;
 
 use std::{fmt::Write, sync::Arc, time::Instant};
 

@@ -304,7 +304,7 @@ fn stray(args: &ConstraintArgs) -> Option<&'static str> {
     options.into_iter().find(|(is_given, has_one, _)| *is_given && !has_one).map(|(.., about)| about)
 }
 
-fn check_stray(args: &ConstraintArgs) -> Result<()> {
+pub(crate) fn check_stray(args: &ConstraintArgs) -> Result<()> {
     match stray(args) {
         Some(about) => Err(Failure::input(format!("{about}; give one, or leave it out"))),
         None => Ok(()),

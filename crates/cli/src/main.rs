@@ -8,6 +8,8 @@
 mod any_model;
 mod args;
 mod commands;
+#[cfg(feature = "wgpu")]
+mod device;
 mod error;
 mod load;
 mod resume;

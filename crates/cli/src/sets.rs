@@ -25,13 +25,24 @@ use crate::{
 /// What a built set begins with.
 const BUILT: &[u8] = b"unskew items";
 
-/// The constraint of `--set`: a built set with its changes, or a text file, by what the file begins with.
+/// The constraint of `--set`, with masks from where `--gpu` says.
 pub(crate) fn constraint(
     path: &Path,
     args: &ConstraintArgs,
     tokens: &Tokens,
     healed: &str,
 ) -> Result<AnyConstraint> {
+    let constraint = set_constraint(path, args, tokens, healed)?;
+    Ok(if args.gpu { on_gpu(constraint) } else { AnyConstraint::new(constraint) })
+}
+
+/// The constraint of `--set`: a built set with its changes, or a text file, by what the file begins with.
+pub(crate) fn set_constraint(
+    path: &Path,
+    args: &ConstraintArgs,
+    tokens: &Tokens,
+    healed: &str,
+) -> Result<SetConstraint> {
     let (file, len) = (SetFile::open(path)?, tokens.vocabulary.len());
     let made = if file.is_built() {
         if args.canonical {
@@ -77,8 +88,7 @@ pub(crate) fn constraint(
         tell(path, &report);
         SetConstraint::new(Arc::new(set), len)
     };
-    let constraint = made.map_err(|error| Failure::file(path, chain(&error)))?;
-    Ok(if args.gpu { on_gpu(constraint) } else { AnyConstraint::new(constraint) })
+    made.map_err(|error| Failure::file(path, chain(&error)))
 }
 
 /// The constraint with masks from a GPU, or the one that there is, and a warning.

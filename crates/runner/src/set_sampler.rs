@@ -47,6 +47,8 @@ pub enum SetMethod {
     Disc {
         /// The most tries for one output.
         max_tries: u64,
+        /// The most positions that may be evaluated in the tries of one output: no try is begun beyond it.
+        max_positions: u64,
         /// The number of proposals that are resampled when no try was accepted.
         particles: u64,
     },
@@ -242,7 +244,7 @@ impl SetSampler {
             let Walk { tokens, log_prob, .. } = walk;
             Some(Draw { tokens, log_prob, log_weight, finish, origin, cost })
         };
-        let SetMethod::Disc { max_tries, particles } = self.method else {
+        let SetMethod::Disc { max_tries, max_positions, particles } = self.method else {
             let (origin, log_weight) = match self.method {
                 SetMethod::Greedy => (Origin::Searched, 0.0),
                 _ => (Origin::Proposed, walk.log_mass),
@@ -263,7 +265,11 @@ impl SetSampler {
                 lane.kept.push(walk);
             }
             (End::Stuck | End::Refused, Some(made)) => *made += 1,
-            (End::Stuck | End::Refused, None) if lane.cost.proposals >= max_tries => lane.particles = Some(0),
+            (End::Stuck | End::Refused, None)
+                if lane.cost.proposals >= max_tries || lane.cost.positions >= max_positions =>
+            {
+                lane.particles = Some(0);
+            }
             (End::Stuck | End::Refused, None) => {}
         }
         if lane.particles.is_none_or(|made| made < particles) {

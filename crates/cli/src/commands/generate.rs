@@ -9,12 +9,16 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
+#[cfg(feature = "wgpu")]
+use unskew::runner::SetTask;
 use unskew::{
     core::{Constraint, Draw, Finish, LanguageModel, Origin, Sampler, TokenId},
     samplers::{Beam, SampleError, Task, Warped},
 };
 
 use super::write_json;
+#[cfg(feature = "wgpu")]
+use crate::device;
 use crate::{
     any_model::{AnyModel, AnyModelError},
     args::{ConstraintArgs, Format, GenerateArgs, SamplerKind},
@@ -73,6 +77,20 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         return Err(Failure::input(
             "--save-trie and --load-trie keep what is learned, and with --draft-model nothing is",
         ));
+    }
+    #[cfg(feature = "wgpu")]
+    {
+        let task = SetTask {
+            prompt: prompt.clone(),
+            end: tokens.vocabulary.end_of_sequence().to_vec(),
+            max_tokens,
+            batch: options.batch.get(),
+            temperature: options.temperature as f32,
+        };
+        if let Some(mut sampler) = device::sampler(args, &choice, &model, &tokens, &healed, task)? {
+            let mut rng = begin(args, &choice);
+            return draw(args, &mut sampler, None, &tokens, &healed, &mut rng, out);
+        }
     }
     let model =
         Warped::new(model, options.temperature, choice.before).map_err(|error| Failure::bad(&error))?;
@@ -181,9 +199,9 @@ fn begin(args: &GenerateArgs, choice: &Choice) -> ChaCha8Rng {
 }
 
 /// Draws and writes the outputs.
-fn draw(
+fn draw<E: std::error::Error + Send + Sync + 'static>(
     args: &GenerateArgs,
-    sampler: &mut DynSampler<'_>,
+    sampler: &mut dyn Sampler<Error = E>,
     tallies: Option<&Tallies>,
     tokens: &Tokens,
     healed: &str,
