@@ -52,17 +52,17 @@ pub(crate) fn gpu(root: &Path) -> Result<()> {
 }
 
 /// What no other task builds: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter are listed as
-/// skipped.
+/// skipped. Always the same packages: with others cargo may choose other features of what burn is made of, and build it again.
 pub(crate) fn wgpu(root: &Path) -> Result<()> {
     let features = "unskew/wgpu,unskew-benches/wgpu,unskew-runner/wgpu";
-    let packages = ["--package", "unskew-runner", "--package", "unskew-benches", "--package", "unskew"];
-    let with = ["--features", features];
-    let warnings = ["--all-targets", "--", "--deny", "warnings"];
-    cargo(root, &[&["clippy"][..], &packages, &with, &warnings].concat())?;
+    let mut of = vec!["--features", features];
+    for package in ["unskew-runner", "unskew-benches", "unskew"] {
+        of.extend(["--package", package]);
+    }
+    cargo(root, &[&["clippy"][..], &of, &["--all-targets", "--", "--deny", "warnings"]].concat())?;
     let doc = ["doc", "--no-deps", "--document-private-items"];
-    run(root, &[&doc[..], &packages, &with].concat(), &[("RUSTDOCFLAGS", "--deny warnings")])?;
-    cargo(root, &["test", "--package", "unskew-runner", "--features", "wgpu", "--test", "device"])?;
-    cargo(root, &["test", "--package", "unskew", "--features", "wgpu", "--test", "cli", "set"])
+    run(root, &[&doc[..], &of].concat(), &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    cargo(root, &[&["test"][..], &of, &["--test", "device", "--test", "cli"]].concat())
 }
 
 pub(crate) fn test(root: &Path) -> Result<()> {

@@ -216,7 +216,8 @@ pub(crate) struct ConstraintArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) subset: Option<String>,
     /// Sets: masks are made on a GPU, and by the CPU, with a warning, where there is none; for one sequence at a time the CPU is
-    /// faster
+    /// faster. A program with the feature `wgpu` runs the model there too (generate with --sampler masked, greedy, or disc with
+    /// --disc-form fresh), and warns where it cannot
     #[arg(long)]
     pub(crate) gpu: bool,
     /// The output is any text but an item of this set, however its tokens divide it: a built set, or a text file

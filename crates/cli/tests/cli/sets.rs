@@ -176,3 +176,41 @@ fn bad_sets_are_refused() {
     }
     assert_eq!(unskew(&["mask", "--set", "a", "--choice", "b"]).code, 2);
 }
+
+/// Where there is no adapter, the CPU draws the same, and says so.
+#[cfg(feature = "wgpu")]
+#[test]
+fn a_model_on_the_gpu_draws_items() {
+    let files = files();
+    let args =
+        ["generate", "--set", "names.txt", "--prompt", "The first programmer was ", "--format", "json"];
+    let run = |more: &[&str]| files.run(&[&args[..], more].concat());
+    let warnings = |stderr: &str| stderr.lines().filter(|line| line.starts_with("warning: ")).count();
+    let there = !run(&["--sampler", "greedy", "--gpu"]).stderr.contains("the model runs on the CPU");
+    let text = |run: &crate::support::Run| -> Vec<String> {
+        run.json().iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
+    };
+    let greedy = run(&["--sampler", "greedy", "--gpu"]);
+    assert_eq!(text(&greedy), text(&run(&["--sampler", "greedy"])));
+    for more in
+        [&["--sampler", "masked", "-n", "9"][..], &["--sampler", "disc", "--disc-form", "fresh", "-n", "2"]]
+    {
+        let drawn = run(&[more, &["--gpu", "--seed", "4"]].concat());
+        for line in drawn.json() {
+            let text = line["text"].as_str().unwrap();
+            assert!(["Ada Lovelace", "Ada", "Grace Hopper", "Mary Sömerville"].contains(&text), "{line}");
+        }
+        assert!(there == (warnings(&drawn.stderr) == 0), "{}", drawn.stderr);
+    }
+    // What needs the logits says so once, and is drawn.
+    for more in [
+        &["--sampler", "disc"][..],
+        &["--sampler", "cars"],
+        &["--sampler", "masked", "--top-k", "9", "--truncate", "after-mask"],
+    ] {
+        let drawn = run(&[more, &["--gpu", "--seed", "4"]].concat());
+        assert_eq!(text(&drawn), text(&run(&[more, &["--seed", "4"]].concat())));
+        assert!(drawn.stderr.contains("warning: --gpu: "), "{}", drawn.stderr);
+        assert!(!there || warnings(&drawn.stderr) == 1, "{}", drawn.stderr);
+    }
+}
