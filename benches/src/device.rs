@@ -92,8 +92,16 @@ pub fn run_device(args: &[String]) -> Result<(), String> {
         }
     }
     let gpu = bench.chooser.gpu();
+    // Mesa's names of its own.
+    let software = ["llvmpipe", "lavapipe", "softpipe"].iter().any(|name| gpu.name().contains(name));
+    let about = if software {
+        " It is a software adapter, and this was not run on a GPU: nothing crosses a bus, and kernels run on the cores of the CPU. The \
+         bytes are those of any adapter; the times say what each way costs in all, and not what a GPU would save."
+    } else {
+        ""
+    };
     let report = format!(
-        "# Masks where the logits are, {}\n\n{}Adapter: {}. Command: `cargo xtask bench device {}`.\n\n\
+        "# Masks where the logits are, {}\n\n{}Adapter: {}.{about} Command: `cargo xtask bench device {}`.\n\n\
          A random model of one layer and {VOCAB} ids, 32 wide, and a set of {items} titles by Zipf's law over {TOKENS} ids. A step appends a token \
          to each sequence and chooses the next by masked sampling; {steps} steps after {WARM} that are not counted. Bytes of a step \
          are those that the choice moves; what the model itself moves is the same in all. Process: the time of all threads; on a \
