@@ -209,7 +209,7 @@ fn steps(_: &Llama) {
                     if rule == Rule::Greedy {
                         assert!(allowed.iter().all(|(_, other)| *other <= log_prob));
                     }
-                    let mut state = lane.state.clone();
+                    let mut state = lane.state;
                     match choice.next {
                         Next::Token(token) => {
                             constraint.advance(&mut (), &mut state, token).unwrap();
