@@ -9,10 +9,7 @@
 use std::{fmt, sync::Arc};
 
 use twox_hash::XxHash3_64;
-use unskew_core::{
-    Cancel, Constraint, Cost, LanguageModel, Logits, MaskRef, TokenId, TokenMask, WORD_BITS, logprob,
-    words_for,
-};
+use unskew_core::{Cancel, Constraint, Cost, LanguageModel, Logits, TokenId, TokenMask, logprob};
 
 use crate::{
     SampleError, Task,
@@ -48,7 +45,8 @@ const FEW: usize = 1 << 10;
 struct Reader<C: Constraint> {
     constraint: C,
     scratch: C::Scratch,
-    mask: TokenMask,
+    /// Where a mask is made; the row that it is made for may keep it.
+    mask: Arc<TokenMask>,
     end: Vec<TokenId>,
     max_tokens: usize,
     scope: Scope,
@@ -60,7 +58,7 @@ struct Reader<C: Constraint> {
     tokens: Vec<TokenId>,
     values: Vec<f32>,
     /// All tokens of a row, without what ends a sequence and with it, as masks that rows share.
-    open: [Option<Arc<[u32]>>; 2],
+    open: [Option<Arc<TokenMask>>; 2],
 }
 
 pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
@@ -86,7 +84,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
     pub(crate) fn new(task: Task<M, C>, scope: Scope) -> Self {
         let Task { model, constraint, prompt, end, max_tokens, batch, max_bytes, cancel } = task;
         let scratch = constraint.scratch();
-        let mask = TokenMask::new(constraint.vocab_len());
+        let mask = Arc::new(TokenMask::new(constraint.vocab_len()));
         Self {
             reader: Reader {
                 constraint,
@@ -361,25 +359,24 @@ impl<C: Constraint> Reader<C> {
         tokens.clear();
         values.clear();
         let candidates = self.candidates(state, depth, accepting, row, &mut tokens);
+        let ready;
         let mask = match &candidates {
             Candidates::Listed(_) => None,
-            Candidates::Masked => Some(self.mask.as_ref().words()),
+            Candidates::Masked => Some(&self.mask),
             Candidates::Ready => {
                 let mask = self.constraint.ready_mask(&self.scratch, state);
-                Some(mask.expect("nothing has changed since it was ready").words())
+                ready = Arc::new(mask.expect("nothing has changed since it was ready").to_owned());
+                Some(&ready)
             }
-            Candidates::Open(mask) => Some(&mask[..]),
+            Candidates::Open(mask) => Some(mask),
         };
         let (mut normalizer, mut wide) = (None, None);
         if row.len() >= LONG {
-            let sums = sums(row, mask);
+            let sums = sums(row, mask.map(|mask| mask.words()));
             normalizer = Some(sums.normalizer());
-            wide = match (&candidates, mask) {
-                _ if !sums.total.is_finite() => None,
-                (Candidates::Open(mask), _) => Wide::new(logits, index, Arc::clone(mask), sums),
-                (_, Some(mask)) => Wide::new(logits, index, mask, sums),
-                (_, None) => None,
-            };
+            wide = mask
+                .filter(|_| sums.total.is_finite())
+                .and_then(|mask| Wide::new(logits, index, Arc::clone(mask), sums));
         }
         let normalizer = normalizer.unwrap_or_else(|| digits::log_normalizer(row));
         if !normalizer.is_finite() {
@@ -398,7 +395,7 @@ impl<C: Constraint> Reader<C> {
             }
             None => {
                 keeps = true;
-                tokens.extend(mask.into_iter().flat_map(ids_of));
+                tokens.extend(mask.into_iter().flat_map(|mask| mask.ids()));
                 tokens.retain(|id| logit(*id) > f32::NEG_INFINITY);
                 values.extend(tokens.iter().map(|id| logit(*id)));
                 Row::listed(Listed::new(&tokens, &values, normalizer), end)
@@ -445,8 +442,13 @@ impl<C: Constraint> Reader<C> {
         let (mask, place) = match self.constraint.ready_mask(&self.scratch, state) {
             Some(mask) => (mask, Candidates::Ready),
             None => {
-                self.constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
-                (self.mask.as_ref(), Candidates::Masked)
+                // A new one where a row keeps the last.
+                if Arc::get_mut(&mut self.mask).is_none() {
+                    self.mask = Arc::new(TokenMask::new(self.constraint.vocab_len()));
+                }
+                let mask = Arc::get_mut(&mut self.mask).expect("nobody else has it");
+                self.constraint.fill_mask(&mut self.scratch, state, mask.as_mut());
+                ((*self.mask).as_ref(), Candidates::Masked)
             }
         };
         if row.len() >= LONG && has_more_than(mask.words(), FEW) {
@@ -457,16 +459,16 @@ impl<C: Constraint> Reader<C> {
     }
 
     /// All tokens of a row, as a mask: the same one each time. `ends` says whether what ends a sequence is among them.
-    fn open(&mut self, ends: bool, len: usize) -> Arc<[u32]> {
+    fn open(&mut self, ends: bool, len: usize) -> Arc<TokenMask> {
         let Self { end, open, .. } = self;
         let open = &mut open[usize::from(ends)];
-        if let Some(mask) = open.as_ref().filter(|mask| mask.len() == words_for(len)) {
+        if let Some(mask) = open.as_ref().filter(|mask| mask.len() == len) {
             return Arc::clone(mask);
         }
-        let mut mask = vec![u32::MAX; words_for(len)];
-        let without = end.iter().filter(|id| !ends && id.index() < len);
-        without.for_each(|id| mask[id.index() / WORD_BITS] &= !(1 << (id.index() % WORD_BITS)));
-        Arc::clone(open.insert(mask.into()))
+        let mut mask = TokenMask::new(len);
+        mask.as_mut().fill();
+        end.iter().filter(|id| !ends && id.index() < len).for_each(|id| mask.as_mut().remove(*id));
+        Arc::clone(open.insert(Arc::new(mask)))
     }
 
     /// Whether enough outputs come to a prefix that its row is worth a copy. By the masked distributions along it, as far as
@@ -496,7 +498,7 @@ enum Candidates {
     /// In a mask of the constraint.
     Ready,
     /// All tokens may.
-    Open(Arc<[u32]>),
+    Open(Arc<TokenMask>),
 }
 
 /// Whether the output may not end here and only one token is allowed.
@@ -513,10 +515,6 @@ fn has_more_than(words: &[u32], many: usize) -> bool {
         count += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
         count > many
     })
-}
-
-fn ids_of(words: &[u32]) -> impl Iterator<Item = TokenId> {
-    MaskRef::new(words, words.len() * WORD_BITS).into_ids()
 }
 
 #[cfg(test)]
