@@ -8,6 +8,7 @@
 
 use std::{fmt, sync::Arc};
 
+use smallvec::{SmallVec, smallvec};
 use twox_hash::XxHash3_64;
 use unskew_core::{Cancel, Constraint, Cost, LanguageModel, Logits, TokenId, TokenMask, logprob};
 
@@ -34,6 +35,18 @@ pub(crate) type Passed<S> = Vec<(NodeId, S)>;
 
 /// Rows that are held for a walk, so that they outlive the cache.
 pub(crate) type Held = Vec<(NodeId, Arc<Row>)>;
+
+/// What one walk wants of a pass.
+pub(crate) struct Wanted<'a, S> {
+    /// The tokens of its deepest prefix, or more.
+    pub(crate) tokens: &'a [TokenId],
+    /// The prefixes; none are left when they are evaluated.
+    pub(crate) passed: &'a mut Passed<S>,
+    /// Where the rows go.
+    pub(crate) held: &'a mut Held,
+    /// What the pass is added to.
+    pub(crate) cost: &'a mut Cost,
+}
 
 /// Where fewer than one in 1,000 outputs comes to a prefix, its long row is not kept the first time: only some hundreds fit.
 const LN_RARE: f64 = -6.9;
@@ -211,41 +224,38 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         }
     }
 
-    /// Evaluates what walks have passed, in one pass, and holds the rows for them. Prefixes that are wanted twice are
-    /// evaluated once, for the first walk.
+    /// Evaluates what walks want, in one pass. Prefixes that are wanted twice are evaluated once, for the first walk.
+    ///
+    /// One walk alone is the common case, and its token must not wait for an allocator: lists are on the stack then.
     pub(crate) fn evaluate(
         &mut self,
-        passed: &[&Passed<C::State>],
-        costs: &mut [&mut Cost],
-    ) -> Result<Vec<Held>, SampleError<M::Error>> {
+        wanted: &mut [Wanted<'_, C::State>],
+    ) -> Result<(), SampleError<M::Error>> {
         self.check_cancelled()?;
-        let mut held: Vec<Held> = vec![Vec::new(); passed.len()];
         let mut broken: Option<usize> = None;
         let Self { reader, evaluator, .. } = self;
-        if let Some(index) = passed.iter().position(|passed| passed[0].0 == Trie::ROOT) {
-            let row = evaluator.root(&mut *costs[index]).map_err(SampleError::Model)?;
-            let root = reader.read(&passed[index][0], &row, 0)?;
-            for (held, passed) in held.iter_mut().zip(passed) {
-                if passed[0].0 == Trie::ROOT {
-                    held.push((Trie::ROOT, Arc::clone(&root)));
-                }
+        let from_root = |wanted: &Wanted<'_, C::State>| wanted.passed[0].0 == Trie::ROOT;
+        if let Some(first) = wanted.iter_mut().find(|wanted| from_root(wanted)) {
+            let row = evaluator.root(first.cost).map_err(SampleError::Model)?;
+            let root = reader.read(&first.passed[0], &row, 0)?;
+            for wanted in wanted.iter_mut().filter(|wanted| from_root(wanted)) {
+                wanted.held.push((Trie::ROOT, Arc::clone(&root)));
             }
         }
         // By the deepest prefix, the first walk that wants it.
-        let mut requests: Vec<Request> = Vec::new();
-        let mut owners: Vec<usize> = Vec::new();
-        let mut same: Vec<usize> = Vec::new();
-        for (index, nodes) in passed.iter().enumerate() {
-            let deepest = nodes[nodes.len() - 1].0;
-            let owner = owners
-                .iter()
-                .copied()
-                .find(|owner| passed[*owner].last().map(|(node, _)| *node) == Some(deepest));
+        let mut requests: SmallVec<[Request<'_>; 1]> = SmallVec::new();
+        let mut owners: SmallVec<[usize; 1]> = SmallVec::new();
+        let mut same: SmallVec<[usize; 1]> = SmallVec::new();
+        for index in 0..wanted.len() {
+            let Wanted { tokens, passed, .. } = &wanted[index];
+            let deepest = deepest(passed);
+            let owner = owners.iter().copied().find(|owner| self::deepest(wanted[*owner].passed) == deepest);
             same.push(owner.unwrap_or(index));
-            if deepest == Trie::ROOT || owner.is_some_and(|owner| passed[owner].len() >= nodes.len()) {
+            if deepest == Trie::ROOT || owner.is_some_and(|owner| wanted[owner].passed.len() >= passed.len())
+            {
                 continue;
             }
-            let first = nodes.iter().map(|(node, _)| reader.trie.depth(*node)).find(|depth| *depth > 0);
+            let first = passed.iter().map(|(node, _)| reader.trie.depth(*node)).find(|depth| *depth > 0);
             let first = first.expect("the deepest is not the root");
             if let Some(at) = owner.and_then(|owner| owners.iter().position(|other| *other == owner)) {
                 // The later walk wants more of the same.
@@ -253,35 +263,37 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 owners[at] = index;
                 same.iter_mut().filter(|same| Some(**same) == owner).for_each(|same| *same = index);
             } else {
-                requests.push(Request { tokens: reader.trie.tokens(deepest), first });
+                requests.push(Request { tokens: &tokens[..reader.trie.depth(deepest)], first });
                 owners.push(index);
             }
         }
-        let mut own: Vec<Cost> = vec![Cost::default(); requests.len()];
+        let mut own: SmallVec<[Cost; 1]> = smallvec![Cost::default(); requests.len()];
         evaluator
-            .evaluate(&requests, &mut own.iter_mut().collect::<Vec<_>>(), |request, depth, logits, row| {
-                let owner = owners[request];
-                let wanted = passed[owner].iter().find(|(node, _)| reader.trie.depth(*node) == depth);
+            .evaluate(&requests, &mut own, |request, depth, logits, row| {
+                let Wanted { passed, held, .. } = &mut wanted[owners[request]];
+                let wanted = passed.iter().find(|(node, _)| reader.trie.depth(*node) == depth);
                 if let Some(wanted) = wanted {
                     match reader.read::<M::Error>(wanted, logits, row) {
-                        Ok(row) => held[owner].push((wanted.0, row)),
+                        Ok(row) => held.push((wanted.0, row)),
                         Err(_) => broken = broken.or(Some(depth)),
                     }
                 }
             })
             .map_err(SampleError::Model)?;
-        for (owner, cost) in owners.into_iter().zip(own) {
-            *costs[owner] += cost;
+        for (owner, cost) in owners.iter().zip(own) {
+            *wanted[*owner].cost += cost;
         }
         if let Some(tokens) = broken {
             return Err(SampleError::NotADistribution { tokens });
         }
         for (index, owner) in same.into_iter().enumerate() {
             if index != owner {
-                held[index] = held[owner].clone();
+                let held = wanted[owner].held.clone();
+                wanted[index].held.extend(held);
             }
+            wanted[index].passed.clear();
         }
-        Ok(held)
+        Ok(())
     }
 
     /// The bounds as bytes, for [`load`](Self::load) with the same task and name.
@@ -319,6 +331,10 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             max_bytes: self.max_bytes / 4,
         }
     }
+}
+
+fn deepest<S>(passed: &Passed<S>) -> NodeId {
+    passed[passed.len() - 1].0
 }
 
 impl<C: Constraint> Reader<C> {
@@ -541,15 +557,20 @@ mod tests {
         let mut prefixes = prefixes(1 << 20);
         let a = prefixes.trie_mut().child(Trie::ROOT, TokenId(0));
         let ab = prefixes.trie_mut().child(a, TokenId(1));
-        let passed = [Trie::ROOT, a, ab].map(|node| (node, prefixes.start())).to_vec();
+        let mut passed = [Trie::ROOT, a, ab].map(|node| (node, prefixes.start())).to_vec();
+        let mut shorter = vec![(ab, prefixes.start())];
         let mut costs = [Cost::default(), Cost::default()];
+        let mut held = [Vec::new(), Vec::new()];
+        let tokens = prefixes.trie().tokens(ab);
         let [first, second] = &mut costs;
-        let shorter = vec![(ab, prefixes.start())];
-        let held = prefixes.evaluate(&[&shorter, &passed], &mut [first, second]).unwrap();
+        let [few, all] = &mut held;
+        let wants = |passed, held, cost| Wanted { tokens: &tokens, passed, held, cost };
+        prefixes.evaluate(&mut [wants(&mut shorter, few, first), wants(&mut passed, all, second)]).unwrap();
         // One for the prompt, one for both; the walk that wanted more pays.
         assert_eq!(costs[1], Cost { positions: 3, passes: 2, proposals: 0 });
         assert_eq!(costs[0], Cost::default());
         assert!(held[0].iter().any(|(node, _)| *node == ab) && held[1].len() == 3);
+        assert!(passed.is_empty() && shorter.is_empty());
         let trie = prefixes.trie();
         assert!(near(trie.stop(a), 0.5) && near(trie.mass(a), 1.0) && near(trie.fresh(a), 0.5));
         // At the length limit only the end remains.

@@ -92,19 +92,19 @@ pub(crate) fn sums(logits: &[f32], mask: Option<&[u32]>) -> Sums {
     pulp::Arch::new().dispatch(Pass { logits, mask })
 }
 
-/// The weights of a block of at most [`BLOCK`] logits under a mask, zero where there is none.
-pub(crate) fn weights(block: &[f32], reference: f32, words: &[u32]) -> [f32; BLOCK] {
-    pulp::Arch::new().dispatch(Weigh { block: &padded(block), reference, words: &taken(words, 0) })
+/// Writes the weights of a block of at most [`BLOCK`] logits under a mask, zero where there is none.
+pub(crate) fn weigh_under(block: &[f32], reference: f32, words: &[u32], weights: &mut [f32; BLOCK]) {
+    let words = taken(words, 0);
+    let arch = pulp::Arch::new();
+    match block.try_into() {
+        Ok(block) => arch.dispatch(Weigh { block, reference, words: &words, weights }),
+        Err(_) => arch.dispatch(Weigh { block: &padded(block), reference, words: &words, weights }),
+    }
 }
 
 /// The sum of a block as a pass makes it.
 pub(crate) fn add_lanes(weights: &[f32; BLOCK]) -> f32 {
     lanes_of(weights)
-}
-
-/// The sum of parts, in an order in which few additions wait for each other.
-pub(crate) fn add_up(parts: &[f32]) -> f64 {
-    parts.chunks(LANES).map(add_up_few).sum()
 }
 
 fn add_up_few(parts: &[f32]) -> f64 {
@@ -221,17 +221,16 @@ struct Weigh<'a> {
     block: &'a [f32; BLOCK],
     reference: f32,
     words: &'a [u32; WORDS],
+    weights: &'a mut [f32; BLOCK],
 }
 
 impl pulp::WithSimd for Weigh<'_> {
-    type Output = [f32; BLOCK];
+    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> [f32; BLOCK] {
-        let mut weights = [0.0; BLOCK];
-        weigh(self.block, self.reference, &mut weights);
-        keep(&mut weights, self.words, 0.0);
-        weights
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        weigh(self.block, self.reference, self.weights);
+        keep(self.weights, self.words, 0.0);
     }
 }
 
@@ -351,7 +350,9 @@ mod tests {
             #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
             let x = (10.0 - f64::from(step) / 1000.0) as f32;
             let exact = f64::from(x).exp();
-            let weight = f64::from(weights(&[x], 0.0, &[1])[0]);
+            let mut weights = [0.0; BLOCK];
+            weigh_under(&[x], 0.0, &[1], &mut weights);
+            let weight = f64::from(weights[0]);
             if x >= LEAST {
                 worst = worst.max((weight / exact - 1.0).abs());
             } else {
@@ -398,8 +399,9 @@ mod tests {
                 let some = |lane: usize| words[lane / 32] >> (lane % 32) & 1 == 1;
                 let exact = block.iter().enumerate().filter(|(lane, _)| some(*lane)).map(|(_, logit)| *logit);
                 assert_eq!(found.greatest[index], exact.fold(f32::NEG_INFINITY, f32::max));
-                let weights = weights(block, found.reference, &words);
-                let (sum, part) = (add_up(&weights), f64::from(found.parts[index]));
+                let mut weights = [0.0; BLOCK];
+                weigh_under(block, found.reference, &words, &mut weights);
+                let (sum, part) = (groups_of(&weights).sum::<f64>(), f64::from(found.parts[index]));
                 // Where the reference rose later, what is next to nothing is zero.
                 assert!((sum - part).abs() <= 1e-5 * part + 1e-30, "{sum} {part}");
             }
@@ -427,8 +429,8 @@ mod tests {
             assert_eq!(index, at, "{target}");
             assert!(left < f64::from(parts[index]));
         }
-        assert_eq!(find(&parts, groups_of(&parts), add_up(&parts)), None);
-        assert_eq!(add_up(&parts), 37.0);
+        assert_eq!(find(&parts, groups_of(&parts), 37.0), None);
+        assert_eq!(groups_of(&parts).sum::<f64>(), 37.0);
         let mut groups: Vec<f64> = groups_of(&parts).collect();
         for index in 0..parts.len() {
             let others = parts.iter().enumerate().filter(|(other, _)| *other != index);

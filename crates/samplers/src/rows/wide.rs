@@ -12,7 +12,7 @@ use unskew_core::{Logits, TokenId, TokenMask};
 
 use super::{
     Drawn, Listed,
-    pass::{self, BLOCK, Sums, add_others, add_up, find, groups_of},
+    pass::{self, BLOCK, Sums, add_others, find, groups_of},
 };
 use crate::random::uniform;
 
@@ -121,19 +121,18 @@ impl Wide {
         self.sums.kept.ln() + self.scale()
     }
 
-    /// The weights of a block without the tokens `without`.
-    fn weights(&self, block: usize, without: impl Iterator<Item = TokenId>) -> [f32; BLOCK] {
+    /// Writes the weights of a block without the tokens `without`.
+    fn weigh(&self, block: usize, without: impl Iterator<Item = TokenId>, weights: &mut [f32; BLOCK]) {
         let logits = self.logits();
         let first = block * BLOCK;
         let words = self.mask.words().get(first / 32..).unwrap_or_default();
-        let mut weights =
-            pass::weights(&logits[first..logits.len().min(first + BLOCK)], self.sums.reference, words);
+        let logits = &logits[first..logits.len().min(first + BLOCK)];
+        pass::weigh_under(logits, self.sums.reference, words, weights);
         for token in without {
             if let Some(weight) = token.index().checked_sub(first).and_then(|at| weights.get_mut(at)) {
                 *weight = 0.0;
             }
         }
-        weights
     }
 
     /// What `read` makes of the sums of blocks, and of groups of them, without some tokens, which are ascending.
@@ -181,11 +180,13 @@ impl Wide {
             rest.without.clear();
             rest.without.extend(without);
         }
+        let mut weights = [0.0; BLOCK];
         for block in changed {
             let from = rest.without.partition_point(|token| token.index() / BLOCK < block);
             let here =
                 rest.without[from..].iter().copied().take_while(|token| token.index() / BLOCK == block);
-            rest.each[block] = pass::add_lanes(&self.weights(block, here));
+            self.weigh(block, here, &mut weights);
+            rest.each[block] = pass::add_lanes(&weights);
             pass::regroup(&rest.each, &mut rest.groups, block);
         }
         read(&rest.each, &rest.groups)
@@ -222,12 +223,14 @@ impl Wide {
             .or_else(|| Some((each.iter().rposition(|part| *part > 0.0)?, f64::INFINITY)))?;
         let first = block * BLOCK;
         let here = without.skip_while(|token| token.index() < first);
-        let weights = self.weights(block, here.take_while(|token| token.index() < first + BLOCK));
+        let mut weights = [0.0; BLOCK];
+        self.weigh(block, here.take_while(|token| token.index() < first + BLOCK), &mut weights);
         let lane = find(&weights, groups_of(&weights), left)
             .map(|(lane, _)| lane)
             .or_else(|| weights.iter().rposition(|weight| *weight > 0.0))?;
-        let others =
-            add_others(each, groups, block) + add_up(&weights[..lane]) + add_up(&weights[lane + 1..]);
+        // As it will be summed when this token is left out.
+        weights[lane] = 0.0;
+        let others = add_others(each, groups, block) + f64::from(pass::add_lanes(&weights));
         let token = TokenId::from_index(first + lane);
         Some(Drawn { token, log_p: self.log_prob(token), rest: others.ln() + self.scale() })
     }
