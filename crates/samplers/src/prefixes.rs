@@ -15,7 +15,7 @@ use unskew_core::{Cancel, Constraint, Cost, LanguageModel, Logits, TokenId, Toke
 use crate::{
     SampleError, Task,
     evaluator::{Evaluator, Request},
-    rows::{LONG, Listed, Row, RowCache, Wide, digits, sums},
+    rows::{LONG, Listed, Row, RowCache, Sums, Wide, digits, sums_in},
     trie::{self, Facts, Header, NodeId, Trie, TrieFileError},
 };
 
@@ -70,6 +70,8 @@ struct Reader<C: Constraint> {
     /// Buffers of a row.
     tokens: Vec<TokenId>,
     values: Vec<f32>,
+    /// What is left of a row that was dropped.
+    spare: Sums,
     /// All tokens of a row, without what ends a sequence and with it, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],
 }
@@ -111,6 +113,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 rows: RowCache::new(max_bytes / 4 * 3),
                 tokens: Vec::new(),
                 values: Vec::new(),
+                spare: Sums::default(),
                 open: [None, None],
             },
             evaluator: Evaluator::new(model, prompt, batch),
@@ -189,6 +192,16 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
     /// A prefix's row, where it is in the cache.
     pub(crate) fn row(&mut self, node: NodeId) -> Option<Arc<Row>> {
         self.reader.rows.get(node)
+    }
+
+    /// Takes back rows that were held for a walk. What nobody else has is used again: the blocks of a long row are more than an
+    /// allocator hands out in a hurry.
+    pub(crate) fn give_back(&mut self, held: &mut Held) {
+        for (_, row) in held.drain(..) {
+            if let Some(sums) = Arc::into_inner(row).and_then(Row::into_sums) {
+                self.reader.spare = sums;
+            }
+        }
     }
 
     /// Takes a prefix and all above it into the bounds. `rest` may know, for a depth, the mass that was left when the walk
@@ -388,7 +401,7 @@ impl<C: Constraint> Reader<C> {
         };
         let (mut normalizer, mut wide) = (None, None);
         if row.len() >= LONG {
-            let sums = sums(row, mask.map(|mask| mask.words()));
+            let sums = sums_in(std::mem::take(&mut self.spare), row, mask.map(|mask| mask.words()));
             normalizer = Some(sums.normalizer());
             wide = mask
                 .filter(|_| sums.total.is_finite())

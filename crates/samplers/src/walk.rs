@@ -435,7 +435,7 @@ impl<C: Constraint> Walker<C> {
             Choice::End => Some(Progress::Done(self.output(prefixes, Some(self.node)))),
             Choice::Token(token) => {
                 self.leave(prefixes, token, learned);
-                self.held.clear();
+                prefixes.give_back(&mut self.held);
                 prefixes.trie_mut().set_log_p(self.node, step.log_p);
                 None
             }
@@ -470,6 +470,7 @@ impl<C: Constraint> Walker<C> {
         let (choice, log_p) =
             drawn.map_or((Choice::End, stop), |(token, log_p)| (Choice::Token(token), log_p));
         let entropy = if self.how.entropy { row.entropy(stop) } else { 0.0 };
+        drop(row);
         self.take(prefixes, choice, Step { log_p, mass, entropy }, log_q.unwrap_or(log_p - mass), false)
     }
 
@@ -506,6 +507,7 @@ impl<C: Constraint> Walker<C> {
         let counted = edges.clone().count();
         // A rest of rounding where all tokens are visited: choose again.
         let Drawn { token, log_p, rest } = row.draw(edges.map(|edge| edge.token), rng)?;
+        drop(row);
         self.rest = Some((rest, counted));
         if prefixes.scope() == Scope::Everything {
             self.catch_up(prefixes);
@@ -547,6 +549,7 @@ impl<C: Constraint> Walker<C> {
         else {
             return Some(Progress::Done(End::Stuck(self.tokens.clone())));
         };
+        drop(row);
         self.log_weight += log_mass;
         let choice = token.map_or(Choice::End, Choice::Token);
         self.take(prefixes, choice, Step { log_p, mass: log_mass, entropy: 0.0 }, f64::NAN, false)

@@ -19,7 +19,9 @@ use rand_core::Rng;
 use unskew_core::TokenId;
 
 pub(crate) use listed::Listed;
-pub(crate) use pass::sums;
+#[cfg(test)]
+use pass::sums;
+pub(crate) use pass::{Sums, sums_in};
 pub use pass::{log_mass, log_normalizer};
 pub(crate) use wide::Wide;
 
@@ -58,6 +60,14 @@ impl Row {
 
     pub(crate) fn wide(row: Wide, end: f64) -> Self {
         Self { tokens: Tokens::Wide(row), end }
+    }
+
+    /// What is left of a long row that nobody reads any more, to be used again.
+    pub(crate) fn into_sums(self) -> Option<Sums> {
+        match self.tokens {
+            Tokens::Listed(_) => None,
+            Tokens::Wide(row) => Some(row.into_sums()),
+        }
     }
 
     pub(crate) fn is_wide(&self) -> bool {

@@ -28,7 +28,7 @@ const RISE: f32 = 10.0;
 const LEAST: f32 = -87.0;
 
 /// What a pass finds.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Sums {
     /// What weights are relative to: a logit, the greatest or up to [`RISE`] less. Minus infinity where all logits are.
     pub(crate) reference: f32,
@@ -89,7 +89,12 @@ pub fn log_mass(logits: &[f32], mask: MaskRef<'_>) -> f64 {
 
 /// Reads a row; `mask` may be shorter or longer than it: what is beyond its end is not left.
 pub(crate) fn sums(logits: &[f32], mask: Option<&[u32]>) -> Sums {
-    pulp::Arch::new().dispatch(Pass { logits, mask })
+    sums_in(Sums::default(), logits, mask)
+}
+
+/// The same in the place of others, which nobody wants any more: what they have allocated is used again.
+pub(crate) fn sums_in(old: Sums, logits: &[f32], mask: Option<&[u32]>) -> Sums {
+    pulp::Arch::new().dispatch(Pass { logits, mask, sums: old })
 }
 
 /// Writes the weights of a block of at most [`BLOCK`] logits under a mask, zero where there is none.
@@ -155,6 +160,7 @@ pub(crate) fn find(parts: &[f32], groups: impl Iterator<Item = f64>, target: f64
 struct Pass<'a> {
     logits: &'a [f32],
     mask: Option<&'a [u32]>,
+    sums: Sums,
 }
 
 impl pulp::WithSimd for Pass<'_> {
@@ -162,16 +168,14 @@ impl pulp::WithSimd for Pass<'_> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> Sums {
-        let Self { logits, mask } = self;
+        let Self { logits, mask, mut sums } = self;
         let count = if mask.is_some() { logits.len().div_ceil(BLOCK) } else { 0 };
-        let mut sums = Sums {
-            reference: f32::NEG_INFINITY,
-            total: 0.0,
-            kept: 0.0,
-            parts: vec![0.0; count],
-            groups: vec![],
-            greatest: vec![f32::NEG_INFINITY; count],
-        };
+        (sums.reference, sums.total, sums.kept) = (f32::NEG_INFINITY, 0.0, 0.0);
+        sums.parts.clear();
+        sums.parts.resize(count, 0.0);
+        sums.greatest.clear();
+        sums.greatest.resize(count, f32::NEG_INFINITY);
+        sums.groups.clear();
         let (blocks, rest) = logits.as_chunks::<BLOCK>();
         let last = padded(rest);
         let mut weights = [0.0; BLOCK];

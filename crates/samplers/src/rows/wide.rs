@@ -69,6 +69,10 @@ impl Wide {
         })
     }
 
+    pub(super) fn into_sums(self) -> Sums {
+        self.sums
+    }
+
     /// With a copy of the logits, so that the pass need not be kept.
     pub(crate) fn detached(mut self) -> Self {
         self.logits = Stored::Own(self.logits().into());
