@@ -84,5 +84,5 @@ pub use error::{Line, SetError, SetFileError};
 pub use exclusion::ExclusionConstraint;
 #[cfg(feature = "wgpu")]
 pub use gpu::{Gpu, GpuError, GpuSet, GpuSetConstraint};
-pub use item_set::{Cursor, ItemSet, Items, fingerprint};
+pub use item_set::{Cursor, ItemSet, Items};
 pub use subset::Subset;
