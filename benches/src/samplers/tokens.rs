@@ -1,8 +1,10 @@
 //! What each sampler adds to the time of a token where the vocabulary is large, and the memory of a visited prefix.
 //!
-//! The model costs a copy of its row, so that what a sampler adds is not lost in it. Times are those of the process. What is not the
-//! sampler's is measured by itself, in turn with each output, and subtracted: what the machine does besides slows both of a
-//! pair, and a median of hundreds of differences is known to a fraction of a microsecond where single ones differ by ten.
+//! The model costs a copy of its row, so that what a sampler adds is not lost in it. Times are those of the process. The model and
+//! the constraint look at the clock themselves: a copy takes some microseconds more or less by where its two ends lie, and
+//! so cannot be measured in another place. The pass over the logits is measured by itself, in turn with each output, and
+//! subtracted: what the machine does besides slows both of a pair, and a median of hundreds of differences is known to a fraction
+//! of a microsecond where single ones differ by ten.
 
 use std::{
     hint::black_box,
@@ -10,6 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use rand_chacha::{
@@ -35,14 +38,36 @@ const VOCAB: usize = 128_000;
 /// A smaller one, whose rows are read in the same way: what does not grow with the vocabulary is seen here.
 const SMALL: usize = 16_000;
 
-/// Outputs of each sampler.
-const PAIRS: usize = 200;
+/// Outputs of each sampler in one place of the memory, and such places: which caches hold a row depends on where it lies, and
+/// a process that looks at one place finds the same error in all its pairs.
+const PAIRS: usize = 30;
+const PLACES: usize = 10;
 
 /// Of what is measured by itself.
 const ROUNDS: usize = 25;
 
 /// Rows that the model has written.
 static ROWS: AtomicU64 = AtomicU64::new(0);
+
+/// Nanoseconds that the model and the constraint have taken for rows and masks.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Adds what `run` takes to [`TAKEN`]. By the clock on the wall, since asking for the time of the process takes as long as a mask.
+fn taking<R>(run: impl FnOnce() -> R) -> R {
+    let begin = Instant::now();
+    let result = run();
+    TAKEN.fetch_add(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    result
+}
+
+/// Microseconds for each of `times`, without those that the model and the constraint take, and these.
+fn apart(times: usize, run: impl FnOnce()) -> [f64; 2] {
+    let (begin, taken) = (Moment::now(), TAKEN.load(Ordering::Relaxed));
+    run();
+    let all = begin.ns() as f64;
+    let taken = (TAKEN.load(Ordering::Relaxed) - taken) as f64;
+    [all - taken, taken].map(|ns| ns / times as f64 / 1_000.0)
+}
 
 /// A model of many tokens that costs a copy: one of a few rows, by the last token. Samplers and what is measured by itself
 /// share the rows, so that the same caches have them.
@@ -71,7 +96,7 @@ impl RowOf for Wide {
     fn row(&self, sequence: &[TokenId], out: &mut [f32]) {
         ROWS.fetch_add(1, Ordering::Relaxed);
         let last = sequence.last().map_or(0, |token| token.index());
-        out.copy_from_slice(&self.rows[last % KINDS]);
+        taking(|| out.copy_from_slice(&self.rows[last % KINDS]));
         // Behind the prompt of one token: an output that is long enough ends.
         if sequence.len() > LENGTH {
             out[self.rows[0].len() - 1] = 60.0;
@@ -110,17 +135,19 @@ impl Constraint for Some20 {
         *state == LENGTH
     }
     fn fill_mask(&self, (): &mut (), state: &usize, mut mask: MaskMut<'_>) {
-        mask.clear();
-        if *state == LENGTH {
-            return;
-        }
-        // By words, as engines do.
-        if self.allowed + 1 == self.vocab_len {
-            mask.fill();
-            mask.remove(TokenId::from_index(self.allowed));
-        } else {
-            (0..self.allowed).for_each(|id| mask.insert(TokenId::from_index(id)));
-        }
+        taking(|| {
+            mask.clear();
+            if *state == LENGTH {
+                return;
+            }
+            // By words, as engines do.
+            if self.allowed + 1 == self.vocab_len {
+                mask.fill();
+                mask.remove(TokenId::from_index(self.allowed));
+            } else {
+                (0..self.allowed).for_each(|id| mask.insert(TokenId::from_index(id)));
+            }
+        });
     }
     fn forced(&self, (): &mut (), state: &usize) -> Option<TokenId> {
         (*state < LENGTH && self.allowed == 1).then_some(TokenId(0))
@@ -180,10 +207,10 @@ impl Parts {
         }
     }
 
-    /// Microseconds for one token.
+    /// Microseconds of the pass for one token.
     fn time(&mut self) -> f64 {
         let Self { model, constraint, mask, logits, index } = self;
-        time(LENGTH + 1, || {
+        let one = || {
             // In no order that a cache could guess, as in a text.
             *index = index.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let (mut sequence, tokens) = (Vec::new(), [TokenId(*index >> 16)]);
@@ -191,7 +218,8 @@ impl Parts {
             let Ok(()) = model.extend(&mut [extension], logits);
             constraint.fill_mask(&mut (), &0, mask.as_mut());
             black_box(log_mass(logits.row(0), mask.as_ref()));
-        })
+        };
+        apart(LENGTH + 1, || std::iter::repeat_with(one).take(LENGTH + 1).collect())[0]
     }
 }
 
@@ -229,12 +257,13 @@ fn sampler(name: &str, model: &RowModel<Wide>, allowed: usize) -> Boxed {
 
 /// What each token of a sampler's outputs takes, in microseconds: medians over outputs.
 struct Measured {
-    all: f64,
     /// Rows that the model wrote for a token.
     rows: f64,
-    /// What is not the sampler's.
-    base: f64,
-    /// The difference, pair by pair.
+    /// The model and the masks.
+    taken: f64,
+    /// Passes over so many rows.
+    passes: f64,
+    /// The rest, output by output.
     more: f64,
     /// Its standard error, from the median distance to it.
     error: f64,
@@ -245,35 +274,44 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-fn per_token(sampler: &mut Boxed, parts: &mut Parts) -> Measured {
+fn per_token(name: &str, model: &RowModel<Wide>, allowed: usize) -> Measured {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let tokens = (LENGTH + 1) as f64;
     let mut found = [const { Vec::new() }; 4];
-    // The first outputs make everything grow.
-    for index in 0..PAIRS + 10 {
-        // Before and after, so that what rises or falls cancels.
-        let before = parts.time();
-        let rows = ROWS.load(Ordering::Relaxed);
-        let begin = Moment::now();
-        black_box(sampler.draw(&mut rng).expect("all outputs are possible"));
-        let all = begin.ns() as f64 / tokens / 1_000.0;
-        let rows = (ROWS.load(Ordering::Relaxed) - rows) as f64 / tokens;
-        let base = f64::midpoint(before, parts.time()) * rows;
-        if index >= 10 {
-            for (found, value) in found.iter_mut().zip([all, rows, base, all - base]) {
-                found.push(value);
+    let mut held = Vec::new();
+    for place in 0..PLACES {
+        let mut parts = Parts::new(model, allowed);
+        let mut sampler = sampler(name, model, allowed);
+        // The first outputs make everything grow.
+        for index in 0..PAIRS + 10 {
+            // Before and after, so that what rises or falls cancels.
+            let before = parts.time();
+            let rows = ROWS.load(Ordering::Relaxed);
+            let [own, taken] = apart(LENGTH + 1, || {
+                black_box(sampler.draw(&mut rng).expect("all outputs are possible"));
+            });
+            let rows = (ROWS.load(Ordering::Relaxed) - rows) as f64 / tokens;
+            let passes = f64::midpoint(before, parts.time()) * rows;
+            if index >= 10 {
+                for (found, value) in found.iter_mut().zip([rows, taken, passes, own - passes]) {
+                    found.push(value);
+                }
             }
         }
+        // Some of the rows stay, so that the next ones lie elsewhere.
+        if place % 2 == 0 {
+            held.push((parts, sampler));
+        }
     }
-    let [mut all, rows, mut base, mut more] = found;
+    let [rows, mut taken, mut passes, mut more] = found;
     let middle = median(&mut more);
     let mut distances: Vec<f64> = more.iter().map(|value| (value - middle).abs()).collect();
     // Of a normal distribution: from that distance to the deviation, and from the mean's error to the median's.
     let error = 1.4826 * 1.2533 * median(&mut distances) / (more.len() as f64).sqrt();
     Measured {
-        all: median(&mut all),
         rows: rows.iter().sum::<f64>() / rows.len() as f64,
-        base: median(&mut base),
+        taken: median(&mut taken),
+        passes: median(&mut passes),
         more: middle,
         error,
     }
@@ -291,29 +329,28 @@ pub(super) fn report(out: &mut Report) {
     clock::use_cpu_time();
     out.line(format_args!(
         "## Time for a token\n\nOutputs of {LENGTH} tokens, a model that costs a copy of its row; microseconds of the process, medians over {PAIRS} \
-         outputs. `all` is the time for each token of an output; `base` that of the model's copy, the mask, and one pass over the logits under it \
-         ([`log_mass`]), measured before and after each output, times the rows that the model wrote for a token; `more` the median of the differences, \
-         with its standard error. Samplers that reject draw most tokens in vain where few are allowed, and are left out there.\n"
+         outputs in each of {PLACES} places of the memory. For a token of an output: `model, mask` is what the model and the constraint take, \
+         `pass` one pass over the logits under the mask ([`log_mass`]), measured before and after each output, times the rows that the model wrote; \
+         `more` the median of the rest, with its standard error. Samplers that reject draw most tokens in vain where few are allowed, and are \
+         left out there.\n"
     ));
     let [read, pass, masked] = passes();
     out.line(format_args!(
         "A row of {VOCAB} is {} KiB: reading it takes {read:.1}, a pass for the normalizer {pass:.1}, and one under a mask of all tokens {masked:.1}.\n\n\
-         | vocabulary | allowed | sampler | all | rows per token | base | more |\n|--:|--:|---|--:|--:|--:|--:|",
+         | vocabulary | allowed | sampler | rows | model, mask | pass | more |\n|--:|--:|---|--:|--:|--:|--:|",
         VOCAB * 4 / 1024
     ));
     for vocab_len in [SMALL, VOCAB] {
         let model = Wide::model(vocab_len);
         for allowed in [2, 64, vocab_len / 2, vocab_len - 1] {
-            let mut parts = Parts::new(&model, allowed);
             for name in ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"] {
                 let rejects = !matches!(name, "masked" | "asap" | "greedy");
                 if rejects && allowed < vocab_len - 1 {
                     continue;
                 }
-                let Measured { all, rows, base, more, error } =
-                    per_token(&mut sampler(name, &model, allowed), &mut parts);
+                let Measured { rows, taken, passes, more, error } = per_token(name, &model, allowed);
                 out.line(format_args!(
-                    "| {vocab_len} | {allowed} | {name} | {all:.1} | {rows:.2} | {base:.1} | {more:.1} ± {error:.1} |"
+                    "| {vocab_len} | {allowed} | {name} | {rows:.2} | {taken:.1} | {passes:.1} | {more:.1} ± {error:.1} |"
                 ));
             }
         }

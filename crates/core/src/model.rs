@@ -55,10 +55,10 @@ impl Logits {
         Self::default()
     }
 
-    /// Makes the buffer hold `rows` rows of `vocab_len` zeros and returns the values, row-major, to be written.
+    /// Makes the buffer hold `rows` rows of `vocab_len` values and returns them, row-major. Every one must be written: they are
+    /// what was there before, since zeros would cost a model of many tokens as much as its sampler does.
     pub fn reset(&mut self, rows: usize, vocab_len: usize) -> &mut [f32] {
         self.vocab_len = vocab_len;
-        self.values.clear();
         self.values.resize(rows * vocab_len, 0.0);
         &mut self.values
     }

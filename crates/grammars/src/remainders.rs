@@ -77,13 +77,15 @@ impl Exits {
         for (byte, token, left) in tokens {
             by_byte[usize::from(byte)].push((token, left));
         }
+        let groups = (0..=255u8).zip(by_byte).filter(|(_, tokens)| !tokens.is_empty());
+        Self::of_groups(groups.map(|(byte, tokens)| Group::new(byte, id(), tokens.into())))
+    }
+
+    /// `groups` in ascending order of bytes.
+    pub(crate) fn of_groups(groups: impl IntoIterator<Item = Group>) -> Self {
         let mut bytes = [0; 4];
-        let groups =
-            (0..=255u8).zip(by_byte).filter(|(_, tokens)| !tokens.is_empty()).map(|(byte, tokens)| {
-                insert(&mut bytes, byte);
-                Group { byte, id: id(), tokens: tokens.into(), trie: OnceLock::new() }
-            });
-        Self { groups: groups.collect(), bytes }
+        let groups = groups.into_iter().inspect(|group| insert(&mut bytes, group.byte)).collect();
+        Self { groups, bytes }
     }
 
     /// The tokens: with which byte they leave, and how many bytes are left with that one.
@@ -107,6 +109,15 @@ impl Exits {
 }
 
 impl Group {
+    /// Tokens, and how many of their last bytes are left, of which the first is `byte`.
+    pub(crate) fn new(byte: u8, id: u32, tokens: Box<[(TokenId, u32)]>) -> Self {
+        Self { byte, id, tokens, trie: OnceLock::new() }
+    }
+
+    pub(crate) fn tokens(&self) -> &[(TokenId, u32)] {
+        &self.tokens
+    }
+
     pub(crate) fn trie(&self, vocabulary: &Vocabulary) -> &Trie {
         self.trie.get_or_init(|| Trie::new(&self.tokens, vocabulary))
     }

@@ -90,10 +90,10 @@ pub(crate) struct Node {
 }
 
 /// An automaton of a library, by its number; of counted units, that without bounds, and the bounds as far as a token can tell.
-type Language = (u32, Option<(u32, Option<u32>)>);
+pub(crate) type Language = (u32, Option<(u32, Option<u32>)>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Key {
+pub(crate) enum Key {
     /// An automaton and a state of it.
     Root(Language, u32),
     /// [`Parent::key`] and the automaton behind it.
@@ -204,12 +204,13 @@ pub struct TreeLibrary {
     kept: Mutex<KeptNodes>,
 }
 
+/// What a library has found out.
 #[derive(Default)]
-struct KeptNodes {
-    automata: HashMap<Arc<Dfa>, u32>,
+pub(crate) struct KeptNodes {
+    pub(crate) automata: HashMap<Arc<Dfa>, u32>,
     /// By automaton: [`extending`], once it was asked for.
     extending: HashMap<u32, Bytes>,
-    nodes: HashMap<Key, Arc<Node>>,
+    pub(crate) nodes: HashMap<Key, Arc<Node>>,
     /// By two bytes: see [`TreeLibrary::around`].
     around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
     /// By marks and unit: see [`TreeLibrary::unbounded`].
@@ -219,15 +220,43 @@ struct KeptNodes {
     /// By automaton: the tokens that hold a text of it.
     holding: HashMap<u32, Arc<Holding>>,
     /// By automaton, state, and what comes behind: see [`TreeLibrary::joined`].
-    joined: HashMap<(u32, u32, NextKey), Option<Numbered>>,
-    bytes: usize,
+    pub(crate) joined: HashMap<(u32, u32, NextKey), Option<Numbered>>,
+    pub(crate) bytes: usize,
 }
 
 /// An automaton and its number.
-type Numbered = (u32, Arc<Dfa>);
+pub(crate) type Numbered = (u32, Arc<Dfa>);
 
 /// The marks, and the number of the unit's automaton between them.
 type Marked = (Box<[u8]>, u32, Box<[u8]>);
+
+// Each answers with what is there: another thread may have been first.
+impl KeptNodes {
+    /// The number of `dfa`.
+    pub(crate) fn add_automaton(&mut self, dfa: &Arc<Dfa>) -> u32 {
+        let next = u32::try_from(self.automata.len()).expect("bounded memory");
+        if let Some(number) = self.automata.get(dfa) {
+            return *number;
+        }
+        self.bytes += dfa.memory_usage() + ENTRY;
+        self.automata.insert(Arc::clone(dfa), next);
+        next
+    }
+
+    pub(crate) fn add_joined(
+        &mut self,
+        key: (u32, u32, NextKey),
+        made: Option<Numbered>,
+    ) -> Option<Numbered> {
+        self.bytes += ENTRY;
+        self.joined.entry(key).or_insert(made).clone()
+    }
+
+    pub(crate) fn add_node(&mut self, key: Key, node: Arc<Node>) -> Arc<Node> {
+        self.bytes += node.memory_usage() + ENTRY;
+        Arc::clone(self.nodes.entry(key).or_insert(node))
+    }
+}
 
 impl TreeLibrary {
     /// An empty library of at most about `limit` bytes, besides what it knows of all tokens. `trie` is the trie of `vocabulary`.
@@ -288,7 +317,17 @@ impl TreeLibrary {
         (kept.nodes.len(), kept.bytes)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, KeptNodes> {
+    /// How many groups and nodes have a number.
+    pub(crate) fn ids(&self) -> u32 {
+        self.next_id.load(Ordering::Relaxed)
+    }
+
+    /// With what another library has found out about the same tokens, which has given out so many numbers.
+    pub(crate) fn with_kept(self, kept: KeptNodes, ids: u32) -> Self {
+        Self { kept: Mutex::new(kept), next_id: AtomicU32::new(ids), ..self }
+    }
+
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, KeptNodes> {
         // What is kept is whole at any time, whatever another thread was doing.
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -304,14 +343,7 @@ impl TreeLibrary {
 
     /// The number of `dfa` in this library.
     pub(crate) fn automaton(&self, dfa: &Arc<Dfa>) -> u32 {
-        let mut kept = self.lock();
-        let next = u32::try_from(kept.automata.len()).expect("bounded memory");
-        if let Some(id) = kept.automata.get(dfa) {
-            return *id;
-        }
-        kept.bytes += dfa.memory_usage() + ENTRY;
-        kept.automata.insert(Arc::clone(dfa), next);
-        next
+        self.lock().add_automaton(dfa)
     }
 
     /// The root of the tree of `state`, which `dfa` of number `automaton` is in.
@@ -420,8 +452,7 @@ impl TreeLibrary {
         let number = self.automaton(&made);
         let mut kept = self.lock();
         kept.bytes += ENTRY;
-        let (number, dfa) = kept.unbounded.entry(key).or_insert((number, made));
-        (*number, Arc::clone(dfa))
+        kept.unbounded.entry(key).or_insert((number, made)).clone()
     }
 
     /// What `dfa` of this number reads from `state` on and then `next`, as one automaton with its number. `None` where that is too
@@ -445,9 +476,7 @@ impl TreeLibrary {
             let dfa = Arc::new(dfa);
             (self.automaton(&dfa), dfa)
         });
-        let mut kept = self.lock();
-        kept.bytes += ENTRY;
-        kept.joined.entry(key).or_insert(made).clone()
+        self.lock().add_joined(key, made)
     }
 
     /// The tokens in which `first` comes before `last`; or, where these are not two but one place, in which it comes.
@@ -497,10 +526,7 @@ impl TreeLibrary {
         if !node.is_kept {
             return node;
         }
-        let mut kept = self.lock();
-        kept.bytes += node.memory_usage() + ENTRY;
-        // Another thread may have made the same node: the first one stays.
-        Arc::clone(kept.nodes.entry(key).or_insert(node))
+        self.lock().add_node(key, node)
     }
 
     fn make_root(&self, automaton: u32, dfa: &Dfa, state: StateId, is_kept: bool) -> Node {
@@ -588,6 +614,11 @@ impl fmt::Debug for TreeLibrary {
 }
 
 impl Node {
+    /// One that a library keeps.
+    pub(crate) fn kept(id: u32, inside: Tokens, exits: Exits, extending: Bytes) -> Self {
+        Self { id, is_kept: true, inside, exits, extending }
+    }
+
     /// What a scratch that refers to it takes for it: what a library keeps is counted there.
     pub(crate) fn memory_in_scratch(&self) -> usize {
         if self.is_kept { ENTRY } else { self.memory_usage() }

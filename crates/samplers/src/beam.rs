@@ -11,7 +11,7 @@ use unskew_core::{Constraint, Cost, Draw, Finish, LanguageModel, Origin, Sampler
 
 use crate::{
     SampleError, Task,
-    prefixes::{Passed, Prefixes, Scope},
+    prefixes::{Held, Prefixes, Scope, Wanted},
     trie::{NodeId, Trie},
 };
 
@@ -108,14 +108,19 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
         let mut rows: Vec<_> = open.iter().map(|open| self.prefixes.row(open.node)).collect();
         let missing: Vec<usize> = (0..open.len()).filter(|index| rows[*index].is_none()).collect();
         for missing in missing.chunks(self.prefixes.batch()) {
-            let passed: Vec<Passed<C::State>> =
-                missing.iter().map(|index| vec![(open[*index].node, open[*index].state.clone())]).collect();
-            let mut costs = vec![Cost::default(); missing.len()];
-            let held = self
-                .prefixes
-                .evaluate(&passed.iter().collect::<Vec<_>>(), &mut costs.iter_mut().collect::<Vec<_>>())?;
-            costs.into_iter().for_each(|own| *cost += own);
-            for (index, held) in missing.iter().zip(held) {
+            let mut beams: Vec<_> = missing
+                .iter()
+                .map(|index| {
+                    let Open { node, state, .. } = &open[*index];
+                    let tokens = self.prefixes.trie().tokens(*node);
+                    (tokens, vec![(*node, state.clone())], Held::new(), Cost::default())
+                })
+                .collect();
+            let wanted =
+                beams.iter_mut().map(|(tokens, passed, held, cost)| Wanted { tokens, passed, held, cost });
+            self.prefixes.evaluate(&mut wanted.collect::<Vec<_>>())?;
+            for (index, (_, _, held, own)) in missing.iter().zip(beams) {
+                *cost += own;
                 rows[*index] = held.into_iter().next().map(|(_, row)| row);
             }
         }

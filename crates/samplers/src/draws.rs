@@ -15,11 +15,12 @@ use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
+use smallvec::SmallVec;
 use unskew_core::{Constraint, Cost, Draw, LanguageModel, Origin, TokenId};
 
 use crate::{
     SampleError, Task, TrieFileError,
-    prefixes::{Prefixes, Scope},
+    prefixes::{Prefixes, Scope, Wanted},
     trie::Trie,
     walk::{End, Output, Progress, Step, Walk, Walker},
 };
@@ -118,7 +119,16 @@ struct Lane<C: Constraint, T> {
     cost: Cost,
     walker: Option<Walker<C>>,
     /// Whether the walk waits for the model.
+    waits: bool,
     ended: Option<End>,
+}
+
+impl<C: Constraint, T> Lane<C, T> {
+    /// What its walk waits for, once.
+    fn wanted(&mut self) -> Option<Wanted<'_, C::State>> {
+        let Self { walker, cost, waits, .. } = self;
+        walker.as_mut().filter(|_| std::mem::take(waits)).map(|walker| walker.wanted(cost))
+    }
 }
 
 /// A stream of random numbers for one draw.
@@ -216,6 +226,7 @@ impl<M: LanguageModel, C: Constraint, T: Method> Draws<M, C, T> {
                         memory: T::Memory::default(),
                         cost: Cost::default(),
                         walker: None,
+                        waits: false,
                         ended: None,
                     });
                     done.push(None);
@@ -283,31 +294,22 @@ impl<M: LanguageModel, C: Constraint, T: Method> Draws<M, C, T> {
     /// Lets all walks go on to where they wait or end, and gives those that wait what they wait for.
     fn step(&mut self, lanes: &mut [Lane<C, T::Memory>]) -> Result<(), SampleError<M::Error>> {
         self.prefixes.check_cancelled()?;
-        let mut waiting = Vec::new();
-        for (index, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.ended.is_none()) {
+        for lane in lanes.iter_mut().filter(|lane| lane.ended.is_none()) {
             let Some(walker) = &mut lane.walker else { continue };
             match walker.go(&mut self.prefixes, &mut lane.rng)? {
-                Progress::Waits => waiting.push(index),
+                Progress::Waits => lane.waits = true,
                 Progress::Done(end) => lane.ended = Some(end),
                 Progress::Paused => {}
             }
         }
         let batch = self.prefixes.batch();
-        for waiting in waiting.chunks(batch) {
-            let mut costs = vec![Cost::default(); waiting.len()];
-            let passed: Vec<_> = waiting
-                .iter()
-                .filter_map(|index| lanes[*index].walker.as_ref())
-                .map(Walker::passed)
-                .collect();
-            let held = self.prefixes.evaluate(&passed, &mut costs.iter_mut().collect::<Vec<_>>())?;
-            for ((index, held), cost) in waiting.iter().zip(held).zip(costs) {
-                lanes[*index].cost += cost;
-                if let Some(walker) = &mut lanes[*index].walker {
-                    walker.hold(held);
-                }
+        let mut waiting = lanes.iter_mut().filter_map(Lane::wanted);
+        loop {
+            let mut wanted: SmallVec<[_; 1]> = waiting.by_ref().take(batch).collect();
+            if wanted.is_empty() {
+                return Ok(());
             }
+            self.prefixes.evaluate(&mut wanted)?;
         }
-        Ok(())
     }
 }

@@ -8,6 +8,7 @@
 
 use std::{fmt, sync::Arc};
 
+use smallvec::SmallVec;
 use unskew_core::{Cost, Extension, LanguageModel, Logits, Rows, TokenId};
 
 /// The most logits that one pass may return, in numbers: 256 MiB. Long runs of forced tokens are evaluated in pieces.
@@ -20,10 +21,10 @@ const SPARE: usize = 2;
 const BUFFERS: usize = 2;
 
 /// A prefix whose rows are wanted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Request {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Request<'a> {
     /// The output tokens.
-    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) tokens: &'a [TokenId],
     /// The depth of the first prefix of it whose row is wanted, at least 1; all from there on are.
     pub(crate) first: usize,
 }
@@ -45,7 +46,7 @@ pub(crate) struct Evaluator<M: LanguageModel> {
     prompted: bool,
     slots: Vec<Slot<M::Sequence>>,
     max_slots: usize,
-    /// Where the model writes rows; those that nobody reads any more are used again.
+    /// Where the model writes rows, the last written at the end; those that nobody reads any more are used again.
     buffers: Vec<Arc<Logits>>,
     clock: u64,
 }
@@ -88,33 +89,31 @@ impl<M: LanguageModel> Evaluator<M> {
         &self.prompt
     }
 
-    /// A buffer that nobody reads: the last one that was written, since the nearest cache still has it.
-    fn buffer(&mut self) -> Logits {
-        let free = self.buffers.iter().rposition(|buffer| Arc::strong_count(buffer) == 1);
-        free.and_then(|index| Arc::into_inner(self.buffers.remove(index))).unwrap_or_default()
-    }
-
-    /// What a pass has written, to be read for as long as someone wants to.
-    fn share(&mut self, logits: Logits) -> Arc<Logits> {
-        let logits = Arc::new(logits);
+    /// Puts a buffer that nobody reads at the end: the last one that was written, since the nearest cache still has it.
+    fn free_buffer(&mut self) {
+        let free = self.buffers.iter_mut().rposition(|buffer| Arc::get_mut(buffer).is_some());
+        if let Some(index) = free {
+            self.buffers[index..].rotate_left(1);
+            return;
+        }
         if self.buffers.len() == BUFFERS {
             self.buffers.remove(0);
         }
-        self.buffers.push(Arc::clone(&logits));
-        logits
+        self.buffers.push(Arc::default());
     }
 
     /// The row after the prompt, the only one of what it answers with.
     pub(crate) fn root(&mut self, cost: &mut Cost) -> Result<Arc<Logits>, M::Error> {
-        let mut logits = self.buffer();
+        self.free_buffer();
+        let logits = written(&mut self.buffers);
         let tokens: &[TokenId] = if self.prompted { &[] } else { &self.prompt };
         let extension = Extension { sequence: &mut self.base, tokens, rows: Rows::Last };
-        self.model.extend(&mut [extension], &mut logits)?;
+        self.model.extend(&mut [extension], logits)?;
         // Asking for the last row again evaluates one position.
         cost.positions += tokens.len().max(1) as u64;
         cost.passes += 1;
         self.prompted = true;
-        Ok(self.share(logits))
+        Ok(Arc::clone(self.buffers.last().expect("it was put there")))
     }
 
     /// The wanted rows of all requests, in as few passes as the limit on logits allows: `read` takes the index of a request,
@@ -124,23 +123,24 @@ impl<M: LanguageModel> Evaluator<M> {
     /// The requests are different from each other, and no more than the batch.
     pub(crate) fn evaluate(
         &mut self,
-        requests: &[Request],
-        costs: &mut [&mut Cost],
+        requests: &[Request<'_>],
+        costs: &mut [Cost],
         mut read: impl FnMut(usize, usize, &Arc<Logits>, usize),
     ) -> Result<(), M::Error> {
         if requests.is_empty() {
             return Ok(());
         }
         if !self.prompted {
-            self.root(&mut *costs[0])?;
+            self.root(&mut costs[0])?;
         }
         let mut items = self.assign(requests);
         while !items.is_empty() {
-            let mut logits = self.buffer();
-            let chunk = (MAX_LOGITS / (self.vocab_len() * items.len()).max(1)).max(1);
+            self.free_buffer();
+            let logits = written(&mut self.buffers);
+            let chunk = (MAX_LOGITS / (self.model.vocab_len() * items.len()).max(1)).max(1);
             items.sort_unstable_by_key(|item| item.slot);
-            let mut pieces = Vec::with_capacity(items.len());
-            let mut batch = Vec::with_capacity(items.len());
+            let mut pieces: SmallVec<[(&[TokenId], Rows); 1]> = SmallVec::new();
+            let mut batch: SmallVec<[Extension<'_, M::Sequence>; 1]> = SmallVec::new();
             let mut slots = self.slots.iter_mut().enumerate();
             for item in &items {
                 let Request { tokens, first } = &requests[item.request];
@@ -152,9 +152,9 @@ impl<M: LanguageModel> Evaluator<M> {
                 batch.push(Extension { sequence: &mut slot.sequence, tokens: piece, rows });
                 pieces.push((piece, rows));
             }
-            self.model.extend(&mut batch, &mut logits)?;
+            self.model.extend(&mut batch, logits)?;
             drop(batch);
-            let logits = self.share(logits);
+            let logits = self.buffers.last().expect("it was put there");
             if let Some(first) = items.iter().map(|item| item.request).min() {
                 costs[first].passes += 1;
             }
@@ -167,7 +167,7 @@ impl<M: LanguageModel> Evaluator<M> {
                 for index in 0..count {
                     let depth = item.held + 1 + index - count;
                     if depth >= requests[item.request].first {
-                        read(item.request, depth, &logits, row + index);
+                        read(item.request, depth, logits, row + index);
                     }
                 }
                 row += count;
@@ -181,7 +181,7 @@ impl<M: LanguageModel> Evaluator<M> {
     }
 
     /// A sequence for each request, which holds none of the tokens whose rows are wanted.
-    fn assign(&mut self, requests: &[Request]) -> Vec<Item> {
+    fn assign(&mut self, requests: &[Request<'_>]) -> SmallVec<[Item; 1]> {
         for slot in &mut self.slots {
             slot.taken = false;
         }
@@ -252,6 +252,11 @@ impl<M: LanguageModel> Evaluator<M> {
     }
 }
 
+/// The buffer that [`free_buffer`](Evaluator::free_buffer) has found.
+fn written(buffers: &mut [Arc<Logits>]) -> &mut Logits {
+    buffers.last_mut().and_then(Arc::get_mut).expect("nobody reads it")
+}
+
 #[cfg(test)]
 mod tests {
     use rand_chacha::ChaCha8Rng;
@@ -283,20 +288,20 @@ mod tests {
         let mut evaluator = Evaluator::new(model(), prompt.clone(), 3);
         let oracle = model();
         for _ in 0..300 {
-            let mut requests: Vec<Request> = Vec::new();
+            let mut texts: Vec<(Vec<TokenId>, usize)> = Vec::new();
             for _ in 0..1 + rng.next_u32() % 3 {
                 let length = 1 + (rng.next_u32() % 4) as usize;
                 let tokens = (0..length).map(|_| TokenId(rng.next_u32() % 2)).collect();
-                let request = Request { tokens, first: 1 + rng.next_u32() as usize % length };
-                if requests.iter().all(|other| other.tokens != request.tokens) {
-                    requests.push(request);
+                if texts.iter().all(|(other, _)| *other != tokens) {
+                    texts.push((tokens, 1 + rng.next_u32() as usize % length));
                 }
             }
+            let requests: Vec<Request<'_>> =
+                texts.iter().map(|(tokens, first)| Request { tokens, first: *first }).collect();
             let mut costs = vec![Cost::default(); requests.len()];
             let mut seen = Vec::new();
-            let mut refs: Vec<&mut Cost> = costs.iter_mut().collect();
             evaluator
-                .evaluate(&requests, &mut refs, |request, depth, logits, row| {
+                .evaluate(&requests, &mut costs, |request, depth, logits, row| {
                     let row = logits.row(row);
                     let context = [&prompt[..], &requests[request].tokens[..depth]].concat();
                     for (logit, probability) in row.iter().zip(oracle.row(&context)) {
@@ -326,12 +331,11 @@ mod tests {
         let mut cost = Cost::default();
         let ids = |text: &[u32]| text.iter().copied().map(TokenId).collect::<Vec<_>>();
         let mut run = |texts: &[&[u32]]| {
+            let texts: Vec<_> = texts.iter().map(|text| ids(text)).collect();
             let requests: Vec<_> =
-                texts.iter().map(|text| Request { tokens: ids(text), first: text.len() }).collect();
+                texts.iter().map(|tokens| Request { tokens, first: tokens.len() }).collect();
             let mut costs = vec![Cost::default(); requests.len()];
-            evaluator
-                .evaluate(&requests, &mut costs.iter_mut().collect::<Vec<_>>(), |_, _, _, _| {})
-                .unwrap();
+            evaluator.evaluate(&requests, &mut costs, |_, _, _, _| {}).unwrap();
             cost = costs.into_iter().fold(Cost::default(), |mut sum, cost| {
                 sum += cost;
                 sum

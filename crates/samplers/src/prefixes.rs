@@ -8,16 +8,14 @@
 
 use std::{fmt, sync::Arc};
 
+use smallvec::{SmallVec, smallvec};
 use twox_hash::XxHash3_64;
-use unskew_core::{
-    Cancel, Constraint, Cost, LanguageModel, Logits, MaskRef, TokenId, TokenMask, WORD_BITS, logprob,
-    words_for,
-};
+use unskew_core::{Cancel, Constraint, Cost, LanguageModel, Logits, TokenId, TokenMask, logprob};
 
 use crate::{
     SampleError, Task,
     evaluator::{Evaluator, Request},
-    rows::{LONG, Listed, Row, RowCache, Wide, digits, sums},
+    rows::{LONG, Listed, Row, RowCache, Sums, Wide, digits, sums_in},
     trie::{self, Facts, Header, NodeId, Trie, TrieFileError},
 };
 
@@ -38,6 +36,18 @@ pub(crate) type Passed<S> = Vec<(NodeId, S)>;
 /// Rows that are held for a walk, so that they outlive the cache.
 pub(crate) type Held = Vec<(NodeId, Arc<Row>)>;
 
+/// What one walk wants of a pass.
+pub(crate) struct Wanted<'a, S> {
+    /// The tokens of its deepest prefix, or more.
+    pub(crate) tokens: &'a [TokenId],
+    /// The prefixes; none are left when they are evaluated.
+    pub(crate) passed: &'a mut Passed<S>,
+    /// Where the rows go.
+    pub(crate) held: &'a mut Held,
+    /// What the pass is added to.
+    pub(crate) cost: &'a mut Cost,
+}
+
 /// Where fewer than one in 1,000 outputs comes to a prefix, its long row is not kept the first time: only some hundreds fit.
 const LN_RARE: f64 = -6.9;
 
@@ -48,7 +58,8 @@ const FEW: usize = 1 << 10;
 struct Reader<C: Constraint> {
     constraint: C,
     scratch: C::Scratch,
-    mask: TokenMask,
+    /// Where a mask is made; the row that it is made for may keep it.
+    mask: Arc<TokenMask>,
     end: Vec<TokenId>,
     max_tokens: usize,
     scope: Scope,
@@ -59,8 +70,10 @@ struct Reader<C: Constraint> {
     /// Buffers of a row.
     tokens: Vec<TokenId>,
     values: Vec<f32>,
+    /// What is left of a row that was dropped.
+    spare: Sums,
     /// All tokens of a row, without what ends a sequence and with it, as masks that rows share.
-    open: [Option<Arc<[u32]>>; 2],
+    open: [Option<Arc<TokenMask>>; 2],
 }
 
 pub(crate) struct Prefixes<M: LanguageModel, C: Constraint> {
@@ -86,7 +99,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
     pub(crate) fn new(task: Task<M, C>, scope: Scope) -> Self {
         let Task { model, constraint, prompt, end, max_tokens, batch, max_bytes, cancel } = task;
         let scratch = constraint.scratch();
-        let mask = TokenMask::new(constraint.vocab_len());
+        let mask = Arc::new(TokenMask::new(constraint.vocab_len()));
         Self {
             reader: Reader {
                 constraint,
@@ -100,6 +113,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 rows: RowCache::new(max_bytes / 4 * 3),
                 tokens: Vec::new(),
                 values: Vec::new(),
+                spare: Sums::default(),
                 open: [None, None],
             },
             evaluator: Evaluator::new(model, prompt, batch),
@@ -180,6 +194,16 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         self.reader.rows.get(node)
     }
 
+    /// Takes back rows that were held for a walk. What nobody else has is used again: the blocks of a long row are more than an
+    /// allocator hands out in a hurry.
+    pub(crate) fn give_back(&mut self, held: &mut Held) {
+        for (_, row) in held.drain(..) {
+            if let Some(sums) = Arc::into_inner(row).and_then(Row::into_sums) {
+                self.reader.spare = sums;
+            }
+        }
+    }
+
     /// Takes a prefix and all above it into the bounds. `rest` may know, for a depth, the mass that was left when the walk
     /// took its token, and how many edges counted before.
     pub(crate) fn learn(&mut self, node: NodeId, rest: impl Fn(usize) -> Option<(f64, usize)>) {
@@ -213,41 +237,38 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         }
     }
 
-    /// Evaluates what walks have passed, in one pass, and holds the rows for them. Prefixes that are wanted twice are
-    /// evaluated once, for the first walk.
+    /// Evaluates what walks want, in one pass. Prefixes that are wanted twice are evaluated once, for the first walk.
+    ///
+    /// One walk alone is the common case, and its token must not wait for an allocator: lists are on the stack then.
     pub(crate) fn evaluate(
         &mut self,
-        passed: &[&Passed<C::State>],
-        costs: &mut [&mut Cost],
-    ) -> Result<Vec<Held>, SampleError<M::Error>> {
+        wanted: &mut [Wanted<'_, C::State>],
+    ) -> Result<(), SampleError<M::Error>> {
         self.check_cancelled()?;
-        let mut held: Vec<Held> = vec![Vec::new(); passed.len()];
         let mut broken: Option<usize> = None;
         let Self { reader, evaluator, .. } = self;
-        if let Some(index) = passed.iter().position(|passed| passed[0].0 == Trie::ROOT) {
-            let row = evaluator.root(&mut *costs[index]).map_err(SampleError::Model)?;
-            let root = reader.read(&passed[index][0], &row, 0)?;
-            for (held, passed) in held.iter_mut().zip(passed) {
-                if passed[0].0 == Trie::ROOT {
-                    held.push((Trie::ROOT, Arc::clone(&root)));
-                }
+        let from_root = |wanted: &Wanted<'_, C::State>| wanted.passed[0].0 == Trie::ROOT;
+        if let Some(first) = wanted.iter_mut().find(|wanted| from_root(wanted)) {
+            let row = evaluator.root(first.cost).map_err(SampleError::Model)?;
+            let root = reader.read(&first.passed[0], &row, 0)?;
+            for wanted in wanted.iter_mut().filter(|wanted| from_root(wanted)) {
+                wanted.held.push((Trie::ROOT, Arc::clone(&root)));
             }
         }
         // By the deepest prefix, the first walk that wants it.
-        let mut requests: Vec<Request> = Vec::new();
-        let mut owners: Vec<usize> = Vec::new();
-        let mut same: Vec<usize> = Vec::new();
-        for (index, nodes) in passed.iter().enumerate() {
-            let deepest = nodes[nodes.len() - 1].0;
-            let owner = owners
-                .iter()
-                .copied()
-                .find(|owner| passed[*owner].last().map(|(node, _)| *node) == Some(deepest));
+        let mut requests: SmallVec<[Request<'_>; 1]> = SmallVec::new();
+        let mut owners: SmallVec<[usize; 1]> = SmallVec::new();
+        let mut same: SmallVec<[usize; 1]> = SmallVec::new();
+        for index in 0..wanted.len() {
+            let Wanted { tokens, passed, .. } = &wanted[index];
+            let deepest = deepest(passed);
+            let owner = owners.iter().copied().find(|owner| self::deepest(wanted[*owner].passed) == deepest);
             same.push(owner.unwrap_or(index));
-            if deepest == Trie::ROOT || owner.is_some_and(|owner| passed[owner].len() >= nodes.len()) {
+            if deepest == Trie::ROOT || owner.is_some_and(|owner| wanted[owner].passed.len() >= passed.len())
+            {
                 continue;
             }
-            let first = nodes.iter().map(|(node, _)| reader.trie.depth(*node)).find(|depth| *depth > 0);
+            let first = passed.iter().map(|(node, _)| reader.trie.depth(*node)).find(|depth| *depth > 0);
             let first = first.expect("the deepest is not the root");
             if let Some(at) = owner.and_then(|owner| owners.iter().position(|other| *other == owner)) {
                 // The later walk wants more of the same.
@@ -255,35 +276,37 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 owners[at] = index;
                 same.iter_mut().filter(|same| Some(**same) == owner).for_each(|same| *same = index);
             } else {
-                requests.push(Request { tokens: reader.trie.tokens(deepest), first });
+                requests.push(Request { tokens: &tokens[..reader.trie.depth(deepest)], first });
                 owners.push(index);
             }
         }
-        let mut own: Vec<Cost> = vec![Cost::default(); requests.len()];
+        let mut own: SmallVec<[Cost; 1]> = smallvec![Cost::default(); requests.len()];
         evaluator
-            .evaluate(&requests, &mut own.iter_mut().collect::<Vec<_>>(), |request, depth, logits, row| {
-                let owner = owners[request];
-                let wanted = passed[owner].iter().find(|(node, _)| reader.trie.depth(*node) == depth);
+            .evaluate(&requests, &mut own, |request, depth, logits, row| {
+                let Wanted { passed, held, .. } = &mut wanted[owners[request]];
+                let wanted = passed.iter().find(|(node, _)| reader.trie.depth(*node) == depth);
                 if let Some(wanted) = wanted {
                     match reader.read::<M::Error>(wanted, logits, row) {
-                        Ok(row) => held[owner].push((wanted.0, row)),
+                        Ok(row) => held.push((wanted.0, row)),
                         Err(_) => broken = broken.or(Some(depth)),
                     }
                 }
             })
             .map_err(SampleError::Model)?;
-        for (owner, cost) in owners.into_iter().zip(own) {
-            *costs[owner] += cost;
+        for (owner, cost) in owners.iter().zip(own) {
+            *wanted[*owner].cost += cost;
         }
         if let Some(tokens) = broken {
             return Err(SampleError::NotADistribution { tokens });
         }
         for (index, owner) in same.into_iter().enumerate() {
             if index != owner {
-                held[index] = held[owner].clone();
+                let held = wanted[owner].held.clone();
+                wanted[index].held.extend(held);
             }
+            wanted[index].passed.clear();
         }
-        Ok(held)
+        Ok(())
     }
 
     /// The bounds as bytes, for [`load`](Self::load) with the same task and name.
@@ -321,6 +344,10 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
             max_bytes: self.max_bytes / 4,
         }
     }
+}
+
+fn deepest<S>(passed: &Passed<S>) -> NodeId {
+    passed[passed.len() - 1].0
 }
 
 impl<C: Constraint> Reader<C> {
@@ -361,25 +388,24 @@ impl<C: Constraint> Reader<C> {
         tokens.clear();
         values.clear();
         let candidates = self.candidates(state, depth, accepting, row, &mut tokens);
+        let ready;
         let mask = match &candidates {
             Candidates::Listed(_) => None,
-            Candidates::Masked => Some(self.mask.as_ref().words()),
+            Candidates::Masked => Some(&self.mask),
             Candidates::Ready => {
                 let mask = self.constraint.ready_mask(&self.scratch, state);
-                Some(mask.expect("nothing has changed since it was ready").words())
+                ready = Arc::new(mask.expect("nothing has changed since it was ready").to_owned());
+                Some(&ready)
             }
-            Candidates::Open(mask) => Some(&mask[..]),
+            Candidates::Open(mask) => Some(mask),
         };
         let (mut normalizer, mut wide) = (None, None);
         if row.len() >= LONG {
-            let sums = sums(row, mask);
+            let sums = sums_in(std::mem::take(&mut self.spare), row, mask.map(|mask| mask.words()));
             normalizer = Some(sums.normalizer());
-            wide = match (&candidates, mask) {
-                _ if !sums.total.is_finite() => None,
-                (Candidates::Open(mask), _) => Wide::new(logits, index, Arc::clone(mask), sums),
-                (_, Some(mask)) => Wide::new(logits, index, mask, sums),
-                (_, None) => None,
-            };
+            wide = mask
+                .filter(|_| sums.total.is_finite())
+                .and_then(|mask| Wide::new(logits, index, Arc::clone(mask), sums));
         }
         let normalizer = normalizer.unwrap_or_else(|| digits::log_normalizer(row));
         if !normalizer.is_finite() {
@@ -398,7 +424,7 @@ impl<C: Constraint> Reader<C> {
             }
             None => {
                 keeps = true;
-                tokens.extend(mask.into_iter().flat_map(ids_of));
+                tokens.extend(mask.into_iter().flat_map(|mask| mask.ids()));
                 tokens.retain(|id| logit(*id) > f32::NEG_INFINITY);
                 values.extend(tokens.iter().map(|id| logit(*id)));
                 Row::listed(Listed::new(&tokens, &values, normalizer), end)
@@ -445,8 +471,13 @@ impl<C: Constraint> Reader<C> {
         let (mask, place) = match self.constraint.ready_mask(&self.scratch, state) {
             Some(mask) => (mask, Candidates::Ready),
             None => {
-                self.constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
-                (self.mask.as_ref(), Candidates::Masked)
+                // A new one where a row keeps the last.
+                if Arc::get_mut(&mut self.mask).is_none() {
+                    self.mask = Arc::new(TokenMask::new(self.constraint.vocab_len()));
+                }
+                let mask = Arc::get_mut(&mut self.mask).expect("nobody else has it");
+                self.constraint.fill_mask(&mut self.scratch, state, mask.as_mut());
+                ((*self.mask).as_ref(), Candidates::Masked)
             }
         };
         if row.len() >= LONG && has_more_than(mask.words(), FEW) {
@@ -457,16 +488,16 @@ impl<C: Constraint> Reader<C> {
     }
 
     /// All tokens of a row, as a mask: the same one each time. `ends` says whether what ends a sequence is among them.
-    fn open(&mut self, ends: bool, len: usize) -> Arc<[u32]> {
+    fn open(&mut self, ends: bool, len: usize) -> Arc<TokenMask> {
         let Self { end, open, .. } = self;
         let open = &mut open[usize::from(ends)];
-        if let Some(mask) = open.as_ref().filter(|mask| mask.len() == words_for(len)) {
+        if let Some(mask) = open.as_ref().filter(|mask| mask.len() == len) {
             return Arc::clone(mask);
         }
-        let mut mask = vec![u32::MAX; words_for(len)];
-        let without = end.iter().filter(|id| !ends && id.index() < len);
-        without.for_each(|id| mask[id.index() / WORD_BITS] &= !(1 << (id.index() % WORD_BITS)));
-        Arc::clone(open.insert(mask.into()))
+        let mut mask = TokenMask::new(len);
+        mask.as_mut().fill();
+        end.iter().filter(|id| !ends && id.index() < len).for_each(|id| mask.as_mut().remove(*id));
+        Arc::clone(open.insert(Arc::new(mask)))
     }
 
     /// Whether enough outputs come to a prefix that its row is worth a copy. By the masked distributions along it, as far as
@@ -496,7 +527,7 @@ enum Candidates {
     /// In a mask of the constraint.
     Ready,
     /// All tokens may.
-    Open(Arc<[u32]>),
+    Open(Arc<TokenMask>),
 }
 
 /// Whether the output may not end here and only one token is allowed.
@@ -513,10 +544,6 @@ fn has_more_than(words: &[u32], many: usize) -> bool {
         count += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
         count > many
     })
-}
-
-fn ids_of(words: &[u32]) -> impl Iterator<Item = TokenId> {
-    MaskRef::new(words, words.len() * WORD_BITS).into_ids()
 }
 
 #[cfg(test)]
@@ -543,15 +570,20 @@ mod tests {
         let mut prefixes = prefixes(1 << 20);
         let a = prefixes.trie_mut().child(Trie::ROOT, TokenId(0));
         let ab = prefixes.trie_mut().child(a, TokenId(1));
-        let passed = [Trie::ROOT, a, ab].map(|node| (node, prefixes.start())).to_vec();
+        let mut passed = [Trie::ROOT, a, ab].map(|node| (node, prefixes.start())).to_vec();
+        let mut shorter = vec![(ab, prefixes.start())];
         let mut costs = [Cost::default(), Cost::default()];
+        let mut held = [Vec::new(), Vec::new()];
+        let tokens = prefixes.trie().tokens(ab);
         let [first, second] = &mut costs;
-        let shorter = vec![(ab, prefixes.start())];
-        let held = prefixes.evaluate(&[&shorter, &passed], &mut [first, second]).unwrap();
+        let [few, all] = &mut held;
+        let wants = |passed, held, cost| Wanted { tokens: &tokens, passed, held, cost };
+        prefixes.evaluate(&mut [wants(&mut shorter, few, first), wants(&mut passed, all, second)]).unwrap();
         // One for the prompt, one for both; the walk that wanted more pays.
         assert_eq!(costs[1], Cost { positions: 3, passes: 2, proposals: 0 });
         assert_eq!(costs[0], Cost::default());
         assert!(held[0].iter().any(|(node, _)| *node == ab) && held[1].len() == 3);
+        assert!(passed.is_empty() && shorter.is_empty());
         let trie = prefixes.trie();
         assert!(near(trie.stop(a), 0.5) && near(trie.mass(a), 1.0) && near(trie.fresh(a), 0.5));
         // At the length limit only the end remains.

@@ -25,7 +25,7 @@ use unskew_core::{Constraint, Cost, Finish, LanguageModel, TokenId};
 
 use crate::{
     SampleError, Truncation, awrs,
-    prefixes::{Held, Passed, Prefixes, Scope},
+    prefixes::{Held, Passed, Prefixes, Scope, Wanted},
     random::{uniform, weighted},
     rows::{Drawn, Listed, Row},
     trie::{Facts, NodeId, Trie},
@@ -42,6 +42,9 @@ pub(crate) enum Coins {
     /// All.
     All,
 }
+
+/// So many tokens a walk has room for at once.
+const ROOM: usize = 63;
 
 /// In proportion to what a token is drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -137,7 +140,7 @@ impl Output {
 /// Where a walk stands after it went on.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Progress {
-    /// It waits for the rows of [`Walker::passed`].
+    /// It waits for what [`Walker::wanted`] names.
     Waits,
     /// After a token.
     Paused,
@@ -217,11 +220,14 @@ impl<C: Constraint> Walker<C> {
         steps: &[Step],
     ) -> Self {
         prefixes.trie_mut().tick();
+        let room = prefixes.max_tokens().min(ROOM) + 1;
+        let mut own = Vec::with_capacity(room);
+        own.extend_from_slice(steps);
         let mut walker = Self {
             how,
-            tokens: Vec::new(),
-            left: Vec::new(),
-            steps: steps.to_vec(),
+            tokens: Vec::with_capacity(room),
+            left: Vec::with_capacity(room),
+            steps: own,
             node: Trie::ROOT,
             state: prefixes.start(),
             advanced: 0,
@@ -251,15 +257,9 @@ impl<C: Constraint> Walker<C> {
         self.log_weight
     }
 
-    /// What waits for the model.
-    pub(crate) fn passed(&self) -> &Passed<C::State> {
-        &self.passed
-    }
-
-    /// Takes the rows that it waited for.
-    pub(crate) fn hold(&mut self, held: Held) {
-        self.held.extend(held);
-        self.passed.clear();
+    /// What waits for the model; the pass is added to `cost`.
+    pub(crate) fn wanted<'a>(&'a mut self, cost: &'a mut Cost) -> Wanted<'a, C::State> {
+        Wanted { tokens: &self.tokens, passed: &mut self.passed, held: &mut self.held, cost }
     }
 
     /// Takes what it found into the bounds.
@@ -435,7 +435,7 @@ impl<C: Constraint> Walker<C> {
             Choice::End => Some(Progress::Done(self.output(prefixes, Some(self.node)))),
             Choice::Token(token) => {
                 self.leave(prefixes, token, learned);
-                self.held.clear();
+                prefixes.give_back(&mut self.held);
                 prefixes.trie_mut().set_log_p(self.node, step.log_p);
                 None
             }
@@ -470,6 +470,7 @@ impl<C: Constraint> Walker<C> {
         let (choice, log_p) =
             drawn.map_or((Choice::End, stop), |(token, log_p)| (Choice::Token(token), log_p));
         let entropy = if self.how.entropy { row.entropy(stop) } else { 0.0 };
+        drop(row);
         self.take(prefixes, choice, Step { log_p, mass, entropy }, log_q.unwrap_or(log_p - mass), false)
     }
 
@@ -506,6 +507,7 @@ impl<C: Constraint> Walker<C> {
         let counted = edges.clone().count();
         // A rest of rounding where all tokens are visited: choose again.
         let Drawn { token, log_p, rest } = row.draw(edges.map(|edge| edge.token), rng)?;
+        drop(row);
         self.rest = Some((rest, counted));
         if prefixes.scope() == Scope::Everything {
             self.catch_up(prefixes);
@@ -547,6 +549,7 @@ impl<C: Constraint> Walker<C> {
         else {
             return Some(Progress::Done(End::Stuck(self.tokens.clone())));
         };
+        drop(row);
         self.log_weight += log_mass;
         let choice = token.map_or(Choice::End, Choice::Token);
         self.take(prefixes, choice, Step { log_p, mass: log_mass, entropy: 0.0 }, f64::NAN, false)
@@ -587,27 +590,26 @@ pub(crate) fn together<M: LanguageModel, C: Constraint>(
     cost: &mut Cost,
 ) -> Result<(), SampleError<M::Error>> {
     loop {
-        let mut waiting = Vec::new();
-        for (index, walker) in walkers.iter_mut().enumerate() {
-            if progress[index] == Progress::Waits {
-                progress[index] = walker.go(prefixes, &mut rngs[index])?;
-            }
-            if progress[index] == Progress::Waits {
-                waiting.push(index);
+        for (walker, (rng, progress)) in walkers.iter_mut().zip(rngs.iter_mut().zip(progress.iter_mut())) {
+            if *progress == Progress::Waits {
+                *progress = walker.go(prefixes, rng)?;
             }
         }
-        if waiting.is_empty() {
+        let waits = |progress: &Progress| *progress == Progress::Waits;
+        if !progress.iter().any(waits) {
             return Ok(());
         }
         let batch = prefixes.batch();
-        for waiting in waiting.chunks(batch) {
-            let mut costs = vec![Cost::default(); waiting.len()];
-            let passed: Vec<_> = waiting.iter().map(|index| walkers[*index].passed()).collect();
-            let held = prefixes.evaluate(&passed, &mut costs.iter_mut().collect::<Vec<_>>())?;
-            costs.into_iter().for_each(|own| *cost += own);
-            for (index, held) in waiting.iter().zip(held) {
-                walkers[*index].hold(held);
+        let mut costs = vec![Cost::default(); walkers.len()];
+        let mut waiting = walkers.iter_mut().zip(&mut costs).zip(progress.iter());
+        loop {
+            let waiting = waiting.by_ref().filter(|(_, progress)| waits(progress)).take(batch);
+            let mut wanted: Vec<_> = waiting.map(|((walker, cost), _)| walker.wanted(cost)).collect();
+            if wanted.is_empty() {
+                break;
             }
+            prefixes.evaluate(&mut wanted)?;
         }
+        costs.into_iter().for_each(|own| *cost += own);
     }
 }

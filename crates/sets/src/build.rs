@@ -20,7 +20,6 @@ use unskew_core::{TokenId, TokenMask, Vocabulary};
 use crate::{
     ItemSet,
     error::{Line, SetError, SetFileError},
-    item_set::fingerprint,
     lines::{Form, Found, encode_lines},
     sort::{Items, Run, merge},
     subset::subsets_to_bytes,
@@ -245,7 +244,7 @@ impl SetBuilder {
     }
 
     fn write<W: Write + Seek>(mut self, out: W) -> Result<(W, BuildReport), SetError> {
-        let identity = self.vocabulary.as_ref().map_or(0, |(vocabulary, _)| fingerprint(vocabulary));
+        let identity = self.vocabulary.as_ref().map_or(0, |(vocabulary, _)| vocabulary.fingerprint());
         let mut report = std::mem::take(&mut self.report);
         let mut shape = Shape::default();
         let (vocab_len, folder) = (self.vocab_len, self.folder.clone());

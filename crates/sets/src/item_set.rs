@@ -22,7 +22,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use twox_hash::XxHash3_64;
-use unskew_core::{MaskMut, TokenId, TokenKind, TokenMask, Vocabulary, WORD_BITS};
+use unskew_core::{MaskMut, TokenId, TokenMask, Vocabulary, WORD_BITS};
 
 use crate::{
     column::{Ends, Tokens},
@@ -246,7 +246,7 @@ impl ItemSet {
     ///
     /// [`SetFileError::OtherTokenizer`].
     pub fn check_vocabulary(&self, vocabulary: &Vocabulary) -> Result<(), SetFileError> {
-        let (file, tokenizer) = (self.layout.fingerprint, fingerprint(vocabulary));
+        let (file, tokenizer) = (self.layout.fingerprint, vocabulary.fingerprint());
         let fits = if file == 0 { self.vocab_len() <= vocabulary.len() } else { file == tokenizer };
         if fits { Ok(()) } else { Err(SetFileError::OtherTokenizer { file, tokenizer }) }
     }
@@ -624,23 +624,3 @@ impl Iterator for Items<'_> {
 }
 
 impl ExactSizeIterator for Items<'_> {}
-
-/// A number that tells vocabularies apart by their tokens: XXH3 of the bytes and the kind of every id. Padding leaves no
-/// trace, nor does which ids end a sequence, nor how a tokenizer chooses among its tokens: sets of two tokenizers with the
-/// same tokens hold sequences of the same texts.
-pub fn fingerprint(vocabulary: &Vocabulary) -> u64 {
-    let used = vocabulary.used_len();
-    let (texts, offsets) = vocabulary.flat();
-    let mut bytes = Vec::with_capacity(texts.len() + 5 * used);
-    for (id, range) in (0..used).map(TokenId::from_index).zip(offsets.windows(2)) {
-        bytes.push(match vocabulary.kind(id) {
-            TokenKind::Text => 0,
-            TokenKind::Control => 1,
-            TokenKind::Unused => 2,
-        });
-        bytes.extend((range[1] - range[0]).to_le_bytes());
-    }
-    bytes.extend(texts);
-    // 0 says that there was no vocabulary.
-    XxHash3_64::oneshot(&bytes).max(1)
-}

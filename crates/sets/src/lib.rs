@@ -84,7 +84,7 @@ pub use error::{Line, SetError, SetFileError};
 pub use exclusion::ExclusionConstraint;
 #[cfg(feature = "wgpu")]
 pub use gpu::{Choice, Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, LogitRows, Next, Rule};
-pub use item_set::{Cursor, ItemSet, Items, fingerprint};
+pub use item_set::{Cursor, ItemSet, Items};
 pub use subset::Subset;
 #[cfg(feature = "wgpu")]
 pub use unskew_shaders::Interval;

@@ -28,7 +28,7 @@ const RISE: f32 = 10.0;
 const LEAST: f32 = -87.0;
 
 /// What a pass finds.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Sums {
     /// What weights are relative to: a logit, the greatest or up to [`RISE`] less. Minus infinity where all logits are.
     pub(crate) reference: f32,
@@ -89,22 +89,27 @@ pub fn log_mass(logits: &[f32], mask: MaskRef<'_>) -> f64 {
 
 /// Reads a row; `mask` may be shorter or longer than it: what is beyond its end is not left.
 pub(crate) fn sums(logits: &[f32], mask: Option<&[u32]>) -> Sums {
-    pulp::Arch::new().dispatch(Pass { logits, mask })
+    sums_in(Sums::default(), logits, mask)
 }
 
-/// The weights of a block of at most [`BLOCK`] logits under a mask, zero where there is none.
-pub(crate) fn weights(block: &[f32], reference: f32, words: &[u32]) -> [f32; BLOCK] {
-    pulp::Arch::new().dispatch(Weigh { block: &padded(block), reference, words: &taken(words, 0) })
+/// The same in the place of others, which nobody wants any more: what they have allocated is used again.
+pub(crate) fn sums_in(old: Sums, logits: &[f32], mask: Option<&[u32]>) -> Sums {
+    pulp::Arch::new().dispatch(Pass { logits, mask, sums: old })
+}
+
+/// Writes the weights of a block of at most [`BLOCK`] logits under a mask, zero where there is none.
+pub(crate) fn weigh_under(block: &[f32], reference: f32, words: &[u32], weights: &mut [f32; BLOCK]) {
+    let words = taken(words, 0);
+    let arch = pulp::Arch::new();
+    match block.try_into() {
+        Ok(block) => arch.dispatch(Weigh { block, reference, words: &words, weights }),
+        Err(_) => arch.dispatch(Weigh { block: &padded(block), reference, words: &words, weights }),
+    }
 }
 
 /// The sum of a block as a pass makes it.
 pub(crate) fn add_lanes(weights: &[f32; BLOCK]) -> f32 {
     lanes_of(weights)
-}
-
-/// The sum of parts, in an order in which few additions wait for each other.
-pub(crate) fn add_up(parts: &[f32]) -> f64 {
-    parts.chunks(LANES).map(add_up_few).sum()
 }
 
 fn add_up_few(parts: &[f32]) -> f64 {
@@ -155,6 +160,7 @@ pub(crate) fn find(parts: &[f32], groups: impl Iterator<Item = f64>, target: f64
 struct Pass<'a> {
     logits: &'a [f32],
     mask: Option<&'a [u32]>,
+    sums: Sums,
 }
 
 impl pulp::WithSimd for Pass<'_> {
@@ -162,16 +168,14 @@ impl pulp::WithSimd for Pass<'_> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> Sums {
-        let Self { logits, mask } = self;
+        let Self { logits, mask, mut sums } = self;
         let count = if mask.is_some() { logits.len().div_ceil(BLOCK) } else { 0 };
-        let mut sums = Sums {
-            reference: f32::NEG_INFINITY,
-            total: 0.0,
-            kept: 0.0,
-            parts: vec![0.0; count],
-            groups: vec![],
-            greatest: vec![f32::NEG_INFINITY; count],
-        };
+        (sums.reference, sums.total, sums.kept) = (f32::NEG_INFINITY, 0.0, 0.0);
+        sums.parts.clear();
+        sums.parts.resize(count, 0.0);
+        sums.greatest.clear();
+        sums.greatest.resize(count, f32::NEG_INFINITY);
+        sums.groups.clear();
         let (blocks, rest) = logits.as_chunks::<BLOCK>();
         let last = padded(rest);
         let mut weights = [0.0; BLOCK];
@@ -221,17 +225,16 @@ struct Weigh<'a> {
     block: &'a [f32; BLOCK],
     reference: f32,
     words: &'a [u32; WORDS],
+    weights: &'a mut [f32; BLOCK],
 }
 
 impl pulp::WithSimd for Weigh<'_> {
-    type Output = [f32; BLOCK];
+    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> [f32; BLOCK] {
-        let mut weights = [0.0; BLOCK];
-        weigh(self.block, self.reference, &mut weights);
-        keep(&mut weights, self.words, 0.0);
-        weights
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        weigh(self.block, self.reference, self.weights);
+        keep(self.weights, self.words, 0.0);
     }
 }
 
@@ -351,7 +354,9 @@ mod tests {
             #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
             let x = (10.0 - f64::from(step) / 1000.0) as f32;
             let exact = f64::from(x).exp();
-            let weight = f64::from(weights(&[x], 0.0, &[1])[0]);
+            let mut weights = [0.0; BLOCK];
+            weigh_under(&[x], 0.0, &[1], &mut weights);
+            let weight = f64::from(weights[0]);
             if x >= LEAST {
                 worst = worst.max((weight / exact - 1.0).abs());
             } else {
@@ -398,8 +403,9 @@ mod tests {
                 let some = |lane: usize| words[lane / 32] >> (lane % 32) & 1 == 1;
                 let exact = block.iter().enumerate().filter(|(lane, _)| some(*lane)).map(|(_, logit)| *logit);
                 assert_eq!(found.greatest[index], exact.fold(f32::NEG_INFINITY, f32::max));
-                let weights = weights(block, found.reference, &words);
-                let (sum, part) = (add_up(&weights), f64::from(found.parts[index]));
+                let mut weights = [0.0; BLOCK];
+                weigh_under(block, found.reference, &words, &mut weights);
+                let (sum, part) = (groups_of(&weights).sum::<f64>(), f64::from(found.parts[index]));
                 // Where the reference rose later, what is next to nothing is zero.
                 assert!((sum - part).abs() <= 1e-5 * part + 1e-30, "{sum} {part}");
             }
@@ -427,8 +433,8 @@ mod tests {
             assert_eq!(index, at, "{target}");
             assert!(left < f64::from(parts[index]));
         }
-        assert_eq!(find(&parts, groups_of(&parts), add_up(&parts)), None);
-        assert_eq!(add_up(&parts), 37.0);
+        assert_eq!(find(&parts, groups_of(&parts), 37.0), None);
+        assert_eq!(groups_of(&parts).sum::<f64>(), 37.0);
         let mut groups: Vec<f64> = groups_of(&parts).collect();
         for index in 0..parts.len() {
             let others = parts.iter().enumerate().filter(|(other, _)| *other != index);

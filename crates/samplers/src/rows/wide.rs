@@ -1,17 +1,18 @@
 //! A long row that stays as the model wrote it, with the sum of each block of it.
 //!
 //! Tokens are drawn by blocks: first one of the blocks by its sum, then a token of it, for which that block alone is read
-//! again. Where some tokens are left out, the sums of their blocks are made anew. Nothing is subtracted, so that a mass keeps its
+//! again. Where some tokens are left out, the sums of their blocks are made anew, and kept for the next time, when it is mostly
+//! the same tokens and one more: a prefix that many outputs share has hundreds of them. Nothing is subtracted, so that a mass keeps its
 //! digits however small it is; and where it is too small for sums of `f32`, the row is taken apart token by token.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rand_core::Rng;
-use unskew_core::{Logits, MaskRef, TokenId};
+use unskew_core::{Logits, TokenId, TokenMask};
 
 use super::{
     Drawn, Listed,
-    pass::{self, BLOCK, Sums, add_others, add_up, find, groups_of},
+    pass::{self, BLOCK, Sums, add_others, find, groups_of},
 };
 use crate::random::uniform;
 
@@ -30,38 +31,46 @@ enum Stored {
 pub(crate) struct Wide {
     logits: Stored,
     /// Which tokens may be proposed. Rows of which this is known beforehand share it.
-    mask: Arc<[u32]>,
+    mask: Arc<TokenMask>,
     sums: Sums,
     normalizer: f64,
+    rest: Rest,
 }
 
-/// The sums of blocks, and of groups of them.
-struct Parts<'a> {
-    each: Cow<'a, [f32]>,
-    groups: Cow<'a, [f64]>,
-}
+/// What the last question left out, and the sums without it. A matter of time alone: they are the same when made anew.
+#[derive(Default, Debug)]
+struct Rest(Mutex<Parts>);
 
-impl Parts<'_> {
-    fn sum(&self) -> f64 {
-        self.groups.iter().sum()
+impl Clone for Rest {
+    fn clone(&self) -> Self {
+        Self::default()
     }
+}
+
+/// The sums of blocks, and of groups of them, without some tokens.
+#[derive(Default, Debug)]
+struct Parts {
+    /// Ascending.
+    without: Vec<TokenId>,
+    each: Vec<f32>,
+    groups: Vec<f64>,
 }
 
 impl Wide {
     /// A row of a pass under a mask, of which these are the sums. None where these are too small to be used.
-    pub(crate) fn new(
-        logits: &Arc<Logits>,
-        index: usize,
-        mask: impl Into<Arc<[u32]>>,
-        sums: Sums,
-    ) -> Option<Self> {
+    pub(crate) fn new(logits: &Arc<Logits>, index: usize, mask: Arc<TokenMask>, sums: Sums) -> Option<Self> {
         let normalizer = sums.normalizer();
         (sums.kept > FAINT).then(|| Self {
             logits: Stored::Pass(Arc::clone(logits), index),
-            mask: mask.into(),
+            mask,
             sums,
             normalizer,
+            rest: Rest::default(),
         })
+    }
+
+    pub(super) fn into_sums(self) -> Sums {
+        self.sums
     }
 
     /// With a copy of the logits, so that the pass need not be kept.
@@ -82,7 +91,7 @@ impl Wide {
     }
 
     fn has(&self, index: usize) -> bool {
-        self.mask.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 != 0)
+        index < self.mask.len() && self.mask.contains(TokenId::from_index(index))
     }
 
     /// What turns the logarithm of a weight into that of a probability.
@@ -116,42 +125,79 @@ impl Wide {
         self.sums.kept.ln() + self.scale()
     }
 
-    /// The weights of a block without the tokens `without`.
-    fn weights(&self, block: usize, without: impl Iterator<Item = TokenId>) -> [f32; BLOCK] {
+    /// Writes the weights of a block without the tokens `without`.
+    fn weigh(&self, block: usize, without: impl Iterator<Item = TokenId>, weights: &mut [f32; BLOCK]) {
         let logits = self.logits();
         let first = block * BLOCK;
-        let words = self.mask.get(first / 32..).unwrap_or_default();
-        let mut weights =
-            pass::weights(&logits[first..logits.len().min(first + BLOCK)], self.sums.reference, words);
+        let words = self.mask.words().get(first / 32..).unwrap_or_default();
+        let logits = &logits[first..logits.len().min(first + BLOCK)];
+        pass::weigh_under(logits, self.sums.reference, words, weights);
         for token in without {
             if let Some(weight) = token.index().checked_sub(first).and_then(|at| weights.get_mut(at)) {
                 *weight = 0.0;
             }
         }
-        weights
     }
 
-    /// The sums of all blocks without some tokens, which are ascending.
-    fn parts(&self, without: impl Iterator<Item = TokenId> + Clone) -> Parts<'_> {
+    /// What `read` makes of the sums of blocks, and of groups of them, without some tokens, which are ascending.
+    fn parts<R>(
+        &self,
+        without: impl Iterator<Item = TokenId> + Clone,
+        read: impl FnOnce(&[f32], &[f64]) -> R,
+    ) -> R {
         let Sums { parts, groups, .. } = &self.sums;
-        let mut parts = Parts { each: Cow::Borrowed(parts), groups: Cow::Borrowed(groups) };
-        let mut at = without.clone();
-        let mut last = None;
-        while let Some(token) = at.next() {
-            let block = token.index() / BLOCK;
-            if last.replace(block) == Some(block) || block >= parts.each.len() {
-                continue;
-            }
-            let here = std::iter::once(token).chain(at.clone());
-            let here = here.take_while(|token| token.index() / BLOCK == block);
-            parts.each.to_mut()[block] = pass::add_lanes(&self.weights(block, here));
-            pass::regroup(&parts.each, parts.groups.to_mut(), block);
+        if without.clone().next().is_none() {
+            return read(parts, groups);
         }
-        parts
+        let mut rest = self.rest.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = &mut *rest;
+        if rest.each.is_empty() {
+            rest.each.clone_from(parts);
+            rest.groups.clone_from(groups);
+        }
+        // What is left out for the first time, and what is no more.
+        let mut before = rest.without.iter().copied().peekable();
+        let mut now = without.clone().peekable();
+        let mut changed = Vec::new();
+        let mut add = |token: TokenId| {
+            let block = token.index() / BLOCK;
+            if changed.last() != Some(&block) && block < parts.len() {
+                changed.push(block);
+            }
+        };
+        loop {
+            match (before.peek(), now.peek()) {
+                (None, None) => break,
+                (Some(left), Some(right)) if left == right => (before.next(), now.next()),
+                (Some(left), right) if right.is_none_or(|right| left < right) => {
+                    add(*left);
+                    (before.next(), None)
+                }
+                (_, Some(right)) => {
+                    add(*right);
+                    (None, now.next())
+                }
+                (Some(_), None) => unreachable!("the case before takes it"),
+            };
+        }
+        if !changed.is_empty() {
+            rest.without.clear();
+            rest.without.extend(without);
+        }
+        let mut weights = [0.0; BLOCK];
+        for block in changed {
+            let from = rest.without.partition_point(|token| token.index() / BLOCK < block);
+            let here =
+                rest.without[from..].iter().copied().take_while(|token| token.index() / BLOCK == block);
+            self.weigh(block, here, &mut weights);
+            rest.each[block] = pass::add_lanes(&weights);
+            pass::regroup(&rest.each, &mut rest.groups, block);
+        }
+        read(&rest.each, &rest.groups)
     }
 
     pub(super) fn log_mass(&self, without: impl Iterator<Item = TokenId> + Clone) -> f64 {
-        let sum = self.parts(without.clone()).sum();
+        let sum: f64 = self.parts(without.clone(), |_, groups| groups.iter().sum());
         if sum > FAINT { sum.ln() + self.scale() } else { self.listed().log_mass(without) }
     }
 
@@ -160,23 +206,35 @@ impl Wide {
         without: impl Iterator<Item = TokenId> + Clone,
         rng: &mut dyn Rng,
     ) -> Option<Drawn> {
-        let parts = self.parts(without.clone());
-        let sum = parts.sum();
-        if sum <= FAINT {
-            return self.listed().draw(without, rng);
-        }
+        let drawn = self.parts(without.clone(), |each, groups| {
+            let sum: f64 = groups.iter().sum();
+            (sum > FAINT).then(|| self.draw_of(each, groups, sum, without.clone(), rng))
+        });
+        drawn.unwrap_or_else(|| self.listed().draw(without, rng))
+    }
+
+    /// By the sums of blocks, which together are `sum`.
+    fn draw_of(
+        &self,
+        each: &[f32],
+        groups: &[f64],
+        sum: f64,
+        without: impl Iterator<Item = TokenId>,
+        rng: &mut dyn Rng,
+    ) -> Option<Drawn> {
         // Rounding may leave a rest beyond the last part, and beyond the last weight of one.
-        let Parts { each, groups } = &parts;
         let (block, left) = find(each, groups.iter().copied(), uniform(rng) * sum)
             .or_else(|| Some((each.iter().rposition(|part| *part > 0.0)?, f64::INFINITY)))?;
         let first = block * BLOCK;
         let here = without.skip_while(|token| token.index() < first);
-        let weights = self.weights(block, here.take_while(|token| token.index() < first + BLOCK));
+        let mut weights = [0.0; BLOCK];
+        self.weigh(block, here.take_while(|token| token.index() < first + BLOCK), &mut weights);
         let lane = find(&weights, groups_of(&weights), left)
             .map(|(lane, _)| lane)
             .or_else(|| weights.iter().rposition(|weight| *weight > 0.0))?;
-        let others =
-            add_others(each, groups, block) + add_up(&weights[..lane]) + add_up(&weights[lane + 1..]);
+        // As it will be summed when this token is left out.
+        weights[lane] = 0.0;
+        let others = add_others(each, groups, block) + f64::from(pass::add_lanes(&weights));
         let token = TokenId::from_index(first + lane);
         Some(Drawn { token, log_p: self.log_prob(token), rest: others.ln() + self.scale() })
     }
@@ -184,8 +242,9 @@ impl Wide {
     /// Token by token.
     pub(super) fn listed(&self) -> Listed {
         let logits = self.logits();
-        let ids = MaskRef::new(&self.mask, self.mask.len() * 32).into_ids();
-        let (tokens, logits): (Vec<TokenId>, Vec<f32>) = ids
+        let (tokens, logits): (Vec<TokenId>, Vec<f32>) = self
+            .mask
+            .ids()
             .take_while(|id| id.index() < logits.len())
             .map(|id| (id, logits[id.index()]))
             .filter(|(_, logit)| *logit > f32::NEG_INFINITY)
@@ -193,7 +252,9 @@ impl Wide {
         Listed::new(&tokens, &logits, self.normalizer)
     }
 
+    /// With the sums that questions leave, but for the tokens that these left out: four bytes for a visited prefix each.
     pub(super) fn bytes(&self) -> usize {
-        self.logits().len() * 4 + self.mask.len() * 4 + self.sums.parts.len() * 8 + self.sums.groups.len() * 8
+        let Sums { parts, groups, .. } = &self.sums;
+        self.logits().len() * 4 + self.mask.words().len() * 4 + parts.len() * 12 + groups.len() * 16
     }
 }
