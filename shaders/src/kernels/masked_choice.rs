@@ -6,6 +6,9 @@
 //! (Gumbel's trick) was the alternative: one pass less, a generator for each token, and noise of 24 bits that cannot draw what
 //! is less probable than about e^-16.
 //!
+//! Cost: two passes over the row, divided among 256 lanes, and a third over the tokens of one lane; a single row leaves most of a
+//! large GPU idle.
+//!
 //! The end of the sequence is one event, as on the CPU: the sum over the ids that end it, allowed exactly where the interval
 //! ends an item. Sums are of 32-bit floats and the random number has 24 bits, so that the probability with which a token is drawn
 //! is that of the logits up to about 1e-6; a token that is not allowed, or has probability zero, is never drawn.

@@ -44,7 +44,7 @@ const END: u32 = 0xfffffffeu;
 const BROKEN: u32 = 0xfffffffdu;
 
 var<workgroup> partial: array<vec2<f32>, LANES>;
-// The best token of each lane, and then of all; what each lane allows, in weights.
+// The best allowed token of each lane, and then of all.
 var<workgroup> best: array<u32, LANES>;
 var<workgroup> broken: atomic<u32>;
 var<workgroup> chosen: u32;
