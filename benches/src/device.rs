@@ -100,8 +100,13 @@ pub fn run_device(args: &[String]) -> Result<(), String> {
     } else {
         ""
     };
+    let command = if cfg!(debug_assertions) {
+        "cargo run -p unskew-benches --features wgpu --bin device_suite --"
+    } else {
+        "cargo xtask bench device"
+    };
     let report = format!(
-        "# Masks where the logits are, {}\n\n{}Adapter: {}.{about} Command: `cargo xtask bench device {}`.\n\n\
+        "# Masks where the logits are, {}\n\n{}Adapter: {}.{about} Command: `{command} {}`.\n\n\
          A random model of one layer and {VOCAB} ids, 32 wide, and a set of {items} titles by Zipf's law over {TOKENS} ids. A step appends a token \
          to each sequence and chooses the next by masked sampling; {steps} steps after {WARM} that are not counted. Bytes of a step \
          are those that the choice moves; what the model itself moves is the same in all. Process: the time of all threads; on a \
