@@ -192,9 +192,10 @@ fn a_model_on_the_gpu_draws_items() {
     };
     let greedy = run(&["--sampler", "greedy", "--gpu"]);
     assert_eq!(text(&greedy), text(&run(&["--sampler", "greedy"])));
-    for more in
-        [&["--sampler", "masked", "-n", "9"][..], &["--sampler", "disc", "--disc-form", "fresh", "-n", "2"]]
-    {
+    for more in [
+        &["--sampler", "masked", "-n", "9"][..],
+        &["--sampler", "disc", "--disc-form", "fresh", "--disc-k", "3", "-n", "2"],
+    ] {
         let drawn = run(&[more, &["--gpu", "--seed", "4"]].concat());
         for line in drawn.json() {
             let text = line["text"].as_str().unwrap();
