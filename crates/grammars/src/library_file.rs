@@ -28,7 +28,7 @@ use std::{
 
 use twox_hash::XxHash3_64;
 use unskew_automata::{Dfa, DfaEdges, Limits};
-use unskew_core::{MaskRef, TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{TokenId, TokenMask, TokenTrie, Vocabulary, words_for};
 
 use crate::{
     TreeLibrary,
@@ -114,7 +114,23 @@ impl TreeLibrary {
         bytes.extend(self.vocabulary().fingerprint().to_le_bytes());
         put(&mut bytes, self.ids());
 
-        let mut automata: Vec<(u32, &Arc<Dfa>)> = kept.automata.iter().map(|(dfa, id)| (*id, dfa)).collect();
+        // Those that something was found out about: most were met once, in one grammar.
+        let mut used: Vec<u32> = kept.nodes.keys().map(|key| key.language().0).collect();
+        for ((number, _, next), made) in &kept.joined {
+            used.push(*number);
+            used.extend(made.iter().map(|(number, _)| *number));
+            match next {
+                NextKey::Literal(_) => {}
+                NextKey::Once(number) => used.push(*number),
+                NextKey::Many(numbers) => used.extend(numbers),
+            }
+        }
+        used.sort_unstable();
+        used.dedup();
+        let renumbered = |number: u32| used.partition_point(|used| *used < number);
+        let automata = kept.automata.iter().map(|(dfa, number)| (*number, dfa));
+        let mut automata: Vec<_> =
+            automata.filter(|(number, _)| used.binary_search(number).is_ok()).collect();
         automata.sort_unstable_by_key(|(number, _)| *number);
         put_count(&mut bytes, automata.len());
         automata.iter().for_each(|(_, dfa)| put_automaton(&mut bytes, dfa));
@@ -123,7 +139,7 @@ impl TreeLibrary {
         let mut joined: Vec<Vec<u8>> = Vec::with_capacity(kept.joined.len());
         for ((number, state, next), result) in &kept.joined {
             let mut entry = Vec::new();
-            put(&mut entry, *number);
+            put_count(&mut entry, renumbered(*number));
             put(&mut entry, *state);
             match next {
                 NextKey::Literal(text) => {
@@ -132,19 +148,19 @@ impl TreeLibrary {
                 }
                 NextKey::Once(number) => {
                     entry.push(1);
-                    put(&mut entry, *number);
+                    put_count(&mut entry, renumbered(*number));
                 }
                 NextKey::Many(numbers) => {
                     entry.push(2);
                     put_count(&mut entry, numbers.len());
-                    numbers.iter().for_each(|number| put(&mut entry, *number));
+                    numbers.iter().for_each(|number| put_count(&mut entry, renumbered(*number)));
                 }
             }
             match result {
                 None => entry.push(0),
                 Some((number, _)) => {
                     entry.push(1);
-                    put(&mut entry, *number);
+                    put_count(&mut entry, renumbered(*number));
                 }
             }
             joined.push(entry);
@@ -157,7 +173,7 @@ impl TreeLibrary {
         nodes.sort_unstable_by_key(|(_, node)| node.id);
         put_count(&mut bytes, nodes.len());
         for (key, node) in nodes {
-            put_key(&mut bytes, *key);
+            put_key(&mut bytes, *key, renumbered(key.language().0));
             put_node(&mut bytes, node);
         }
         let checksum = XxHash3_64::oneshot(&bytes[SUMMED..]);
@@ -208,7 +224,9 @@ impl TreeLibrary {
         bytes: &[u8],
     ) -> Result<Self, TreeFileError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(TreeFileError::Magic)?;
-        let mut reader = Reader { rest, vocabulary: &vocabulary };
+        let mut texts = TokenMask::new(vocabulary.len());
+        vocabulary.text_tokens().for_each(|(token, _)| texts.as_mut().insert(token));
+        let mut reader = Reader { rest, vocabulary: &vocabulary, texts: texts.words() };
         let found = reader.number()?;
         if found != VERSION {
             return Err(TreeFileError::Version { found });
@@ -219,8 +237,9 @@ impl TreeLibrary {
             return Err(TreeFileError::Checksum { found, expected });
         }
         let file = u64::from_le_bytes(reader.take()?);
-        if file != vocabulary.fingerprint() {
-            return Err(TreeFileError::Vocabulary { file, vocabulary: vocabulary.fingerprint() });
+        let own = vocabulary.fingerprint();
+        if file != own {
+            return Err(TreeFileError::Vocabulary { file, vocabulary: own });
         }
         let ids = reader.number()?;
         let kept = reader.kept(limit, ids)?;
@@ -276,17 +295,18 @@ fn put_automaton(bytes: &mut Vec<u8>, dfa: &Dfa) {
     }
 }
 
-fn put_key(bytes: &mut Vec<u8>, key: Key) {
-    let (kind, parent, (number, bounds)) = match key {
-        Key::Root(language, state) => (0, (state, 0), language),
-        Key::Inside(language, state) => (1, (state, 0), language),
-        Key::Child(parent, language) => (2, parent, language),
+/// `number` is that of the automaton in the file.
+fn put_key(bytes: &mut Vec<u8>, key: Key, number: usize) {
+    let (kind, parent) = match key {
+        Key::Root(_, state) => (0, (state, 0)),
+        Key::Inside(_, state) => (1, (state, 0)),
+        Key::Child(parent, _) => (2, parent),
     };
     bytes.push(kind);
     put(bytes, parent.0);
     put(bytes, parent.1);
-    put(bytes, number);
-    match bounds {
+    put_count(bytes, number);
+    match key.language().1 {
         None => bytes.push(0),
         Some((min, max)) => {
             bytes.push(if max.is_none() { 1 } else { 2 });
@@ -329,6 +349,8 @@ fn put_node(bytes: &mut Vec<u8>, node: &Node) {
 struct Reader<'a> {
     rest: &'a [u8],
     vocabulary: &'a Vocabulary,
+    /// The tokens that have a text, in words of a mask.
+    texts: &'a [u32],
 }
 
 impl Reader<'_> {
@@ -490,7 +512,8 @@ impl Reader<'_> {
             [1] => {
                 let words = (0..self.count(4)?).map(|_| self.number());
                 let mut words = words.collect::<Result<Vec<u32>, _>>()?;
-                if MaskRef::new(&words, words.len() * 32).into_ids().any(|id| vocabulary.text(id).is_none()) {
+                let texts = self.texts.iter().chain(std::iter::repeat(&0));
+                if words.iter().zip(texts).any(|(word, texts)| word & !texts != 0) {
                     return Err(TreeFileError::Invalid("a token has no text"));
                 }
                 words.resize(words_for(vocabulary.len()), 0);

@@ -102,6 +102,14 @@ pub(crate) enum Key {
     Inside(Language, u32),
 }
 
+impl Key {
+    pub(crate) fn language(&self) -> Language {
+        match *self {
+            Self::Root(language, _) | Self::Child(_, language) | Self::Inside(language, _) => language,
+        }
+    }
+}
+
 /// What reads what is left of tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads<'a> {
