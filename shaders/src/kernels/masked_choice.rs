@@ -1,5 +1,5 @@
 //! The next token of each row of logits, among those that a mask allows and the end where the row may end, with the masses
-//! of [`masked_softmax_mass`](super::masked_softmax_mass) from the same passes.
+//! of [`masked_softmax_mass`](fn@super::masked_softmax_mass) from the same passes.
 //!
 //! It is the last kernel of a step that reads back no logits: a token and four numbers a row. The random numbers come from
 //! the caller, 32 bits a row, so that a seed decides the outputs and the shader needs no generator. Noise for each token
