@@ -1,7 +1,7 @@
 //! `--set` and `unskew set`: from a text file or a built set to items.
 
 use std::{
-    fs::File,
+    fs::{File, TryLockError},
     io::{BufRead, BufReader, Cursor, ErrorKind, IsTerminal, Read},
     path::{Path, PathBuf},
     sync::Arc,
@@ -192,9 +192,36 @@ pub(crate) fn build(
 
 /// Where the changes to a built set lie.
 pub(crate) fn changes_of(path: &Path) -> PathBuf {
+    beside(path, ".delta")
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".delta");
+    name.push(ending);
     name.into()
+}
+
+/// Waits until nobody else changes a built set; none does as long as the answer lives. Changes are read, added to and written
+/// again, and of two that do so at once the first would be lost without a word.
+///
+/// A file of its own is locked: the set is replaced by another when it is compacted, and on some systems what is locked cannot be
+/// read. It stays there, empty, since whoever waits for it has it open.
+pub(crate) fn changing(path: &Path) -> Result<Option<File>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let name = beside(path, ".lock");
+    let failed = |error: std::io::Error| Failure::file(&name, error);
+    let file = File::options().create(true).append(true).open(&name).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            eprintln!("note: {} is being changed; waiting for the end of that", path.display());
+            file.lock().map_err(failed)?;
+        }
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    Ok(Some(file))
 }
 
 /// The changes that lie beside a built set.
@@ -215,6 +242,7 @@ pub(crate) fn edit(
     add: bool,
     tokens: &Tokens,
 ) -> Result<(ItemSet, Delta, DeltaReport)> {
+    let _lock = changing(path)?;
     let set = open(path, tokens)?;
     let file = items_of(lines)?;
     let before = delta(path, &set)?.unwrap_or_else(|| Delta::new(&set));

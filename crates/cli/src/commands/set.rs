@@ -188,6 +188,7 @@ fn edit(args: &SetEditArgs, add: bool, out: &mut dyn Write) -> Result<()> {
 fn compact(args: &SetCompactArgs, out: &mut dyn Write) -> Result<()> {
     let begin = Instant::now();
     let bad = |error: &(dyn std::error::Error + 'static)| Failure::file(&args.file, chain(error));
+    let _lock = sets::changing(&args.file)?;
     let set = sets::opened(&args.file)?;
     let delta = sets::delta(&args.file, &set)?;
     let output = args.output.as_ref().unwrap_or(&args.file);
@@ -216,6 +217,7 @@ fn compact(args: &SetCompactArgs, out: &mut dyn Write) -> Result<()> {
 fn subset(args: &SetSubsetArgs, out: &mut dyn Write) -> Result<()> {
     let (path, name) = (&args.file, &args.name);
     let bad = |error: &(dyn std::error::Error + 'static)| Failure::file(path, chain(error));
+    let _lock = sets::changing(path)?;
     let set = sets::opened(path)?;
     if sets::delta(path, &set)?.is_some() {
         return Err(Failure::file(

@@ -34,6 +34,26 @@ fn allowed(files: &Files, option: &[&str]) -> Vec<&'static str> {
 }
 
 #[test]
+fn changes_at_the_same_time_are_all_kept() {
+    let files = files();
+    let names: Vec<String> = (0..6).map(|index| format!("Author {index}")).collect();
+    for (index, name) in names.iter().enumerate() {
+        std::fs::write(files.path(&format!("{index}.txt")), name).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for index in 0..names.len() {
+            let files = &files;
+            scope.spawn(move || {
+                let lines = format!("{index}.txt");
+                assert_eq!(files.run(&["set", "add", "names.set", "--lines", &lines]).code, 0);
+            });
+        }
+    });
+    let info = files.run(&["set", "info", "names.set", "--format", "json"]).json().remove(0);
+    assert_eq!((&info["items"], &info["pending_added"]), (&json!(4), &json!(6)));
+}
+
+#[test]
 fn items_are_added_removed_and_made_one_set() {
     let files = files();
     let run = |args: &[&str]| files.run(&[args, &["--format", "json"]].concat()).json().remove(0);
