@@ -18,15 +18,6 @@ struct Shape {
     mask_words: u32,
 }
 
-struct Interval {
-    depth: u32,
-    lo: u32,
-    hi: u32,
-    first_item: u32,
-    ends: u32,
-    valid: u32,
-}
-
 struct Column {
     len: u32,
     tokens: u32,

@@ -11,24 +11,14 @@ use unskew_core::{Constraint, TokenMask, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeFileError, TreeLibrary};
 use unskew_vocab::Tokenizer;
 
-use common::vocabularies::{Subject, tiny};
+use common::{
+    JSON,
+    vocabularies::{Subject, tiny},
+};
 
 /// White space before and behind, names that flow into each other, and a string with bounds.
 const GRAMMARS: [(&str, &[&str]); 3] = [
-    (
-        r##"
-start: value
-value: object | array | STRING | NUMBER | "true" | "false" | "null"
-object: "{" [member ("," member)*] "}"
-member: STRING ":" value
-array: "[" [value ("," value)*] "]"
-STRING: /"([^"\\\x00-\x1F]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"/
-NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/
-WS: /[ \t\n\r]+/
-%ignore WS
-"##,
-        &[r#"{"name": "a \"b\" c", "list": [1, 2.5, true, null]}"#, r#"[ {}, [], "x" ]"#],
-    ),
+    (JSON, &[r#"{"name": "a \"b\" c", "list": [1, 2.5, true, null]}"#, r#"[ {}, [], "x" ]"#]),
     (
         r##"
 start: type NAME (";" type NAME)*
@@ -86,6 +76,13 @@ fn masks(library: &Arc<TreeLibrary>, documents: impl Fn(usize) -> bool) -> Vec<T
     masks
 }
 
+/// A library that all documents were read with, as a file.
+fn saved(subject: &Subject) -> Vec<u8> {
+    let library = Arc::new(library(subject));
+    masks(&library, |_| true);
+    library.to_bytes()
+}
+
 #[test]
 fn what_is_read_makes_the_same_masks_and_nothing_anew() {
     let subject = tiny();
@@ -122,9 +119,7 @@ fn what_is_beyond_the_limit_is_left_out() {
 #[test]
 fn other_files_are_refused() {
     let subject = tiny();
-    let first = Arc::new(library(&subject));
-    masks(&first, |_| true);
-    let bytes = first.to_bytes();
+    let bytes = saved(&subject);
     let refused = |bytes: &[u8]| read(&subject, LIMIT, bytes).unwrap_err();
     assert!(matches!(refused(b""), TreeFileError::Magic));
     assert!(matches!(refused(b"unskew canon"), TreeFileError::Magic));
@@ -159,9 +154,7 @@ fn other_files_are_refused() {
 #[test]
 fn no_file_makes_a_library_that_panics() {
     let subject = tiny();
-    let first = Arc::new(library(&subject));
-    masks(&first, |_| true);
-    let bytes = first.to_bytes();
+    let bytes = saved(&subject);
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let (mut read_anyway, mut refused) = (0, 0);
     let rounds = if cfg!(debug_assertions) { 150 } else { 5_000 };

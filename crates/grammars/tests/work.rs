@@ -11,19 +11,10 @@ use unskew_grammars::{
 };
 use unskew_vocab::Tokenizer;
 
-use common::vocabularies::{Subject, tiny};
-
-const JSON: &str = r##"
-start: value
-value: object | array | STRING | NUMBER | "true" | "false" | "null"
-object: "{" [member ("," member)*] "}"
-member: STRING ":" value
-array: "[" [value ("," value)*] "]"
-STRING: /"([^"\\\x00-\x1F]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"/
-NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/
-WS: /[ \t\n\r]+/
-%ignore WS
-"##;
+use common::{
+    JSON,
+    vocabularies::{Subject, tiny},
+};
 
 fn constraint(lark: &str, subject: &Subject) -> GrammarConstraint {
     let limits = GrammarLimits::default();

@@ -7,7 +7,11 @@ use crate::{Access, Binding, Interval, Kernel, SetArrays};
 /// The kernel; the reference is [`interval_mask`].
 pub const INTERVAL_MASK: Kernel = Kernel {
     name: "interval_mask",
-    source: concat!(include_str!("../set.wgsl"), include_str!("interval_mask.wgsl")),
+    source: concat!(
+        include_str!("../set.wgsl"),
+        include_str!("../interval.wgsl"),
+        include_str!("interval_mask.wgsl")
+    ),
     workgroup: 256,
     over_set: true,
     bindings: &[

@@ -10,7 +10,11 @@ use crate::{Access, Binding, Interval, Kernel, SetArrays};
 /// The kernel; the reference is [`interval_step`].
 pub const INTERVAL_STEP: Kernel = Kernel {
     name: "interval_step",
-    source: concat!(include_str!("../set.wgsl"), include_str!("interval_step.wgsl")),
+    source: concat!(
+        include_str!("../set.wgsl"),
+        include_str!("../interval.wgsl"),
+        include_str!("interval_step.wgsl")
+    ),
     workgroup: 64,
     over_set: true,
     bindings: &[

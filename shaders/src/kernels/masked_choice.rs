@@ -25,7 +25,7 @@ pub const BROKEN: u32 = u32::MAX - 2;
 /// The kernel; the reference is [`masked_choice`].
 pub const MASKED_CHOICE: Kernel = Kernel {
     name: "masked_choice",
-    source: include_str!("masked_choice.wgsl"),
+    source: concat!(include_str!("../interval.wgsl"), include_str!("masked_choice.wgsl")),
     workgroup: 256,
     over_set: false,
     bindings: &[

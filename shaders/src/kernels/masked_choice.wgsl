@@ -28,15 +28,6 @@ struct Shape {
     unused_1: u32,
 }
 
-struct Interval {
-    depth: u32,
-    lo: u32,
-    hi: u32,
-    first_item: u32,
-    ends: u32,
-    valid: u32,
-}
-
 const LANES: u32 = 256u;
 const LOWEST: f32 = -3.0e38;
 const NONE: u32 = 0xffffffffu;

@@ -11,7 +11,7 @@ use crate::{Access, Binding, Interval, Kernel, SetArrays};
 /// The kernel; the reference is [`ppv`].
 pub const PPV: Kernel = Kernel {
     name: "ppv",
-    source: concat!(include_str!("../set.wgsl"), include_str!("ppv.wgsl")),
+    source: concat!(include_str!("../set.wgsl"), include_str!("../interval.wgsl"), include_str!("ppv.wgsl")),
     workgroup: 64,
     over_set: true,
     bindings: &[

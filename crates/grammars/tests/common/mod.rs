@@ -8,3 +8,16 @@ pub(crate) mod munch;
 pub(crate) mod oracle;
 pub(crate) mod random;
 pub(crate) mod vocabularies;
+
+/// JSON with white space between parts, in Lark.
+pub(crate) const JSON: &str = r##"
+start: value
+value: object | array | STRING | NUMBER | "true" | "false" | "null"
+object: "{" [member ("," member)*] "}"
+member: STRING ":" value
+array: "[" [value ("," value)*] "]"
+STRING: /"([^"\\\x00-\x1F]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"/
+NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/
+WS: /[ \t\n\r]+/
+%ignore WS
+"##;

@@ -159,26 +159,13 @@ impl Wide {
         let mut before = rest.without.iter().copied().peekable();
         let mut now = without.clone().peekable();
         let mut changed = Vec::new();
-        let mut add = |token: TokenId| {
+        while let Some(token) = before.peek().into_iter().chain(now.peek()).min().copied() {
+            let was_left_out = before.next_if_eq(&token).is_some();
+            let is_left_out = now.next_if_eq(&token).is_some();
             let block = token.index() / BLOCK;
-            if changed.last() != Some(&block) && block < parts.len() {
+            if was_left_out != is_left_out && changed.last() != Some(&block) && block < parts.len() {
                 changed.push(block);
             }
-        };
-        loop {
-            match (before.peek(), now.peek()) {
-                (None, None) => break,
-                (Some(left), Some(right)) if left == right => (before.next(), now.next()),
-                (Some(left), right) if right.is_none_or(|right| left < right) => {
-                    add(*left);
-                    (before.next(), None)
-                }
-                (_, Some(right)) => {
-                    add(*right);
-                    (None, now.next())
-                }
-                (Some(_), None) => unreachable!("the case before takes it"),
-            };
         }
         if !changed.is_empty() {
             rest.without.clear();

@@ -19,7 +19,7 @@ use unskew_shaders::{
 use wgpu::BufferUsages;
 
 use super::{
-    device::{Gpu, GpuError},
+    device::{Gpu, GpuError, to_bytes},
     set::{GpuSet, to_words},
 };
 
@@ -354,10 +354,6 @@ fn logits_bytes(logits: &LogitRows<'_>) -> usize {
 
 fn bound(buffer: &wgpu::Buffer, offset: u64, bytes: usize) -> wgpu::BufferBinding<'_> {
     wgpu::BufferBinding { buffer, offset, size: wgpu::BufferSize::new(bytes as u64) }
-}
-
-fn to_bytes(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// Reads tokens and four numbers for each of so many rows.

@@ -170,7 +170,7 @@ impl Gpu {
 
     /// A buffer with these words, or one word for none: an empty buffer cannot be bound.
     pub(crate) fn upload(&self, words: &[u32], usage: wgpu::BufferUsages) -> wgpu::Buffer {
-        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut bytes = to_bytes(words);
         bytes.resize(bytes.len().max(4), 0);
         self.device.create_buffer_init(&BufferInitDescriptor { label: None, contents: &bytes, usage })
     }
@@ -348,4 +348,9 @@ fn instance() -> wgpu::Instance {
 
 fn one_line(message: &impl std::fmt::Display) -> String {
     message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Words as a device reads them.
+pub(super) fn to_bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
