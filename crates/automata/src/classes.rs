@@ -11,6 +11,8 @@ pub struct ByteClasses {
     of: Box<[u8; 256]>,
     /// 1 to 256.
     len: u16,
+    /// The last byte of each run of neighbours in one class, ascending: what walks all bytes walks these.
+    ends: Box<[u8]>,
 }
 
 impl ByteClasses {
@@ -22,7 +24,13 @@ impl ByteClasses {
             class += u16::from(begins[byte]);
             of[byte] = u8::try_from(class).expect("256 bytes are in at most 256 classes");
         }
-        Self { of, len: class + 1 }
+        Self::new(of, class + 1)
+    }
+
+    fn new(of: Box<[u8; 256]>, len: u16) -> Self {
+        let is_end = |byte: &u8| *byte == 255 || of[usize::from(*byte)] != of[usize::from(*byte) + 1];
+        let ends = (0..=255).filter(is_end).collect();
+        Self { of, len, ends }
     }
 
     /// The classes with these numbers, if they are numbered as said above.
@@ -34,7 +42,7 @@ impl ByteClasses {
             }
             len = len.max(u16::from(class) + 1);
         }
-        Some(Self { of: Box::new(of), len })
+        Some(Self::new(Box::new(of), len))
     }
 
     /// The coarser classes in which two bytes are together where `columns` has the same number for their present
@@ -51,7 +59,7 @@ impl ByteClasses {
             });
         }
         let len = u16::try_from(representatives.len()).expect("256 bytes are in at most 256 classes");
-        (Self { of, len }, representatives)
+        (Self::new(of, len), representatives)
     }
 
     /// The class of `byte`.
@@ -71,6 +79,11 @@ impl ByteClasses {
         usize::from(self.len)
     }
 
+    /// The last byte of each run of neighbours in one class, ascending.
+    pub(crate) fn ends(&self) -> &[u8] {
+        &self.ends
+    }
+
     /// For each class its smallest byte.
     pub fn representatives(&self) -> impl Iterator<Item = u8> {
         let mut next = 0;
@@ -87,11 +100,9 @@ impl fmt::Debug for ByteClasses {
         write!(f, "{} classes: ", self.len)?;
         let mut list = f.debug_list();
         let mut first = 0u8;
-        for byte in 0..=255u8 {
-            if byte == 255 || self.get(byte) != self.get(byte + 1) {
-                list.entry(&format_args!("{first:#04x}..={byte:#04x} => {}", self.get(byte)));
-                first = byte.wrapping_add(1);
-            }
+        for end in &self.ends {
+            list.entry(&format_args!("{first:#04x}..={end:#04x} => {}", self.get(*end)));
+            first = end.wrapping_add(1);
         }
         list.finish()
     }

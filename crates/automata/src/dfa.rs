@@ -205,18 +205,23 @@ impl Dfa {
 
     /// The edges of `state` in ascending order of their bytes, each as long as possible.
     pub fn edges(&self, state: StateId) -> impl Iterator<Item = Edge> {
-        let mut at = 0u16;
+        let Table { classes, .. } = &self.table;
+        let (row, mut ends, mut first) = (self.table.row(state), classes.ends(), 0);
         std::iter::from_fn(move || {
-            loop {
-                let first = u8::try_from(at).ok()?;
-                let target = self.step(state, first);
-                let same = |byte: &u8| self.step(state, *byte) == target;
-                let last = (first..=255).take_while(same).last().unwrap_or(first);
-                at = u16::from(last) + 1;
-                if let Some(target) = target {
-                    return Some(Edge { bytes: first..=last, target });
+            while let Some((end, mut rest)) = ends.split_first() {
+                let target = row[usize::from(classes.get(*end))];
+                let (begin, mut last) = (first, *end);
+                while let Some((end, behind)) = rest.split_first()
+                    && row[usize::from(classes.get(*end))] == target
+                {
+                    (last, rest) = (*end, behind);
+                }
+                (ends, first) = (rest, last.wrapping_add(1));
+                if target != DEAD {
+                    return Some(Edge { bytes: begin..=last, target: StateId(target) });
                 }
             }
+            None
         })
     }
 

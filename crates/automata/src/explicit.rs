@@ -125,11 +125,10 @@ impl DfaEdges {
             return Err(RegexError::DfaTooLarge { bytes, limit: limits.dfa_bytes });
         }
         let mut table = Table::new(classes);
-        for accepting in &accepting {
-            table.push(*accepting);
-        }
+        table.next = vec![DEAD; accepting.len() * table.classes.len()];
+        table.accepting = accepting;
         for (from, bytes, to) in edges {
-            assert!((to as usize) < accepting.len(), "an edge leads to state {to} of {}", accepting.len());
+            assert!((to as usize) < table.len(), "an edge leads to state {to} of {}", table.len());
             let first = usize::from(table.classes.get(*bytes.start()));
             let last = usize::from(table.classes.get(*bytes.end()));
             table.row_mut(StateId(from))[first..=last].fill(to);

@@ -49,14 +49,20 @@ fn refine(table: &Table) -> Partition {
 
     let mut due: Vec<usize> = (0..blocks.count()).collect();
     let mut sources: Vec<Vec<StateId>> = vec![vec![]; table.classes.len()];
-    while let Some(splitter) = due.pop() {
+    let mut met: Vec<u8> = Vec::new();
+    // As soon as all states are apart, nothing is left to say.
+    while let Some(splitter) = due.pop().filter(|_| blocks.count() < table.len()) {
         for member in blocks.members(splitter) {
             for (source, class) in inverse.sources(*member) {
-                sources[usize::from(class)].push(source);
+                let sources = &mut sources[usize::from(class)];
+                if sources.is_empty() {
+                    met.push(class);
+                }
+                sources.push(source);
             }
         }
-        for sources in &mut sources {
-            for source in sources.drain(..) {
+        for class in met.drain(..) {
+            for source in sources[usize::from(class)].drain(..) {
                 blocks.mark(source);
             }
             // The smaller part is the new block. If the whole was due, its rest still is, under the old number.
