@@ -5,10 +5,14 @@
 //! state of one of these automata. Productions with dots, as textbooks have them, would give a position for each symbol of
 //! each alternative, and a rule of its own for each loop.
 //!
+//! Most bodies are short lists of alternatives, each a sequence of symbols: a member of an object, the branches of a value. Their
+//! automata are made at once, from the ends ([`Builder::straight`]). Any other body is written out with empty edges,
+//! determined and merged, which takes some ten times as long.
+//!
 //! Only what can be completed is built: alternatives that have no text are left out, and so are rules that the start does
 //! not reach. From every position some text leads to the end of its rule.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use crate::{
     GrammarError, GrammarLimits,
@@ -90,7 +94,8 @@ impl Rules {
             let is_distinct = matches!(grammar.terminal(terminal), Terminal::Distinct(_));
             rules.distinct[names[terminal.index()] as usize] = is_distinct;
         }
-        let mut builder = Builder { grammar, names, limits, productive, nullable, done: 1 };
+        let known = HashMap::new();
+        let mut builder = Builder { grammar, names, limits, productive, nullable, done: 1, known };
         let mut open = vec![grammar.start()];
         let mut at = 0;
         rules.starts[grammar.start().index()] = END;
@@ -273,6 +278,8 @@ struct Builder<'g> {
     nullable: Vec<bool>,
     /// Positions of the rules before.
     done: usize,
+    /// The states of [`straight`](Self::straight), but the start.
+    known: HashMap<State, u32>,
 }
 
 impl Builder<'_> {
@@ -282,10 +289,64 @@ impl Builder<'_> {
             limit: self.limits.positions,
         };
         let left = self.limits.positions.saturating_sub(self.done);
-        let draft = self.draft(self.grammar.body(rule), left).ok_or_else(too_many)?;
-        let network = draft.determined(left).ok_or_else(too_many)?.merged();
+        let body = self.grammar.body(rule);
+        let network = match self.straight(body, left) {
+            Some(network) => network,
+            None => {
+                let draft = self.draft(body, left).ok_or_else(too_many)?;
+                draft.determined(left).ok_or_else(too_many)?.merged()
+            }
+        };
         self.done += network.states.len();
         Ok(network)
+    }
+
+    /// The automaton of alternatives that are sequences of symbols, if no two of them begin alike. `None` also if it might take
+    /// more than `limit` states or edges.
+    fn straight(&mut self, body: ExprId, limit: usize) -> Option<Network> {
+        self.known.clear();
+        // In the place of the start, which is made last.
+        let mut network = Network { states: vec![State::default()] };
+        let mut start = State::default();
+        let mut spent = 0;
+        let alternatives = match self.grammar.expr(body) {
+            Expr::Choice(alternatives) => alternatives,
+            _ => &[body],
+        };
+        for alternative in alternatives.iter().filter(|alternative| self.productive[alternative.index()]) {
+            let parts = match self.grammar.expr(*alternative) {
+                Expr::Sequence(parts) => parts,
+                _ => std::slice::from_ref(alternative),
+            };
+            let mut next = State { accepting: true, edges: Vec::new() };
+            for part in parts.iter().rev() {
+                let symbol = match self.grammar.expr(*part) {
+                    Expr::Terminal(terminal) => Symbol::Terminal(self.names[terminal.index()]),
+                    Expr::Rule(RuleId(rule)) => Symbol::Rule(rule),
+                    Expr::Empty => continue,
+                    _ => return None,
+                };
+                spent += 1 + next.edges.len();
+                if spent > limit {
+                    return None;
+                }
+                // Where the symbol may be empty, what is behind it may come at once.
+                let mut state = if self.nullable[part.index()] { next.clone() } else { State::default() };
+                let behind = *self.known.entry(next).or_insert_with_key(|next| {
+                    network.states.push(next.clone());
+                    id(network.states.len() - 1)
+                });
+                state.add(symbol, behind)?;
+                next = state;
+            }
+            spent += next.edges.len();
+            start.accepting |= next.accepting;
+            for (symbol, to) in next.edges {
+                start.add(symbol, to)?;
+            }
+        }
+        network.states[0] = start;
+        (spent <= limit).then_some(network)
     }
 
     /// What of `unordered` can be completed, its positions behind those of `before`.
@@ -503,7 +564,8 @@ impl Network {
         const ROUNDS: usize = 4;
         let mut same: Vec<u32> = (0..id(self.states.len())).collect();
         for _ in 0..ROUNDS {
-            let mut ids: HashMap<State, u32> = HashMap::with_capacity(self.states.len());
+            let mut ids: HashMap<State, u32> = HashMap::new();
+            ids.reserve(self.states.len());
             let mut changed = false;
             for (at, state) in self.states.iter().enumerate().rev() {
                 if same[at] != id(at) {
@@ -546,6 +608,17 @@ impl Network {
 }
 
 impl State {
+    /// With one more edge; `None` if the symbol leads elsewhere.
+    fn add(&mut self, symbol: Symbol, to: u32) -> Option<()> {
+        match self.edges.binary_search_by_key(&symbol, |(symbol, _)| *symbol) {
+            Ok(at) => (self.edges[at].1 == to).then_some(()),
+            Err(at) => {
+                self.edges.insert(at, (symbol, to));
+                Some(())
+            }
+        }
+    }
+
     fn renamed(&self, names: &[u32]) -> Self {
         let mut edges: Vec<(Symbol, u32)> =
             self.edges.iter().map(|(symbol, to)| (*symbol, names[*to as usize])).collect();

@@ -4,8 +4,9 @@
 //! its own bytes. One automaton over all terminals at once, as lexers have it, would be made of sets of terminals that never
 //! follow the same place; the sets that do occur come out of the parser's states.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
+use hashbrown::HashMap;
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
 

@@ -19,7 +19,6 @@
 //!   read along it, and where an automaton reads on, the next node is made from it and not by a walk over the vocabulary.
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{
         Arc, Mutex, OnceLock,
@@ -27,6 +26,7 @@ use std::{
     },
 };
 
+use hashbrown::HashMap;
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary};
 
