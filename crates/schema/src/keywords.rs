@@ -675,11 +675,10 @@ impl Reader<'_> {
                     .is_some_and(|node| matches!(reader.ex.schemas.document.value(node), Value::Bool(true)))
         };
         let made = match key {
-            "minimum" => self.at_least(&number, !strict(self, "exclusiveMinimum"))?,
-            "exclusiveMinimum" => self.at_least(&number, false)?,
-            // At most is not more than.
-            "maximum" => self.below(&number, strict(self, "exclusiveMaximum"))?,
-            "exclusiveMaximum" => self.below(&number, true)?,
+            "minimum" => self.ordered(&number, [false, !strict(self, "exclusiveMinimum"), true])?,
+            "exclusiveMinimum" => self.ordered(&number, [false, false, true])?,
+            "maximum" => self.ordered(&number, [true, !strict(self, "exclusiveMaximum"), false])?,
+            "exclusiveMaximum" => self.ordered(&number, [true, false, false])?,
             _ => {
                 if number.negative || number.is_zero() {
                     return Err(self.invalid(key, "must be more than zero"));
@@ -702,15 +701,9 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    fn at_least(&mut self, bound: &Decimal, inclusive: bool) -> Result<Option<Language>, SchemaError> {
-        let made = self.ex.languages.at_least(bound, inclusive);
+    /// See [`Languages::ordered`](crate::languages::Languages::ordered).
+    fn ordered(&mut self, bound: &Decimal, wanted: [bool; 3]) -> Result<Option<Language>, SchemaError> {
+        let made = self.ex.languages.ordered(bound, wanted);
         self.located(made)
-    }
-
-    fn below(&mut self, bound: &Decimal, strict: bool) -> Result<Option<Language>, SchemaError> {
-        match self.at_least(bound, strict)? {
-            Some(above) => self.other_numbers(&above).map(Some),
-            None => Ok(None),
-        }
     }
 }

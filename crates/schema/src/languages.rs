@@ -28,6 +28,7 @@ pub(crate) struct Languages {
     patterns: HashMap<String, Language>,
     searches: HashMap<String, Result<Language, Refused>>,
     spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
+    written: HashMap<Arc<Dfa>, Language>,
     formats: HashMap<String, Format>,
     /// Without raw characters beyond ASCII.
     ascii: bool,
@@ -61,6 +62,7 @@ impl Languages {
             patterns: HashMap::new(),
             searches: HashMap::new(),
             spelled: HashMap::new(),
+            written: HashMap::new(),
             formats: HashMap::new(),
             ascii: options.ascii,
             exponents: options.exponents,
@@ -197,15 +199,18 @@ impl Languages {
         Ok(made)
     }
 
-    /// As [`number::at_least`]; the outer `None` if the bound is too long.
-    pub(crate) fn at_least(
+    /// As [`number::ordered`]; the outer `None` if the bound is too long.
+    pub(crate) fn ordered(
         &mut self,
         bound: &Decimal,
-        inclusive: bool,
+        wanted: [bool; 3],
     ) -> Result<Option<Language>, RegexError> {
         let mut all = None;
         for (places, exponent) in self.exponents() {
-            let made = number::at_least(&mut self.builder, &bound.shifted(places), inclusive)?;
+            let made = match number::ordered(&bound.shifted(places), wanted, &self.limits.automata) {
+                Err(RegexError::MatchesNothing) => continue,
+                made => made?,
+            };
             let Some(made) = made else { return Ok(None) };
             let made = self.with_exponent(made, &exponent)?;
             all = self.or(&all, &made)?;
@@ -224,13 +229,20 @@ impl Languages {
 
     /// The spellings of whole numbers.
     pub(crate) fn whole(&mut self) -> Result<Language, RegexError> {
-        let of = |(places, exponent)| format!("({}){exponent}", number::whole(places));
+        let of = |(places, exponent): (i64, String)| match exponent.is_empty() {
+            // As it is kept for all schemas.
+            true => number::whole(places),
+            false => format!("({}){exponent}", number::whole(places)),
+        };
         let ways: Vec<String> = self.exponents().into_iter().map(of).collect();
         self.pattern(&ways.join("|"))
     }
 
     /// The spellings that a number under a condition may have: in these, complements are formed.
     pub(crate) fn numbers(&mut self) -> Result<Language, RegexError> {
+        if self.exponents == 0 {
+            return self.pattern(number::PLAIN);
+        }
         let ways: Vec<String> = self.exponents().into_iter().map(|(_, exponent)| exponent).collect();
         self.pattern(&format!("{}({})", number::PLAIN, ways.join("|")))
     }
@@ -285,8 +297,13 @@ impl Languages {
         if all.and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa)) {
             return Ok(Some(written));
         }
-        let spelled = self.spelled(dfa)?;
-        self.and(&Some(spelled), &Some(written))
+        if let Some(known) = self.written.get(dfa) {
+            return Ok(known.clone());
+        }
+        let made = string::written_once(dfa, self.ascii, &self.limits.automata);
+        let made = self.kept(made)?;
+        self.written.insert(Arc::clone(dfa), made.clone());
+        Ok(made)
     }
 
     fn kept_some(

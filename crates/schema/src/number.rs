@@ -7,7 +7,7 @@
 //! the choice, and nothing that breaks the condition gets through. The plain numbers and those with such exponents are the universe
 //! in which complements are formed. Multiples are always written plainly.
 
-use unskew_automata::{Dfa, DfaBuilder, DfaEdges, Limits, RegexError};
+use unskew_automata::{Dfa, DfaEdges, Limits, RegexError};
 
 use crate::Decimal;
 
@@ -25,9 +25,6 @@ pub(crate) const WHOLE: &str = r"-?(0|[1-9][0-9]*)(\.0+)?";
 
 /// Whole numbers as draft 4 has them, where `1.0` is none.
 pub(crate) const WHOLE_WITHOUT_POINT: &str = r"-?(0|[1-9][0-9]*)";
-
-/// Plain numbers that are not negative.
-const NATURAL: &str = r"(0|[1-9][0-9]*)(\.[0-9]+)?";
 
 /// Remainders and places that an automaton of multiples has at most.
 const MAX_REMAINDERS: u64 = 20_000;
@@ -47,46 +44,140 @@ pub(crate) fn equal(number: &Decimal) -> Option<String> {
     })
 }
 
-/// The plain numbers that are at least `bound`, or more than it; `None` if the bound is too long to be written plainly.
-pub(crate) fn at_least(
-    builder: &mut DfaBuilder,
+/// The plain numbers that are less than `bound`, equal to it, or more than it, as far as `wanted` says so in this order; `None` if
+/// the bound is too long to be written plainly.
+///
+/// The states say how many digits were read and how they compare with those of the bound. A pattern of the same numbers takes twenty times as long to become
+/// an automaton.
+pub(crate) fn ordered(
     bound: &Decimal,
-    inclusive: bool,
+    wanted: [bool; 3],
+    limits: &Limits,
 ) -> Result<Option<Dfa>, RegexError> {
     let Some((whole, fraction)) = bound.plain() else { return Ok(None) };
-    if bound.is_zero() && inclusive {
-        return builder.pattern(&format!(r"{NATURAL}|-0(\.0+)?")).map(Some);
+    let (whole, fraction) = (whole.as_bytes(), fraction.as_bytes());
+    let mut edges = DfaEdges::new(limits);
+    let (start, minus) = (edges.state(false)?, edges.state(false)?);
+    edges.edge(start, b'-'..=b'-', minus);
+    let [less, equal, more] = wanted;
+    // A number that is not negative is more than one that is; of two negative ones that is more which is nearer to zero.
+    if bound.negative {
+        compared(&mut edges, start, b"0", b"", [more; 3])?;
+    } else {
+        compared(&mut edges, start, whole, fraction, wanted)?;
     }
-    if !bound.negative {
-        return builder.pattern(&above(&whole, &fraction, inclusive)).map(Some);
+    if bound.negative || bound.is_zero() {
+        compared(&mut edges, minus, whole, fraction, [more, equal, less])?;
+    } else {
+        compared(&mut edges, minus, b"0", b"", [less; 3])?;
     }
-    // Not negative, or no further from zero than the bound.
-    let natural = builder.pattern(NATURAL)?;
-    let further = builder.pattern(&above(&whole, &fraction, !inclusive))?;
-    let nearer = builder.difference(&natural, &further)?;
-    let minus = builder.pattern("-")?;
-    let negative = builder.concatenation([&minus, &nearer])?;
-    builder.union([&natural, &negative]).map(Some)
+    edges.build().map(Some)
 }
 
-/// The plain numbers that are not negative and at least `whole.fraction`, or more than it.
-fn above(whole: &str, fraction: &str, inclusive: bool) -> String {
-    const BEHIND: &str = r"(\.[0-9]+)?";
-    let mut ways = vec![format!("[1-9][0-9]{{{},}}{BEHIND}", whole.len())];
-    for (index, digit) in whole.bytes().enumerate().filter(|(_, digit)| *digit < b'9') {
-        let (same, more) = (&whole[..index], char::from(digit + 1));
-        ways.push(format!("{same}[{more}-9][0-9]{{{}}}{BEHIND}", whole.len() - index - 1));
+/// How what was read compares with a bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Less,
+    Equal,
+    More,
+}
+
+impl Compared {
+    const ALL: [Self; 3] = [Self::Less, Self::Equal, Self::More];
+
+    fn of<T: Ord>(left: &T, right: &T) -> Self {
+        match left.cmp(right) {
+            std::cmp::Ordering::Less => Self::Less,
+            std::cmp::Ordering::Equal => Self::Equal,
+            std::cmp::Ordering::Greater => Self::More,
+        }
     }
-    for (index, digit) in fraction.bytes().enumerate().filter(|(_, digit)| *digit < b'9') {
-        let (same, more) = (&fraction[..index], char::from(digit + 1));
-        ways.push(format!(r"{whole}\.{same}[{more}-9][0-9]*"));
+}
+
+/// Adds to the state `from` the plain numbers that are not negative and compare with `whole.fraction` as `wanted` says. The bound has no zeros at either
+/// end but for a single one in front of the point.
+fn compared(
+    edges: &mut DfaEdges,
+    from: u32,
+    whole: &[u8],
+    fraction: &[u8],
+    wanted: [bool; 3],
+) -> Result<(), RegexError> {
+    use Compared::{Equal, Less, More};
+    const DIGITS: std::ops::RangeInclusive<u8> = b'0'..=b'9';
+    let wants = |compared: Compared| wanted[compared as usize];
+
+    // Behind a point, where it is decided: in front of the first digit, and behind it.
+    let mut decided = [(0, 0); 3];
+    for compared in [Less, More] {
+        let (point, digits) = (edges.state(false)?, edges.state(wants(compared))?);
+        edges.edge(point, DIGITS, digits);
+        edges.edge(digits, DIGITS, digits);
+        decided[compared as usize] = (point, digits);
     }
-    ways.push(match (fraction, inclusive) {
-        ("", true) => format!("{whole}{BEHIND}"),
-        (_, true) => format!(r"{whole}\.{fraction}[0-9]*"),
-        (_, false) => format!(r"{whole}\.{fraction}[0-9]*[1-9][0-9]*"),
-    });
-    ways.join("|")
+    // Behind a point and as many digits of the bound as this is in the list.
+    let mut same = vec![edges.state(false)?];
+    for read in 1..=fraction.len() {
+        same.push(edges.state(wants(if read == fraction.len() { Equal } else { Less }))?);
+    }
+    for (read, digit) in fraction.iter().enumerate() {
+        for next in DIGITS {
+            let behind = match Compared::of(&next, digit) {
+                Equal => same[read + 1],
+                compared => decided[compared as usize].1,
+            };
+            edges.edge(same[read], next..=next, behind);
+        }
+    }
+    // Zeros behind all of them say nothing.
+    let zeros = if fraction.is_empty() { edges.state(wants(Equal))? } else { same[fraction.len()] };
+    for state in [same[fraction.len()], zeros] {
+        edges.edge(state, b'0'..=b'0', zeros);
+        edges.edge(state, b'1'..=b'9', decided[More as usize].1);
+    }
+
+    // Where the whole part ends and compares like this: the point behind it, and whether the number may end.
+    let ended = |compared: Compared| match compared {
+        Equal => (same[0], wants(if fraction.is_empty() { Equal } else { Less })),
+        compared => (decided[compared as usize].0, wants(compared)),
+    };
+    let mut state = |compared: Compared| {
+        let (point, accepting) = ended(compared);
+        let state = edges.state(accepting)?;
+        edges.edge(state, b'.'..=b'.', point);
+        Ok::<u32, RegexError>(state)
+    };
+    let zero = state(Compared::of(&b'0', &whole[0]))?;
+    let longer = state(More)?;
+    // By the number of digits, less one: fewer than the bound's are less, whatever they are.
+    let mut layers: Vec<[u32; 3]> = Vec::new();
+    for read in 1..=whole.len() {
+        let mut layer = [0; 3];
+        for compared in Compared::ALL {
+            layer[compared as usize] = state(if read < whole.len() { Less } else { compared })?;
+        }
+        layers.push(layer);
+    }
+    edges.edge(from, b'0'..=b'0', zero);
+    for digit in b'1'..=b'9' {
+        edges.edge(from, digit..=digit, layers[0][Compared::of(&digit, &whole[0]) as usize]);
+    }
+    edges.edge(longer, DIGITS, longer);
+    for (read, layer) in layers.iter().enumerate() {
+        for compared in Compared::ALL {
+            let from = layer[compared as usize];
+            let Some(next) = layers.get(read + 1) else {
+                edges.edge(from, DIGITS, longer);
+                continue;
+            };
+            for digit in DIGITS {
+                let behind =
+                    if compared == Equal { Compared::of(&digit, &whole[read + 1]) } else { compared };
+                edges.edge(from, digit..=digit, next[behind as usize]);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The plain numbers that are multiples of `factor`, which is more than zero; `None` if it has too many digits.
@@ -205,16 +296,23 @@ mod tests {
         for bound in
             ["0", "1", "9", "10", "12.25", "0.5", "120", "0.05", "99.999", "-0.25", "-7", "-12.3", "-100"]
         {
-            for inclusive in [true, false] {
-                let mut builder = DfaBuilder::new(&Limits::default());
-                let dfa =
-                    at_least(&mut builder, &Decimal::parse(bound).unwrap(), inclusive).unwrap().unwrap();
+            for wanted in
+                [[false, true, true], [false, false, true], [true, true, false], [true, false, false]]
+            {
+                let bound_of = Decimal::parse(bound).unwrap();
+                let dfa = ordered(&bound_of, wanted, &Limits::default()).unwrap().unwrap();
                 for sample in samples() {
-                    let (value, bound) = (scaled(&sample), scaled(bound));
-                    let expected = if inclusive { value >= bound } else { value > bound };
-                    assert_eq!(dfa.accepts(sample.as_bytes()), expected, "{sample} {bound} {inclusive}");
+                    let expected = wanted[Compared::of(&scaled(&sample), &scaled(bound)) as usize];
+                    assert_eq!(dfa.accepts(sample.as_bytes()), expected, "{sample} {bound} {wanted:?}");
+                }
+                for wrong in ["", "-", "00", "01", "-00", "1.", "-1.", ".5", "1e2", "-.0", "--1"] {
+                    assert!(!dfa.accepts(wrong.as_bytes()), "{wrong} {bound} {wanted:?}");
                 }
             }
+            // What is in one of the three is a plain number, and the other way round.
+            let all =
+                ordered(&Decimal::parse(bound).unwrap(), [true; 3], &Limits::default()).unwrap().unwrap();
+            assert_eq!(all, Dfa::from_pattern(PLAIN, &Limits::default()).unwrap(), "{bound}");
         }
     }
 

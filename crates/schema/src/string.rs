@@ -29,9 +29,25 @@ const SHORT: [(u8, u32); 8] =
 ///
 /// [`RegexError`]: a limit, or a language without any valid UTF-8.
 pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+    lifted(dfa, quoted, ascii, false, limits)
+}
+
+/// The strings of JSON that [`written`] makes of the texts that `dfa` accepts.
+///
+/// Cost: O(n + r) for n states and r ranges of characters between them.
+///
+/// # Errors
+///
+/// As of [`spelled`].
+pub(crate) fn written_once(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+    lifted(dfa, true, ascii, true, limits)
+}
+
+fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> Result<Dfa, RegexError> {
     let mut lifting = Lifting {
         quoted,
         ascii,
+        once,
         dfa,
         edges: DfaEdges::new(limits),
         texts: FxHashMap::default(),
@@ -58,7 +74,10 @@ pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> 
         }
         lifting.raw(state, whole, id)?;
         if whole {
-            let pieces = lifting.pieces(state);
+            let mut pieces = lifting.pieces(state);
+            if once {
+                pieces = common(&pieces, if ascii { &ESCAPED } else { &ESCAPED[..3] });
+            }
             if !pieces.is_empty() {
                 let escape = lifting.escape(pieces)?;
                 lifting.edges.edge(id, b'\\'..=b'\\', escape);
@@ -89,11 +108,27 @@ fn touches(pieces: &[Piece], first: u32, last: u32) -> bool {
     pieces.get(index).is_some_and(|(start, ..)| *start <= last)
 }
 
+/// The code points that [`written`] escapes, those beyond ASCII last; and of these the ones that have no letter.
+const ESCAPED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x80, 0x10_ffff)];
+const WITHOUT_LETTER: [(u32, u32); 4] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0x10_ffff)];
+
+/// The parts of `pieces` inside of `ranges`; both ascend.
+fn common(pieces: &[Piece], ranges: &[(u32, u32)]) -> Vec<Piece> {
+    let parts = ranges.iter().flat_map(|(first, last)| {
+        let from = pieces.partition_point(|(_, end, _)| end < first);
+        let touched = pieces[from..].iter().take_while(move |(start, ..)| start <= last);
+        touched.map(|(start, end, target)| (*start.max(first), *end.min(last), *target))
+    });
+    parts.collect()
+}
+
 /// What is made. Behind a text it is named by the state of `dfa`; inside of an escape by what it leads to, so that equal states are one.
 struct Lifting<'d> {
     dfa: &'d Dfa,
     quoted: bool,
     ascii: bool,
+    /// Whether each text is spelled in one way.
+    once: bool,
     edges: DfaEdges,
     /// So much text was read; whether characters are whole.
     texts: FxHashMap<(StateId, bool), u32>,
@@ -138,8 +173,13 @@ impl Lifting<'_> {
                 self.edges.edge(id, letter..=letter, target);
             }
         }
-        let behind = self.unit(&pieces, 0, 4)?;
-        self.edges.edge(id, b'u'..=b'u', behind);
+        let behind = match self.once {
+            true => self.unit(&common(&pieces, &WITHOUT_LETTER), 0, 4)?,
+            false => self.unit(&pieces, 0, 4)?,
+        };
+        if behind != NOWHERE {
+            self.edges.edge(id, b'u'..=b'u', behind);
+        }
         self.escapes.insert(pieces, id);
         Ok(id)
     }
@@ -173,6 +213,9 @@ impl Lifting<'_> {
             if left == 0 || !pairs && !touches(pieces, first, last) {
                 return Ok(NOWHERE);
             }
+            if left == 1 {
+                return self.last_digit(pieces, first);
+            }
         }
         let mut next = [NOWHERE; 16];
         for (digit, next) in (0..).zip(&mut next) {
@@ -191,9 +234,22 @@ impl Lifting<'_> {
         if left == 0 || !touches(pieces, first, last) {
             return Ok(NOWHERE);
         }
+        if left == 1 {
+            return self.last_digit(pieces, first);
+        }
         let mut next = [NOWHERE; 16];
         for (digit, next) in (0..).zip(&mut next) {
             *next = self.low_half(pieces, prefix << 4 | digit, left - 1)?;
+        }
+        self.digits(next)
+    }
+
+    /// What stands behind all digits but the last, which make code points from `first` on.
+    fn last_digit(&mut self, pieces: &[Piece], first: u32) -> Result<u32, RegexError> {
+        let mut next = [NOWHERE; 16];
+        for (start, end, target) in common(pieces, &[(first, first + 15)]) {
+            let behind = self.text(target, true)?;
+            next[(start - first) as usize..=(end - first) as usize].fill(behind);
         }
         self.digits(next)
     }
@@ -237,7 +293,9 @@ impl Lifting<'_> {
             (self.edges.state(false)?, self.edges.state(false)?, self.edges.state(false)?);
         self.edges.edge(begin, b'\\'..=b'\\', unit);
         self.edges.edge(unit, b'u'..=b'u', digit);
-        self.edges.edge(digit, b'D'..=b'D', low);
+        if !self.once {
+            self.edges.edge(digit, b'D'..=b'D', low);
+        }
         self.edges.edge(digit, b'd'..=b'd', low);
         self.pairs.insert(low, begin);
         Ok(begin)
@@ -252,8 +310,9 @@ impl Lifting<'_> {
             return Ok(*id);
         }
         let id = self.edges.state(false)?;
-        for (bytes, next) in [(b'0', &next[..10]), (b'a', &next[10..]), (b'A', &next[10..])] {
-            let mut first = bytes;
+        let ranges = [(b'0', &next[..10]), (b'a', &next[10..]), (b'A', &next[10..])];
+        for (bytes, next) in &ranges[..if self.once { 2 } else { 3 }] {
+            let mut first = *bytes;
             for run in next.chunk_by(|left, right| left == right) {
                 let behind = first + u8::try_from(run.len()).expect("at most ten");
                 if run[0] != NOWHERE {
@@ -403,6 +462,7 @@ pub(crate) fn written(text: &str, ascii: bool) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use unskew_automata::DfaBuilder;
 
     use super::*;
 
@@ -481,6 +541,31 @@ mod tests {
                 "",
             ] {
                 assert!(!spelled.accepts(wrong.as_bytes()), "{pattern} {wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_written_once() {
+        for pattern in [
+            "(?s).*",
+            "(?s).",
+            "[^a]{1,3}",
+            "[a-z/]*",
+            r#"é|😀|\x{ffff}|["\\\x00-\x1f\x7f]*"#,
+            "",
+            "[\n-\r]+a",
+        ] {
+            let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            for ascii in [false, true] {
+                let all = spelled(&text, true, ascii, &Limits::default()).unwrap();
+                let written = crate::standard::written(ascii).unwrap();
+                let both = DfaBuilder::new(&Limits::default()).intersection(&all, &written).unwrap();
+                assert_eq!(
+                    written_once(&text, ascii, &Limits::default()).unwrap(),
+                    both,
+                    "{pattern} {ascii}"
+                );
             }
         }
     }
