@@ -356,15 +356,21 @@ impl GrammarBuilder {
             return self.empty();
         }
         let terminal = Terminal::Literal(text.into());
-        let name = || match std::str::from_utf8(text) {
-            // Most need no escapes, and there may be many.
-            Ok(plain)
-                if !plain
-                    .contains(|char: char| !(' '..='~').contains(&char) || char == '"' || char == '\\') =>
-            {
-                ["\"", plain, "\""].concat()
+        // As text is printed for debugging. Most is plain, and there may be many.
+        let name = || match text.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+            true => {
+                let mut name = String::with_capacity(text.len() + 4);
+                name.push('"');
+                for byte in text {
+                    if matches!(byte, b'"' | b'\\') {
+                        name.push('\\');
+                    }
+                    name.push(char::from(*byte));
+                }
+                name.push('"');
+                name
             }
-            _ => format!("{:?}", String::from_utf8_lossy(text)),
+            false => format!("{:?}", String::from_utf8_lossy(text)),
         };
         self.terminal(terminal, name)
     }

@@ -10,6 +10,7 @@ use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 
 use crate::{
     MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
+    characters::Run,
     enumerated::plain_texts,
     expand::Expander,
     json::{Document, NodeId, Value},
@@ -171,12 +172,15 @@ impl Emitter {
             }
         }
         let (mut texts, mut numbers): (Language, Language) = (None, None);
+        let strings = shapes.iter().filter(|shape| shape.types & STRING != 0).count();
         for shape in shapes.iter() {
             self.ex.refuse(shape, shape.types);
             if shape.types & STRING != 0 {
                 let is_bounded = shape.min_length > 0 || shape.max_length.is_some();
                 if shape.strings.is_none() && is_bounded {
                     ways.push(self.bounded_string(node, shape)?);
+                } else if let Some(run) = run(shape).filter(|_| strings == 1) {
+                    ways.push(self.run(node, &run)?);
                 } else {
                     let own = self.ex.texts(shape);
                     let both = own.and_then(|own| self.ex.languages.or(&texts, &own));
@@ -274,15 +278,31 @@ impl Emitter {
 
     /// A string of JSON that is bounded in its length alone.
     fn bounded_string(&mut self, node: Option<NodeId>, shape: &Shape) -> Result<ExprId, SchemaError> {
+        let character = standard::character(self.ascii);
+        let character = self.ex.located(node, character)?;
+        self.counted(node, &character, shape.min_length, shape.max_length)
+    }
+
+    /// A string of JSON of characters of one class.
+    fn run(&mut self, node: Option<NodeId>, run: &Run) -> Result<ExprId, SchemaError> {
+        let character = self.ex.languages.character(&run.pattern());
+        let character = self.ex.located(node, character)?;
+        self.counted(node, &character, run.min, run.max)
+    }
+
+    fn counted(
+        &mut self,
+        node: Option<NodeId>,
+        character: &Arc<Dfa>,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<ExprId, SchemaError> {
         let limit = self.ex.limits.characters;
-        if shape.max_length.unwrap_or(shape.min_length) > limit {
+        if max.unwrap_or(min) > limit {
             let pointer = node.map_or_else(String::new, |node| self.ex.schemas.pointer(node));
             return Err(SchemaError::limit(&pointer, "the characters", limit as usize, "characters"));
         }
-        let character = standard::character(self.ascii);
-        let character = self.ex.located(node, character)?;
-        let (min, max) = (shape.min_length, shape.max_length);
-        Ok(self.builder.counted("string", "\"", &character, "\"", min, max)?)
+        Ok(self.builder.counted("string", "\"", character, "\"", min, max)?)
     }
 
     /// `parts` with white space between them.
@@ -453,4 +473,19 @@ impl Emitter {
         let colon = self.builder.literal(if self.indent.is_some() { ": " } else { ":" });
         self.spaced(&[name, colon, value])
     }
+}
+
+/// From how many characters on runs are counted: the automata of shorter ones are small, and nothing is saved.
+const LONG_RUN: u32 = 16;
+
+/// The texts of a string as a run of one class of characters, if they are one and it is long.
+fn run(shape: &Shape) -> Option<Run> {
+    let mut run = Run::of(shape.strings.as_ref()?)?;
+    run.min = run.min.max(shape.min_length);
+    run.max = match (run.max, shape.max_length) {
+        (Some(left), Some(right)) => Some(left.min(right)),
+        (left, right) => left.or(right),
+    };
+    let is_empty = run.max.is_some_and(|max| max < run.min);
+    (!is_empty && run.max.unwrap_or(run.min) >= LONG_RUN).then_some(run)
 }

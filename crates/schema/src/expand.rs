@@ -30,6 +30,7 @@ use crate::{
     languages::{Language, Languages, TEXT},
     schemas::{Literal, Schemas},
     shape::{ALL, ARRAY, Atom, Choice, NUMBER, Names, OBJECT, STRING, Shape, Types},
+    standard,
 };
 
 /// How deep the search for a contradiction goes into required properties and items.
@@ -540,6 +541,8 @@ impl Expander {
             shape.possible = self.located(node, upper)?.map(|possible| (possible, refusal));
         }
         match (lower, &shape.possible) {
+            // Any text is no condition: a length alone is counted.
+            (Some(lower), None) if standard::is_all(&lower) => shape.strings = None,
             (Some(lower), _) => shape.strings = Some(lower),
             (None, None) => shape.types &= !STRING,
             // Not narrowed: what is left is refused as a whole.

@@ -29,6 +29,8 @@ pub(crate) struct Languages {
     searches: HashMap<String, Result<Language, Refused>>,
     spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
     written: HashMap<Arc<Dfa>, Language>,
+    /// By the pattern of a class.
+    characters: HashMap<String, Arc<Dfa>>,
     formats: HashMap<String, Format>,
     /// Without raw characters beyond ASCII.
     ascii: bool,
@@ -63,6 +65,7 @@ impl Languages {
             searches: HashMap::new(),
             spelled: HashMap::new(),
             written: HashMap::new(),
+            characters: HashMap::new(),
             formats: HashMap::new(),
             ascii: options.ascii,
             exponents: options.exponents,
@@ -80,7 +83,13 @@ impl Languages {
             return known.map(Some);
         }
         let made = self.builder.pattern(pattern);
-        let made = self.kept(made)?;
+        let mut made = self.kept(made)?;
+        // Any text is known by its address.
+        if let (Some(dfa), Some(all)) = (&made, standard::pattern(TEXT))
+            && **dfa == *all.clone()?
+        {
+            made = all.map(Some)?;
+        }
         self.patterns.insert(pattern.to_owned(), made.clone());
         Ok(made)
     }
@@ -291,7 +300,19 @@ impl Languages {
         Ok(made)
     }
 
-    /// The same, each text spelled in one way.
+    /// The spellings inside of a string of one character of the class `pattern`.
+    pub(crate) fn character(&mut self, pattern: &str) -> Result<Arc<Dfa>, RegexError> {
+        if let Some(known) = self.characters.get(pattern) {
+            return Ok(Arc::clone(known));
+        }
+        let class = self.pattern(pattern)?.ok_or(RegexError::MatchesNothing)?;
+        let made = string::spelled(&class, false, self.ascii, &self.limits.automata);
+        let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
+        self.characters.insert(pattern.to_owned(), Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// As [`spelled`](Self::spelled), each text in one way.
     pub(crate) fn written(&mut self, dfa: &Arc<Dfa>) -> Result<Language, RegexError> {
         let (all, written) = (standard::pattern(TEXT), standard::written(self.ascii)?);
         if all.and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa)) {

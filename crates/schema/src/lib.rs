@@ -38,6 +38,7 @@
 //! ```
 
 mod arrays;
+mod characters;
 mod decimal;
 mod dialect;
 mod dynamic;

@@ -13,6 +13,8 @@ use std::ops::RangeInclusive;
 use rustc_hash::FxHashMap;
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
 
+use crate::characters::{Characters, Piece};
+
 /// Code points up to here are written with one escape.
 const LAST_OF_PLANE: u32 = 0xffff;
 
@@ -52,7 +54,7 @@ fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> 
         edges: DfaEdges::new(limits),
         texts: FxHashMap::default(),
         todo: vec![],
-        uniform: FxHashMap::default(),
+        characters: Characters::new(dfa),
         escapes: FxHashMap::default(),
         digits: FxHashMap::default(),
         any: FxHashMap::default(),
@@ -74,7 +76,7 @@ fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> 
         }
         lifting.raw(state, whole, id)?;
         if whole {
-            let mut pieces = lifting.pieces(state);
+            let mut pieces = lifting.characters.pieces(state);
             if once {
                 pieces = common(&pieces, if ascii { &ESCAPED } else { &ESCAPED[..3] });
             }
@@ -87,9 +89,6 @@ fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> 
     // Texts that are told apart are so in every spelling; and all other states are made once for what they lead to.
     lifting.edges.build_distinct()
 }
-
-/// Code points from the first to the second lead to the state.
-type Piece = (u32, u32, StateId);
 
 /// Where the code point leads.
 fn at(pieces: &[Piece], point: u32) -> Option<StateId> {
@@ -134,8 +133,7 @@ struct Lifting<'d> {
     texts: FxHashMap<(StateId, bool), u32>,
     /// Those whose edges are not there yet.
     todo: Vec<(StateId, bool, u32)>,
-    /// By state inside a character and bytes left of it: where all of them lead, if it is one place.
-    uniform: FxHashMap<(StateId, u32), Option<StateId>>,
+    characters: Characters<'d>,
     /// Behind a backslash.
     escapes: FxHashMap<Vec<Piece>, u32>,
     /// In front of a hexadecimal digit: by the states behind each, or [`NOWHERE`].
@@ -365,76 +363,6 @@ impl Lifting<'_> {
     fn inside(&self, state: StateId) -> bool {
         !self.dfa.is_accepting(state)
             && self.dfa.edges(state).next().is_some_and(|edge| (0x80..0xc0).contains(edge.bytes.start()))
-    }
-
-    /// Where the characters behind `state` lead: ranges of code points, ascending, as long as possible.
-    fn pieces(&mut self, state: StateId) -> Vec<Piece> {
-        let mut pieces = vec![];
-        let dfa = self.dfa;
-        for edge in dfa.edges(state) {
-            let (first, last) = (*edge.bytes.start(), *edge.bytes.end());
-            if first < 0x80 {
-                add(&mut pieces, u32::from(first), u32::from(last.min(0x7f)), edge.target);
-            }
-            for (from, to, left, mask) in
-                [(0xc2, 0xdf, 1, 0x1f), (0xe0, 0xef, 2, 0x0f), (0xf0, 0xf4, 3, 0x07)]
-            {
-                let (first, last) = (first.max(from), last.min(to));
-                if first <= last {
-                    self.rest(
-                        &mut pieces,
-                        u32::from(first & mask),
-                        u32::from(last & mask),
-                        edge.target,
-                        left,
-                    );
-                }
-            }
-        }
-        pieces
-    }
-
-    /// The characters whose first bits are `first` to `last`, of which `left` bytes are to be read from `state` on.
-    fn rest(&mut self, pieces: &mut Vec<Piece>, first: u32, last: u32, state: StateId, left: u32) {
-        if let Some(target) = self.uniform(state, left) {
-            add(pieces, first << (6 * left), ((last + 1) << (6 * left)) - 1, target);
-            return;
-        }
-        let dfa = self.dfa;
-        for bits in first..=last {
-            for edge in dfa.edges(state) {
-                let (low, high) =
-                    (bits << 6 | u32::from(edge.bytes.start() & 0x3f), u32::from(edge.bytes.end() & 0x3f));
-                let high = bits << 6 | high;
-                if left == 1 {
-                    add(pieces, low, high, edge.target);
-                } else {
-                    // At most three bytes deep.
-                    self.rest(pieces, low, high, edge.target, left - 1);
-                }
-            }
-        }
-    }
-
-    fn uniform(&mut self, state: StateId, left: u32) -> Option<StateId> {
-        if left == 0 {
-            return Some(state);
-        }
-        if let Some(known) = self.uniform.get(&(state, left)) {
-            return *known;
-        }
-        let only = self.dfa.edges(state).next().filter(|edge| edge.bytes == (0x80..=0xbf));
-        let found = only.and_then(|edge| self.uniform(edge.target, left - 1));
-        self.uniform.insert((state, left), found);
-        found
-    }
-}
-
-/// Adds a range behind the others.
-fn add(pieces: &mut Vec<Piece>, first: u32, last: u32, target: StateId) {
-    match pieces.last_mut() {
-        Some((_, end, of)) if *of == target && *end + 1 == first => *end = last,
-        _ => pieces.push((first, last, target)),
     }
 }
 
