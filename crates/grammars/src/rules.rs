@@ -341,12 +341,14 @@ impl Builder<'_> {
             }
             spent += next.edges.len();
             start.accepting |= next.accepting;
-            for (symbol, to) in next.edges {
-                start.add(symbol, to)?;
-            }
+            start.edges.extend(next.edges);
         }
+        // All at once: a list of words has thousands of alternatives.
+        start.edges.sort_unstable();
+        start.edges.dedup();
+        let is_sure = start.edges.array_windows().all(|[left, right]| left.0 != right.0);
         network.states[0] = start;
-        (spent <= limit).then_some(network)
+        (is_sure && spent <= limit).then_some(network)
     }
 
     /// What of `unordered` can be completed, its positions behind those of `before`.

@@ -9,8 +9,9 @@
 //! Of items that have to differ and may have any of many values, those without parts are remembered: each is written in one
 //! way, and the engine sees to it that no text comes twice. Arrays and objects have no such way, and are refused there.
 
-use std::{collections::HashMap, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
+use hashbrown::HashMap;
 use unskew_grammars::{ExprId, RuleId};
 
 use crate::{

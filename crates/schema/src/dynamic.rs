@@ -9,7 +9,9 @@
 //! its copy, and so do all references from there, so that a schema of a copy has one outermost resource ([`Copies`]). One
 //! anchor is treated so: with several, copies would multiply, and the other ones are refused where ways to them differ.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
 
 use crate::{
     json::{Document, NodeId},

@@ -3,8 +3,9 @@
 //! A set of schemas that a value must satisfy is a rule. Sets repeat, so recursion ends: there are finitely many. Arrays
 //! and objects have files of their own.
 
-use std::{collections::HashMap, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
+use hashbrown::HashMap;
 use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
 

@@ -10,14 +10,9 @@
 //! another. A limit takes care of the rest. Searches for such contradictions have a smaller one of their own: one that is cut short
 //! has found nothing, and what was made of that is not used outside of searches.
 
-use std::{
-    borrow::Borrow,
-    collections::{HashMap, HashSet, VecDeque},
-    hash::Hash,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{borrow::Borrow, collections::VecDeque, hash::Hash, rc::Rc, sync::Arc};
 
+use hashbrown::{HashMap, HashSet};
 use unskew_automata::RegexError;
 use unskew_core::Cancel;
 use unskew_grammars::Fate;

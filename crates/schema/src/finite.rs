@@ -1,12 +1,9 @@
 //! Sets of schemas that few values satisfy, one by one.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    rc::Rc,
-    sync::Arc,
-};
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
-use unskew_automata::Dfa;
+use hashbrown::HashSet;
+use unskew_automata::{Dfa, StateId};
 use unskew_grammars::ExprId;
 
 use crate::{
@@ -226,7 +223,8 @@ fn listed_texts(dfa: &Dfa) -> Option<Vec<String>> {
 
 /// A shortest text.
 fn first_text(dfa: &Dfa) -> Vec<u8> {
-    let (mut seen, mut todo) = (HashSet::from([dfa.start()]), VecDeque::from([(dfa.start(), vec![])]));
+    let mut seen: HashSet<StateId> = HashSet::from_iter([dfa.start()]);
+    let mut todo = VecDeque::from([(dfa.start(), vec![])]);
     while let Some((state, text)) = todo.pop_front() {
         if dfa.is_accepting(state) {
             return text;

@@ -4,7 +4,7 @@
 //! keys wins without a word, and `0.1` becomes the nearest binary fraction. Nothing here recurses, so depth costs memory
 //! alone.
 
-use std::collections::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 
 use crate::{Decimal, SchemaError, SchemaLimits};
 

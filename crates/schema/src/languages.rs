@@ -2,8 +2,9 @@
 //!
 //! A language is `Some` automaton or `None` where it is empty: an automaton always accepts something.
 
-use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
+use std::{ops::RangeInclusive, sync::Arc};
 
+use hashbrown::HashMap;
 use unskew_automata::{Dfa, DfaBuilder, RegexError, StateId};
 
 use crate::{

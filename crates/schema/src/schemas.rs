@@ -4,12 +4,11 @@
 //! pointers, anchors and names are followed, and outside of it names of the documents of a [`Registry`], which are read behind
 //! the first one once something refers to them. Nothing is ever fetched; a reference to anywhere else is an error.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    hash::Hash,
-};
+use std::{collections::BTreeMap, hash::Hash};
 
 pub(crate) use crate::dialect::Draft;
+use hashbrown::{HashMap, HashSet};
+
 use crate::{
     Registry, SchemaError, SchemaLimits,
     dialect::Dialect,
