@@ -5,9 +5,9 @@
 //! state of one of these automata. Productions with dots, as textbooks have them, would give a position for each symbol of
 //! each alternative, and a rule of its own for each loop.
 //!
-//! Most bodies are short lists of alternatives, each a sequence of symbols: a member of an object, the branches of a value. Their
-//! automata are made at once, from the ends ([`Builder::straight`]). Any other body is written out with empty edges,
-//! determined and merged, which takes some ten times as long.
+//! Most bodies are alternatives and sequences in each other: a member of an object, the branches of a value. Their automata are
+//! made at once, from the ends ([`Builder::straight`]). Any other body, and any in which alternatives begin alike, is written out
+//! with empty edges, determined and merged, which takes some ten times as long.
 //!
 //! Only what can be completed is built: alternatives that have no text are left out, and so are rules that the start does
 //! not reach. From every position some text leads to the end of its rule.
@@ -270,6 +270,12 @@ struct Draft {
     empty: Vec<Vec<u32>>,
 }
 
+/// The states of [`Builder::straight`], and how much may still be spent on them.
+struct Straight {
+    states: Vec<State>,
+    left: usize,
+}
+
 struct Builder<'g> {
     grammar: &'g Grammar,
     names: &'g [u32],
@@ -301,54 +307,72 @@ impl Builder<'_> {
         Ok(network)
     }
 
-    /// The automaton of alternatives that are sequences of symbols, if no two of them begin alike. `None` also if it might take
-    /// more than `limit` states or edges.
+    /// The automaton of alternatives and sequences in each other, without repetitions but such as may be left out, if no two
+    /// alternatives begin alike. `None` also if it might take more than `limit` states or edges.
     fn straight(&mut self, body: ExprId, limit: usize) -> Option<Network> {
         self.known.clear();
         // In the place of the start, which is made last.
-        let mut network = Network { states: vec![State::default()] };
-        let mut start = State::default();
-        let mut spent = 0;
-        let alternatives = match self.grammar.expr(body) {
-            Expr::Choice(alternatives) => alternatives,
-            _ => &[body],
-        };
-        for alternative in alternatives.iter().filter(|alternative| self.productive[alternative.index()]) {
-            let parts = match self.grammar.expr(*alternative) {
-                Expr::Sequence(parts) => parts,
-                _ => std::slice::from_ref(alternative),
-            };
-            let mut next = State { accepting: true, edges: Vec::new() };
-            for part in parts.iter().rev() {
-                let symbol = match self.grammar.expr(*part) {
-                    Expr::Terminal(terminal) => Symbol::Terminal(self.names[terminal.index()]),
-                    Expr::Rule(RuleId(rule)) => Symbol::Rule(rule),
-                    Expr::Empty => continue,
-                    _ => return None,
-                };
-                spent += 1 + next.edges.len();
-                if spent > limit {
-                    return None;
-                }
-                // Where the symbol may be empty, what is behind it may come at once.
-                let mut state = if self.nullable[part.index()] { next.clone() } else { State::default() };
-                let behind = *self.known.entry(next).or_insert_with_key(|next| {
-                    network.states.push(next.clone());
-                    id(network.states.len() - 1)
-                });
-                state.add(symbol, behind)?;
-                next = state;
+        let mut straight = Straight { states: vec![State::default()], left: limit };
+        let end = State { accepting: true, edges: Vec::new() };
+        let start = self.before(body, end, &mut straight, 0)?;
+        straight.states[0] = start;
+        Some(Network { states: straight.states })
+    }
+
+    /// The state in front of `expr`, behind which is `next`.
+    fn before(&mut self, expr: ExprId, next: State, straight: &mut Straight, depth: u32) -> Option<State> {
+        // What is nested deeper than people write it is not worth a stack of its own.
+        const DEPTH: u32 = 8;
+        if depth > DEPTH {
+            return None;
+        }
+        straight.left = straight.left.checked_sub(1 + next.edges.len())?;
+        let symbol = match self.grammar.expr(expr) {
+            Expr::Empty => return Some(next),
+            Expr::Terminal(terminal) => Symbol::Terminal(self.names[terminal.index()]),
+            Expr::Rule(RuleId(rule)) => Symbol::Rule(rule),
+            Expr::Sequence(parts) => {
+                let mut parts = parts.iter().rev();
+                return parts.try_fold(next, |next, part| self.before(*part, next, straight, depth + 1));
             }
-            spent += next.edges.len();
-            start.accepting |= next.accepting;
-            start.edges.extend(next.edges);
+            Expr::Choice(alternatives) => {
+                let alternatives = alternatives.iter().copied();
+                return self.either(alternatives, State::default(), &next, straight, depth);
+            }
+            Expr::Repeat { item, min: 0, max: Some(1) } => {
+                return self.either([item].into_iter(), next.clone(), &next, straight, depth);
+            }
+            Expr::Repeat { .. } | Expr::Unordered(_) => return None,
+        };
+        // Where the symbol may be empty, what is behind it may come at once.
+        let mut state = if self.nullable[expr.index()] { next.clone() } else { State::default() };
+        let behind = *self.known.entry(next).or_insert_with_key(|next| {
+            straight.states.push(next.clone());
+            id(straight.states.len() - 1)
+        });
+        state.edges.push((symbol, behind));
+        state.is_sure().then_some(state)
+    }
+
+    /// The state in front of `alternatives`, behind each of which is `next`, and of `other`.
+    fn either(
+        &mut self,
+        alternatives: impl Iterator<Item = ExprId>,
+        other: State,
+        next: &State,
+        straight: &mut Straight,
+        depth: u32,
+    ) -> Option<State> {
+        let mut either = other;
+        for alternative in alternatives {
+            if self.productive[alternative.index()] {
+                let state = self.before(alternative, next.clone(), straight, depth + 1)?;
+                either.accepting |= state.accepting;
+                either.edges.extend(state.edges);
+            }
         }
         // All at once: a list of words has thousands of alternatives.
-        start.edges.sort_unstable();
-        start.edges.dedup();
-        let is_sure = start.edges.array_windows().all(|[left, right]| left.0 != right.0);
-        network.states[0] = start;
-        (is_sure && spent <= limit).then_some(network)
+        either.is_sure().then_some(either)
     }
 
     /// What of `unordered` can be completed, its positions behind those of `before`.
@@ -610,15 +634,11 @@ impl Network {
 }
 
 impl State {
-    /// With one more edge; `None` if the symbol leads elsewhere.
-    fn add(&mut self, symbol: Symbol, to: u32) -> Option<()> {
-        match self.edges.binary_search_by_key(&symbol, |(symbol, _)| *symbol) {
-            Ok(at) => (self.edges[at].1 == to).then_some(()),
-            Err(at) => {
-                self.edges.insert(at, (symbol, to));
-                Some(())
-            }
-        }
+    /// Whether no symbol leads to two places. The edges ascend afterwards.
+    fn is_sure(&mut self) -> bool {
+        self.edges.sort_unstable();
+        self.edges.dedup();
+        self.edges.array_windows().all(|[left, right]| left.0 != right.0)
     }
 
     fn renamed(&self, names: &[u32]) -> Self {
