@@ -18,7 +18,7 @@
 
 use crate::{
     TokenId, TokenMask, WORD_BITS,
-    quotient::{Facts, Member, NONE, Quotient, Quotients},
+    quotient::{Facts, Member, NONE, Quotient, Quotients, SHORT, SymbolSet},
     symbols::{DIGIT, LOWER, MAX_SYMBOLS, Runs, Symbols, UPPER},
     trie::{ByteTrie, Node},
 };
@@ -221,8 +221,14 @@ pub(crate) fn fill<A: ByteAutomaton, S: Sink>(
         sink,
         states: vec![],
         rows: vec![],
+        seen: vec![],
         slots: vec![],
         last: (NONE, 0),
+        classes: vec![],
+        plain: vec![],
+        plain_of: None,
+        front: Front { ascii: 0, has_wide: false, chars: 0 },
+        covers: 0,
     };
     walk.bytes(irregular, 0, irregular.len(), 0, start);
     walk.quotient(quotients.all[0], start);
@@ -236,24 +242,105 @@ struct Walk<'a, A, S> {
     sink: S,
     /// The states along the present prefix, those of nested quotients behind those around them.
     states: Vec<u32>,
-    /// By place of a state: where each symbol leads, or [`UNKNOWN`].
+    /// Where each symbol leads from a state, or [`UNKNOWN`].
     rows: Vec<[u32; MAX_SYMBOLS]>,
-    /// A hash table from states to their place in `rows`: pairs, [`NONE`] where there is none.
+    seen: Vec<Seen>,
+    /// A hash table from states to their place in `seen`: pairs, [`NONE`] where there is none.
     slots: Vec<(u32, u32)>,
-    /// The pair that was looked up last.
+    /// The state whose row was looked up last, and the place of that.
     last: (u32, u32),
+    /// The classes of the bytes of ASCII that are symbols by themselves: one byte of each, and all as bits.
+    classes: Vec<(u8, u128)>,
+    /// All tokens but those with certain symbols, in words of a mask, for [`cover`](Self::cover).
+    plain: Vec<u32>,
+    /// Without which symbols of ASCII, and whether without those beyond.
+    plain_of: Option<(u128, bool)>,
+    /// What is in front of the quotient that is walked.
+    front: Front,
+    /// How many covers are nested.
+    covers: u8,
+}
+
+/// The symbols that tokens begin with.
+#[derive(Clone, Copy)]
+struct Front {
+    /// Those of ASCII, one bit each.
+    ascii: u128,
+    has_wide: bool,
+    /// How many characters they are.
+    chars: usize,
+}
+
+/// What is known of a state.
+struct Seen {
+    /// The place of its row, or [`NONE`].
+    row: u32,
+    /// Where all characters beyond ASCII lead, or [`UNKNOWN`].
+    any: u32,
+    link: Option<Link>,
+}
+
+/// Where most symbols lead from a state.
+#[derive(Clone, Copy)]
+struct Link {
+    /// Where small letters lead: a state, or there is no link.
+    next: u32,
+    /// The symbols of ASCII that lead there too, one bit each.
+    ascii: u128,
+    /// Whether all beyond do; known where the length is.
+    wide: bool,
+    /// Over so many steps from state to state, at least, these symbols lead on, and tokens that end there are all allowed and of
+    /// one kind; 0 if that is not known. [`ENDLESS`] where it never ends.
+    len: u8,
+    kind: u8,
+}
+
+const ENDLESS: u8 = u8::MAX;
+
+/// From how many tokens below a node on it is worth allowing nearly all of them at once, where it is known which.
+const COVER: u32 = if cfg!(test) { 4 } else { 48 };
+
+/// Of so many tokens one may be an exception. At 8, the names of an address took a fifth longer than without.
+const EXCEPTIONS: usize = if cfg!(test) { 1 } else { 16 };
+
+/// How deep covers may be nested: each takes a call.
+const COVERS: u8 = 4;
+
+/// Some nodes of a quotient.
+#[derive(Clone, Copy)]
+struct Nodes {
+    first: usize,
+    end: usize,
+    /// The first node of the quotient.
+    root: usize,
+    /// The place of the state in front of the quotient.
+    base: usize,
+}
+
+/// The symbols of ASCII of a set, one bit each, and whether it has others.
+#[inline]
+fn symbols_of(set: &SymbolSet) -> (u128, bool) {
+    (u128::from(set[1]) << 64 | u128::from(set[0]), set[2] | set[3] != 0)
 }
 
 impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
     /// Walks a quotient from `start`. The tokens of the empty string are not its business.
     fn quotient(&mut self, quotient: Quotient, start: u32) {
-        if self.whole(quotient.facts, start) {
-            return;
-        }
-        let quotients = self.quotients;
         let base = self.states.len();
         self.states.resize(base + quotient.height as usize + 1, start);
-        let (mut at, end) = (quotient.first as usize, quotient.end as usize);
+        let root = quotient.first as usize;
+        let nodes = Nodes { first: root, end: quotient.end as usize, root, base };
+        if !self.below(quotient.facts, start, 0, nodes) {
+            self.nodes(nodes);
+        }
+        self.states.truncate(base);
+    }
+
+    /// Walks nodes of a quotient, the first of which has a state for what is in front of it.
+    fn nodes(&mut self, nodes: Nodes) {
+        let quotients = self.quotients;
+        let Nodes { first, end, root, base } = nodes;
+        let mut at = first;
         while at < end {
             let node = quotients.nodes[at];
             let state = self.states[base + node.depth()];
@@ -266,7 +353,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
             match next {
                 DEAD => at = node.end as usize,
                 MIXED => {
-                    self.members(at, state);
+                    self.members(at, state, root);
                     at = node.end as usize;
                 }
                 next => {
@@ -280,19 +367,25 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
                             NONE => self.add(next, &quotients.tokens[own]),
                             mask => self.add_many(next, &quotients.tokens[own], mask),
                         }
-                        at = if self.whole(node.facts, next) { node.end as usize } else { at + 1 };
+                        let below = Nodes { first: at + 1, end: node.end as usize, ..nodes };
+                        at = if self.below(node.facts, next, node.depth() + 1, below) {
+                            below.end
+                        } else {
+                            at + 1
+                        };
                     }
                 }
             }
         }
-        self.states.truncate(base);
     }
 
-    /// Goes on from the members of a node of a quotient, into whose last symbol the automaton goes from `state`.
-    fn members(&mut self, at: usize, state: u32) {
+    /// Goes on from the members of a node of a quotient that begins at `root`, into whose last symbol the automaton goes from
+    /// `state`.
+    fn members(&mut self, at: usize, state: u32, root: usize) {
         let (trie, quotients) = (self.trie, self.quotients);
         let first = quotients.nodes[at].first_member as usize;
         let mut members = &quotients.members[first..quotients.nodes[at + 1].first_member as usize];
+        let mut front = None;
         while let Some(Member { char, .. }) = members.first().copied() {
             let mut buffer = [0; 4];
             let char_of = char::from_u32(char).expect("members end with characters");
@@ -316,7 +409,14 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
                     }
                     match member.quotient {
                         NONE => self.bytes(trie, below.start, below.end, node.depth() + 1, next),
-                        quotient => self.quotient(quotients.all[quotient as usize], next),
+                        quotient => {
+                            let behind = *front.get_or_insert_with(|| {
+                                self.front_of(root, at + 1, quotients.nodes[at].depth() + 1)
+                            });
+                            let before = std::mem::replace(&mut self.front, behind);
+                            self.quotient(quotients.all[quotient as usize], next);
+                            self.front = before;
+                        }
                     }
                 }
             }
@@ -381,8 +481,9 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// Allows all that lies below a node, if it is seen at once that all of it is allowed from `state`.
-    fn whole(&mut self, facts: u32, state: u32) -> bool {
+    /// Allows all that lies below a node, if it is seen at once that all of it is allowed from `state`, or [nearly all
+    /// of it](Self::cover). `depth` is that of its children.
+    fn below(&mut self, facts: u32, state: u32, depth: usize, nodes: Nodes) -> bool {
         if facts == NONE {
             return false;
         }
@@ -390,7 +491,29 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         if facts.below.0 == facts.below.1 {
             return false;
         }
-        let Some(kind) = self.whole_kind(facts, state) else { return false };
+        let (ascii, has_wide) = symbols_of(&self.quotients.sets[facts.set as usize]);
+        let kind = match self.link(state).filter(|link| ascii & link.ascii != 0) {
+            Some(link) if ascii & !link.ascii == 0 => {
+                let link = self.chain(state);
+                if link.len == 0 {
+                    return false;
+                }
+                if !has_wide || link.wide {
+                    if facts.height as usize > usize::from(link.len) && link.len != ENDLESS {
+                        return self.cover(facts, state, link, depth, nodes);
+                    }
+                    Some(link.kind)
+                } else if self.any(state) == MIXED {
+                    // Symbol by symbol beyond ASCII.
+                    self.whole_kind(facts, state)
+                } else {
+                    return self.cover(facts, state, link, depth, nodes);
+                }
+            }
+            Some(link) => return self.cover(facts, state, link, depth, nodes),
+            None => self.whole_kind(facts, state),
+        };
+        let Some(kind) = kind else { return false };
         match facts.below_mask {
             NONE => {
                 let below = facts.below.0 as usize..facts.below.1 as usize;
@@ -399,6 +522,218 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
             mask => unite(self.sink.words(kind), self.quotients.mask(mask)),
         }
         true
+    }
+
+    /// Where most of what is below a node leads on, as in a text that ends with a quote: allows all of that at once but for the
+    /// tokens with other symbols and too long ones, and walks to these alone.
+    fn cover(&mut self, facts: Facts, state: u32, link: Link, depth: usize, nodes: Nodes) -> bool {
+        let quotients = self.quotients;
+        let (ascii, has_wide) = symbols_of(&quotients.sets[facts.set as usize]);
+        let others = ascii & !link.ascii;
+        let is_large = facts.below_mask != NONE;
+        let is_small = facts.below.1 - facts.below.0 < COVER;
+        if is_small || others & quotients.with.many != 0 || self.covers == COVERS {
+            return false;
+        }
+        // What is in front of the nodes must be no exception.
+        let with_wide = self.any(state) == link.next;
+        let front = self.front_of(nodes.root, nodes.first, depth);
+        if front.ascii & others != 0 || front.has_wide && !with_wide {
+            return false;
+        }
+        let is_same = self.plain_of.is_some_and(|(plain_others, plain_wide)| {
+            plain_others & (ascii | front.ascii) == others
+                && (plain_wide == with_wide || !has_wide && !front.has_wide)
+        });
+        // A few tokens are not worth passes over whole masks.
+        if !is_large && !is_same {
+            return false;
+        }
+        let link = self.chain(state);
+        let len = match link.len {
+            ENDLESS => usize::MAX,
+            len => usize::from(len),
+        };
+        let longest = front.chars.saturating_add(len);
+        if len == 0 || longest < SHORT || !is_large && facts.height as usize > len {
+            return false;
+        }
+        let too_long = quotients.with.long.partition_point(|(chars, _)| *chars as usize > longest);
+        let too_long = &quotients.with.long[..too_long];
+        if is_large && too_long.len() * EXCEPTIONS > (facts.below.1 - facts.below.0) as usize {
+            return false;
+        }
+        if !is_same && !self.make_plain(others, with_wide, facts) {
+            return false;
+        }
+        if is_large {
+            // Too long ones are put back afterwards.
+            let mut long: Vec<TokenId> = Vec::new();
+            for (_, token) in too_long {
+                let (word, bit) =
+                    (&mut self.plain[token.index() / WORD_BITS], 1 << (token.index() % WORD_BITS));
+                if *word & bit != 0 {
+                    *word &= !bit;
+                    long.push(*token);
+                }
+            }
+            let below = quotients.mask(facts.below_mask);
+            if below.iter().zip(&self.plain).any(|(below, plain)| below & plain != 0) {
+                let words = self.sink.words(link.kind).iter_mut();
+                words.zip(below).zip(&self.plain).for_each(|((word, below), plain)| *word |= below & plain);
+            }
+            insert(&mut self.plain, &long);
+        } else {
+            let below = &quotients.tokens[facts.below.0 as usize..facts.below.1 as usize];
+            let plain = &self.plain;
+            let is_in =
+                |token: &&TokenId| plain[token.index() / WORD_BITS] >> (token.index() % WORD_BITS) & 1 != 0;
+            let mut below = below.iter().filter(is_in).peekable();
+            if below.peek().is_some() {
+                let words = self.sink.words(link.kind);
+                below.for_each(|token| words[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS));
+            }
+        }
+
+        // The states behind symbols that lead on.
+        let mut chain = vec![state];
+        while chain.len() <= (facts.height as usize).min(len) {
+            let last = self.link(chain[chain.len() - 1]).expect("as long as the chain is, there are links");
+            chain.push(last.next);
+        }
+        self.covers += 1;
+        let mut at = nodes.first;
+        while at < nodes.end {
+            let node = quotients.nodes[at];
+            let (ascii, has_wide) = symbols_of(&quotients.sets[node.set()]);
+            let passed = node.depth() - depth;
+            let is_led = ascii & others == 0 && (with_wide || !has_wide);
+            if is_led && node.is_within(len.saturating_sub(passed)) {
+                at = node.end as usize;
+                continue;
+            }
+            let symbol = node.symbol();
+            let leads = if symbol < 128 { others >> symbol & 1 == 0 } else { with_wide };
+            if leads && passed < len {
+                at += 1;
+            } else {
+                self.states[nodes.base + node.depth()] = chain[passed];
+                self.nodes(Nodes { first: at, end: node.end as usize, ..nodes });
+                at = node.end as usize;
+            }
+        }
+        self.covers -= 1;
+        true
+    }
+
+    /// Finds all tokens but those with certain symbols, if these are few beside those of `facts`.
+    fn make_plain(&mut self, others: u128, with_wide: bool, facts: Facts) -> bool {
+        let quotients = self.quotients;
+        let held = |symbol: &usize| others >> symbol & 1 != 0;
+        let lists = || (0..128usize).filter(held).map(|symbol| &quotients.with.symbol[symbol]);
+        if lists().map(Vec::len).sum::<usize>() * EXCEPTIONS > (facts.below.1 - facts.below.0) as usize {
+            return false;
+        }
+        let all = quotients.mask(quotients.facts[quotients.all[0].facts as usize].below_mask);
+        self.plain.clear();
+        self.plain.extend_from_slice(all);
+        if !with_wide {
+            self.plain.iter_mut().zip(&quotients.with.wide).for_each(|(word, wide)| *word &= !wide);
+        }
+        for token in lists().flatten() {
+            self.plain[token.index() / WORD_BITS] &= !(1 << (token.index() % WORD_BITS));
+        }
+        self.plain_of = Some((others, with_wide));
+        true
+    }
+
+    /// Where small letters lead from `state`, and what else leads there; `None` if they do not all lead to one state.
+    fn link(&mut self, state: u32) -> Option<Link> {
+        let next = Symbols::ascii_target(self.automaton, &self.runs, state, LOWER);
+        if next >= MIXED {
+            return None;
+        }
+        let place = self.seen(state);
+        if let Some(link) = self.seen[place].link {
+            return Some(link);
+        }
+        if self.classes.is_empty() {
+            for byte in (0..0x80u8).filter(|byte| !byte.is_ascii_alphanumeric()) {
+                let class = self.automaton.class(byte);
+                let known = self.classes.iter_mut().find(|(other, _)| self.automaton.class(*other) == class);
+                match known {
+                    Some((_, bytes)) => *bytes |= 1 << byte,
+                    None => self.classes.push((byte, 1 << byte)),
+                }
+            }
+        }
+        let mut ascii = 1 << LOWER;
+        for symbol in [UPPER, DIGIT] {
+            if Symbols::ascii_target(self.automaton, &self.runs, state, symbol) == next {
+                ascii |= 1 << symbol;
+            }
+        }
+        for (byte, bytes) in &self.classes {
+            if self.automaton.step(state, *byte) == next {
+                ascii |= bytes;
+            }
+        }
+        let link = Link { next, ascii, wide: false, len: 0, kind: 0 };
+        self.seen[place].link = Some(link);
+        Some(link)
+    }
+
+    /// The link of `state`, which has one, with its length.
+    fn chain(&mut self, state: u32) -> Link {
+        let mut path: Vec<(usize, Link)> = Vec::new();
+        let mut at = state;
+        let mut behind = loop {
+            let Some(mut link) = self.link(at) else { break None };
+            if link.len > 0 || path.len() == CHAIN {
+                break (link.len > 0).then_some(link);
+            }
+            let Some(kind) = self.automaton.verdict(link.next).kind() else { break None };
+            (link.kind, link.wide) = (kind, self.any(at) == link.next);
+            let place = self.seen(at);
+            if link.next == at {
+                link.len = ENDLESS;
+                self.seen[place].link = Some(link);
+                break Some(link);
+            }
+            path.push((place, link));
+            at = link.next;
+        };
+        for (place, mut link) in path.into_iter().rev() {
+            let goes_on = |behind: &Link| {
+                behind.kind == link.kind && link.ascii & !behind.ascii == 0 && (behind.wide || !link.wide)
+            };
+            link.len = match behind.filter(goes_on).map(|behind| behind.len) {
+                Some(ENDLESS) => ENDLESS,
+                Some(len) => (len + 1).min(ENDLESS - 1),
+                None => 1,
+            };
+            self.seen[place].link = Some(link);
+            behind = Some(link);
+        }
+        behind.unwrap_or(Link { next: UNKNOWN, ascii: 0, wide: false, len: 0, kind: 0 })
+    }
+
+    /// What is in front of the node `first`, which is `depth` deep in the quotient that begins at `root`.
+    fn front_of(&self, root: usize, first: usize, depth: usize) -> Front {
+        let (nodes, mut front, mut at) = (&self.quotients.nodes, self.front, root);
+        front.chars += depth;
+        for _ in 0..depth {
+            // The last node in front of `first` is above it, or is a leaf and its parent.
+            while nodes[at].end as usize <= first - 1 {
+                at = nodes[at].end as usize;
+            }
+            match nodes[at].symbol() {
+                symbol @ 0..128 => front.ascii |= 1 << symbol,
+                _ => front.has_wide = true,
+            }
+            at += 1;
+        }
+        front
     }
 
     /// Whether the symbols below all lead from `state` to one state, those from there to one, and so on as far down as
@@ -443,7 +778,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
     /// Where a symbol beyond ASCII leads; see [`Symbols::target`].
     #[inline]
     fn wide_target(&mut self, state: u32, symbol: u8) -> u32 {
-        let place = if self.last.0 == state { self.last.1 } else { self.place(state) };
+        let place = if self.last.0 == state { self.last.1 } else { self.row(state) };
         let known = self.rows[place as usize][usize::from(symbol)];
         if known != UNKNOWN {
             return known;
@@ -455,8 +790,34 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
 
     /// The place of the row of `state`, a new one if need be.
     #[cold]
-    fn place(&mut self, state: u32) -> u32 {
-        if self.rows.len() * 2 >= self.slots.len() {
+    fn row(&mut self, state: u32) -> u32 {
+        let place = self.seen(state);
+        if self.seen[place].row == NONE {
+            let mut row = [UNKNOWN; MAX_SYMBOLS];
+            // Where any character beyond ASCII leads, often to one place, is asked once for all symbols.
+            let any = self.any(state);
+            if any != MIXED {
+                row[128..].fill(any);
+            }
+            self.seen[place].row = self.rows.len() as u32;
+            self.rows.push(row);
+        }
+        self.last = (state, self.seen[place].row);
+        self.last.1
+    }
+
+    /// Where all characters beyond ASCII lead from `state`, or [`MIXED`].
+    fn any(&mut self, state: u32) -> u32 {
+        let place = self.seen(state);
+        if self.seen[place].any == UNKNOWN {
+            self.seen[place].any = self.quotients.symbols.any_target(self.automaton, &mut self.runs, state);
+        }
+        self.seen[place].any
+    }
+
+    /// The place of `state` in what is known of states.
+    fn seen(&mut self, state: u32) -> usize {
+        if self.seen.len() * 2 >= self.slots.len() {
             let len = (self.slots.len() * 2).max(32);
             let old = std::mem::replace(&mut self.slots, vec![(NONE, 0); len]);
             for pair in old.into_iter().filter(|pair| pair.0 != NONE) {
@@ -466,17 +827,10 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
         let slot = self.slot(state);
         if self.slots[slot].0 == NONE {
-            let mut row = [UNKNOWN; MAX_SYMBOLS];
-            // Where any character beyond ASCII leads, often to one place, is asked once for all symbols.
-            let any = self.quotients.symbols.any_target(self.automaton, &mut self.runs, state);
-            if any != MIXED {
-                row[128..].fill(any);
-            }
-            self.slots[slot] = (state, self.rows.len() as u32);
-            self.rows.push(row);
+            self.slots[slot] = (state, self.seen.len() as u32);
+            self.seen.push(Seen { row: NONE, any: UNKNOWN, link: None });
         }
-        self.last = self.slots[slot];
-        self.last.1
+        self.slots[slot].1 as usize
     }
 
     /// Where `state` is in the hash table, or would be.
