@@ -92,6 +92,8 @@ pub(crate) struct Memo {
     /// By state of the DFA: the place of its [`Certain::out`] in the next list, plus one; 0 if it is not there.
     sure_at: Vec<u32>,
     sure: Vec<ByteSet>,
+    /// By state of the DFA: the bytes that it reads.
+    read_from: Map<StateId, ByteSet>,
     /// By position: tokens that lead on.
     followers: Map<Position, Vec<u32>>,
     /// By position: all tokens that can be read, where they are few.
@@ -277,6 +279,22 @@ impl Query<'_> {
             memo.bytes += size_of::<ByteSet>();
         }
         memo.sure[*at as usize - 1]
+    }
+
+    /// The bytes that the DFA reads from a state.
+    pub(super) fn read_from(&mut self, state: StateId) -> ByteSet {
+        if let Some(known) = self.memo.read_from.get(&state) {
+            return *known;
+        }
+        let all = &self.need.read;
+        let is_inside = self.need.places.get(state.index()).is_some_and(|places| places & 1 == 0);
+        let first = if is_inside { all.partition_point(|byte| *byte < 0x80) } else { 0 };
+        let end = if is_inside { all.partition_point(|byte| *byte < 0xc0) } else { all.len() };
+        let read = all[first..end].iter().copied();
+        let read = read.filter(|byte| self.automata.dfa.step(state, *byte).is_some()).collect();
+        self.memo.read_from.insert(state, read);
+        self.memo.entries(1);
+        read
     }
 
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.

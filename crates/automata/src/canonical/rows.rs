@@ -241,7 +241,9 @@ impl<'a> Query<'a> {
             }
         }
         let followers = tokenizer.followers(front, at.split, vocabulary, self.trie);
-        for token in followers.tokens.iter().copied() {
+        // Inside a character most of them begin with a byte that does not lead on.
+        let bytes = self.read_from(at.regex);
+        for token in followers.beginning_with(bytes) {
             let Some(behind) = automata.run(at, text_of(token)) else { continue };
             match self.settled(token, behind) {
                 Some(true) => return Ok(token),
