@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use crate::{
     TokenId, WORD_BITS,
-    symbols::Symbols,
+    symbols::{LOWER, Symbols},
     trie::{Node, index},
     words_for,
 };
@@ -29,7 +29,7 @@ const LEVELS: u8 = 5;
 /// From how many tokens on a set of them is also kept as a mask. Setting a bit takes about a nanosecond, and the union
 /// of two masks over 128,000 ids about half a microsecond. 400 takes 6 MB more and is no faster; 3,000 is a tenth
 /// slower.
-const MASK_TOKENS: u32 = 1024;
+const MASK_TOKENS: u32 = if cfg!(test) { 8 } else { 1024 };
 
 /// From how many tokens on it is worth asking whether a subtree is allowed as a whole.
 const WHOLE_TOKENS: u32 = 16;
@@ -53,9 +53,24 @@ pub(crate) struct QuotientNode {
     depth_and_symbol: u32,
     /// Index into the facts, or [`NONE`].
     pub(crate) facts: u32,
+    /// The set of the node's symbol and those below it, in the high 24 bits; in the low 8 the length of the longest string
+    /// from that symbol on, or 255 if it is longer.
+    span: u32,
 }
 
 impl QuotientNode {
+    /// Index into the sets: the node's symbol and those below it.
+    #[inline]
+    pub(crate) fn set(self) -> usize {
+        (self.span >> 8) as usize
+    }
+
+    /// Whether all strings below the node have at most `len` symbols, the node's own one included.
+    #[inline]
+    pub(crate) fn is_within(self, len: usize) -> bool {
+        (self.span & 0xff) as usize <= len.min(254)
+    }
+
     #[inline]
     pub(crate) fn symbol(self) -> u8 {
         (self.depth_and_symbol & 0xff) as u8
@@ -118,6 +133,8 @@ pub(crate) struct Quotients {
     words: usize,
     /// The first is that of the whole trie.
     pub(crate) all: Vec<Quotient>,
+    /// Of the tokens of the first.
+    pub(crate) with: Holders,
 }
 
 impl Quotients {
@@ -140,6 +157,7 @@ impl Quotients {
                 masks: vec![],
                 words: words_for(vocab_len),
                 all: vec![],
+                with: Holders::default(),
             },
             ids_of_sets: HashMap::new(),
         };
@@ -151,7 +169,9 @@ impl Quotients {
             first_member: index(quotients.members.len()),
             depth_and_symbol: 0,
             facts: NONE,
+            span: 0,
         });
+        quotients.with = Holders::new(&quotients);
         (quotients, irregular)
     }
 
@@ -169,6 +189,68 @@ impl Quotients {
             + size_of_val(&self.sets[..])
             + size_of_val(&self.masks[..])
             + size_of_val(&self.all[..])
+            + self.with.memory_usage()
+    }
+}
+
+/// Which tokens of the quotient of the whole trie hold a symbol, and which are long.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Holders {
+    /// By symbol of ASCII: the tokens that hold it; none where they are many.
+    pub(crate) symbol: Vec<Vec<TokenId>>,
+    /// One bit each: the symbols of ASCII that many hold.
+    pub(crate) many: u128,
+    /// In words of a mask: those with symbols beyond ASCII.
+    pub(crate) wide: Vec<u32>,
+    /// Tokens by their number of symbols, the longest ones first, from [`SHORT`] on.
+    pub(crate) long: Vec<(u32, TokenId)>,
+}
+
+/// What more tokens than these hold is no exception.
+const MANY: usize = 1 << 14;
+
+/// Up to so many symbols are few.
+pub(crate) const SHORT: usize = if cfg!(test) { 1 } else { 12 };
+
+impl Holders {
+    fn new(quotients: &Quotients) -> Self {
+        let mut all = Self { symbol: vec![vec![]; 128], wide: vec![0; quotients.words], ..Self::default() };
+        let Quotient { first, end, .. } = quotients.all[0];
+        let mut above: Vec<u128> = vec![0];
+        for pair in quotients.nodes[first as usize..=end as usize].windows(2) {
+            let (symbol, depth) = (pair[0].symbol(), pair[0].depth());
+            // The bit of `b`, which is no symbol, stands for all beyond ASCII.
+            let held = above[depth] | 1 << if symbol < 128 { symbol } else { LOWER + 1 };
+            above.truncate(depth + 1);
+            above.push(held);
+            for token in &quotients.tokens[pair[0].first_token as usize..pair[1].first_token as usize] {
+                if held >> (LOWER + 1) & 1 != 0 {
+                    all.wide[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
+                }
+                if depth >= SHORT {
+                    all.long.push((index(depth + 1), *token));
+                }
+                let mut left = held & !(1 << (LOWER + 1));
+                while left != 0 {
+                    all.symbol[left.trailing_zeros() as usize].push(*token);
+                    left &= left - 1;
+                }
+            }
+        }
+        for (symbol, tokens) in all.symbol.iter_mut().enumerate() {
+            if tokens.len() > MANY {
+                *tokens = Vec::new();
+                all.many |= 1 << symbol;
+            }
+            tokens.shrink_to_fit();
+        }
+        all.long.sort_unstable_by(|left, right| right.cmp(left));
+        all
+    }
+
+    fn memory_usage(&self) -> usize {
+        let lists = self.symbol.iter().map(|tokens| size_of_val(&tokens[..])).sum::<usize>();
+        lists + size_of_val(&self.wide[..]) + size_of_val(&self.long[..])
     }
 }
 
@@ -331,6 +413,7 @@ impl Builder<'_> {
                 first_member: index(first_member),
                 depth_and_symbol: index(depth) << 8 | u32::from(work[begin].symbol),
                 facts: NONE,
+                span: 0,
             });
             self.quotients.members.extend(work.drain(begin..).map(|edge| edge.member));
             for member in first_member..self.quotients.members.len() {
@@ -365,6 +448,9 @@ impl Builder<'_> {
             self.quotients.nodes[first + at].facts =
                 self.add_facts(set, own_height, (node.first_token, own_end), (own_end, below_end));
             set[usize::from(node.symbol() / 64)] |= 1 << (node.symbol() % 64);
+            let id = self.set(set);
+            assert!(id < 1 << 24, "a set has a node of its own");
+            self.quotients.nodes[first + at].span = id << 8 | (own_height + 1).min(255);
             let (parent_set, parent_height) = match parents[at] {
                 NONE => (&mut all, &mut height),
                 parent => {
@@ -379,15 +465,21 @@ impl Builder<'_> {
         self.add_facts(all, height, (begin, begin), (begin, tokens_end))
     }
 
+    /// The place of `set` among the sets.
+    fn set(&mut self, set: SymbolSet) -> u32 {
+        let sets = &mut self.quotients.sets;
+        *self.ids_of_sets.entry(set).or_insert_with(|| {
+            sets.push(set);
+            index(sets.len() - 1)
+        })
+    }
+
     fn add_facts(&mut self, set: SymbolSet, height: u32, own: (u32, u32), below: (u32, u32)) -> u32 {
         if own.1 - own.0 < MASK_TOKENS && below.1 - below.0 < WHOLE_TOKENS {
             return NONE;
         }
+        let set = self.set(set);
         let quotients = &mut self.quotients;
-        let set = *self.ids_of_sets.entry(set).or_insert_with(|| {
-            quotients.sets.push(set);
-            index(quotients.sets.len() - 1)
-        });
         let [own_mask, below_mask] = [own, below].map(|(begin, end)| {
             if end - begin < MASK_TOKENS {
                 return NONE;

@@ -25,16 +25,16 @@
 //! - Whether a token can be followed at all asked of the constraint: what may follow it from a state of the splitting does not
 //!   depend on that, and is kept for all ([`super::followers`]). The blank in front of a word was half of a mask.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use rustc_hash::{FxHashMap as Map, FxHashSet as Set};
+use smallvec::SmallVec;
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
     certain::{Certain, Safe, utf8},
     constraint::{Context, Row},
-    derivation::NONE,
     position::{Automata, Position},
     rows::{Lifted, is_in},
     vegas::{ByteSet, block::Facts},
@@ -69,6 +69,8 @@ pub(crate) struct ByNeed {
     pub(super) places: Vec<u8>,
     /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
     bytes: Vec<u8>,
+    /// Where the trailing bytes of characters are among these.
+    trailing: Range<usize>,
     /// The bytes that it reads.
     read: Vec<u8>,
     /// The tokens of single bytes that it reads.
@@ -90,6 +92,8 @@ pub(crate) struct Memo {
     /// By state of the DFA: the place of its [`Certain::out`] in the next list, plus one; 0 if it is not there.
     sure_at: Vec<u32>,
     sure: Vec<ByteSet>,
+    /// By state of the DFA: the bytes that it reads.
+    read_from: Map<StateId, ByteSet>,
     /// By position: tokens that lead on.
     followers: Map<Position, Vec<u32>>,
     /// By position: all tokens that can be read, where they are few.
@@ -125,12 +129,13 @@ impl ByNeed {
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = automata.columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
+        let trailing = bytes.partition_point(|byte| *byte < 0x80)..bytes.partition_point(|byte| *byte < 0xc0);
         let read = dfa.bytes().collect();
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
         let columns = tokenizer.certain().columns(dfa);
-        Some(Self { safe, places, bytes, read, symbols, columns, limit: limits.lazy_bytes })
+        Some(Self { safe, places, bytes, trailing, read, symbols, columns, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -151,8 +156,15 @@ impl ByNeed {
 
     /// Where one byte, a mark or an added token leads from `at`.
     fn targets<'a>(&'a self, automata: Automata<'a>, at: Position) -> impl Iterator<Item = Position> + 'a {
-        let by_bytes = self.bytes.iter().filter_map(move |byte| automata.step(at, *byte));
-        let fallback = self.bytes.iter().filter_map(move |byte| automata.step_fallback(at, *byte));
+        // Texts that are accepted are UTF-8, and so inside a character only trailing bytes lead on.
+        let bytes = match self.places.get(at.regex.index()).is_some_and(|places| places & 1 == 0) {
+            true => &self.bytes[self.trailing.clone()],
+            false => &self.bytes[..],
+        };
+        let by_bytes = bytes.iter().filter_map(move |byte| automata.step(at, *byte));
+        let has_fallback = !automata.tokenizer.split.fallback.is_empty();
+        let fallback = if has_fallback { bytes } else { &[] };
+        let fallback = fallback.iter().filter_map(move |byte| automata.step_fallback(at, *byte));
         let added = automata.added(at).map(|(_, behind)| behind);
         automata.mark(at).into_iter().chain(by_bytes).chain(fallback).chain(added)
     }
@@ -213,9 +225,13 @@ impl Query<'_> {
         // What was met, each with its place in the list of what it was met from.
         let mut met: Vec<(Position, usize)> = vec![(at, 0)];
         let mut seen: Set<Position> = Set::from_iter([at]);
-        let mut next = 0;
+        let (mut next, mut last) = (0, at);
         while let Some((from, _)) = met.get(next).copied() {
             for target in self.need.targets(self.automata, from) {
+                // Neighbours among bytes often lead to one place.
+                if std::mem::replace(&mut last, target) == target {
+                    continue;
+                }
                 let known = self.memo.alive.get(&target).copied();
                 if known == Some(true) || self.is_certain(target) {
                     // All on the way here are alive; of the others nothing is known.
@@ -263,6 +279,22 @@ impl Query<'_> {
             memo.bytes += size_of::<ByteSet>();
         }
         memo.sure[*at as usize - 1]
+    }
+
+    /// The bytes that the DFA reads from a state.
+    pub(super) fn read_from(&mut self, state: StateId) -> ByteSet {
+        if let Some(known) = self.memo.read_from.get(&state) {
+            return *known;
+        }
+        let all = &self.need.read;
+        let is_inside = self.need.places.get(state.index()).is_some_and(|places| places & 1 == 0);
+        let first = if is_inside { all.partition_point(|byte| *byte < 0x80) } else { 0 };
+        let end = if is_inside { all.partition_point(|byte| *byte < 0xc0) } else { all.len() };
+        let read = all[first..end].iter().copied();
+        let read = read.filter(|byte| self.automata.dfa.step(state, *byte).is_some()).collect();
+        self.memo.read_from.insert(state, read);
+        self.memo.entries(1);
+        read
     }
 
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
@@ -509,12 +541,9 @@ impl Query<'_> {
     fn any_token(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32, Position) -> bool) -> bool {
         let (trie, automata) = (self.trie, self.automata);
         let tokenizer = automata.tokenizer;
-        for (byte, token) in (0..=255u8).zip(&tokenizer.fallback).filter(|(_, token)| **token != NONE) {
-            if let Some(behind) = automata.step_fallback(at, byte)
-                && visit(self, *token, behind)
-            {
-                return true;
-            }
+        let fallback: SmallVec<[(u32, Position); 4]> = self.fallback(at).collect();
+        if fallback.into_iter().any(|(token, behind)| visit(self, token, behind)) {
+            return true;
         }
         trie.any_among(
             &self.need.read,

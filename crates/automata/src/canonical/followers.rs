@@ -15,6 +15,7 @@ use super::{
     ends::{set, step},
     forest::Neighbours,
     kept::Kept,
+    vegas::ByteSet,
 };
 
 /// Up to so many tokens are kept all.
@@ -37,6 +38,8 @@ const OVERHEAD: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Followers {
     pub(crate) tokens: Box<[u32]>,
+    /// The first byte of each.
+    first: Box<[u8]>,
     /// Whether there are no others.
     pub(crate) is_all: bool,
 }
@@ -86,11 +89,19 @@ impl Followers {
         if !is_all {
             tokens = tokens.iter().copied().step_by(tokens.len() / SOME).collect();
         }
-        Self { tokens: tokens.into(), is_all }
+        let first_of = |token: &u32| vocabulary.text(TokenId(*token)).and_then(<[u8]>::first).copied();
+        let first = tokens.iter().map(|token| first_of(token).unwrap_or_default()).collect();
+        Self { tokens: tokens.into(), first, is_all }
+    }
+
+    /// Those that begin with one of `bytes`.
+    pub(crate) fn beginning_with(&self, bytes: ByteSet) -> impl Iterator<Item = u32> {
+        let all = self.tokens.iter().zip(&self.first);
+        all.filter(move |(_, first)| bytes.contains(**first)).map(|(token, _)| *token)
     }
 
     fn bytes(&self) -> usize {
-        OVERHEAD + size_of_val(&self.tokens[..])
+        OVERHEAD + size_of_val(&self.tokens[..]) + self.first.len()
     }
 }
 
@@ -144,7 +155,6 @@ mod tests {
     use super::{
         super::{
             testing::{Listing, Random, table},
-            vegas::ByteSet,
             whole::WholePieces,
         },
         *,

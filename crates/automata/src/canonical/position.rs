@@ -68,14 +68,11 @@ impl<'a> Automata<'a> {
         let regex = self.dfa.step(from.regex, byte)?;
         let column = usize::from(split.classes.get(byte));
         let split = split_next[from.split as usize * split.classes.len() + column];
+        if split == DEAD {
+            return None;
+        }
         let (text, nfc) = (text.step(from.text, byte), self.nfc.step(from.nfc, byte));
-        (text != DEAD && nfc != DEAD && split != DEAD).then_some(Position {
-            regex,
-            text,
-            nfc,
-            split,
-            fresh: false,
-        })
+        (text != DEAD && nfc != DEAD).then_some(Position { regex, text, nfc, split, fresh: false })
     }
 
     pub(crate) fn run(&self, from: Position, bytes: &[u8]) -> Option<Position> {

@@ -241,7 +241,9 @@ impl<'a> Query<'a> {
             }
         }
         let followers = tokenizer.followers(front, at.split, vocabulary, self.trie);
-        for token in followers.tokens.iter().copied() {
+        // Inside a character most of them begin with a byte that does not lead on.
+        let bytes = self.read_from(at.regex);
+        for token in followers.beginning_with(bytes) {
             let Some(behind) = automata.run(at, text_of(token)) else { continue };
             match self.settled(token, behind) {
                 Some(true) => return Ok(token),
@@ -292,7 +294,12 @@ impl<'a> Query<'a> {
     /// The tokens of fallback that can be read from `at`, and the positions behind them.
     pub(super) fn fallback(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
         let automata = self.automata;
-        let tokens = (0..=255u8).zip(&automata.tokenizer.fallback).filter(|(_, token)| **token != NONE);
+        // Most tokenizers have none, and this is asked of every position.
+        let all: &[u32] = match automata.tokenizer.split.fallback.is_empty() {
+            true => &[],
+            false => &automata.tokenizer.fallback,
+        };
+        let tokens = (0..=255u8).zip(all).filter(|(_, token)| **token != NONE);
         tokens.filter_map(move |(byte, token)| Some((*token, automata.step_fallback(at, byte)?)))
     }
 
