@@ -49,6 +49,8 @@ pub(crate) struct Evaluator<M: LanguageModel> {
     /// Where the model writes rows, the last written at the end; those that nobody reads any more are used again.
     buffers: Vec<Arc<Logits>>,
     clock: u64,
+    /// The sequence that was used last.
+    latest: usize,
 }
 
 impl<M: LanguageModel> fmt::Debug for Evaluator<M> {
@@ -78,6 +80,7 @@ impl<M: LanguageModel> Evaluator<M> {
             max_slots: batch.max(1) + SPARE,
             buffers: Vec::new(),
             clock: 0,
+            latest: 0,
         }
     }
 
@@ -114,6 +117,33 @@ impl<M: LanguageModel> Evaluator<M> {
         cost.passes += 1;
         self.prompted = true;
         Ok(Arc::clone(self.buffers.last().expect("it was put there")))
+    }
+
+    /// The row of one prefix, where the sequence that was used last holds all of it but the last token: so it is, token after
+    /// token, while one walk goes on alone. None where it does not, and nothing has changed then. What it does is what
+    /// [`evaluate`](Self::evaluate) does there, by a way that is short: behind a pass over a long row, whatever code a token
+    /// runs through comes from a far cache, and a list of one request and one sequence is most of it.
+    pub(crate) fn next(
+        &mut self,
+        tokens: &[TokenId],
+        cost: &mut Cost,
+    ) -> Result<Option<&Arc<Logits>>, M::Error> {
+        let Some((last, before)) = tokens.split_last() else { return Ok(None) };
+        if !self.slots.get(self.latest).is_some_and(|slot| self.prompted && slot.tokens == before) {
+            return Ok(None);
+        }
+        self.free_buffer();
+        let logits = written(&mut self.buffers);
+        self.clock += 1;
+        let slot = &mut self.slots[self.latest];
+        slot.used = self.clock;
+        let tokens = std::slice::from_ref(last);
+        let extension = Extension { sequence: &mut slot.sequence, tokens, rows: Rows::Last };
+        self.model.extend(&mut [extension], logits)?;
+        slot.tokens.push(*last);
+        cost.positions += 1;
+        cost.passes += 1;
+        Ok(self.buffers.last())
     }
 
     /// The wanted rows of all requests, in as few passes as the limit on logits allows: `read` takes the index of a request,
@@ -190,6 +220,7 @@ impl<M: LanguageModel> Evaluator<M> {
             .enumerate()
             .map(|(request, Request { tokens, first })| {
                 let (slot, held) = self.slot(tokens, *first);
+                self.latest = slot;
                 Item { request, slot, held }
             })
             .collect()
