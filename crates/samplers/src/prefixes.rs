@@ -15,7 +15,7 @@ use unskew_core::{Cancel, Constraint, Cost, LanguageModel, Logits, TokenId, Toke
 use crate::{
     SampleError, Task,
     evaluator::{Evaluator, Request},
-    rows::{LONG, Listed, Row, RowCache, Sums, Wide, digits, sums_in},
+    rows::{LONG, Listed, Row, RowCache, digits},
     trie::{self, Facts, Header, NodeId, Trie, TrieFileError, add},
 };
 
@@ -424,17 +424,13 @@ impl<C: Constraint> Reader<C> {
             }
             Candidates::Open(mask) => Some(mask),
         };
-        let (mut normalizer, mut wide, mut spare) = (None, None, None);
-        if row.len() >= LONG {
-            spare = self.spare.pop();
-            let sums = spare.as_mut().and_then(Arc::get_mut).map_or_else(Sums::default, Row::take_sums);
-            let sums = sums_in(sums, row, mask.map(|mask| mask.words()));
-            normalizer = Some(sums.normalizer());
-            wide = mask
-                .filter(|_| sums.total.is_finite())
-                .and_then(|mask| Wide::new(logits, index, Arc::clone(mask), sums));
-        }
-        let normalizer = normalizer.unwrap_or_else(|| digits::log_normalizer(row));
+        let mut place =
+            (row.len() >= LONG).then(|| self.spare.pop().unwrap_or_else(|| Arc::new(Row::unread())));
+        let wide = place.as_mut().and_then(Arc::get_mut).and_then(Row::parts_mut);
+        let normalizer = match wide {
+            Some((wide, _)) => wide.read(row, mask.map(|mask| mask.words())),
+            None => digits::log_normalizer(row),
+        };
         if !normalizer.is_finite() {
             return Err(SampleError::NotADistribution { tokens: depth });
         }
@@ -445,29 +441,29 @@ impl<C: Constraint> Reader<C> {
             _ => logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer)),
         };
         let stop = if accepting { end } else { f64::NEG_INFINITY };
-        let keeps;
-        let row = match wide {
-            Some(wide) => {
+        let mut keeps = true;
+        let wide = place.as_mut().and_then(Arc::get_mut).and_then(Row::parts_mut);
+        let row = match (wide, mask) {
+            (Some((wide, place_of_end)), Some(mask)) if wide.is_usable() => {
+                wide.hold(logits, index, mask);
+                *place_of_end = end;
                 // A second visit is a reason too.
                 keeps = self.trie.is_evaluated(*node) || self.is_likely(*node);
-                Row::wide(if keeps { wide.detached() } else { wide }, end)
+                if keeps {
+                    wide.detach();
+                }
+                place.expect("it was filled")
             }
-            None => {
-                keeps = true;
+            _ => {
+                self.spare.extend(place);
+                let has = |id: &TokenId| logit(*id) > f32::NEG_INFINITY;
                 tokens.extend(mask.into_iter().flat_map(|mask| mask.ids()));
-                tokens.retain(|id| logit(*id) > f32::NEG_INFINITY);
+                tokens.retain(has);
                 values.extend(tokens.iter().map(|id| logit(*id)));
-                Row::listed(Listed::new(&tokens, &values, normalizer), end)
+                Arc::new(Row::listed(Listed::new(&tokens, &values, normalizer), end))
             }
         };
         (self.tokens, self.values) = (tokens, values);
-        let row = match spare {
-            Some(mut spare) => {
-                *Arc::get_mut(&mut spare).expect("nobody else has it") = row;
-                spare
-            }
-            None => Arc::new(row),
-        };
         let sum = row.sum();
         let mass = add([stop, sum]);
         let forced = candidates == Candidates::Listed(Forced(true));

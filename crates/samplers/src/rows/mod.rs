@@ -24,9 +24,6 @@ use rand_core::Rng;
 use unskew_core::{TokenId, TokenMask};
 
 pub(crate) use listed::Listed;
-#[cfg(test)]
-use pass::sums;
-pub(crate) use pass::{Sums, sums_in};
 pub use pass::{log_mass, log_normalizer};
 pub(crate) use wide::Wide;
 
@@ -63,8 +60,17 @@ impl Row {
         Self { tokens: Tokens::Listed(row), end }
     }
 
-    pub(crate) fn wide(row: Wide, end: f64) -> Self {
-        Self { tokens: Tokens::Wide(row), end }
+    /// A place for a long row.
+    pub(crate) fn unread() -> Self {
+        Self { tokens: Tokens::Wide(Wide::unread()), end: f64::NAN }
+    }
+
+    /// What reads a long row, and the place for the log-probability that the sequence ends; none where it is a list.
+    pub(crate) fn parts_mut(&mut self) -> Option<(&mut Wide, &mut f64)> {
+        match &mut self.tokens {
+            Tokens::Listed(_) => None,
+            Tokens::Wide(row) => Some((row, &mut self.end)),
+        }
     }
 
     /// Lets go of what a long row that nobody reads any more shares with others: the logits of its pass, and the mask, which is
@@ -73,14 +79,6 @@ impl Row {
         match &mut self.tokens {
             Tokens::Listed(_) => None,
             Tokens::Wide(row) => row.release(),
-        }
-    }
-
-    /// What a long row has allocated for its sums.
-    pub(crate) fn take_sums(&mut self) -> Sums {
-        match &mut self.tokens {
-            Tokens::Listed(_) => Sums::default(),
-            Tokens::Wide(row) => row.take_sums(),
         }
     }
 
@@ -333,9 +331,10 @@ mod tests {
         if !len.is_multiple_of(32) {
             mask[len / 32] &= (1 << (len % 32)) - 1;
         }
-        let sums = sums(logits.row(0), Some(&mask));
-        let mask = Arc::new(MaskRef::new(&mask, len).to_owned());
-        let wide = Wide::new(&logits, 0, mask, sums).unwrap();
+        let mut wide = Wide::unread();
+        wide.read(logits.row(0), Some(&mask));
+        assert!(wide.is_usable());
+        wide.hold(&logits, 0, &Arc::new(MaskRef::new(&mask, len).to_owned()));
         (wide.listed(), wide)
     }
 
@@ -370,7 +369,8 @@ mod tests {
                     assert!((rest - found).abs() < 1e-6, "{rest} {found}");
                 }
             }
-            let detached = wide.clone().detached();
+            let mut detached = wide.clone();
+            detached.detach();
             let mut same = ChaCha8Rng::seed_from_u64(9);
             let mut other = same.clone();
             for _ in 0..50 {

@@ -12,7 +12,7 @@ use unskew_core::{Logits, TokenId, TokenMask};
 
 use super::{
     Drawn, Listed,
-    pass::{self, BLOCK, Sums, add_others, find, groups_of},
+    pass::{self, BLOCK, Sums, add_others, find, groups_of, sums_in},
 };
 use crate::random::uniform;
 
@@ -57,25 +57,39 @@ struct Parts {
 }
 
 impl Wide {
-    /// A row of a pass under a mask, of which these are the sums. None where these are too small to be used.
-    pub(crate) fn new(logits: &Arc<Logits>, index: usize, mask: Arc<TokenMask>, sums: Sums) -> Option<Self> {
-        let normalizer = sums.normalizer();
-        (sums.kept > FAINT).then(|| Self {
-            logits: Stored::Pass(Arc::clone(logits), index),
-            mask: Some(mask),
-            sums,
-            normalizer,
+    /// A place for a row: what it allocates is used for one after the other.
+    pub(super) fn unread() -> Self {
+        Self {
+            logits: Stored::Own(Box::default()),
+            mask: None,
+            sums: Sums::default(),
+            normalizer: f64::NAN,
             rest: Rest::default(),
-        })
+        }
+    }
+
+    /// Reads a row of a pass under a mask, and answers with its normalizer.
+    pub(crate) fn read(&mut self, logits: &[f32], mask: Option<&[u32]>) -> f64 {
+        sums_in(&mut self.sums, logits, mask);
+        self.normalizer = self.sums.normalizer();
+        self.normalizer
+    }
+
+    /// Whether the sums of what was read are great enough to be used.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.sums.total.is_finite() && self.sums.kept > FAINT
+    }
+
+    /// Takes hold of what was read.
+    pub(crate) fn hold(&mut self, logits: &Arc<Logits>, index: usize, mask: &Arc<TokenMask>) {
+        self.logits = Stored::Pass(Arc::clone(logits), index);
+        self.mask = Some(Arc::clone(mask));
+        self.rest = Rest::default();
     }
 
     pub(super) fn release(&mut self) -> Option<Arc<TokenMask>> {
         self.logits = Stored::Own(Box::default());
         self.mask.take()
-    }
-
-    pub(super) fn take_sums(&mut self) -> Sums {
-        std::mem::take(&mut self.sums)
     }
 
     /// The words of the mask.
@@ -84,9 +98,8 @@ impl Wide {
     }
 
     /// With a copy of the logits, so that the pass need not be kept.
-    pub(crate) fn detached(mut self) -> Self {
+    pub(crate) fn detach(&mut self) {
         self.logits = Stored::Own(self.logits().into());
-        self
     }
 
     fn logits(&self) -> &[f32] {
