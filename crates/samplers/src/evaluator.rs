@@ -261,7 +261,11 @@ impl<M: LanguageModel> Evaluator<M> {
         let source = best.filter(|_| kept > 0).map_or(&self.base, |best| &self.slots[best].sequence);
         let mut sequence = self.model.fork(source);
         self.model.truncate(&mut sequence, self.prompt.len() + kept);
-        let slot = Slot { sequence, tokens: tokens[..kept].to_vec(), used: self.clock, taken: true };
+        // The list of the sequence that it takes the place of has grown already.
+        let mut own = index.map_or_else(Vec::new, |index| std::mem::take(&mut self.slots[index].tokens));
+        own.clear();
+        own.extend_from_slice(&tokens[..kept]);
+        let slot = Slot { sequence, tokens: own, used: self.clock, taken: true };
         match index {
             Some(index) => {
                 self.slots[index] = slot;

@@ -123,6 +123,15 @@ pub(crate) fn groups_of(parts: &[f32]) -> impl Iterator<Item = f64> {
     parts.chunks(LANES).map(add_up_few)
 }
 
+/// The same of the weights of a block.
+pub(crate) fn groups_of_block(weights: &[f32; BLOCK]) -> [f64; BLOCK / LANES] {
+    let mut groups = [0.0; BLOCK / LANES];
+    for (group, weights) in groups.iter_mut().zip(weights.as_chunks::<LANES>().0) {
+        *group = add_up_few(weights);
+    }
+    groups
+}
+
 /// Makes the sum of the group of one of the parts anew.
 pub(crate) fn regroup(parts: &[f32], groups: &mut [f64], index: usize) {
     let group = index / LANES;
@@ -139,10 +148,10 @@ pub(crate) fn add_others(parts: &[f32], groups: &[f64], index: usize) -> f64 {
 }
 
 /// The first of the parts at which their sum passes `target`, with what is left of it there.
-pub(crate) fn find(parts: &[f32], groups: impl Iterator<Item = f64>, target: f64) -> Option<(usize, f64)> {
+pub(crate) fn find(parts: &[f32], groups: &[f64], target: f64) -> Option<(usize, f64)> {
     let mut left = target;
     for (group, (parts, sum)) in parts.chunks(LANES).zip(groups).enumerate() {
-        if left < sum {
+        if left < *sum {
             for (index, part) in parts.iter().enumerate() {
                 let part = f64::from(*part);
                 if left < part {
@@ -431,14 +440,14 @@ mod tests {
     #[test]
     fn a_part_is_found_by_adding_up() {
         let mut parts: Vec<f32> = [0.0, 1.0, 0.0, 2.0].into_iter().cycle().take(50).collect();
+        let mut groups: Vec<f64> = groups_of(&parts).collect();
         for (target, at) in [(0.0, 1), (0.9, 1), (1.0, 3), (3.5, 5), (36.2, 49)] {
-            let (index, left) = find(&parts, groups_of(&parts), target).unwrap();
+            let (index, left) = find(&parts, &groups, target).unwrap();
             assert_eq!(index, at, "{target}");
             assert!(left < f64::from(parts[index]));
         }
-        assert_eq!(find(&parts, groups_of(&parts), 37.0), None);
+        assert_eq!(find(&parts, &groups, 37.0), None);
         assert_eq!(groups_of(&parts).sum::<f64>(), 37.0);
-        let mut groups: Vec<f64> = groups_of(&parts).collect();
         for index in 0..parts.len() {
             let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
             assert_eq!(

@@ -12,7 +12,7 @@ use unskew_core::{Logits, TokenId, TokenMask};
 
 use super::{
     Drawn, Listed,
-    pass::{self, BLOCK, Sums, add_others, find, groups_of, sums_in},
+    pass::{self, BLOCK, Sums, add_others, find, groups_of_block, sums_in},
 };
 use crate::random::uniform;
 
@@ -253,14 +253,14 @@ impl Wide {
         rng: &mut dyn Rng,
     ) -> Option<Drawn> {
         // Rounding may leave a rest beyond the last part, and beyond the last weight of one.
-        let (block, left) = find(each, groups.iter().copied(), uniform(rng) * sum)
+        let (block, left) = find(each, groups, uniform(rng) * sum)
             .or_else(|| Some((each.iter().rposition(|part| *part > 0.0)?, f64::INFINITY)))?;
         let first = block * BLOCK;
         let here = &without[without.partition_point(|token| token.index() < first)..];
         let mut weights = [0.0; BLOCK];
         let here = here.iter().copied().take_while(|token| token.index() < first + BLOCK);
         self.weigh(block, here, &mut weights);
-        let lane = find(&weights, groups_of(&weights), left)
+        let lane = find(&weights, &groups_of_block(&weights), left)
             .map(|(lane, _)| lane)
             .or_else(|| weights.iter().rposition(|weight| *weight > 0.0))?;
         let token = TokenId::from_index(first + lane);

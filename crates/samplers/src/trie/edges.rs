@@ -38,6 +38,20 @@ impl Edges {
         self.binary_search_by_key(&token, |edge| edge.token)
     }
 
+    /// The node of a token; `new` where it had none, which is its node from now on.
+    pub(super) fn find_or_insert(&mut self, token: TokenId, new: NodeId) -> NodeId {
+        let edge = Edge { token, node: new, weight: f64::NAN };
+        match self {
+            Self::None => *self = Self::One(edge),
+            Self::One(other) if other.token == token => return other.node,
+            _ => match self.search(token) {
+                Ok(index) => return self[index].node,
+                Err(at) => self.insert(at, edge),
+            },
+        }
+        new
+    }
+
     /// Takes an edge in, at the place that a search has answered with.
     pub(super) fn insert(&mut self, at: usize, edge: Edge) {
         match self {

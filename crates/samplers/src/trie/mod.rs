@@ -291,17 +291,15 @@ impl Trie {
 
     /// The prefix one token longer; made where it is not there.
     pub(crate) fn child(&mut self, node: NodeId, token: TokenId) -> NodeId {
-        let depth = self.node(node).depth + 1;
-        let at = match self.node(node).edges.search(token) {
-            Ok(index) => return self.node(node).edges[index].node,
-            Err(at) => at,
-        };
-        let child = NodeId(u32::try_from(self.nodes.len()).expect("memory ends before 2^32 nodes"));
-        self.nodes.push(Node::new(node.0, token, depth, self.clock));
-        let edges = &mut self.node_mut(node).edges;
+        let new = NodeId(u32::try_from(self.nodes.len()).expect("memory ends before 2^32 nodes"));
+        let Node { depth, edges, .. } = self.node_mut(node);
         let before = edges.bytes();
-        edges.insert(at, Edge { token, node: child, weight: f64::NAN });
-        self.edge_bytes += self.node(node).edges.bytes() - before;
+        let child = edges.find_or_insert(token, new);
+        if child == new {
+            let (depth, more) = (*depth + 1, edges.bytes() - before);
+            self.edge_bytes += more;
+            self.nodes.push(Node::new(node.0, token, depth, self.clock));
+        }
         child
     }
 
