@@ -361,6 +361,39 @@ mod tests {
     }
 
     #[test]
+    fn the_short_way_is_the_long_one() {
+        let ids = |text: &[u32]| text.iter().copied().map(TokenId).collect::<Vec<_>>();
+        let (mut short, mut long) = (Evaluator::new(model(), vec![], 2), Evaluator::new(model(), vec![], 2));
+        let mut taken = 0;
+        // Longer by a token, another branch, the same again, shorter, and longer by two.
+        for text in [&[0][..], &[0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 1], &[0, 0, 1, 0], &[0], &[0, 1, 1]] {
+            let tokens = ids(text);
+            let requests = [Request { tokens: &tokens, first: tokens.len() }];
+            let (mut costs, mut expected) = ([Cost::default()], [Cost::default()]);
+            let mut rows = [Vec::new(), Vec::new()];
+            long.evaluate(&requests, &mut expected, |_, _, logits, row| rows[0] = logits.row(row).to_vec())
+                .unwrap();
+            if let Some(logits) = short.next(&tokens, &mut costs[0]).unwrap() {
+                taken += 1;
+                assert_eq!(logits.len(), 1);
+                rows[1] = logits.row(0).to_vec();
+            } else {
+                assert_eq!(costs[0], Cost::default());
+                short
+                    .evaluate(&requests, &mut costs, |_, _, logits, row| rows[1] = logits.row(row).to_vec())
+                    .unwrap();
+            }
+            assert_eq!((rows[0] == rows[1], costs), (true, expected), "{text:?}");
+            let of = |slots: &[Slot<_>]| -> Vec<_> {
+                slots.iter().map(|slot| (slot.tokens.clone(), slot.used)).collect()
+            };
+            assert_eq!(of(&short.slots), of(&long.slots));
+        }
+        assert_eq!(taken, 3);
+        assert!(short.next(&[], &mut Cost::default()).unwrap().is_none());
+    }
+
+    #[test]
     fn a_shared_prefix_is_not_computed_twice() {
         let mut evaluator = Evaluator::new(model(), vec![], 4);
         let mut cost = Cost::default();

@@ -114,6 +114,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_token_that_is_there_keeps_its_node() {
+        let mut edges = Edges::default();
+        for (round, token) in [4, 4, 8, 2, 8, 4, 2].into_iter().enumerate() {
+            let new = NodeId(u32::try_from(round).unwrap());
+            let before = edges.search(TokenId(token)).map(|at| edges[at].node);
+            let len = edges.len();
+            assert_eq!(edges.find_or_insert(TokenId(token), new), before.unwrap_or(new));
+            assert_eq!(edges.len(), len + usize::from(before.is_err()));
+            assert!(edges.is_sorted_by_key(|edge| edge.token));
+        }
+    }
+
+    #[test]
     fn edges_stay_in_order_and_say_what_they_take() {
         let edge = |token: u32| Edge { token: TokenId(token), node: NodeId(token), weight: f64::NAN };
         let mut edges = Edges::default();
