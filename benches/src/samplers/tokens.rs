@@ -352,11 +352,11 @@ fn report_together(out: &mut Report, model: &RowModel<Wide>) {
         "\n## Time for a token, {TOGETHER} outputs at once\n\nThe same outputs, {TOGETHER} of them by one call of `draw_many`, with all tokens but one allowed: \
          the model is asked for a row of each in one pass, then all rows are masked and read, then all draws go on by a token. ARS, CARS, ASAp and DISC learn, and \
          draw in groups of {TOGETHER} ([`grouped`]); the others are a batch of {TOGETHER}. Numbers are for a token of one output, as above, and so is what is \
-         subtracted: `pass` is measured over {TOGETHER} rows that the model writes in one pass, each read under a mask of its own. These are {} MiB, and no longer \
-         in the nearest caches when they are read: a pass takes longer here, with a sampler and without. Medians over {ROUNDS_TOGETHER} calls in \
+         subtracted: `pass` is measured over {TOGETHER} rows that the model writes in one pass, each read under a mask of its own. These are {} MB, more than the nearest caches hold: rows and sums come from farther away when a draw goes on than they do for one output. \
+         Medians over {ROUNDS_TOGETHER} calls in \
          each of {PLACES} places.\n\n\
          | vocabulary | allowed | sampler | rows | model, mask | pass | more |\n|--:|--:|---|--:|--:|--:|--:|",
-        TOGETHER * VOCAB * 4 >> 20
+        TOGETHER * VOCAB * 4 / 1_000_000
     ));
     for name in NAMES {
         let Measured { rows, taken, passes, more, error } = per_token(name, model, VOCAB - 1, TOGETHER);
