@@ -43,6 +43,11 @@ const SMALL: usize = 16_000;
 const PAIRS: usize = 30;
 const PLACES: usize = 10;
 
+/// Draws that step together, in the second table: as many as a task's batch is where nothing else is said. One of so many outputs at
+/// once is what is measured there; fewer of them are needed.
+const TOGETHER: usize = 16;
+const ROUNDS_TOGETHER: usize = 6;
+
 /// Of what is measured by itself.
 const ROUNDS: usize = 25;
 
@@ -186,46 +191,59 @@ fn passes() -> [f64; 3] {
 
 const TIMES: usize = 30;
 
-/// What is not the sampler's: the model, one pass over the logits, and the mask.
+/// What is not the sampler's: the model, one pass over the logits, and the mask; for as many rows at once as draws step together.
 struct Parts {
     model: RowModel<Wide>,
     constraint: Some20,
-    mask: TokenMask,
+    masks: Vec<TokenMask>,
     logits: Logits,
     index: u32,
 }
 
 impl Parts {
-    fn new(model: &RowModel<Wide>, allowed: usize) -> Self {
+    fn new(model: &RowModel<Wide>, allowed: usize, together: usize) -> Self {
         let vocab_len = model.vocab_len();
         Self {
             model: model.clone(),
             constraint: Some20 { allowed, vocab_len },
-            mask: TokenMask::new(vocab_len),
+            masks: vec![TokenMask::new(vocab_len); together],
             logits: Logits::new(),
             index: 0,
         }
     }
 
-    /// Microseconds of the pass for one token.
+    /// Microseconds of the pass for one token of one output. The model writes the rows of all draws, and then each is masked and read.
     fn time(&mut self) -> f64 {
-        let Self { model, constraint, mask, logits, index } = self;
-        let one = || {
-            // In no order that a cache could guess, as in a text.
-            *index = index.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let (mut sequence, tokens) = (Vec::new(), [TokenId(*index >> 16)]);
-            let extension = Extension { sequence: &mut sequence, tokens: &tokens, rows: Rows::Last };
-            let Ok(()) = model.extend(&mut [extension], logits);
-            constraint.fill_mask(&mut (), &0, mask.as_mut());
-            black_box(log_mass(logits.row(0), mask.as_ref()));
+        let Self { model, constraint, masks, logits, index } = self;
+        let mut sequences = vec![Vec::new(); masks.len()];
+        let mut tokens = vec![TokenId(0); masks.len()];
+        let together = masks.len();
+        let mut one = || {
+            for (sequence, token) in sequences.iter_mut().zip(&mut tokens) {
+                // In no order that a cache could guess, as in a text.
+                *index = index.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                *token = TokenId(*index >> 16);
+                sequence.clear();
+            }
+            let extend = |(sequence, token)| Extension {
+                sequence,
+                tokens: std::slice::from_ref(token),
+                rows: Rows::Last,
+            };
+            let mut batch: Vec<_> = sequences.iter_mut().zip(&tokens).map(extend).collect();
+            let Ok(()) = model.extend(&mut batch, logits);
+            for (row, mask) in masks.iter_mut().enumerate() {
+                constraint.fill_mask(&mut (), &0, mask.as_mut());
+                black_box(log_mass(logits.row(row), mask.as_ref()));
+            }
         };
-        apart(LENGTH + 1, || std::iter::repeat_with(one).take(LENGTH + 1).collect())[0]
+        apart((LENGTH + 1) * together, || (0..=LENGTH).for_each(|_| one()))[0]
     }
 }
 
 type Boxed = Box<dyn Sampler<Error = SampleError<std::convert::Infallible>>>;
 
-fn task(model: &RowModel<Wide>, allowed: usize) -> Task<RowModel<Wide>, Some20> {
+fn task(model: &RowModel<Wide>, allowed: usize, batch: usize) -> Task<RowModel<Wide>, Some20> {
     let vocab_len = model.vocab_len();
     Task {
         model: model.clone(),
@@ -234,26 +252,29 @@ fn task(model: &RowModel<Wide>, allowed: usize) -> Task<RowModel<Wide>, Some20> 
         // The last id ends a sequence; a mask never holds it.
         end: vec![TokenId::from_index(vocab_len - 1)],
         max_tokens: LENGTH + 1,
-        batch: 1,
+        batch,
         max_bytes: 256 << 20,
         cancel: unskew_samplers::Cancel::default(),
     }
 }
 
-fn sampler(name: &str, model: &RowModel<Wide>, allowed: usize) -> Boxed {
-    let task = task(model, allowed);
+/// Those that learn draw together by groups alone.
+fn sampler(name: &str, model: &RowModel<Wide>, allowed: usize, together: usize) -> Boxed {
+    let task = task(model, allowed, together);
     match name {
         "masked" => Box::new(Masked::new(task)),
         "rejection" => Box::new(Rejection::new(task, TRIES)),
         "rsft" => Box::new(Rsft::new(task, TRIES)),
-        "ars" => Box::new(Ars::new(task, TRIES)),
-        "cars" => Box::new(Cars::new(task, TRIES)),
-        "asap" => Box::new(Asap::new(task, TRIES)),
-        "disc" => Box::new(Disc::new(task, DiscConfig::default())),
+        "ars" => Box::new(Ars::new(task, TRIES).grouped(together)),
+        "cars" => Box::new(Cars::new(task, TRIES).grouped(together)),
+        "asap" => Box::new(Asap::new(task, TRIES).grouped(together)),
+        "disc" => Box::new(Disc::new(task, DiscConfig::default()).grouped(together)),
         "awrs" => Box::new(Awrs::new(task, TRIES)),
         _ => Box::new(Greedy::new(task)),
     }
 }
+
+const NAMES: [&str; 9] = ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"];
 
 /// What each token of a sampler's outputs takes, in microseconds: medians over outputs.
 struct Measured {
@@ -274,25 +295,33 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-fn per_token(name: &str, model: &RowModel<Wide>, allowed: usize) -> Measured {
+/// Draws outputs one by one, or `together` at once.
+fn per_token(name: &str, model: &RowModel<Wide>, allowed: usize, together: usize) -> Measured {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let tokens = (LENGTH + 1) as f64;
+    let tokens = ((LENGTH + 1) * together) as f64;
+    let (first, rounds) = if together == 1 { (10, PAIRS) } else { (1, ROUNDS_TOGETHER) };
+    let mut draws = Vec::new();
     let mut found = [const { Vec::new() }; 4];
     let mut held = Vec::new();
     for place in 0..PLACES {
-        let mut parts = Parts::new(model, allowed);
-        let mut sampler = sampler(name, model, allowed);
+        let mut parts = Parts::new(model, allowed, together);
+        let mut sampler = sampler(name, model, allowed, together);
         // The first outputs make everything grow.
-        for index in 0..PAIRS + 10 {
+        for index in 0..rounds + first {
             // Before and after, so that what rises or falls cancels.
             let before = parts.time();
             let rows = ROWS.load(Ordering::Relaxed);
-            let [own, taken] = apart(LENGTH + 1, || {
-                black_box(sampler.draw(&mut rng).expect("all outputs are possible"));
+            let [own, taken] = apart((LENGTH + 1) * together, || {
+                if together == 1 {
+                    black_box(sampler.draw(&mut rng).expect("all outputs are possible"));
+                } else {
+                    draws.clear();
+                    sampler.draw_many(together, &mut rng, &mut draws).expect("all outputs are possible");
+                }
             });
             let rows = (ROWS.load(Ordering::Relaxed) - rows) as f64 / tokens;
             let passes = f64::midpoint(before, parts.time()) * rows;
-            if index >= 10 {
+            if index >= first {
                 for (found, value) in found.iter_mut().zip([rows, taken, passes, own - passes]) {
                     found.push(value);
                 }
@@ -314,6 +343,27 @@ fn per_token(name: &str, model: &RowModel<Wide>, allowed: usize) -> Measured {
         passes: median(&mut passes),
         more: middle,
         error,
+    }
+}
+
+/// What a token takes where draws step together.
+fn report_together(out: &mut Report, model: &RowModel<Wide>) {
+    out.line(format_args!(
+        "\n## Time for a token, {TOGETHER} outputs at once\n\nThe same outputs, {TOGETHER} of them by one call of `draw_many`, with all tokens but one allowed: \
+         the model is asked for a row of each in one pass, then all rows are masked and read, then all draws go on by a token. ARS, CARS, ASAp and DISC learn, and \
+         draw in groups of {TOGETHER} ([`grouped`]); the others are a batch of {TOGETHER}. Numbers are for a token of one output, as above, and so is what is \
+         subtracted: `pass` is measured over {TOGETHER} rows that the model writes in one pass, each read under a mask of its own. These are {} MB, more than the nearest caches hold: rows and sums come from farther away when a draw goes on than they do for one output. \
+         Medians over {ROUNDS_TOGETHER} calls in \
+         each of {PLACES} places.\n\n\
+         | vocabulary | allowed | sampler | rows | model, mask | pass | more |\n|--:|--:|---|--:|--:|--:|--:|",
+        TOGETHER * VOCAB * 4 / 1_000_000
+    ));
+    for name in NAMES {
+        let Measured { rows, taken, passes, more, error } = per_token(name, model, VOCAB - 1, TOGETHER);
+        let allowed = VOCAB - 1;
+        out.line(format_args!(
+            "| {VOCAB} | {allowed} | {name} | {rows:.2} | {taken:.1} | {passes:.1} | {more:.1} ± {error:.1} |"
+        ));
     }
 }
 
@@ -343,12 +393,12 @@ pub(super) fn report(out: &mut Report) {
     for vocab_len in [SMALL, VOCAB] {
         let model = Wide::model(vocab_len);
         for allowed in [2, 64, vocab_len / 2, vocab_len - 1] {
-            for name in ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"] {
+            for name in NAMES {
                 let rejects = !matches!(name, "masked" | "asap" | "greedy");
                 if rejects && allowed < vocab_len - 1 {
                     continue;
                 }
-                let Measured { rows, taken, passes, more, error } = per_token(name, &model, allowed);
+                let Measured { rows, taken, passes, more, error } = per_token(name, &model, allowed, 1);
                 out.line(format_args!(
                     "| {vocab_len} | {allowed} | {name} | {rows:.2} | {taken:.1} | {passes:.1} | {more:.1} ± {error:.1} |"
                 ));
@@ -356,8 +406,9 @@ pub(super) fn report(out: &mut Report) {
         }
     }
     let model = Wide::model(VOCAB);
+    report_together(out, &model);
     let (mut cars, mut asap) =
-        (Cars::new(task(&model, VOCAB - 1), TRIES), Asap::new(task(&model, 64), TRIES));
+        (Cars::new(task(&model, VOCAB - 1, 1), TRIES), Asap::new(task(&model, 64, 1), TRIES));
     let cars = memory(|rng| {
         cars.draw(rng).expect("all outputs are possible");
         cars.usage()

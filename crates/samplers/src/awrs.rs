@@ -170,7 +170,7 @@ fn by_blocks(
         let (token, log_p) = if uniform(rng) < (end - left).exp() {
             (None, end)
         } else {
-            let drawn = row.draw(without, rng)?;
+            let drawn = row.draw(without, f64::INFINITY, rng)?;
             (Some(drawn.token), drawn.log_p)
         };
         match refused.taken {

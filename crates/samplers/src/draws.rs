@@ -251,10 +251,11 @@ impl<M: LanguageModel, C: Constraint, T: Method> Draws<M, C, T> {
             }
             for lane in &mut lanes {
                 let Some(end) = lane.ended.take() else { continue };
-                let walker = lane.walker.take().expect("its walk has ended");
+                let mut walker = lane.walker.take().expect("its walk has ended");
                 if rounds {
                     walker.learn(&mut self.prefixes);
                 }
+                walker.give_back(&mut self.prefixes);
                 let Lane { index, rng, memory, cost, .. } = lane;
                 let verdict = self.method.judge(memory, cost.proposals, cost.positions, end, rng);
                 let max_tokens = self.prefixes.max_tokens();
@@ -294,6 +295,9 @@ impl<M: LanguageModel, C: Constraint, T: Method> Draws<M, C, T> {
     /// Lets all walks go on to where they wait or end, and gives those that wait what they wait for.
     fn step(&mut self, lanes: &mut [Lane<C, T::Memory>]) -> Result<(), SampleError<M::Error>> {
         self.prefixes.check_cancelled()?;
+        if let [lane] = lanes {
+            return self.step_alone(lane);
+        }
         for lane in lanes.iter_mut().filter(|lane| lane.ended.is_none()) {
             let Some(walker) = &mut lane.walker else { continue };
             match walker.go(&mut self.prefixes, &mut lane.rng)? {
@@ -310,6 +314,22 @@ impl<M: LanguageModel, C: Constraint, T: Method> Draws<M, C, T> {
                 return Ok(());
             }
             self.prefixes.evaluate(&mut wanted)?;
+        }
+    }
+
+    /// The same to its end for one walk alone: no other begins before, and so there is nothing to look for after each token.
+    fn step_alone(&mut self, lane: &mut Lane<C, T::Memory>) -> Result<(), SampleError<M::Error>> {
+        let Lane { walker, ended, rng, cost, .. } = lane;
+        let Some(walker) = walker.as_mut().filter(|_| ended.is_none()) else { return Ok(()) };
+        loop {
+            match walker.go(&mut self.prefixes, rng)? {
+                Progress::Waits => self.prefixes.evaluate(&mut [walker.wanted(cost)])?,
+                Progress::Done(end) => {
+                    *ended = Some(end);
+                    return Ok(());
+                }
+                Progress::Paused => return Ok(()),
+            }
         }
     }
 }

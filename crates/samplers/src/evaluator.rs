@@ -49,6 +49,8 @@ pub(crate) struct Evaluator<M: LanguageModel> {
     /// Where the model writes rows, the last written at the end; those that nobody reads any more are used again.
     buffers: Vec<Arc<Logits>>,
     clock: u64,
+    /// The sequence that was used last.
+    latest: usize,
 }
 
 impl<M: LanguageModel> fmt::Debug for Evaluator<M> {
@@ -78,6 +80,7 @@ impl<M: LanguageModel> Evaluator<M> {
             max_slots: batch.max(1) + SPARE,
             buffers: Vec::new(),
             clock: 0,
+            latest: 0,
         }
     }
 
@@ -114,6 +117,33 @@ impl<M: LanguageModel> Evaluator<M> {
         cost.passes += 1;
         self.prompted = true;
         Ok(Arc::clone(self.buffers.last().expect("it was put there")))
+    }
+
+    /// The row of one prefix, where the sequence that was used last holds all of it but the last token: so it is, token after
+    /// token, while one walk goes on alone. None where it does not, and nothing has changed then. What it does is what
+    /// [`evaluate`](Self::evaluate) does there, by a way that is short: behind a pass over a long row, whatever code a token
+    /// runs through comes from a far cache, and a list of one request and one sequence is most of it.
+    pub(crate) fn next(
+        &mut self,
+        tokens: &[TokenId],
+        cost: &mut Cost,
+    ) -> Result<Option<&Arc<Logits>>, M::Error> {
+        let Some((last, before)) = tokens.split_last() else { return Ok(None) };
+        if !self.slots.get(self.latest).is_some_and(|slot| self.prompted && slot.tokens == before) {
+            return Ok(None);
+        }
+        self.free_buffer();
+        let logits = written(&mut self.buffers);
+        self.clock += 1;
+        let slot = &mut self.slots[self.latest];
+        slot.used = self.clock;
+        let tokens = std::slice::from_ref(last);
+        let extension = Extension { sequence: &mut slot.sequence, tokens, rows: Rows::Last };
+        self.model.extend(&mut [extension], logits)?;
+        slot.tokens.push(*last);
+        cost.positions += 1;
+        cost.passes += 1;
+        Ok(self.buffers.last())
     }
 
     /// The wanted rows of all requests, in as few passes as the limit on logits allows: `read` takes the index of a request,
@@ -190,6 +220,7 @@ impl<M: LanguageModel> Evaluator<M> {
             .enumerate()
             .map(|(request, Request { tokens, first })| {
                 let (slot, held) = self.slot(tokens, *first);
+                self.latest = slot;
                 Item { request, slot, held }
             })
             .collect()
@@ -230,7 +261,11 @@ impl<M: LanguageModel> Evaluator<M> {
         let source = best.filter(|_| kept > 0).map_or(&self.base, |best| &self.slots[best].sequence);
         let mut sequence = self.model.fork(source);
         self.model.truncate(&mut sequence, self.prompt.len() + kept);
-        let slot = Slot { sequence, tokens: tokens[..kept].to_vec(), used: self.clock, taken: true };
+        // The list of the sequence that it takes the place of has grown already.
+        let mut own = index.map_or_else(Vec::new, |index| std::mem::take(&mut self.slots[index].tokens));
+        own.clear();
+        own.extend_from_slice(&tokens[..kept]);
+        let slot = Slot { sequence, tokens: own, used: self.clock, taken: true };
         match index {
             Some(index) => {
                 self.slots[index] = slot;
@@ -323,6 +358,39 @@ mod tests {
             assert!(costs.iter().map(|cost| cost.passes).sum::<u64>() <= 2);
             assert!(evaluator.slots.len() <= 3 + SPARE);
         }
+    }
+
+    #[test]
+    fn the_short_way_is_the_long_one() {
+        let ids = |text: &[u32]| text.iter().copied().map(TokenId).collect::<Vec<_>>();
+        let (mut short, mut long) = (Evaluator::new(model(), vec![], 2), Evaluator::new(model(), vec![], 2));
+        let mut taken = 0;
+        // Longer by a token, another branch, the same again, shorter, and longer by two.
+        for text in [&[0][..], &[0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 1], &[0, 0, 1, 0], &[0], &[0, 1, 1]] {
+            let tokens = ids(text);
+            let requests = [Request { tokens: &tokens, first: tokens.len() }];
+            let (mut costs, mut expected) = ([Cost::default()], [Cost::default()]);
+            let mut rows = [Vec::new(), Vec::new()];
+            long.evaluate(&requests, &mut expected, |_, _, logits, row| rows[0] = logits.row(row).to_vec())
+                .unwrap();
+            if let Some(logits) = short.next(&tokens, &mut costs[0]).unwrap() {
+                taken += 1;
+                assert_eq!(logits.len(), 1);
+                rows[1] = logits.row(0).to_vec();
+            } else {
+                assert_eq!(costs[0], Cost::default());
+                short
+                    .evaluate(&requests, &mut costs, |_, _, logits, row| rows[1] = logits.row(row).to_vec())
+                    .unwrap();
+            }
+            assert_eq!((rows[0] == rows[1], costs), (true, expected), "{text:?}");
+            let of = |slots: &[Slot<_>]| -> Vec<_> {
+                slots.iter().map(|slot| (slot.tokens.clone(), slot.used)).collect()
+            };
+            assert_eq!(of(&short.slots), of(&long.slots));
+        }
+        assert_eq!(taken, 3);
+        assert!(short.next(&[], &mut Cost::default()).unwrap().is_none());
     }
 
     #[test]

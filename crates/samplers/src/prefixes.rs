@@ -15,8 +15,8 @@ use unskew_core::{Cancel, Constraint, Cost, LanguageModel, Logits, TokenId, Toke
 use crate::{
     SampleError, Task,
     evaluator::{Evaluator, Request},
-    rows::{LONG, Listed, Row, RowCache, Sums, Wide, digits, sums_in},
-    trie::{self, Facts, Header, NodeId, Trie, TrieFileError},
+    rows::{LONG, Listed, Row, RowCache, digits},
+    trie::{self, Facts, Header, NodeId, Trie, TrieFileError, add},
 };
 
 /// What rows hold, and what counts as not yet excluded at a new prefix.
@@ -60,6 +60,8 @@ struct Reader<C: Constraint> {
     scratch: C::Scratch,
     /// Where a mask is made; the row that it is made for may keep it.
     mask: Arc<TokenMask>,
+    /// Masks that rows have given back.
+    masks: Vec<Arc<TokenMask>>,
     end: Vec<TokenId>,
     max_tokens: usize,
     scope: Scope,
@@ -70,8 +72,8 @@ struct Reader<C: Constraint> {
     /// Buffers of a row.
     tokens: Vec<TokenId>,
     values: Vec<f32>,
-    /// What is left of a row that was dropped.
-    spare: Sums,
+    /// Long rows that nobody reads any more.
+    spare: Vec<Arc<Row>>,
     /// All tokens of a row, without what ends a sequence and with it, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],
 }
@@ -105,6 +107,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 constraint,
                 scratch,
                 mask,
+                masks: Vec::new(),
                 end,
                 max_tokens,
                 scope,
@@ -113,7 +116,7 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
                 rows: RowCache::new(max_bytes / 4 * 3),
                 tokens: Vec::new(),
                 values: Vec::new(),
-                spare: Sums::default(),
+                spare: Vec::new(),
                 open: [None, None],
             },
             evaluator: Evaluator::new(model, prompt, batch),
@@ -194,12 +197,20 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
         self.reader.rows.get(node)
     }
 
-    /// Takes back rows that were held for a walk. What nobody else has is used again: the blocks of a long row are more than an
-    /// allocator hands out in a hurry.
+    /// Takes back rows that were held for a walk. What nobody else has is used again, mask and all: the blocks of a long row are
+    /// more than an allocator hands out in a hurry.
     pub(crate) fn give_back(&mut self, held: &mut Held) {
-        for (_, row) in held.drain(..) {
-            if let Some(sums) = Arc::into_inner(row).and_then(Row::into_sums) {
-                self.reader.spare = sums;
+        let Self { reader, batch, .. } = self;
+        while let Some((_, mut row)) = held.pop() {
+            let Some(mut mask) = Arc::get_mut(&mut row).and_then(Row::release) else { continue };
+            if reader.spare.len() < *batch {
+                reader.spare.push(row);
+            }
+            if reader.masks.len() < *batch
+                && Arc::get_mut(&mut mask).is_some()
+                && mask.len() == reader.mask.len()
+            {
+                reader.masks.push(mask);
             }
         }
     }
@@ -239,12 +250,26 @@ impl<M: LanguageModel, C: Constraint> Prefixes<M, C> {
 
     /// Evaluates what walks want, in one pass. Prefixes that are wanted twice are evaluated once, for the first walk.
     ///
-    /// One walk alone is the common case, and its token must not wait for an allocator: lists are on the stack then.
+    /// One walk alone that goes on by one token is the common case, and has a short way of its own.
     pub(crate) fn evaluate(
         &mut self,
         wanted: &mut [Wanted<'_, C::State>],
     ) -> Result<(), SampleError<M::Error>> {
         self.check_cancelled()?;
+        let Self { reader, evaluator, .. } = self;
+        if let [Wanted { tokens, passed, held, cost }] = wanted
+            && let [(node, _)] = passed[..]
+            && let tokens = &tokens[..reader.trie.depth(node)]
+            && let Some(logits) = evaluator.next(tokens, cost).map_err(SampleError::Model)?
+        {
+            held.push((node, reader.read(&passed[0], logits, 0)?));
+            passed.clear();
+            return Ok(());
+        }
+        self.evaluate_many(wanted)
+    }
+
+    fn evaluate_many(&mut self, wanted: &mut [Wanted<'_, C::State>]) -> Result<(), SampleError<M::Error>> {
         let mut broken: Option<usize> = None;
         let Self { reader, evaluator, .. } = self;
         let from_root = |wanted: &Wanted<'_, C::State>| wanted.passed[0].0 == Trie::ROOT;
@@ -399,41 +424,48 @@ impl<C: Constraint> Reader<C> {
             }
             Candidates::Open(mask) => Some(mask),
         };
-        let (mut normalizer, mut wide) = (None, None);
-        if row.len() >= LONG {
-            let sums = sums_in(std::mem::take(&mut self.spare), row, mask.map(|mask| mask.words()));
-            normalizer = Some(sums.normalizer());
-            wide = mask
-                .filter(|_| sums.total.is_finite())
-                .and_then(|mask| Wide::new(logits, index, Arc::clone(mask), sums));
-        }
-        let normalizer = normalizer.unwrap_or_else(|| digits::log_normalizer(row));
+        let mut place =
+            (row.len() >= LONG).then(|| self.spare.pop().unwrap_or_else(|| Arc::new(Row::unread())));
+        let wide = place.as_mut().and_then(Arc::get_mut).and_then(Row::parts_mut);
+        let normalizer = match wide {
+            Some((wide, _)) => wide.read(row, mask.map(|mask| mask.words())),
+            None => digits::log_normalizer(row),
+        };
         if !normalizer.is_finite() {
             return Err(SampleError::NotADistribution { tokens: depth });
         }
         // A constraint may cover padding beyond the model's row.
         let logit = |id: TokenId| row.get(id.index()).copied().unwrap_or(f32::NEG_INFINITY);
-        let end = logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer));
+        let end = match self.end[..] {
+            [id] => f64::from(logit(id)) - normalizer,
+            _ => logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer)),
+        };
         let stop = if accepting { end } else { f64::NEG_INFINITY };
-        let keeps;
-        let row = match wide {
-            Some(wide) => {
+        let mut keeps = true;
+        let wide = place.as_mut().and_then(Arc::get_mut).and_then(Row::parts_mut);
+        let row = match (wide, mask) {
+            (Some((wide, place_of_end)), Some(mask)) if wide.is_usable() => {
+                wide.hold(logits, index, mask);
+                *place_of_end = end;
                 // A second visit is a reason too.
                 keeps = self.trie.is_evaluated(*node) || self.is_likely(*node);
-                Row::wide(if keeps { wide.detached() } else { wide }, end)
+                if keeps {
+                    wide.detach();
+                }
+                place.expect("it was filled")
             }
-            None => {
-                keeps = true;
+            _ => {
+                self.spare.extend(place);
+                let has = |id: &TokenId| logit(*id) > f32::NEG_INFINITY;
                 tokens.extend(mask.into_iter().flat_map(|mask| mask.ids()));
-                tokens.retain(|id| logit(*id) > f32::NEG_INFINITY);
+                tokens.retain(has);
                 values.extend(tokens.iter().map(|id| logit(*id)));
-                Row::listed(Listed::new(&tokens, &values, normalizer), end)
+                Arc::new(Row::listed(Listed::new(&tokens, &values, normalizer), end))
             }
         };
         (self.tokens, self.values) = (tokens, values);
-        let row = Arc::new(row);
         let sum = row.sum();
-        let mass = logprob::log_sum_exp([stop, sum]);
+        let mass = add([stop, sum]);
         let forced = candidates == Candidates::Listed(Forced(true));
         self.trie.evaluate(*node, Facts { stop, tokens: sum, mass, forced });
         if keeps {
@@ -471,9 +503,10 @@ impl<C: Constraint> Reader<C> {
         let (mask, place) = match self.constraint.ready_mask(&self.scratch, state) {
             Some(mask) => (mask, Candidates::Ready),
             None => {
-                // A new one where a row keeps the last.
+                // Another one where a row keeps the last.
                 if Arc::get_mut(&mut self.mask).is_none() {
-                    self.mask = Arc::new(TokenMask::new(self.constraint.vocab_len()));
+                    let new = || Arc::new(TokenMask::new(self.constraint.vocab_len()));
+                    self.mask = self.masks.pop().unwrap_or_else(new);
                 }
                 let mask = Arc::get_mut(&mut self.mask).expect("nobody else has it");
                 self.constraint.fill_mask(&mut self.scratch, state, mask.as_mut());

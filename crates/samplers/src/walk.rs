@@ -28,7 +28,7 @@ use crate::{
     prefixes::{Held, Passed, Prefixes, Scope, Wanted},
     random::{uniform, weighted},
     rows::{Drawn, Listed, Row},
-    trie::{Facts, NodeId, Trie},
+    trie::{self, Facts, NodeId, Trie},
 };
 
 /// Which prefixes toss a coin with their mass.
@@ -274,6 +274,11 @@ impl<C: Constraint> Walker<C> {
         prefixes.learn(self.node, |depth| self.left.get(depth).and_then(|left| left.rest));
     }
 
+    /// Gives back the rows that it holds, when it has ended.
+    pub(crate) fn give_back<M: LanguageModel>(&mut self, prefixes: &mut Prefixes<M, C>) {
+        prefixes.give_back(&mut self.held);
+    }
+
     fn leave<M: LanguageModel>(&mut self, prefixes: &mut Prefixes<M, C>, token: TokenId, learned: bool) {
         self.left.push(Left { node: self.node, learned, rest: self.rest.take() });
         self.tokens.push(token);
@@ -460,12 +465,21 @@ impl<C: Constraint> Walker<C> {
                 log_q = Some(probability.ln());
                 index.map(|index| (row.tokens()[index], row.log_prob(index)))
             }
-            _ if uniform(rng) < (stop - mass).exp() => None,
+            // Zero, mostly, and then not even the exponential is needed.
+            _ if uniform(rng) < if stop == f64::NEG_INFINITY { 0.0 } else { (stop - mass).exp() } => None,
             // Where no token is left the end is, and the line above has drawn it but for rounding.
-            _ => row.draw(std::iter::empty(), rng).map(|drawn| {
-                self.rest = Some((drawn.rest, 0));
-                (drawn.token, drawn.log_p)
-            }),
+            _ => {
+                // Who learns nothing needs nothing of the others.
+                let rest_above = if self.how.proposal.uses_bounds() {
+                    trie.rest_matters_above(self.node)
+                } else {
+                    f64::INFINITY
+                };
+                row.draw_any(rest_above, rng).map(|drawn| {
+                    self.rest = drawn.rest.map(|rest| (rest, 0));
+                    (drawn.token, drawn.log_p)
+                })
+            }
         };
         let (choice, log_p) =
             drawn.map_or((Choice::End, stop), |(token, log_p)| (Choice::Token(token), log_p));
@@ -483,8 +497,7 @@ impl<C: Constraint> Walker<C> {
     ) -> Option<Progress> {
         let trie = prefixes.trie();
         let (stop, fresh, mass) = (trie.stop(self.node), trie.fresh(self.node), trie.mass(self.node));
-        let bound =
-            if learned { trie.bound(self.node) } else { unskew_core::logprob::log_sum_exp([stop, fresh]) };
+        let bound = if learned { trie.bound(self.node) } else { trie::add([stop, fresh]) };
         let step = |log_p| Step { log_p, mass, entropy: 0.0 };
         if !self.leaves {
             let edges = trie.edges(self.node).iter().filter(|edge| edge.counts());
@@ -503,12 +516,14 @@ impl<C: Constraint> Walker<C> {
         }
         let Some(row) = self.row(prefixes, self.node) else { return Some(self.wait(prefixes)) };
         self.leaves = false;
-        let edges = prefixes.trie().edges(self.node).iter().filter(|edge| edge.counts());
+        let trie = prefixes.trie();
+        let edges = trie.edges(self.node).iter().filter(|edge| edge.counts());
         let counted = edges.clone().count();
+        let rest_above = trie.rest_matters_above(self.node);
         // A rest of rounding where all tokens are visited: choose again.
-        let Drawn { token, log_p, rest } = row.draw(edges.map(|edge| edge.token), rng)?;
+        let Drawn { token, log_p, rest } = row.draw(edges.map(|edge| edge.token), rest_above, rng)?;
         drop(row);
-        self.rest = Some((rest, counted));
+        self.rest = rest.map(|rest| (rest, counted));
         if prefixes.scope() == Scope::Everything {
             self.catch_up(prefixes);
             if self.tokens.len() >= prefixes.max_tokens() || !prefixes.allows(&self.state, token) {

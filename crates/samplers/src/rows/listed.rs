@@ -77,22 +77,25 @@ impl Listed {
         log_sum_exp(fresh.map(|index| self.log_prob(index)))
     }
 
-    fn drawn(&self, index: usize, rest: f64) -> Drawn {
-        Drawn { token: self.tokens[index], log_p: self.log_prob(index), rest }
+    /// With the mass of the others, if the log-probability is above `rest_above`.
+    fn drawn(&self, index: usize, rest_above: f64, rest: impl FnOnce() -> f64) -> Drawn {
+        let log_p = self.log_prob(index);
+        Drawn { token: self.tokens[index], log_p, rest: (log_p > rest_above).then(rest) }
     }
 
     pub(super) fn draw(
         &self,
         without: impl Iterator<Item = TokenId> + Clone,
+        rest_above: f64,
         rng: &mut dyn Rng,
     ) -> Option<Drawn> {
         if without.clone().next().is_none() {
-            return self.draw_any(rng);
+            return self.draw_any(rest_above, rng);
         }
         let fresh = self.fresh(without);
         let sum: f64 = fresh.clone().map(|index| self.weights[index]).sum();
         if sum <= f64::MIN_POSITIVE {
-            return self.draw_improbable(fresh, rng);
+            return self.draw_improbable(fresh, rest_above, rng);
         }
         let mut left = uniform(rng) * sum;
         let mut drawn = None;
@@ -110,13 +113,14 @@ impl Listed {
         let Some(index) = drawn else {
             // Rounding has left a rest beyond the last weight.
             let last = fresh.filter(|index| self.weights[*index] > 0.0).last()?;
-            return Some(self.drawn(last, (others - self.weights[last]).max(0.0).ln() + self.scale));
+            let rest = || (others - self.weights[last]).max(0.0).ln() + self.scale;
+            return Some(self.drawn(last, rest_above, rest));
         };
-        Some(self.drawn(index, others.ln() + self.scale))
+        Some(self.drawn(index, rest_above, || others.ln() + self.scale))
     }
 
     /// The same where all tokens are candidates, as at each new prefix: two plain sums.
-    fn draw_any(&self, rng: &mut dyn Rng) -> Option<Drawn> {
+    pub(super) fn draw_any(&self, rest_above: f64, rng: &mut dyn Rng) -> Option<Drawn> {
         let total = (self.sum - self.scale).exp();
         let target = uniform(rng) * total;
         let mut sum = 0.0;
@@ -126,21 +130,28 @@ impl Listed {
         });
         // Rounding may leave a rest beyond the last weight.
         let drawn = found.or_else(|| self.weights.iter().rposition(|weight| *weight > 0.0))?;
-        let others =
-            self.weights[..drawn].iter().sum::<f64>() + self.weights[drawn + 1..].iter().sum::<f64>();
-        Some(self.drawn(drawn, others.ln() + self.scale))
+        let rest = || {
+            let (before, behind) = (&self.weights[..drawn], &self.weights[drawn + 1..]);
+            (before.iter().sum::<f64>() + behind.iter().sum::<f64>()).ln() + self.scale
+        };
+        Some(self.drawn(drawn, rest_above, rest))
     }
 
     /// The same where all candidates are next to nothing beside the greatest, which is none of them.
-    fn draw_improbable(&self, candidates: impl Iterator<Item = usize>, rng: &mut dyn Rng) -> Option<Drawn> {
+    fn draw_improbable(
+        &self,
+        candidates: impl Iterator<Item = usize>,
+        rest_above: f64,
+        rng: &mut dyn Rng,
+    ) -> Option<Drawn> {
         let candidates: Vec<usize> = candidates.collect();
         let greatest = candidates.iter().map(|index| self.logits[*index]).fold(f32::NEG_INFINITY, f32::max);
         let mut weights: Vec<f64> =
             candidates.iter().map(|index| f64::from(self.logits[*index] - greatest).exp()).collect();
         let drawn = weighted(&weights, rng)?;
         weights[drawn] = 0.0;
-        let others = weights.iter().sum::<f64>().ln() + f64::from(greatest) - self.normalizer;
-        Some(self.drawn(candidates[drawn], others))
+        let rest = || weights.iter().sum::<f64>().ln() + f64::from(greatest) - self.normalizer;
+        Some(self.drawn(candidates[drawn], rest_above, rest))
     }
 
     /// The entropy in nats of what follows under the mask: these tokens, and the end with log-probability `stop`.

@@ -13,15 +13,17 @@ mod listed;
 mod pass;
 mod wide;
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    sync::Arc,
+};
 
 use rand_core::Rng;
-use unskew_core::TokenId;
+use unskew_core::{TokenId, TokenMask};
 
 pub(crate) use listed::Listed;
-#[cfg(test)]
-use pass::sums;
-pub(crate) use pass::{Sums, sums_in};
 pub use pass::{log_mass, log_normalizer};
 pub(crate) use wide::Wide;
 
@@ -35,8 +37,8 @@ pub(crate) const LONG: usize = 1 << 13;
 pub(crate) struct Drawn {
     pub(crate) token: TokenId,
     pub(crate) log_p: f64,
-    /// The mass of the tokens that might have been drawn in its place.
-    pub(crate) rest: f64,
+    /// The mass of the tokens that might have been drawn in its place, where that was asked for.
+    pub(crate) rest: Option<f64>,
 }
 
 /// The tokens that may follow a prefix, with their probabilities, and the end.
@@ -58,15 +60,25 @@ impl Row {
         Self { tokens: Tokens::Listed(row), end }
     }
 
-    pub(crate) fn wide(row: Wide, end: f64) -> Self {
-        Self { tokens: Tokens::Wide(row), end }
+    /// A place for a long row.
+    pub(crate) fn unread() -> Self {
+        Self { tokens: Tokens::Wide(Wide::unread()), end: f64::NAN }
     }
 
-    /// What is left of a long row that nobody reads any more, to be used again.
-    pub(crate) fn into_sums(self) -> Option<Sums> {
-        match self.tokens {
+    /// What reads a long row, and the place for the log-probability that the sequence ends; none where it is a list.
+    pub(crate) fn parts_mut(&mut self) -> Option<(&mut Wide, &mut f64)> {
+        match &mut self.tokens {
             Tokens::Listed(_) => None,
-            Tokens::Wide(row) => Some(row.into_sums()),
+            Tokens::Wide(row) => Some((row, &mut self.end)),
+        }
+    }
+
+    /// Lets go of what a long row that nobody reads any more shares with others: the logits of its pass, and the mask, which is
+    /// answered. The rest of it is used again; none where it is a list.
+    pub(crate) fn release(&mut self) -> Option<Arc<TokenMask>> {
+        match &mut self.tokens {
+            Tokens::Listed(_) => None,
+            Tokens::Wide(row) => row.release(),
         }
     }
 
@@ -118,15 +130,28 @@ impl Row {
         }
     }
 
-    /// One of these tokens, by probability. `None` if there are none.
+    /// One of the tokens but `without`, by probability, with the mass of the others if its log-probability is above
+    /// `rest_above`. `None` if there are none.
     pub(crate) fn draw(
         &self,
         without: impl Iterator<Item = TokenId> + Clone,
+        rest_above: f64,
         rng: &mut dyn Rng,
     ) -> Option<Drawn> {
+        if without.clone().next().is_none() {
+            return self.draw_any(rest_above, rng);
+        }
         match &self.tokens {
-            Tokens::Listed(row) => row.draw(without, rng),
-            Tokens::Wide(row) => row.draw(without, rng),
+            Tokens::Listed(row) => row.draw(without, rest_above, rng),
+            Tokens::Wide(row) => row.draw(without, rest_above, rng),
+        }
+    }
+
+    /// The same of all tokens, as at each new prefix.
+    pub(crate) fn draw_any(&self, rest_above: f64, rng: &mut dyn Rng) -> Option<Drawn> {
+        match &self.tokens {
+            Tokens::Listed(row) => row.draw_any(rest_above, rng),
+            Tokens::Wide(row) => row.draw_any(rest_above, rng),
         }
     }
 
@@ -145,10 +170,31 @@ impl Row {
     }
 }
 
+/// Ids of nodes are counted up, by us: one product spreads them, and the hash of the library, made for keys that
+/// others choose, is more code than the rest of a look-up.
+#[derive(Default, Debug)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        // 2^64 over the golden ratio. A table takes some of the highest bits and some of the lowest: both must differ.
+        let product = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ product >> 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Rows by prefix, the recently used ones.
 #[derive(Debug)]
 pub(crate) struct RowCache {
-    rows: HashMap<NodeId, (Arc<Row>, u64)>,
+    rows: HashMap<NodeId, (Arc<Row>, u64), BuildHasherDefault<Spread>>,
     bytes: usize,
     max_bytes: usize,
     clock: u64,
@@ -156,7 +202,7 @@ pub(crate) struct RowCache {
 
 impl RowCache {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { rows: HashMap::new(), bytes: 0, max_bytes, clock: 0 }
+        Self { rows: HashMap::default(), bytes: 0, max_bytes, clock: 0 }
     }
 
     pub(crate) fn get(&mut self, node: NodeId) -> Option<Arc<Row>> {
@@ -235,8 +281,8 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut counts = [0; 10];
         for _ in 0..4000 {
-            let drawn = row.draw(without(), &mut rng).unwrap();
-            assert!((drawn.rest.exp() - 0.2).abs() < 1e-6);
+            let drawn = row.draw(without(), f64::NEG_INFINITY, &mut rng).unwrap();
+            assert!((drawn.rest.unwrap().exp() - 0.2).abs() < 1e-6);
             counts[drawn.token.index()] += 1;
         }
         assert!(counts[3] + counts[4] == 4000 && (1800..2200).contains(&counts[3]), "{counts:?}");
@@ -252,13 +298,16 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut counts = [0; 3];
         for _ in 0..4000 {
-            let drawn = row.draw(without(), &mut rng).unwrap();
-            assert!((drawn.rest - if drawn.token.0 == 1 { -2001.0 } else { -2000.0 }).abs() < 1e-9);
+            let drawn = row.draw(without(), f64::NEG_INFINITY, &mut rng).unwrap();
+            assert!((drawn.rest.unwrap() - if drawn.token.0 == 1 { -2001.0 } else { -2000.0 }).abs() < 1e-9);
             counts[drawn.token.index()] += 1;
         }
         assert!(counts[0] == 0 && (2800..3050).contains(&counts[1]), "{counts:?}");
         let all = || tokens.into_iter();
-        assert_eq!((row.draw(all(), &mut rng), row.log_mass(all())), (None, f64::NEG_INFINITY));
+        assert_eq!(
+            (row.draw(all(), f64::NEG_INFINITY, &mut rng), row.log_mass(all())),
+            (None, f64::NEG_INFINITY)
+        );
         assert_eq!(Listed::new(&[], &[], 0.0).sum(), f64::NEG_INFINITY);
     }
 
@@ -282,9 +331,10 @@ mod tests {
         if !len.is_multiple_of(32) {
             mask[len / 32] &= (1 << (len % 32)) - 1;
         }
-        let sums = sums(logits.row(0), Some(&mask));
-        let mask = Arc::new(MaskRef::new(&mask, len).to_owned());
-        let wide = Wide::new(&logits, 0, mask, sums).unwrap();
+        let mut wide = Wide::unread();
+        wide.read(logits.row(0), Some(&mask));
+        assert!(wide.is_usable());
+        wide.hold(&logits, 0, &Arc::new(MaskRef::new(&mask, len).to_owned()));
         (wide.listed(), wide)
     }
 
@@ -305,7 +355,7 @@ mod tests {
                 assert!((listed.log_mass(all()) - wide.log_mass(all())).abs() < 1e-6);
                 // What was kept of the last question changes no digit.
                 assert_eq!(wide.log_mass(all()), wide.clone().log_mass(all()));
-                let drawn = wide.draw(all(), &mut rng).unwrap();
+                let drawn = wide.draw(all(), f64::NEG_INFINITY, &mut rng).unwrap();
                 assert!(!without.contains(&drawn.token));
                 assert!((listed.of(drawn.token) - drawn.log_p).abs() < 1e-6);
                 assert!((wide.of(drawn.token) - drawn.log_p).abs() == 0.0);
@@ -315,14 +365,16 @@ mod tests {
                 }
                 if more == drawn.token {
                     let rest = listed.log_mass(without.iter().copied());
-                    assert!((rest - drawn.rest).abs() < 1e-6, "{rest} {}", drawn.rest);
+                    let found = drawn.rest.unwrap();
+                    assert!((rest - found).abs() < 1e-6, "{rest} {found}");
                 }
             }
-            let detached = wide.clone().detached();
+            let mut detached = wide.clone();
+            detached.detach();
             let mut same = ChaCha8Rng::seed_from_u64(9);
             let mut other = same.clone();
             for _ in 0..50 {
-                let of = |row: &Wide, rng: &mut ChaCha8Rng| row.draw(std::iter::empty(), rng);
+                let of = |row: &Wide, rng: &mut ChaCha8Rng| row.draw_any(f64::NEG_INFINITY, rng);
                 assert_eq!(of(&wide, &mut same), of(&detached, &mut other));
             }
         }
@@ -347,7 +399,7 @@ mod tests {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut counts = vec![0u64; 8_500];
             for _ in 0..DRAWS {
-                let drawn = wide.draw(without.iter().copied(), &mut rng).unwrap();
+                let drawn = wide.draw(without.iter().copied(), f64::INFINITY, &mut rng).unwrap();
                 counts[drawn.token.index()] += 1;
             }
             assert!(without.iter().all(|token| counts[token.index()] == 0));

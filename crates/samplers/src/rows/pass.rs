@@ -89,12 +89,14 @@ pub fn log_mass(logits: &[f32], mask: MaskRef<'_>) -> f64 {
 
 /// Reads a row; `mask` may be shorter or longer than it: what is beyond its end is not left.
 pub(crate) fn sums(logits: &[f32], mask: Option<&[u32]>) -> Sums {
-    sums_in(Sums::default(), logits, mask)
+    let mut sums = Sums::default();
+    sums_in(&mut sums, logits, mask);
+    sums
 }
 
 /// The same in the place of others, which nobody wants any more: what they have allocated is used again.
-pub(crate) fn sums_in(old: Sums, logits: &[f32], mask: Option<&[u32]>) -> Sums {
-    pulp::Arch::new().dispatch(Pass { logits, mask, sums: old })
+pub(crate) fn sums_in(sums: &mut Sums, logits: &[f32], mask: Option<&[u32]>) {
+    pulp::Arch::new().dispatch(Pass { logits, mask, sums });
 }
 
 /// Writes the weights of a block of at most [`BLOCK`] logits under a mask, zero where there is none.
@@ -121,6 +123,15 @@ pub(crate) fn groups_of(parts: &[f32]) -> impl Iterator<Item = f64> {
     parts.chunks(LANES).map(add_up_few)
 }
 
+/// The same of the weights of a block.
+pub(crate) fn groups_of_block(weights: &[f32; BLOCK]) -> [f64; BLOCK / LANES] {
+    let mut groups = [0.0; BLOCK / LANES];
+    for (group, weights) in groups.iter_mut().zip(weights.as_chunks::<LANES>().0) {
+        *group = add_up_few(weights);
+    }
+    groups
+}
+
 /// Makes the sum of the group of one of the parts anew.
 pub(crate) fn regroup(parts: &[f32], groups: &mut [f64], index: usize) {
     let group = index / LANES;
@@ -137,10 +148,10 @@ pub(crate) fn add_others(parts: &[f32], groups: &[f64], index: usize) -> f64 {
 }
 
 /// The first of the parts at which their sum passes `target`, with what is left of it there.
-pub(crate) fn find(parts: &[f32], groups: impl Iterator<Item = f64>, target: f64) -> Option<(usize, f64)> {
+pub(crate) fn find(parts: &[f32], groups: &[f64], target: f64) -> Option<(usize, f64)> {
     let mut left = target;
     for (group, (parts, sum)) in parts.chunks(LANES).zip(groups).enumerate() {
-        if left < sum {
+        if left < *sum {
             for (index, part) in parts.iter().enumerate() {
                 let part = f64::from(*part);
                 if left < part {
@@ -160,22 +171,23 @@ pub(crate) fn find(parts: &[f32], groups: impl Iterator<Item = f64>, target: f64
 struct Pass<'a> {
     logits: &'a [f32],
     mask: Option<&'a [u32]>,
-    sums: Sums,
+    sums: &'a mut Sums,
 }
 
 impl pulp::WithSimd for Pass<'_> {
-    type Output = Sums;
+    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> Sums {
-        let Self { logits, mask, mut sums } = self;
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Self { logits, mask, sums } = self;
         let count = if mask.is_some() { logits.len().div_ceil(BLOCK) } else { 0 };
-        (sums.reference, sums.total, sums.kept) = (f32::NEG_INFINITY, 0.0, 0.0);
+        let (mut reference, mut total) = (f32::NEG_INFINITY, 0.0);
         sums.parts.clear();
         sums.parts.resize(count, 0.0);
         sums.greatest.clear();
         sums.greatest.resize(count, f32::NEG_INFINITY);
         sums.groups.clear();
+        let (parts, best) = (&mut sums.parts[..], &mut sums.greatest[..]);
         let (blocks, rest) = logits.as_chunks::<BLOCK>();
         let last = padded(rest);
         let mut weights = [0.0; BLOCK];
@@ -183,19 +195,19 @@ impl pulp::WithSimd for Pass<'_> {
         let some = taken(some, 0);
         for (index, block) in blocks.iter().chain((!rest.is_empty()).then_some(&last)).enumerate() {
             let greatest = greatest(block);
-            if greatest > sums.reference + RISE {
-                let scale = (sums.reference - greatest).exp();
-                sums.reference = greatest;
-                sums.total *= f64::from(scale);
-                sums.parts.iter_mut().take(index).for_each(|part| *part *= scale);
+            if greatest > reference + RISE {
+                let scale = (reference - greatest).exp();
+                reference = greatest;
+                total *= f64::from(scale);
+                parts.iter_mut().take(index).for_each(|part| *part *= scale);
             }
             if greatest.is_nan() || greatest == f32::INFINITY {
-                sums.total = f64::NAN;
-                return sums;
+                (sums.reference, sums.total, sums.kept) = (reference, f64::NAN, 0.0);
+                return;
             }
-            weigh(block, sums.reference, &mut weights);
+            weigh(block, reference, &mut weights);
             let all = lanes_of(&weights);
-            sums.total += f64::from(all);
+            total += f64::from(all);
             if mask.is_none() {
                 continue;
             }
@@ -206,18 +218,18 @@ impl pulp::WithSimd for Pass<'_> {
             };
             // Compared as a whole, so that nothing branches for each word.
             if *words == [u32::MAX; WORDS] {
-                (sums.parts[index], sums.greatest[index]) = (all, greatest);
+                (parts[index], best[index]) = (all, greatest);
             } else if *words != NO_WORDS {
                 keep(&mut weights, words, 0.0);
-                sums.parts[index] = lanes_of(&weights);
+                parts[index] = lanes_of(&weights);
                 let mut kept = *block;
                 keep(&mut kept, words, f32::NEG_INFINITY);
-                sums.greatest[index] = self::greatest(&kept);
+                best[index] = self::greatest(&kept);
             }
         }
         sums.groups.extend(groups_of(&sums.parts));
         sums.kept = sums.groups.iter().sum();
-        sums
+        (sums.reference, sums.total) = (reference, total);
     }
 }
 
@@ -428,14 +440,14 @@ mod tests {
     #[test]
     fn a_part_is_found_by_adding_up() {
         let mut parts: Vec<f32> = [0.0, 1.0, 0.0, 2.0].into_iter().cycle().take(50).collect();
+        let mut groups: Vec<f64> = groups_of(&parts).collect();
         for (target, at) in [(0.0, 1), (0.9, 1), (1.0, 3), (3.5, 5), (36.2, 49)] {
-            let (index, left) = find(&parts, groups_of(&parts), target).unwrap();
+            let (index, left) = find(&parts, &groups, target).unwrap();
             assert_eq!(index, at, "{target}");
             assert!(left < f64::from(parts[index]));
         }
-        assert_eq!(find(&parts, groups_of(&parts), 37.0), None);
+        assert_eq!(find(&parts, &groups, 37.0), None);
         assert_eq!(groups_of(&parts).sum::<f64>(), 37.0);
-        let mut groups: Vec<f64> = groups_of(&parts).collect();
         for index in 0..parts.len() {
             let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
             assert_eq!(

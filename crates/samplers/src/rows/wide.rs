@@ -12,7 +12,7 @@ use unskew_core::{Logits, TokenId, TokenMask};
 
 use super::{
     Drawn, Listed,
-    pass::{self, BLOCK, Sums, add_others, find, groups_of},
+    pass::{self, BLOCK, Sums, add_others, find, groups_of_block, sums_in},
 };
 use crate::random::uniform;
 
@@ -30,8 +30,8 @@ enum Stored {
 #[derive(Clone, Debug)]
 pub(crate) struct Wide {
     logits: Stored,
-    /// Which tokens may be proposed. Rows of which this is known beforehand share it.
-    mask: Arc<TokenMask>,
+    /// Which tokens may be proposed. Rows of which this is known beforehand share it. None when it was released.
+    mask: Option<Arc<TokenMask>>,
     sums: Sums,
     normalizer: f64,
     rest: Rest,
@@ -57,26 +57,49 @@ struct Parts {
 }
 
 impl Wide {
-    /// A row of a pass under a mask, of which these are the sums. None where these are too small to be used.
-    pub(crate) fn new(logits: &Arc<Logits>, index: usize, mask: Arc<TokenMask>, sums: Sums) -> Option<Self> {
-        let normalizer = sums.normalizer();
-        (sums.kept > FAINT).then(|| Self {
-            logits: Stored::Pass(Arc::clone(logits), index),
-            mask,
-            sums,
-            normalizer,
+    /// A place for a row: what it allocates is used for one after the other.
+    pub(super) fn unread() -> Self {
+        Self {
+            logits: Stored::Own(Box::default()),
+            mask: None,
+            sums: Sums::default(),
+            normalizer: f64::NAN,
             rest: Rest::default(),
-        })
+        }
     }
 
-    pub(super) fn into_sums(self) -> Sums {
-        self.sums
+    /// Reads a row of a pass under a mask, and answers with its normalizer.
+    pub(crate) fn read(&mut self, logits: &[f32], mask: Option<&[u32]>) -> f64 {
+        sums_in(&mut self.sums, logits, mask);
+        self.normalizer = self.sums.normalizer();
+        self.normalizer
+    }
+
+    /// Whether the sums of what was read are great enough to be used.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.sums.total.is_finite() && self.sums.kept > FAINT
+    }
+
+    /// Takes hold of what was read.
+    pub(crate) fn hold(&mut self, logits: &Arc<Logits>, index: usize, mask: &Arc<TokenMask>) {
+        self.logits = Stored::Pass(Arc::clone(logits), index);
+        self.mask = Some(Arc::clone(mask));
+        self.rest = Rest::default();
+    }
+
+    pub(super) fn release(&mut self) -> Option<Arc<TokenMask>> {
+        self.logits = Stored::Own(Box::default());
+        self.mask.take()
+    }
+
+    /// The words of the mask.
+    fn words(&self) -> &[u32] {
+        self.mask.as_ref().map_or(&[], |mask| mask.words())
     }
 
     /// With a copy of the logits, so that the pass need not be kept.
-    pub(crate) fn detached(mut self) -> Self {
+    pub(crate) fn detach(&mut self) {
         self.logits = Stored::Own(self.logits().into());
-        self
     }
 
     fn logits(&self) -> &[f32] {
@@ -91,7 +114,7 @@ impl Wide {
     }
 
     fn has(&self, index: usize) -> bool {
-        index < self.mask.len() && self.mask.contains(TokenId::from_index(index))
+        self.mask.as_ref().is_some_and(|mask| index < mask.len() && mask.contains(TokenId::from_index(index)))
     }
 
     /// What turns the logarithm of a weight into that of a probability.
@@ -108,7 +131,7 @@ impl Wide {
     }
 
     pub(super) fn best(&self) -> Option<(TokenId, f64)> {
-        let greatest = self.sums.greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let greatest = pass::greatest(&self.sums.greatest);
         if greatest == f32::NEG_INFINITY {
             return None;
         }
@@ -129,7 +152,7 @@ impl Wide {
     fn weigh(&self, block: usize, without: impl Iterator<Item = TokenId>, weights: &mut [f32; BLOCK]) {
         let logits = self.logits();
         let first = block * BLOCK;
-        let words = self.mask.words().get(first / 32..).unwrap_or_default();
+        let words = self.words().get(first / 32..).unwrap_or_default();
         let logits = &logits[first..logits.len().min(first + BLOCK)];
         pass::weigh_under(logits, self.sums.reference, words, weights);
         for token in without {
@@ -139,15 +162,16 @@ impl Wide {
         }
     }
 
-    /// What `read` makes of the sums of blocks, and of groups of them, without some tokens, which are ascending.
+    /// What `read` makes of the sums of blocks, and of groups of them, without some tokens, which are ascending; and of these
+    /// tokens, as far as they lie in a block.
     fn parts<R>(
         &self,
         without: impl Iterator<Item = TokenId> + Clone,
-        read: impl FnOnce(&[f32], &[f64]) -> R,
+        read: impl FnOnce(&[f32], &[f64], &[TokenId]) -> R,
     ) -> R {
         let Sums { parts, groups, .. } = &self.sums;
         if without.clone().next().is_none() {
-            return read(parts, groups);
+            return read(parts, groups, &[]);
         }
         let mut rest = self.rest.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = &mut *rest;
@@ -180,50 +204,74 @@ impl Wide {
             rest.each[block] = pass::add_lanes(&weights);
             pass::regroup(&rest.each, &mut rest.groups, block);
         }
-        read(&rest.each, &rest.groups)
+        read(&rest.each, &rest.groups, &rest.without)
     }
 
     pub(super) fn log_mass(&self, without: impl Iterator<Item = TokenId> + Clone) -> f64 {
-        let sum: f64 = self.parts(without.clone(), |_, groups| groups.iter().sum());
+        let sum: f64 = self.parts(without.clone(), |_, groups, _| groups.iter().sum());
         if sum > FAINT { sum.ln() + self.scale() } else { self.listed().log_mass(without) }
     }
 
     pub(super) fn draw(
         &self,
         without: impl Iterator<Item = TokenId> + Clone,
+        rest_above: f64,
         rng: &mut dyn Rng,
     ) -> Option<Drawn> {
-        let drawn = self.parts(without.clone(), |each, groups| {
-            let sum: f64 = groups.iter().sum();
-            (sum > FAINT).then(|| self.draw_of(each, groups, sum, without.clone(), rng))
+        let drawn = self.parts(without.clone(), |each, groups, without| {
+            self.draw_of(each, groups, without, rest_above, rng)
         });
-        drawn.unwrap_or_else(|| self.listed().draw(without, rng))
+        drawn.unwrap_or_else(|| self.listed().draw(without, rest_above, rng))
     }
 
-    /// By the sums of blocks, which together are `sum`.
+    pub(super) fn draw_any(&self, rest_above: f64, rng: &mut dyn Rng) -> Option<Drawn> {
+        let Sums { parts, groups, .. } = &self.sums;
+        let drawn = self.draw_of(parts, groups, &[], rest_above, rng);
+        drawn.unwrap_or_else(|| self.listed().draw_any(rest_above, rng))
+    }
+
+    /// By the sums of blocks. None where these are too small.
     fn draw_of(
         &self,
         each: &[f32],
         groups: &[f64],
+        without: &[TokenId],
+        rest_above: f64,
+        rng: &mut dyn Rng,
+    ) -> Option<Option<Drawn>> {
+        let sum: f64 = groups.iter().sum();
+        (sum > FAINT).then(|| self.draw_among(each, groups, sum, without, rest_above, rng))
+    }
+
+    fn draw_among(
+        &self,
+        each: &[f32],
+        groups: &[f64],
         sum: f64,
-        without: impl Iterator<Item = TokenId>,
+        without: &[TokenId],
+        rest_above: f64,
         rng: &mut dyn Rng,
     ) -> Option<Drawn> {
         // Rounding may leave a rest beyond the last part, and beyond the last weight of one.
-        let (block, left) = find(each, groups.iter().copied(), uniform(rng) * sum)
+        let (block, left) = find(each, groups, uniform(rng) * sum)
             .or_else(|| Some((each.iter().rposition(|part| *part > 0.0)?, f64::INFINITY)))?;
         let first = block * BLOCK;
-        let here = without.skip_while(|token| token.index() < first);
+        let here = &without[without.partition_point(|token| token.index() < first)..];
         let mut weights = [0.0; BLOCK];
-        self.weigh(block, here.take_while(|token| token.index() < first + BLOCK), &mut weights);
-        let lane = find(&weights, groups_of(&weights), left)
+        let here = here.iter().copied().take_while(|token| token.index() < first + BLOCK);
+        self.weigh(block, here, &mut weights);
+        let lane = find(&weights, &groups_of_block(&weights), left)
             .map(|(lane, _)| lane)
             .or_else(|| weights.iter().rposition(|weight| *weight > 0.0))?;
-        // As it will be summed when this token is left out.
-        weights[lane] = 0.0;
-        let others = add_others(each, groups, block) + f64::from(pass::add_lanes(&weights));
         let token = TokenId::from_index(first + lane);
-        Some(Drawn { token, log_p: self.log_prob(token), rest: others.ln() + self.scale() })
+        let log_p = self.log_prob(token);
+        let rest = (log_p > rest_above).then(|| {
+            // As it will be summed when this token is left out.
+            weights[lane] = 0.0;
+            let others = add_others(each, groups, block) + f64::from(pass::add_lanes(&weights));
+            others.ln() + self.scale()
+        });
+        Some(Drawn { token, log_p, rest })
     }
 
     /// Token by token.
@@ -231,7 +279,8 @@ impl Wide {
         let logits = self.logits();
         let (tokens, logits): (Vec<TokenId>, Vec<f32>) = self
             .mask
-            .ids()
+            .iter()
+            .flat_map(|mask| mask.ids())
             .take_while(|id| id.index() < logits.len())
             .map(|id| (id, logits[id.index()]))
             .filter(|(_, logit)| *logit > f32::NEG_INFINITY)
@@ -242,6 +291,6 @@ impl Wide {
     /// With the sums that questions leave, but for the tokens that these left out: four bytes for a visited prefix each.
     pub(super) fn bytes(&self) -> usize {
         let Sums { parts, groups, .. } = &self.sums;
-        self.logits().len() * 4 + self.mask.words().len() * 4 + parts.len() * 12 + groups.len() * 16
+        self.logits().len() * 4 + self.words().len() * 4 + parts.len() * 12 + groups.len() * 16
     }
 }

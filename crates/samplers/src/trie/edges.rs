@@ -38,6 +38,20 @@ impl Edges {
         self.binary_search_by_key(&token, |edge| edge.token)
     }
 
+    /// The node of a token; `new` where it had none, which is its node from now on.
+    pub(super) fn find_or_insert(&mut self, token: TokenId, new: NodeId) -> NodeId {
+        let edge = Edge { token, node: new, weight: f64::NAN };
+        match self {
+            Self::None => *self = Self::One(edge),
+            Self::One(other) if other.token == token => return other.node,
+            _ => match self.search(token) {
+                Ok(index) => return self[index].node,
+                Err(at) => self.insert(at, edge),
+            },
+        }
+        new
+    }
+
     /// Takes an edge in, at the place that a search has answered with.
     pub(super) fn insert(&mut self, at: usize, edge: Edge) {
         match self {
@@ -98,6 +112,19 @@ impl DerefMut for Edges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_that_is_there_keeps_its_node() {
+        let mut edges = Edges::default();
+        for (round, token) in [4, 4, 8, 2, 8, 4, 2].into_iter().enumerate() {
+            let new = NodeId(u32::try_from(round).unwrap());
+            let before = edges.search(TokenId(token)).map(|at| edges[at].node);
+            let len = edges.len();
+            assert_eq!(edges.find_or_insert(TokenId(token), new), before.unwrap_or(new));
+            assert_eq!(edges.len(), len + usize::from(before.is_err()));
+            assert!(edges.is_sorted_by_key(|edge| edge.token));
+        }
+    }
 
     #[test]
     fn edges_stay_in_order_and_say_what_they_take() {

@@ -113,7 +113,7 @@ impl Node {
     }
 
     fn bound(&self) -> f64 {
-        if self.learned { log_sum_exp([self.stop, self.fresh, self.visited]) } else { 0.0 }
+        if self.learned { add([self.stop, self.fresh, self.visited]) } else { 0.0 }
     }
 
     /// Adds up the weights of the edges.
@@ -126,7 +126,7 @@ impl Node {
     /// Takes one edge's weight from `old` (none: it did not count) to `new` in their sum.
     fn correct(&mut self, old: Option<f64>, new: f64) {
         let Some(old) = old else {
-            self.visited = log_sum_exp([self.visited, new]);
+            self.visited = add([self.visited, new]);
             self.visited_anchor = self.visited_anchor.max(to_f32(self.visited));
             return;
         };
@@ -137,8 +137,18 @@ impl Node {
         if halved || self.corrections as usize > self.edges.len() {
             self.sum_edges();
         } else {
-            self.visited = log_sum_exp([left, new]);
+            self.visited = add([left, new]);
         }
+    }
+}
+
+/// [`log_sum_exp`] of a few numbers, to the same bits: where all but one are minus infinity, as mostly, it is that one, and no
+/// exponential is needed.
+pub(crate) fn add<const N: usize>(values: [f64; N]) -> f64 {
+    let mut some = values.iter().filter(|value| **value != f64::NEG_INFINITY);
+    match (some.next(), some.next()) {
+        (Some(only), None) if only.is_finite() => *only,
+        _ => log_sum_exp(values),
     }
 }
 
@@ -256,6 +266,14 @@ impl Trie {
         self.node(node).fresh
     }
 
+    /// Where the next edge that counts has a log-probability that is not above this, [`learn`](Self::learn) does not ask what
+    /// is left without it: the fresh mass then falls by less than the half since it was last exact.
+    pub(crate) fn rest_matters_above(&self, node: NodeId) -> f64 {
+        let Node { fresh, fresh_anchor, .. } = *self.node(node);
+        // ln(1 - 1/e) = -0.46, and with the 0.2 that is more than -ln(2) = -0.69: no rounding comes near.
+        if fresh >= f64::from(fresh_anchor) - 0.2 { fresh - 1.0 } else { f64::NEG_INFINITY }
+    }
+
     /// The bound; see the top of this file.
     pub(crate) fn bound(&self, node: NodeId) -> f64 {
         self.node(node).bound()
@@ -273,17 +291,15 @@ impl Trie {
 
     /// The prefix one token longer; made where it is not there.
     pub(crate) fn child(&mut self, node: NodeId, token: TokenId) -> NodeId {
-        let depth = self.node(node).depth + 1;
-        let at = match self.node(node).edges.search(token) {
-            Ok(index) => return self.node(node).edges[index].node,
-            Err(at) => at,
-        };
-        let child = NodeId(u32::try_from(self.nodes.len()).expect("memory ends before 2^32 nodes"));
-        self.nodes.push(Node::new(node.0, token, depth, self.clock));
-        let edges = &mut self.node_mut(node).edges;
+        let new = NodeId(u32::try_from(self.nodes.len()).expect("memory ends before 2^32 nodes"));
+        let Node { depth, edges, .. } = self.node_mut(node);
         let before = edges.bytes();
-        edges.insert(at, Edge { token, node: child, weight: f64::NAN });
-        self.edge_bytes += self.node(node).edges.bytes() - before;
+        let child = edges.find_or_insert(token, new);
+        if child == new {
+            let (depth, more) = (*depth + 1, edges.bytes() - before);
+            self.edge_bytes += more;
+            self.nodes.push(Node::new(node.0, token, depth, self.clock));
+        }
         child
     }
 

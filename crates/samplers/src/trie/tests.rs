@@ -206,3 +206,46 @@ fn differences_keep_their_digits() {
     trie.learn(child, |_, _, _| Some(rest.ln()));
     assert!((trie.bound(Trie::ROOT) - rest.ln()).abs() < 1e-12);
 }
+
+#[test]
+fn sums_of_a_few_are_those_of_the_list_to_the_last_bit() {
+    let values = [NEVER, 0.0, -0.3, -700.0, -5000.0, 1e-17, f64::MIN_POSITIVE];
+    for left in values {
+        for right in values {
+            for last in values {
+                let three = [left, right, last];
+                assert_eq!(add(three).to_bits(), log_sum_exp(three).to_bits(), "{three:?}");
+            }
+            assert_eq!(add([left, right]).to_bits(), log_sum_exp([left, right]).to_bits());
+        }
+    }
+}
+
+/// A walk does not sum what is left without its token where the trie says that it will not ask; then it must not ask.
+#[test]
+fn what_is_left_is_asked_for_only_where_it_matters() {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    let (mut asked, mut not_asked) = (0, 0);
+    for _ in 0..300 {
+        let mut trie = Trie::new();
+        let mut left = 1.0;
+        trie.evaluate(Trie::ROOT, facts(0.0, left));
+        for token in 0..12 {
+            let share = f64::from(rng.next_u32()) / 4_294_967_296.0;
+            let probability = left * share;
+            let matters = probability.ln() > trie.rest_matters_above(Trie::ROOT);
+            let child = trie.child(Trie::ROOT, TokenId(token));
+            trie.set_log_p(child, probability.ln());
+            trie.evaluate(child, facts(0.5, 0.5));
+            let mut asks = false;
+            trie.learn(child, |_, _, _| {
+                asks = true;
+                Some((left - probability).ln())
+            });
+            assert!(matters || !asks, "{share}");
+            *if asks { &mut asked } else { &mut not_asked } += 1;
+            left -= probability;
+        }
+    }
+    assert!(asked > 300 && not_asked > 300, "{asked} {not_asked}");
+}
