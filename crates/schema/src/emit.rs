@@ -7,7 +7,7 @@ use std::{rc::Rc, sync::Arc};
 
 use hashbrown::HashMap;
 use unskew_automata::Dfa;
-use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
+use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarError, RuleId};
 
 use crate::{
     MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
@@ -180,8 +180,10 @@ impl Emitter {
                 let is_bounded = shape.min_length > 0 || shape.max_length.is_some();
                 if shape.strings.is_none() && is_bounded {
                     ways.push(self.bounded_string(node, shape)?);
-                } else if let Some(run) = run(shape).filter(|_| strings == 1) {
-                    ways.push(self.run(node, &run)?);
+                } else if let Some(run) = run(shape).filter(|_| strings == 1)
+                    && let Some(string) = self.run(node, &run)?
+                {
+                    ways.push(string);
                 } else {
                     let own = self.ex.texts(shape);
                     let both = own.and_then(|own| self.ex.languages.or(&texts, &own));
@@ -284,11 +286,14 @@ impl Emitter {
         self.counted(node, &character, shape.min_length, shape.max_length)
     }
 
-    /// A string of JSON of characters of one class.
-    fn run(&mut self, node: Option<NodeId>, run: &Run) -> Result<ExprId, SchemaError> {
+    /// A string of JSON of characters of one class. `None` if the class is too large to be counted.
+    fn run(&mut self, node: Option<NodeId>, run: &Run) -> Result<Option<ExprId>, SchemaError> {
         let character = self.ex.languages.character(&run.pattern());
         let character = self.ex.located(node, character)?;
-        self.counted(node, &character, run.min, run.max)
+        match self.counted(node, &character, run.min, run.max) {
+            Err(SchemaError::Grammar(GrammarError::Uncountable { .. })) => Ok(None),
+            made => made.map(Some),
+        }
     }
 
     fn counted(

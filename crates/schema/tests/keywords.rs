@@ -110,6 +110,8 @@ const ENFORCED: &[&str] = &[
     r#"{"type":"string","pattern":"^[a-fé]*$","minLength":20,"maxLength":37}"#,
     r#"{"anyOf":[{"pattern":"^[a-f]{20}$"},{"pattern":"^[a-f]{38}$"}]}"#,
     r#"{"pattern":"([a-z]+)?","maxLength":20}"#,
+    // A class of many ranges, which is not counted.
+    r#"{"pattern":"^\\p{L}{16}$"}"#,
     r#"{"pattern":"^(?!a)"}"#,
     r#"{"pattern":"(?=b).c?$"}"#,
     r#"{"not":{"pattern":"\\bb"}}"#,
