@@ -25,7 +25,7 @@
 //! - Whether a token can be followed at all asked of the constraint: what may follow it from a state of the splitting does not
 //!   depend on that, and is kept for all ([`super::followers`]). The blank in front of a word was half of a mask.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap as Map, FxHashSet as Set};
 use smallvec::SmallVec;
@@ -69,8 +69,6 @@ pub(crate) struct ByNeed {
     pub(super) places: Vec<u8>,
     /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
     bytes: Vec<u8>,
-    /// Where the trailing bytes of characters are among these.
-    trailing: Range<usize>,
     /// The bytes that it reads.
     read: Vec<u8>,
     /// The tokens of single bytes that it reads.
@@ -129,13 +127,12 @@ impl ByNeed {
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = automata.columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
-        let trailing = bytes.partition_point(|byte| *byte < 0x80)..bytes.partition_point(|byte| *byte < 0xc0);
         let read = dfa.bytes().collect();
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
         let columns = tokenizer.certain().columns(dfa);
-        Some(Self { safe, places, bytes, trailing, read, symbols, columns, limit: limits.lazy_bytes })
+        Some(Self { safe, places, bytes, read, symbols, columns, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -157,16 +154,22 @@ impl ByNeed {
     /// Where one byte, a mark or an added token leads from `at`.
     fn targets<'a>(&'a self, automata: Automata<'a>, at: Position) -> impl Iterator<Item = Position> + 'a {
         // Texts that are accepted are UTF-8, and so inside a character only trailing bytes lead on.
-        let bytes = match self.places.get(at.regex.index()).is_some_and(|places| places & 1 == 0) {
-            true => &self.bytes[self.trailing.clone()],
-            false => &self.bytes[..],
-        };
+        let bytes = self.possible(&self.bytes, at.regex);
         let by_bytes = bytes.iter().filter_map(move |byte| automata.step(at, *byte));
         let has_fallback = !automata.tokenizer.split.fallback.is_empty();
         let fallback = if has_fallback { bytes } else { &[] };
         let fallback = fallback.iter().filter_map(move |byte| automata.step_fallback(at, *byte));
         let added = automata.added(at).map(|(_, behind)| behind);
         automata.mark(at).into_iter().chain(by_bytes).chain(fallback).chain(added)
+    }
+
+    /// Those of `bytes`, which ascend, that may be read from `state`: inside a character only trailing ones.
+    fn possible<'b>(&self, bytes: &'b [u8], state: StateId) -> &'b [u8] {
+        if self.places.get(state.index()).is_none_or(|places| places & 1 != 0) {
+            return bytes;
+        }
+        let of = |end: u8| bytes.partition_point(|byte| *byte < end);
+        &bytes[of(0x80)..of(0xc0)]
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
@@ -286,11 +289,7 @@ impl Query<'_> {
         if let Some(known) = self.memo.read_from.get(&state) {
             return *known;
         }
-        let all = &self.need.read;
-        let is_inside = self.need.places.get(state.index()).is_some_and(|places| places & 1 == 0);
-        let first = if is_inside { all.partition_point(|byte| *byte < 0x80) } else { 0 };
-        let end = if is_inside { all.partition_point(|byte| *byte < 0xc0) } else { all.len() };
-        let read = all[first..end].iter().copied();
+        let read = self.need.possible(&self.need.read, state).iter().copied();
         let read = read.filter(|byte| self.automata.dfa.step(state, *byte).is_some()).collect();
         self.memo.read_from.insert(state, read);
         self.memo.entries(1);
