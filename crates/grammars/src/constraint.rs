@@ -21,7 +21,7 @@ use unskew_core::{
 };
 
 use crate::{
-    GrammarError, GrammarLimits,
+    GrammarError, GrammarLimits, ends,
     grammar::Grammar,
     mask::{Buffers, KnownNodes, Maker, Trees, Walk},
     munch,
@@ -304,6 +304,7 @@ impl GrammarConstraint {
     ) -> Result<Self, GrammarError> {
         let names = names(grammar);
         let rules = Rules::new(grammar, &names, limits)?;
+        ends::check(grammar)?;
         let used = rules.used_terminals(names.len());
         let terminals = Terminals::new(grammar, &names, &used, &vocabulary, &trie)?;
         if let Cut::Longest = cut {

@@ -80,6 +80,18 @@ pub enum GrammarError {
         /// The terminal.
         name: String,
     },
+    /// A text that may not come twice may end in front of a byte with which it also goes on.
+    #[error(
+        "terminal `{name}`, no text of which may come twice, may end in front of `{}` and go on with it too: put a mark behind \
+         it that is no part of it", byte.escape_ascii()
+    )]
+    #[non_exhaustive]
+    AmbiguousEnd {
+        /// The terminal.
+        name: String,
+        /// The byte.
+        byte: u8,
+    },
     /// A scope begins with itself.
     #[error(
         "rule `{rule}` is a scope and may begin with itself: put something in front, as an opening bracket"

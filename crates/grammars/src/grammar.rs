@@ -426,6 +426,11 @@ impl GrammarBuilder {
     /// A scope must not run out of texts: `most` says how many it takes of all distinct terminals together, which is for the
     /// rules to see to. `None` is any number of them.
     ///
+    /// A text must end where the next byte says so: what may follow it begins with no byte with which it goes on. Constraints
+    /// refuse other grammars ([`GrammarError::AmbiguousEnd`]), for there the sets of texts that a scope may have used are more
+    /// than can be kept. Where rules read the same bytes in several ways, as texts and as something else, these sets are kept
+    /// for each of the ways, and their number may double with each such text.
+    ///
     /// # Errors
     ///
     /// [`GrammarError::FewTexts`]: there are fewer than `most`, or, without that, than 2^32.

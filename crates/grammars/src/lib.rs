@@ -55,6 +55,7 @@ mod bodies;
 mod constraint;
 mod counted;
 mod distinct;
+mod ends;
 mod error;
 mod except;
 mod explain;

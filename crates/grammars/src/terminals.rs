@@ -393,7 +393,7 @@ impl Terminals {
 }
 
 /// Adds the bytes of the edges of `state`.
-fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut Bytes) {
+pub(crate) fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut Bytes) {
     for edge in dfa.edges(state) {
         edge.bytes.for_each(|byte| insert(bytes, byte));
     }
