@@ -16,10 +16,10 @@ use std::{
 use random::Random;
 use toy::{Toy, regex};
 use unskew_automata::{
-    ByteSet, CanonicalConstraint, CanonicalError, CanonicalState, Dfa, HardBigrams, LibraryFileError, Limits,
+    CanonicalConstraint, CanonicalError, CanonicalState, Dfa, HardBigrams, LibraryFileError, Limits,
     TokenizerAutomaton, VegasLibrary, vegas_configurations,
 };
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{ByteSet, Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
 /// Constraints over a toy's vocabulary.

@@ -28,6 +28,7 @@
 //! - `json` (off): [`TableModel::from_json`](TableModel#method.from_json) reads the JSON form of a table model. Costs
 //!   serde and serde_json.
 
+mod byte_set;
 mod cancel;
 mod constraint;
 mod erased;
@@ -49,6 +50,7 @@ mod trie;
 mod unconstrained;
 mod vocabulary;
 
+pub use byte_set::ByteSet;
 pub use cancel::Cancel;
 pub use constraint::{Constraint, Rejected};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};

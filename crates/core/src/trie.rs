@@ -8,7 +8,7 @@
 //! A token without bytes is not in the trie: allowing it would let a sequence grow without its text growing.
 
 use crate::{
-    MaskMut, TokenId, TokenMask, Vocabulary,
+    ByteSet, MaskMut, TokenId, TokenMask, Vocabulary,
     fill::{self, ByteAutomaton, Kinds},
     quotient::Quotients,
 };
@@ -58,11 +58,13 @@ pub struct TokenTrie {
     quotients: Quotients,
     /// The tokens that are in no quotient.
     irregular: ByteTrie,
-    /// The nodes of single bytes. In a walk that reads few of them it matters that they lie side by side.
+    /// The nodes of single bytes.
     roots: Vec<(u8, u32)>,
-    /// The nodes of pairs of bytes, 256 times the first plus the second, or [`NO_NODE`]: children lie far apart, and to pass
-    /// over all of them is most of a walk that reads few bytes.
-    pairs: Box<[u32]>,
+    /// Nodes with at least [`MANY`] children, in ascending order, with where their children begin in the next list. Children lie
+    /// far apart, and to pass over all of them is most of a walk that reads few bytes.
+    wide: Vec<(u32, u32)>,
+    /// Bytes, in ascending order for each node, and children.
+    children: Vec<(u8, u32)>,
     vocab_len: usize,
     /// The longest token, in bytes.
     max_depth: usize,
@@ -70,8 +72,8 @@ pub struct TokenTrie {
     spelled: Box<[bool; 256]>,
 }
 
-/// Stands for a node that there is not.
-const NO_NODE: u32 = u32::MAX;
+/// So many children are sooner searched than passed over.
+const MANY: usize = if cfg!(test) { 3 } else { 8 };
 
 /// A token is longer than the trie can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -125,11 +127,11 @@ impl TokenTrie {
             })
         };
         let roots: Vec<(u8, u32)> = siblings(0, bytes.len()).collect();
-        let mut pairs = vec![NO_NODE; 1 << 16].into_boxed_slice();
-        for (first, root) in &roots {
-            let root = *root as usize;
-            for (second, node) in siblings(root + 1, bytes.nodes[root].end as usize) {
-                pairs[usize::from(*first) << 8 | usize::from(second)] = node;
+        let (mut wide, mut children) = (Vec::new(), Vec::new());
+        for (at, node) in bytes.nodes[..bytes.len()].iter().enumerate() {
+            if node.end as usize - at > MANY && siblings(at + 1, node.end as usize).nth(MANY - 1).is_some() {
+                wide.push((index(at), index(children.len())));
+                children.extend(siblings(at + 1, node.end as usize));
             }
         }
         Ok(Self {
@@ -137,7 +139,8 @@ impl TokenTrie {
             quotients,
             irregular,
             roots,
-            pairs,
+            wide,
+            children,
             vocab_len: vocabulary.len(),
             max_depth,
             spelled,
@@ -170,7 +173,8 @@ impl TokenTrie {
         self.bytes.memory_usage()
             + self.quotients.memory_usage()
             + self.irregular.memory_usage()
-            + size_of_val(&self.pairs[..])
+            + size_of_val(&self.wide[..])
+            + size_of_val(&self.children[..])
     }
 
     /// Adds to `mask` the tokens that `automaton` allows when it begins in `start`. What [`walk`](Self::walk) finds too,
@@ -233,38 +237,83 @@ impl TokenTrie {
         false
     }
 
-    /// As [`any`](Self::any), for an automaton that reads no bytes but these, of which no two are equal. What is read comes in
-    /// their order.
+    /// As [`any`](Self::any), for an automaton that reads few bytes: `reads` answers which from a state, and
+    /// `step` is asked of no others. `reads` and `visit` are handed `context`, which both may change.
     ///
-    /// Cost: where few bytes are read, about a fifth of that of the other.
-    pub fn any_among<S: Copy>(
+    /// Cost: a search for each byte that is read behind a prefix, and where few tokens go on from there, a look at these.
+    pub fn any_reading<C, S: Copy>(
         &self,
-        bytes: &[u8],
+        context: &mut C,
         start: S,
-        mut step: impl FnMut(S, u8) -> Option<S>,
-        mut visit: impl FnMut(TokenId, S) -> bool,
+        reads: impl Fn(&mut C, S) -> ByteSet,
+        step: impl Fn(S, u8) -> Option<S>,
+        mut visit: impl FnMut(&mut C, TokenId, S) -> bool,
     ) -> bool {
-        let mut states: Vec<S> = Vec::new();
-        for first in bytes {
-            let Ok(root) = self.roots.binary_search_by_key(first, |(byte, _)| *byte) else { continue };
-            let Some(state) = step(start, *first) else { continue };
-            if self.own(self.roots[root].1 as usize).iter().any(|token| visit(*token, state)) {
+        /// A prefix, and which of its children are left.
+        struct Open<'a, S> {
+            state: S,
+            reads: ByteSet,
+            /// Those to search, for the bytes that are read and were not searched for.
+            children: Option<&'a [(u8, u32)]>,
+            /// Else the next to look at, and the end.
+            at: usize,
+            end: usize,
+        }
+        let nodes = &self.bytes.nodes;
+        let mut open: Vec<Open<'_, S>> = Vec::new();
+        let reads_now = reads(context, start);
+        open.push(Open { state: start, reads: reads_now, children: Some(&self.roots), at: 0, end: 0 });
+        while let Some(last) = open.last_mut() {
+            let next = match &mut last.children {
+                Some(children) => loop {
+                    let Some(byte) = last.reads.pop_first() else { break None };
+                    let from = children.partition_point(|(other, _)| *other < byte);
+                    *children = &children[from..];
+                    if let Some((_, node)) = children.first().filter(|(other, _)| *other == byte) {
+                        break Some(*node as usize);
+                    }
+                },
+                None => loop {
+                    if last.at == last.end {
+                        break None;
+                    }
+                    let node = last.at;
+                    last.at = nodes[node].end as usize;
+                    if last.reads.contains(nodes[node].byte()) {
+                        break Some(node);
+                    }
+                },
+            };
+            let Some(node) = next else {
+                open.pop();
+                continue;
+            };
+            let Some(state) = step(last.state, nodes[node].byte()) else { continue };
+            if self.own(node).iter().any(|token| visit(context, *token, state)) {
                 return true;
             }
-            for second in bytes {
-                let node = self.pairs[usize::from(*first) << 8 | usize::from(*second)];
-                if node == NO_NODE {
-                    continue;
-                }
-                let Some(behind) = step(state, *second) else { continue };
-                states.clear();
-                states.extend([state, behind]);
-                if self.any_below(node, &mut states, &mut step, &mut visit) {
-                    return true;
-                }
+            let (at, end) = (node + 1, nodes[node].end as usize);
+            if at < end {
+                open.push(Open {
+                    state,
+                    reads: reads(context, state),
+                    children: self.wide_children(node),
+                    at,
+                    end,
+                });
             }
         }
         false
+    }
+
+    /// The children of a node, if they are many.
+    fn wide_children(&self, node: usize) -> Option<&[(u8, u32)]> {
+        if self.bytes.nodes[node].end as usize - node <= MANY {
+            return None;
+        }
+        let at = self.wide.binary_search_by_key(&index(node), |(node, _)| *node).ok()?;
+        let end = self.wide.get(at + 1).map_or(self.children.len(), |(_, first)| *first as usize);
+        Some(&self.children[self.wide[at].1 as usize..end])
     }
 
     /// The tokens that spell the prefix of `node`.
@@ -392,14 +441,19 @@ mod tests {
 
             let mut visited = Vec::new();
             trie.walk(1, step, |token, state| visited.push((token, state)));
-            let mut among = Vec::new();
-            trie.any_among(&[3, 0, 1, 2], 1, step, |token, state| {
-                among.push((token, state));
-                false
+            let mut reading = Vec::new();
+            let reads = |asked: &mut u32, state: u32| {
+                *asked += 1;
+                (0u8..5).filter(|byte| *byte == 4 || step(state, *byte).is_some()).collect()
+            };
+            let ends = trie.any_reading(&mut 0, 1, reads, step, |asked, token, state| {
+                assert!(*asked > 0);
+                reading.push((token, state));
+                reading.len() == 20
             });
+            prop_assert_eq!(ends, reading.len() == 20);
+            prop_assert_eq!(&reading[..], &visited[..visited.len().min(20)]);
             visited.sort();
-            among.sort();
-            prop_assert_eq!(&among, &visited);
 
             let expected: Vec<_> = vocabulary
                 .text_tokens()

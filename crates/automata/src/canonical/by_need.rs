@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap as Map, FxHashSet as Set};
 use smallvec::SmallVec;
-use unskew_core::{TokenId, TokenTrie, Vocabulary};
+use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
@@ -37,7 +37,7 @@ use super::{
     constraint::{Context, Row},
     position::{Automata, Position},
     rows::{Lifted, is_in},
-    vegas::{ByteSet, block::Facts},
+    vegas::block::Facts,
     whole::WholePieces,
 };
 use crate::{Limits, StateId};
@@ -87,11 +87,10 @@ pub(crate) struct Memo {
     boundary: Map<Position, bool>,
     /// By state of the DFA and place in a character: see [`Query::is_free`].
     free: Map<(StateId, u8), bool>,
-    /// By state of the DFA: the place of its [`Certain::out`] in the next list, plus one; 0 if it is not there.
-    sure_at: Vec<u32>,
-    sure: Vec<ByteSet>,
+    /// By state of the DFA: its [`Certain::out`].
+    sure: ByState,
     /// By state of the DFA: the bytes that it reads.
-    read_from: Map<StateId, ByteSet>,
+    read_from: ByState,
     /// By position: tokens that lead on.
     followers: Map<Position, Vec<u32>>,
     /// By position: all tokens that can be read, where they are few.
@@ -102,6 +101,34 @@ pub(crate) struct Memo {
     pub(super) lifted: Map<StateId, Arc<Lifted>>,
     pub(super) rows: Map<Position, Row>,
     pub(super) bytes: usize,
+}
+
+/// A set of bytes for each state of a DFA, once it was asked for.
+#[derive(Default)]
+struct ByState {
+    /// By state: the place of its set, plus one; 0 if it is not there. Empty before anything was asked for.
+    at: Vec<u32>,
+    sets: Vec<ByteSet>,
+}
+
+impl ByState {
+    /// The set of `state`, which is found by `find` at first, of a DFA of `len` states; and for how many bytes more there is
+    /// room now.
+    #[inline]
+    fn get(&mut self, state: StateId, len: usize, find: impl FnOnce() -> ByteSet) -> (ByteSet, usize) {
+        let mut more = 0;
+        if self.at.is_empty() {
+            self.at = vec![0; len];
+            more += size_of_val(&self.at[..]);
+        }
+        let at = &mut self.at[state.index()];
+        if *at == 0 {
+            self.sets.push(find());
+            *at = u32::try_from(self.sets.len()).expect("fewer than 2^32 states");
+            more += size_of::<ByteSet>();
+        }
+        (self.sets[*at as usize - 1], more)
+    }
 }
 
 /// A constraint with a memo, for questions.
@@ -151,19 +178,24 @@ impl ByNeed {
         }
     }
 
-    /// Where one byte, a mark or an added token leads from `at`.
-    fn targets<'a>(&'a self, automata: Automata<'a>, at: Position) -> impl Iterator<Item = Position> + 'a {
-        // Texts that are accepted are UTF-8, and so inside a character only trailing bytes lead on.
-        let bytes = self.possible(&self.bytes, at.regex);
-        let by_bytes = bytes.iter().filter_map(move |byte| automata.step(at, *byte));
+    /// Where one byte, a mark or an added token leads from `at`, whose state of the DFA reads `read`.
+    fn targets<'a>(
+        &'a self,
+        automata: Automata<'a>,
+        at: Position,
+        read: ByteSet,
+    ) -> impl Iterator<Item = Position> + 'a {
+        let bytes = || self.possible(&self.bytes, at.regex).iter().filter(move |byte| read.contains(**byte));
+        let by_bytes = bytes().filter_map(move |byte| automata.step(at, *byte));
         let has_fallback = !automata.tokenizer.split.fallback.is_empty();
-        let fallback = if has_fallback { bytes } else { &[] };
-        let fallback = fallback.iter().filter_map(move |byte| automata.step_fallback(at, *byte));
+        let fallback = has_fallback.then(bytes).into_iter().flatten();
+        let fallback = fallback.filter_map(move |byte| automata.step_fallback(at, *byte));
         let added = automata.added(at).map(|(_, behind)| behind);
         automata.mark(at).into_iter().chain(by_bytes).chain(fallback).chain(added)
     }
 
-    /// Those of `bytes`, which ascend, that may be read from `state`: inside a character only trailing ones.
+    /// Those of `bytes`, which ascend, that may be read from `state`. Texts that are accepted are UTF-8, and so inside a
+    /// character only trailing ones lead on.
     fn possible<'b>(&self, bytes: &'b [u8], state: StateId) -> &'b [u8] {
         if self.places.get(state.index()).is_none_or(|places| places & 1 != 0) {
             return bytes;
@@ -220,7 +252,8 @@ impl Query<'_> {
             self.memo.entries(1);
             return true;
         }
-        if self.need.targets(self.automata, at).next().is_none() {
+        let read = self.read_from(at.regex);
+        if self.need.targets(self.automata, at, read).next().is_none() {
             self.memo.alive.insert(at, false);
             self.memo.entries(1);
             return false;
@@ -230,7 +263,8 @@ impl Query<'_> {
         let mut seen: Set<Position> = Set::from_iter([at]);
         let (mut next, mut last) = (0, at);
         while let Some((from, _)) = met.get(next).copied() {
-            for target in self.need.targets(self.automata, from) {
+            let read = self.read_from(from.regex);
+            for target in self.need.targets(self.automata, from, read) {
                 // Neighbours among bytes often lead to one place.
                 if std::mem::replace(&mut last, target) == target {
                     continue;
@@ -262,7 +296,8 @@ impl Query<'_> {
     /// Whether a byte leads from `at` to where it is certain, behind a mark or not: that is so behind two blanks.
     fn is_alive_soon(&mut self, at: Position) -> bool {
         let certain = self.certain;
-        certain.soon[at.split as usize].iter().any(|(byte, behind)| {
+        let read = self.read_from(at.regex);
+        certain.soon[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(|(byte, behind)| {
             let next = self.automata.dfa.step(at.regex, *byte);
             next.is_some_and(|next| !certain.goes[*behind as usize].and(&self.sure(next)).is_empty())
         })
@@ -270,29 +305,22 @@ impl Query<'_> {
 
     /// The bytes of ASCII that certainly lead on from a state of the DFA.
     pub(super) fn sure(&mut self, state: StateId) -> ByteSet {
-        let memo = &mut *self.memo;
-        if memo.sure_at.is_empty() {
-            memo.sure_at = vec![0; self.automata.dfa.len()];
-            memo.bytes += size_of_val(&memo.sure_at[..]);
-        }
-        let at = &mut memo.sure_at[state.index()];
-        if *at == 0 {
-            memo.sure.push(Certain::out(&self.need.columns, self.automata.dfa, &self.need.safe, state));
-            *at = u32::try_from(memo.sure.len()).expect("fewer than 2^32 states");
-            memo.bytes += size_of::<ByteSet>();
-        }
-        memo.sure[*at as usize - 1]
+        let (need, dfa) = (self.need, self.automata.dfa);
+        let find = || Certain::out(&need.columns, dfa, &need.safe, state);
+        let (sure, more) = self.memo.sure.get(state, dfa.len(), find);
+        self.memo.bytes += more;
+        sure
     }
 
     /// The bytes that the DFA reads from a state.
     pub(super) fn read_from(&mut self, state: StateId) -> ByteSet {
-        if let Some(known) = self.memo.read_from.get(&state) {
-            return *known;
-        }
-        let read = self.need.possible(&self.need.read, state).iter().copied();
-        let read = read.filter(|byte| self.automata.dfa.step(state, *byte).is_some()).collect();
-        self.memo.read_from.insert(state, read);
-        self.memo.entries(1);
+        let (need, dfa) = (self.need, self.automata.dfa);
+        let find = || {
+            let read = need.possible(&need.read, state).iter().copied();
+            read.filter(|byte| dfa.step(state, *byte).is_some()).collect()
+        };
+        let (read, more) = self.memo.read_from.get(state, dfa.len(), find);
+        self.memo.bytes += more;
         read
     }
 
@@ -307,7 +335,7 @@ impl Query<'_> {
         if mark.is_none() && (self.tokenizer().added.is_empty() || !self.automata.may_end(at)) {
             return false;
         }
-        if mark.is_some_and(|mark| self.is_certain(mark) || self.is_alive_soon(mark)) {
+        if mark.is_some_and(|mark| self.is_certain(mark)) {
             return true;
         }
         if let Some(known) = self.memo.boundary.get(&at) {
@@ -506,17 +534,19 @@ impl Query<'_> {
         }
         // Symbols are few, and in a wide position one of them does, or else a group does.
         let need = self.need;
-        let mut read = 0;
-        for (byte, symbol) in &need.symbols {
-            if let Some(behind) = self.automata.step(at, *byte) {
-                read += 1;
-                if leads_on(self, *symbol, behind) {
-                    return Ok(*symbol);
+        if self.read_from(at.regex).len() >= WIDE {
+            let mut read = 0;
+            for (byte, symbol) in &need.symbols {
+                if let Some(behind) = self.automata.step(at, *byte) {
+                    read += 1;
+                    if leads_on(self, *symbol, behind) {
+                        return Ok(*symbol);
+                    }
                 }
             }
-        }
-        if read >= WIDE {
-            return self.follower(token, at).map_err(Arc::from);
+            if read >= WIDE {
+                return self.follower(token, at).map_err(Arc::from);
+            }
         }
         let mut all: Vec<(u32, Position)> = Vec::new();
         // Where many can be read, one of the first does.
@@ -544,11 +574,12 @@ impl Query<'_> {
         if fallback.into_iter().any(|(token, behind)| visit(self, token, behind)) {
             return true;
         }
-        trie.any_among(
-            &self.need.read,
+        trie.any_reading(
+            self,
             at,
+            |query, at| query.read_from(at.regex),
             |at, byte| automata.step(at, byte),
-            |token, behind| tokenizer.is_made(token.0) && visit(self, token.0, behind),
+            |query, token, behind| tokenizer.is_made(token.0) && visit(query, token.0, behind),
         )
     }
 

@@ -19,9 +19,9 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
-use unskew_core::TokenTrie;
+use unskew_core::{ByteSet, TokenTrie};
 
-use super::{automaton::TokenizerAutomaton, derivation::NONE, ends, text::TextDfa, vegas::ByteSet};
+use super::{automaton::TokenizerAutomaton, derivation::NONE, ends, text::TextDfa};
 use crate::{Dfa, split::SplitDfa, table::DEAD};
 
 /// What is known of a tokenizer's automata.

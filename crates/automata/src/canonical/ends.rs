@@ -13,13 +13,12 @@ use std::{
     },
 };
 
-use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary, words_for};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
     certain::{Certain, Closes},
     kept::Kept,
-    vegas::ByteSet,
     whole::WholePieces,
 };
 use crate::{split::SplitDfa, table::DEAD};

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary, words_for};
 
 use super::{
     automaton::TokenizerAutomaton,
@@ -15,7 +15,6 @@ use super::{
     ends::{set, step},
     forest::Neighbours,
     kept::Kept,
-    vegas::ByteSet,
 };
 
 /// Up to so many tokens are kept all.

@@ -62,6 +62,5 @@ pub use derivation::MergeOrder;
 pub use error::{CanonicalError, NothingCanonical};
 pub use file::AutomatonFileError;
 pub use vegas::{
-    ByteSet, HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary,
-    vegas_configurations,
+    HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary, vegas_configurations,
 };

@@ -58,5 +58,11 @@ pub(crate) fn crosses(
 
 /// The tokens on one edge of the tree of `token`, from the whole down to the symbol.
 fn edge(down: &[u32], token: u32) -> smallvec::SmallVec<[u32; 24]> {
-    std::iter::successors(Some(token), |at| Some(down[*at as usize]).filter(|down| *down != NONE)).collect()
+    let mut edge = smallvec::SmallVec::new();
+    let mut at = token;
+    while at != NONE {
+        edge.push(at);
+        at = down[at as usize];
+    }
+    edge
 }

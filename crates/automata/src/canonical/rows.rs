@@ -23,7 +23,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use rustc_hash::FxHashMap as Map;
-use unskew_core::{ByteAutomaton, DenseTable, TokenId, TokenMask, Verdict, WORD_BITS, words_for};
+use unskew_core::{ByteAutomaton, ByteSet, DenseTable, TokenId, TokenMask, Verdict, WORD_BITS, words_for};
 
 use super::{
     by_need::{OVERHEAD, Query},
@@ -33,7 +33,6 @@ use super::{
     derivation::NONE,
     ends::{EndsOf, Plain, set},
     position::Position,
-    vegas::ByteSet,
 };
 use crate::StateId;
 

@@ -37,7 +37,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use unskew_core::Vocabulary;
+use unskew_core::{ByteSet, Vocabulary};
 
 use super::{
     super::{
@@ -45,7 +45,7 @@ use super::{
         derivation::NONE,
         product::Product,
     },
-    hard::{ByteSet, HardBigrams},
+    hard::HardBigrams,
     hash::Sip,
 };
 use crate::{Dfa, table::DEAD};

@@ -16,8 +16,9 @@
 //! Tried instead: cutting the pattern's text. The tree knows what a class or a flag stands for, and what may be empty.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
+use unskew_core::ByteSet;
 
-use super::hard::{ByteSet, HardBigrams};
+use super::hard::HardBigrams;
 use crate::{Limits, RegexError, syntax};
 
 /// A part of a pattern between delimiters with which nothing merges.

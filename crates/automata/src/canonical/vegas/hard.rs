@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use unskew_core::Vocabulary;
+use unskew_core::{ByteSet, Vocabulary};
 
 /// The pairs of bytes that no token contains.
 ///
@@ -59,14 +59,14 @@ impl HardBigrams {
     /// The bytes before which `left` is hard.
     #[inline]
     pub(crate) fn behind(&self, left: u8) -> ByteSet {
-        ByteSet(self.soft[usize::from(left)].map(|word| !word))
+        self.soft[usize::from(left)].map(|word| !word).into()
     }
 
     /// Whether every byte of `left` is hard before every byte of `right`. True if either is empty.
     pub fn all_hard(&self, left: &ByteSet, right: &ByteSet) -> bool {
         left.iter().all(|left| {
             let soft = &self.soft[usize::from(left)];
-            soft.iter().zip(&right.0).all(|(soft, right)| soft & right == 0)
+            soft.iter().zip(right.words()).all(|(soft, right)| soft & right == 0)
         })
     }
 
@@ -79,57 +79,5 @@ impl HardBigrams {
 impl fmt::Debug for HardBigrams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HardBigrams").field("hard", &self.count(&(0..=255).collect())).finish()
-    }
-}
-
-/// A set of bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct ByteSet([u64; 4]);
-
-impl ByteSet {
-    /// Adds a byte.
-    pub fn insert(&mut self, byte: u8) {
-        self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
-    }
-
-    /// Whether `byte` is in it.
-    pub fn contains(&self, byte: u8) -> bool {
-        self.0[usize::from(byte / 64)] >> (byte % 64) & 1 != 0
-    }
-
-    /// Whether no byte is in it.
-    pub fn is_empty(&self) -> bool {
-        self.0 == [0; 4]
-    }
-
-    /// Its bytes, in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = u8> + use<'_> {
-        (0..=255).filter(|byte| self.contains(*byte))
-    }
-
-    /// The bytes that are in both.
-    #[inline]
-    pub(crate) fn and(&self, other: &Self) -> Self {
-        Self(std::array::from_fn(|index| self.0[index] & other.0[index]))
-    }
-
-    /// Adds all bytes of `other`.
-    pub(crate) fn union(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
-    }
-}
-
-impl FromIterator<u8> for ByteSet {
-    fn from_iter<I: IntoIterator<Item = u8>>(bytes: I) -> Self {
-        let mut set = Self::default();
-        bytes.into_iter().for_each(|byte| set.insert(byte));
-        set
-    }
-}
-
-impl fmt::Debug for ByteSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes: Vec<u8> = self.iter().collect();
-        write!(f, "{:?}", bytes.escape_ascii().to_string())
     }
 }

@@ -14,6 +14,6 @@ mod prebuilt;
 
 pub use detect::{VegasConfiguration, vegas_configurations};
 pub use file::LibraryFileError;
-pub use hard::{ByteSet, HardBigrams};
+pub use hard::HardBigrams;
 pub(super) use library::Shared;
 pub use library::{LibraryStats, VegasLibrary};
