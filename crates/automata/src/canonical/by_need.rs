@@ -178,20 +178,20 @@ impl ByNeed {
         }
     }
 
-    /// Where one byte, a mark or an added token leads from `at`, whose state of the DFA reads `read`.
-    fn targets<'a>(
-        &'a self,
-        automata: Automata<'a>,
-        at: Position,
-        read: ByteSet,
-    ) -> impl Iterator<Item = Position> + 'a {
-        let bytes = || self.possible(&self.bytes, at.regex).iter().filter(move |byte| read.contains(**byte));
-        let by_bytes = bytes().filter_map(move |byte| automata.step(at, *byte));
-        let has_fallback = !automata.tokenizer.split.fallback.is_empty();
-        let fallback = has_fallback.then(bytes).into_iter().flatten();
-        let fallback = fallback.filter_map(move |byte| automata.step_fallback(at, *byte));
-        let added = automata.added(at).map(|(_, behind)| behind);
-        automata.mark(at).into_iter().chain(by_bytes).chain(fallback).chain(added)
+    /// Where one byte, a mark or an added token leads from `at`. Neighbours among bytes that lead to one place are one.
+    fn targets(&self, automata: Automata<'_>, at: Position, targets: &mut Vec<Position>) {
+        targets.clear();
+        targets.extend(automata.mark(at));
+        let bytes = self.possible(&self.bytes, at.regex);
+        automata.steps(at, bytes, |target| {
+            if targets.last() != Some(&target) {
+                targets.push(target);
+            }
+        });
+        if !automata.tokenizer.split.fallback.is_empty() {
+            targets.extend(bytes.iter().filter_map(|byte| automata.step_fallback(at, *byte)));
+        }
+        targets.extend(automata.added(at).map(|(_, behind)| behind));
     }
 
     /// Those of `bytes`, which ascend, that may be read from `state`. Texts that are accepted are UTF-8, and so inside a
@@ -252,8 +252,9 @@ impl Query<'_> {
             self.memo.entries(1);
             return true;
         }
-        let read = self.read_from(at.regex);
-        if self.need.targets(self.automata, at, read).next().is_none() {
+        let mut targets: Vec<Position> = Vec::new();
+        self.need.targets(self.automata, at, &mut targets);
+        if targets.is_empty() {
             self.memo.alive.insert(at, false);
             self.memo.entries(1);
             return false;
@@ -261,14 +262,12 @@ impl Query<'_> {
         // What was met, each with its place in the list of what it was met from.
         let mut met: Vec<(Position, usize)> = vec![(at, 0)];
         let mut seen: Set<Position> = Set::from_iter([at]);
-        let (mut next, mut last) = (0, at);
+        let mut next = 0;
         while let Some((from, _)) = met.get(next).copied() {
-            let read = self.read_from(from.regex);
-            for target in self.need.targets(self.automata, from, read) {
-                // Neighbours among bytes often lead to one place.
-                if std::mem::replace(&mut last, target) == target {
-                    continue;
-                }
+            if next > 0 {
+                self.need.targets(self.automata, from, &mut targets);
+            }
+            for target in targets.iter().copied() {
                 let known = self.memo.alive.get(&target).copied();
                 if known == Some(true) || self.is_certain(target) {
                     // All on the way here are alive; of the others nothing is known.
@@ -297,10 +296,12 @@ impl Query<'_> {
     fn is_alive_soon(&mut self, at: Position) -> bool {
         let certain = self.certain;
         let read = self.read_from(at.regex);
-        certain.soon[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(|(byte, behind)| {
-            let next = self.automata.dfa.step(at.regex, *byte);
-            next.is_some_and(|next| !certain.goes[*behind as usize].and(&self.sure(next)).is_empty())
-        })
+        certain.soon[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(
+            |(byte, behind)| {
+                let next = self.automata.dfa.step(at.regex, *byte);
+                next.is_some_and(|next| !certain.goes[*behind as usize].and(&self.sure(next)).is_empty())
+            },
+        )
     }
 
     /// The bytes of ASCII that certainly lead on from a state of the DFA.

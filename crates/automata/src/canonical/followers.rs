@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
 
 use super::{
     automaton::TokenizerAutomaton,
@@ -93,10 +93,10 @@ impl Followers {
         Self { tokens: tokens.into(), first, is_all }
     }
 
-    /// Those that begin with one of `bytes`.
-    pub(crate) fn beginning_with(&self, bytes: ByteSet) -> impl Iterator<Item = u32> {
+    /// Those whose first byte is such.
+    pub(crate) fn beginning_with(&self, is_such: impl Fn(u8) -> bool) -> impl Iterator<Item = u32> {
         let all = self.tokens.iter().zip(&self.first);
-        all.filter(move |(_, first)| bytes.contains(**first)).map(|(token, _)| *token)
+        all.filter(move |(_, first)| is_such(**first)).map(|(token, _)| *token)
     }
 
     fn bytes(&self) -> usize {

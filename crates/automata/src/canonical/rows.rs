@@ -240,9 +240,14 @@ impl<'a> Query<'a> {
             }
         }
         let followers = tokenizer.followers(front, at.split, vocabulary, self.trie);
-        // Inside a character most of them begin with a byte that does not lead on.
-        let bytes = self.read_from(at.regex);
-        for token in followers.beginning_with(bytes) {
+        // Inside a character most of them begin with a byte that does not lead on. For few, it is not worth to find all bytes.
+        let read = (followers.tokens.len() > SHORT).then(|| self.read_from(at.regex));
+        let dfa = automata.dfa;
+        let leads = |byte: u8| match &read {
+            Some(read) => read.contains(byte),
+            None => dfa.step(at.regex, byte).is_some(),
+        };
+        for token in followers.beginning_with(leads) {
             let Some(behind) = automata.run(at, text_of(token)) else { continue };
             match self.settled(token, behind) {
                 Some(true) => return Ok(token),
