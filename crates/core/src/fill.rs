@@ -69,12 +69,15 @@ impl Verdict {
 
 /// Where a walk puts the tokens that are allowed.
 pub(crate) trait Sink {
-    /// The words of the mask of the tokens of this kind.
+    /// Adds tokens of this kind.
+    fn insert(&mut self, kind: u8, tokens: impl Iterator<Item = TokenId>);
+
+    /// The words of the mask of the tokens of this kind, where it is worth one: for many at once.
     fn words(&mut self, kind: u8) -> &mut [u32];
 }
 
 #[inline]
-fn insert(words: &mut [u32], tokens: &[TokenId]) {
+fn insert(words: &mut [u32], tokens: impl Iterator<Item = TokenId>) {
     for token in tokens {
         words[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS);
     }
@@ -87,47 +90,120 @@ fn unite(words: &mut [u32], more: &[u32]) {
 /// One mask for all kinds.
 impl Sink for &mut [u32] {
     #[inline]
+    fn insert(&mut self, _kind: u8, tokens: impl Iterator<Item = TokenId>) {
+        insert(self, tokens);
+    }
+
+    #[inline]
     fn words(&mut self, _kind: u8) -> &mut [u32] {
         self
     }
 }
 
-/// A mask for each kind that there is.
+/// The tokens of one kind: see [`TokenTrie::fill_kinds`](crate::TokenTrie::fill_kinds).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(clippy::exhaustive_enums, reason = "few and many")]
+pub enum KindTokens {
+    /// In no order, some perhaps several times.
+    Few(Vec<TokenId>),
+    /// Many of them.
+    Many(TokenMask),
+}
+
+impl KindTokens {
+    /// More of a kind are a mask.
+    pub(crate) const FEW: usize = if cfg!(test) { 4 } else { 1_024 };
+
+    /// The mask of the tokens, over `len` ids.
+    pub fn into_mask(self, len: usize) -> TokenMask {
+        match self {
+            Self::Many(mask) => mask,
+            Self::Few(tokens) => {
+                let mut mask = TokenMask::new(len);
+                insert(mask.words_mut(), tokens.into_iter());
+                mask
+            }
+        }
+    }
+}
+
+/// The tokens of each kind. Of most kinds there are few, and to pass over a mask for each of these is much of what is done with
+/// them.
 pub(crate) struct Kinds {
-    masks: Vec<Option<TokenMask>>,
-    /// The mask that was asked for last, out of its place in `masks`: mostly the next token is of the same kind.
+    sets: Vec<KindTokens>,
+    /// The mask that tokens were added to last, out of its place in `sets`, and its kind: mostly the next token is of the same.
     last: TokenMask,
     kind: Option<u8>,
     len: usize,
 }
 
 impl Kinds {
-    /// No masks yet, over `len` ids.
+    /// No tokens yet, over `len` ids.
     pub(crate) fn new(len: usize) -> Self {
-        Self { masks: Vec::new(), last: TokenMask::new(0), kind: None, len }
+        Self { sets: Vec::new(), last: TokenMask::new(0), kind: None, len }
     }
 
-    /// The masks, each in the place of its kind.
-    pub(crate) fn into_masks(mut self) -> Vec<Option<TokenMask>> {
-        if let Some(kind) = self.kind {
-            self.masks[usize::from(kind)] = Some(self.last);
+    /// The tokens of each kind, in its place.
+    pub(crate) fn into_sets(mut self) -> Vec<KindTokens> {
+        self.put_back();
+        self.sets
+    }
+
+    fn put_back(&mut self) {
+        if let Some(kind) = self.kind.take() {
+            self.sets[usize::from(kind)] =
+                KindTokens::Many(std::mem::replace(&mut self.last, TokenMask::new(0)));
         }
-        self.masks
     }
 
+    /// The few tokens of a kind, of which there is no mask.
+    fn few(&mut self, kind: u8) -> Option<&mut Vec<TokenId>> {
+        let at = usize::from(kind);
+        if at >= self.sets.len() {
+            self.sets.resize(at + 1, KindTokens::Few(Vec::new()));
+        }
+        match &mut self.sets[at] {
+            KindTokens::Few(few) if self.kind != Some(kind) => Some(few),
+            _ => None,
+        }
+    }
+
+    /// Makes the mask of this kind the last one.
     #[cold]
     fn turn_to(&mut self, kind: u8) {
-        let at = usize::from(kind);
-        self.masks.resize(self.masks.len().max(at + 1), None);
-        let mask = self.masks[at].take().unwrap_or_else(|| TokenMask::new(self.len));
-        let last = std::mem::replace(&mut self.last, mask);
-        if let Some(before) = self.kind.replace(kind) {
-            self.masks[usize::from(before)] = Some(last);
+        self.put_back();
+        self.few(kind);
+        let set = std::mem::replace(&mut self.sets[usize::from(kind)], KindTokens::Few(Vec::new()));
+        (self.last, self.kind) = (set.into_mask(self.len), Some(kind));
+    }
+
+    #[inline(never)]
+    fn insert_elsewhere(&mut self, kind: u8, tokens: impl Iterator<Item = TokenId>) {
+        match self.few(kind) {
+            Some(few) => {
+                few.extend(tokens);
+                if few.len() > KindTokens::FEW {
+                    self.turn_to(kind);
+                }
+            }
+            None => {
+                self.turn_to(kind);
+                insert(self.last.words_mut(), tokens);
+            }
         }
     }
 }
 
 impl Sink for &mut Kinds {
+    #[inline(always)]
+    fn insert(&mut self, kind: u8, tokens: impl Iterator<Item = TokenId>) {
+        if self.kind == Some(kind) {
+            insert(self.last.words_mut(), tokens);
+        } else {
+            self.insert_elsewhere(kind, tokens);
+        }
+    }
+
     #[inline]
     fn words(&mut self, kind: u8) -> &mut [u32] {
         if self.kind != Some(kind) {
@@ -420,8 +496,8 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
             return;
         }
         match self.automaton.verdict(state) {
-            Verdict::All => insert(self.sink.words(0), tokens),
-            Verdict::Kind(kind) => insert(self.sink.words(kind), tokens),
+            Verdict::All => self.sink.insert(0, tokens.iter().copied()),
+            Verdict::Kind(kind) => self.sink.insert(kind, tokens.iter().copied()),
             Verdict::Each => self.add_each(state, tokens),
             Verdict::None => {}
         }
@@ -432,7 +508,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
     fn add_each(&mut self, state: u32, tokens: &[TokenId]) {
         for token in tokens {
             if self.automaton.admits(state, *token) {
-                insert(self.sink.words(0), &[*token]);
+                self.sink.insert(0, std::iter::once(*token));
             }
         }
     }
@@ -481,7 +557,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         match facts.below_mask {
             NONE => {
                 let below = facts.below.0 as usize..facts.below.1 as usize;
-                insert(self.sink.words(kind), &self.quotients.tokens[below]);
+                self.sink.insert(kind, self.quotients.tokens[below].iter().copied());
             }
             mask => unite(self.sink.words(kind), self.quotients.mask(mask)),
         }

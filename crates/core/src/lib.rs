@@ -55,7 +55,7 @@ pub use cancel::Cancel;
 pub use constraint::{Constraint, Rejected};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
 pub use exact::{EnumerationError, ExactLaw};
-pub use fill::{ByteAutomaton, DEAD, DenseTable, Verdict};
+pub use fill::{ByteAutomaton, DEAD, DenseTable, KindTokens, Verdict};
 pub use healing::heal;
 pub use mask::{MaskBatch, MaskMut, MaskRef, TokenMask, WORD_BITS, words_for};
 pub use model::{Extension, LanguageModel, Logits, Rows};

@@ -8,8 +8,8 @@
 //! A token without bytes is not in the trie: allowing it would let a sequence grow without its text growing.
 
 use crate::{
-    ByteSet, MaskMut, TokenId, TokenMask, Vocabulary,
-    fill::{self, ByteAutomaton, Kinds},
+    ByteSet, MaskMut, TokenId, Vocabulary,
+    fill::{self, ByteAutomaton, KindTokens, Kinds},
     quotient::Quotients,
 };
 
@@ -192,13 +192,12 @@ impl TokenTrie {
         fill::fill(&self.bytes, &self.irregular, &self.quotients, automaton, start, mask.into_words());
     }
 
-    /// As [`fill`](Self::fill), with a mask for each kind of which tokens are: those of [`Verdict::Kind`](crate::Verdict::Kind)
-    /// at its number, and all others at 0; `None` where there are none. A walk tells apart where tokens end in the time that it
-    /// takes to find them.
-    pub fn fill_kinds<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> Vec<Option<TokenMask>> {
+    /// As [`fill`](Self::fill), with the tokens of each kind for themselves: those of [`Verdict::Kind`](crate::Verdict::Kind)
+    /// at its number, and all others at 0. A walk tells apart where tokens end in the time that it takes to find them.
+    pub fn fill_kinds<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> Vec<KindTokens> {
         let mut kinds = Kinds::new(self.vocab_len);
         fill::fill(&self.bytes, &self.irregular, &self.quotients, automaton, start, &mut kinds);
-        kinds.into_masks()
+        kinds.into_sets()
     }
 
     /// Runs an automaton over the bytes of every token, from `start`, and calls `visit` with each token that is read
@@ -557,13 +556,13 @@ mod tests {
                 let kinds: Vec<(TokenId, u8)> = vocabulary.text_tokens().filter_map(kind_of).collect();
                 let expected = kinds.iter().map(|(id, _)| *id).chain([TokenId::from_index(texts.len())]);
                 prop_assert_eq!(mask.ids().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
-                let masks = trie.fill_kinds(&mut automaton, start);
+                let sets = trie.fill_kinds(&mut automaton, start);
                 for kind in 0..4 {
                     let of_kind = kinds.iter().filter(|(_, other)| *other == kind).map(|(id, _)| *id);
-                    let mask = masks.get(usize::from(kind)).and_then(Option::as_ref);
-                    let found = mask.map_or(vec![], |mask| mask.ids().collect());
-                    prop_assert_eq!(found, of_kind.collect::<Vec<_>>());
-                    prop_assert!(mask.is_none_or(|mask| !mask.none()));
+                    let of_kind: Vec<TokenId> = of_kind.collect();
+                    let found = sets.get(usize::from(kind)).cloned().unwrap_or(KindTokens::Few(vec![]));
+                    prop_assert!(of_kind.len() <= KindTokens::FEW || matches!(found, KindTokens::Many(_)));
+                    prop_assert_eq!(found.into_mask(vocabulary.len()).ids().collect::<Vec<_>>(), of_kind);
                 }
             }
         }

@@ -28,7 +28,9 @@ use std::{
 
 use hashbrown::HashMap;
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{ByteAutomaton, DEAD, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary};
+use unskew_core::{
+    ByteAutomaton, DEAD, KindTokens, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary,
+};
 
 use crate::{
     Counted,
@@ -561,7 +563,11 @@ impl TreeLibrary {
     ) -> (Option<TokenMask>, impl Iterator<Item = (u8, TokenId, u32)>) {
         let mut reader = Reader::new(dfa, state);
         let mut kinds = self.trie.fill_kinds(&mut reader, Reader::START).into_iter();
-        let (inside, exits) = (kinds.next().flatten(), kinds.next().flatten());
+        let mut next = || {
+            let kind = kinds.next().filter(|kind| !matches!(kind, KindTokens::Few(few) if few.is_empty()))?;
+            Some(kind.into_mask(self.vocabulary.len()))
+        };
+        let (inside, exits) = (next(), next());
         let exits: Vec<TokenId> = exits.iter().flat_map(TokenMask::ids).collect();
         let exits = exits.into_iter().map(move |token| {
             let text = self.vocabulary.text(token).unwrap_or_default();

@@ -149,7 +149,7 @@ impl AllFollowers {
 
 #[cfg(test)]
 mod tests {
-    use unskew_core::{SplitBehavior, SplitPattern, Tokenization};
+    use unskew_core::{ByteSet, SplitBehavior, SplitPattern, Tokenization};
 
     use super::{
         super::{

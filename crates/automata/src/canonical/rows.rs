@@ -23,7 +23,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use rustc_hash::FxHashMap as Map;
-use unskew_core::{ByteAutomaton, ByteSet, DenseTable, TokenId, TokenMask, Verdict, WORD_BITS, words_for};
+use unskew_core::{ByteAutomaton, ByteSet, DenseTable, KindTokens, TokenId, Verdict, WORD_BITS, words_for};
 
 use super::{
     by_need::{OVERHEAD, Query},
@@ -53,8 +53,8 @@ const NARROW: usize = 4;
 
 /// Tokens that a DFA reads from one of its states.
 pub(super) struct Lifted {
-    /// Those that end where it certainly goes on, one bit each, by kind.
-    sure: Vec<(Kind, TokenMask)>,
+    /// Those that end where it certainly goes on, by kind.
+    sure: Vec<(Kind, KindTokens)>,
     /// The others, with the states behind them, some perhaps several times.
     others: Box<[(u32, StateId)]>,
 }
@@ -70,7 +70,10 @@ pub(super) enum Kind {
 
 impl Lifted {
     fn bytes(&self) -> usize {
-        let sure = self.sure.iter().map(|(_, mask)| size_of_val(mask.words()));
+        let sure = self.sure.iter().map(|(_, tokens)| match tokens {
+            KindTokens::Few(few) => size_of_val(&few[..]),
+            KindTokens::Many(mask) => size_of_val(mask.words()),
+        });
         sure.sum::<usize>() + size_of_val(&self.others[..])
     }
 }
@@ -82,6 +85,42 @@ struct Pair {
     is_alive: bool,
     /// The bytes with which it certainly goes on in its piece.
     goes: ByteSet,
+}
+
+/// The tokens of a row that certainly lead on, and others that merges make.
+#[derive(Default)]
+struct Sure {
+    /// One bit each, or empty.
+    words: Vec<u32>,
+    /// More of them.
+    few: Vec<u32>,
+    left: Vec<u32>,
+}
+
+impl Sure {
+    /// Adds those of `tokens` that merges `made`: they lead on if they are in `leading`, and else are left. One bit each.
+    fn add_words(&mut self, tokens: &[u32], made: &[u32], leading: &[u32]) {
+        self.words.resize(tokens.len(), 0);
+        // Chunk by chunk, as mostly nothing is left.
+        let chunks = self.words.chunks_mut(CHUNK).zip(tokens.chunks(CHUNK));
+        let chunks = chunks.zip(made.chunks(CHUNK)).zip(leading.chunks(CHUNK));
+        for (first, (((words, tokens), made), leading)) in (0u32..).step_by(CHUNK * WORD_BITS).zip(chunks) {
+            // To compare with zeros is a call of a function, and takes longer than all the rest.
+            if tokens.iter().fold(0, |any, word| any | word) == 0 {
+                continue;
+            }
+            let (mut rest, mut any) = ([0u32; CHUNK], 0);
+            let all = words.iter_mut().zip(tokens).zip(made).zip(leading).zip(&mut rest);
+            for ((((word, tokens), made), leading), rest) in all {
+                *word |= tokens & leading;
+                *rest = tokens & made & !leading;
+                any |= *rest;
+            }
+            if any != 0 {
+                self.left.extend(bits(&rest).map(|token| first + token));
+            }
+        }
+    }
 }
 
 /// Whether `token` is in a set in words of a mask.
@@ -110,8 +149,7 @@ impl<'a> Query<'a> {
         let plain = tokenizer.plain(vocabulary);
         let is_begun = |token: u32| at.fresh && plain.is_begun(token);
 
-        let (mut words, left) = self.certain_words(at, &ends, &lifted);
-        let mut found: Vec<u32> = Vec::new();
+        let Sure { mut words, few: mut found, left } = self.surely_leading(at, &ends, &lifted);
         let mut pairs = Pairs { at, ends: &ends, plain, last: None, known: Map::default() };
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let mut look = |query: &mut Self, token: u32, regex: StateId| {
@@ -165,60 +203,51 @@ impl<'a> Query<'a> {
             others: Vec::new(),
             query: self,
         };
-        let masks = reader.query.trie.fill_kinds(&mut reader, state.0);
+        let sets = reader.query.trie.fill_kinds(&mut reader, state.0);
         let Ending { kinds, others, .. } = reader;
-        let sure = kinds.into_iter().zip(masks).filter_map(|(kind, mask)| Some((kind, mask?)));
-        let lifted = Arc::new(Lifted { sure: sure.collect(), others: others.into() });
+        let sure = kinds.into_iter().zip(sets).collect();
+        let lifted = Arc::new(Lifted { sure, others: others.into() });
         self.memo.bytes += OVERHEAD + lifted.bytes();
         self.memo.lifted.insert(state, Arc::clone(&lifted));
         lifted
     }
 
-    /// The tokens out of `lifted` that certainly lead on from `at`, one bit each, empty for none; and the others that
-    /// merges make.
-    fn certain_words(&mut self, at: Position, ends: &EndsOf, lifted: &Lifted) -> (Vec<u32>, Vec<u32>) {
-        let (mut words, mut left): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    /// The tokens out of `lifted` that certainly lead on from `at`.
+    fn surely_leading(&mut self, at: Position, ends: &EndsOf, lifted: &Lifted) -> Sure {
+        let mut sure = Sure::default();
         let plain = self.automata.tokenizer.plain(self.vocabulary);
-        for (kind, tokens) in lifted.sure.iter().map(|(kind, mask)| (kind, mask.words())) {
+        // Where an added token might end with the next byte, a token may begin with such a byte.
+        let without_ends = (!self.certain.is_calm(at.text)).then_some(&plain.without_ends[..]);
+        let steady = self.composes().then_some(&plain.steady[..]);
+        for (kind, tokens) in &lifted.sure {
             let met;
-            let mut leading: Cow<'_, [u32]> = match kind {
-                Kind::Any => Cow::Borrowed(&ends.leading[..]),
+            let leading: &[u32] = match kind {
+                Kind::Any => &ends.leading,
                 Kind::Bytes(bytes, soons) => {
                     met = ends.leading_with(bytes, *soons);
-                    Cow::Borrowed(&met[..])
+                    &met
                 }
             };
-            // Where an added token might end with the next byte, a token may begin with such a byte.
-            if !self.certain.is_calm(at.text) {
-                let leading = leading.to_mut().iter_mut();
-                leading.zip(&plain.without_ends).for_each(|(word, plain)| *word &= plain);
-            }
-            if self.composes() {
-                leading.to_mut().iter_mut().zip(&plain.steady).for_each(|(word, plain)| *word &= plain);
-            }
-            words.resize(tokens.len(), 0);
-            // Chunk by chunk, as mostly nothing is left.
-            let chunks = words.chunks_mut(CHUNK).zip(tokens.chunks(CHUNK));
-            let chunks = chunks.zip(ends.made.chunks(CHUNK)).zip(leading.chunks(CHUNK));
-            for (first, (((words, tokens), made), leading)) in (0u32..).step_by(CHUNK * WORD_BITS).zip(chunks)
-            {
-                // To compare with zeros is a call of a function, and takes longer than all the rest.
-                if tokens.iter().fold(0, |any, word| any | word) == 0 {
-                    continue;
+            match tokens {
+                KindTokens::Few(few) => {
+                    for TokenId(token) in few.iter().copied().filter(|token| is_in(&ends.made, token.0)) {
+                        let is_sure = [Some(leading), without_ends, steady].into_iter().flatten();
+                        match { is_sure }.all(|words| is_in(words, token)) {
+                            true => sure.few.push(token),
+                            false => sure.left.push(token),
+                        }
+                    }
                 }
-                let (mut rest, mut any) = ([0u32; CHUNK], 0);
-                let all = words.iter_mut().zip(tokens).zip(made).zip(leading).zip(&mut rest);
-                for ((((word, tokens), made), leading), rest) in all {
-                    *word |= tokens & leading;
-                    *rest = tokens & made & !leading;
-                    any |= *rest;
-                }
-                if any != 0 {
-                    left.extend(bits(&rest).map(|token| first + token));
+                KindTokens::Many(tokens) => {
+                    let mut leading = Cow::Borrowed(leading);
+                    for only in [without_ends, steady].into_iter().flatten() {
+                        leading.to_mut().iter_mut().zip(only).for_each(|(word, only)| *word &= only);
+                    }
+                    sure.add_words(tokens.words(), &ends.made, &leading);
                 }
             }
         }
-        (words, left)
+        sure
     }
 
     /// A token that may follow `front` and is settled to lead on from `at`; or else all that may follow and can be read, and
@@ -260,9 +289,9 @@ impl<'a> Query<'a> {
         }
         let ends = tokenizer.ends(at.split, at.fresh, vocabulary, self.trie);
         let lifted = self.lifted(at.regex);
-        let (mut sure, left) = self.certain_words(at, &ends, &lifted);
-        // Where it is sure of nothing there are no words.
+        let Sure { words: mut sure, few, left } = self.surely_leading(at, &ends, &lifted);
         sure.resize(ends.made.len(), 0);
+        few.iter().for_each(|token| set(&mut sure, *token));
         let mut read = sure.clone();
         left.iter().for_each(|token| set(&mut read, *token));
         let others = lifted.others.iter().map(|(token, _)| *token).filter(|token| is_in(&ends.made, *token));
@@ -449,7 +478,7 @@ impl ByteAutomaton for Ending<'_, '_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use unskew_core::{Constraint, Merge, MergeTable, TokenTrie, Tokenization, Vocabulary};
+    use unskew_core::{Constraint, Merge, MergeTable, TokenMask, TokenTrie, Tokenization, Vocabulary};
 
     use super::{
         super::{CanonicalConstraint, TokenizerAutomaton},

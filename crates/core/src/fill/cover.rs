@@ -117,17 +117,13 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
                 let words = self.sink.words(link.kind).iter_mut();
                 words.zip(below).zip(&self.plain).for_each(|((word, below), plain)| *word |= below & plain);
             }
-            insert(&mut self.plain, &long);
+            insert(&mut self.plain, long.into_iter());
         } else {
             let below = &quotients.tokens[facts.below.0 as usize..facts.below.1 as usize];
             let plain = &self.plain;
             let is_in =
                 |token: &&TokenId| plain[token.index() / WORD_BITS] >> (token.index() % WORD_BITS) & 1 != 0;
-            let mut below = below.iter().filter(is_in).peekable();
-            if below.peek().is_some() {
-                let words = self.sink.words(link.kind);
-                below.for_each(|token| words[token.index() / WORD_BITS] |= 1 << (token.index() % WORD_BITS));
-            }
+            self.sink.insert(link.kind, below.iter().filter(is_in).copied());
         }
 
         // The states behind symbols that lead on.
