@@ -18,7 +18,7 @@ use unskew_automata::Dfa;
 
 use crate::{
     GrammarError,
-    fixpoint::{nullable, productive},
+    fixpoint::productive_and_nullable,
     grammar::{Expr, ExprId, Grammar, Terminal},
     terminals::add_edges,
     trees::{Bytes, common, contains, insert},
@@ -191,10 +191,11 @@ pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
     if distinct.is_empty() {
         return Ok(());
     }
+    let (productive, nullable) = productive_and_nullable(grammar);
     let mut finder = Finder {
         grammar,
-        nullable: nullable(grammar),
-        productive: productive(grammar),
+        nullable,
+        productive,
         sets: Inclusions::default(),
         ends: vec![None; grammar.expressions()],
         open: Vec::new(),

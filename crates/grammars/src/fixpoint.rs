@@ -4,20 +4,34 @@
 //! body does. Each expression is visited once for each of its parts (Dowling and Gallier's algorithm for Horn clauses), so a
 //! chain of a hundred thousand rules in the wrong order takes no longer than in the right one.
 
-use crate::grammar::{Expr, Grammar, Terminal, Unordered};
+use crate::{
+    grammar::{Expr, ExprId, Grammar, Terminal, Unordered},
+    rules::NONE,
+};
 
-/// By expression: whether it has a text at all. A choice may have alternatives that have none.
+/// By expression: whether it has a text at all, and whether the empty text is among its texts. A choice may have alternatives
+/// that have none.
+pub(crate) fn productive_and_nullable(grammar: &Grammar) -> (Vec<bool>, Vec<bool>) {
+    let parts = Parts::new(grammar);
+    (parts.least(|_| true), parts.least(has_empty_text))
+}
+
+/// By expression: whether it has a text at all.
 pub(crate) fn productive(grammar: &Grammar) -> Vec<bool> {
-    least(grammar, |_| true)
+    Parts::new(grammar).least(|_| true)
 }
 
 /// By expression: whether the empty text is among its texts.
 pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
-    least(grammar, |terminal| match terminal {
+    Parts::new(grammar).least(has_empty_text)
+}
+
+fn has_empty_text(terminal: &Terminal) -> bool {
+    match terminal {
         Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
         Terminal::Except(except) | Terminal::Distinct(except) => except.accepts(b""),
         Terminal::Literal(_) | Terminal::Counted(_) | Terminal::Token(_) => false,
-    })
+    }
 }
 
 /// What a group asks of its members together: how many that need not come must, and whether it needs a separator. `None` if
@@ -28,107 +42,130 @@ fn asked(group: &Unordered) -> Option<(u32, bool)> {
     group.max.is_none_or(|max| least <= max).then_some((least - required, least > 1))
 }
 
-/// By expression: whether it holds, where the empty text and the terminals for which `leaf` answers so hold.
-fn least(grammar: &Grammar, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
-    let len = grammar.expressions();
-    // By expression: those that have it as a part. Lists of rules stand behind those of expressions, and behind those two
-    // of each group: so many of the members that need not come; and those or one of the others.
-    let groups = grammar.expression_ids().filter_map(|expr| match grammar.expr(expr) {
-        Expr::Unordered(group) => Some((expr.index(), group)),
-        _ => None,
-    });
-    let of_groups = len + grammar.rules().len();
-    let groups: Vec<_> = groups.zip((of_groups..).step_by(2)).collect();
-    let all = of_groups + 2 * groups.len();
-    let mut first = vec![0u32; all + 1];
-    let each = |visit: &mut dyn FnMut(usize, usize)| {
-        for expr in grammar.expression_ids() {
-            match grammar.expr(expr) {
-                Expr::Empty | Expr::Terminal(_) => {}
-                Expr::Rule(rule) => visit(len + rule.index(), expr.index()),
-                Expr::Sequence(parts) | Expr::Choice(parts) => {
-                    parts.iter().for_each(|part| visit(part.index(), expr.index()));
-                }
-                Expr::Repeat { item, .. } => visit(item.index(), expr.index()),
-                Expr::Unordered(_) => {}
-            }
-        }
-        for ((expr, group), optional) in &groups {
-            let Some((more, separated)) = asked(group) else { continue };
-            for (rule, required) in &group.members {
-                visit(len + rule.index(), if *required { *expr } else { *optional });
-            }
-            group.others.iter().for_each(|others| visit(len + others.index(), optional + 1));
-            visit(*optional, optional + 1);
-            if more > 0 {
-                visit(optional + 1, *expr);
-            }
-            group
-                .separator
-                .iter()
-                .filter(|_| separated)
-                .for_each(|separator| visit(len + separator.index(), *expr));
-        }
-    };
-    each(&mut |part, _| first[part + 1] += 1);
-    for at in 1..first.len() {
-        first[at] += first[at - 1];
-    }
-    let mut filled = first.clone();
-    let mut wholes = vec![0u32; first[first.len() - 1] as usize];
-    each(&mut |part, whole| {
-        wholes[filled[part] as usize] = u32::try_from(whole).expect("limited");
-        filled[part] += 1;
-    });
-    let mut rules_of_body: Vec<Vec<usize>> = vec![Vec::new(); len];
-    grammar.rules().for_each(|rule| rules_of_body[grammar.body(rule).index()].push(rule.index()));
+/// Which expressions are parts of which.
+struct Parts<'g> {
+    grammar: &'g Grammar,
+    /// Groups, and the first of two places in the lists that each has behind those of expressions and rules: for so many of the
+    /// members that need not come; and for those or one of the others.
+    groups: Vec<((ExprId, &'g Unordered), usize)>,
+    /// By expression, then by rule, then two for each group: where in `wholes` those begin that have it as a part.
+    first: Vec<u32>,
+    wholes: Vec<u32>,
+    /// By expression: the first rule whose body it is, and by rule, the next one with the same body; [`NONE`] if there is none.
+    first_rule: Vec<u32>,
+    next_rule: Vec<u32>,
+}
 
-    // By expression: how many parts must still be found to hold.
-    let mut missing: Vec<u32> = Vec::with_capacity(all);
-    let mut holds = vec![false; all];
-    let mut open = Vec::new();
-    for expr in grammar.expression_ids() {
-        let (parts, at_once) = match grammar.expr(expr) {
-            Expr::Empty => (0, true),
-            Expr::Terminal(terminal) => (1, leaf(grammar.terminal(terminal))),
-            Expr::Rule(_) | Expr::Choice(_) => (1, false),
-            Expr::Sequence(parts) => (parts.len(), false),
-            Expr::Repeat { min, .. } => (1, min == 0),
-            Expr::Unordered(group) => match asked(group) {
-                Some((more, separated)) => {
-                    let parts = group.required()
-                        + u32::from(more > 0)
-                        + u32::from(separated && group.separator.is_some());
-                    (parts as usize, parts == 0)
+impl<'g> Parts<'g> {
+    fn new(grammar: &'g Grammar) -> Self {
+        let len = grammar.expressions();
+        let groups = grammar.expression_ids().filter_map(|expr| match grammar.expr(expr) {
+            Expr::Unordered(group) => Some((expr, group)),
+            _ => None,
+        });
+        let of_groups = len + grammar.rules().len();
+        let groups: Vec<_> = groups.zip((of_groups..).step_by(2)).collect();
+        let mut first = vec![0u32; of_groups + 2 * groups.len() + 1];
+        let each = |visit: &mut dyn FnMut(usize, usize)| {
+            for expr in grammar.expression_ids() {
+                match grammar.expr(expr) {
+                    Expr::Empty | Expr::Terminal(_) => {}
+                    Expr::Rule(rule) => visit(len + rule.index(), expr.index()),
+                    Expr::Sequence(parts) | Expr::Choice(parts) => {
+                        parts.iter().for_each(|part| visit(part.index(), expr.index()));
+                    }
+                    Expr::Repeat { item, .. } => visit(item.index(), expr.index()),
+                    Expr::Unordered(_) => {}
                 }
-                None => (u32::MAX as usize, false),
-            },
+            }
+            for ((expr, group), optional) in &groups {
+                let Some((more, separated)) = asked(group) else { continue };
+                for (rule, required) in &group.members {
+                    visit(len + rule.index(), if *required { expr.index() } else { *optional });
+                }
+                group.others.iter().for_each(|others| visit(len + others.index(), optional + 1));
+                visit(*optional, optional + 1);
+                if more > 0 {
+                    visit(optional + 1, expr.index());
+                }
+                group
+                    .separator
+                    .iter()
+                    .filter(|_| separated)
+                    .for_each(|separator| visit(len + separator.index(), expr.index()));
+            }
         };
-        missing.push(u32::try_from(parts).expect("limited"));
-        if at_once {
-            holds[expr.index()] = true;
-            open.push(expr.index());
+        each(&mut |part, _| first[part + 1] += 1);
+        for at in 1..first.len() {
+            first[at] += first[at - 1];
         }
+        let mut filled = first.clone();
+        let mut wholes = vec![0u32; first[first.len() - 1] as usize];
+        each(&mut |part, whole| {
+            wholes[filled[part] as usize] = u32::try_from(whole).expect("limited");
+            filled[part] += 1;
+        });
+        let (mut first_rule, mut next_rule) = (vec![NONE; len], vec![NONE; grammar.rules().len()]);
+        for (rule, number) in grammar.rules().zip(0u32..) {
+            next_rule[rule.index()] = std::mem::replace(&mut first_rule[grammar.body(rule).index()], number);
+        }
+        Self { grammar, groups, first, wholes, first_rule, next_rule }
     }
-    missing.resize(of_groups, 1);
-    for ((_, group), _) in &groups {
-        let more = asked(group).map_or(0, |(more, _)| more);
-        missing.extend([if more == 0 { u32::MAX } else { more }, 1]);
-    }
-    while let Some(found) = open.pop() {
-        let rules = rules_of_body.get(found).into_iter().flatten().map(|rule| len + rule);
-        for list in std::iter::once(found).chain(rules) {
-            for whole in &wholes[first[list] as usize..first[list + 1] as usize] {
-                let whole = *whole as usize;
-                missing[whole] = missing[whole].saturating_sub(1);
-                if missing[whole] == 0 && !std::mem::replace(&mut holds[whole], true) {
-                    open.push(whole);
+
+    /// By expression: whether it holds, where the empty text and the terminals for which `leaf` answers so hold.
+    fn least(&self, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
+        let grammar = self.grammar;
+        let len = grammar.expressions();
+        let all = self.first.len() - 1;
+        // By expression: how many parts must still be found to hold.
+        let mut missing: Vec<u32> = Vec::with_capacity(all);
+        let mut holds = vec![false; all];
+        let mut open = Vec::new();
+        for expr in grammar.expression_ids() {
+            let (parts, at_once) = match grammar.expr(expr) {
+                Expr::Empty => (0, true),
+                Expr::Terminal(terminal) => (1, leaf(grammar.terminal(terminal))),
+                Expr::Rule(_) | Expr::Choice(_) => (1, false),
+                Expr::Sequence(parts) => (parts.len(), false),
+                Expr::Repeat { min, .. } => (1, min == 0),
+                Expr::Unordered(group) => match asked(group) {
+                    Some((more, separated)) => {
+                        let parts = group.required()
+                            + u32::from(more > 0)
+                            + u32::from(separated && group.separator.is_some());
+                        (parts as usize, parts == 0)
+                    }
+                    None => (u32::MAX as usize, false),
+                },
+            };
+            missing.push(u32::try_from(parts).expect("limited"));
+            if at_once {
+                holds[expr.index()] = true;
+                open.push(expr.index());
+            }
+        }
+        missing.resize(len + grammar.rules().len(), 1);
+        for ((_, group), _) in &self.groups {
+            let more = asked(group).map_or(0, |(more, _)| more);
+            missing.extend([if more == 0 { u32::MAX } else { more }, 1]);
+        }
+        while let Some(found) = open.pop() {
+            let some = |rule: u32| (rule != NONE).then_some(rule);
+            let first = self.first_rule.get(found).copied().and_then(some);
+            let rules = std::iter::successors(first, |rule| some(self.next_rule[*rule as usize]));
+            for list in std::iter::once(found).chain(rules.map(|rule| len + rule as usize)) {
+                for whole in &self.wholes[self.first[list] as usize..self.first[list + 1] as usize] {
+                    let whole = *whole as usize;
+                    missing[whole] = missing[whole].saturating_sub(1);
+                    if missing[whole] == 0 && !std::mem::replace(&mut holds[whole], true) {
+                        open.push(whole);
+                    }
                 }
             }
         }
+        holds.truncate(len);
+        holds
     }
-    holds.truncate(len);
-    holds
 }
 
 #[cfg(test)]

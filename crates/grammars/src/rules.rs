@@ -13,11 +13,12 @@
 //! not reach. From every position some text leads to the end of its rule.
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::{
     GrammarError, GrammarLimits,
     analysis::no_text,
-    fixpoint::{nullable, productive},
+    fixpoint::productive_and_nullable,
     grammar::{Expr, ExprId, Grammar, RuleId, Terminal, Unordered},
     unordered::{Group, is_of_group},
 };
@@ -76,7 +77,7 @@ impl Rules {
         names: &[u32],
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        let (productive, nullable) = (productive(grammar), nullable(grammar));
+        let (productive, nullable) = productive_and_nullable(grammar);
         if !productive[grammar.body(grammar.start()).index()] {
             return Err(GrammarError::Empty { reason: no_text(grammar, &productive) });
         }
@@ -259,8 +260,8 @@ struct Network {
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 struct State {
     accepting: bool,
-    /// In ascending order.
-    edges: Vec<(Symbol, u32)>,
+    /// In ascending order. Most have one or two.
+    edges: SmallVec<[(Symbol, u32); 2]>,
 }
 
 /// An automaton with empty edges, as an expression is written out.
@@ -313,7 +314,7 @@ impl Builder<'_> {
         self.known.clear();
         // In the place of the start, which is made last.
         let mut straight = Straight { states: vec![State::default()], left: limit };
-        let end = State { accepting: true, edges: Vec::new() };
+        let end = State { accepting: true, edges: SmallVec::new() };
         let start = self.before(body, end, &mut straight, 0)?;
         straight.states[0] = start;
         Some(Network { states: straight.states })
@@ -532,7 +533,7 @@ impl Draft {
             if spent > limit {
                 return None;
             }
-            let mut merged = Vec::new();
+            let mut merged = SmallVec::new();
             for group in edges.chunk_by(|left, right| left.0 == right.0) {
                 let target = self.closure(group.iter().map(|(_, to)| *to), &mut seen);
                 spent += target.len();
@@ -560,7 +561,7 @@ impl Draft {
         let mut spent = 0;
         while let Some(state) = states.get(network.states.len()).copied() {
             let closure = self.closure([state], &mut seen);
-            let mut edges: Vec<(Symbol, u32)> =
+            let mut edges: SmallVec<[(Symbol, u32); 2]> =
                 closure.iter().flat_map(|state| &self.edges[*state as usize]).copied().collect();
             spent += closure.len() + edges.len();
             if spent > limit {
@@ -642,7 +643,7 @@ impl State {
     }
 
     fn renamed(&self, names: &[u32]) -> Self {
-        let mut edges: Vec<(Symbol, u32)> =
+        let mut edges: SmallVec<[(Symbol, u32); 2]> =
             self.edges.iter().map(|(symbol, to)| (*symbol, names[*to as usize])).collect();
         edges.sort_unstable();
         edges.dedup();
