@@ -266,7 +266,7 @@ mod tests {
         }
         // Nothing follows.
         assert_eq!(said("[a-z]+", |_, text| text), None);
-        assert_eq!(said("[a-z]+", |builder, text| builder.optional(text)), None);
+        assert_eq!(said("[a-z]+", GrammarBuilder::optional), None);
     }
 
     #[test]

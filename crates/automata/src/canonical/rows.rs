@@ -231,11 +231,9 @@ impl<'a> Query<'a> {
             match tokens {
                 KindTokens::Few(few) => {
                     for TokenId(token) in few.iter().copied().filter(|token| is_in(&ends.made, token.0)) {
-                        let is_sure = [Some(leading), without_ends, steady].into_iter().flatten();
-                        match { is_sure }.all(|words| is_in(words, token)) {
-                            true => sure.few.push(token),
-                            false => sure.left.push(token),
-                        }
+                        let mut all = [Some(leading), without_ends, steady].into_iter().flatten();
+                        let is_sure = all.all(|words| is_in(words, token));
+                        if is_sure { &mut sure.few } else { &mut sure.left }.push(token);
                     }
                 }
                 KindTokens::Many(tokens) => {
