@@ -1,8 +1,8 @@
 //! The tokens of a position: which can be read from there and lead on, whatever stands in front.
 //!
 //! A row is no walk through the product of the automata. The tokens that the DFA reads are one walk of the DFA alone, kept for
-//! all positions of that state, which tells apart what the DFA certainly goes on with behind them: a few kinds of tokens, a mask
-//! each. The tokens that the tokenizer's splitting reads, and where they end, are known once for all constraints
+//! all positions of that state, which tells apart what the DFA certainly goes on with behind them: a few kinds of tokens, a mask or a
+//! list each. The tokens that the tokenizer's splitting reads, and where they end, are known once for all constraints
 //! ([`super::ends`]). What is in both is looked at where it ends:
 //!
 //! - all tokens of a kind at once, where they end in a state of the splitting from which what the kind is sure of leads on;
