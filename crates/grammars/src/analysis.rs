@@ -16,7 +16,7 @@ use petgraph::{algo::kosaraju_scc, graph::DiGraph};
 
 use crate::{
     Expr, ExprId, Grammar, GrammarError, GrammarLimits, Location, RuleId, Terminal, Unordered,
-    fixpoint::{nullable, productive},
+    fixpoint::{productive, productive_and_nullable},
 };
 
 /// How a rule may begin with itself.
@@ -363,10 +363,11 @@ impl<'g> Analyser<'g> {
     fn new(grammar: &'g Grammar) -> Self {
         let rules = grammar.rules().len();
         let [calls, left, plain_left, alone] = [(); 4].map(|()| Calls::new(rules));
+        let (productive, nullable) = productive_and_nullable(grammar);
         Self {
             grammar,
-            productive: productive(grammar),
-            nullable: nullable(grammar),
+            productive,
+            nullable,
             vanishes: vanishes(grammar),
             places: places(grammar),
             alike: alike(grammar),
