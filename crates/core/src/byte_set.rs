@@ -18,6 +18,7 @@ pub struct ByteSet([u64; 4]);
 
 impl ByteSet {
     /// Adds a byte.
+    #[inline]
     pub fn insert(&mut self, byte: u8) {
         self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
     }
@@ -29,16 +30,19 @@ impl ByteSet {
     }
 
     /// Whether no byte is in it.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }
 
     /// How many bytes are in it.
+    #[inline]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Its bytes, in ascending order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = u8> + use<> {
         let mut left = *self;
         std::iter::from_fn(move || left.pop_first())
@@ -60,12 +64,20 @@ impl ByteSet {
         Self(std::array::from_fn(|index| self.0[index] & other.0[index]))
     }
 
+    /// Whether some byte is in both.
+    #[inline]
+    pub fn meets(&self, other: &Self) -> bool {
+        self.0.iter().zip(other.0).any(|(word, other)| word & other != 0)
+    }
+
     /// Adds all bytes of `other`.
+    #[inline]
     pub fn union(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
     }
 
     /// One bit each: byte `b` is bit `b % 64` of word `b / 64`.
+    #[inline]
     pub fn words(&self) -> [u64; 4] {
         self.0
     }
@@ -112,6 +124,7 @@ mod tests {
             prop_assert_eq!(ByteSet::from(set.words()), set);
             let other: ByteSet = others.iter().copied().collect();
             let both: Vec<u8> = bytes.intersection(&others).copied().collect();
+            prop_assert_eq!(set.meets(&other), !both.is_empty());
             prop_assert_eq!(set.and(&other).iter().collect::<Vec<_>>(), both);
             let mut all = set;
             all.union(&other);

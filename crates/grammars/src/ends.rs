@@ -15,26 +15,26 @@
 //! has, or the mask would have to read every token; and by then a text of a dozen letters has taken seconds.
 
 use unskew_automata::Dfa;
+use unskew_core::ByteSet;
 
 use crate::{
     GrammarError,
     fixpoint::productive_and_nullable,
     grammar::{Expr, ExprId, Grammar, Terminal},
     terminals::add_edges,
-    trees::{Bytes, common, contains, insert},
 };
 
 /// Sets of bytes, and which of them are part of which.
 #[derive(Default)]
 struct Inclusions {
-    bytes: Vec<Bytes>,
+    bytes: Vec<ByteSet>,
     /// By set: those of which it is a part.
     wholes: Vec<Vec<u32>>,
 }
 
 impl Inclusions {
     fn add(&mut self) -> u32 {
-        self.bytes.push([0; 4]);
+        self.bytes.push(ByteSet::default());
         self.wholes.push(Vec::new());
         u32::try_from(self.bytes.len() - 1).expect("limited")
     }
@@ -44,14 +44,14 @@ impl Inclusions {
     }
 
     /// The least sets.
-    fn settle(mut self) -> Vec<Bytes> {
+    fn settle(mut self) -> Vec<ByteSet> {
         let mut open: Vec<u32> = (0u32..).take(self.bytes.len()).collect();
         while let Some(part) = open.pop() {
             let more = self.bytes[part as usize];
             for whole in &self.wholes[part as usize] {
                 let bytes = &mut self.bytes[*whole as usize];
                 let before = *bytes;
-                bytes.iter_mut().zip(more).for_each(|(bytes, more)| *bytes |= more);
+                bytes.union(&more);
                 if *bytes != before {
                     open.push(*whole);
                 }
@@ -108,13 +108,13 @@ impl Finder<'_> {
             Expr::Terminal(terminal) => {
                 let bytes = &mut self.sets.bytes[ends.first as usize];
                 match grammar.terminal(terminal) {
-                    Terminal::Literal(text) => insert(bytes, text[0]),
+                    Terminal::Literal(text) => bytes.insert(text[0]),
                     Terminal::Automaton(dfa) => add_edges(dfa, dfa.start(), bytes),
                     Terminal::Except(except) | Terminal::Distinct(except) => {
                         add_edges(except.base(), except.base().start(), bytes);
                     }
                     Terminal::Counted(counted) => {
-                        counted.next_bytes(counted.start(), |byte| insert(bytes, byte));
+                        counted.next_bytes(counted.start(), |byte| bytes.insert(byte));
                     }
                     Terminal::Token(_) => {}
                 }
@@ -187,7 +187,7 @@ pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
         _ => None,
     };
     let distinct = grammar.expression_ids().filter_map(|expr| Some((expr, going_on(expr)?)));
-    let distinct: Vec<_> = distinct.filter(|(_, (_, bytes))| *bytes != [0; 4]).collect();
+    let distinct: Vec<_> = distinct.filter(|(_, (_, bytes))| !bytes.is_empty()).collect();
     if distinct.is_empty() {
         return Ok(());
     }
@@ -208,8 +208,8 @@ pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
     let sets = finder.sets.settle();
     for (expr, (terminal, going_on)) in distinct {
         let Some(ends) = finder.ends[expr.index()] else { continue };
-        let both = common(&sets[ends.follow as usize], &going_on);
-        if let Some(byte) = (0..=255).find(|byte| contains(&both, *byte)) {
+        let both = sets[ends.follow as usize].and(&going_on);
+        if let Some(byte) = both.iter().next() {
             return Err(GrammarError::AmbiguousEnd {
                 name: grammar.terminal_name(terminal).to_owned(),
                 byte,
@@ -220,8 +220,8 @@ pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
 }
 
 /// The bytes with which a text goes on that might end.
-fn bytes_behind_ends(dfa: &Dfa) -> Bytes {
-    let mut bytes = [0; 4];
+fn bytes_behind_ends(dfa: &Dfa) -> ByteSet {
+    let mut bytes = ByteSet::default();
     dfa.states().filter(|state| dfa.is_accepting(*state)).for_each(|state| add_edges(dfa, state, &mut bytes));
     bytes
 }

@@ -342,7 +342,7 @@ fn put_node(bytes: &mut Vec<u8>, node: &Node) {
             put(bytes, *left);
         }
     }
-    node.extending.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    node.extending.words().into_iter().for_each(|word| bytes.extend(word.to_le_bytes()));
 }
 
 /// What is left to read.
@@ -544,10 +544,10 @@ impl Reader<'_> {
             }
             groups.push(group);
         }
-        let mut extending = [0; 4];
+        let mut extending = [0u64; 4];
         for word in &mut extending {
             *word = u64::from_le_bytes(self.take()?);
         }
-        Ok(Node::kept(id, inside, Exits::of_groups(groups), extending))
+        Ok(Node::kept(id, inside, Exits::of_groups(groups), extending.into()))
     }
 }

@@ -11,7 +11,7 @@ use std::{cmp::Reverse, ops::Range, sync::Arc};
 
 use smallvec::SmallVec;
 use unskew_automata::{Dfa, StateId};
-use unskew_core::DEAD;
+use unskew_core::{ByteSet, DEAD};
 
 use crate::{
     joined::Next,
@@ -20,7 +20,7 @@ use crate::{
     places::Place,
     remainders::{At, Exits, Group, Trie},
     terminals::Scanner,
-    trees::{Bytes, Node, Parent, Reads, TreeLibrary, common, contains, insert, meet},
+    trees::{Node, Parent, Reads, TreeLibrary},
 };
 
 /// Up to how many nodes are looked at for one reading, before the general way is taken. Each is another sequence of terminals
@@ -104,7 +104,7 @@ impl Maker<'_> {
         while let Some(open) = self.buffers.open.pop() {
             let first = self.places.first_bytes(self.compiled, open.todo);
             looked_at += 1;
-            let flows = meet(&first, &open.node.extending);
+            let flows = first.meets(&open.node.extending);
             if looked_at > MOST_NODES || flows && !self.open_joined(&open) {
                 match open.origin {
                     Origin::Root | Origin::Begun => general.push(open.edge),
@@ -167,9 +167,9 @@ impl Maker<'_> {
     fn flows(&self, node: &Node, terminal: u32) -> bool {
         let terminals = &self.compiled.terminals;
         if terminals.is_literal(terminal) {
-            contains(&node.extending, terminals.literal(terminal)[0])
+            node.extending.contains(terminals.literal(terminal)[0])
         } else {
-            meet(terminals.first_bytes(terminal), &node.extending)
+            terminals.first_bytes(terminal).meets(&node.extending)
         }
     }
 
@@ -274,13 +274,12 @@ impl Maker<'_> {
         todo: Todo,
         last: Option<&Last>,
     ) {
-        let common = common(&self.places.first_bytes(self.compiled, todo), &exits.bytes);
-        if common == [0; 4] {
+        let common = self.places.first_bytes(self.compiled, todo).and(&exits.bytes);
+        if common.is_empty() {
             return;
         }
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        for (index, group) in
-            exits.groups.iter().enumerate().filter(|(_, group)| contains(&common, group.byte))
+        for (index, group) in exits.groups.iter().enumerate().filter(|(_, group)| common.contains(group.byte))
         {
             let edges = self.places.parser.edges(followers);
             let literals = self.compiled.terminals.beginning(edges, group.byte);
@@ -342,16 +341,16 @@ impl Maker<'_> {
         let first = self.places.first_bytes(self.compiled, todo);
         let Self { compiled, trees, .. } = *self;
         let trie = group.trie(trees.library.vocabulary());
-        let mut bytes = [0; 4];
+        let mut bytes = ByteSet::default();
         let followers = self.places.parser.followers(todo, &compiled.rules);
-        for (byte, child) in trie.children(at).filter(|(byte, _)| contains(&first, *byte)) {
-            insert(&mut bytes, byte);
+        for (byte, child) in trie.children(at).filter(|(byte, _)| first.contains(*byte)) {
+            bytes.insert(byte);
             let literals = compiled.terminals.beginning(self.places.parser.edges(followers), byte);
             if !literals.is_empty() {
                 self.meet(group, child, 1, followers, literals);
             }
         }
-        if bytes != [0; 4] {
+        if !bytes.is_empty() {
             self.open_children(&Origin::Behind(holder.cloned(), index, at), &bytes, todo, None);
         }
     }
@@ -361,7 +360,7 @@ impl Maker<'_> {
     fn open_children(
         &mut self,
         origin: &Origin,
-        bytes: &Bytes,
+        bytes: &ByteSet,
         todo: Todo,
         last: Option<(&Last, &Arc<Node>)>,
     ) {
@@ -379,7 +378,7 @@ impl Maker<'_> {
                     || loops_flow && self.leads_back(todo, edge)
                     || self.is_in_loop(last, todo, edge)
             };
-            if meet(bytes, self.compiled.terminals.first_bytes(terminal)) && !last.is_some_and(is_joined) {
+            if bytes.meets(self.compiled.terminals.first_bytes(terminal)) && !last.is_some_and(is_joined) {
                 self.doubt_inside(terminal);
                 let (node, state) = self.child(origin, terminal);
                 let last = Last::Terminal(terminal, state);
@@ -406,7 +405,7 @@ impl Maker<'_> {
         match at {
             None => {
                 let first = compiled.terminals.first_bytes(edge.0);
-                for group in exits.groups.iter().filter(|group| contains(first, group.byte)) {
+                for group in exits.groups.iter().filter(|group| first.contains(group.byte)) {
                     read(group.trie(vocabulary), Trie::FIRST, group.byte);
                 }
             }

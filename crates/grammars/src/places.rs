@@ -14,14 +14,13 @@
 
 use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
-use unskew_core::TokenId;
+use unskew_core::{ByteSet, TokenId};
 
 use crate::{
     distinct::{Begun, MANY, Texts},
     parser::{Parser, Pending, Todo},
     rules::{NONE, Rules},
     terminals::Terminals,
-    trees::{Bytes, contains},
 };
 
 /// A set of readings.
@@ -76,9 +75,9 @@ pub(crate) struct Places {
     next: Vec<Place>,
     width: usize,
     /// By what is left to do: the bytes with which it may begin.
-    first_bytes: Vec<Option<Bytes>>,
+    first_bytes: Vec<Option<ByteSet>>,
     /// By terminal and state: the bytes with which it goes on.
-    next_bytes: HashMap<(u32, u32), Bytes>,
+    next_bytes: HashMap<(u32, u32), ByteSet>,
     buffers: (Vec<Reading>, Vec<Reading>),
     /// Where texts that may not come twice are tracked.
     tracked: Option<Tracked>,
@@ -165,7 +164,7 @@ impl Places {
     }
 
     /// The bytes with which what is left to do may begin.
-    pub(crate) fn first_bytes(&mut self, compiled: &Compiled, todo: Todo) -> Bytes {
+    pub(crate) fn first_bytes(&mut self, compiled: &Compiled, todo: Todo) -> ByteSet {
         let at = todo as usize;
         if self.first_bytes.len() <= at {
             self.first_bytes.resize(at + 1, None);
@@ -180,11 +179,11 @@ impl Places {
     }
 
     /// The bytes with which `reading` may go on.
-    fn next_bytes(&mut self, compiled: &Compiled, reading: Reading) -> Bytes {
+    fn next_bytes(&mut self, compiled: &Compiled, reading: Reading) -> ByteSet {
         let terminals = &compiled.terminals;
         let mut bytes = match self.behind(compiled, reading) {
             Some(todo) => self.first_bytes(compiled, todo),
-            None => [0; 4],
+            None => ByteSet::default(),
         };
         if reading.terminal == BOUNDARY {
             return bytes;
@@ -199,7 +198,7 @@ impl Places {
                 .next_bytes
                 .entry((reading.terminal, reading.state))
                 .or_insert_with(|| terminals.next_bytes(reading.terminal, reading.state));
-            bytes.iter_mut().zip(next).for_each(|(bytes, next)| *bytes |= *next);
+            bytes.union(next);
         }
         bytes
     }
@@ -345,7 +344,7 @@ impl Places {
             + self.readings.len() * size_of::<Reading>()
             + self.first.len() * 4 * size_of::<u32>()
             + self.next.len() * size_of::<Place>()
-            + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<Bytes>()
+            + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<ByteSet>()
             + self.tracked.as_ref().map_or(0, |tracked| tracked.texts.memory_usage())
     }
 
@@ -568,13 +567,13 @@ impl Places {
 
     /// Makes the row of `place`, in which it says at once with which bytes nothing goes on: most.
     fn add_row(&mut self, compiled: &Compiled, place: Place) {
-        let mut bytes = [0; 4];
+        let mut bytes = ByteSet::default();
         for at in self.first[place as usize]..self.first[place as usize + 1] {
             let next = self.next_bytes(compiled, self.readings[at as usize]);
-            bytes.iter_mut().zip(next).for_each(|(bytes, next)| *bytes |= next);
+            bytes.union(&next);
         }
         self.row[place as usize] = u32::try_from(self.next.len() / self.width).expect("bounded memory");
-        let goes_on = compiled.terminals.bytes().iter().map(|byte| contains(&bytes, *byte));
+        let goes_on = compiled.terminals.bytes().iter().map(|byte| bytes.contains(*byte));
         self.next.extend(goes_on.map(|goes_on| if goes_on { UNKNOWN } else { DEAD }));
     }
 

@@ -10,9 +10,7 @@
 
 use std::sync::OnceLock;
 
-use unskew_core::{DEAD, TokenId, Vocabulary};
-
-use crate::trees::{Bytes, insert};
+use unskew_core::{ByteSet, DEAD, TokenId, Vocabulary};
 
 /// The tokens that leave the last terminal of a path, by the byte with which they do.
 #[derive(Debug, Default)]
@@ -20,7 +18,7 @@ pub(crate) struct Exits {
     /// In ascending order of bytes.
     pub(crate) groups: Box<[Group]>,
     /// The bytes of the groups.
-    pub(crate) bytes: Bytes,
+    pub(crate) bytes: ByteSet,
 }
 
 /// Remainders that begin with the same byte.
@@ -83,8 +81,8 @@ impl Exits {
 
     /// `groups` in ascending order of bytes.
     pub(crate) fn of_groups(groups: impl IntoIterator<Item = Group>) -> Self {
-        let mut bytes = [0; 4];
-        let groups = groups.into_iter().inspect(|group| insert(&mut bytes, group.byte)).collect();
+        let mut bytes = ByteSet::default();
+        let groups = groups.into_iter().inspect(|group| bytes.insert(group.byte)).collect();
         Self { groups, bytes }
     }
 

@@ -8,14 +8,13 @@ use std::{ops::Range, sync::Arc};
 
 use hashbrown::HashMap;
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{TokenId, TokenTrie, Vocabulary};
+use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary};
 
 use crate::{
     Counted, Except, GrammarError,
     distinct::Remaining,
     grammar::{Grammar, Terminal, TerminalId},
     rules::NONE,
-    trees::{Bytes, insert},
 };
 
 /// A terminal that is no literal.
@@ -30,7 +29,7 @@ pub(crate) enum Scanner {
 }
 
 /// By terminal that is no literal: the bytes that its texts begin with.
-type FirstBytes = Vec<Bytes>;
+type FirstBytes = Vec<ByteSet>;
 
 /// The terminals of a grammar over a vocabulary. They have numbers of their own: literals first, in the order of their
 /// texts, so that literals with a common beginning are neighbours, and a sorted list of them is a trie.
@@ -144,12 +143,12 @@ impl Terminals {
             return Err(GrammarError::UnspelledByte { byte });
         }
         let first_bytes = scanners.iter().map(|scanner| {
-            let mut first = [0; 4];
+            let mut first = ByteSet::default();
             match scanner {
                 Scanner::Automaton(dfa, _) => add_edges(dfa, dfa.start(), &mut first),
                 Scanner::Except(except, _) => add_edges(except.base(), except.base().start(), &mut first),
                 Scanner::Counted(counted) => {
-                    counted.next_bytes(counted.start(), |byte| insert(&mut first, byte));
+                    counted.next_bytes(counted.start(), |byte| first.insert(byte));
                 }
                 Scanner::Token(_) => {}
             }
@@ -243,39 +242,39 @@ impl Terminals {
 
     /// The bytes that texts of `terminal`, no literal, begin with, or more of them where it leaves some out.
     #[inline]
-    pub(crate) fn first_bytes(&self, terminal: u32) -> &Bytes {
+    pub(crate) fn first_bytes(&self, terminal: u32) -> &ByteSet {
         &self.first_bytes[terminal as usize - self.literals.len()]
     }
 
     /// The bytes that texts of `edges` begin with.
-    pub(crate) fn first_bytes_of<T>(&self, edges: &[(u32, T)]) -> Bytes {
-        let mut bytes = [0; 4];
+    pub(crate) fn first_bytes_of<T>(&self, edges: &[(u32, T)]) -> ByteSet {
+        let mut bytes = ByteSet::default();
         self.add_next_bytes(self.literals(edges), 0, &mut bytes);
         for (terminal, _) in self.others(edges) {
             let more = self.first_bytes(*terminal);
-            bytes.iter_mut().zip(more).for_each(|(bytes, more)| *bytes |= more);
+            bytes.union(more);
         }
         bytes
     }
 
     /// The bytes with which `terminal`, no literal, goes on in `state`, or more of them where it leaves some out.
-    pub(crate) fn next_bytes(&self, terminal: u32, state: u32) -> Bytes {
-        let mut bytes = [0; 4];
+    pub(crate) fn next_bytes(&self, terminal: u32, state: u32) -> ByteSet {
+        let mut bytes = ByteSet::default();
         match self.scanner(terminal) {
             Scanner::Automaton(dfa, _) => add_edges(dfa, StateId::from_index(state as usize), &mut bytes),
             Scanner::Except(except, _) => add_edges(except.base(), except.state(state), &mut bytes),
-            Scanner::Counted(counted) => counted.next_bytes(state, |byte| insert(&mut bytes, byte)),
+            Scanner::Counted(counted) => counted.next_bytes(state, |byte| bytes.insert(byte)),
             Scanner::Token(_) => {}
         }
         bytes
     }
 
     /// Adds the bytes with which `sharing`, literals that agree in their first `depth` bytes, go on.
-    pub(crate) fn add_next_bytes<T>(&self, sharing: &[(u32, T)], depth: usize, bytes: &mut Bytes) {
+    pub(crate) fn add_next_bytes<T>(&self, sharing: &[(u32, T)], depth: usize, bytes: &mut ByteSet) {
         let next = |(terminal, _): &(u32, T)| self.literals[*terminal as usize].get(depth).copied();
         let mut at = 0;
         while let Some(byte) = sharing.get(at).map(next) {
-            byte.into_iter().for_each(|byte| insert(bytes, byte));
+            byte.into_iter().for_each(|byte| bytes.insert(byte));
             at += sharing[at..].partition_point(|literal| next(literal) == byte);
         }
     }
@@ -393,9 +392,9 @@ impl Terminals {
 }
 
 /// Adds the bytes of the edges of `state`.
-pub(crate) fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut Bytes) {
+pub(crate) fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut ByteSet) {
     for edge in dfa.edges(state) {
-        edge.bytes.for_each(|byte| insert(bytes, byte));
+        edge.bytes.for_each(|byte| bytes.insert(byte));
     }
 }
 

@@ -29,7 +29,7 @@ use std::{
 use hashbrown::HashMap;
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{
-    ByteAutomaton, DEAD, KindTokens, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary,
+    ByteAutomaton, ByteSet, DEAD, KindTokens, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary,
 };
 
 use crate::{
@@ -53,24 +53,6 @@ const WORTH_KEEPING: usize = 64;
 const ENTRY: usize = 128;
 
 /// A set of bytes, one bit each.
-pub(crate) type Bytes = [u64; 4];
-
-pub(crate) fn insert(bytes: &mut Bytes, byte: u8) {
-    bytes[usize::from(byte / 64)] |= 1 << (byte % 64);
-}
-
-pub(crate) fn contains(bytes: &Bytes, byte: u8) -> bool {
-    bytes[usize::from(byte / 64)] >> (byte % 64) & 1 != 0
-}
-
-pub(crate) fn meet(left: &Bytes, right: &Bytes) -> bool {
-    left.iter().zip(right).any(|(left, right)| left & right != 0)
-}
-
-pub(crate) fn common(left: &Bytes, right: &Bytes) -> Bytes {
-    std::array::from_fn(|at| left[at] & right[at])
-}
-
 /// Tokens of a node.
 #[derive(Debug)]
 pub(crate) enum Tokens {
@@ -88,7 +70,7 @@ pub(crate) struct Node {
     pub(crate) inside: Tokens,
     pub(crate) exits: Exits,
     /// The bytes with which the last terminal may go on where it might also end.
-    pub(crate) extending: Bytes,
+    pub(crate) extending: ByteSet,
 }
 
 /// An automaton of a library, by its number; of counted units, that without bounds, and the bounds as far as a token can tell.
@@ -219,7 +201,7 @@ pub struct TreeLibrary {
 pub(crate) struct KeptNodes {
     pub(crate) automata: HashMap<Arc<Dfa>, u32>,
     /// By automaton: [`extending`], once it was asked for.
-    extending: HashMap<u32, Bytes>,
+    extending: HashMap<u32, ByteSet>,
     pub(crate) nodes: HashMap<Key, Arc<Node>>,
     /// By two bytes: see [`TreeLibrary::around`].
     around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
@@ -523,7 +505,7 @@ impl TreeLibrary {
     }
 
     /// As [`extending`] says.
-    fn extending(&self, automaton: u32, dfa: &Dfa) -> Bytes {
+    fn extending(&self, automaton: u32, dfa: &Dfa) -> ByteSet {
         if let Some(known) = self.lock().extending.get(&automaton) {
             return *known;
         }
@@ -614,7 +596,7 @@ impl TreeLibrary {
         let extending = match reads {
             Reads::Automaton(number, dfa) => self.extending(number, dfa),
             // Where they may end, they must.
-            Reads::Counted(..) => [0; 4],
+            Reads::Counted(..) => ByteSet::default(),
         };
         Node { id: self.next_id(), is_kept, inside, exits, extending }
     }
@@ -629,7 +611,7 @@ impl fmt::Debug for TreeLibrary {
 
 impl Node {
     /// One that a library keeps.
-    pub(crate) fn kept(id: u32, inside: Tokens, exits: Exits, extending: Bytes) -> Self {
+    pub(crate) fn kept(id: u32, inside: Tokens, exits: Exits, extending: ByteSet) -> Self {
         Self { id, is_kept: true, inside, exits, extending }
     }
 
@@ -728,8 +710,8 @@ impl Tokens {
 }
 
 /// The bytes with which `dfa` goes on in some state in which it may end.
-fn extending(dfa: &Dfa) -> Bytes {
-    let mut bytes = [0; 4];
+fn extending(dfa: &Dfa) -> ByteSet {
+    let mut bytes = ByteSet::default();
     let representatives: Vec<u8> = dfa.classes().representatives().collect();
     let mut classes = vec![false; representatives.len()];
     for state in dfa.states().filter(|state| dfa.is_accepting(*state)) {
@@ -739,7 +721,7 @@ fn extending(dfa: &Dfa) -> Bytes {
     }
     for byte in 0..=255 {
         if classes[usize::from(dfa.classes().get(byte))] {
-            insert(&mut bytes, byte);
+            bytes.insert(byte);
         }
     }
     bytes

@@ -2,13 +2,13 @@
 
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::StateId;
+use unskew_core::ByteSet;
 
 use super::{Budget, ENTRY};
 use crate::{
     GrammarError,
     rules::NONE,
     terminals::{Scanner, Terminals},
-    trees::{Bytes, contains, insert, meet},
 };
 
 /// What two terminals make of the same texts.
@@ -19,17 +19,17 @@ struct Product {
     /// Of each: whether the other goes on with it however it goes on.
     covered: [bool; 2],
     /// Of each: by state in which its text may end, the bytes with which the other may go on there.
-    going_on: [HashMap<u32, Bytes>; 2],
+    going_on: [HashMap<u32, ByteSet>; 2],
 }
 
 /// The terminals of a grammar, and what was found out about pairs of them.
 pub(super) struct Scanned<'a> {
     pub(super) terminals: &'a Terminals,
     /// By terminal: the bytes that its texts begin with.
-    first: Vec<Bytes>,
+    first: Vec<ByteSet>,
     products: HashMap<(u32, u32), Product>,
     /// The sets of bytes that terminals begin with, each once.
-    pub(super) beginnings: Vec<Bytes>,
+    pub(super) beginnings: Vec<ByteSet>,
     /// By terminal: which of them is its own.
     beginning: Vec<u32>,
 }
@@ -37,12 +37,12 @@ pub(super) struct Scanned<'a> {
 impl<'a> Scanned<'a> {
     /// `used`: by terminal, whether it counts.
     pub(super) fn new(terminals: &'a Terminals, used: &[bool]) -> Self {
-        let mut known: HashMap<Bytes, u32> = HashMap::new();
+        let mut known: HashMap<ByteSet, u32> = HashMap::new();
         let (mut beginnings, mut beginning, mut first) = (Vec::new(), Vec::new(), Vec::new());
         for (terminal, is_used) in (0u32..).zip(used) {
-            let mut bytes = [0; 4];
+            let mut bytes = ByteSet::default();
             match terminals.is_literal(terminal) {
-                true => insert(&mut bytes, terminals.literal(terminal)[0]),
+                true => bytes.insert(terminals.literal(terminal)[0]),
                 false => bytes = *terminals.first_bytes(terminal),
             }
             first.push(bytes);
@@ -90,7 +90,7 @@ impl<'a> Scanned<'a> {
         if left == right {
             return Ok(true);
         }
-        if !meet(&self.first[left as usize], &self.first[right as usize]) {
+        if !self.first[left as usize].meets(&self.first[right as usize]) {
             return Ok(false);
         }
         let pair = self.product(left.min(right), left.max(right), budget)?;
@@ -104,7 +104,7 @@ impl<'a> Scanned<'a> {
         terminal: u32,
         budget: &mut Budget,
     ) -> Result<bool, GrammarError> {
-        if other == terminal || !meet(&self.first[other as usize], &self.first[terminal as usize]) {
+        if other == terminal || !self.first[other as usize].meets(&self.first[terminal as usize]) {
             return Ok(false);
         }
         let pair = self.product(terminal.min(other), terminal.max(other), budget)?;
@@ -117,7 +117,7 @@ impl<'a> Scanned<'a> {
         let literals = beside.partition_point(|other| terminals.is_literal(*other));
         let (literals, others) = beside.split_at(literals);
         let first = &self.first[terminal as usize];
-        let meets = |other: &&u32| **other != terminal && meet(first, &self.first[**other as usize]);
+        let meets = |other: &&u32| **other != terminal && first.meets(&self.first[**other as usize]);
         let mut rivals: Vec<u32> = Vec::new();
         if terminals.is_literal(terminal) {
             // Literals that begin with another one stand behind it.
@@ -144,7 +144,7 @@ impl<'a> Scanned<'a> {
             return Ok(self.all());
         }
         // By state in which a text may end: the bytes with which something goes on there.
-        let mut taken: HashMap<u32, Bytes> = HashMap::new();
+        let mut taken: HashMap<u32, ByteSet> = HashMap::new();
         let states = self.states(terminal);
         budget.spend(states.len() as u64)?;
         for state in &states {
@@ -158,7 +158,7 @@ impl<'a> Scanned<'a> {
             budget.spend(going_on.len() as u64)?;
             for (state, bytes) in going_on {
                 if let Some(taken) = taken.get_mut(state) {
-                    taken.iter_mut().zip(bytes).for_each(|(taken, more)| *taken |= more);
+                    taken.union(bytes);
                 }
             }
         }
@@ -166,8 +166,7 @@ impl<'a> Scanned<'a> {
         let mut before: Option<HashMap<u32, Vec<u32>>> = None;
         for (at, beginning) in self.beginnings.iter().enumerate() {
             budget.spend(taken.len() as u64)?;
-            let is_free =
-                |taken: &Bytes| taken.iter().zip(beginning).any(|(taken, bytes)| bytes & !taken != 0);
+            let is_free = |taken: &ByteSet| beginning.and(taken) != *beginning;
             let mut free: Vec<u32> =
                 taken.iter().filter(|(_, taken)| is_free(taken)).map(|(state, _)| *state).collect();
             // A text can always be read to one of its ends, so if each of them is free that is enough.
@@ -244,10 +243,9 @@ impl<'a> Scanned<'a> {
             for (covered, (one, other)) in
                 product.covered.iter_mut().zip([(left_on, right_on), (right_on, left_on)])
             {
-                *covered &= one.iter().zip(other).all(|(one, other)| one & !other == 0);
+                *covered &= one.and(&other) == one;
             }
-            for byte in bytes.iter().filter(|byte| contains(&left_on, **byte) && contains(&right_on, **byte))
-            {
+            for byte in bytes.iter().filter(|byte| left_on.contains(**byte) && right_on.contains(**byte)) {
                 budget.spend(1)?;
                 let next = match at {
                     None => (self.begin(left, *byte), self.begin(right, *byte)),
@@ -266,7 +264,7 @@ impl<'a> Scanned<'a> {
             ] {
                 if ends {
                     let known = product.going_on[side].entry(state).or_default();
-                    known.iter_mut().zip(bytes).for_each(|(known, more)| *known |= more);
+                    known.union(&bytes);
                 }
             }
             at = Some(pair);
@@ -298,13 +296,13 @@ impl<'a> Scanned<'a> {
         }
     }
 
-    fn next_bytes(&self, terminal: u32, state: u32) -> Bytes {
+    fn next_bytes(&self, terminal: u32, state: u32) -> ByteSet {
         if !self.terminals.is_literal(terminal) {
             return self.terminals.next_bytes(terminal, state);
         }
-        let mut bytes = [0; 4];
+        let mut bytes = ByteSet::default();
         let next = self.terminals.literal(terminal).get(state as usize);
-        next.into_iter().for_each(|byte| insert(&mut bytes, *byte));
+        next.into_iter().for_each(|byte| bytes.insert(*byte));
         bytes
     }
 
