@@ -156,37 +156,34 @@ impl Kinds {
         }
     }
 
-    /// The few tokens of a kind, of which there is no mask.
-    fn few(&mut self, kind: u8) -> Option<&mut Vec<TokenId>> {
+    /// The tokens of a kind, but if its mask is the last one.
+    fn set(&mut self, kind: u8) -> &mut KindTokens {
         let at = usize::from(kind);
         if at >= self.sets.len() {
             self.sets.resize(at + 1, KindTokens::Few(Vec::new()));
         }
-        match &mut self.sets[at] {
-            KindTokens::Few(few) if self.kind != Some(kind) => Some(few),
-            _ => None,
-        }
+        &mut self.sets[at]
     }
 
     /// Makes the mask of this kind the last one.
     #[cold]
     fn turn_to(&mut self, kind: u8) {
         self.put_back();
-        self.few(kind);
-        let set = std::mem::replace(&mut self.sets[usize::from(kind)], KindTokens::Few(Vec::new()));
+        let set = std::mem::replace(self.set(kind), KindTokens::Few(Vec::new()));
         (self.last, self.kind) = (set.into_mask(self.len), Some(kind));
     }
 
+    /// Adds tokens of a kind whose mask is not the last one.
     #[inline(never)]
     fn insert_elsewhere(&mut self, kind: u8, tokens: impl Iterator<Item = TokenId>) {
-        match self.few(kind) {
-            Some(few) => {
+        match self.set(kind) {
+            KindTokens::Few(few) => {
                 few.extend(tokens);
                 if few.len() > KindTokens::FEW {
                     self.turn_to(kind);
                 }
             }
-            None => {
+            KindTokens::Many(_) => {
                 self.turn_to(kind);
                 insert(self.last.words_mut(), tokens);
             }

@@ -260,8 +260,8 @@ impl TokenTrie {
         }
         let nodes = &self.bytes.nodes;
         let mut open: Vec<Open<'_, S>> = Vec::new();
-        let reads_now = reads(context, start);
-        open.push(Open { state: start, reads: reads_now, children: Some(&self.roots), at: 0, end: 0 });
+        let children = Some(&self.roots[..]);
+        open.push(Open { state: start, reads: reads(context, start), children, at: 0, end: 0 });
         while let Some(last) = open.last_mut() {
             let next = match &mut last.children {
                 Some(children) => loop {

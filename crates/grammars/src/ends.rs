@@ -14,14 +14,15 @@
 //! Tried instead: a limit on how many sets the readings of a text may differ by. Beyond it a token is refused that the mask
 //! has, or the mask would have to read every token; and by then a text of a dozen letters has taken seconds.
 
-use unskew_automata::Dfa;
+use hashbrown::HashMap;
 use unskew_core::ByteSet;
 
 use crate::{
     GrammarError,
     fixpoint::productive_and_nullable,
-    grammar::{Expr, ExprId, Grammar, Terminal},
-    terminals::add_edges,
+    grammar::{Expr, ExprId, Grammar, Terminal, TerminalId},
+    terminals::first_bytes,
+    trees::extending,
 };
 
 /// Sets of bytes, and which of them are part of which.
@@ -106,18 +107,7 @@ impl Finder<'_> {
         match grammar.expr(expr) {
             Expr::Empty => {}
             Expr::Terminal(terminal) => {
-                let bytes = &mut self.sets.bytes[ends.first as usize];
-                match grammar.terminal(terminal) {
-                    Terminal::Literal(text) => bytes.insert(text[0]),
-                    Terminal::Automaton(dfa) => add_edges(dfa, dfa.start(), bytes),
-                    Terminal::Except(except) | Terminal::Distinct(except) => {
-                        add_edges(except.base(), except.base().start(), bytes);
-                    }
-                    Terminal::Counted(counted) => {
-                        counted.next_bytes(counted.start(), |byte| bytes.insert(byte));
-                    }
-                    Terminal::Token(_) => {}
-                }
+                self.sets.bytes[ends.first as usize] = first_bytes(grammar.terminal(terminal));
             }
             Expr::Rule(rule) => self.stands_for(grammar.body(rule), ends),
             Expr::Choice(parts) => parts.iter().for_each(|part| self.stands_for(*part, ends)),
@@ -179,16 +169,15 @@ impl Finder<'_> {
 ///
 /// [`GrammarError::AmbiguousEnd`].
 pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
-    let going_on = |expr: ExprId| match grammar.expr(expr) {
-        Expr::Terminal(terminal) => match grammar.terminal(terminal) {
-            Terminal::Distinct(except) => Some((terminal, bytes_behind_ends(except.base()))),
-            _ => None,
-        },
-        _ => None,
-    };
-    let distinct = grammar.expression_ids().filter_map(|expr| Some((expr, going_on(expr)?)));
-    let distinct: Vec<_> = distinct.filter(|(_, (_, bytes))| !bytes.is_empty()).collect();
-    if distinct.is_empty() {
+    // By terminal: the bytes with which a text goes on that might end.
+    let mut going_on: HashMap<TerminalId, ByteSet> = HashMap::new();
+    for terminal in grammar.terminals() {
+        if let Terminal::Distinct(except) = grammar.terminal(terminal) {
+            going_on.insert(terminal, extending(except.base()));
+        }
+    }
+    going_on.retain(|_, bytes| !bytes.is_empty());
+    if going_on.is_empty() {
         return Ok(());
     }
     let (productive, nullable) = productive_and_nullable(grammar);
@@ -206,9 +195,12 @@ pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
         finder.look(expr, ends);
     }
     let sets = finder.sets.settle();
-    for (expr, (terminal, going_on)) in distinct {
-        let Some(ends) = finder.ends[expr.index()] else { continue };
-        let both = sets[ends.follow as usize].and(&going_on);
+    for expr in grammar.expression_ids() {
+        let (Expr::Terminal(terminal), Some(ends)) = (grammar.expr(expr), finder.ends[expr.index()]) else {
+            continue;
+        };
+        let Some(going_on) = going_on.get(&terminal) else { continue };
+        let both = sets[ends.follow as usize].and(going_on);
         if let Some(byte) = both.iter().next() {
             return Err(GrammarError::AmbiguousEnd {
                 name: grammar.terminal_name(terminal).to_owned(),
@@ -219,18 +211,11 @@ pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
     Ok(())
 }
 
-/// The bytes with which a text goes on that might end.
-fn bytes_behind_ends(dfa: &Dfa) -> ByteSet {
-    let mut bytes = ByteSet::default();
-    dfa.states().filter(|state| dfa.is_accepting(*state)).for_each(|state| add_edges(dfa, state, &mut bytes));
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use unskew_automata::Limits;
+    use unskew_automata::{Dfa, Limits};
 
     use super::*;
     use crate::{GrammarBuilder, GrammarLimits};

@@ -79,6 +79,7 @@ impl Terminals {
         let mut controls: Option<HashMap<String, TokenId>> = None;
         let mut used = [false; 256];
         let (mut literals, mut scanners, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
+        let mut first: FirstBytes = Vec::new();
         let mut begins = [false; 257];
         // By the address of an automaton.
         let mut remaining: HashMap<usize, Arc<Remaining>> = HashMap::new();
@@ -129,6 +130,7 @@ impl Terminals {
                     scanners.push(Scanner::Token(*token));
                 }
             }
+            first.resize_with(scanners.len(), || first_bytes(grammar.terminal(terminal)));
             distinct.resize_with(scanners.len(), || match grammar.terminal(terminal) {
                 Terminal::Distinct(except) => {
                     let base = except.base();
@@ -142,19 +144,6 @@ impl Terminals {
         if let Some(byte) = (0..=255).find(|byte| used[usize::from(*byte)] && !trie.spells(*byte)) {
             return Err(GrammarError::UnspelledByte { byte });
         }
-        let first_bytes = scanners.iter().map(|scanner| {
-            let mut first = ByteSet::default();
-            match scanner {
-                Scanner::Automaton(dfa, _) => add_edges(dfa, dfa.start(), &mut first),
-                Scanner::Except(except, _) => add_edges(except.base(), except.base().start(), &mut first),
-                Scanner::Counted(counted) => {
-                    counted.next_bytes(counted.start(), |byte| first.insert(byte));
-                }
-                Scanner::Token(_) => {}
-            }
-            first
-        });
-        let first_bytes = first_bytes.collect();
         let firsts: Vec<u8> = literals.iter().map(|literal| literal[0]).collect();
         let begin = |byte: usize| {
             let first = firsts.partition_point(|first| usize::from(*first) < byte);
@@ -165,7 +154,7 @@ impl Terminals {
             literals,
             scanners,
             distinct,
-            first_bytes,
+            first_bytes: first,
             classes: Box::new([0; 256]),
             bytes: vec![0],
         };
@@ -391,8 +380,23 @@ impl Terminals {
     }
 }
 
+/// The bytes that texts of `terminal` begin with, or more of them where it leaves some out.
+pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
+    let mut first = ByteSet::default();
+    match terminal {
+        Terminal::Literal(text) => first.insert(text[0]),
+        Terminal::Automaton(dfa) => add_edges(dfa, dfa.start(), &mut first),
+        Terminal::Except(except) | Terminal::Distinct(except) => {
+            add_edges(except.base(), except.base().start(), &mut first);
+        }
+        Terminal::Counted(counted) => counted.next_bytes(counted.start(), |byte| first.insert(byte)),
+        Terminal::Token(_) => {}
+    }
+    first
+}
+
 /// Adds the bytes of the edges of `state`.
-pub(crate) fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut ByteSet) {
+fn add_edges(dfa: &Dfa, state: StateId, bytes: &mut ByteSet) {
     for edge in dfa.edges(state) {
         edge.bytes.for_each(|byte| bytes.insert(byte));
     }

@@ -710,7 +710,7 @@ impl Tokens {
 }
 
 /// The bytes with which `dfa` goes on in some state in which it may end.
-fn extending(dfa: &Dfa) -> ByteSet {
+pub(crate) fn extending(dfa: &Dfa) -> ByteSet {
     let mut bytes = ByteSet::default();
     let representatives: Vec<u8> = dfa.classes().representatives().collect();
     let mut classes = vec![false; representatives.len()];

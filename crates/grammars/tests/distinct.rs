@@ -465,6 +465,14 @@ fn check(
     comparison.compare(&oracle.start(), &constraint.start(), depth)
 }
 
+/// With them a token would take minutes.
+#[test]
+fn texts_that_may_end_in_several_places_are_refused() {
+    let many = Part::Many(Box::new(Part::New("[abc]+", vec![])));
+    let refused = check(&[many], None, &GrammarLimits::default(), 2).unwrap_err();
+    assert!(refused.contains("`[abc]+`") && refused.contains("may end in front of `a`"), "{refused}");
+}
+
 /// How many random cases: more in release.
 const CASES: u32 = if cfg!(debug_assertions) { 12 } else { 1_500 };
 
