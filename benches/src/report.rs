@@ -141,7 +141,8 @@ pub(crate) fn report(
 const ABOUT_TIMES: &str = "\
 Of each step the smallest time over all rounds is taken. Percentiles are nearest ranks, over regexes for the first two rows of a table and over all positions of
 all samples for the others. `first visit` is the first mask at a position under a matcher compiled for that sample, `second
-visit` the same position when the sample is walked again. llguidance allocates each mask; ours copies each into the caller's
+visit` the same position when the sample is walked again. `unskew canonical` makes the mask of the start as it compiles, so
+that the first visit there is a copy. llguidance allocates each mask; ours copies each into the caller's
 buffer; outlines-core's is its map of allowed tokens turned into bits. `llguidance` has the tokenizer's encoder and forces
 tokens, `llguidance lifted` has none and allows all spellings. A ratio above 1 means that ours takes less time.
 ";

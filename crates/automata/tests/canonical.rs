@@ -165,6 +165,23 @@ fn pieces_are_split_where_the_tokenizer_splits() {
 }
 
 #[test]
+fn the_mask_of_the_start_lies_ready() {
+    let toy = Toy::new(&mut Random::new(1), "ab", None);
+    let made = constraint(&toy, "a[ab]*").unwrap();
+    let scratch = made.scratch();
+    let ready = made.ready_mask(&scratch, &made.start()).unwrap();
+    let allowed: Vec<TokenId> = ready.into_ids().collect();
+    assert!(allowed.contains(&toy.merged("a")[0]), "{allowed:?}");
+    // Not where nothing may be kept.
+    let limits = Limits { mask_cache_bytes: 0, ..Limits::default() };
+    let (tokenizer, vocabulary) = (Arc::clone(&toy.tokenizer), Arc::clone(&toy.vocabulary));
+    let none_kept =
+        CanonicalConstraint::new("a[ab]*", tokenizer, vocabulary, Arc::clone(&toy.trie), &limits).unwrap();
+    assert!(none_kept.ready_mask(&none_kept.scratch(), &none_kept.start()).is_none());
+    assert!(none_kept.memory_usage() < made.memory_usage());
+}
+
+#[test]
 fn a_constraint_without_a_canonical_sequence_is_an_error() {
     let mut random = Random::new(1);
     let toy = Toy::new(&mut random, "ab", None);

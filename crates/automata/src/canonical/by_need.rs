@@ -80,7 +80,7 @@ pub(crate) struct ByNeed {
 }
 
 /// Answers that were found.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Memo {
     alive: Map<Position, bool>,
     /// By position: whether the piece may end there.
@@ -100,11 +100,13 @@ pub(crate) struct Memo {
     /// By state of the DFA: the tokens that it reads.
     pub(super) lifted: Map<StateId, Arc<Lifted>>,
     pub(super) rows: Map<Position, Row>,
+    /// Positions of which a row was asked for.
+    pub(super) begun: Set<Position>,
     pub(super) bytes: usize,
 }
 
 /// A set of bytes for each state of a DFA, once it was asked for.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct ByState {
     /// By state: the place of its set, plus one; 0 if it is not there. Empty before anything was asked for.
     at: Vec<u32>,

@@ -12,7 +12,9 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use smallvec::SmallVec;
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{
+    Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, TokenTrie, Vocabulary, words_for,
+};
 
 use super::{
     CanonicalError,
@@ -42,6 +44,8 @@ pub struct CanonicalConstraint {
     engine: Engine,
     /// How many masks a scratch may keep.
     masks: usize,
+    /// What each scratch begins with: the mask of the start, which every output needs, and what was found out for it.
+    begun: CanonicalScratch,
 }
 
 /// What a constraint is made of.
@@ -75,8 +79,12 @@ pub(super) enum Row {
 
 impl Row {
     pub(super) fn new(words: Vec<u32>) -> Self {
-        let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
-        if count <= SHORT { Self::Short(bits(&words).collect()) } else { Self::Long(words.into()) }
+        // Mostly it is seen soon that there are more.
+        if bits(&words).nth(SHORT).is_none() {
+            Self::Short(bits(&words).collect())
+        } else {
+            Self::Long(words.into())
+        }
     }
 }
 
@@ -106,17 +114,23 @@ pub struct CanonicalState(SmallVec<[Configuration; 2]>);
 
 /// Masks that were computed, by state, and what was found out on the way: up to about [`Limits::mask_cache_bytes`] and
 /// [`Limits::lazy_bytes`].
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct CanonicalScratch {
     masks: HashMap<CanonicalState, Kept>,
     memo: Memo,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Kept {
     words: Box<[u32]>,
     /// The only token of the mask.
     only: Option<TokenId>,
+}
+
+impl CanonicalScratch {
+    fn memory_usage(&self) -> usize {
+        self.memo.bytes + self.masks.values().map(|kept| size_of_val(&kept.words[..])).sum::<usize>()
+    }
 }
 
 impl CanonicalConstraint {
@@ -168,7 +182,8 @@ impl CanonicalConstraint {
 
     /// The constraint that `dfa` accepts the whole output.
     ///
-    /// Cost: O(n k) at most for n states of `dfa` and k byte classes; what can be completed is found out when it is needed.
+    /// Cost: O(n k) at most for n states of `dfa` and k byte classes, and the mask of the start, which is kept with what was
+    /// found out for it; what can be completed elsewhere is found out when it is needed.
     /// Where that might never end (tokenizers that cannot spell all that `dfa` reads, texts that are not UTF-8, texts that
     /// cannot do without a character that the tokenizer may rewrite), all of the product of `dfa` with the tokenizer's
     /// splitting is built and completed at once.
@@ -235,11 +250,15 @@ impl CanonicalConstraint {
             Some(by_need) => Engine::ByNeed(by_need),
             None => Engine::Complete(Box::new(Complete::new(&context, library, limits, masks)?)),
         };
-        let constraint = Self { context, engine, masks };
+        let mut constraint = Self { context, engine, masks, begun: CanonicalScratch::default() };
+        let mut begun = CanonicalScratch::default();
         let start = constraint.context.automata().start();
-        if !constraint.ask(&mut Memo::default()).leads_on(start) {
+        if !constraint.ask(&mut begun.memo).leads_on(start) {
             return Err(CanonicalError::NothingCanonical { reason: constraint.why_nothing() });
         }
+        let mut mask = TokenMask::new(constraint.vocab_len());
+        constraint.fill_mask(&mut begun, &constraint.start(), mask.as_mut());
+        constraint.begun = begun;
         Ok(constraint)
     }
 
@@ -257,14 +276,14 @@ impl CanonicalConstraint {
         }
     }
 
-    /// The memory of the DFA, of the product where it was built, and of the rows kept with that, in bytes; what is shared,
-    /// and what a scratch keeps, are not counted.
+    /// The memory of the DFA, of the product where it was built, of the rows kept with that, and of what a scratch begins
+    /// with, in bytes; what is shared, and what a scratch keeps, are not counted.
     pub fn memory_usage(&self) -> usize {
         let own = match &self.engine {
             Engine::ByNeed(by_need) => by_need.memory_usage(),
             Engine::Complete(complete) => complete.memory_usage(),
         };
-        self.context.dfa.memory_usage() + own
+        self.context.dfa.memory_usage() + own + self.begun.memory_usage()
     }
 
     /// Makes the rows of the states that are asked for now, and not when they are first needed.
@@ -398,7 +417,7 @@ impl CanonicalConstraint {
         }
         let last = self.token_in_front(at.front);
         let neighbours = &self.context.tokenizer.neighbours;
-        ask.with_row(at.position, |row| match (row, last) {
+        ask.with_row(at.position, last, |row| match (row, last) {
             (Row::Short(tokens), _) => {
                 for token in tokens {
                     if last.is_none_or(|last| neighbours.may_follow(last, *token)) {
@@ -432,7 +451,7 @@ impl CanonicalConstraint {
         for at in &state.0 {
             // A removal above is about this configuration alone, so it comes before what others add.
             if matches!(at.front, Front::Node(_)) && state.0.len() > 1 {
-                let mut own = unskew_core::TokenMask::new(self.vocab_len());
+                let mut own = TokenMask::new(self.vocab_len());
                 self.add_piece(ask, *at, &mut own.as_mut());
                 mask.union(own.as_ref());
             } else {
@@ -487,10 +506,10 @@ impl Ask<'_> {
         }
     }
 
-    /// The tokens that lead on from `at`, whatever stands in front.
-    fn with_row<T>(&mut self, at: Position, read: impl FnOnce(&Row) -> T) -> T {
+    /// The tokens that lead on from `at`, whatever stands in front; those that may not follow `front` may be missing.
+    fn with_row<T>(&mut self, at: Position, front: Option<u32>, read: impl FnOnce(&Row) -> T) -> T {
         match self {
-            Self::ByNeed(query) => read(query.row(at)),
+            Self::ByNeed(query) => query.with_row(at, front, read),
             Self::Complete(context, complete) => complete.with_row(context, at, read),
         }
     }
@@ -510,7 +529,7 @@ impl Constraint for CanonicalConstraint {
     }
 
     fn scratch(&self) -> CanonicalScratch {
-        CanonicalScratch::default()
+        self.begun.clone()
     }
 
     /// O(b + d) for a token of b bytes and merge trees d deep, where it is certain that what follows can be completed.
@@ -586,7 +605,7 @@ impl Constraint for CanonicalConstraint {
         if let Some(kept) = scratch.masks.get(state) {
             return kept.only;
         }
-        let mut mask = unskew_core::TokenMask::new(self.vocab_len());
+        let mut mask = TokenMask::new(self.vocab_len());
         self.fill_mask(scratch, state, mask.as_mut());
         let mut ids = mask.ids();
         ids.next().filter(|_| ids.next().is_none())

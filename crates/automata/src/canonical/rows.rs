@@ -8,7 +8,8 @@
 //! - all tokens of a kind at once, where they end in a state of the splitting from which what the kind is sure of leads on;
 //! - else token by token. What decides is mostly the pair of states behind the token, beside its last byte; pairs are few,
 //!   and each is asked about once;
-//! - a few tokens are left for the search ([`Query::may_precede`]).
+//! - a few tokens are left for the search ([`Query::may_precede`]). In a narrow position, as in a list of words, they are nearly
+//!   all: then only those are searched for that may follow the token in front, as long as one stands there only.
 //!
 //! Tried instead:
 //!
@@ -101,25 +102,44 @@ impl Sure {
     /// Adds those of `tokens` that merges `made`: they lead on if they are in `leading`, and else are left. One bit each.
     fn add_words(&mut self, tokens: &[u32], made: &[u32], leading: &[u32]) {
         self.words.resize(tokens.len(), 0);
-        // Chunk by chunk, as mostly nothing is left.
-        let chunks = self.words.chunks_mut(CHUNK).zip(tokens.chunks(CHUNK));
-        let chunks = chunks.zip(made.chunks(CHUNK)).zip(leading.chunks(CHUNK));
-        for (first, (((words, tokens), made), leading)) in (0u32..).step_by(CHUNK * WORD_BITS).zip(chunks) {
-            // To compare with zeros is a call of a function, and takes longer than all the rest.
-            if tokens.iter().fold(0, |any, word| any | word) == 0 {
-                continue;
-            }
-            let (mut rest, mut any) = ([0u32; CHUNK], 0);
-            let all = words.iter_mut().zip(tokens).zip(made).zip(leading).zip(&mut rest);
-            for ((((word, tokens), made), leading), rest) in all {
-                *word |= tokens & leading;
-                *rest = tokens & made & !leading;
-                any |= *rest;
-            }
-            if any != 0 {
-                self.left.extend(bits(&rest).map(|token| first + token));
-            }
+        // Chunk by chunk, as mostly nothing is left; of a length that the compiler knows.
+        let (chunks, last) = self.words.as_chunks_mut::<CHUNK>();
+        let (tokens, last_tokens) = tokens.as_chunks::<CHUNK>();
+        let (made, last_made) = made.as_chunks::<CHUNK>();
+        let (leading, last_leading) = leading.as_chunks::<CHUNK>();
+        let mut first = 0;
+        for (((words, tokens), made), leading) in chunks.iter_mut().zip(tokens).zip(made).zip(leading) {
+            add_chunk(words, tokens, made, leading, first, &mut self.left);
+            first += (CHUNK * WORD_BITS) as u32;
         }
+        add_chunk(last, last_tokens, last_made, last_leading, first, &mut self.left);
+    }
+}
+
+/// As [`Sure::add_words`], for up to [`CHUNK`] words, the tokens of which begin at `first`.
+#[inline(always)]
+fn add_chunk(
+    words: &mut [u32],
+    tokens: &[u32],
+    made: &[u32],
+    leading: &[u32],
+    first: u32,
+    left: &mut Vec<u32>,
+) {
+    // To compare with zeros is a call of a function, and takes longer than all the rest.
+    if tokens.iter().fold(0, |any, word| any | word) == 0 {
+        return;
+    }
+    let (mut rest, mut any) = ([0u32; CHUNK], 0);
+    for ((((word, tokens), made), leading), rest) in
+        words.iter_mut().zip(tokens).zip(made).zip(leading).zip(&mut rest)
+    {
+        *word |= tokens & leading;
+        *rest = tokens & made & !leading;
+        any |= *rest;
+    }
+    if any != 0 {
+        left.extend(bits(&rest).map(|token| first + token));
     }
 }
 
@@ -129,19 +149,32 @@ pub(super) fn is_in(words: &[u32], token: u32) -> bool {
 }
 
 impl<'a> Query<'a> {
-    /// The tokens that can be read from `at` and lead on, whatever stands in front: one bit each, in words of a mask over
-    /// the vocabulary. Added tokens are not among them.
-    pub(super) fn row(&mut self, at: Position) -> &Row {
-        if !self.memo.rows.contains_key(&at) {
-            let row = self.new_row(at);
+    /// Calls `read` with the tokens that can be read from `at` and lead on, whatever stands in front; added tokens are not
+    /// among them. With the token in front, if there is one in the piece, some that may not follow it may be missing.
+    pub(super) fn with_row<T>(
+        &mut self,
+        at: Position,
+        front: Option<u32>,
+        read: impl FnOnce(&Row) -> T,
+    ) -> T {
+        if let Some(row) = self.memo.rows.get(&at) {
+            return read(row);
+        }
+        // Where one comes again with something else in front, it is worth to know all.
+        let front = front.filter(|_| self.memo.begun.insert(at));
+        let (row, is_whole) = self.new_row(at, front);
+        let answer = read(&row);
+        self.memo.bytes += OVERHEAD;
+        if is_whole {
             let (Row::Short(list) | Row::Long(list)) = &row;
-            self.memo.bytes += OVERHEAD + size_of_val(&list[..]);
+            self.memo.bytes += size_of_val(&list[..]);
             self.memo.rows.insert(at, row);
         }
-        &self.memo.rows[&at]
+        answer
     }
 
-    fn new_row(&mut self, at: Position) -> Row {
+    /// The row of `at`, and whether it is whole: only as far as it follows `front`, where much is uncertain.
+    fn new_row(&mut self, at: Position, front: Option<u32>) -> (Row, bool) {
         let (automata, vocabulary) = (self.automata, self.vocabulary);
         let tokenizer = automata.tokenizer;
         let ends = tokenizer.ends(at.split, at.fresh, vocabulary, self.trie);
@@ -150,7 +183,10 @@ impl<'a> Query<'a> {
         let is_begun = |token: u32| at.fresh && plain.is_begun(token);
 
         let Sure { mut words, few: mut found, left } = self.surely_leading(at, &ends, &lifted);
-        let mut pairs = Pairs { at, ends: &ends, plain, last: None, known: Map::default() };
+        let is_narrow = lifted.sure.iter().all(|(_, tokens)| matches!(tokens, KindTokens::Few(_)));
+        let front = front.filter(|_| is_narrow);
+        let mut pairs =
+            Pairs { at, front, is_whole: true, ends: &ends, plain, last: None, known: Map::default() };
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let mut look = |query: &mut Self, token: u32, regex: StateId| {
             let leads_on = match is_begun(token) {
@@ -171,6 +207,7 @@ impl<'a> Query<'a> {
                 look(self, token, regex);
             }
         }
+        let is_whole = pairs.is_whole;
         let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
         for (token, behind) in fallback {
             if self.may_precede(token, behind) {
@@ -181,12 +218,12 @@ impl<'a> Query<'a> {
             found.sort_unstable();
             found.dedup();
             if found.len() <= SHORT {
-                return Row::Short(found.into());
+                return (Row::Short(found.into()), is_whole);
             }
         }
         words.resize(words_for(vocabulary.len()), 0);
         found.iter().for_each(|token| set(&mut words, *token));
-        Row::new(words)
+        (Row::new(words), is_whole)
     }
 
     /// The tokens that the DFA reads from `state`.
@@ -350,6 +387,10 @@ impl<'a> Query<'a> {
 /// Behind which tokens of a row one is where, and what is known of that.
 struct Pairs<'a> {
     at: Position,
+    /// What stands in front, if tokens that may not follow it may be left out.
+    front: Option<u32>,
+    /// Whether none was left out.
+    is_whole: bool,
     ends: &'a EndsOf,
     plain: &'a Plain,
     /// By states of the DFA and of the splitting.
@@ -379,11 +420,18 @@ impl Pairs<'_> {
         };
         self.last = Some((regex, split, pair));
         let hard = || query.facts.hard.behind(self.plain.last[token as usize]);
-        pair.is_boundary
-            || pair.is_alive
-                && (!pair.goes.and(&hard()).is_empty()
-                    || query.is_followed(token, behind)
-                    || query.may_precede(token, behind))
+        if pair.is_boundary || pair.is_alive && !pair.goes.and(&hard()).is_empty() {
+            return true;
+        }
+        if !pair.is_alive {
+            return false;
+        }
+        // It takes a search.
+        if self.front.is_some_and(|front| !query.may_follow(front, token)) {
+            self.is_whole = false;
+            return false;
+        }
+        query.is_followed(token, behind) || query.may_precede(token, behind)
     }
 }
 
