@@ -11,7 +11,7 @@
 //!
 //! Tokens that are not whole characters, about 1,500, are in no quotient; they have a small byte trie of their own.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use crate::{
     TokenId, WORD_BITS,
@@ -53,24 +53,9 @@ pub(crate) struct QuotientNode {
     depth_and_symbol: u32,
     /// Index into the facts, or [`NONE`].
     pub(crate) facts: u32,
-    /// The set of the node's symbol and those below it, in the high 24 bits; in the low 8 the length of the longest string
-    /// from that symbol on, or 255 if it is longer.
-    span: u32,
 }
 
 impl QuotientNode {
-    /// Index into the sets: the node's symbol and those below it.
-    #[inline]
-    pub(crate) fn set(self) -> usize {
-        (self.span >> 8) as usize
-    }
-
-    /// Whether all strings below the node have at most `len` symbols, the node's own one included.
-    #[inline]
-    pub(crate) fn is_within(self, len: usize) -> bool {
-        (self.span & 0xff) as usize <= len.min(254)
-    }
-
     #[inline]
     pub(crate) fn symbol(self) -> u8 {
         (self.depth_and_symbol & 0xff) as u8
@@ -160,6 +145,7 @@ impl Quotients {
                 with: Holders::default(),
             },
             ids_of_sets: HashMap::new(),
+            fronts: vec![],
         };
         builder.build();
         let mut quotients = builder.quotients;
@@ -169,9 +155,8 @@ impl Quotients {
             first_member: index(quotients.members.len()),
             depth_and_symbol: 0,
             facts: NONE,
-            span: 0,
         });
-        quotients.with = Holders::new(&quotients);
+        quotients.with = Holders::new(&quotients, &builder.fronts);
         (quotients, irregular)
     }
 
@@ -193,7 +178,8 @@ impl Quotients {
     }
 }
 
-/// Which tokens of the quotient of the whole trie hold a symbol, and which are long.
+/// Which tokens of the quotient of the whole trie hold a symbol, and which are long; and which nodes of all quotients have
+/// it or are deep.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Holders {
     /// By symbol of ASCII: the tokens that hold it; none where they are many.
@@ -204,6 +190,13 @@ pub(crate) struct Holders {
     pub(crate) wide: Vec<u32>,
     /// Tokens by their number of symbols, the longest ones first, from [`SHORT`] on.
     pub(crate) long: Vec<(u32, TokenId)>,
+    /// By symbol of ASCII that few hold: the nodes that end with it and are below no other such node, in order.
+    nodes: Vec<Vec<u32>>,
+    /// Likewise with any symbol beyond ASCII.
+    wide_nodes: Vec<u32>,
+    /// By quotient: the nodes from [`SHORT`] symbols on, and those that may be there, each with its depth, the deepest ones
+    /// first.
+    deep: Vec<Vec<(u32, u32)>>,
 }
 
 /// What more tokens than these hold is no exception.
@@ -213,7 +206,8 @@ const MANY: usize = 1 << 14;
 pub(crate) const SHORT: usize = if cfg!(test) { 1 } else { 12 };
 
 impl Holders {
-    fn new(quotients: &Quotients) -> Self {
+    /// `fronts` are the numbers of bytes in front of each quotient.
+    fn new(quotients: &Quotients, fronts: &[usize]) -> Self {
         let mut all = Self { symbol: vec![vec![]; 128], wide: vec![0; quotients.words], ..Self::default() };
         let Quotient { first, end, .. } = quotients.all[0];
         let mut above: Vec<u128> = vec![0];
@@ -245,13 +239,81 @@ impl Holders {
             tokens.shrink_to_fit();
         }
         all.long.sort_unstable_by(|left, right| right.cmp(left));
+        all.add_nodes(quotients, fronts);
         all
+    }
+
+    fn add_nodes(&mut self, quotients: &Quotients, fronts: &[usize]) {
+        self.nodes = vec![vec![]; 128];
+        for (Quotient { first, end, .. }, front) in quotients.all.iter().zip(fronts) {
+            let mut deep: Vec<(u32, u32)> = Vec::new();
+            // By symbol, those beyond ASCII as one: up to where what is below the last such node reaches.
+            let mut done = [0; 129];
+            for at in *first..*end {
+                let node = quotients.nodes[at as usize];
+                let symbol = node.symbol().min(128);
+                let is_few = symbol == 128 || self.many >> symbol & 1 == 0;
+                if is_few && at >= done[usize::from(symbol)] {
+                    let nodes = self.nodes.get_mut(usize::from(symbol)).unwrap_or(&mut self.wide_nodes);
+                    nodes.push(at);
+                    done[usize::from(symbol)] = node.end;
+                }
+                // Symbols are at most as many as bytes.
+                if front + node.depth() >= SHORT {
+                    deep.push((index(node.depth()), at));
+                }
+            }
+            deep.sort_unstable_by(|left, right| right.cmp(left));
+            deep.shrink_to_fit();
+            self.deep.push(deep);
+        }
+        self.nodes.iter_mut().for_each(Vec::shrink_to_fit);
+        self.wide_nodes.shrink_to_fit();
+    }
+
+    /// The nodes among these, which are in the quotient `quotient`, that have one of the symbols `ascii`, or one beyond
+    /// ASCII if `wide`, or that are this deep or deeper: a bit each, from the first of `among` on. Those below others may be
+    /// missing; nothing above all of these may have one of the symbols.
+    pub(crate) fn nodes(
+        &self,
+        among: Range<usize>,
+        quotient: usize,
+        ascii: u128,
+        wide: bool,
+        depth: usize,
+    ) -> Vec<u64> {
+        let mut found = vec![0; among.len().div_ceil(64)];
+        let mut insert = |node: u32| {
+            let bit = node as usize - among.start;
+            found[bit / 64] |= 1 << (bit % 64);
+        };
+        let mut left = ascii;
+        while left != 0 {
+            let nodes = &self.nodes[left.trailing_zeros() as usize];
+            within(nodes, &among).iter().for_each(|node| insert(*node));
+            left &= left - 1;
+        }
+        if wide {
+            within(&self.wide_nodes, &among).iter().for_each(|node| insert(*node));
+        }
+        let deep = self.deep[quotient].iter().take_while(|(found, _)| *found as usize >= depth);
+        deep.filter(|(_, node)| among.contains(&(*node as usize))).for_each(|(_, node)| insert(*node));
+        found
     }
 
     fn memory_usage(&self) -> usize {
         let lists = self.symbol.iter().map(|tokens| size_of_val(&tokens[..])).sum::<usize>();
-        lists + size_of_val(&self.wide[..]) + size_of_val(&self.long[..])
+        let nodes = self.nodes.iter().chain([&self.wide_nodes]).map(|nodes| size_of_val(&nodes[..]));
+        let deep = self.deep.iter().map(|nodes| size_of_val(nodes) + size_of_val(&nodes[..]));
+        let nodes = nodes.sum::<usize>() + deep.sum::<usize>();
+        lists + nodes + size_of_val(&self.wide[..]) + size_of_val(&self.long[..])
     }
+}
+
+/// Those of `nodes`, which ascend, that are among these.
+fn within<'a>(nodes: &'a [u32], among: &Range<usize>) -> &'a [u32] {
+    let of = |end: usize| nodes.partition_point(|node| (*node as usize) < end);
+    &nodes[of(among.start)..of(among.end)]
 }
 
 /// The byte trie as a trie of characters: by node at which a character ends, the characters that follow.
@@ -346,6 +408,8 @@ struct Builder<'t> {
     edges: Edges,
     quotients: Quotients,
     ids_of_sets: HashMap<SymbolSet, u32>,
+    /// How many bytes are in front of each quotient.
+    fronts: Vec<usize>,
 }
 
 impl Builder<'_> {
@@ -413,7 +477,6 @@ impl Builder<'_> {
                 first_member: index(first_member),
                 depth_and_symbol: index(depth) << 8 | u32::from(work[begin].symbol),
                 facts: NONE,
-                span: 0,
             });
             self.quotients.members.extend(work.drain(begin..).map(|edge| edge.member));
             for member in first_member..self.quotients.members.len() {
@@ -431,6 +494,8 @@ impl Builder<'_> {
         }
         let facts = self.facts(first, &parents);
         self.quotients.all.push(Quotient { first: index(first), end, height: index(height), facts });
+        let is_root = place as usize == self.trie.len() - 1;
+        self.fronts.push(if is_root { 0 } else { self.trie[place as usize].depth() + 1 });
     }
 
     /// The facts of the nodes from `first` on, and those of the empty string.
@@ -448,9 +513,6 @@ impl Builder<'_> {
             self.quotients.nodes[first + at].facts =
                 self.add_facts(set, own_height, (node.first_token, own_end), (own_end, below_end));
             set[usize::from(node.symbol() / 64)] |= 1 << (node.symbol() % 64);
-            let id = self.set(set);
-            assert!(id < 1 << 24, "a set has a node of its own");
-            self.quotients.nodes[first + at].span = id << 8 | (own_height + 1).min(255);
             let (parent_set, parent_height) = match parents[at] {
                 NONE => (&mut all, &mut height),
                 parent => {

@@ -75,6 +75,8 @@ pub(crate) struct ByNeed {
     symbols: Vec<(u8, u32)>,
     /// See [`Certain::columns`].
     columns: Vec<(usize, [ByteSet; 2])>,
+    /// See [`Certain::soons_by_class`].
+    pub(super) soons: Vec<Vec<(u8, ByteSet)>>,
     /// The most bytes that a memo may have.
     limit: usize,
 }
@@ -160,8 +162,8 @@ impl ByNeed {
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
-        let columns = tokenizer.certain().columns(dfa);
-        Some(Self { safe, places, bytes, read, symbols, columns, limit: limits.lazy_bytes })
+        let (columns, soons) = (tokenizer.certain().columns(dfa), tokenizer.certain().soons_by_class(dfa));
+        Some(Self { safe, places, bytes, read, symbols, columns, soons, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {

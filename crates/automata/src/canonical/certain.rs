@@ -424,6 +424,24 @@ impl Certain {
         columns
     }
 
+    /// For each of [`soons`](Self::soons): by class of `dfa`, the bytes one of which `dfa` must certainly go on with behind a byte
+    /// of this class.
+    pub(crate) fn soons_by_class(&self, dfa: &Dfa) -> Vec<Vec<(u8, ByteSet)>> {
+        let by_class = |list: &SmallVec<[(u8, u32); 4]>| {
+            let mut goes: Vec<(u8, ByteSet)> = Vec::new();
+            for (byte, behind) in list {
+                let class = dfa.classes().get(*byte);
+                let at = goes.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
+                    goes.push((class, ByteSet::default()));
+                    goes.len() - 1
+                });
+                goes[at].1.union(&self.goes[*behind as usize]);
+            }
+            goes
+        };
+        self.soons.iter().map(by_class).collect()
+    }
+
     /// The bytes of ASCII that lead from `state` to a safe one, whatever was read before; `columns` are those of
     /// [`columns`](Self::columns).
     pub(crate) fn out(

@@ -24,7 +24,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use rustc_hash::FxHashMap as Map;
-use unskew_core::{ByteAutomaton, ByteSet, DenseTable, KindTokens, TokenId, Verdict, WORD_BITS, words_for};
+use unskew_core::{
+    ByteAutomaton, ByteSet, DEAD, DenseTable, KindTokens, TokenId, Verdict, WORD_BITS, words_for,
+};
 
 use super::{
     by_need::{OVERHEAD, Query},
@@ -349,11 +351,11 @@ impl<'a> Query<'a> {
 
     /// Which of [`Certain::soons`](super::certain::Certain::soons) a state of the DFA certainly goes on with, one bit each.
     fn soons(&mut self, state: StateId) -> u8 {
-        let certain = self.certain;
-        certain.soons.iter().enumerate().fold(0, |soons, (at, list)| {
-            let goes_on = list.iter().any(|(byte, behind)| {
-                let next = self.automata.dfa.step(state, *byte);
-                next.is_some_and(|next| !certain.goes[*behind as usize].and(&self.sure(next)).is_empty())
+        let (need, row) = (self.need, self.automata.dfa.table().row(state));
+        need.soons.iter().enumerate().fold(0, |soons, (at, list)| {
+            let goes_on = list.iter().any(|(class, goes)| {
+                let next = row[usize::from(*class)];
+                next != DEAD && !goes.and(&self.sure(StateId(next))).is_empty()
             });
             soons | u8::from(goes_on) << at
         })
