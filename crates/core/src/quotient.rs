@@ -160,6 +160,44 @@ impl Quotients {
         (quotients, irregular)
     }
 
+    /// The nodes among these, which are in the quotient that begins at `root`, that end with one of the symbols `ascii`, or
+    /// with one beyond ASCII if `wide`, or that are this deep or deeper: a bit each, from the first of `among` on. Those below
+    /// others may be missing; nothing above all of these may have one of the symbols.
+    pub(crate) fn exceptions(
+        &self,
+        among: Range<usize>,
+        root: usize,
+        ascii: u128,
+        wide: bool,
+        depth: usize,
+    ) -> Vec<u64> {
+        let mut found = vec![0; among.len().div_ceil(64)];
+        let mut insert = |bit: usize| found[bit / 64] |= 1 << (bit % 64);
+        if among.len() <= SCANNED {
+            for (bit, node) in self.nodes[among].iter().enumerate() {
+                let symbol = node.symbol();
+                if (if symbol < 128 { ascii >> symbol & 1 != 0 } else { wide }) || node.depth() >= depth {
+                    insert(bit);
+                }
+            }
+            return found;
+        }
+        let mut left = ascii;
+        while left != 0 {
+            let nodes = &self.with.nodes[left.trailing_zeros() as usize];
+            within(nodes, &among).for_each(&mut insert);
+            left &= left - 1;
+        }
+        if wide {
+            within(&self.with.wide_nodes, &among).for_each(&mut insert);
+        }
+        let quotient = self.all.partition_point(|quotient| quotient.first as usize <= root) - 1;
+        let deep = self.with.deep[quotient].iter().take_while(|(found, _)| *found as usize >= depth);
+        let deep = deep.map(|(_, node)| *node as usize).filter(|node| among.contains(node));
+        deep.map(|node| node - among.start).for_each(insert);
+        found
+    }
+
     pub(crate) fn mask(&self, mask: u32) -> &[u32] {
         &self.masks[mask as usize * self.words..][..self.words]
     }
@@ -201,6 +239,9 @@ pub(crate) struct Holders {
 
 /// What more tokens than these hold is no exception.
 const MANY: usize = 1 << 14;
+
+/// Among so many nodes, those with a symbol are found by looking at each.
+const SCANNED: usize = if cfg!(test) { 4 } else { 384 };
 
 /// Up to so many symbols are few.
 pub(crate) const SHORT: usize = if cfg!(test) { 1 } else { 12 };
@@ -271,36 +312,6 @@ impl Holders {
         self.wide_nodes.shrink_to_fit();
     }
 
-    /// The nodes among these, which are in the quotient `quotient`, that have one of the symbols `ascii`, or one beyond
-    /// ASCII if `wide`, or that are this deep or deeper: a bit each, from the first of `among` on. Those below others may be
-    /// missing; nothing above all of these may have one of the symbols.
-    pub(crate) fn nodes(
-        &self,
-        among: Range<usize>,
-        quotient: usize,
-        ascii: u128,
-        wide: bool,
-        depth: usize,
-    ) -> Vec<u64> {
-        let mut found = vec![0; among.len().div_ceil(64)];
-        let mut insert = |node: u32| {
-            let bit = node as usize - among.start;
-            found[bit / 64] |= 1 << (bit % 64);
-        };
-        let mut left = ascii;
-        while left != 0 {
-            let nodes = &self.nodes[left.trailing_zeros() as usize];
-            within(nodes, &among).iter().for_each(|node| insert(*node));
-            left &= left - 1;
-        }
-        if wide {
-            within(&self.wide_nodes, &among).iter().for_each(|node| insert(*node));
-        }
-        let deep = self.deep[quotient].iter().take_while(|(found, _)| *found as usize >= depth);
-        deep.filter(|(_, node)| among.contains(&(*node as usize))).for_each(|(_, node)| insert(*node));
-        found
-    }
-
     fn memory_usage(&self) -> usize {
         let lists = self.symbol.iter().map(|tokens| size_of_val(&tokens[..])).sum::<usize>();
         let nodes = self.nodes.iter().chain([&self.wide_nodes]).map(|nodes| size_of_val(&nodes[..]));
@@ -310,10 +321,11 @@ impl Holders {
     }
 }
 
-/// Those of `nodes`, which ascend, that are among these.
-fn within<'a>(nodes: &'a [u32], among: &Range<usize>) -> &'a [u32] {
+/// Those of `nodes`, which ascend, that are among these, counted from the first of these.
+fn within<'a>(nodes: &'a [u32], among: &Range<usize>) -> impl Iterator<Item = usize> + use<'a> {
     let of = |end: usize| nodes.partition_point(|node| (*node as usize) < end);
-    &nodes[of(among.start)..of(among.end)]
+    let start = among.start;
+    nodes[of(start)..of(among.end)].iter().map(move |node| *node as usize - start)
 }
 
 /// The byte trie as a trie of characters: by node at which a character ends, the characters that follow.

@@ -133,14 +133,9 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
             let last = self.link(chain[chain.len() - 1]).expect("as long as the chain is, there are links");
             chain.push(last.next);
         }
-        let quotient = quotients.all.partition_point(|quotient| quotient.first as usize <= nodes.root) - 1;
-        let exceptions = quotients.with.nodes(
-            nodes.first..nodes.end,
-            quotient,
-            others,
-            has_wide && !with_wide,
-            len.saturating_add(depth),
-        );
+        let wide = has_wide && !with_wide;
+        let among = nodes.first..nodes.end;
+        let exceptions = quotients.exceptions(among, nodes.root, others, wide, len.saturating_add(depth));
         self.covers += 1;
         let mut done = nodes.first;
         for (index, mut bits) in exceptions.into_iter().enumerate() {
