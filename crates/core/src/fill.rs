@@ -178,6 +178,9 @@ impl Kinds {
     fn insert_elsewhere(&mut self, kind: u8, tokens: impl Iterator<Item = TokenId>) {
         match self.set(kind) {
             KindTokens::Few(few) => {
+                if few.capacity() == 0 {
+                    few.reserve(KindTokens::FEW / 4);
+                }
                 few.extend(tokens);
                 if few.len() > KindTokens::FEW {
                     self.turn_to(kind);

@@ -132,15 +132,16 @@ fn add_chunk(
     if tokens.iter().fold(0, |any, word| any | word) == 0 {
         return;
     }
-    let (mut rest, mut any) = ([0u32; CHUNK], 0);
-    for ((((word, tokens), made), leading), rest) in
-        words.iter_mut().zip(tokens).zip(made).zip(leading).zip(&mut rest)
-    {
+    let mut any = 0;
+    for (((word, tokens), made), leading) in words.iter_mut().zip(tokens).zip(made).zip(leading) {
         *word |= tokens & leading;
-        *rest = tokens & made & !leading;
-        any |= *rest;
+        any |= tokens & made & !leading;
     }
     if any != 0 {
+        let mut rest = [0u32; CHUNK];
+        for (((rest, tokens), made), leading) in rest.iter_mut().zip(tokens).zip(made).zip(leading) {
+            *rest = tokens & made & !leading;
+        }
         left.extend(bits(&rest).map(|token| first + token));
     }
 }
@@ -239,7 +240,7 @@ impl<'a> Query<'a> {
             known: vec![NOTHING; states],
             seen: Vec::new(),
             kinds: vec![Kind::Any],
-            others: Vec::new(),
+            others: Vec::with_capacity(256),
             query: self,
         };
         let sets = reader.query.trie.fill_kinds(&mut reader, state.0);
