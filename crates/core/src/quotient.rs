@@ -162,7 +162,8 @@ impl Quotients {
 
     /// The nodes among these, which are in the quotient that begins at `root`, that end with one of the symbols `ascii`, or
     /// with one beyond ASCII if `wide`, or that are this deep or deeper: a bit each, from the first of `among` on. Those below
-    /// others may be missing; nothing above all of these may have one of the symbols.
+    /// others may be missing; nothing above all of these may have one of the symbols, and what is so deep must have at least
+    /// [`SHORT`] symbols, those in front of the quotient included.
     pub(crate) fn exceptions(
         &self,
         among: Range<usize>,
