@@ -335,6 +335,14 @@ impl TokenizerAutomaton {
         self.on_demand.followers.remove_forbidden(&self.neighbours, token, words);
     }
 
+    /// The tokens that `token`, which merges make, must not follow, in words of a mask over `len` ids: if it is known, or if it
+    /// `is_worth` finding out.
+    pub(crate) fn forbidding(&self, token: u32, len: usize, is_worth: bool) -> Option<Arc<[u32]>> {
+        let followers = &self.on_demand.followers;
+        let known = followers.forbidding_kept(token, len);
+        known.or_else(|| is_worth.then(|| followers.forbidding(&self.neighbours, token, len)))
+    }
+
     /// See [`Certain::closes`], for any characters.
     pub(crate) fn closes(&self, token: u32, state: u32, trie: &TokenTrie) -> bool {
         let key = (self.neighbours.class[token as usize], state);

@@ -40,10 +40,14 @@ use super::{
     vegas::block::Facts,
     whole::WholePieces,
 };
-use crate::{Limits, StateId};
+use crate::{Limits, StateId, table::DEAD};
 
 /// So many tokens that lead on are kept for each position.
 const FOLLOWERS: usize = 8;
+
+/// Where so many tokens were asked for whether one may follow them, it is found out for all: that takes as long as some
+/// thirty pair tests.
+const ASKED: u32 = 32;
 
 /// Up to so many tokens that can be read from a position are kept.
 const FEW: usize = 2_048;
@@ -69,8 +73,8 @@ pub(crate) struct ByNeed {
     pub(super) places: Vec<u8>,
     /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
     bytes: Vec<u8>,
-    /// The bytes that it reads.
-    read: Vec<u8>,
+    /// By class of the DFA: the bytes that it reads.
+    read: Vec<(usize, ByteSet)>,
     /// The tokens of single bytes that it reads.
     symbols: Vec<(u8, u32)>,
     /// See [`Certain::columns`].
@@ -94,7 +98,7 @@ pub(crate) struct Memo {
     /// By state of the DFA: the bytes that it reads.
     read_from: ByState,
     /// By position: tokens that lead on.
-    followers: Map<Position, Vec<u32>>,
+    followers: Map<Position, Vec<Follower>>,
     /// By position: all tokens that can be read, where they are few.
     reads: Map<Position, Arc<[(u32, Position)]>>,
     /// By the class of a token and a position behind it: whether they can be completed.
@@ -105,6 +109,39 @@ pub(crate) struct Memo {
     /// Positions of which a row was asked for.
     pub(super) begun: Set<Position>,
     pub(super) bytes: usize,
+}
+
+/// A token that leads on from a position.
+#[derive(Clone)]
+struct Follower {
+    token: u32,
+    /// Of how many others it was asked whether it may follow them.
+    asked: u32,
+    /// The tokens that it must not follow, one bit each, once that is known, or so many were asked for that it is worth it.
+    forbidding: Option<Arc<[u32]>>,
+}
+
+impl Follower {
+    /// Whether it may follow `before`, out of `len` tokens. To `bytes` is added what is kept for it from now on.
+    fn may_follow(
+        &mut self,
+        tokenizer: &TokenizerAutomaton,
+        len: usize,
+        before: u32,
+        bytes: &mut usize,
+    ) -> bool {
+        if self.forbidding.is_none() && (self.asked == 0 || self.asked == ASKED) {
+            self.forbidding = tokenizer.forbidding(self.token, len, self.asked == ASKED);
+            if self.asked == ASKED {
+                *bytes += self.forbidding.as_ref().map_or(0, |forbidding| size_of_val(&forbidding[..]));
+            }
+        }
+        self.asked = self.asked.saturating_add(1);
+        match &self.forbidding {
+            Some(forbidding) => !is_in(forbidding, before),
+            None => tokenizer.neighbours.may_follow(before, self.token),
+        }
+    }
 }
 
 /// A set of bytes for each state of a DFA, once it was asked for.
@@ -158,7 +195,15 @@ impl ByNeed {
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = automata.columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
-        let read = dfa.bytes().collect();
+        let mut read: Vec<(usize, ByteSet)> = Vec::new();
+        for byte in dfa.bytes() {
+            let class = usize::from(dfa.classes().get(byte));
+            let at = read.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
+                read.push((class, ByteSet::default()));
+                read.len() - 1
+            });
+            read[at].1.insert(byte);
+        }
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
@@ -321,8 +366,12 @@ impl Query<'_> {
     pub(super) fn read_from(&mut self, state: StateId) -> ByteSet {
         let (need, dfa) = (self.need, self.automata.dfa);
         let find = || {
-            let read = need.possible(&need.read, state).iter().copied();
-            read.filter(|byte| dfa.step(state, *byte).is_some()).collect()
+            let row = dfa.table().row(state);
+            let read = need.read.iter().filter(|(class, _)| row[*class] != DEAD);
+            read.fold(ByteSet::default(), |mut read, (_, bytes)| {
+                read.union(bytes);
+                read
+            })
         };
         let (read, more) = self.memo.read_from.get(state, dfa.len(), find);
         self.memo.bytes += more;
@@ -420,9 +469,11 @@ impl Query<'_> {
 
     /// Whether a token that is known to lead on from `at` may follow `token`. The last one that did is asked first.
     pub(super) fn is_followed(&mut self, token: u32, at: Position) -> bool {
-        let neighbours = &self.automata.tokenizer.neighbours;
-        let Some(followers) = self.memo.followers.get_mut(&at) else { return false };
-        let found = followers.iter().position(|next| neighbours.may_follow(token, *next));
+        let (tokenizer, len) = (self.automata.tokenizer, self.vocabulary.len());
+        let Memo { followers, bytes, .. } = &mut *self.memo;
+        let Some(followers) = followers.get_mut(&at) else { return false };
+        let found =
+            followers.iter_mut().position(|follower| follower.may_follow(tokenizer, len, token, bytes));
         found.into_iter().for_each(|found| followers.swap(0, found));
         found.is_some()
     }
@@ -504,8 +555,8 @@ impl Query<'_> {
         let class = self.class(token);
         self.memo.complete.insert((class, at), true);
         let followers = self.memo.followers.entry(at).or_default();
-        if followers.len() < FOLLOWERS && !followers.contains(&follower) {
-            followers.push(follower);
+        if followers.len() < FOLLOWERS && followers.iter().all(|known| known.token != follower) {
+            followers.push(Follower { token: follower, asked: 0, forbidding: None });
         }
         self.memo.entries(2);
     }

@@ -42,8 +42,8 @@ pub(crate) struct Ends {
 pub(crate) struct EndsOf {
     /// Those that merges make, and where a piece begins those that are only written as a whole piece.
     pub(crate) made: Box<[u32]>,
-    /// By token: the state behind it, for those.
-    pub(crate) end: Box<[u32]>,
+    /// By token: where it ends, for those.
+    pub(crate) end: Box<[End]>,
     /// By where they end, the largest first: in states where the text may end.
     pub(crate) groups: Vec<Group>,
     /// The small ones, as lists.
@@ -53,6 +53,40 @@ pub(crate) struct EndsOf {
     pub(crate) leading: Box<[u32]>,
     /// What was asked for, by the groups that are met.
     met: Kept<u128, Arc<[u32]>>,
+}
+
+/// Where a token ends, and what else is asked of a token together with that: one word, as most tokens are out of the caches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct End(u32);
+
+impl End {
+    /// The token is not read.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// States from this one on have no room: it is said of them that they are not known.
+    const STATES: u32 = (1 << 23) - 1;
+
+    fn new(state: u32, returns: bool, last: u8) -> Self {
+        Self(state.min(Self::STATES - 1) << 9 | u32::from(returns) << 8 | u32::from(last))
+    }
+
+    /// The state behind the token, which is read; `None` if that is not known.
+    #[inline]
+    pub(crate) fn state(self) -> Option<u32> {
+        Some(self.0 >> 9).filter(|state| *state < Self::STATES - 1)
+    }
+
+    /// Whether the automaton of texts without added tokens is where it starts behind the token, if it was in front of it.
+    #[inline]
+    pub(crate) fn returns(self) -> bool {
+        self.0 >> 8 & 1 != 0
+    }
+
+    /// The last byte of the token.
+    #[inline]
+    pub(crate) fn last(self) -> u8 {
+        self.0 as u8
+    }
 }
 
 /// How many answers are kept for each state.
@@ -197,7 +231,7 @@ impl EndsOf {
         let mut made = vec![0u32; words_for(vocabulary.len())];
         // Each with whether it only leads on where its piece may end, as far as that is certain.
         let mut by_end: Vec<((u32, bool), u32)> = Vec::new();
-        let mut end_of = vec![DEAD; vocabulary.len()];
+        let mut end_of = vec![End::NONE; vocabulary.len()];
         trie.walk(
             state,
             |state, byte| step(split, state, byte),
@@ -205,7 +239,8 @@ impl EndsOf {
                 let is_begun = is_fresh && plain.is_begun(token.0);
                 if is_begun || tokenizer.is_made(token.0) {
                     set(&mut made, token.0);
-                    end_of[token.index()] = end;
+                    let (returns, last) = (is_in(&plain.returns, token.0), plain.last[token.index()]);
+                    end_of[token.index()] = End::new(end, returns, last);
                     by_end.push(((end, is_begun), token.0));
                 }
             },

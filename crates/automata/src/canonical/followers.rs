@@ -50,11 +50,17 @@ pub(crate) struct AllFollowers {
     followers: Kept<(u32, u32), Arc<Followers>>,
     /// By class of a token: those that must not follow, one bit each, where they are many.
     forbidden: Kept<u32, Arc<[u32]>>,
+    /// By token: those that it must not follow, one bit each.
+    forbidding: Kept<u32, Arc<[u32]>>,
 }
 
 impl Default for AllFollowers {
     fn default() -> Self {
-        Self { followers: Kept::new(SLOTS, KEPT), forbidden: Kept::new(SLOTS, KEPT) }
+        Self {
+            followers: Kept::new(SLOTS, KEPT),
+            forbidden: Kept::new(SLOTS, KEPT),
+            forbidding: Kept::new(SLOTS, KEPT),
+        }
     }
 }
 
@@ -142,8 +148,22 @@ impl AllFollowers {
         }
     }
 
+    /// The tokens that `token`, which merges make, must not follow, in words of a mask over `len` ids, if that is kept.
+    pub(crate) fn forbidding_kept(&self, token: u32, len: usize) -> Option<Arc<[u32]>> {
+        self.forbidding.get(token).filter(|bits| bits.len() == words_for(len))
+    }
+
+    /// As [`forbidding_kept`](Self::forbidding_kept), found out now and kept.
+    pub(crate) fn forbidding(&self, neighbours: &Neighbours, token: u32, len: usize) -> Arc<[u32]> {
+        let mut bits = vec![0u32; words_for(len)];
+        neighbours.forbidding(token, |token| set(&mut bits, token));
+        let bits: Arc<[u32]> = bits.into();
+        self.forbidding.keep(token, Arc::clone(&bits), OVERHEAD + size_of_val(&bits[..]));
+        bits
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
-        self.followers.memory_usage() + self.forbidden.memory_usage()
+        self.followers.memory_usage() + self.forbidden.memory_usage() + self.forbidding.memory_usage()
     }
 }
 
@@ -153,12 +173,12 @@ mod tests {
 
     use super::{
         super::{
+            ends::End,
             testing::{Listing, Random, table},
             whole::WholePieces,
         },
         *,
     };
-    use crate::table::DEAD;
 
     /// All that is kept of a tokenizer, twice asked for, against every token and every pair of tokens.
     #[test]
@@ -198,6 +218,14 @@ mod tests {
                     forbidden_many += usize::from(forbidden.len() > MANY);
                     assert_eq!(removed.collect::<Vec<u32>>(), forbidden, "seed {seed}, {token}");
                 }
+                let len = texts.len();
+                assert_eq!(tokenizer.forbidding(token, len, false), None, "seed {seed}, {token}");
+                for is_worth in [true, false] {
+                    let found = tokenizer.forbidding(token, len, is_worth).expect("it was found out");
+                    let forbidding = tokens().filter(|before| !neighbours.may_follow(*before, token));
+                    let found = bits(&found).collect::<Vec<u32>>();
+                    assert_eq!(found, forbidding.collect::<Vec<u32>>(), "seed {seed}, {token}");
+                }
                 for state in 0..u32::try_from(split.accepting.len()).unwrap() {
                     let may = |next: &u32| end(state, *next).is_some() && neighbours.may_follow(token, *next);
                     let expected: Vec<u32> = tokens().filter(may).collect();
@@ -219,7 +247,12 @@ mod tests {
                     for token in 0..u32::try_from(texts.len()).unwrap() {
                         let is_begun = is_fresh && plain.is_begun(token);
                         let behind = end(state, token).filter(|_| is_begun || tokenizer.is_made(token));
-                        assert_eq!(ends.end[token as usize], behind.unwrap_or(DEAD), "seed {seed}");
+                        let found = ends.end[token as usize];
+                        assert_eq!(found != End::NONE, behind.is_some(), "seed {seed}");
+                        if behind.is_some() {
+                            assert_eq!(found.state(), behind, "seed {seed}");
+                            assert_eq!(Some(&found.last()), texts[token as usize].last(), "seed {seed}");
+                        }
                         let is_read = ends.made[token as usize / 32] >> (token % 32) & 1 != 0;
                         assert_eq!(is_read, behind.is_some(), "seed {seed}");
                         let child = tokenizer.whole.child(WholePieces::ROOT, token);

@@ -34,7 +34,7 @@ use super::{
     completion::bits,
     constraint::{Row, SHORT},
     derivation::NONE,
-    ends::{EndsOf, Plain, set},
+    ends::{End, EndsOf, set},
     position::Position,
 };
 use crate::StateId;
@@ -188,13 +188,12 @@ impl<'a> Query<'a> {
         let Sure { mut words, few: mut found, left } = self.surely_leading(at, &ends, &lifted);
         let is_narrow = lifted.sure.iter().all(|(_, tokens)| matches!(tokens, KindTokens::Few(_)));
         let front = front.filter(|_| is_narrow);
-        let mut pairs =
-            Pairs { at, front, is_whole: true, ends: &ends, plain, last: None, known: Map::default() };
+        let mut pairs = Pairs { at, front, is_whole: true, last: None, known: Map::default() };
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
-        let mut look = |query: &mut Self, token: u32, regex: StateId| {
+        let mut look = |query: &mut Self, token: u32, regex: StateId, end: End| {
             let leads_on = match is_begun(token) {
                 true => automata.run(at, text_of(token)).is_some_and(|behind| query.may_begin(token, behind)),
-                false => pairs.leads_on(query, token, regex),
+                false => pairs.leads_on(query, token, regex, end),
             };
             if leads_on {
                 found.push(token);
@@ -202,12 +201,20 @@ impl<'a> Query<'a> {
         };
         for token in left {
             if let Some(regex) = automata.dfa.run(at.regex, text_of(token)) {
-                look(self, token, regex);
+                look(self, token, regex, ends.end[token as usize]);
             }
         }
-        for (token, regex) in lifted.others.iter().copied() {
-            if is_in(&ends.made, token) {
-                look(self, token, regex);
+        let others = lifted.others.iter().copied().filter(|(token, _)| is_in(&ends.made, *token));
+        let mut others = others.map(|(token, regex)| (token, regex, ends.end[token as usize]));
+        // Where they end is looked up for some at once: mostly that is out of the caches, and these misses wait together.
+        let mut some = [(0, at.regex, End::NONE); CHUNK];
+        loop {
+            let count = some.iter_mut().zip(&mut others).map(|(place, other)| *place = other).count();
+            for (token, regex, end) in some.iter().copied().take(count) {
+                look(self, token, regex, end);
+            }
+            if count < CHUNK {
+                break;
             }
         }
         let is_whole = pairs.is_whole;
@@ -388,32 +395,29 @@ impl<'a> Query<'a> {
 }
 
 /// Behind which tokens of a row one is where, and what is known of that.
-struct Pairs<'a> {
+struct Pairs {
     at: Position,
     /// What stands in front, if tokens that may not follow it may be left out.
     front: Option<u32>,
     /// Whether none was left out.
     is_whole: bool,
-    ends: &'a EndsOf,
-    plain: &'a Plain,
     /// By states of the DFA and of the splitting.
     known: Map<(StateId, u32), Pair>,
     /// What was asked for last: tokens of one subtree of the trie mostly end alike.
     last: Option<(StateId, u32, Pair)>,
 }
 
-impl Pairs<'_> {
-    /// Whether `token`, which the splitting reads and which leads the DFA to `regex`, leads on.
-    fn leads_on(&mut self, query: &mut Query<'_>, token: u32, regex: StateId) -> bool {
-        let split = self.ends.end[token as usize];
+impl Pairs {
+    /// Whether `token`, which the splitting reads to `end` and which leads the DFA to `regex`, leads on.
+    fn leads_on(&mut self, query: &mut Query<'_>, token: u32, regex: StateId, end: End) -> bool {
         // The other two automata are mostly where they were.
-        let behind = Position { regex, split, fresh: false, ..self.at };
-        let returns =
-            self.at.text == query.automata.tokenizer.text.start && is_in(&self.plain.returns, token);
-        if query.composes() || !returns {
+        let returns = end.returns() && self.at.text == query.automata.tokenizer.text.start;
+        let split = end.state().filter(|_| returns && !query.composes());
+        let Some(split) = split else {
             let text = query.vocabulary.text(TokenId(token)).unwrap_or_default();
             return query.automata.run(self.at, text).is_some_and(|behind| query.may_precede(token, behind));
-        }
+        };
+        let behind = Position { regex, split, fresh: false, ..self.at };
         if query.certain.places[split as usize] != 0 {
             return query.may_precede(token, behind);
         }
@@ -422,7 +426,7 @@ impl Pairs<'_> {
             _ => *self.known.entry((regex, split)).or_insert_with(|| query.pair(behind)),
         };
         self.last = Some((regex, split, pair));
-        let hard = || query.facts.hard.behind(self.plain.last[token as usize]);
+        let hard = || query.facts.hard.behind(end.last());
         if pair.is_boundary || pair.is_alive && !pair.goes.and(&hard()).is_empty() {
             return true;
         }
