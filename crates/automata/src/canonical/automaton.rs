@@ -24,7 +24,7 @@ use super::{
     completion::bits,
     derivation::{Derivations, NONE},
     ends::{Ends, EndsOf, Plain},
-    followers::{AllFollowers, Followers},
+    followers::{AllFollowers, Followers, Tested},
     forest::Neighbours,
     kept::Kept,
     text::{TextDfa, TextFacts},
@@ -335,12 +335,9 @@ impl TokenizerAutomaton {
         self.on_demand.followers.remove_forbidden(&self.neighbours, token, words);
     }
 
-    /// The tokens that `token`, which merges make, must not follow, in words of a mask over `len` ids: if it is known, or if it
-    /// `is_worth` finding out.
-    pub(crate) fn forbidding(&self, token: u32, len: usize, is_worth: bool) -> Option<Arc<[u32]>> {
-        let followers = &self.on_demand.followers;
-        let known = followers.forbidding_kept(token, len);
-        known.or_else(|| is_worth.then(|| followers.forbidding(&self.neighbours, token, len)))
+    /// What was tested of whether `token`, which merges make, may follow others out of `len` tokens.
+    pub(crate) fn tested(&self, token: u32, len: usize) -> Arc<Tested> {
+        self.on_demand.followers.tested(token, len)
     }
 
     /// See [`Certain::closes`], for any characters.

@@ -35,6 +35,7 @@ use super::{
     automaton::{Role, TokenizerAutomaton},
     certain::{Certain, Safe, utf8},
     constraint::{Context, Row},
+    followers::Tested,
     position::{Automata, Position},
     rows::{Lifted, is_in},
     vegas::block::Facts,
@@ -45,9 +46,8 @@ use crate::{Limits, StateId, table::DEAD};
 /// So many tokens that lead on are kept for each position.
 const FOLLOWERS: usize = 8;
 
-/// Where so many tokens were asked for whether one may follow them, it is found out for all: that takes as long as some
-/// thirty pair tests.
-const ASKED: u32 = 32;
+/// Where so many tokens were asked for whether one may follow them, answers are kept for all constraints.
+const ASKED: u32 = 8;
 
 /// Up to so many tokens that can be read from a position are kept.
 const FEW: usize = 2_048;
@@ -117,8 +117,8 @@ struct Follower {
     token: u32,
     /// Of how many others it was asked whether it may follow them.
     asked: u32,
-    /// The tokens that it must not follow, one bit each, once that is known, or so many were asked for that it is worth it.
-    forbidding: Option<Arc<[u32]>>,
+    /// What is known of that for all constraints, once it was often asked.
+    tested: Option<Arc<Tested>>,
 }
 
 impl Follower {
@@ -130,17 +130,21 @@ impl Follower {
         before: u32,
         bytes: &mut usize,
     ) -> bool {
-        if self.forbidding.is_none() && (self.asked == 0 || self.asked == ASKED) {
-            self.forbidding = tokenizer.forbidding(self.token, len, self.asked == ASKED);
-            if self.asked == ASKED {
-                *bytes += self.forbidding.as_ref().map_or(0, |forbidding| size_of_val(&forbidding[..]));
+        if self.tested.is_none() {
+            self.asked += 1;
+            if self.asked < ASKED {
+                return tokenizer.neighbours.may_follow(before, self.token);
             }
         }
-        self.asked = self.asked.saturating_add(1);
-        match &self.forbidding {
-            Some(forbidding) => !is_in(forbidding, before),
-            None => tokenizer.neighbours.may_follow(before, self.token),
-        }
+        let tested = self.tested.get_or_insert_with(|| {
+            let tested = tokenizer.tested(self.token, len);
+            // Else the tokenizer has it too.
+            if Arc::strong_count(&tested) == 1 {
+                *bytes += tested.bytes();
+            }
+            tested
+        });
+        tested.may_follow(&tokenizer.neighbours, before)
     }
 }
 
@@ -556,7 +560,7 @@ impl Query<'_> {
         self.memo.complete.insert((class, at), true);
         let followers = self.memo.followers.entry(at).or_default();
         if followers.len() < FOLLOWERS && followers.iter().all(|known| known.token != follower) {
-            followers.push(Follower { token: follower, asked: 0, forbidding: None });
+            followers.push(Follower { token: follower, asked: 0, tested: None });
         }
         self.memo.entries(2);
     }
