@@ -11,7 +11,9 @@
 //! - Where a symbol beyond ASCII leads is looked up once for each state of a walk.
 //!
 //! Tried instead: to keep for each state which symbols lead to one place, so that the symbols below a node are compared
-//! with it at once. That saves a third of the second point and costs as much elsewhere.
+//! with it at once. That saves a third of the second point and costs as much elsewhere. And where a few letters lead elsewhere
+//! than all others, as where a text may also be a keyword, to walk once for the others and leave out the tokens of these few:
+//! one to three percent of the masks where that is so, and nothing in a grammar with many keywords.
 //!
 //! Measured over 58 regexes and 1,600 masks on 128,000 tokens, first visits: the median is 4 microseconds, the 99th percentile
 //! 93, the largest 212; on 100,000 tokens 78 and 197 behind the same median, where it was 154 and 376 before exceptions were

@@ -411,6 +411,8 @@ pub(crate) fn index(value: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -484,6 +486,7 @@ mod tests {
         classes: [u8; 256],
         next: Vec<u32>,
         verdicts: Vec<Verdict>,
+        asked: RefCell<Vec<(u32, TokenId)>>,
     }
 
     const STATES: usize = 5;
@@ -503,6 +506,7 @@ mod tests {
         }
 
         fn admits(&mut self, state: u32, token: TokenId) -> bool {
+            self.asked.borrow_mut().push((state, token));
             !(token.0 + state).is_multiple_of(3)
         }
     }
@@ -524,7 +528,7 @@ mod tests {
                 for (bound, class) in bounds {
                     classes[usize::from(bound)..].fill(class);
                 }
-                Table { classes, next, verdicts }
+                Table { classes, next, verdicts, asked: RefCell::default() }
             })
     }
 
@@ -540,11 +544,18 @@ mod tests {
                 let mut mask = crate::TokenMask::new(vocabulary.len());
                 mask.as_mut().insert(TokenId::from_index(texts.len()));
                 let mut automaton = &table;
+                table.asked.take();
                 trie.fill(&mut automaton, start, mask.as_mut());
-                let kind_of = |(id, text): (TokenId, &[u8])| {
-                    let end = text.iter().try_fold(start, |state, byte| {
+                let end_of = |text: &[u8]| {
+                    text.iter().try_fold(start, |state, byte| {
                         Some((&table).step(state, *byte)).filter(|next| *next != fill::DEAD)
-                    });
+                    })
+                };
+                for (state, token) in table.asked.take() {
+                    prop_assert_eq!(Some(state), vocabulary.text(token).and_then(end_of));
+                }
+                let kind_of = |(id, text): (TokenId, &[u8])| {
+                    let end = end_of(text);
                     let kind = match table.verdicts[end.filter(|_| !text.is_empty())? as usize] {
                         Verdict::All => Some(0),
                         Verdict::None => None,
