@@ -33,6 +33,9 @@ const MANY: usize = if cfg!(test) { 2 } else { 512 };
 const SLOTS: usize = 1 << 12;
 const KEPT: usize = 6 << 20;
 
+/// So many bytes of answers of pair tests are kept.
+const TESTED: usize = 3 << 20;
+
 /// What an entry costs beside its tokens, in bytes.
 const OVERHEAD: usize = 64;
 
@@ -102,7 +105,7 @@ impl Default for AllFollowers {
         Self {
             followers: Kept::new(SLOTS, KEPT),
             forbidden: Kept::new(SLOTS, KEPT),
-            tested: Kept::new(SLOTS, KEPT),
+            tested: Kept::new(SLOTS, TESTED),
         }
     }
 }
