@@ -335,9 +335,9 @@ impl TokenizerAutomaton {
         self.on_demand.followers.remove_forbidden(&self.neighbours, token, words);
     }
 
-    /// What was tested of whether `token`, which merges make, may follow others out of `len` tokens.
-    pub(crate) fn tested(&self, token: u32, len: usize) -> Arc<Tested> {
-        self.on_demand.followers.tested(token, len)
+    /// What was tested of whether `token`, which merges make, may follow others.
+    pub(crate) fn tested(&self, token: u32) -> Arc<Tested> {
+        self.on_demand.followers.tested(token, self.vocab_len)
     }
 
     /// See [`Certain::closes`], for any characters.

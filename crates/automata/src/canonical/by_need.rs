@@ -33,7 +33,7 @@ use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
-    certain::{Certain, Safe, utf8},
+    certain::{Certain, Safe, of_class, utf8},
     constraint::{Context, Row},
     followers::Tested,
     position::{Automata, Position},
@@ -122,14 +122,8 @@ struct Follower {
 }
 
 impl Follower {
-    /// Whether it may follow `before`, out of `len` tokens. To `bytes` is added what is kept for it from now on.
-    fn may_follow(
-        &mut self,
-        tokenizer: &TokenizerAutomaton,
-        len: usize,
-        before: u32,
-        bytes: &mut usize,
-    ) -> bool {
+    /// Whether it may follow `before`. To `bytes` is added what is kept for it from now on.
+    fn may_follow(&mut self, tokenizer: &TokenizerAutomaton, before: u32, bytes: &mut usize) -> bool {
         if self.tested.is_none() {
             self.asked += 1;
             if self.asked < ASKED {
@@ -137,7 +131,7 @@ impl Follower {
             }
         }
         let tested = self.tested.get_or_insert_with(|| {
-            let tested = tokenizer.tested(self.token, len);
+            let tested = tokenizer.tested(self.token);
             // Else the tokenizer has it too.
             if Arc::strong_count(&tested) == 1 {
                 *bytes += tested.bytes();
@@ -201,12 +195,7 @@ impl ByNeed {
         bytes.retain(|byte| used[usize::from(*byte)]);
         let mut read: Vec<(usize, ByteSet)> = Vec::new();
         for byte in dfa.bytes() {
-            let class = usize::from(dfa.classes().get(byte));
-            let at = read.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
-                read.push((class, ByteSet::default()));
-                read.len() - 1
-            });
-            read[at].1.insert(byte);
+            of_class(&mut read, usize::from(dfa.classes().get(byte))).insert(byte);
         }
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
@@ -473,11 +462,10 @@ impl Query<'_> {
 
     /// Whether a token that is known to lead on from `at` may follow `token`. The last one that did is asked first.
     pub(super) fn is_followed(&mut self, token: u32, at: Position) -> bool {
-        let (tokenizer, len) = (self.automata.tokenizer, self.vocabulary.len());
+        let tokenizer = self.automata.tokenizer;
         let Memo { followers, bytes, .. } = &mut *self.memo;
         let Some(followers) = followers.get_mut(&at) else { return false };
-        let found =
-            followers.iter_mut().position(|follower| follower.may_follow(tokenizer, len, token, bytes));
+        let found = followers.iter_mut().position(|follower| follower.may_follow(tokenizer, token, bytes));
         found.into_iter().for_each(|found| followers.swap(0, found));
         found.is_some()
     }

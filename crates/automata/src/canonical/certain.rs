@@ -410,12 +410,7 @@ impl Certain {
     pub(crate) fn columns(&self, dfa: &Dfa) -> Vec<(usize, [ByteSet; 2])> {
         let mut columns: Vec<(usize, [ByteSet; 2])> = Vec::new();
         for byte in (0..0x80u8).filter(|byte| !self.last.contains(*byte)) {
-            let class = usize::from(dfa.classes().get(byte));
-            let at = columns.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
-                columns.push((class, Default::default()));
-                columns.len() - 1
-            });
-            let [bytes, calm] = &mut columns[at].1;
+            let [bytes, calm] = of_class(&mut columns, usize::from(dfa.classes().get(byte)));
             bytes.insert(byte);
             if !self.last_but_one.contains(byte) {
                 calm.insert(byte);
@@ -430,12 +425,7 @@ impl Certain {
         let by_class = |list: &SmallVec<[(u8, u32); 4]>| {
             let mut goes: Vec<(u8, ByteSet)> = Vec::new();
             for (byte, behind) in list {
-                let class = dfa.classes().get(*byte);
-                let at = goes.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
-                    goes.push((class, ByteSet::default()));
-                    goes.len() - 1
-                });
-                goes[at].1.union(&self.goes[*behind as usize]);
+                of_class(&mut goes, dfa.classes().get(*byte)).union(&self.goes[*behind as usize]);
             }
             goes
         };
@@ -684,6 +674,15 @@ fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
         }
     }
     Some(places)
+}
+
+/// What `list` has for this class, nothing at first. Classes are few.
+pub(super) fn of_class<C: PartialEq, T: Default>(list: &mut Vec<(C, T)>, class: C) -> &mut T {
+    let at = list.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
+        list.push((class, T::default()));
+        list.len() - 1
+    });
+    &mut list[at].1
 }
 
 /// The place of this bit, if it is the only one.
