@@ -160,6 +160,11 @@ impl Quotients {
         (quotients, irregular)
     }
 
+    /// The members of a node.
+    pub(crate) fn members_of(&self, node: usize) -> &[Member] {
+        &self.members[self.nodes[node].first_member as usize..self.nodes[node + 1].first_member as usize]
+    }
+
     /// The nodes among these, which are in the quotient that begins at `root`, that end with one of the symbols `ascii`, or
     /// with one beyond ASCII if `wide`, or that are this deep or deeper: a bit each, from the first of `among` on. Those below
     /// others may be missing; nothing above all of these may have one of the symbols, and what is so deep must have at least

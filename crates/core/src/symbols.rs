@@ -267,6 +267,11 @@ impl Runs {
         Self { last, trailing: [(DEAD, DEAD); KNOWN] }
     }
 
+    /// The last byte of the run that `byte` is in.
+    pub(crate) fn last_of(&self, byte: u8) -> u8 {
+        self.last[usize::from(byte)]
+    }
+
     /// Where all trailing bytes lead, or [`MIXED`].
     #[inline]
     fn any_trailing<A: ByteAutomaton>(&mut self, automaton: &mut A, state: u32) -> u32 {

@@ -196,8 +196,14 @@ impl TokenTrie {
     /// at its number, and all others at 0. A walk tells apart where tokens end in the time that it takes to find them.
     pub fn fill_kinds<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> Vec<KindTokens> {
         let mut kinds = Kinds::new(self.vocab_len);
-        fill::fill(&self.bytes, &self.irregular, &self.quotients, automaton, start, &mut kinds);
+        fill::fill_kinds(&self.bytes, &self.irregular, &self.quotients, automaton, start, &mut kinds);
         kinds.into_sets()
+    }
+
+    /// Whether [`fill_kinds`](Self::fill_kinds) walks to few letters from `start` by themselves.
+    #[cfg(test)]
+    pub(crate) fn is_diverted<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> bool {
+        fill::is_diverted(&self.bytes, &self.quotients, automaton, start, &mut Kinds::new(self.vocab_len))
     }
 
     /// Runs an automaton over the bytes of every token, from `start`, and calls `visit` with each token that is read

@@ -33,15 +33,16 @@ use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
-    certain::{Certain, Safe, of_class, utf8},
+    certain::{Certain, Safe, utf8},
     constraint::{Context, Row},
     followers::Tested,
     position::{Automata, Position},
+    reads::Reads,
     rows::{Lifted, is_in},
     vegas::block::Facts,
     whole::WholePieces,
 };
-use crate::{Limits, StateId, table::DEAD};
+use crate::{Limits, StateId};
 
 /// So many tokens that lead on are kept for each position.
 const FOLLOWERS: usize = 8;
@@ -73,12 +74,9 @@ pub(crate) struct ByNeed {
     pub(super) places: Vec<u8>,
     /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
     bytes: Vec<u8>,
-    /// By class of the DFA: the bytes that it reads.
-    read: Vec<(usize, ByteSet)>,
+    reads: Reads,
     /// The tokens of single bytes that it reads.
     symbols: Vec<(u8, u32)>,
-    /// See [`Certain::columns`].
-    columns: Vec<(usize, [ByteSet; 2])>,
     /// See [`Certain::soons_by_class`].
     pub(super) soons: Vec<Vec<(u8, ByteSet)>>,
     /// The most bytes that a memo may have.
@@ -93,10 +91,6 @@ pub(crate) struct Memo {
     boundary: Map<Position, bool>,
     /// By state of the DFA and place in a character: see [`Query::is_free`].
     free: Map<(StateId, u8), bool>,
-    /// By state of the DFA: its [`Certain::out`].
-    sure: ByState,
-    /// By state of the DFA: the bytes that it reads.
-    read_from: ByState,
     /// By position: tokens that lead on.
     followers: Map<Position, Vec<Follower>>,
     /// By position: all tokens that can be read, where they are few.
@@ -142,34 +136,6 @@ impl Follower {
     }
 }
 
-/// A set of bytes for each state of a DFA, once it was asked for.
-#[derive(Clone, Default)]
-struct ByState {
-    /// By state: the place of its set, plus one; 0 if it is not there. Empty before anything was asked for.
-    at: Vec<u32>,
-    sets: Vec<ByteSet>,
-}
-
-impl ByState {
-    /// The set of `state`, which is found by `find` at first, of a DFA of `len` states; and for how many bytes more there is
-    /// room now.
-    #[inline]
-    fn get(&mut self, state: StateId, len: usize, find: impl FnOnce() -> ByteSet) -> (ByteSet, usize) {
-        let mut more = 0;
-        if self.at.is_empty() {
-            self.at = vec![0; len];
-            more += size_of_val(&self.at[..]);
-        }
-        let at = &mut self.at[state.index()];
-        if *at == 0 {
-            self.sets.push(find());
-            *at = u32::try_from(self.sets.len()).expect("fewer than 2^32 states");
-            more += size_of::<ByteSet>();
-        }
-        (self.sets[*at as usize - 1], more)
-    }
-}
-
 /// A constraint with a memo, for questions.
 pub(crate) struct Query<'a> {
     pub(crate) need: &'a ByNeed,
@@ -193,15 +159,12 @@ impl ByNeed {
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = automata.columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
-        let mut read: Vec<(usize, ByteSet)> = Vec::new();
-        for byte in dfa.bytes() {
-            of_class(&mut read, usize::from(dfa.classes().get(byte))).insert(byte);
-        }
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
-        let (columns, soons) = (tokenizer.certain().columns(dfa), tokenizer.certain().soons_by_class(dfa));
-        Some(Self { safe, places, bytes, read, symbols, columns, soons, limit: limits.lazy_bytes })
+        let reads = Reads::new(tokenizer.certain(), dfa, &safe);
+        let soons = tokenizer.certain().soons_by_class(dfa);
+        Some(Self { safe, places, bytes, reads, symbols, soons, limit: limits.lazy_bytes })
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -247,7 +210,7 @@ impl ByNeed {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        size_of_val(&self.safe[..]) + self.bytes.len()
+        size_of_val(&self.safe[..]) + self.bytes.len() + self.reads.memory_usage()
     }
 }
 
@@ -268,7 +231,7 @@ struct Open {
     is_cyclic: bool,
 }
 
-impl Query<'_> {
+impl<'a> Query<'a> {
     fn tokenizer(&self) -> &TokenizerAutomaton {
         self.automata.tokenizer
     }
@@ -341,41 +304,27 @@ impl Query<'_> {
         certain.soon[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(
             |(byte, behind)| {
                 let next = self.automata.dfa.step(at.regex, *byte);
-                next.is_some_and(|next| !certain.goes[*behind as usize].and(&self.sure(next)).is_empty())
+                next.is_some_and(|next| certain.goes[*behind as usize].meets(self.sure(next)))
             },
         )
     }
 
     /// The bytes of ASCII that certainly lead on from a state of the DFA.
-    pub(super) fn sure(&mut self, state: StateId) -> ByteSet {
-        let (need, dfa) = (self.need, self.automata.dfa);
-        let find = || Certain::out(&need.columns, dfa, &need.safe, state);
-        let (sure, more) = self.memo.sure.get(state, dfa.len(), find);
-        self.memo.bytes += more;
-        sure
+    #[inline]
+    pub(super) fn sure(&self, state: StateId) -> &'a ByteSet {
+        self.need.reads.sure(state)
     }
 
     /// The bytes that the DFA reads from a state.
-    pub(super) fn read_from(&mut self, state: StateId) -> ByteSet {
-        let (need, dfa) = (self.need, self.automata.dfa);
-        let find = || {
-            let row = dfa.table().row(state);
-            let read = need.read.iter().filter(|(class, _)| row[*class] != DEAD);
-            read.fold(ByteSet::default(), |mut read, (_, bytes)| {
-                read.union(bytes);
-                read
-            })
-        };
-        let (read, more) = self.memo.read_from.get(state, dfa.len(), find);
-        self.memo.bytes += more;
-        read
+    #[inline]
+    pub(super) fn read_from(&self, state: StateId) -> &'a ByteSet {
+        self.need.reads.read(state)
     }
 
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
     pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
         let begins = &self.certain.begins[at.split as usize];
-        if self.automata.is_accepting(at) || !begins.is_empty() && !self.sure(at.regex).and(begins).is_empty()
-        {
+        if self.automata.is_accepting(at) || begins.meets(self.sure(at.regex)) {
             return true;
         }
         let mark = self.automata.mark(at);
@@ -422,7 +371,7 @@ impl Query<'_> {
         let dfa = self.automata.dfa;
         let is_free = if place == 0 {
             let sure = self.sure(state);
-            dfa.is_accepting(state) || self.certain.typical.iter().all(|begins| !begins.and(&sure).is_empty())
+            dfa.is_accepting(state) || self.certain.typical.iter().all(|begins| begins.meets(sure))
         } else {
             // Bytes that lead to the same place and state are looked at once.
             let mut last = None;
@@ -625,7 +574,7 @@ impl Query<'_> {
         trie.any_reading(
             self,
             at,
-            |query, at| query.read_from(at.regex),
+            |query, at| *query.read_from(at.regex),
             |at, byte| automata.step(at, byte),
             |query, token, behind| tokenizer.is_made(token.0) && visit(query, token.0, behind),
         )

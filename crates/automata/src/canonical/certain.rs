@@ -407,10 +407,10 @@ impl Certain {
 
     /// By class of `dfa`, as far as it has bytes of ASCII that end no added token: those bytes, and those of them that are
     /// not the last but one of one either.
-    pub(crate) fn columns(&self, dfa: &Dfa) -> Vec<(usize, [ByteSet; 2])> {
-        let mut columns: Vec<(usize, [ByteSet; 2])> = Vec::new();
+    pub(crate) fn columns(&self, dfa: &Dfa) -> Vec<(u8, [ByteSet; 2])> {
+        let mut columns: Vec<(u8, [ByteSet; 2])> = Vec::new();
         for byte in (0..0x80u8).filter(|byte| !self.last.contains(*byte)) {
-            let [bytes, calm] = of_class(&mut columns, usize::from(dfa.classes().get(byte)));
+            let [bytes, calm] = of_class(&mut columns, dfa.classes().get(byte));
             bytes.insert(byte);
             if !self.last_but_one.contains(byte) {
                 calm.insert(byte);
@@ -430,29 +430,6 @@ impl Certain {
             goes
         };
         self.soons.iter().map(by_class).collect()
-    }
-
-    /// The bytes of ASCII that lead from `state` to a safe one, whatever was read before; `columns` are those of
-    /// [`columns`](Self::columns).
-    pub(crate) fn out(
-        columns: &[(usize, [ByteSet; 2])],
-        dfa: &Dfa,
-        safe: &[Safe],
-        state: crate::StateId,
-    ) -> ByteSet {
-        let row = dfa.table().row(state);
-        let mut out = ByteSet::default();
-        for (class, [bytes, calm]) in columns {
-            match row[*class] {
-                DEAD => {}
-                next => match safe[next as usize] {
-                    Safe::Always => out.union(bytes),
-                    Safe::WhenCalm => out.union(calm),
-                    Safe::No => {}
-                },
-            }
-        }
-        out
     }
 
     pub(crate) fn memory_usage(&self) -> usize {

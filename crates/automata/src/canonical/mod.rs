@@ -48,6 +48,7 @@ mod nfc;
 mod pair;
 mod position;
 mod product;
+mod reads;
 mod rows;
 mod settle;
 #[cfg(test)]

@@ -102,6 +102,7 @@ struct Sure {
 
 impl Sure {
     /// Adds those of `tokens` that merges `made`: they lead on if they are in `leading`, and else are left. One bit each.
+    #[inline(never)] // In its caller it is not vectorised.
     fn add_words(&mut self, tokens: &[u32], made: &[u32], leading: &[u32]) {
         self.words.resize(tokens.len(), 0);
         // Chunk by chunk, as mostly nothing is left; of a length that the compiler knows.
@@ -358,12 +359,12 @@ impl<'a> Query<'a> {
     }
 
     /// Which of [`Certain::soons`](super::certain::Certain::soons) a state of the DFA certainly goes on with, one bit each.
-    fn soons(&mut self, state: StateId) -> u8 {
+    fn soons(&self, state: StateId) -> u8 {
         let (need, row) = (self.need, self.automata.dfa.table().row(state));
         need.soons.iter().enumerate().fold(0, |soons, (at, list)| {
             let goes_on = list.iter().any(|(class, goes)| {
                 let next = row[usize::from(*class)];
-                next != DEAD && !goes.and(&self.sure(StateId(next))).is_empty()
+                next != DEAD && goes.meets(self.sure(StateId(next)))
             });
             soons | u8::from(goes_on) << at
         })
@@ -384,7 +385,7 @@ impl<'a> Query<'a> {
     /// What is known of the position that `at` is.
     fn pair(&mut self, at: Position) -> Pair {
         let is_boundary = self.is_boundary(at);
-        let goes = self.certain.goes[at.split as usize].and(&self.sure(at.regex));
+        let goes = self.certain.goes[at.split as usize].and(self.sure(at.regex));
         Pair { is_boundary, is_alive: is_boundary || self.is_alive(at), goes }
     }
 
@@ -468,7 +469,7 @@ impl Ending<'_, '_, '_> {
                 if self.query.automata.dfa.is_accepting(state) {
                     return FIRST_KIND;
                 }
-                let sure = self.query.sure(state);
+                let sure = *self.query.sure(state);
                 if sure.is_empty() {
                     return EACH;
                 }

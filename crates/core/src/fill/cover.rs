@@ -169,8 +169,10 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
         if !with_wide {
             self.plain.iter_mut().zip(&quotients.with.wide).for_each(|(word, wide)| *word &= !wide);
         }
-        for token in lists().flatten() {
-            self.plain[token.index() / WORD_BITS] &= !(1 << (token.index() % WORD_BITS));
+        for list in lists() {
+            for token in list {
+                self.plain[token.index() / WORD_BITS] &= !(1 << (token.index() % WORD_BITS));
+            }
         }
         self.plain_of = Some((others, with_wide));
         true
