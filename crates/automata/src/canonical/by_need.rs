@@ -25,7 +25,7 @@
 //! - Whether a token can be followed at all asked of the constraint: what may follow it from a state of the splitting does not
 //!   depend on that, and is kept for all ([`super::followers`]). The blank in front of a word was half of a mask.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustc_hash::{FxHashMap as Map, FxHashSet as Set};
 use smallvec::SmallVec;
@@ -58,6 +58,12 @@ const SOME: usize = 16;
 
 /// Where so many symbols can be read, it is worth asking what [groups of tokens](super::rows) lead on.
 const WIDE: usize = 16;
+
+/// By [place](utf8) in a character: the bytes that may come next there, none between characters.
+static TRAILING: LazyLock<[ByteSet; 8]> = LazyLock::new(|| {
+    let may_come = |place: u8, byte: &u8| place != 0 && utf8(place, *byte).is_some();
+    [0, 1, 2, 3, 4, 5, 6, 7].map(|place| (0x80..0xc0u8).filter(|byte| may_come(place, byte)).collect())
+});
 
 /// What an entry of a map costs beside its contents, in bytes.
 pub(super) const OVERHEAD: usize = 48;
@@ -365,6 +371,11 @@ impl<'a> Query<'a> {
     /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
     /// either accepts or certainly goes on in another piece.
     pub(super) fn is_free(&mut self, state: StateId, place: u8) -> bool {
+        // Mostly some byte is not read at all.
+        let trailing = &TRAILING[usize::from(place)];
+        if self.read_from(state).and(trailing) != *trailing {
+            return false;
+        }
         if let Some(known) = self.memo.free.get(&(state, place)) {
             return *known;
         }
@@ -403,6 +414,11 @@ impl<'a> Query<'a> {
         if last.is_some_and(|last| self.is_hard_behind(last, at)) {
             return Some(true);
         }
+        self.known(token, at)
+    }
+
+    /// What is known of `token` in front of `at` from earlier searches.
+    fn known(&mut self, token: u32, at: Position) -> Option<bool> {
         if self.is_followed(token, at) {
             return Some(true);
         }
@@ -410,7 +426,7 @@ impl<'a> Query<'a> {
     }
 
     /// Whether a token that is known to lead on from `at` may follow `token`. The last one that did is asked first.
-    pub(super) fn is_followed(&mut self, token: u32, at: Position) -> bool {
+    fn is_followed(&mut self, token: u32, at: Position) -> bool {
         let tokenizer = self.automata.tokenizer;
         let Memo { followers, bytes, .. } = &mut *self.memo;
         let Some(followers) = followers.get_mut(&at) else { return false };
@@ -425,9 +441,22 @@ impl<'a> Query<'a> {
 
     /// Whether `token` may stand in front of `at`, in the same piece.
     pub(crate) fn may_precede(&mut self, token: u32, at: Position) -> bool {
-        if let Some(settled) = self.settled(token, at) {
-            return settled;
+        match self.settled(token, at) {
+            Some(settled) => settled,
+            None => self.search(token, at),
         }
+    }
+
+    /// As [`may_precede`](Self::may_precede), where only a search can tell: the piece may not end in `at`, which is alive, is not
+    /// inside a character and goes on with no byte before which the last one of `token` is hard.
+    pub(super) fn may_precede_by_search(&mut self, token: u32, at: Position) -> bool {
+        match self.known(token, at) {
+            Some(known) => known,
+            None => self.search(token, at),
+        }
+    }
+
+    fn search(&mut self, token: u32, at: Position) -> bool {
         let first = match self.leads_on(token, at) {
             Ok(follower) => {
                 self.keep(token, at, follower);
@@ -441,8 +470,9 @@ impl<'a> Query<'a> {
             Err(reads) => Open { token, at, left: reads.len(), reads, is_cyclic: false },
         };
         let mut open: Vec<Open> = vec![first];
-        // What was opened: it is open, or has failed.
-        let mut seen: Set<(u32, Position)> = Set::from_iter([(self.class(token), at)]);
+        // What was opened beside the first: it is open, or has failed.
+        let begun = (self.class(token), at);
+        let mut seen: Set<(u32, Position)> = Set::default();
         let mut opens: Option<(u32, Position)> = None;
         loop {
             if let Some((token, at)) = opens.take() {
@@ -461,8 +491,8 @@ impl<'a> Query<'a> {
             }
             let Some(last) = open.last_mut() else {
                 // What failed because of what was open failed with that.
-                self.memo.entries(seen.len());
-                self.memo.complete.extend(seen.into_iter().map(|failed| (failed, false)));
+                self.memo.entries(seen.len() + 1);
+                self.memo.complete.extend(seen.into_iter().chain([begun]).map(|failed| (failed, false)));
                 return false;
             };
             if let Some(left) = last.left.checked_sub(1) {
@@ -477,8 +507,10 @@ impl<'a> Query<'a> {
                         return true;
                     }
                     Some(false) => {}
-                    None if seen.contains(&(self.class(next), behind)) => last.is_cyclic = true,
-                    None => opens = Some((next, behind)),
+                    None => match (self.class(next), behind) {
+                        known if known == begun || seen.contains(&known) => last.is_cyclic = true,
+                        _ => opens = Some((next, behind)),
+                    },
                 }
             } else if let Some(Open { token, at, is_cyclic, .. }) = open.pop() {
                 if !is_cyclic {

@@ -10,7 +10,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary, words_for};
 
 use super::{
     automaton::TokenizerAutomaton,
@@ -39,12 +39,12 @@ const TESTED: usize = 3 << 20;
 /// What an entry costs beside its tokens, in bytes.
 const OVERHEAD: usize = 64;
 
-/// Tokens that may follow, in ascending order.
+/// Tokens that may follow, in the order of their first bytes.
 #[derive(Debug)]
 pub(crate) struct Followers {
     pub(crate) tokens: Box<[u32]>,
-    /// The first byte of each.
-    first: Box<[u8]>,
+    /// The first bytes, each with where its tokens end.
+    first: Box<[(u8, u32)]>,
     /// Whether there are no others.
     pub(crate) is_all: bool,
 }
@@ -139,18 +139,31 @@ impl Followers {
             tokens = tokens.iter().copied().step_by(tokens.len() / SOME).collect();
         }
         let first_of = |token: &u32| vocabulary.text(TokenId(*token)).and_then(<[u8]>::first).copied();
-        let first = tokens.iter().map(|token| first_of(token).unwrap_or_default()).collect();
-        Self { tokens: tokens.into(), first, is_all }
+        tokens.sort_by_cached_key(first_of);
+        let mut first: Vec<(u8, u32)> = Vec::new();
+        for (token, end) in tokens.iter().zip(1..) {
+            let byte = first_of(token).unwrap_or_default();
+            match first.last_mut() {
+                Some((last, last_end)) if *last == byte => *last_end = end,
+                _ => first.push((byte, end)),
+            }
+        }
+        Self { tokens: tokens.into(), first: first.into(), is_all }
     }
 
-    /// Those whose first byte is such.
-    pub(crate) fn beginning_with(&self, is_such: impl Fn(u8) -> bool) -> impl Iterator<Item = u32> {
-        let all = self.tokens.iter().zip(&self.first);
-        all.filter(move |(_, first)| is_such(**first)).map(|(token, _)| *token)
+    /// Those whose first byte is one of these.
+    pub(crate) fn beginning_with(&self, bytes: &ByteSet) -> impl Iterator<Item = u32> {
+        let mut begin = 0;
+        let ranges = self.first.iter().map(move |(byte, end)| {
+            let tokens = begin..*end as usize;
+            begin = tokens.end;
+            (*byte, tokens)
+        });
+        ranges.filter(|(byte, _)| bytes.contains(*byte)).flat_map(|(_, range)| &self.tokens[range]).copied()
     }
 
     fn bytes(&self) -> usize {
-        OVERHEAD + size_of_val(&self.tokens[..]) + self.first.len()
+        OVERHEAD + size_of_val(&self.tokens[..]) + size_of_val(&self.first[..])
     }
 }
 
@@ -209,7 +222,7 @@ impl AllFollowers {
 
 #[cfg(test)]
 mod tests {
-    use unskew_core::{ByteSet, SplitBehavior, SplitPattern, Tokenization};
+    use unskew_core::{SplitBehavior, SplitPattern, Tokenization};
 
     use super::{
         super::{
@@ -272,7 +285,14 @@ mod tests {
                     assert_eq!(found.is_all, expected.len() <= ALL, "seed {seed}");
                     if found.is_all {
                         all += 1;
-                        assert_eq!(found.tokens[..], expected, "seed {seed}, {token}, {state}");
+                        let mut tokens = found.tokens.to_vec();
+                        tokens.sort_unstable();
+                        assert_eq!(tokens, expected, "seed {seed}, {token}, {state}");
+                        let bytes: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
+                        let mut beginning: Vec<u32> = found.beginning_with(&bytes).collect();
+                        beginning.sort_unstable();
+                        let begins = |token: &u32| bytes.contains(texts[*token as usize][0]);
+                        assert_eq!(beginning, expected.iter().copied().filter(begins).collect::<Vec<_>>());
                     } else {
                         some += 1;
                         assert!(found.tokens.len() >= SOME && found.tokens.iter().all(may), "seed {seed}");

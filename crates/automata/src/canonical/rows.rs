@@ -315,14 +315,9 @@ impl<'a> Query<'a> {
             }
         }
         let followers = tokenizer.followers(front, at.split, vocabulary, self.trie);
-        // Inside a character most of them begin with a byte that does not lead on. For few, it is not worth to find all bytes.
-        let read = (followers.tokens.len() > SHORT).then(|| self.read_from(at.regex));
-        let dfa = automata.dfa;
-        let leads = |byte: u8| match &read {
-            Some(read) => read.contains(byte),
-            None => dfa.step(at.regex, byte).is_some(),
-        };
-        for token in followers.beginning_with(leads) {
+        // Inside a character most of them begin with a byte that does not lead on.
+        let read = self.read_from(at.regex);
+        for token in followers.beginning_with(read) {
             let Some(behind) = automata.run(at, text_of(token)) else { continue };
             match self.settled(token, behind) {
                 Some(true) => return Ok(token),
@@ -439,7 +434,7 @@ impl Pairs {
             self.is_whole = false;
             return false;
         }
-        query.is_followed(token, behind) || query.may_precede(token, behind)
+        query.may_precede_by_search(token, behind)
     }
 }
 
