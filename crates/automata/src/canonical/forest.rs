@@ -16,7 +16,10 @@ use std::{cmp::Reverse, collections::HashMap, ops::Range, sync::OnceLock};
 
 use unskew_core::MergeTable;
 
-use super::derivation::{Derivations, MergeOrder, NONE};
+use super::{
+    derivation::{Derivations, MergeOrder, NONE},
+    meeting::Meetings,
+};
 
 /// All tokens below their left parts, or below their right parts, depth first, later made children first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -207,7 +210,7 @@ impl Partners {
     }
 
     /// Partners and keys.
-    fn of(&self, token: u32) -> impl Iterator<Item = (u32, u32)> {
+    pub(super) fn of(&self, token: u32) -> impl Iterator<Item = (u32, u32)> {
         let range = self.range(token);
         self.partner[range.clone()].iter().copied().zip(self.key[range].iter().copied())
     }
@@ -248,6 +251,8 @@ pub(crate) struct Neighbours {
     pub(crate) by_left: Partners,
     /// Made when it is first asked for: only what is completed whole looks back.
     backward: OnceLock<Backward>,
+    /// Made with the first pair test.
+    meetings: OnceLock<Option<Meetings>>,
     /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for tokens that are not made.
     pub(crate) class: Vec<u32>,
     /// A token of each class.
@@ -266,6 +271,7 @@ impl Neighbours {
             lefts: Forest::new(&trees, &trees.left),
             by_left: Partners::new(len, made),
             backward: OnceLock::new(),
+            meetings: OnceLock::new(),
             class: vec![NONE; len],
             class_token: Vec::new(),
             trees,
@@ -293,7 +299,8 @@ impl Neighbours {
         if !of_made || classes as usize != class_token.len() || !are_members {
             return None;
         }
-        Some(Self { trees, lefts, by_left, backward: OnceLock::new(), class, class_token })
+        let (backward, meetings) = (OnceLock::new(), OnceLock::new());
+        Some(Self { trees, lefts, by_left, backward, meetings, class, class_token })
     }
 
     /// The classes: what a token forbids is decided by the tokens on the right edge of its tree and by how many of their
@@ -405,7 +412,15 @@ impl Neighbours {
 
     /// Whether `right` may follow `left` in a piece; both are made. By the pair test: O(depth) look-ups.
     pub(crate) fn may_follow(&self, left: u32, right: u32) -> bool {
-        !super::pair::crosses(&self.trees, |left, right| self.by_left.key(left, right), left, right, false)
+        let meetings = self.meetings.get_or_init(|| Meetings::new(&self.trees, &self.by_left));
+        !meetings.as_ref().is_some_and(|meetings| meetings.crosses(left, right))
+            && !super::pair::crosses(
+                &self.trees,
+                |left, right| self.by_left.key(left, right),
+                left,
+                right,
+                false,
+            )
     }
 
     /// In bytes.
@@ -419,6 +434,7 @@ impl Neighbours {
                 .backward
                 .get()
                 .map_or(0, |backward| backward.rights.memory_usage() + backward.by_right.memory_usage())
+            + self.meetings.get().and_then(Option::as_ref).map_or(0, Meetings::memory_usage)
     }
 }
 

@@ -44,6 +44,7 @@ mod files;
 mod followers;
 mod forest;
 mod kept;
+mod meeting;
 mod nfc;
 mod pair;
 mod position;

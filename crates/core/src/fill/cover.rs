@@ -37,8 +37,9 @@ pub(super) const ENDLESS: u8 = u8::MAX;
 /// From how many tokens below a node on it is worth allowing nearly all of them at once, where it is known which.
 const COVER: u32 = if cfg!(test) { 4 } else { 48 };
 
-/// Of so many tokens one may be an exception. At 8, the names of an address took a fifth longer than without.
-const EXCEPTIONS: usize = if cfg!(test) { 1 } else { 16 };
+/// Of so many tokens one may be an exception. At 16 the four signs that end a sentence are too many: twice as many instructions at
+/// each place of one.
+const EXCEPTIONS: usize = if cfg!(test) { 1 } else { 10 };
 
 /// How deep covers may be nested: each takes a call.
 const COVERS: u8 = 4;
