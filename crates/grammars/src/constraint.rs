@@ -21,7 +21,9 @@ use unskew_core::{
 };
 
 use crate::{
-    GrammarError, GrammarLimits, ends,
+    GrammarError, GrammarLimits,
+    contexts::Contexts,
+    ends,
     grammar::Grammar,
     mask::{Buffers, KnownNodes, Maker, Trees, Walk},
     munch,
@@ -112,6 +114,7 @@ pub struct GrammarScratch {
     exchange: Exchange,
     known: KnownNodes,
     buffers: Buffers,
+    contexts: Contexts,
     /// For the tokens of a mask in the making.
     ids: Vec<TokenId>,
     doubtful: Vec<TokenId>,
@@ -454,6 +457,8 @@ impl GrammarConstraint {
                 known: &mut scratch.known,
                 buffers: &mut scratch.buffers,
                 doubtful: &mut scratch.doubtful,
+                general: Vec::new(),
+                contexts: &mut scratch.contexts,
                 walks: &mut scratch.stats.walks,
             }
             .add(place),
@@ -505,6 +510,7 @@ impl GrammarScratch {
         self.places.memory_usage()
             + self.exchange.memory_usage()
             + self.known.memory_usage()
+            + self.contexts.memory_usage()
             + self.mask_bytes
             + self.tracking.as_ref().map_or(0, |tracking| {
                 tracking.places.memory_usage() + tracking.exchange.memory_usage() + tracking.removed_bytes
@@ -545,6 +551,7 @@ impl Constraint for GrammarConstraint {
             exchange: Exchange::default(),
             known: KnownNodes::default(),
             buffers: Buffers::default(),
+            contexts: Contexts::default(),
             ids: Vec::new(),
             doubtful: Vec::new(),
             masks: HashMap::new(),

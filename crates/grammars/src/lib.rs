@@ -53,6 +53,7 @@
 mod analysis;
 mod bodies;
 mod constraint;
+mod contexts;
 mod counted;
 mod distinct;
 mod ends;
@@ -64,6 +65,7 @@ mod grammar;
 mod joined;
 mod library_file;
 mod limits;
+mod local;
 mod mask;
 mod munch;
 mod parser;

@@ -19,6 +19,7 @@ use unskew_core::{ByteAutomaton, DEAD, TokenId, TokenMask, TokenTrie};
 
 use crate::{
     Counted, Except,
+    contexts::Contexts,
     counted::Horizon,
     distinct::Remaining,
     except::Below,
@@ -90,6 +91,9 @@ pub(crate) struct Maker<'a> {
     pub(crate) buffers: &'a mut Buffers,
     /// Tokens that may have been added though a terminal leaves them out; empty.
     pub(crate) doubtful: &'a mut Vec<TokenId>,
+    /// Terminals that begin with the token for which there may be other tokens than were added, and what is left to do behind them.
+    pub(crate) general: Vec<(u32, Todo)>,
+    pub(crate) contexts: &'a mut Contexts,
     /// How many walks over the vocabulary there were.
     pub(crate) walks: &'a mut u64,
 }
@@ -178,6 +182,21 @@ impl Trees {
 impl Maker<'_> {
     /// Adds the tokens that may follow in `place`, control tokens not counted.
     pub(crate) fn add(&mut self, place: Place) {
+        let (_, before) = self.pieces.added();
+        self.contexts.begin();
+        self.add_all(place);
+        if self.contexts.has_failed() {
+            let mut ids = std::mem::take(&mut self.pieces.ids);
+            ids.truncate(before);
+            *self.pieces = Pieces::new(ids);
+            self.general.clear();
+            self.doubtful.clear();
+            self.contexts.turn_off();
+            self.add_all(place);
+        }
+    }
+
+    fn add_all(&mut self, place: Place) {
         // What one reading cannot read though its automaton does is taken away from what it adds, if it comes last.
         let mut certain: Vec<TokenId> = Vec::new();
         let mut last = None;
@@ -225,11 +244,13 @@ impl Maker<'_> {
             self.open_literals(terminal, state as usize, todo)
         } else {
             let node = self.root(terminal, state);
-            let (last, edge) = (Last::Terminal(terminal, state), (terminal, todo));
-            self.buffers.open.push(Open { node, last, todo, origin: Origin::Begun, edge });
+            let (last, edge) = (Last::Terminal(terminal, state), Some((terminal, todo)));
+            self.buffers.open.push(Open { node, last, todo, origin: Origin::Begun, edge, is_met: false });
             terminals.is_accepting(terminal, state).then_some(todo)
         };
-        if !self.add_paths().is_empty() {
+        self.add_paths();
+        if !self.general.is_empty() {
+            self.general.clear();
             let single = self.places.single(reading);
             self.add_by_walk(single);
         } else if let Some(todo) = ended {
@@ -243,6 +264,12 @@ impl Maker<'_> {
         let mut walk = Walk { compiled: self.compiled, places: self.places };
         self.trie.fill(&mut walk, place, self.buffer.as_mut());
         self.take_buffer();
+    }
+
+    /// Adds the tokens inside `node`.
+    pub(crate) fn add_node(&mut self, node: &Arc<Node>, goes_on: bool) {
+        self.contexts.meet(node, goes_on);
+        self.pieces.add_node(node, goes_on);
     }
 
     fn take_buffer(&mut self) {
@@ -277,9 +304,9 @@ impl Maker<'_> {
 
     /// Adds the tokens that begin with what is left to do.
     fn add_followers(&mut self, todo: Todo) {
-        let trees = self.trees;
-        self.add_exits(trees.library.all(), None, &Origin::Root, todo, None);
-        let general = self.add_paths();
+        self.add_from_root(todo);
+        self.add_paths();
+        let general = std::mem::take(&mut self.general);
         if !general.is_empty() {
             // Behind their first byte they are places.
             let mut route = Route::new(self.compiled, self.places, general);

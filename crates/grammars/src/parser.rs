@@ -76,6 +76,8 @@ pub(crate) struct Followers {
     end: u32,
     /// Whether the output may end here.
     pub(crate) ends: bool,
+    /// The [holes](crate::local) that are reached, one bit each.
+    pub(crate) holes: u64,
 }
 
 /// A reference inside a group to one of its own returns has this bit.
@@ -187,6 +189,18 @@ impl Parser {
         self.todos.get(todo)
     }
 
+    /// The return that stands for what `hole` stands for.
+    pub(crate) fn hole(&mut self, rules: &Rules, hole: u32) -> Return {
+        self.returns.insert(&mut [vec![(rules.hole(hole), INNER, INHERITED)]])
+    }
+
+    /// What is left to do where a rule that returns to `back` has ended.
+    pub(crate) fn behind(&mut self, back: Return, rules: &Rules) -> Todo {
+        let frames = self.returns.frames(back).iter();
+        let mut items = frames.map(|frame| inheriting(*frame, NOTHING)).collect();
+        self.todo(&mut items, rules)
+    }
+
     pub(crate) fn returns(&self) -> &Groups {
         &self.returns
     }
@@ -284,6 +298,8 @@ impl Parser {
         work.items.extend_from_slice(self.todos.get(todo));
         self.complete(&mut work.items, rules);
         let ends = work.items.iter().any(|(position, ..)| *position == END);
+        let holes = work.items.iter().filter_map(|(position, ..)| rules.hole_of(*position));
+        let holes = holes.fold(0, |holes, hole| holes | 1 << hole);
         work.call(rules, &mut self.states, self.tracks);
         self.make_returns(&mut work, rules);
 
@@ -329,7 +345,7 @@ impl Parser {
         self.edges.extend_from_slice(&edges);
         work.edges = edges;
         let end = u32::try_from(self.edges.len()).expect("bounded memory");
-        let followers = Followers { first, end, ends };
+        let followers = Followers { first, end, ends, holes };
         self.followers[todo as usize] = Some(followers);
         self.work = work;
         followers

@@ -14,11 +14,13 @@ use unskew_automata::{Dfa, StateId};
 use unskew_core::{ByteSet, DEAD};
 
 use crate::{
+    contexts::Point,
     joined::Next,
     mask::{Buffers, KnownNodes, Maker},
     parser::{Followers, Todo},
     places::Place,
     remainders::{At, Exits, Group, Trie},
+    rules::NONE,
     terminals::Scanner,
     trees::{Node, Parent, Reads, TreeLibrary},
 };
@@ -26,6 +28,16 @@ use crate::{
 /// Up to how many nodes are looked at for one reading, before the general way is taken. Each is another sequence of terminals
 /// that are no literals, and tokens of hundreds of bytes may have as many as there are ways to cut them.
 const MOST_NODES: usize = 1000;
+
+/// From nodes that are left with so many bytes, what follows is found [once for all contexts](crate::contexts).
+const MANY_GROUPS: usize = 8;
+
+/// And behind places in front of so many others.
+const MANY_PLACES: u32 = 64;
+
+/// Behind places in front of at most so many others, what follows is read place by place: less work than to make a node, or
+/// to look for it.
+const FEW_PLACES: u32 = 64;
 
 /// Up to how many terminals and loops are joined into one, and how many ways to join one there may be.
 const MOST_JOINED: (u32, usize) = (4, 8);
@@ -58,15 +70,18 @@ pub(crate) enum Behind {
 }
 
 /// A node that is to be looked at.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Open {
     pub(crate) node: Arc<Node>,
     pub(crate) last: Last,
     /// What is left to do behind that.
     pub(crate) todo: Todo,
     pub(crate) origin: Origin,
-    /// The first terminal behind the origin, and what is left to do behind that.
-    pub(crate) edge: (u32, Todo),
+    /// The first terminal behind the origin, and what is left to do behind that. None if this is how it goes on behind a
+    /// [hole](crate::local).
+    pub(crate) edge: Option<(u32, Todo)>,
+    /// Whether the tokens inside were added before.
+    pub(crate) is_met: bool,
 }
 
 /// What a path reads since its origin.
@@ -97,35 +112,63 @@ pub(crate) enum Origin {
 }
 
 impl Maker<'_> {
-    /// Adds the tokens that read the paths of the open nodes and whatever follows. Answers the terminals of roots for which there
-    /// are others, and what is left to do behind them: for these, the tokens that were added are right, but not all.
-    pub(crate) fn add_paths(&mut self) -> Vec<(u32, Todo)> {
-        let (mut general, mut looked_at) = (Vec::new(), 0);
+    /// Adds the tokens that read the paths of the open nodes and whatever follows. The terminals of roots for which there are others
+    /// are `general` then, with what is left to do behind them: for these, the tokens that were added are right, but not all.
+    pub(crate) fn add_paths(&mut self) {
+        let mut looked_at = 0;
         while let Some(open) = self.buffers.open.pop() {
-            let first = self.places.first_bytes(self.compiled, open.todo);
             looked_at += 1;
-            let flows = first.meets(&open.node.extending);
-            if looked_at > MOST_NODES || flows && !self.open_joined(&open) {
-                match open.origin {
-                    Origin::Root | Origin::Begun => general.push(open.edge),
-                    Origin::Exits(parent) => self.add_by_places(&parent.exits, None, open.edge),
-                    Origin::Behind(Some(holder), group, at) => {
-                        self.add_by_places(&holder.exits, Some((group, at)), open.edge);
-                    }
-                    Origin::Behind(None, group, at) => {
-                        let trees = self.trees;
-                        self.add_by_places(trees.library.all(), Some((group, at)), open.edge);
-                    }
-                }
+            if looked_at > MOST_NODES {
+                self.add_generally(&open);
                 continue;
             }
-            let Open { node, last, todo, origin, .. } = open;
-            let goes_on = matches!((origin, &last), (Origin::Begun, Last::Terminal(..)));
-            self.pieces.add_node(&node, goes_on);
-            let behind = Origin::Exits(Arc::clone(&node));
-            self.add_exits(&node.exits, Some(&node), &behind, todo, Some(&last));
+            let todo = open.todo;
+            let is_wide = open.node.exits.groups.len() >= MANY_GROUPS || self.trees.library.keeps_all();
+            let point = Point::Open(open);
+            if is_wide && self.add_by_part(&point, todo) {
+                continue;
+            }
+            if let Point::Open(open) = point {
+                self.add_open(&open);
+            }
         }
-        general
+    }
+
+    /// Adds the tokens of a path and those that go on from it.
+    pub(crate) fn add_open(&mut self, open: &Open) {
+        let Open { node, last, todo, origin, .. } = open;
+        let first = self.places.first_bytes(self.compiled, *todo);
+        if first.meets(&node.extending) && !self.open_joined(open) {
+            self.add_generally(open);
+            return;
+        }
+        self.reach_holes(*todo, || Point::Open(open.clone()));
+        if !open.is_met {
+            let goes_on = matches!((origin, last), (Origin::Begun, Last::Terminal(..)));
+            self.add_node(node, goes_on);
+        }
+        let behind = Origin::Exits(Arc::clone(node));
+        self.add_exits(&node.exits, Some(node), &behind, *todo, Some(last));
+    }
+
+    /// As [`add_open`](Self::add_open), the general way.
+    fn add_generally(&mut self, open: &Open) {
+        let Some(edge) = open.edge.filter(|_| !self.contexts.is_making()) else {
+            // A walk would not see through holes, nor begin in the middle.
+            self.contexts.fail();
+            return;
+        };
+        match &open.origin {
+            Origin::Root | Origin::Begun => self.general.push(edge),
+            Origin::Exits(parent) => self.add_by_places(&parent.exits, None, edge),
+            Origin::Behind(Some(holder), group, at) => {
+                self.add_by_places(&holder.exits, Some((*group, *at)), edge);
+            }
+            Origin::Behind(None, group, at) => {
+                let trees = self.trees;
+                self.add_by_places(trees.library.all(), Some((*group, *at)), edge);
+            }
+        }
     }
 
     /// Opens the nodes of what is read by `open` joined with what it flows into. Answers whether that is all of this.
@@ -158,6 +201,7 @@ impl Maker<'_> {
                 todo: edge.1,
                 origin: open.origin.clone(),
                 edge: open.edge,
+                is_met: false,
             });
         }
         true
@@ -200,10 +244,7 @@ impl Maker<'_> {
         for other in others.iter().filter(|other| !terminals.is_literal(**other)) {
             self.doubt_inside(*other);
         }
-        let last = match &open.last {
-            Last::Terminal(terminal, state) => LastKey::Terminal(*terminal, *state),
-            Last::Joined { joined, .. } => LastKey::Joined(joined.number),
-        };
+        let last = open.last.key();
         let key = (open.origin.parent(&self.trees.library).map(|parent| parent.key()), last, behind);
         if let Some(known) = self.known.joined.get(&key) {
             return known.clone();
@@ -319,40 +360,82 @@ impl Maker<'_> {
     }
 
     /// Goes on where literals have ended in `group`, which is at this index of its exits.
-    fn go_on(&mut self, holder: Option<&Arc<Node>>, group: &Group, index: usize) {
+    pub(crate) fn go_on(&mut self, holder: Option<&Arc<Node>>, group: &Group, index: usize) {
+        let on_heap = self.contexts.on_heap.replace(group.id);
         // Places in depth-first order: what is left to do at one of them is known when it is its turn.
         while let Some(Reverse((at, mut todo))) = self.buffers.ended.pop() {
             while let Some(Reverse((_, other))) = self.buffers.ended.peek().filter(|other| other.0.0 == at) {
                 todo = self.places.parser.union(todo, *other, &self.compiled.rules);
                 self.buffers.ended.pop();
             }
-            self.add_behind(holder, (group, index), at, todo);
+            let may_be_part = self.contexts.made_in != Some(group.id)
+                && (self.trees.library.keeps_all()
+                    || group.trie(self.trees.library.vocabulary()).size(at) >= MANY_PLACES);
+            if !(may_be_part && self.add_by_part(&Point::Behind(holder.cloned(), index, at), todo)) {
+                self.add_behind(holder, (group, index), at, todo);
+            }
         }
+        self.contexts.on_heap = on_heap;
     }
 
     /// Adds the tokens that go on from `at` with what follows `todo`, and opens nodes.
-    fn add_behind(
+    pub(crate) fn add_behind(
         &mut self,
         holder: Option<&Arc<Node>>,
         (group, index): (&Group, usize),
         at: At,
         todo: Todo,
     ) {
+        self.reach_holes(todo, || Point::Behind(holder.cloned(), index, at));
         let first = self.places.first_bytes(self.compiled, todo);
         let Self { compiled, trees, .. } = *self;
         let trie = group.trie(trees.library.vocabulary());
+        let mut children: SmallVec<[(u8, At); 8]> = SmallVec::new();
+        children.extend(trie.children(at).filter(|(byte, _)| first.contains(*byte)));
+        if children.is_empty() {
+            return;
+        }
         let mut bytes = ByteSet::default();
         let followers = self.places.parser.followers(todo, &compiled.rules);
-        for (byte, child) in trie.children(at).filter(|(byte, _)| first.contains(*byte)) {
+        for (byte, child) in children.iter().copied() {
             bytes.insert(byte);
             let literals = compiled.terminals.beginning(self.places.parser.edges(followers), byte);
             if !literals.is_empty() {
                 self.meet(group, child, 1, followers, literals);
             }
         }
-        if !bytes.is_empty() {
+        let few = trie.size(at) <= FEW_PLACES;
+        if few {
+            let edges = self.places.parser.edges(followers);
+            for index in edges.len() - compiled.terminals.others(edges).len()..edges.len() {
+                let edge = self.places.parser.edges(followers)[index];
+                let first = compiled.terminals.first_bytes(edge.0);
+                for (byte, child) in children.iter().filter(|(byte, _)| first.contains(*byte)) {
+                    self.read_on(trie, (*byte, *child), edge);
+                }
+            }
+        } else {
             self.open_children(&Origin::Behind(holder.cloned(), index, at), &bytes, todo, None);
         }
+    }
+
+    /// Adds the tokens that go on from the place behind `byte` in the terminal of `edge`, no literal, and ends that where it may
+    /// end.
+    fn read_on(&mut self, trie: &Trie, (byte, at): (u8, At), (terminal, behind): (u32, Todo)) {
+        let Self { pieces, compiled, buffers, .. } = self;
+        let Buffers { walk, ended, .. } = &mut **buffers;
+        let terminals = &compiled.terminals;
+        let state = terminals.first(terminal, terminals.class(byte));
+        if state == NONE {
+            return;
+        }
+        let step = |state: u32, byte: u8| terminals.step(terminal, state, terminals.class(byte));
+        trie.walk(at, state, walk, step, |at, state| {
+            pieces.ids.extend_from_slice(trie.tokens(at));
+            if trie.size(at) > 1 && terminals.is_accepting(terminal, state) {
+                ended.push(Reverse((at, behind)));
+            }
+        });
     }
 
     /// Opens the nodes behind `origin` of the automata that follow `todo` and begin with one of `bytes`; not of those that the last
@@ -382,7 +465,14 @@ impl Maker<'_> {
                 self.doubt_inside(terminal);
                 let (node, state) = self.child(origin, terminal);
                 let last = Last::Terminal(terminal, state);
-                self.buffers.open.push(Open { node, last, todo: todo_behind, origin: origin.clone(), edge });
+                self.buffers.open.push(Open {
+                    node,
+                    last,
+                    todo: todo_behind,
+                    origin: origin.clone(),
+                    edge: Some(edge),
+                    is_met: false,
+                });
             }
         }
     }
@@ -399,7 +489,8 @@ impl Maker<'_> {
                     places.work.reads += 1;
                     places.step(compiled, place, byte)
                 };
-                trie.walk(at, behind, &mut buffers.walk, step, |tokens| pieces.ids.extend_from_slice(tokens));
+                let each = |at: At, _| pieces.ids.extend_from_slice(trie.tokens(at));
+                trie.walk(at, behind, &mut buffers.walk, step, each);
             }
         };
         match at {
@@ -443,6 +534,15 @@ impl Maker<'_> {
             child
         });
         (Arc::clone(child), start)
+    }
+}
+
+impl Last {
+    pub(crate) fn key(&self) -> LastKey {
+        match self {
+            Self::Terminal(terminal, state) => LastKey::Terminal(*terminal, *state),
+            Self::Joined { joined, .. } => LastKey::Joined(joined.number),
+        }
     }
 }
 

@@ -75,6 +75,28 @@ impl Pieces {
         (self.nodes.len(), self.ids.len())
     }
 
+    /// Takes away what was added since there was as much as `others`, sets of tokens that a walk found not counted.
+    pub(crate) fn truncate(&mut self, (nodes, ids): (usize, usize)) {
+        self.nodes.truncate(nodes);
+        self.only_begun.truncate(nodes);
+        self.ids.truncate(ids);
+    }
+
+    /// Keeps one of each single token that was added since there was as much as `others`. `buffer` is empty.
+    pub(crate) fn dedup(&mut self, (_, ids): (usize, usize), buffer: &mut TokenMask) {
+        let mut kept = ids;
+        for at in ids..self.ids.len() {
+            let token = self.ids[at];
+            if !buffer.as_ref().contains(token) {
+                buffer.as_mut().insert(token);
+                self.ids[kept] = token;
+                kept += 1;
+            }
+        }
+        self.ids.truncate(kept);
+        self.ids[ids..].iter().for_each(|token| buffer.as_mut().remove(*token));
+    }
+
     /// Takes `tokens` away from what was added since there was as much as `others`. A set of tokens that a walk found has none of
     /// them. `buffer` is empty.
     pub(crate) fn take_away(

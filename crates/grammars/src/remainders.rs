@@ -10,6 +10,7 @@
 
 use std::sync::OnceLock;
 
+use smallvec::SmallVec;
 use unskew_core::{ByteSet, DEAD, TokenId, Vocabulary};
 
 /// The tokens that leave the last terminal of a path, by the byte with which they do.
@@ -71,12 +72,13 @@ pub(crate) struct Entered {
 impl Exits {
     /// Of tokens that leave with these bytes, each with the number of bytes that are left. `id` counts groups.
     pub(crate) fn new(tokens: impl Iterator<Item = (u8, TokenId, u32)>, mut id: impl FnMut() -> u32) -> Self {
-        let mut by_byte: Vec<Vec<(TokenId, u32)>> = vec![Vec::new(); 256];
-        for (byte, token, left) in tokens {
-            by_byte[usize::from(byte)].push((token, left));
-        }
-        let groups = (0..=255u8).zip(by_byte).filter(|(_, tokens)| !tokens.is_empty());
-        Self::of_groups(groups.map(|(byte, tokens)| Group::new(byte, id(), tokens.into())))
+        let mut tokens: SmallVec<[(u8, TokenId, u32); 16]> = tokens.collect();
+        tokens.sort_by_key(|(byte, ..)| *byte);
+        let groups = tokens.chunk_by(|left, right| left.0 == right.0);
+        Self::of_groups(groups.map(|group| {
+            let tokens = group.iter().map(|(_, token, left)| (*token, *left));
+            Group::new(group[0].0, id(), tokens.collect())
+        }))
     }
 
     /// `groups` in ascending order of bytes.
@@ -161,6 +163,12 @@ impl Trie {
     #[inline]
     pub(crate) fn tokens(&self, at: At) -> &[TokenId] {
         &self.tokens[self.nodes[at as usize].tokens as usize..self.nodes[at as usize + 1].tokens as usize]
+    }
+
+    /// The number of places at and behind `at`.
+    #[inline]
+    pub(crate) fn size(&self, at: At) -> u32 {
+        self.nodes[at as usize].end - at
     }
 
     /// The tokens that end at `at` or behind it.
@@ -299,7 +307,7 @@ impl Trie {
         }
     }
 
-    /// Calls `found` with the tokens at `at` and behind it that are read to their end, where `state` is at `at` and `step` says
+    /// Calls `each` with `at` and every place behind it that is read, and the state there: `state` is at `at`, and `step` says
     /// what is behind a byte more, or [`DEAD`]. `stack` is a buffer.
     #[inline]
     pub(crate) fn walk(
@@ -308,10 +316,10 @@ impl Trie {
         state: u32,
         stack: &mut Vec<u32>,
         mut step: impl FnMut(u32, u8) -> u32,
-        mut found: impl FnMut(&[TokenId]),
+        mut each: impl FnMut(At, u32),
     ) {
         let Node { depth: base, end, .. } = self.nodes[at as usize];
-        found(self.tokens(at));
+        each(at, state);
         stack.clear();
         stack.push(state);
         let mut next = at + 1;
@@ -324,7 +332,7 @@ impl Trie {
                 continue;
             }
             stack.push(state);
-            found(self.tokens(next));
+            each(next, state);
             next += 1;
         }
     }

@@ -50,6 +50,8 @@ pub(crate) struct Rules {
     scopes: Vec<bool>,
     /// By terminal: whether its texts may not.
     distinct: Vec<bool>,
+    /// The first of the [holes](crate::local), which come last.
+    holes: Position,
 }
 
 /// By position: pairs of a symbol and the position behind it, in ascending order.
@@ -90,6 +92,7 @@ impl Rules {
             groups: Vec::new(),
             scopes: grammar.rules().map(|rule| grammar.is_scope(rule)).collect(),
             distinct: vec![false; names.len()],
+            holes: NONE,
         };
         for terminal in grammar.terminals() {
             let is_distinct = matches!(grammar.terminal(terminal), Terminal::Distinct(_));
@@ -120,12 +123,39 @@ impl Rules {
             }
             at += 1;
         }
+        rules.add_holes();
         let recursive;
         (rules.order, recursive) = rules.left_order();
         match grammar.rules().find(|rule| grammar.is_scope(*rule) && recursive[rule.index()]) {
             Some(rule) => Err(GrammarError::RecursiveScope { rule: grammar.rule_name(rule).to_owned() }),
             None => Ok(rules),
         }
+    }
+
+    /// How many holes there are.
+    pub(crate) const HOLES: u32 = 64;
+
+    fn add_holes(&mut self) {
+        let len = self.accepting.len();
+        self.holes = u32::try_from(len).expect("limited");
+        self.accepting.resize(len + Self::HOLES as usize, false);
+        for edges in [&mut self.terminals, &mut self.calls] {
+            edges.first.resize(
+                edges.first.len() + Self::HOLES as usize,
+                u32::try_from(edges.edges.len()).expect("limited"),
+            );
+        }
+    }
+
+    /// The position of this hole. It has no edges and is the end of nothing.
+    pub(crate) fn hole(&self, hole: u32) -> Position {
+        self.holes + hole
+    }
+
+    /// The hole that `position` is.
+    #[inline]
+    pub(crate) fn hole_of(&self, position: Position) -> Option<u32> {
+        position.checked_sub(self.holes).filter(|hole| *hole < Self::HOLES)
     }
 
     /// Marks `callee` as reached; `open` are the rules to be built.
@@ -150,9 +180,9 @@ impl Rules {
         self.distinct[terminal as usize]
     }
 
-    /// The number of positions, those of groups not counted.
+    /// The number of positions, those of groups and holes not counted.
     pub(crate) fn len(&self) -> usize {
-        self.accepting.len()
+        self.holes as usize
     }
 
     pub(crate) fn start(&self, rule: u32) -> Position {
@@ -190,13 +220,13 @@ impl Rules {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        self.len() * (1 + 2 * size_of::<u32>())
+        self.accepting.len() * (1 + 2 * size_of::<u32>())
             + (self.starts.len() + self.order.len()) * size_of::<u32>()
             + (self.terminals.edges.len() + self.calls.edges.len()) * size_of::<(u32, Position)>()
     }
 
     fn add(&mut self, rule: RuleId, network: &Network) -> Position {
-        let base = u32::try_from(self.len()).expect("limited");
+        let base = u32::try_from(self.accepting.len()).expect("limited");
         self.starts[rule.index()] = base;
         for state in &network.states {
             self.accepting.push(state.accepting);

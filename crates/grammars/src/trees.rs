@@ -52,7 +52,6 @@ const WORTH_KEEPING: usize = 64;
 /// What the table of a library takes for an entry, beside the node.
 const ENTRY: usize = 128;
 
-/// A set of bytes, one bit each.
 /// Tokens of a node.
 #[derive(Debug)]
 pub(crate) enum Tokens {
@@ -286,11 +285,16 @@ impl TreeLibrary {
     }
 
     /// Keeps a node behind others only if it takes at least so many steps to make it from what is left of their tokens. Those
-    /// that take fewer are made by each scratch that meets them, which is no more work than to look for them. Default: 64. Masks
-    /// do not depend on it.
+    /// that take fewer are made by each scratch that meets them, which is no more work than to look for them. Default: 64. With 0,
+    /// a scratch also keeps all parts of masks, and not only those that take long. Masks do not depend on it.
     #[must_use]
     pub fn worth_keeping(self, least: usize) -> Self {
         Self { least_work: least, ..self }
+    }
+
+    /// Whether everything is kept that can be.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.least_work == 0
     }
 
     /// The vocabulary.
