@@ -25,7 +25,8 @@ use unskew_grammars::{
 /// Tokens of a document.
 const LONGEST: usize = 24;
 
-static LIBRARY: LazyLock<Arc<TreeLibrary>> = LazyLock::new(|| {
+/// One that keeps some nodes, and one with which all parts of masks are kept.
+static LIBRARIES: LazyLock<[Arc<TreeLibrary>; 2]> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     for left in b"abc" {
         builder.text(&[*left]);
@@ -38,7 +39,10 @@ static LIBRARY: LazyLock<Arc<TreeLibrary>> = LazyLock::new(|| {
     }
     let vocabulary = Arc::new(builder.build().unwrap());
     let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20).worth_keeping(5))
+    [5, 0].map(|least| {
+        let (vocabulary, trie) = (Arc::clone(&vocabulary), Arc::clone(&trie));
+        Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20).worth_keeping(least))
+    })
 });
 
 const LITERALS: [&str; 8] = ["a", "b", "c", "ab", "ba", "aa", "abc", "bcc"];
@@ -87,13 +91,15 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(grammar) => grammar,
         Err(error) => panic!("{error}\n{text}"),
     };
-    let library = &*LIBRARY;
+    let [library, other] = &*LIBRARIES;
     let (vocabulary, trie) = (library.vocabulary(), library.trie());
     let oracle = Oracle::new(&grammar, &Alphabet::of(vocabulary));
     let constraints = match GrammarConstraint::with_library(&grammar, library, &limits) {
-        Ok(with) => {
-            [with, GrammarConstraint::new(&grammar, Arc::clone(vocabulary), Arc::clone(trie), &limits).unwrap()]
-        }
+        Ok(with) => [
+            with,
+            GrammarConstraint::with_library(&grammar, other, &limits).unwrap(),
+            GrammarConstraint::new(&grammar, Arc::clone(vocabulary), Arc::clone(trie), &limits).unwrap(),
+        ],
         Err(GrammarError::Empty { .. }) => return assert!(oracle.is_empty(), "{text}"),
         Err(error) => panic!("{error}\n{text}"),
     };
