@@ -16,10 +16,11 @@ use unskew_core::{ByteSet, TokenId};
 use crate::{
     local::{Holes, Locals},
     mask::{Maker, Trees},
-    parser::{Return, Todo},
+    parser::{Parser, Return, Todo},
     paths::{Last, LastKey, Open, Origin},
     remainders::{At, Group},
     rules::Rules,
+    shared::shared_key,
     trees::Node,
 };
 
@@ -48,7 +49,7 @@ pub(crate) enum Point {
 
 /// Which point it is, in a scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum PointKey {
+pub(crate) enum PointKey {
     Root,
     /// The node, what was read, whether that was begun before, and whether the tokens inside are left out.
     Open(u32, LastKey, bool, bool),
@@ -58,7 +59,7 @@ enum PointKey {
 
 /// What is added from a point on.
 #[derive(Debug)]
-struct Part {
+pub(crate) struct Part {
     ids: Box<[TokenId]>,
     /// And whether their tokens are there because a terminal that was begun goes on.
     nodes: Box<[(Arc<Node>, bool)]>,
@@ -186,7 +187,7 @@ impl Maker<'_> {
             }
             Some(None) => None,
             None => {
-                let part = self.make_part(point, local.todo).map(Arc::new);
+                let part = self.find_part(point, local.todo);
                 let bytes = part.as_ref().map_or(0, |part| part.memory_usage());
                 self.contexts.bytes += bytes + 2 * size_of::<((PointKey, Todo), Option<Arc<Part>>)>();
                 self.contexts.parts.insert(key, part.clone());
@@ -202,6 +203,24 @@ impl Maker<'_> {
         self.come_through(&part, &local.holes);
         self.contexts.nested -= 1;
         true
+    }
+
+    /// Adds the part from `point` on for `todo`, which has holes, if the library knows it or it can be made.
+    fn find_part(&mut self, point: &Point, todo: Todo) -> Option<Arc<Part>> {
+        let library = &self.trees.library;
+        let key = point.is_kept().then(|| self.key(point));
+        let key = key.and_then(|key| shared_key(self.trees, self.compiled, &self.places.parser, key, todo));
+        if let Some(known) = key.as_ref().and_then(|key| library.shared_part(key)) {
+            if let Some(part) = &known {
+                self.add_part(part);
+            }
+            return known;
+        }
+        let part = self.make_part(point, todo).map(Arc::new);
+        if let Some(key) = key.filter(|_| self.contexts.looked_at <= MOST_POINTS) {
+            library.share_part(key, &part);
+        }
+        part
     }
 
     /// Adds the tokens that begin with what follows `todo`, and opens nodes.
@@ -340,8 +359,14 @@ impl Maker<'_> {
         }
         nodes.iter().for_each(|(node, goes_on)| self.contexts.meet(node, *goes_on));
         self.pieces.dedup(added, self.buffer);
-        let (mut places, points): (Vec<_>, Vec<_>) =
+        let (mut places, mut points): (Vec<_>, Vec<_>) =
             reached.into_iter().partition(|(point, _)| matches!(point, Point::Behind(..)));
+        for (point, _) in &mut points {
+            if let Point::Open(open) = point {
+                // What was left to do here is a number of this scratch, and nothing to whoever goes on.
+                (open.todo, open.edge) = (Parser::START, None);
+            }
+        }
         let group = |point: &Point| point.group(self.trees).map(|group| group.id);
         places.sort_by_key(|(point, _)| group(point));
         let places = places.chunk_by(|(left, _), (right, _)| group(left) == group(right));
@@ -384,6 +409,14 @@ impl Maker<'_> {
 }
 
 impl Point {
+    /// Whether its key means the same in every scratch.
+    fn is_kept(&self) -> bool {
+        match self {
+            Self::Root | Self::Behind(None, ..) => true,
+            Self::Open(Open { node, .. }) | Self::Behind(Some(node), ..) => node.is_kept,
+        }
+    }
+
     /// The group in which it is a place.
     fn group<'p>(&'p self, trees: &'p Trees) -> Option<&'p Group> {
         let Self::Behind(holder, index, _) = self else { return None };
@@ -393,7 +426,7 @@ impl Point {
 }
 
 impl Part {
-    fn memory_usage(&self) -> usize {
+    pub(crate) fn memory_usage(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&self.ids[..])
             + size_of_val(&self.nodes[..])

@@ -76,6 +76,7 @@ mod portable;
 mod regular;
 mod remainders;
 mod rules;
+mod shared;
 mod speculation;
 mod syntax;
 mod terminals;

@@ -28,6 +28,7 @@ use crate::{
     pieces::Pieces,
     places::{BOUNDARY, Compiled, Place, Places, Reading},
     remainders::{At, Trie},
+    shared::GrammarNumber,
     terminals::Scanner,
     tracked::{Holding, marks},
     trees::{Node, TreeLibrary},
@@ -46,6 +47,7 @@ pub(crate) struct Trees {
     containing: Vec<OnceLock<Box<[TokenId]>>>,
     /// By terminal, literals not counted: of counted units, their automaton without bounds and its number, once it was asked for.
     unbounded: Vec<OnceLock<(u32, Arc<Dfa>)>>,
+    pub(crate) grammar: GrammarNumber,
 }
 
 /// The nodes that a scratch has met.
@@ -111,7 +113,13 @@ impl Trees {
         });
         let containing = (0..others).map(|_| OnceLock::new()).collect();
         let unbounded = (0..others).map(|_| OnceLock::new()).collect();
-        Self { library: Arc::clone(library), automata: automata.collect(), containing, unbounded }
+        Self {
+            library: Arc::clone(library),
+            automata: automata.collect(),
+            containing,
+            unbounded,
+            grammar: GrammarNumber::new(),
+        }
     }
 
     /// The tokens that hold a text of the automaton that `except` leaves some out of.

@@ -219,6 +219,20 @@ impl Rules {
         used
     }
 
+    /// Adds all that rules without members in any order are, as numbers.
+    pub(crate) fn spell(&self, spelled: &mut Vec<u32>) {
+        let id = |index: usize| u32::try_from(index).expect("limited");
+        spelled.push(id(self.starts.len()));
+        spelled.extend_from_slice(&self.starts);
+        for position in 0..id(self.len()) {
+            spelled.push(u32::from(self.is_accepting(position)));
+            for edges in [self.terminals(position), self.calls(position)] {
+                spelled.push(id(edges.len()));
+                spelled.extend(edges.iter().flat_map(|(symbol, to)| [*symbol, *to]));
+            }
+        }
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
         self.accepting.len() * (1 + 2 * size_of::<u32>())
             + (self.starts.len() + self.order.len()) * size_of::<u32>()

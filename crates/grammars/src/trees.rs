@@ -38,6 +38,7 @@ use crate::{
     joined::{Next, NextKey, join},
     remainders::{At, Entered, Exits, Group, PER_TOKEN, Trie},
     rules::NONE,
+    shared::Shared,
     tracked::Holding,
     wide::{ByteLists, Wide},
 };
@@ -64,7 +65,7 @@ pub(crate) enum Tokens {
 pub(crate) struct Node {
     /// Among all groups and nodes of a library.
     pub(crate) id: u32,
-    is_kept: bool,
+    pub(crate) is_kept: bool,
     /// The tokens that end inside the last terminal.
     pub(crate) inside: Tokens,
     pub(crate) exits: Exits,
@@ -212,6 +213,7 @@ pub(crate) struct KeptNodes {
     holding: HashMap<u32, Arc<Holding>>,
     /// By automaton, state, and what comes behind: see [`TreeLibrary::joined`].
     pub(crate) joined: HashMap<(u32, u32, NextKey), Option<Numbered>>,
+    pub(crate) shared: Shared,
     pub(crate) bytes: usize,
 }
 
@@ -290,6 +292,10 @@ impl TreeLibrary {
     #[must_use]
     pub fn worth_keeping(self, least: usize) -> Self {
         Self { least_work: least, ..self }
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Whether everything is kept that can be.
