@@ -151,7 +151,8 @@ const ABOUT_GRAMMARS: &str = "\
 Of each step the smallest time over all rounds is taken. Percentiles are nearest ranks, over grammars for the first two rows of a table and over all positions of
 all samples for the others. `first visit` is the first mask at a position under a matcher compiled for that sample, `after
 other samples` the same mask under a matcher that has walked the samples in front of it, `second visit` the same position when
-the sample is walked again. `unskew grammar` keeps one library of subterminal trees for the whole run, as a service would;
+the sample is walked again. `unskew grammar` keeps one library of subterminal trees for the whole run, as a service would, in which
+the parts of masks of one grammar are kept as well: a matcher compiled for a later sample finds those of earlier ones, and no masks;
 `new library` begins one with each matcher and `no library` has none. llguidance has no encoder and forces no tokens; it
 allocates each mask. glrmask, where it is measured, runs in a process of its own, since its dependencies exclude llguidance's;
 `glrmask` compiles once per round (its masks are made ahead of time), `glrmask trie` is its lazy strategy. A ratio above 1 means

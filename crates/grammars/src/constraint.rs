@@ -195,10 +195,8 @@ impl GrammarConstraint {
     /// As [`new`](Self::new), with subterminal trees that are shared with other grammars over the same vocabulary. Masks are
     /// the same.
     ///
-    /// Whether they are made faster depends on the grammar. Where most states are bodies of strings, as in JSON whose
-    /// documents each begin with an empty scratch, they are, by up to ten times. Over nine grammars, most of them of code,
-    /// masks at first visits took twice as long as without (`benches/record/2026-11-21-grammars.md`): white space and words
-    /// side by side make many small paths where one walk over quotients does.
+    /// A library also keeps what the masks of this grammar are made of, as long as there is room: who compiles it again, for another
+    /// request, begins with what was found out before.
     ///
     /// # Errors
     ///

@@ -162,7 +162,8 @@ impl Parent<'_> {
 /// Subterminal trees of a vocabulary, shared by all grammars over it.
 ///
 /// It grows as grammars are used and stops growing at its limit. Threads may share it: it is locked for a look-up when a
-/// grammar is compiled and when a scratch meets a terminal's state for the first time.
+/// grammar is compiled and when a scratch meets a terminal's state for the first time. With the trees it keeps parts of masks, each
+/// for one grammar; they are not [saved](Self::save).
 ///
 /// # Example
 ///
