@@ -17,7 +17,7 @@ use crate::{
     local::{Holes, Locals},
     mask::{Maker, Trees},
     parser::{Parser, Return, Todo},
-    paths::{Last, LastKey, Open, Origin},
+    paths::{Last, LastKey, Loop, Open, Origin},
     remainders::{At, Group},
     rules::Rules,
     shared::shared_key,
@@ -104,6 +104,8 @@ pub(crate) struct Contexts {
     reached: Vec<(Point, u32)>,
     /// Where it has come through, in the part or the mask.
     through: HashSet<(PointKey, Return)>,
+    /// What was read up to there since the same origin: its [`Parent::key`](crate::trees::Parent::key), if it is no root.
+    lasts: HashMap<(Option<(u32, At)>, Return), SmallVec<[Last; 2]>>,
     /// The group whose places the heap of those where literals have ended is of, while it is looked at.
     pub(crate) on_heap: Option<u32>,
     /// The group whose places the part in the making goes through. Parts of places behind each other would hold the same tokens
@@ -127,6 +129,7 @@ impl Contexts {
         self.nodes.clear();
         self.reached.clear();
         self.through.clear();
+        self.lasts.clear();
     }
 
     /// Begins the same mask again, without parts.
@@ -200,7 +203,7 @@ impl Maker<'_> {
             return self.contexts.is_making();
         };
         self.contexts.nested += 1;
-        self.come_through(&part, &local.holes);
+        self.come_through(&part, &local.holes, point);
         self.contexts.nested -= 1;
         true
     }
@@ -247,8 +250,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Goes on where tokens came through `part` to the holes that stand for `holes`; nodes are opened.
-    fn come_through(&mut self, part: &Part, holes: &Holes) {
+    /// Goes on where tokens came through `part`, which is that of `from`, to the holes that stand for `holes`; nodes are opened.
+    fn come_through(&mut self, part: &Part, holes: &Holes, from: &Point) {
         let behind: SmallVec<[Behind; 4]> =
             holes.iter().map(|back| Behind { back: *back, is: self.behind_hole(*back) }).collect();
         for (point, hole) in &part.points {
@@ -259,8 +262,16 @@ impl Maker<'_> {
                     Point::Open(open) => {
                         let goes_on =
                             first.meets(&open.node.exits.bytes) || first.meets(&open.node.extending);
-                        if goes_on && self.contexts.through.insert((self.key(point), back)) {
-                            let open = Open { edge: None, is_met: true, todo, ..open.clone() };
+                        if goes_on
+                            && self.contexts.through.insert((self.key(point), back))
+                            && self.is_new(open, back)
+                        {
+                            let mut open = Open { edge: None, is_met: true, todo, ..open.clone() };
+                            if let Point::Open(Open { node, last, .. }) = from
+                                && (node.id, last.key()) == (open.node.id, open.last.key())
+                            {
+                                open.last = last.clone();
+                            }
                             self.buffers.open.push(open);
                         }
                     }
@@ -306,6 +317,19 @@ impl Maker<'_> {
         }
     }
 
+    /// Whether `open`, which has come through to `back`, reads more up to there than what has come through before, from the same
+    /// place on. A list of names without separators ends otherwise only where it has been joined too often.
+    fn is_new(&mut self, open: &Open, back: Return) -> bool {
+        let origin = open.origin.parent(&self.trees.library).map(|parent| parent.key());
+        let mut lasts = self.contexts.lasts.remove(&(origin, back)).unwrap_or_default();
+        let is_new = !lasts.iter().any(|last| self.is_within(&open.last, last));
+        if is_new {
+            lasts.push(open.last.clone());
+        }
+        self.contexts.lasts.insert((origin, back), lasts);
+        is_new
+    }
+
     /// What is behind a rule that returns to `back`.
     fn behind_hole(&mut self, back: Return) -> Is {
         let Self { places, compiled, .. } = self;
@@ -327,7 +351,7 @@ impl Maker<'_> {
         let (added, doubtful) = (self.pieces.added(), self.doubtful.len());
         let nodes = std::mem::take(&mut self.contexts.nodes);
         let reached = std::mem::take(&mut self.contexts.reached);
-        let through = std::mem::take(&mut self.contexts.through);
+        let through = (std::mem::take(&mut self.contexts.through), std::mem::take(&mut self.contexts.lasts));
         let had_failed = std::mem::take(&mut self.contexts.has_failed);
         let outer = (std::mem::take(&mut self.buffers.open), std::mem::take(&mut self.buffers.ended));
         let (on_heap, made_in) = (self.contexts.on_heap.take(), self.contexts.made_in.take());
@@ -335,7 +359,14 @@ impl Maker<'_> {
         self.contexts.nested += 1;
         match point {
             Point::Root => self.add_root(todo),
-            Point::Open(open) => self.add_open(&Open { todo, ..open.clone() }),
+            Point::Open(open) => {
+                let mut last = open.last.clone();
+                if let Last::Joined { loops, .. } = &mut last {
+                    let leads_back = *loops == Some(Loop { from: open.todo, to: open.todo });
+                    *loops = leads_back.then_some(Loop { from: todo, to: todo });
+                }
+                self.add_open(&Open { todo, last, ..open.clone() });
+            }
             Point::Behind(holder, index, at) => {
                 let group = point.group(self.trees).expect("it is a place");
                 self.contexts.made_in = Some(group.id);
@@ -348,7 +379,7 @@ impl Maker<'_> {
         self.contexts.making -= 1;
         (self.contexts.on_heap, self.contexts.made_in) = (on_heap, made_in);
         (self.buffers.open, self.buffers.ended) = outer;
-        self.contexts.through = through;
+        (self.contexts.through, self.contexts.lasts) = through;
         let nodes = std::mem::replace(&mut self.contexts.nodes, nodes);
         let reached = std::mem::replace(&mut self.contexts.reached, reached);
         let has_failed = std::mem::replace(&mut self.contexts.has_failed, had_failed);
@@ -365,6 +396,9 @@ impl Maker<'_> {
             if let Point::Open(open) = point {
                 // What was left to do here is a number of this scratch, and nothing to whoever goes on.
                 (open.todo, open.edge) = (Parser::START, None);
+                if let Last::Joined { loops, .. } = &mut open.last {
+                    *loops = None;
+                }
             }
         }
         let group = |point: &Point| point.group(self.trees).map(|group| group.id);

@@ -12,12 +12,16 @@
 //! Tried instead: to read on by places, which keep every cut. It is what remains where an automaton would be too large, and takes
 //! the time of a walk over the vocabulary for each mask: most of a millisecond, in a tenth of the masks of some grammars.
 
+use hashbrown::HashSet;
 use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
 
 /// Of what a joined automaton may become.
 const MAX_STATES: usize = 1 << 9;
 /// About a millisecond.
 const MAX_STEPS: u64 = 200_000;
+
+/// Pairs of states, when two automata are compared.
+const MAX_PAIRS: usize = 1 << 12;
 
 /// What comes behind.
 #[derive(Clone, Debug)]
@@ -64,4 +68,28 @@ pub(crate) fn join(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
         builder.concatenation([&first, &next])
     });
     joined.ok()
+}
+
+/// Whether `right` reads all that `left` reads, each from a state on. Not where that is too much to look at.
+pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId)) -> bool {
+    let mut pairs = vec![(left.1, right.1)];
+    let mut known: HashSet<(StateId, StateId)> = pairs.iter().copied().collect();
+    while let Some((from, beside)) = pairs.pop() {
+        if left.0.is_accepting(from) && !right.0.is_accepting(beside) {
+            return false;
+        }
+        for edge in left.0.edges(from) {
+            for byte in edge.bytes {
+                // From every state of an automaton something is accepted.
+                let Some(beside) = right.0.step(beside, byte) else { return false };
+                if known.insert((edge.target, beside)) {
+                    if known.len() > MAX_PAIRS {
+                        return false;
+                    }
+                    pairs.push((edge.target, beside));
+                }
+            }
+        }
+    }
+    true
 }

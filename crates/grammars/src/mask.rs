@@ -24,7 +24,7 @@ use crate::{
     distinct::Remaining,
     except::Below,
     parser::Todo,
-    paths::{JoinKey, Joined, Last, Open, Origin},
+    paths::{JoinKey, Joined, Last, LastKey, Open, Origin},
     pieces::Pieces,
     places::{BOUNDARY, Compiled, Place, Places, Reading},
     remainders::{At, Trie},
@@ -59,6 +59,8 @@ pub(crate) struct KnownNodes {
     pub(crate) children: HashMap<((u32, At), u32), Arc<Node>>,
     /// `None` where that is too large.
     pub(crate) joined: HashMap<JoinKey, Option<Joined>>,
+    /// Whether the second reads all that the first reads.
+    pub(crate) within: HashMap<(LastKey, LastKey), bool>,
     pub(crate) bytes: usize,
 }
 

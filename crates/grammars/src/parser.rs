@@ -261,6 +261,19 @@ impl Parser {
         &self.edges[followers.first as usize..followers.end as usize]
     }
 
+    /// Whether all that may follow where `todo` is left to do may follow where `wider` is, and leaves the same.
+    pub(crate) fn covers(&mut self, wider: Todo, todo: Todo, rules: &Rules) -> bool {
+        if wider == todo {
+            return true;
+        }
+        let (wide, narrow) = (self.followers(wider, rules), self.followers(todo, rules));
+        let mut wide_edges = self.edges(wide).iter();
+        narrow.ends <= wide.ends
+            && narrow.holes & !wide.holes == 0
+            && self.edges(narrow).len() <= wide_edges.len()
+            && self.edges(narrow).iter().all(|edge| wide_edges.any(|other| other == edge))
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
         self.returns.memory_usage()
             + self.todos.memory_usage()

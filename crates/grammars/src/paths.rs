@@ -15,10 +15,10 @@ use unskew_core::{ByteSet, DEAD};
 
 use crate::{
     contexts::Point,
-    joined::Next,
+    joined::{self, Next},
     mask::{Buffers, KnownNodes, Maker},
     parser::{Followers, Todo},
-    places::Place,
+    places::{Compiled, Place},
     remainders::{At, Exits, Group, Trie},
     rules::NONE,
     terminals::Scanner,
@@ -62,11 +62,18 @@ pub(crate) enum LastKey {
 /// [`Parent::key`], if it is no root; what is joined; and what it is joined with.
 pub(crate) type JoinKey = (Option<(u32, At)>, LastKey, Behind);
 
-/// With what it is joined: a terminal, or all those that lead back to the same todo.
+/// With what it is joined: a terminal, or all those of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Behind {
     Terminal(u32),
-    Loop(Todo),
+    Loop(Loop),
+}
+
+/// Terminals that may come again and again: those that lead from a todo to one where all of its own still follows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Loop {
+    pub(crate) from: Todo,
+    pub(crate) to: Todo,
 }
 
 /// A node that is to be looked at.
@@ -93,8 +100,8 @@ pub(crate) enum Last {
         joined: Joined,
         /// How many they are.
         parts: u32,
-        /// Whether it ends with any number of terminals that lead back to the todo behind it.
-        is_loop: bool,
+        /// The loop with any number of whose terminals it ends.
+        loops: Option<Loop>,
     },
 }
 
@@ -179,25 +186,29 @@ impl Maker<'_> {
             Last::Joined { parts, .. } => parts,
         };
         let followers = self.places.parser.followers(open.todo, &self.compiled.rules);
-        let (mut ways, mut loops) = (0, false);
+        let mut ways = 0;
+        let mut loops: SmallVec<[Loop; 2]> = SmallVec::new();
         for index in 0..self.places.parser.edges(followers).len() {
             let edge = self.places.parser.edges(followers)[index];
-            if !self.flows(&open.node, edge.0) || self.is_in_loop(&open.last, open.todo, edge) {
+            if !self.flows(&open.node, edge.0) || self.is_in_loop(&open.last, edge) {
                 continue;
             }
-            let is_loop = self.leads_back(open.todo, edge);
-            if is_loop && std::mem::replace(&mut loops, true) {
-                continue;
+            let in_loop = self.loop_of(open.todo, edge);
+            if let Some(one) = in_loop {
+                if loops.contains(&one) {
+                    continue;
+                }
+                loops.push(one);
             }
             ways += 1;
             if ways > most_ways || parts == most_parts {
                 return false;
             }
-            let behind = if is_loop { Behind::Loop(open.todo) } else { Behind::Terminal(edge.0) };
+            let behind = in_loop.map_or(Behind::Terminal(edge.0), Behind::Loop);
             let Some(joined) = self.join(open, behind) else { return false };
             self.buffers.open.push(Open {
                 node: Arc::clone(&joined.node),
-                last: Last::Joined { joined, parts: parts + 1, is_loop },
+                last: Last::Joined { joined, parts: parts + 1, loops: in_loop },
                 todo: edge.1,
                 origin: open.origin.clone(),
                 edge: open.edge,
@@ -217,17 +228,25 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether an edge from `todo` leads there again and can be joined with others.
-    fn leads_back(&self, todo: Todo, (terminal, behind): (u32, Todo)) -> bool {
+    /// The loop to which an edge from `todo` belongs, if it can be joined with others.
+    fn loop_of(&mut self, todo: Todo, (terminal, behind): (u32, Todo)) -> Option<Loop> {
         let terminals = &self.compiled.terminals;
         let is_automaton =
             || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
-        todo == behind && !terminals.is_literal(terminal) && is_automaton()
+        let may_loop = !terminals.is_literal(terminal) && is_automaton();
+        let loops = may_loop && self.places.parser.covers(behind, todo, &self.compiled.rules);
+        loops.then_some(Loop { from: todo, to: behind })
     }
 
     /// Whether the terminal of an edge is read by `last` already, any number of times.
-    fn is_in_loop(&self, last: &Last, todo: Todo, edge: (u32, Todo)) -> bool {
-        matches!(last, Last::Joined { is_loop: true, .. }) && self.leads_back(todo, edge)
+    fn is_in_loop(&mut self, last: &Last, edge: (u32, Todo)) -> bool {
+        let Last::Joined { loops: Some(Loop { from, to }), .. } = last else { return false };
+        let terminals = &self.compiled.terminals;
+        edge.1 == *to && !terminals.is_literal(edge.0) && {
+            let followers = self.places.parser.followers(*from, &self.compiled.rules);
+            let is_counted = matches!(terminals.scanner(edge.0), Scanner::Counted(_) | Scanner::Token(_));
+            !is_counted && terminals.others(self.places.parser.edges(followers)).contains(&edge)
+        }
     }
 
     /// What `open` reads joined with what is `behind`. `None` where that is too large.
@@ -235,10 +254,14 @@ impl Maker<'_> {
         let terminals = &self.compiled.terminals;
         let others: SmallVec<[u32; 4]> = match behind {
             Behind::Terminal(terminal) => SmallVec::from_slice(&[terminal]),
-            Behind::Loop(todo) => {
-                let followers = self.places.parser.followers(todo, &self.compiled.rules);
+            Behind::Loop(Loop { from, to }) => {
+                let followers = self.places.parser.followers(from, &self.compiled.rules);
                 let edges = terminals.others(self.places.parser.edges(followers)).iter();
-                edges.filter(|edge| self.leads_back(todo, **edge)).map(|(terminal, _)| *terminal).collect()
+                let may_loop = |terminal: u32| {
+                    matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..))
+                };
+                let edges = edges.filter(|(terminal, behind)| *behind == to && may_loop(*terminal));
+                edges.map(|(terminal, _)| *terminal).collect()
             }
         };
         for other in others.iter().filter(|other| !terminals.is_literal(**other)) {
@@ -254,6 +277,17 @@ impl Maker<'_> {
             + joined.as_ref().map_or(0, |joined| joined.node.memory_in_scratch());
         self.known.joined.insert(key, joined.clone());
         joined
+    }
+
+    /// Whether `right` reads all that `left` reads.
+    pub(crate) fn is_within(&mut self, left: &Last, right: &Last) -> bool {
+        let key = (left.key(), right.key());
+        let Self { compiled, known, .. } = self;
+        *known.within.entry(key).or_insert_with(|| {
+            known.bytes += size_of::<((LastKey, LastKey), bool)>();
+            let automata = automaton_of(compiled, left).zip(automaton_of(compiled, right));
+            automata.is_some_and(|(left, right)| joined::is_within(left, right))
+        })
     }
 
     /// As [`join`](Self::join); `others` are the terminals behind.
@@ -450,18 +484,25 @@ impl Maker<'_> {
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
         let edges = self.places.parser.edges(followers);
         let others = edges.len() - self.compiled.terminals.others(edges).len()..edges.len();
-        let loops_flow = last.is_some_and(|(_, node)| {
-            edges[others.clone()].iter().any(|edge| self.leads_back(todo, *edge) && self.flows(node, edge.0))
-        });
+        let mut loops: SmallVec<[Loop; 2]> = SmallVec::new();
+        for index in others.clone().take_while(|_| last.is_some()) {
+            let edge = self.places.parser.edges(followers)[index];
+            if last.is_some_and(|(_, node)| self.flows(node, edge.0)) {
+                loops.extend(self.loop_of(todo, edge).filter(|one| !loops.contains(one)));
+            }
+        }
         for index in others {
             let edge = self.places.parser.edges(followers)[index];
             let (terminal, todo_behind) = edge;
+            if !bytes.meets(self.compiled.terminals.first_bytes(terminal)) {
+                continue;
+            }
             let is_joined = |(last, node): (&Last, &Arc<Node>)| {
                 self.flows(node, terminal)
-                    || loops_flow && self.leads_back(todo, edge)
-                    || self.is_in_loop(last, todo, edge)
+                    || !loops.is_empty() && self.loop_of(todo, edge).is_some_and(|one| loops.contains(&one))
+                    || self.is_in_loop(last, edge)
             };
-            if bytes.meets(self.compiled.terminals.first_bytes(terminal)) && !last.is_some_and(is_joined) {
+            if !last.is_some_and(is_joined) {
                 self.doubt_inside(terminal);
                 let (node, state) = self.child(origin, terminal);
                 let last = Last::Terminal(terminal, state);
@@ -537,6 +578,18 @@ impl Maker<'_> {
     }
 }
 
+/// The automaton of what is read, and the state from which on it is; none where units are counted.
+fn automaton_of<'l>(compiled: &'l Compiled, last: &'l Last) -> Option<(&'l Dfa, StateId)> {
+    match last {
+        Last::Joined { joined, .. } => Some((&joined.dfa, joined.dfa.start())),
+        Last::Terminal(terminal, state) => match compiled.terminals.scanner(*terminal) {
+            Scanner::Automaton(dfa, _) => Some((dfa, StateId::from_index(*state as usize))),
+            Scanner::Except(except, _) => Some((except.base(), except.state(*state))),
+            Scanner::Counted(_) | Scanner::Token(_) => None,
+        },
+    }
+}
+
 impl Last {
     pub(crate) fn key(&self) -> LastKey {
         match self {
@@ -548,7 +601,7 @@ impl Last {
 
 impl Origin {
     /// Where nodes come from that are no roots.
-    fn parent<'o>(&'o self, library: &'o TreeLibrary) -> Option<Parent<'o>> {
+    pub(crate) fn parent<'o>(&'o self, library: &'o TreeLibrary) -> Option<Parent<'o>> {
         match self {
             Self::Root | Self::Begun => None,
             Self::Exits(node) => Some(Parent::Exits(node)),

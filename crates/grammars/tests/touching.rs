@@ -1,0 +1,164 @@
+//! Lists in lists whose elements touch, so that a token has many readings: masks out of a library, where elements that touch are one
+//! automaton and lists are looked at without what encloses them, against the masks of a walk over the vocabulary.
+
+use std::sync::{Arc, OnceLock};
+
+use proptest::prelude::*;
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarState, LarkOptions, TreeLibrary};
+
+const LETTERS: &[u8] = b"abc()";
+
+/// Up to how many masks are compared for a grammar, and behind how many letters.
+const MOST_MASKS: usize = 60;
+const MOST_LETTERS: usize = 7;
+
+const GRAMMARS: [&str; 8] = [
+    "start: (x | B)*\nx: \"c\" A+\nA: /aa?/\nB: /ab+/\n",
+    "start: (x | B)*\nx: A+\nA: /a[ab]?/\nB: /b[bc]*/\n",
+    "start: \"c\" (x | B)* \"(\"\nx: \"(\" (x | A)* \")\" | \"c\" A+\nA: /aa?/\nB: /ab+/\n",
+    "start: line+\nline: item* [\"(\" A] \")\"\nitem: atom [Q]\natom: A | B | \"(\" item* \")\"\nA: /a[ab]*/\nB: /b[bc]*/\nQ: /[(c]/\n",
+    "start: line+\nline: item*\nitem: atom [Q]\natom: A | B | \"(\" item* \")\"\nA: /a[ab]*/\nB: /b[bc]*/\nQ: /[)c]/\n",
+    "start: line+\nline: (A | w)* \"c\"\nw: B+ | \"(\" (A | w)* \")\"\nA: /aa?/\nB: /ab?/\n",
+    "start: outer*\nouter: inner+ | B\ninner: \"c\"? A+ | \"(\" outer* \")\"\nA: /a[bc]?/\nB: /b?[ac]/\n",
+    "start: p\np: (p2 | \"(\" p)*\np2: q B?\nq: A+ C | C A*\nA: /a+b?/\nB: /b+a?/\nC: /(ab|ba)c?/\n",
+];
+
+struct Setting {
+    vocabulary: Arc<Vocabulary>,
+    trie: Arc<TokenTrie>,
+    /// Keeps all nodes and parts, or only large ones.
+    libraries: [Arc<TreeLibrary>; 2],
+}
+
+/// All texts of up to three letters, and longer ones of the first three.
+fn setting() -> &'static Setting {
+    static SETTING: OnceLock<Setting> = OnceLock::new();
+    SETTING.get_or_init(|| {
+        let mut texts = vec![Vec::new()];
+        let mut first = 0;
+        for length in 1..=6 {
+            let letters = if length <= 3 { LETTERS } else { &LETTERS[..3] };
+            let last = texts.len();
+            for index in first..last {
+                let text = texts[index].clone();
+                texts.extend(letters.iter().map(|letter| [&text[..], &[*letter]].concat()));
+            }
+            first = last;
+        }
+        let mut builder = Vocabulary::builder();
+        for text in texts.iter().skip(1).chain([b"caaaaab".to_vec(), b"(caaaaab)".to_vec()].iter()) {
+            builder.text(text);
+        }
+        let vocabulary = Arc::new(builder.build().unwrap());
+        let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+        let libraries = [0, 8].map(|least| {
+            let library = TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), 64 << 20);
+            Arc::new(library.worth_keeping(least))
+        });
+        Setting { vocabulary, trie, libraries }
+    })
+}
+
+/// Compares the masks behind texts that `grammar` may begin with.
+fn check(grammar: &str) -> Result<(), String> {
+    let Setting { vocabulary, trie, libraries } = setting();
+    let limits = GrammarLimits::default();
+    // That it has no text at all is found when it is compiled.
+    let Ok(parsed) = Grammar::from_lark(grammar, &LarkOptions::default(), &limits) else { return Ok(()) };
+    let compiled = GrammarConstraint::new(&parsed, Arc::clone(vocabulary), Arc::clone(trie), &limits);
+    let Ok(plain) = compiled else { return Ok(()) };
+    let mut scratch = plain.scratch();
+    let mut masks = [TokenMask::new(vocabulary.len()), TokenMask::new(vocabulary.len())];
+    for library in libraries {
+        let with = GrammarConstraint::with_library(&parsed, library, &limits).unwrap();
+        let mut scratch_with = with.scratch();
+        // Breadth first, so that different nestings come before long texts.
+        let mut states: Vec<(Vec<u8>, [GrammarState; 2])> = vec![(Vec::new(), [plain.start(), with.start()])];
+        let mut at = 0;
+        while let Some((text, states_here)) = states.get(at).cloned() {
+            at += 1;
+            plain.fill_mask(&mut scratch, &states_here[0], masks[0].as_mut());
+            with.fill_mask(&mut scratch_with, &states_here[1], masks[1].as_mut());
+            let differs = |id: &TokenId| masks[0].contains(*id) != masks[1].contains(*id);
+            let differ = (0..vocabulary.len()).map(TokenId::from_index).filter(differs);
+            let differ = differ.map(|id| vocabulary.text(id).unwrap_or_default().escape_ascii().to_string());
+            let differ: Vec<String> = differ.collect();
+            if !differ.is_empty() {
+                return Err(format!("{grammar}behind {}: {differ:?}", text.escape_ascii()));
+            }
+            for id in masks[0].ids().filter(|id| vocabulary.text(*id).is_some_and(|text| text.len() == 1)) {
+                if states.len() == MOST_MASKS || text.len() == MOST_LETTERS {
+                    break;
+                }
+                let mut next = states_here.clone();
+                plain.advance(&mut scratch, &mut next[0], id).unwrap();
+                with.advance(&mut scratch_with, &mut next[1], id).unwrap();
+                states.push(([&text[..], vocabulary.text(id).unwrap()].concat(), next));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn lists_that_touch_are_read_whole() {
+    for grammar in GRAMMARS {
+        check(grammar).unwrap();
+    }
+}
+
+/// A rule's body: elements are terminals, and the rules with these names; in parentheses any of them.
+fn body(rules: Vec<&'static str>) -> impl Strategy<Value = String> {
+    let element = prop_oneof![
+        3 => prop::sample::select(vec!["A", "B", "C"]).prop_map(str::to_owned),
+        3 => prop::sample::select([&rules[..], &["A"]].concat()).prop_map(str::to_owned),
+        1 => prop::sample::select(vec!["x", "y", "z"]).prop_map(|rule| format!("\"(\" {rule}* \")\"")),
+        1 => Just("\"c\"".to_owned()),
+    ];
+    let repeated = (element, prop::sample::select(vec!["", "*", "+", "?"]));
+    let repeated = repeated.prop_map(|(element, how)| format!("({element}){how}"));
+    let group = prop::collection::vec(repeated, 1..3);
+    let group =
+        (group, prop::sample::select(vec![(" ", ""), (" | ", "*"), (" | ", "+"), (" ", "*"), (" | ", "")]));
+    let group = group.prop_map(|(elements, (between, how))| format!("({}){how}", elements.join(between)));
+    prop::collection::vec(group, 1..3).prop_map(|groups| groups.join(" "))
+}
+
+fn pattern() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "aa?",
+        "ab?",
+        "ab+",
+        "a[ab]?",
+        "a[ab]*",
+        "b[bc]*",
+        "b?[ac]",
+        "a+b?",
+        "b+a?",
+        "(ab|ba)c?",
+        "a",
+        "[ab]c*",
+        "(aa|b)+",
+        "c?a",
+        "a(bc)?",
+        "[abc]",
+        "(ab)+a?",
+    ])
+}
+
+const CASES: u32 = if cfg!(debug_assertions) { 200 } else { 20_000 };
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(CASES))]
+    #[test]
+    fn random_lists_that_touch_are_read_whole(
+        bodies in (body(vec!["x", "y"]), body(vec!["y", "z"]), body(vec!["z"]), body(vec![])),
+        patterns in (pattern(), pattern(), pattern()),
+    ) {
+        let (start, x, y, z) = bodies;
+        let (a, b, c) = patterns;
+        let grammar = format!("start: {start}\nx: {x}\ny: {y}\nz: {z}\nA: /{a}/\nB: /{b}/\nC: /{c}/\n");
+        prop_assert_eq!(check(&grammar), Ok(()));
+    }
+}
