@@ -70,6 +70,8 @@ pub struct Outcome {
     pub compile: u64,
     /// From the pattern to the first mask.
     pub to_first_mask: u64,
+    /// Likewise the first time in the run, whatever the other rounds took.
+    pub to_first_mask_at_first: Option<u64>,
     /// The samples, in order.
     pub walks: Vec<Walk>,
     /// The memory that the engine tells after all walks, in bytes.
@@ -86,6 +88,9 @@ pub struct Outcome {
 pub struct Walk {
     /// Times of the masks made for the first time: before each token, and after the last.
     pub first: Vec<u64>,
+    /// Those of them in the first round, whatever the other rounds took: what an engine keeps beside its matchers has not seen
+    /// this sample. Empty where that is not asked for.
+    pub at_first: Vec<u64>,
     /// Times of the same masks on the second walk.
     pub second: Vec<u64>,
     /// Times of the same masks under a matcher that has walked all samples in front of this one; empty where that is not
@@ -120,6 +125,7 @@ pub fn round<'a>(
     let mut outcome = Outcome {
         compile: u64::MAX,
         to_first_mask: u64::MAX,
+        to_first_mask_at_first: None,
         walks: Vec::new(),
         memory: None,
         heap: None,
@@ -143,6 +149,7 @@ pub fn round<'a>(
         if let Some(compile) = compile {
             outcome.compile = outcome.compile.min(compile);
             outcome.to_first_mask = outcome.to_first_mask.min(compile + first);
+            outcome.to_first_mask_at_first.get_or_insert(compile + first);
         }
         let mut walk = Walk { first: vec![first], ..Walk::default() };
         walk_along(&mut *matcher, sample, &mut walk);
@@ -315,7 +322,16 @@ pub fn weigh(engine: &dyn Engine, task: &Task, meter: Meter) -> Result<Outcome, 
     let peak = (meter.peak)().saturating_sub(before);
     let memory = matcher.memory();
     let heap = Some((held, peak));
-    Ok(Outcome { compile: 0, to_first_mask: 0, walks: Vec::new(), memory, heap, all_masks: None })
+    let times = Outcome {
+        compile: 0,
+        to_first_mask: 0,
+        to_first_mask_at_first: None,
+        walks: Vec::new(),
+        memory: None,
+        heap: None,
+        all_masks: None,
+    };
+    Ok(Outcome { memory, heap, ..times })
 }
 
 impl Outcome {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Subject, Suite, VOCABULARIES, clock,
-    engine::{Allows, Builder, Engine, Place},
+    engine::{Allows, Builder, Engine, Matcher, Place},
     measure::{Difference, Meter, Outcome, Task, difference, examine, in_a_row, ns, round, weigh},
     options::Options,
     report, subject,
@@ -194,11 +194,7 @@ fn turns(
     if let Some(meter) = meter {
         return engines.iter().map(|engine| weigh(&**engine, task, meter)).collect();
     }
-    let first = |engine: &dyn Engine| {
-        let (mut outcome, _) = round(engine, task, None)?;
-        in_a_row_if(suite, engine, task, &mut outcome)?;
-        Ok(outcome)
-    };
+    let first = |engine: &dyn Engine| first_round(suite, engine, task).map(|(outcome, _)| outcome);
     let mut outcomes: Vec<Result<Outcome, String>> = engines.iter().map(|engine| first(&**engine)).collect();
     for turn in 1..=rounds {
         for (engine, outcome) in engines.iter().zip(&mut outcomes) {
@@ -222,6 +218,23 @@ fn turns(
 }
 
 /// The samples in a row, in a suite that asks for it.
+/// The first round of a regex, which a detailed suite also tells for itself: what an engine keeps beside its matchers has seen
+/// the samples of this round in later ones.
+pub(crate) fn first_round<'a>(
+    suite: &Suite,
+    engine: &'a dyn Engine,
+    task: &Task,
+) -> Result<(Outcome, Option<Box<dyn Matcher + 'a>>), String> {
+    let (mut outcome, last) = round(engine, task, None)?;
+    if suite.detailed {
+        outcome.walks.iter_mut().for_each(|walk| walk.at_first = walk.first.clone());
+    } else {
+        outcome.to_first_mask_at_first = None;
+    }
+    in_a_row_if(suite, engine, task, &mut outcome)?;
+    Ok((outcome, last))
+}
+
 pub(crate) fn in_a_row_if(
     suite: &Suite,
     engine: &dyn Engine,

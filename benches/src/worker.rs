@@ -15,7 +15,7 @@ use crate::{
     measure::{Meter, Outcome, Task, examine, round, weigh},
     options::Options,
     process::{Process, over},
-    run::{Prepared, in_a_row_if, prepare},
+    run::{Prepared, first_round, in_a_row_if, prepare},
     subject,
 };
 
@@ -126,8 +126,7 @@ fn rounds(
     task: &Task,
     rounds: usize,
 ) -> Result<Outcome, String> {
-    let (mut outcome, mut last) = round(engine, task, None)?;
-    in_a_row_if(suite, engine, task, &mut outcome)?;
+    let (mut outcome, mut last) = first_round(suite, engine, task)?;
     for _ in 0..rounds {
         let (mut more, matcher) = round(engine, task, last)?;
         in_a_row_if(suite, engine, task, &mut more)?;
