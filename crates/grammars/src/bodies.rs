@@ -36,7 +36,8 @@ impl Bodies {
         let text = |token: TokenId| vocabulary.text(token).unwrap_or_default();
         let mut all = TokenMask::new(vocabulary.len());
         let (mut open, mut closing) = (Vec::new(), Vec::new());
-        let mut add = |token: TokenId| match counted.count(at, text(token)) {
+        let single = counted.single_units();
+        let mut add = |token: TokenId| match counted.count(at, text(token), &single) {
             (count, false) => {
                 all.as_mut().insert(token);
                 open.push((count, token));
@@ -61,7 +62,7 @@ impl Bodies {
             *at += 1;
         }
         let leaving = unbounded.exits.tokens().map(|(byte, token, left)| {
-            let (count, _) = counted.count(at, text(token));
+            let (count, _) = counted.count(at, text(token), &single);
             (token, count, byte, left)
         });
         Self {

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
+use unskew_core::ByteSet;
 
 use crate::rules::NONE;
 
@@ -197,11 +198,23 @@ impl Counted {
         [&self.open[..], &self.reach[at.index()]].concat()
     }
 
+    /// The bytes that are units.
+    pub(crate) fn single_units(&self) -> ByteSet {
+        let start = self.unit.start();
+        let is_unit =
+            |byte: &u8| self.unit.step(start, *byte).is_some_and(|behind| self.unit.is_accepting(behind));
+        (0..=u8::MAX).filter(is_unit).collect()
+    }
+
     /// How many units end in `text`, which is read from the state `at` of a unit, or one more if another has begun; and whether
-    /// the closing mark begins behind them.
-    pub(crate) fn count(&self, at: StateId, text: &[u8]) -> (u32, bool) {
+    /// the closing mark begins behind them. `single` are the bytes that are units.
+    pub(crate) fn count(&self, at: StateId, text: &[u8], single: &ByteSet) -> (u32, bool) {
         let (mut count, mut state) = (0, at);
         for byte in text {
+            if state == self.unit.start() && single.contains(*byte) {
+                count += 1;
+                continue;
+            }
             match self.unit.step(state, *byte) {
                 Some(next) if self.unit.is_accepting(next) => {
                     count += 1;

@@ -129,9 +129,13 @@ impl Trees {
         let library = &self.library;
         library.holding(library.automaton(except.base()), || {
             let vocabulary = library.vocabulary();
-            match marks(except.base()).filter(|_| !remaining.is_scarce) {
+            match marks(except.base()) {
                 Some((first, last)) => {
-                    let tokens = library.around(first, last, true);
+                    // Few may be left behind any byte.
+                    let tokens = match remaining.is_scarce {
+                        true => library.around(first, first, false),
+                        false => library.around(first, last, true),
+                    };
                     let text = |token: &TokenId| (*token, vocabulary.text(*token).unwrap_or_default());
                     Holding::new(except, remaining, tokens.iter().map(text))
                 }
