@@ -139,6 +139,7 @@ pub(crate) fn report(
             out += &coverage(suite, result);
             out += &distributions(result);
             out += &ratios(result);
+            out += &percentile_ratios(result);
             if suite.detailed {
                 out += &detail::per_case(result);
                 out += &detail::slowest(result);
@@ -339,6 +340,40 @@ fn ratios(result: &VocabularyResult) -> String {
                 100.0 * wins as f64 / pairs.len() as f64,
                 named(means.first()),
                 named(means.last()),
+            );
+        }
+    }
+    if out.len() == rows { String::new() } else { out + "\n" }
+}
+
+/// Percentiles of ours as a share of a peer's, each over the steps that both were timed at.
+fn percentile_ratios(result: &VocabularyResult) -> String {
+    let mut out = "On the steps that both were timed at:\n\n| ours / peer | what | steps | mean | p50 | p90 | p99 | p99.9 | max |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n".to_owned();
+    let rows = out.len();
+    for (ours, peer) in of_ours_and_peers(result) {
+        for metric in Metric::ALL {
+            let outcomes = ours.outcomes.iter().zip(&peer.outcomes);
+            let both = outcomes.filter_map(|(ours, peer)| ours.as_ref().ok().zip(peer.as_ref().ok()));
+            let pairs = both.flat_map(|(ours, peer)| metric.pairs(ours, peer));
+            let (mut left, mut right): (Vec<u64>, Vec<u64>) = pairs.unzip();
+            if left.is_empty() {
+                continue;
+            }
+            left.sort_unstable();
+            right.sort_unstable();
+            let sum = |times: &[u64]| times.iter().sum::<u64>() as f64;
+            let mut cells = vec![format!("{:.3}", sum(&left) / sum(&right))];
+            for permille in [500, 900, 990, 999, 1000] {
+                let share = percentile(&left, permille) as f64 / percentile(&right, permille).max(1) as f64;
+                cells.push(format!("{share:.3}"));
+            }
+            let (ours, peer) = (ours.builder.name, peer.builder.name);
+            let _ = writeln!(
+                out,
+                "| {ours} / {peer} | {} | {} | {} |",
+                metric.name(),
+                left.len(),
+                cells.join(" | ")
             );
         }
     }
