@@ -17,7 +17,7 @@ use crate::{
     local::{Holes, Locals},
     mask::{Maker, Trees},
     parser::{Parser, Return, Todo},
-    paths::{Last, LastKey, Loop, Open, Origin},
+    paths::{Last, LastKey, Loop, Open, Origin, OriginKey},
     remainders::{At, Group},
     rules::Rules,
     shared::shared_key,
@@ -104,8 +104,8 @@ pub(crate) struct Contexts {
     reached: Vec<(Point, u32)>,
     /// Where it has come through, in the part or the mask.
     through: HashSet<(PointKey, Return)>,
-    /// What was read up to there since the same origin: its [`Parent::key`](crate::trees::Parent::key), if it is no root.
-    lasts: HashMap<(Option<(u32, At)>, Return), SmallVec<[Last; 2]>>,
+    /// What was read up to there since the same origin.
+    lasts: HashMap<(OriginKey, Return), SmallVec<[Last; 2]>>,
     /// The group whose places the heap of those where literals have ended is of, while it is looked at.
     pub(crate) on_heap: Option<u32>,
     /// The group whose places the part in the making goes through. Parts of places behind each other would hold the same tokens
@@ -365,7 +365,7 @@ impl Maker<'_> {
                     let leads_back = *loops == Some(Loop { from: open.todo, to: open.todo });
                     *loops = leads_back.then_some(Loop { from: todo, to: todo });
                 }
-                self.add_open(&Open { todo, last, ..open.clone() });
+                self.add_open(&Open { last, todo, ..open.clone() });
             }
             Point::Behind(holder, index, at) => {
                 let group = point.group(self.trees).expect("it is a place");

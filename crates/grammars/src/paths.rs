@@ -59,8 +59,11 @@ pub(crate) enum LastKey {
     Joined(u32),
 }
 
-/// [`Parent::key`], if it is no root; what is joined; and what it is joined with.
-pub(crate) type JoinKey = (Option<(u32, At)>, LastKey, Behind);
+/// [`Parent::key`], if it is no root.
+pub(crate) type OriginKey = Option<(u32, At)>;
+
+/// Where it begins; what is joined; and what it is joined with.
+pub(crate) type JoinKey = (OriginKey, LastKey, Behind);
 
 /// With what it is joined: a terminal, or all those of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
