@@ -3,7 +3,7 @@
 //! A path begins with a terminal: one that was begun before the token, or one that the token begins with. The tokens inside its
 //! node are added. Of those that leave it, some go on with literals, which are met with what is left of them byte by byte;
 //! where others go on with an automaton, the next node is opened. Where a terminal flows into the next one, the two are
-//! [joined](crate::joined).
+//! [joined].
 //!
 //! The order of nodes does not matter, and a token may be found on several paths.
 
@@ -42,7 +42,7 @@ const FEW_PLACES: u32 = 64;
 /// Up to how many terminals and loops are joined into one, and how many ways to join one there may be.
 const MOST_JOINED: (u32, usize) = (4, 8);
 
-/// Terminals that are one automaton; see [`joined`](crate::joined).
+/// Terminals that are one automaton; see [`joined`].
 #[derive(Clone, Debug)]
 pub(crate) struct Joined {
     /// Behind its origin.
