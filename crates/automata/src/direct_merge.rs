@@ -15,6 +15,13 @@
 #![doc = include_str!("../docs/two-names-merged.txt")]
 //! ```
 //!
+//! Under a model whose short tokens are common words, as the one of `tests/canonical.rs` of `unskew-samplers`, masked decoding draws
+//! the first name with these probabilities:
+//!
+//! ```text
+#![doc = include_str!("../docs/two-names-law.txt")]
+//! ```
+//!
 //! The method is V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections "Ensuring
 //! Both Compliance and Proper Tokenization" and, in the appendix, Algorithm 1 (merges of two different tokens) and
 //! Algorithm 2 (of a token with itself). The tokenizer is taken to apply each merge once, in order of rank, as one pass

@@ -6,7 +6,7 @@
 //! is on their proper spellings, and the short tokens that a name begins with are common words, after which it almost
 //! never goes on to the name.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, TokenDfa};
 use unskew_core::{Constraint, ExactLaw, TableModel, TokenId, TokenMask, TokenTrie};
@@ -94,6 +94,20 @@ fn conditional<C: Constraint>(model: &TableModel, constraint: &C) -> (f64, f64) 
     (william, law.mass())
 }
 
+/// P(William) as bars, with the share of forced tokens.
+fn figure(rows: &[(&str, f64, Option<f64>)]) -> String {
+    const FULL: f64 = 40.0;
+    let mut figure = String::new();
+    for (what, william, forced) in rows {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a length below 41")]
+        let bar = "#".repeat((william * FULL).round() as usize);
+        let forced =
+            forced.map_or(String::new(), |share| format!("; {:.1} % of tokens forced", share * 100.0));
+        writeln!(figure, "{what:40} {bar:.<40} {william:.4}{forced}").unwrap();
+    }
+    figure
+}
+
 #[test]
 fn two_names() {
     let model = model();
@@ -123,6 +137,12 @@ fn two_names() {
         (forced_of_every / tokens_of_every, forced_of_proper / tokens_of_proper);
     assert!((share_of_every - 0.1265).abs() < 0.001, "{share_of_every}");
     assert!((share_of_proper - 0.2192).abs() < 0.001, "{share_of_proper}");
+    let rows = [
+        ("the model's law, given one of the names", law_of_every, None),
+        ("masked, every spelling", skewed, Some(share_of_every)),
+        ("masked, proper spellings", canonical, Some(share_of_proper)),
+    ];
+    assert_eq!(figure(&rows), include_str!("../../automata/docs/two-names-law.txt"));
     // William is one token, of which none is forced; Theodore is three, of which two are.
     assert!((share_of_proper - 2.0 * (1.0 - canonical) / (1.0 + 2.0 * (1.0 - canonical))).abs() < 1e-12);
 }
