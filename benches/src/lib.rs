@@ -15,6 +15,7 @@ mod detail;
 #[cfg(feature = "wgpu")]
 mod device;
 pub mod engine;
+mod guesses;
 pub mod maskbench;
 pub mod measure;
 mod options;

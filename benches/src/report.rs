@@ -5,6 +5,7 @@ use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 use crate::{
     Suite, clock, detail,
     engine::{Allows, EAGER, EAGER_PEER},
+    guesses,
     measure::{Outcome, Walk},
     options::Options,
     run::{EngineResult, VocabularyResult},
@@ -142,6 +143,7 @@ pub(crate) fn report(
             out += &percentile_ratios(result);
             if suite.detailed {
                 out += &detail::per_case(result);
+                out += &guesses::table(result);
                 out += &detail::slowest(result);
                 out += &detail::differences(result);
             } else {
