@@ -66,6 +66,8 @@ pub(crate) struct Parser {
     pending: Lists<Item>,
     /// By what is pending and the text: what is left to do, if it may come.
     behind: HashMap<(Pending, Text), Option<Todo>>,
+    /// What [`covers`](Self::covers) was asked last, and what it said: a list of a thousand terminals asks for each of them.
+    covered: Option<((Todo, Todo), bool)>,
     work: Work,
 }
 
@@ -172,6 +174,7 @@ impl Parser {
             used: UsedTexts::default(),
             pending: Lists::new(),
             behind: HashMap::new(),
+            covered: None,
             work: Work { call_of: vec![NONE; rules.order.len()], ..Work::default() },
         };
         let root = parser.returns.insert(&mut [vec![(END, INNER, INHERITED)]]);
@@ -266,12 +269,19 @@ impl Parser {
         if wider == todo {
             return true;
         }
+        if let Some((pair, covers)) = self.covered
+            && pair == (wider, todo)
+        {
+            return covers;
+        }
         let (wide, narrow) = (self.followers(wider, rules), self.followers(todo, rules));
         let mut wide_edges = self.edges(wide).iter();
-        narrow.ends <= wide.ends
+        let covers = narrow.ends <= wide.ends
             && narrow.holes & !wide.holes == 0
             && self.edges(narrow).len() <= wide_edges.len()
-            && self.edges(narrow).iter().all(|edge| wide_edges.any(|other| other == edge))
+            && self.edges(narrow).iter().all(|edge| wide_edges.any(|other| other == edge));
+        self.covered = Some(((wider, todo), covers));
+        covers
     }
 
     pub(crate) fn memory_usage(&self) -> usize {

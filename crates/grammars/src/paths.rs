@@ -233,22 +233,24 @@ impl Maker<'_> {
 
     /// The loop to which an edge from `todo` belongs, if it can be joined with others.
     fn loop_of(&mut self, todo: Todo, (terminal, behind): (u32, Todo)) -> Option<Loop> {
-        let terminals = &self.compiled.terminals;
-        let is_automaton =
-            || matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..));
-        let may_loop = !terminals.is_literal(terminal) && is_automaton();
-        let loops = may_loop && self.places.parser.covers(behind, todo, &self.compiled.rules);
+        let loops = self.may_loop(terminal) && self.places.parser.covers(behind, todo, &self.compiled.rules);
         loops.then_some(Loop { from: todo, to: behind })
+    }
+
+    /// Whether `terminal` is an automaton that can be joined with others into a loop.
+    fn may_loop(&self, terminal: u32) -> bool {
+        let terminals = &self.compiled.terminals;
+        !terminals.is_literal(terminal)
+            && matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..))
     }
 
     /// Whether the terminal of an edge is read by `last` already, any number of times.
     fn is_in_loop(&mut self, last: &Last, edge: (u32, Todo)) -> bool {
         let Last::Joined { loops: Some(Loop { from, to }), .. } = last else { return false };
-        let terminals = &self.compiled.terminals;
-        edge.1 == *to && !terminals.is_literal(edge.0) && {
+        edge.1 == *to && self.may_loop(edge.0) && {
             let followers = self.places.parser.followers(*from, &self.compiled.rules);
-            let is_counted = matches!(terminals.scanner(edge.0), Scanner::Counted(_) | Scanner::Token(_));
-            !is_counted && terminals.others(self.places.parser.edges(followers)).contains(&edge)
+            let others = self.compiled.terminals.others(self.places.parser.edges(followers));
+            others.binary_search(&edge).is_ok()
         }
     }
 
@@ -260,10 +262,7 @@ impl Maker<'_> {
             Behind::Loop(Loop { from, to }) => {
                 let followers = self.places.parser.followers(from, &self.compiled.rules);
                 let edges = terminals.others(self.places.parser.edges(followers)).iter();
-                let may_loop = |terminal: u32| {
-                    matches!(terminals.scanner(terminal), Scanner::Automaton(..) | Scanner::Except(..))
-                };
-                let edges = edges.filter(|(terminal, behind)| *behind == to && may_loop(*terminal));
+                let edges = edges.filter(|(terminal, behind)| *behind == to && self.may_loop(*terminal));
                 edges.map(|(terminal, _)| *terminal).collect()
             }
         };
