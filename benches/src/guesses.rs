@@ -1,5 +1,5 @@
 //! How much of a document is known before a model is asked: by the grammar (forced tokens), by ten earlier documents (drafts of
-//! [`CountModel`], as DOMINO's section 3.6 warms it up), and how often a mask is not needed because what a model wants is allowed.
+//! [`CountModel`], warmed up as in DOMINO), and how often a mask is not needed because what a model wants is allowed.
 //!
 //! No model runs here. A document stands for what a model writes: a draft is accepted as far as the document goes on like it, and
 //! each call adds one token of the document behind that. What a model without a grammar would want is guessed by what came most

@@ -322,16 +322,15 @@ pub fn weigh(engine: &dyn Engine, task: &Task, meter: Meter) -> Result<Outcome, 
     let peak = (meter.peak)().saturating_sub(before);
     let memory = matcher.memory();
     let heap = Some((held, peak));
-    let times = Outcome {
+    Ok(Outcome {
         compile: 0,
         to_first_mask: 0,
         to_first_mask_at_first: None,
         walks: Vec::new(),
-        memory: None,
-        heap: None,
+        memory,
+        heap,
         all_masks: None,
-    };
-    Ok(Outcome { memory, heap, ..times })
+    })
 }
 
 impl Outcome {

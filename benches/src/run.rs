@@ -217,7 +217,6 @@ fn turns(
     outcomes
 }
 
-/// The samples in a row, in a suite that asks for it.
 /// The first round of a regex, which a detailed suite also tells for itself: what an engine keeps beside its matchers has seen
 /// the samples of this round in later ones.
 pub(crate) fn first_round<'a>(
@@ -235,6 +234,7 @@ pub(crate) fn first_round<'a>(
     Ok((outcome, last))
 }
 
+/// The samples in a row, in a suite that asks for it.
 pub(crate) fn in_a_row_if(
     suite: &Suite,
     engine: &dyn Engine,

@@ -307,15 +307,11 @@ impl Maker<'_> {
                 except.base().is_accepting(except.state(state)) && !except.is_accepting(state)
             })
         };
-        let (number, dfa, state) = match &open.last {
+        let (dfa, state) = automaton_of(self.compiled, &open.last)?;
+        let number = match &open.last {
             Last::Terminal(terminal, state) if hides_end(*terminal, *state) => return None,
-            Last::Terminal(terminal, state) => {
-                let (number, dfa) = automaton(*terminal)?;
-                let except = terminals.except(*terminal);
-                let plain = || StateId::from_index(*state as usize);
-                (number, &**dfa, except.map_or_else(plain, |except| except.state(*state)))
-            }
-            Last::Joined { joined, .. } => (joined.number, &*joined.dfa, joined.dfa.start()),
+            Last::Terminal(terminal, _) => self.trees.number(self.compiled, *terminal),
+            Last::Joined { joined, .. } => joined.number,
         };
         let next = match behind {
             Behind::Terminal(terminal) if terminals.is_literal(terminal) => {
@@ -487,10 +483,12 @@ impl Maker<'_> {
         let edges = self.places.parser.edges(followers);
         let others = edges.len() - self.compiled.terminals.others(edges).len()..edges.len();
         let mut loops: SmallVec<[Loop; 2]> = SmallVec::new();
-        for index in others.clone().take_while(|_| last.is_some()) {
-            let edge = self.places.parser.edges(followers)[index];
-            if last.is_some_and(|(_, node)| self.flows(node, edge.0)) {
-                loops.extend(self.loop_of(todo, edge).filter(|one| !loops.contains(one)));
+        if let Some((_, node)) = last {
+            for index in others.clone() {
+                let edge = self.places.parser.edges(followers)[index];
+                if self.flows(node, edge.0) {
+                    loops.extend(self.loop_of(todo, edge).filter(|one| !loops.contains(one)));
+                }
             }
         }
         for index in others {
