@@ -97,10 +97,10 @@ impl Bodies {
     }
 
     /// The tokens that leave where so many units may follow: with which byte, and how many bytes are left with that one.
-    pub(crate) fn exits(&self, min: u32, max: Option<u32>) -> impl Iterator<Item = (u8, TokenId, u32)> {
+    pub(crate) fn exits(&self, min: u32, max: Option<u32>) -> Vec<(u8, TokenId, u32)> {
         let max = max.unwrap_or(u32::MAX);
         let leaving = self.leaving.iter().filter(move |(_, count, ..)| (min..=max).contains(count));
-        leaving.map(|(token, _, byte, left)| (*byte, *token, *left))
+        leaving.map(|(token, _, byte, left)| (*byte, *token, *left)).collect()
     }
 
     pub(crate) fn memory_usage(&self) -> usize {

@@ -34,6 +34,7 @@ use crate::{
     terminals::{Terminals, names},
     tracked::{Distinct, Holding, OnUsedWays, on_used_ways},
     trees::TreeLibrary,
+    untracked::{Both, Untracked},
 };
 
 /// Token sequences whose text is a word of a grammar.
@@ -80,20 +81,47 @@ pub struct GrammarConstraint {
     trie: Arc<TokenTrie>,
     /// Where a library is used.
     trees: Option<Trees>,
-    start: Arc<PortablePlace>,
+    start: GrammarState,
     /// Where texts may not come twice: what is known of them.
     distinct: Option<Distinct>,
     scratch_bytes: usize,
 }
 
-/// The position of a sequence in a [`GrammarConstraint`]. Cloning it copies a pointer.
+/// The position of a sequence in a [`GrammarConstraint`]. Cloning it copies some 70 bytes, with one pointer that is counted.
 #[derive(Clone)]
 pub struct GrammarState {
-    /// Spelled out, for scratches that do not know it; where texts may not come twice, with those that were used.
+    /// A place that the sequence came through, spelled out for scratches that do not know the state; where texts may not come twice,
+    /// with those that were used.
     portable: Arc<PortablePlace>,
+    /// What was read behind it.
+    since: Since,
+    /// Whether the output may end here.
+    may_end: bool,
     /// The scratch that knows it, and how it is called there.
     stamp: u64,
     at: At,
+}
+
+/// A few tokens: it takes less to read them again in another scratch, should that ever be, than to spell out every place.
+#[derive(Clone, Copy, Default)]
+struct Since {
+    tokens: [TokenId; Self::MOST],
+    len: u8,
+}
+
+impl Since {
+    const MOST: usize = 7;
+
+    fn tokens(&self) -> &[TokenId] {
+        &self.tokens[..usize::from(self.len)]
+    }
+
+    /// With one more, if there is room.
+    fn with(mut self, token: TokenId) -> Option<Self> {
+        *self.tokens.get_mut(usize::from(self.len))? = token;
+        self.len += 1;
+        Some(self)
+    }
 }
 
 /// Where a sequence is in a scratch.
@@ -130,6 +158,7 @@ pub struct GrammarScratch {
 struct Tracking {
     places: Places,
     exchange: Exchange,
+    untracked: Untracked,
     /// By place: the tokens that the mask has too many.
     removed: HashMap<Place, Arc<[TokenId]>>,
     removed_bytes: usize,
@@ -319,7 +348,13 @@ impl GrammarConstraint {
             Some(_) => Places::tracking(&compiled),
             None => Places::new(&compiled),
         };
-        let start = Exchange::default().export(&mut places, &compiled, Places::START);
+        let start = GrammarState {
+            portable: Exchange::default().export(&places, &compiled, Places::START),
+            since: Since::default(),
+            may_end: places.may_end(&compiled, Places::START),
+            stamp: 0,
+            at: At { place: Places::START, tracked: None },
+        };
         let scratch_bytes = limits.scratch_bytes;
         Ok(Self { compiled, vocabulary, trie, trees: None, start, distinct, scratch_bytes })
     }
@@ -355,12 +390,29 @@ impl GrammarConstraint {
         if state.stamp == scratch.stamp {
             return state.at;
         }
-        let tracked = scratch
-            .tracking
-            .as_mut()
-            .map(|tracking| tracking.exchange.import(&mut tracking.places, &self.compiled, &state.portable));
-        let place = scratch.exchange.import(&mut scratch.places, &self.compiled, &state.portable);
-        At { place, tracked }
+        let place = match &mut scratch.tracking {
+            Some(Tracking { places, exchange, .. }) => {
+                exchange.import(places, &self.compiled, &state.portable)
+            }
+            None => scratch.exchange.import(&mut scratch.places, &self.compiled, &state.portable),
+        };
+        let mut at = self.named(scratch, place);
+        for token in state.since.tokens() {
+            let next = self.behind(scratch, at, *token).expect("it was read before");
+            at = self.named(scratch, next);
+        }
+        at
+    }
+
+    /// The names of `place`, which if texts are tracked is one of those that do.
+    fn named(&self, scratch: &mut GrammarScratch, place: Place) -> At {
+        let GrammarScratch { places, tracking, .. } = scratch;
+        let Some(Tracking { places: tracking, untracked, .. }) = tracking else {
+            return At { place, tracked: None };
+        };
+        // Only what can still be read counts in the mask, so it is read off here and not read beside.
+        let left = untracked.place(&mut Both { compiled: &self.compiled, tracking, places }, place);
+        At { place: left, tracked: Some(place) }
     }
 
     /// Whether `token` leads anywhere, and where: if texts are tracked, there, and else as places that track none.
@@ -406,8 +458,11 @@ impl GrammarConstraint {
         match on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie) {
             Some(OnUsedWays { mut doubtful, certain, others }) => {
                 if let Some(distinct) = &self.distinct {
-                    for text in tracking.exchange.take_used() {
-                        tracking.holding_used.extend_from_slice(distinct.holding_text(&text));
+                    let texts = tracking.untracked.take_used();
+                    for text in
+                        tracking.places.texts().iter().flat_map(|all| texts.iter().map(|text| all.of(*text)))
+                    {
+                        tracking.holding_used.extend_from_slice(distinct.holding_text(text));
                     }
                 }
                 doubtful.extend_from_slice(&tracking.holding_used);
@@ -511,7 +566,10 @@ impl GrammarScratch {
             + self.contexts.memory_usage()
             + self.mask_bytes
             + self.tracking.as_ref().map_or(0, |tracking| {
-                tracking.places.memory_usage() + tracking.exchange.memory_usage() + tracking.removed_bytes
+                tracking.places.memory_usage()
+                    + tracking.exchange.memory_usage()
+                    + tracking.untracked.memory_usage()
+                    + tracking.removed_bytes
             })
     }
 
@@ -538,8 +596,7 @@ impl Constraint for GrammarConstraint {
     }
 
     fn start(&self) -> GrammarState {
-        let at = At { place: Places::START, tracked: None };
-        GrammarState { portable: Arc::clone(&self.start), stamp: 0, at }
+        self.start.clone()
     }
 
     fn scratch(&self) -> GrammarScratch {
@@ -558,6 +615,7 @@ impl Constraint for GrammarConstraint {
             tracking: self.distinct.as_ref().map(|_| Tracking {
                 places: Places::tracking(&self.compiled),
                 exchange: Exchange::default(),
+                untracked: Untracked::default(),
                 removed: HashMap::new(),
                 removed_bytes: 0,
                 holding_used: Vec::new(),
@@ -575,25 +633,25 @@ impl Constraint for GrammarConstraint {
     ) -> Result<(), Rejected> {
         let at = self.at(scratch, state);
         let Some(next) = self.behind(scratch, at, token) else { return Err(Rejected::new(token)) };
-        let GrammarScratch { places, exchange, tracking, stamp, .. } = scratch;
-        let (portable, at) = match tracking {
-            None => {
-                let portable = exchange.export(places, &self.compiled, next);
-                (portable, At { place: next, tracked: None })
-            }
-            Some(tracking) => {
-                let portable = tracking.exchange.export(&mut tracking.places, &self.compiled, next);
-                // Only what can still be read counts in the mask, so it is read off here and not read beside.
-                let place = exchange.import(places, &self.compiled, &portable);
-                (portable, At { place, tracked: Some(next) })
-            }
+        let at = self.named(scratch, next);
+        let (places, exchange) = match &mut scratch.tracking {
+            Some(Tracking { places, exchange, .. }) => (places, exchange),
+            None => (&mut scratch.places, &mut scratch.exchange),
         };
-        *state = GrammarState { portable, stamp: *stamp, at };
+        match state.since.with(token) {
+            Some(since) => state.since = since,
+            None => {
+                state.portable = exchange.export(places, &self.compiled, next);
+                state.since = Since::default();
+            }
+        }
+        state.may_end = places.may_end(&self.compiled, next);
+        (state.stamp, state.at) = (scratch.stamp, at);
         Ok(())
     }
 
     fn is_accepting(&self, state: &GrammarState) -> bool {
-        state.portable.may_end
+        state.may_end
     }
 
     /// O(v) for v ids where the mask was made before.
@@ -656,7 +714,7 @@ impl fmt::Debug for GrammarConstraint {
 
 impl fmt::Debug for GrammarState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GrammarState").field("may_end", &self.portable.may_end).finish_non_exhaustive()
+        f.debug_struct("GrammarState").field("may_end", &self.may_end).finish_non_exhaustive()
     }
 }
 

@@ -83,6 +83,7 @@ mod terminals;
 mod tracked;
 mod trees;
 mod unordered;
+mod untracked;
 mod wide;
 
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};

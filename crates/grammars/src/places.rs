@@ -71,6 +71,8 @@ pub(crate) struct Places {
     hasher: hashbrown::DefaultHashBuilder,
     /// By place: its row, or [`NONE`].
     row: Vec<u32>,
+    /// By place: whether the output may end there, once it was asked for.
+    may_end: Vec<Option<bool>>,
     /// By row and class: the place behind the byte.
     next: Vec<Place>,
     width: usize,
@@ -120,6 +122,7 @@ impl Places {
             ids: HashTable::new(),
             hasher: hashbrown::DefaultHashBuilder::default(),
             row: Vec::new(),
+            may_end: Vec::new(),
             next: Vec::new(),
             width: compiled.terminals.width(),
             first_bytes: Vec::new(),
@@ -294,15 +297,77 @@ impl Places {
         let (mut at, mut behind) = std::mem::take(&mut self.buffers);
         at.clear();
         at.extend_from_slice(self.readings(place));
-        for byte in bytes {
+        let mut bytes = bytes.iter().as_slice();
+        loop {
+            if let [reading] = &mut at[..] {
+                bytes = self.read_alone(compiled, reading, bytes);
+            }
+            let Some((byte, rest)) = bytes.split_first().filter(|_| !at.is_empty()) else { break };
             self.read(compiled, &at, *byte, &mut behind);
             std::mem::swap(&mut at, &mut behind);
-            if at.is_empty() {
-                break;
-            }
             self.merge(&mut at, compiled);
+            bytes = rest;
         }
         (at, behind)
+    }
+
+    /// Reads on in the only reading there is for as long as its terminal goes on and cannot end, which is nearly all of a text.
+    /// Answers what is left of `bytes`: it may go on there.
+    fn read_alone<'b>(&mut self, compiled: &Compiled, reading: &mut Reading, bytes: &'b [u8]) -> &'b [u8] {
+        let terminals = &compiled.terminals;
+        let Reading { terminal, mut state, .. } = *reading;
+        let len = if terminal == BOUNDARY {
+            0
+        } else if terminals.is_literal(terminal) {
+            let followers = self.parser.followers(reading.todo, &compiled.rules);
+            let literals = terminals.literals(self.parser.edges(followers));
+            let depth = state as usize;
+            match terminals.sharing(literals, terminal, depth) {
+                // Its last byte leads elsewhere.
+                [_] => {
+                    let left = &terminals.literal(terminal)[depth..];
+                    let same =
+                        left[..left.len() - 1].iter().zip(bytes).take_while(|(byte, other)| byte == other);
+                    let len = same.count();
+                    state += u32::try_from(len).expect("limited");
+                    len
+                }
+                _ => 0,
+            }
+        } else {
+            let is_scarce = || compiled.terminals.remaining(terminal).is_some_and(|(_, left)| left.is_scarce);
+            let mut texts = self.tracked.as_mut().filter(|_| terminals.is_distinct(terminal));
+            let may_end = |texts: &Option<&mut Tracked>, state: u32| {
+                terminals.is_accepting(
+                    terminal,
+                    texts.as_ref().map_or(state, |tracked| tracked.texts.state(state)),
+                )
+            };
+            let mut len = 0;
+            if !(may_end(&texts, state) || texts.is_some() && is_scarce()) {
+                for byte in bytes {
+                    let next = match &mut texts {
+                        Some(tracked) => tracked.texts.step(terminals, state, *byte),
+                        None => terminals.step(terminal, state, terminals.class(*byte)),
+                    };
+                    if next == NONE || may_end(&texts, next) {
+                        break;
+                    }
+                    state = next;
+                    len += 1;
+                }
+            }
+            len
+        };
+        if len > 0 {
+            reading.state = state;
+            if compiled.lookahead.is_some() && self.tracked.is_none() {
+                reading.ended = reading.ended.max(1);
+            }
+            self.work.steps += len as u64;
+            self.work.readings += len as u64;
+        }
+        &bytes[len..]
     }
 
     /// The place behind the control token `token`, or [`DEAD`].
@@ -335,14 +400,19 @@ impl Places {
 
     /// Whether the output may end here.
     pub(crate) fn may_end(&mut self, compiled: &Compiled, place: Place) -> bool {
+        if let Some(known) = self.may_end[place as usize] {
+            return known;
+        }
         let ended = self.ended(compiled, place);
-        ended.into_iter().any(|todo| self.parser.followers(todo, &compiled.rules).ends)
+        let may_end = ended.into_iter().any(|todo| self.parser.followers(todo, &compiled.rules).ends);
+        self.may_end[place as usize] = Some(may_end);
+        may_end
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
         self.parser.memory_usage()
             + self.readings.len() * size_of::<Reading>()
-            + self.first.len() * 4 * size_of::<u32>()
+            + self.first.len() * 5 * size_of::<u32>()
             + self.next.len() * size_of::<Place>()
             + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<ByteSet>()
             + self.tracked.as_ref().map_or(0, |tracked| tracked.texts.memory_usage())
@@ -589,6 +659,7 @@ impl Places {
                 self.readings.extend_from_slice(readings);
                 self.first.push(u32::try_from(self.readings.len()).expect("bounded memory"));
                 self.row.push(NONE);
+                self.may_end.push(None);
                 place
             }
         }

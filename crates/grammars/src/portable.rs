@@ -1,15 +1,16 @@
 //! Places that do not depend on the tables of a scratch: what the state of a sequence holds.
 //!
 //! Inside a scratch everything is a number, and so it is fast; but a number means nothing in another thread's scratch, nor
-//! after a scratch was emptied because it was full. So a state also holds its place spelled out, as a shared tree. It is
-//! made once for each place that a token leads to, and shares all that earlier ones hold: a deeper nesting adds one node.
-//! Reading it into another scratch looks up what is known there by address, and makes only the rest.
+//! after a scratch was emptied because it was full. So a state also holds a place spelled out, as a shared tree, and the few tokens
+//! that were read behind it. Such a place shares all that earlier ones hold: a deeper nesting adds one node. Reading it into another
+//! scratch looks up what is known there by address, and makes only the rest.
 //!
-//! Tried instead: replaying the tokens. That costs the length of the text each time a sequence changes threads.
+//! Tried instead: replaying all tokens, which costs the length of the text each time a sequence changes threads; and spelling out
+//! every place that a token leads to, which took a third of the time of a token and was hardly ever read.
 
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use crate::{
     distinct::{INHERITED, NOTHING, Used},
@@ -23,8 +24,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct PortablePlace {
     readings: Box<[PortableReading]>,
-    /// Whether the output may end here.
-    pub(crate) may_end: bool,
 }
 
 #[derive(Debug)]
@@ -138,16 +137,13 @@ pub(crate) struct Exchange {
     by_place: HashMap<Place, Arc<PortablePlace>>,
     by_group: HashMap<Return, Arc<Group>>,
     by_used: HashMap<Used, Arc<UsedTexts>>,
-    /// All texts that were used in some place that is spelled out; and those that came to them since they were asked for.
-    used_texts: HashSet<Box<[u8]>>,
-    new_texts: Vec<Box<[u8]>>,
 }
 
 impl Exchange {
     /// `place`, spelled out.
     pub(crate) fn export(
         &mut self,
-        places: &mut Places,
+        places: &Places,
         compiled: &Compiled,
         place: Place,
     ) -> Arc<PortablePlace> {
@@ -168,8 +164,7 @@ impl Exchange {
             let begun = places.texts().filter(|_| is_begun).map(|texts| texts.bytes(reading.state).into());
             PortableReading { terminal: reading.terminal, state: reading.state, begun, todo: todo.collect() }
         });
-        let readings = readings.collect();
-        let portable = Arc::new(PortablePlace { readings, may_end: places.may_end(compiled, place) });
+        let portable = Arc::new(PortablePlace { readings: readings.collect() });
         self.places.insert(Arc::as_ptr(&portable).addr(), (Arc::clone(&portable), place));
         self.by_place.insert(place, Arc::clone(&portable));
         portable
@@ -190,20 +185,13 @@ impl Exchange {
         for reading in &portable.readings {
             let items = reading.todo.iter().map(|(position, link, used)| {
                 let back = self.import_group(places, compiled, &link.group) + link.member;
-                (position.number(&mut places.parser, compiled), back, self.import_used(places, used, NOTHING))
+                (position.number(&mut places.parser, compiled), back, self.import_used(places, used))
             });
             let mut items: Vec<Item> = items.collect();
-            let mut todo = places.parser.todo(&mut items, &compiled.rules);
+            let todo = places.parser.todo(&mut items, &compiled.rules);
             let mut state = reading.state;
-            if let Some(begun) = &reading.begun {
-                match places.texts_mut() {
-                    Some(texts) => state = texts.begun(&compiled.terminals, reading.terminal, begun),
-                    None => {
-                        // What is left to do stands behind it there.
-                        let Some(behind) = places.pending(compiled, todo, reading.terminal) else { continue };
-                        (state, todo) = (compiled.terminals.run(reading.terminal, begun), behind);
-                    }
-                }
+            if let Some((begun, texts)) = reading.begun.as_ref().zip(places.texts_mut()) {
+                state = texts.begun(&compiled.terminals, reading.terminal, begun);
             }
             readings.push(Reading { terminal: reading.terminal, state, ended: 0, todo });
         }
@@ -211,18 +199,6 @@ impl Exchange {
         self.places.insert(address, (Arc::clone(portable), place));
         self.by_place.entry(place).or_insert_with(|| Arc::clone(portable));
         place
-    }
-
-    fn use_text(&mut self, text: &[u8]) {
-        if !self.used_texts.contains(text) {
-            self.used_texts.insert(text.into());
-            self.new_texts.push(text.into());
-        }
-    }
-
-    /// The texts that were used in some place that was spelled out since the last time.
-    pub(crate) fn take_used(&mut self) -> Vec<Box<[u8]>> {
-        std::mem::take(&mut self.new_texts)
     }
 
     /// The number of places that are spelled out.
@@ -251,7 +227,6 @@ impl Exchange {
         }
         for (set, text) in open.into_iter().rev() {
             let text: Box<[u8]> = texts.map_or_else(Box::default, |texts| texts.of(text).into());
-            self.use_text(&text);
             let link = Arc::new(UsedTexts { others: made, text });
             self.used.insert(Arc::as_ptr(&link).addr(), (Arc::clone(&link), set));
             self.by_used.insert(set, Arc::clone(&link));
@@ -260,11 +235,7 @@ impl Exchange {
         made
     }
 
-    /// Where nothing is tracked, it is `untracked`.
-    fn import_used(&mut self, places: &mut Places, used: &PortableUsed, untracked: Used) -> Used {
-        if places.texts().is_none() {
-            return untracked;
-        }
+    fn import_used(&mut self, places: &mut Places, used: &PortableUsed) -> Used {
         let mut open: Vec<&Arc<UsedTexts>> = Vec::new();
         let mut at = used;
         let mut set = loop {
@@ -282,7 +253,6 @@ impl Exchange {
         };
         for link in open.into_iter().rev() {
             let Some(text) = places.texts_mut().map(|texts| texts.text(&link.text)) else { break };
-            self.use_text(&link.text);
             set = places.parser.used.with(set, text);
             self.used.insert(Arc::as_ptr(link).addr(), (Arc::clone(link), set));
             self.by_used.entry(set).or_insert_with(|| Arc::clone(link));
@@ -363,11 +333,7 @@ impl Exchange {
                         Target::Inner(member) => crate::parser::inner(*member),
                         Target::Outer(link) => self.groups[&address(&link.group)] + link.member,
                     };
-                    (
-                        position.number(&mut places.parser, compiled),
-                        back,
-                        self.import_used(places, used, INHERITED),
-                    )
+                    (position.number(&mut places.parser, compiled), back, self.import_used(places, used))
                 });
                 frames.collect()
             });

@@ -10,7 +10,6 @@
 
 use std::sync::OnceLock;
 
-use smallvec::SmallVec;
 use unskew_core::{ByteSet, DEAD, TokenId, Vocabulary};
 
 /// The tokens that leave the last terminal of a path, by the byte with which they do.
@@ -71,14 +70,23 @@ pub(crate) struct Entered {
 
 impl Exits {
     /// Of tokens that leave with these bytes, each with the number of bytes that are left. `id` counts groups.
-    pub(crate) fn new(tokens: impl Iterator<Item = (u8, TokenId, u32)>, mut id: impl FnMut() -> u32) -> Self {
-        let mut tokens: SmallVec<[(u8, TokenId, u32); 16]> = tokens.collect();
-        tokens.sort_by_key(|(byte, ..)| *byte);
-        let groups = tokens.chunk_by(|left, right| left.0 == right.0);
-        Self::of_groups(groups.map(|group| {
-            let tokens = group.iter().map(|(_, token, left)| (*token, *left));
-            Group::new(group[0].0, id(), tokens.collect())
-        }))
+    pub(crate) fn new(tokens: &[(u8, TokenId, u32)], mut id: impl FnMut() -> u32) -> Self {
+        let mut bytes = ByteSet::default();
+        let mut lens = [0; 256];
+        for (byte, ..) in tokens {
+            bytes.insert(*byte);
+            lens[usize::from(*byte)] += 1;
+        }
+        let mut index_of = [0; 256];
+        let mut groups: Vec<(u8, Vec<(TokenId, u32)>)> = Vec::with_capacity(bytes.len());
+        for byte in bytes.iter() {
+            index_of[usize::from(byte)] = groups.len();
+            groups.push((byte, Vec::with_capacity(lens[usize::from(byte)])));
+        }
+        for (byte, token, left) in tokens {
+            groups[index_of[usize::from(*byte)]].1.push((*token, *left));
+        }
+        Self::of_groups(groups.into_iter().map(|(byte, tokens)| Group::new(byte, id(), tokens.into())))
     }
 
     /// `groups` in ascending order of bytes.

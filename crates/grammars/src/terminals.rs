@@ -339,15 +339,6 @@ impl Terminals {
         }
     }
 
-    /// The state of `terminal`, no literal, behind some bytes, at least one; or [`NONE`].
-    pub(crate) fn run(&self, terminal: u32, bytes: &[u8]) -> u32 {
-        let Some((first, rest)) = bytes.split_first() else { return NONE };
-        rest.iter().fold(self.first(terminal, self.class(*first)), |state, byte| match state {
-            NONE => NONE,
-            state => self.step(terminal, state, self.class(*byte)),
-        })
-    }
-
     /// Whether a text of `terminal`, no literal, may end in `state`, which is behind at least one byte.
     #[inline]
     pub(crate) fn is_accepting(&self, terminal: u32, state: u32) -> bool {

@@ -268,7 +268,7 @@ impl TreeLibrary {
                 tokens.extend(text.first().map(|byte| (*byte, token, left)));
             },
         );
-        let all = Exits::new(tokens.into_iter(), || next_id.fetch_add(1, Ordering::Relaxed));
+        let all = Exits::new(&tokens, || next_id.fetch_add(1, Ordering::Relaxed));
         // Nobody waits for them while a mask is made.
         all.groups.iter().for_each(|group| {
             group.trie(&vocabulary);
@@ -413,7 +413,7 @@ impl TreeLibrary {
         }
         let bodies = self.bodies((number, unit_state), || Bodies::new(counted, at, &root, &self.vocabulary));
         let inside = bodies.inside(min, max);
-        let exits = Exits::new(bodies.exits(min, max), || self.next_id());
+        let exits = Exits::new(&bodies.exits(min, max), || self.next_id());
         let extending = self.extending(number, unbounded);
         self.keep(key, Node { id: self.next_id(), is_kept: !is_full, inside, exits, extending })
     }
@@ -535,12 +535,12 @@ impl TreeLibrary {
     fn make_root(&self, automaton: u32, dfa: &Dfa, state: StateId, is_kept: bool) -> Node {
         let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary) {
             Some(Wide { inside, exits }) => {
-                (Tokens::of(inside.as_ref()), Exits::new(exits.into_iter(), || self.next_id()))
+                (Tokens::of(inside.as_ref()), Exits::new(&exits, || self.next_id()))
             }
             None => {
                 let (inside, exits) = self.walk(dfa, state);
                 let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
-                (inside, Exits::new(exits, || self.next_id()))
+                (inside, Exits::new(&exits, || self.next_id()))
             }
         };
         let extending = self.extending(automaton, dfa);
@@ -549,11 +549,7 @@ impl TreeLibrary {
 
     /// The tokens that end in `dfa`, which begins in `state`, and those that leave it: with which byte, and how many bytes are left
     /// with that one. By a walk over the vocabulary.
-    fn walk(
-        &self,
-        dfa: &Dfa,
-        state: StateId,
-    ) -> (Option<TokenMask>, impl Iterator<Item = (u8, TokenId, u32)>) {
+    fn walk(&self, dfa: &Dfa, state: StateId) -> (Option<TokenMask>, Vec<(u8, TokenId, u32)>) {
         let mut reader = Reader::new(dfa, state);
         let mut kinds = self.trie.fill_kinds(&mut reader, Reader::START).into_iter();
         let mut next = || {
@@ -561,20 +557,19 @@ impl TreeLibrary {
             Some(kind.into_mask(self.vocabulary.len()))
         };
         let (inside, exits) = (next(), next());
-        let exits: Vec<TokenId> = exits.iter().flat_map(TokenMask::ids).collect();
-        let exits = exits.into_iter().map(move |token| {
+        let exits = exits.iter().flat_map(TokenMask::ids).map(|token| {
             let text = self.vocabulary.text(token).unwrap_or_default();
             let exit = reader.exit(text);
             (text[exit], token, u32::try_from(text.len() - exit).expect("tokens are short"))
         });
-        (inside, exits)
+        (inside, exits.collect())
     }
 
     /// As [`walk`](Self::walk), to compare with.
     #[cfg(test)]
     pub(crate) fn walked(&self, dfa: &Dfa, state: StateId) -> (Vec<TokenId>, Vec<(u8, TokenId, u32)>) {
         let (inside, exits) = self.walk(dfa, state);
-        (inside.iter().flat_map(TokenMask::ids).collect(), exits.collect())
+        (inside.iter().flat_map(TokenMask::ids).collect(), exits)
     }
 
     /// By reading what is left of tokens.
@@ -603,7 +598,7 @@ impl TreeLibrary {
             inside.iter().for_each(|token| mask.as_mut().insert(*token));
             Tokens::of(mask.as_ref())
         };
-        let exits = Exits::new(exits.into_iter(), || self.next_id());
+        let exits = Exits::new(&exits, || self.next_id());
         let extending = match reads {
             Reads::Automaton(number, dfa) => self.extending(number, dfa),
             // Where they may end, they must.

@@ -7,8 +7,6 @@
 //! byte with which it might end, or go on in some states and not in others: a closing quote, a backslash. Where the set is small
 //! or those tokens are many, the walk is the better way.
 
-use std::collections::{HashMap, HashSet};
-
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenMask, Vocabulary};
 
@@ -106,9 +104,6 @@ impl ByteLists {
     pub(crate) fn root(&self, dfa: &Dfa, start: StateId, vocabulary: &Vocabulary) -> Option<Wide> {
         let (most_states, most_read, most_out) = MOST;
         let Closure { states, safe, beyond_ascii } = Closure::new(dfa, start, most_states)?;
-        if safe.iter().filter(|is_safe| **is_safe).count() < FEW_BYTES {
-            return None;
-        }
         let unsafe_bytes = (0..128u8).filter(|byte| !safe[usize::from(*byte)]);
         let out: Vec<&[TokenId]> = unsafe_bytes
             .clone()
@@ -166,30 +161,34 @@ struct Closure {
 }
 
 impl Closure {
-    /// `None` if there are more than `most` states, or another character leads to one that may end, or they go on with some other characters and not with all.
+    /// `None` if there are more than `most` states, or few safe bytes, or another character leads to one that may end, or they go on
+    /// with some other characters and not with all.
     fn new(dfa: &Dfa, start: StateId, most: usize) -> Option<Self> {
         let mut safe: [bool; 128] = std::array::from_fn(|byte| {
             let byte = u8::try_from(byte).expect("there are 128");
             dfa.step(start, byte).is_some()
         });
         // Behind a closing quote or a backslash it ends or goes on with a few bytes.
-        let mut known: HashMap<StateId, bool> = HashMap::new();
+        let mut known: Vec<Option<bool>> = vec![None; dfa.len()];
         let mut is_wide = |state: StateId| {
-            *known.entry(state).or_insert_with(|| {
+            *known[state.index()].get_or_insert_with(|| {
                 let goes_on = (0..128u8).filter(|byte| dfa.step(state, *byte).is_some());
                 !dfa.is_accepting(state) && goes_on.count() >= FEW_BYTES
             })
         };
         let beyond_ascii = (0xC2..=0xF4).any(|byte| dfa.step(start, byte).is_some());
         let mut states: Vec<StateId> = Vec::new();
-        let mut seen = HashSet::from([(start, 0)]);
-        let mut open = vec![(start, 0)];
+        // By state: a bit for each stand.
+        let mut seen: Vec<u8> = vec![0; dfa.len()];
+        let mut open = Vec::new();
+        let mut reach = |open: &mut Vec<(StateId, u8)>, next: StateId, stand: u8| {
+            if seen[next.index()] >> stand & 1 == 0 {
+                seen[next.index()] |= 1 << stand;
+                open.push((next, stand));
+            }
+        };
+        reach(&mut open, start, 0);
         while let Some((state, stand)) = open.pop() {
-            let mut reach = |next: StateId, stand: u8| {
-                if seen.insert((next, stand)) {
-                    open.push((next, stand));
-                }
-            };
             if stand == 0 {
                 if states.len() == most || !is_wide(state) {
                     return None;
@@ -197,9 +196,12 @@ impl Closure {
                 states.push(state);
                 for (byte, is_safe) in (0..128u8).zip(&mut safe).filter(|(_, is_safe)| **is_safe) {
                     match dfa.step(state, byte).filter(|next| is_wide(*next)) {
-                        Some(next) => reach(next, 0),
+                        Some(next) => reach(&mut open, next, 0),
                         None => *is_safe = false,
                     }
+                }
+                if safe.iter().filter(|is_safe| **is_safe).count() < FEW_BYTES {
+                    return None;
                 }
             }
             for (first, last, next_stand) in CHARACTERS[usize::from(stand)] {
@@ -211,7 +213,7 @@ impl Closure {
                     }
                     class = Some(this);
                     match (dfa.step(state, byte), beyond_ascii) {
-                        (Some(next), true) => reach(next, *next_stand),
+                        (Some(next), true) => reach(&mut open, next, *next_stand),
                         (None, false) => {}
                         (Some(_), false) | (None, true) => return None,
                     }

@@ -374,8 +374,11 @@ fn forks_are_replays() {
         };
         // All states so far, each with its tokens; the next one goes on from any of them.
         let mut states: Vec<(GrammarState, Vec<TokenId>)> = vec![(constraint.start(), Vec::new())];
-        for _ in 0..if DEBUG { 10 } else { 60 } {
-            let (mut state, mut path) = states[below(&mut random, states.len())].clone();
+        for _ in 0..if DEBUG { 20 } else { 80 } {
+            // Mostly from the last one, so that paths get longer than what a state holds of them.
+            let from =
+                if below(&mut random, 4) > 0 { states.len() - 1 } else { below(&mut random, states.len()) };
+            let (mut state, mut path) = states[from].clone();
             let allowed: Vec<TokenId> = mask(&mut scratch, &state).ids().collect();
             if allowed.is_empty() {
                 continue;
