@@ -41,6 +41,14 @@ impl ByteSet {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// How many bytes of it are less than `byte`: its index among them, if it is one.
+    #[inline]
+    pub fn rank(&self, byte: u8) -> usize {
+        let word = usize::from(byte / 64);
+        let below = (self.0[word] & ((1 << (byte % 64)) - 1)).count_ones();
+        self.0[..word].iter().map(|word| word.count_ones()).sum::<u32>() as usize + below as usize
+    }
+
     /// Its bytes, in ascending order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = u8> + use<> {
@@ -121,6 +129,7 @@ mod tests {
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), bytes.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!((set.len(), set.is_empty()), (bytes.len(), bytes.is_empty()));
             prop_assert!((0..=255).all(|byte| set.contains(byte) == bytes.contains(&byte)));
+            prop_assert!(set.iter().enumerate().all(|(index, byte)| set.rank(byte) == index));
             prop_assert_eq!(ByteSet::from(set.words()), set);
             let other: ByteSet = others.iter().copied().collect();
             let both: Vec<u8> = bytes.intersection(&others).copied().collect();

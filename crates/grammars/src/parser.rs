@@ -126,9 +126,9 @@ struct Call {
     rule: u32,
     /// The texts that were used before.
     used: Used,
-    frames: Vec<(Position, Ref, Used)>,
+    frames: SmallVec<[(Position, Ref, Used); 4]>,
     /// Those whose frames it has too: of callers that end with it; and what these inherit.
-    also: Vec<(Ref, Used)>,
+    also: SmallVec<[(Ref, Used); 2]>,
     made: Return,
     /// The next call of the same rule, or [`NONE`].
     next: u32,
@@ -330,8 +330,8 @@ impl Parser {
         work.read.sort_unstable();
         let mut edges = std::mem::take(&mut work.edges);
         edges.clear();
-        // Of a thousand literals that may stand in one place each leaves the same.
-        let mut before: Option<(Item, Todo)> = None;
+        // Of a thousand literals that may stand in one place each leaves the same, and so do most kinds of values.
+        let mut before: [Option<(Item, Todo)>; 4] = [None; 4];
         for group in work.read.chunk_by(|left, right| left.0 == right.0) {
             work.todo.clear();
             work.todo.extend(group.iter().map(|(_, position, back, used)| match back {
@@ -339,23 +339,22 @@ impl Parser {
                 Ref::Called(call) => (*position, work.calls[*call as usize].made, *used),
             }));
             let terminal = group[0].0;
-            if let ([only], Some((item, next))) = (&work.todo[..], before)
-                && item == *only
-                && !(self.tracks && rules.is_distinct(terminal))
-            {
-                edges.push((terminal, next));
+            if self.tracks && rules.is_distinct(terminal) {
+                work.todo.sort_unstable();
+                work.todo.dedup();
+                edges.push((terminal, self.pending.insert(&work.todo)));
                 continue;
             }
             let only = if let [only] = &work.todo[..] { Some(*only) } else { None };
-            let next = match self.tracks && rules.is_distinct(terminal) {
-                true => {
-                    work.todo.sort_unstable();
-                    work.todo.dedup();
-                    self.pending.insert(&work.todo)
-                }
-                false => {
+            let known = before.iter().flatten().find(|(item, _)| only == Some(*item));
+            let next = match known {
+                Some((_, next)) => *next,
+                None => {
                     let next = self.todo(&mut work.todo, rules);
-                    before = only.map(|only| (only, next));
+                    if let Some(only) = only {
+                        before.rotate_right(1);
+                        before[0] = Some((only, next));
+                    }
                     next
                 }
             };

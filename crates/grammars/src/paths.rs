@@ -352,8 +352,7 @@ impl Maker<'_> {
             return;
         }
         let followers = self.places.parser.followers(todo, &self.compiled.rules);
-        for (index, group) in exits.groups.iter().enumerate().filter(|(_, group)| common.contains(group.byte))
-        {
+        for (index, group) in common.iter().filter_map(|byte| exits.group(byte)) {
             let edges = self.places.parser.edges(followers);
             let literals = self.compiled.terminals.beginning(edges, group.byte);
             if !literals.is_empty() {

@@ -106,7 +106,10 @@ impl Exits {
     /// The group of `byte`, and its index.
     #[inline]
     pub(crate) fn group(&self, byte: u8) -> Option<(usize, &Group)> {
-        let index = self.groups.binary_search_by_key(&byte, |group| group.byte).ok()?;
+        if !self.bytes.contains(byte) {
+            return None;
+        }
+        let index = self.bytes.rank(byte);
         Some((index, &self.groups[index]))
     }
 
