@@ -287,6 +287,7 @@ impl DfaBuilder {
     }
 
     fn spend(&mut self, steps: u64) -> Result<(), RegexError> {
+        self.limits.check_cancelled()?;
         self.steps = self.steps.saturating_add(steps);
         if self.steps > self.limits.dfa_steps { Err(self.too_costly(0)) } else { Ok(()) }
     }
@@ -329,6 +330,7 @@ impl DfaBuilder {
         while let Some(&(of_left, of_right)) = pairs.get(at) {
             let state = StateId::from_index(at);
             at += 1;
+            self.limits.check_cancelled()?;
             self.steps += 2 * classes.len() as u64;
             if self.steps > self.limits.dfa_steps {
                 return Err(self.too_costly(pairs.len()));
@@ -474,6 +476,31 @@ mod tests {
         let limits = Limits { dfa_steps: 1_500, ..limits };
         let error = make(&limits).difference(&counts[0], &counts[1]).unwrap_err();
         assert!(matches!(error, RegexError::DfaTooCostly { limit: 1_500, .. }), "{error}");
+    }
+
+    /// Every operation looks whether the end was asked for, and two limits that differ in that alone are equal.
+    #[test]
+    fn work_is_cancelled() {
+        let limits = Limits::default();
+        let (left, right) = (dfa("(a{31})*"), dfa("(a{37})*"));
+        let mut make = DfaBuilder::new(&limits);
+        assert!(make.intersection(&left, &right).is_ok());
+        limits.cancel.cancel();
+        for made in [
+            make.intersection(&left, &right),
+            make.difference(&left, &right),
+            make.union([&left, &right]),
+            make.repetition(&left, 2, Some(3)),
+            make.shortest(&left),
+            make.pattern("(a|b)*a(a|b){60}"),
+            make.literals(["a"]),
+            Dfa::from_pattern("a", &limits),
+        ] {
+            assert_eq!(made, Err(RegexError::Cancelled));
+        }
+        assert_eq!(crate::DfaEdges::new(&limits).state(true), Err(RegexError::Cancelled));
+        assert_eq!(limits, Limits::default());
+        assert_ne!(limits, Limits { lazy_bytes: 1, ..Limits::default() });
     }
 
     /// Whether `text` is `least` or more texts of `dfa`, one after the other: by trying every way to cut it.

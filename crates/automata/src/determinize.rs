@@ -216,6 +216,7 @@ impl Determinizer<'_> {
     }
 
     fn check_steps(&self) -> Result<(), RegexError> {
+        self.limits.check_cancelled()?;
         if self.steps + self.closure.steps > self.limits.dfa_steps {
             let (limit, states) = (self.limits.dfa_steps, self.sets.len());
             return Err(RegexError::DfaTooCostly { limit, states });

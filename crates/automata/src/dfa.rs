@@ -127,6 +127,7 @@ impl Dfa {
         let classes = ByteClasses::from_begins(&begins);
         let mut builder = Builder::default();
         for literal in literals {
+            limits.check_cancelled()?;
             builder.insert(literal.as_ref().iter().map(|byte| (*byte, *byte)));
             let (states, bytes) = (builder.len(), builder.len() * classes.len() * size_of::<u32>());
             if states > limits.dfa_states {

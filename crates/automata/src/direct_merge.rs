@@ -370,6 +370,7 @@ impl<'a> Graph<'a> {
     }
 
     fn spend(&mut self, steps: usize) -> Result<(), RegexError> {
+        self.limits.check_cancelled()?;
         self.steps += steps as u64;
         let limit = self.limits.merge_steps;
         if self.steps > limit {

@@ -194,6 +194,9 @@ pub enum RegexError {
         /// How many states of the DFA there were.
         states: usize,
     },
+    /// The [`Cancel`](unskew_core::Cancel) of the limits asked for the end.
+    #[error("the work was cancelled")]
+    Cancelled,
     /// No text matches at all, not even the empty one.
     #[error(
         "the regex matches nothing, not even the empty text: look for an empty class or for `$` before text"

@@ -42,7 +42,8 @@ pub struct DfaEdges {
 }
 
 impl DfaEdges {
-    /// Without any states. Of the limits it needs [`dfa_states`](Limits::dfa_states) and [`dfa_bytes`](Limits::dfa_bytes).
+    /// Without any states. Of the limits it needs [`dfa_states`](Limits::dfa_states), [`dfa_bytes`](Limits::dfa_bytes) and
+    /// [`cancel`](Limits::cancel).
     pub fn new(limits: &Limits) -> Self {
         Self { limits: limits.clone(), accepting: vec![], edges: vec![] }
     }
@@ -53,6 +54,7 @@ impl DfaEdges {
     ///
     /// [`RegexError`]: a limit.
     pub fn state(&mut self, accepting: bool) -> Result<u32, RegexError> {
+        self.limits.check_cancelled()?;
         let limit = self.limits.dfa_states.min(DEAD as usize - 1);
         let bytes = (self.accepting.len() + self.edges.len()) * EDGE_BYTES;
         if bytes > self.limits.dfa_bytes {

@@ -106,6 +106,7 @@ impl LiftedDfa {
         let (mut edge_count, mut steps, mut at) = (0, 0, 0);
         let mut path = vec![0; quotient.max_depth + 1];
         while let Some(state) = states.get(at).copied() {
+            limits.check_cancelled()?;
             let begin = transitions.len();
             steps += quotient.walk(table, state, &mut path, |class, target| {
                 if tokens.is_completable(target) {

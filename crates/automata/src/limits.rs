@@ -5,7 +5,13 @@
 //! on time does not either: the same pattern would then compile on one machine and not on another. So work is bounded
 //! by counting steps.
 
+use unskew_core::Cancel;
+
+use crate::RegexError;
+
 /// What compiling a pattern may cost. The defaults keep it below about 2 seconds and 512 MiB, whatever the pattern.
+///
+/// Two of them are equal if they allow the same: who may cancel does not matter.
 ///
 /// # Example
 ///
@@ -16,7 +22,7 @@
 /// let error = Dfa::from_pattern("(a|b)*a(a|b){10}", &limits).unwrap_err();
 /// assert!(matches!(error, RegexError::TooManyDfaStates { limit: 100, .. }));
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// The length of the pattern, in bytes. Default: 1 MiB.
     ///
@@ -68,12 +74,72 @@ pub struct Limits {
     /// [`CanonicalConstraint`](crate::CanonicalConstraint) finds out. A single step may pass it by a little.
     /// Default: 32 MiB.
     pub lazy_bytes: usize,
+    /// Ends the work from another thread, which then answers [`RegexError::Cancelled`](crate::RegexError::Cancelled). It is looked at
+    /// wherever states or steps of an automaton are counted, so within a few milliseconds, but not where a pattern is read and an
+    /// automaton minimised. Clones of the limits share it.
+    pub cancel: Cancel,
 }
+
+impl PartialEq for Limits {
+    fn eq(&self, other: &Self) -> bool {
+        self.numbers() == other.numbers()
+    }
+}
+
+impl Eq for Limits {}
 
 impl Limits {
     /// The largest [`nest`](Self::nest) that is honoured. Parts of the syntax tree are compared recursively; at this
     /// depth that fits in any thread's stack.
     pub const MAX_NEST: u32 = 1_000;
+
+    /// An error if the end was asked for.
+    #[inline]
+    pub(crate) fn check_cancelled(&self) -> Result<(), RegexError> {
+        if self.cancel.is_cancelled() { Err(RegexError::Cancelled) } else { Ok(()) }
+    }
+
+    /// All of them, as they are compared.
+    fn numbers(&self) -> [u64; 16] {
+        let Self {
+            pattern_bytes,
+            nest,
+            syntax_steps,
+            nfa_size,
+            dfa_states,
+            dfa_bytes,
+            dfa_steps,
+            spelling_steps,
+            product_states,
+            lift_transitions,
+            lift_steps,
+            merge_states,
+            merge_edges,
+            merge_steps,
+            mask_cache_bytes,
+            lazy_bytes,
+            cancel: _,
+        } = *self;
+        let of = |size: usize| size as u64;
+        [
+            of(pattern_bytes),
+            u64::from(nest),
+            syntax_steps,
+            nfa_size,
+            of(dfa_states),
+            of(dfa_bytes),
+            dfa_steps,
+            spelling_steps,
+            of(product_states),
+            of(lift_transitions),
+            lift_steps,
+            of(merge_states),
+            of(merge_edges),
+            merge_steps,
+            of(mask_cache_bytes),
+            of(lazy_bytes),
+        ]
+    }
 }
 
 impl Default for Limits {
@@ -95,6 +161,7 @@ impl Default for Limits {
             merge_steps: 10_000_000,
             mask_cache_bytes: 64 << 20,
             lazy_bytes: 32 << 20,
+            cancel: Cancel::default(),
         }
     }
 }

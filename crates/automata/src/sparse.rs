@@ -112,6 +112,7 @@ impl Sparse {
             edge_count += edges.len();
             small.accepting.push(set.iter().any(|state| self.accepting[*state as usize]));
             small.edges.push(edges);
+            limits.check_cancelled()?;
             if sets.len() > limits.merge_states {
                 return Err(RegexError::TooManyMergedStates { limit: limits.merge_states, rank });
             }

@@ -80,10 +80,7 @@ impl TokenDfa {
         let completable = if missing.is_empty() {
             None
         } else {
-            let limit = limits.spelling_steps;
-            let completable = Search::new(&dfa, &vocabulary, &trie, &single)
-                .run(limit)
-                .ok_or(RegexError::SpellingTooCostly { limit, missing: missing.len() })?;
+            let completable = Search::new(&dfa, &vocabulary, &trie, &single).run(limits, missing.len())?;
             if !completable[dfa.start()] {
                 return Err(RegexError::Unspellable { missing });
             }
@@ -224,8 +221,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The settled states when no more can be; `None` if that takes more than `limit` steps.
-    fn run(mut self, limit: u64) -> Option<StateVec<bool>> {
+    /// The settled states when no more can be, for an automaton of so many bytes that are no tokens.
+    fn run(mut self, limits: &Limits, missing: usize) -> Result<StateVec<bool>, RegexError> {
+        let limit = limits.spelling_steps;
         for state in self.dfa.states().filter(|state| self.dfa.is_accepting(*state)) {
             self.settle(state);
         }
@@ -235,15 +233,16 @@ impl<'a> Search<'a> {
             open.retain(|state| !self.settled[*state]);
             let before = open.len();
             for state in &open {
+                limits.check_cancelled()?;
                 if self.steps > limit {
-                    return None;
+                    return Err(RegexError::SpellingTooCostly { limit, missing });
                 }
                 if !self.settled[*state] && self.reaches_settled(*state) {
                     self.settle(*state);
                 }
             }
             if open.iter().filter(|state| !self.settled[**state]).count() == before {
-                return Some(self.settled);
+                return Ok(self.settled);
             }
         }
     }

@@ -29,7 +29,7 @@ pub struct GrammarLimits {
     /// For the terminals that are regular expressions. In a grammar that is read from a text,
     /// [`dfa_steps`](Limits::dfa_steps) bounds the work for all terminals together, and every automaton counts as at least
     /// 1,000 steps. Default: 2^17 states, 24 MiB and an NFA of a million for each automaton, 30 million steps; else as for
-    /// a single regex.
+    /// a single regex. Its [`cancel`](Limits::cancel) ends the reading of a text while such an automaton is made.
     pub regex: Limits,
 }
 

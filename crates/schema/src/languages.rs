@@ -58,9 +58,11 @@ struct Combined {
 
 impl Languages {
     pub(crate) fn new(options: &SchemaOptions, limits: &SchemaLimits) -> Self {
+        let mut limits = limits.clone();
+        limits.automata.cancel = options.cancel.clone();
         Self {
             builder: DfaBuilder::new(&limits.automata),
-            limits: limits.clone(),
+            limits,
             bytes: 0,
             patterns: HashMap::new(),
             searches: HashMap::new(),

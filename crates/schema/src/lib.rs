@@ -87,7 +87,10 @@ use unskew_grammars::Grammar;
 /// [`SchemaError`]: of several keywords that are not enforced, one; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
     let schemas = schemas::Schemas::read(text, &options.registry, limits)?;
-    emit::Emitter::new(expand::Expander::new(schemas, options, limits), options, limits)?.grammar()
+    let expander = expand::Expander::new(schemas, options, limits);
+    let made = emit::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
+    // Whatever an automaton was made for.
+    made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }
 
 #[doc = include_str!("../README.md")]

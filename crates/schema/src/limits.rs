@@ -32,7 +32,8 @@ pub struct SchemaLimits {
     /// What items that are counted or compared, and members that have to be found, come to in one array or object when they
     /// are multiplied out. Default: 4,096.
     pub products: usize,
-    /// For the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work for all together.
+    /// For the automata of strings and numbers; [`dfa_steps`](Limits::dfa_steps) bounds the work for all together. Who may cancel is
+    /// said in the [options](crate::SchemaOptions::cancel).
     /// Default: those of [`GrammarLimits::regex`].
     pub automata: Limits,
     /// What the tables of all automata take together, in bytes. Default: 64 MiB.

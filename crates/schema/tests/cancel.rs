@@ -9,9 +9,14 @@ use unskew_automata::Limits;
 use unskew_grammars::Fate;
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, explain, grammar};
 
-/// Without limits, but for the sizes of single automata.
+/// Without limits.
 fn unlimited() -> SchemaLimits {
-    let automata = Limits { dfa_steps: u64::MAX, ..SchemaLimits::default().automata };
+    let automata = Limits {
+        dfa_steps: u64::MAX,
+        dfa_states: usize::MAX,
+        dfa_bytes: usize::MAX,
+        ..SchemaLimits::default().automata
+    };
     SchemaLimits {
         rules: usize::MAX,
         alternatives: usize::MAX,
@@ -29,12 +34,14 @@ fn listed(count: usize, part: impl Fn(usize) -> String) -> String {
 
 #[test]
 fn hostile_schemas_are_cancelled() {
-    // Each would take years, or all memory: alternatives that multiply, and the differences of many patterns.
+    // Each would take years, or all memory: alternatives that multiply, the differences of many patterns, and one automaton.
     let both = listed(60, |at| format!(r#"{{"anyOf":[{{"required":["a{at}"]}},{{"required":["b{at}"]}}]}}"#));
     let patterns = listed(5_000, |at| format!(r#"{{"pattern":"^(a|b)*a(a|b){{{}}}c{at}$"}}"#, at % 8));
-    for schema in
-        [format!(r#"{{"allOf":[{both}]}}"#), format!(r#"{{"type":"string","not":{{"anyOf":[{patterns}]}}}}"#)]
-    {
+    for schema in [
+        format!(r#"{{"allOf":[{both}]}}"#),
+        format!(r#"{{"type":"string","not":{{"anyOf":[{patterns}]}}}}"#),
+        r#"{"type":"string","pattern":"^(a|b)*a(a|b){60}$"}"#.to_owned(),
+    ] {
         let options = SchemaOptions::default();
         let cancel = options.cancel.clone();
         let begin = Instant::now();

@@ -61,6 +61,7 @@ impl Product {
         let (mut accepting, mut fresh, mut added) = (Vec::new(), Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(position) = builder.states.get(at).copied() {
+            limits.check_cancelled()?;
             accepting.push(automata.is_accepting(position));
             fresh.push(position.fresh);
             mark.push(builder.id(automata.mark(position))?);
