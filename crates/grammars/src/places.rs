@@ -293,11 +293,15 @@ impl Places {
     }
 
     /// The readings behind `bytes`; and a buffer. Both are to be put back.
-    fn read_all(&mut self, compiled: &Compiled, place: Place, bytes: &[u8]) -> (Vec<Reading>, Vec<Reading>) {
+    fn read_all(
+        &mut self,
+        compiled: &Compiled,
+        place: Place,
+        mut bytes: &[u8],
+    ) -> (Vec<Reading>, Vec<Reading>) {
         let (mut at, mut behind) = std::mem::take(&mut self.buffers);
         at.clear();
         at.extend_from_slice(self.readings(place));
-        let mut bytes = bytes.iter().as_slice();
         loop {
             if let [reading] = &mut at[..] {
                 bytes = self.read_alone(compiled, reading, bytes);
@@ -314,50 +318,12 @@ impl Places {
     /// Reads on in the only reading there is for as long as its terminal goes on and cannot end, which is nearly all of a text.
     /// Answers what is left of `bytes`: it may go on there.
     fn read_alone<'b>(&mut self, compiled: &Compiled, reading: &mut Reading, bytes: &'b [u8]) -> &'b [u8] {
-        let terminals = &compiled.terminals;
-        let Reading { terminal, mut state, .. } = *reading;
-        let len = if terminal == BOUNDARY {
-            0
-        } else if terminals.is_literal(terminal) {
-            let followers = self.parser.followers(reading.todo, &compiled.rules);
-            let literals = terminals.literals(self.parser.edges(followers));
-            let depth = state as usize;
-            match terminals.sharing(literals, terminal, depth) {
-                // Its last byte leads elsewhere.
-                [_] => {
-                    let left = &terminals.literal(terminal)[depth..];
-                    let same =
-                        left[..left.len() - 1].iter().zip(bytes).take_while(|(byte, other)| byte == other);
-                    let len = same.count();
-                    state += u32::try_from(len).expect("limited");
-                    len
-                }
-                _ => 0,
+        let (state, len) = match reading.terminal {
+            BOUNDARY => return bytes,
+            terminal if compiled.terminals.is_literal(terminal) => {
+                self.read_literal(compiled, *reading, bytes)
             }
-        } else {
-            let is_scarce = || compiled.terminals.remaining(terminal).is_some_and(|(_, left)| left.is_scarce);
-            let mut texts = self.tracked.as_mut().filter(|_| terminals.is_distinct(terminal));
-            let may_end = |texts: &Option<&mut Tracked>, state: u32| {
-                terminals.is_accepting(
-                    terminal,
-                    texts.as_ref().map_or(state, |tracked| tracked.texts.state(state)),
-                )
-            };
-            let mut len = 0;
-            if !(may_end(&texts, state) || texts.is_some() && is_scarce()) {
-                for byte in bytes {
-                    let next = match &mut texts {
-                        Some(tracked) => tracked.texts.step(terminals, state, *byte),
-                        None => terminals.step(terminal, state, terminals.class(*byte)),
-                    };
-                    if next == NONE || may_end(&texts, next) {
-                        break;
-                    }
-                    state = next;
-                    len += 1;
-                }
-            }
-            len
+            _ => self.read_other(compiled, *reading, bytes),
         };
         if len > 0 {
             reading.state = state;
@@ -368,6 +334,46 @@ impl Places {
             self.work.readings += len as u64;
         }
         &bytes[len..]
+    }
+
+    /// How many of `bytes` are those of the only literal of `reading`, its last one not counted, and the state behind them.
+    fn read_literal(&mut self, compiled: &Compiled, reading: Reading, bytes: &[u8]) -> (u32, usize) {
+        let Reading { terminal, state, todo, .. } = reading;
+        let terminals = &compiled.terminals;
+        let followers = self.parser.followers(todo, &compiled.rules);
+        let literals = terminals.literals(self.parser.edges(followers));
+        let depth = state as usize;
+        let [_] = terminals.sharing(literals, terminal, depth) else { return (state, 0) };
+        let Some((_, left)) = terminals.literal(terminal)[depth..].split_last() else { return (state, 0) };
+        let len = left.iter().zip(bytes).take_while(|(byte, other)| byte == other).count();
+        (state + u32::try_from(len).expect("limited"), len)
+    }
+
+    /// With how many of `bytes` the terminal of `reading`, no literal, goes on and cannot end, and the state behind them.
+    fn read_other(&mut self, compiled: &Compiled, reading: Reading, bytes: &[u8]) -> (u32, usize) {
+        let Reading { terminal, mut state, .. } = reading;
+        let terminals = &compiled.terminals;
+        let mut texts = self.tracked.as_mut().filter(|_| terminals.is_distinct(terminal));
+        let may_end = |texts: &Option<&mut Tracked>, state: u32| {
+            let state = texts.as_ref().map_or(state, |tracked| tracked.texts.state(state));
+            terminals.is_accepting(terminal, state)
+        };
+        // Where few texts are left, each byte is looked at.
+        let is_scarce = || terminals.remaining(terminal).is_some_and(|(_, remaining)| remaining.is_scarce);
+        if may_end(&texts, state) || texts.is_some() && is_scarce() {
+            return (state, 0);
+        }
+        for (len, byte) in bytes.iter().enumerate() {
+            let next = match &mut texts {
+                Some(tracked) => tracked.texts.step(terminals, state, *byte),
+                None => terminals.step(terminal, state, terminals.class(*byte)),
+            };
+            if next == NONE || may_end(&texts, next) {
+                return (state, len);
+            }
+            state = next;
+        }
+        (state, bytes.len())
     }
 
     /// The place behind the control token `token`, or [`DEAD`].
