@@ -62,6 +62,7 @@ mod except;
 mod explain;
 mod fixpoint;
 mod grammar;
+mod ids;
 mod joined;
 mod library_file;
 mod limits;

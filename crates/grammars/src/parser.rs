@@ -22,13 +22,14 @@
 //! A call hands it on and takes it back as the callee leaves it; a call of a scope begins with none, and behind it goes on with
 //! what was before. Other parsers have the empty set everywhere, and are what they would be without.
 
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::{
     distinct::{INHERITED, NOTHING, Text, Used, UsedTexts},
+    ids::Ids,
     rules::{END, NONE, Position, Rules},
-    unordered::{Seen, States, is_of_group},
+    unordered::{Edge, Seen, States, is_of_group},
 };
 
 /// What is left to do, as a set of items: a state of the parser.
@@ -99,8 +100,7 @@ pub(crate) struct Groups {
     first: Vec<u32>,
     /// By return: the first return of its group.
     group: Vec<Return>,
-    ids: HashTable<Return>,
-    hasher: hashbrown::DefaultHashBuilder,
+    ids: Ids,
 }
 
 /// Lists that are kept once.
@@ -108,8 +108,7 @@ pub(crate) struct Groups {
 struct Lists<T> {
     items: Vec<T>,
     first: Vec<u32>,
-    ids: HashTable<u32>,
-    hasher: hashbrown::DefaultHashBuilder,
+    ids: Ids,
 }
 
 /// A reference to a return that may not be made yet.
@@ -534,9 +533,8 @@ impl Work {
         let before =
             |rule: u32| if tracks && rules.is_scope(rule) { (NOTHING, used) } else { (used, INHERITED) };
         if is_of_group(position) {
-            for at in 0..states.calls(&rules.groups, position).len() {
-                let (rule, to) = states.calls(&rules.groups, position)[at];
-                self.add_call(rule, before(rule), to, is_final(rules, states, to), back);
+            for Edge { rule, to, is_last } in states.edges(&rules.groups, position).iter().copied() {
+                self.add_call(rule, before(rule), to, is_last, back);
             }
             return;
         }
@@ -587,13 +585,7 @@ fn is_final(rules: &Rules, states: &States, position: Position) -> bool {
 
 impl Groups {
     fn new() -> Self {
-        Self {
-            frames: Vec::new(),
-            first: vec![0],
-            group: Vec::new(),
-            ids: HashTable::new(),
-            hasher: hashbrown::DefaultHashBuilder::default(),
-        }
+        Self { frames: Vec::new(), first: vec![0], group: Vec::new(), ids: Ids::default() }
     }
 
     /// The number of returns.
@@ -626,50 +618,47 @@ impl Groups {
         }
         let next = u32::try_from(self.group.len()).expect("bounded memory");
         let hash = self.hash_members(members);
-        let (all, first_of, group, hasher) = (&self.frames, &self.first, &self.group, &self.hasher);
-        let is_same = |candidate: &Return| {
+        let (all, first_of, group) = (&self.frames, &self.first, &self.group);
+        let is_same = |candidate: Return| {
             members.iter().enumerate().all(|(member, frames)| {
-                let at = *candidate as usize + member;
-                group.get(at) == Some(candidate) && {
+                let at = candidate as usize + member;
+                group.get(at) == Some(&candidate) && {
                     let kept = &all[first_of[at] as usize..first_of[at + 1] as usize];
                     // A frame that returns into the candidate from outside is none of its own, though it looks the same.
-                    let is_outside = |back: Return| group.get(back as usize) != Some(candidate);
+                    let is_outside = |back: Return| group.get(back as usize) != Some(&candidate);
                     kept.len() == frames.len()
                         && frames.iter().all(|frame| {
-                            is_outside(frame.1) && kept.binary_search(&outer(*frame, *candidate)).is_ok()
+                            is_outside(frame.1) && kept.binary_search(&outer(*frame, candidate)).is_ok()
                         })
                 }
-            }) && group.get(*candidate as usize + members.len()) != Some(candidate)
+            }) && group.get(candidate as usize + members.len()) != Some(&candidate)
         };
-        let rehash = |candidate: &Return| hash_kept(hasher, all, first_of, group, *candidate);
-        match self.ids.entry(hash, is_same, rehash) {
-            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
-            hashbrown::hash_table::Entry::Vacant(place) => {
-                place.insert(next);
-                for frames in members.iter() {
-                    let begin = self.frames.len();
-                    self.frames.extend(frames.iter().map(|frame| outer(*frame, next)));
-                    self.frames[begin..].sort_unstable();
-                    self.first.push(u32::try_from(self.frames.len()).expect("bounded memory"));
-                    self.group.push(next);
-                }
-                next
+        let first = self.ids.get_or_insert(hash, next, is_same);
+        if first == next {
+            for frames in members.iter() {
+                let begin = self.frames.len();
+                self.frames.extend(frames.iter().map(|frame| outer(*frame, next)));
+                self.frames[begin..].sort_unstable();
+                self.first.push(u32::try_from(self.frames.len()).expect("bounded memory"));
+                self.group.push(next);
             }
         }
+        first
     }
 
+    /// Frames of a group have no order that survives renaming, so their hashes are added up.
     fn hash_members(&self, members: &[Vec<Item>]) -> u64 {
         let mut sum = members.len() as u64;
         for (member, frames) in members.iter().enumerate() {
             for frame in frames {
-                sum = sum.wrapping_add(hash_frame(&self.hasher, member, *frame));
+                sum = sum.wrapping_add(self.ids.hash((member, *frame)));
             }
         }
         sum
     }
 
     fn memory_usage(&self) -> usize {
-        self.frames.len() * size_of::<Item>() + self.group.len() * 4 * size_of::<u32>()
+        self.frames.len() * size_of::<Item>() + self.group.len() * (2 * size_of::<u32>() + Ids::ENTRY)
     }
 }
 
@@ -678,42 +667,9 @@ fn outer((position, back, used): Item, first: Return) -> Item {
     (position, if back & INNER != 0 { first + (back & !INNER) } else { back }, used)
 }
 
-/// Frames of a group have no order that survives renaming, so their hashes are added up.
-fn hash_frame(hasher: &hashbrown::DefaultHashBuilder, member: usize, frame: Item) -> u64 {
-    std::hash::BuildHasher::hash_one(hasher, (member, frame))
-}
-
-fn hash_kept(
-    hasher: &hashbrown::DefaultHashBuilder,
-    frames: &[Item],
-    first_of: &[u32],
-    group: &[Return],
-    first: Return,
-) -> u64 {
-    let mut sum = 0u64;
-    let mut len = 0;
-    while group.get(first as usize + len) == Some(&first) {
-        len += 1;
-    }
-    for member in 0..len {
-        let at = first as usize + member;
-        for (position, back, used) in &frames[first_of[at] as usize..first_of[at + 1] as usize] {
-            let is_inner = (first..first + u32::try_from(len).expect("bounded")).contains(back);
-            let back = if is_inner { INNER | (back - first) } else { *back };
-            sum = sum.wrapping_add(hash_frame(hasher, member, (*position, back, *used)));
-        }
-    }
-    sum.wrapping_add(len as u64)
-}
-
 impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
     fn new() -> Self {
-        Self {
-            items: Vec::new(),
-            first: vec![0],
-            ids: HashTable::new(),
-            hasher: hashbrown::DefaultHashBuilder::default(),
-        }
+        Self { items: Vec::new(), first: vec![0], ids: Ids::default() }
     }
 
     fn get(&self, list: u32) -> &[T] {
@@ -721,22 +677,18 @@ impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
     }
 
     fn insert(&mut self, list: &[T]) -> u32 {
-        let (items, first, hasher) = (&self.items, &self.first, &self.hasher);
+        let (items, first) = (&self.items, &self.first);
         let get = |id: u32| &items[first[id as usize] as usize..first[id as usize + 1] as usize];
-        let hash = |list: &[T]| std::hash::BuildHasher::hash_one(hasher, list);
-        match self.ids.entry(hash(list), |id| get(*id) == list, |id| hash(get(*id))) {
-            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
-            hashbrown::hash_table::Entry::Vacant(place) => {
-                let id = u32::try_from(first.len() - 1).expect("bounded memory");
-                place.insert(id);
-                self.items.extend_from_slice(list);
-                self.first.push(u32::try_from(self.items.len()).expect("bounded memory"));
-                id
-            }
+        let next = u32::try_from(first.len() - 1).expect("bounded memory");
+        let id = self.ids.get_or_insert(self.ids.hash(list), next, |id| get(id) == list);
+        if id == next {
+            self.items.extend_from_slice(list);
+            self.first.push(u32::try_from(self.items.len()).expect("bounded memory"));
         }
+        id
     }
 
     fn memory_usage(&self) -> usize {
-        self.items.len() * size_of::<T>() + self.first.len() * 3 * size_of::<u32>()
+        self.items.len() * size_of::<T>() + self.first.len() * (size_of::<u32>() + Ids::ENTRY)
     }
 }

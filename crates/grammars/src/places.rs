@@ -12,12 +12,13 @@
 //! Places are what a walk over the vocabulary steps through; so a token that ends a terminal, or five of them, is nothing
 //! special.
 
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 use unskew_core::{ByteSet, TokenId};
 
 use crate::{
     distinct::{Begun, MANY, Texts},
+    ids::Ids,
     parser::{Parser, Pending, Todo},
     rules::{NONE, Rules},
     terminals::Terminals,
@@ -67,8 +68,7 @@ pub(crate) struct Places {
     pub(crate) parser: Parser,
     readings: Vec<Reading>,
     first: Vec<u32>,
-    ids: HashTable<Place>,
-    hasher: hashbrown::DefaultHashBuilder,
+    ids: Ids,
     /// By place: its row, or [`NONE`].
     row: Vec<u32>,
     /// By place: whether the output may end there, once it was asked for.
@@ -119,8 +119,7 @@ impl Places {
             parser,
             readings: Vec::new(),
             first: vec![0],
-            ids: HashTable::new(),
-            hasher: hashbrown::DefaultHashBuilder::default(),
+            ids: Ids::default(),
             row: Vec::new(),
             may_end: Vec::new(),
             next: Vec::new(),
@@ -418,7 +417,7 @@ impl Places {
     pub(crate) fn memory_usage(&self) -> usize {
         self.parser.memory_usage()
             + self.readings.len() * size_of::<Reading>()
-            + self.first.len() * 5 * size_of::<u32>()
+            + self.first.len() * (3 * size_of::<u32>() + Ids::ENTRY)
             + self.next.len() * size_of::<Place>()
             + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<ByteSet>()
             + self.tracked.as_ref().map_or(0, |tracked| tracked.texts.memory_usage())
@@ -654,21 +653,17 @@ impl Places {
     }
 
     fn insert(&mut self, readings: &[Reading]) -> Place {
-        let (all, first, hasher) = (&self.readings, &self.first, &self.hasher);
+        let (all, first) = (&self.readings, &self.first);
         let get = |place: Place| &all[first[place as usize] as usize..first[place as usize + 1] as usize];
-        let hash = |readings: &[Reading]| std::hash::BuildHasher::hash_one(hasher, readings);
-        match self.ids.entry(hash(readings), |place| get(*place) == readings, |place| hash(get(*place))) {
-            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
-            hashbrown::hash_table::Entry::Vacant(entry) => {
-                let place = u32::try_from(self.row.len()).expect("bounded memory");
-                entry.insert(place);
-                self.readings.extend_from_slice(readings);
-                self.first.push(u32::try_from(self.readings.len()).expect("bounded memory"));
-                self.row.push(NONE);
-                self.may_end.push(None);
-                place
-            }
+        let next = u32::try_from(self.row.len()).expect("bounded memory");
+        let place = self.ids.get_or_insert(self.ids.hash(readings), next, |place| get(place) == readings);
+        if place == next {
+            self.readings.extend_from_slice(readings);
+            self.first.push(u32::try_from(self.readings.len()).expect("bounded memory"));
+            self.row.push(NONE);
+            self.may_end.push(None);
         }
+        place
     }
 }
 

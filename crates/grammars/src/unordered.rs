@@ -8,9 +8,7 @@
 //! Tried instead: the group as a product of n counters beside the parser. It would have to be carried through every reading
 //! of every place; as a position it is one number, and everything that merges equal futures merges these too.
 
-use hashbrown::HashTable;
-
-use crate::rules::Position;
+use crate::{ids::Ids, rules::Position};
 
 /// A position with this bit is one of a group's.
 const GROUP: Position = 1 << 31;
@@ -88,8 +86,8 @@ struct State {
     missing: u32,
     /// How many may still come.
     left: u32,
-    /// The separator, and the position behind it. Nothing refers to it where there is none.
-    entry: (u32, Position),
+    /// That of the separator. Nothing refers to it where there is none.
+    entry: Edge,
     /// In `edges`: what may come next, once it was asked for.
     next: Option<(u32, u32)>,
 }
@@ -99,11 +97,19 @@ struct State {
 pub(crate) struct States {
     /// In ascending order of their positions. The first state of each group comes first.
     states: Vec<State>,
-    ids: HashTable<u32>,
-    hasher: hashbrown::DefaultHashBuilder,
-    /// Rules and the positions behind them.
-    edges: Vec<(u32, Position)>,
+    ids: Ids,
+    edges: Vec<Edge>,
     end: Position,
+}
+
+/// What may come next in a group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Edge {
+    pub(crate) rule: u32,
+    /// The position behind it.
+    pub(crate) to: Position,
+    /// Whether nothing but the end of the group follows there.
+    pub(crate) is_last: bool,
 }
 
 /// Where a position stands in its state.
@@ -118,15 +124,26 @@ enum Stand {
     Start,
 }
 
+impl State {
+    /// Whether nothing but the end of the group follows where this stands in it.
+    fn is_final(&self, group: &Group, stand: Stand) -> bool {
+        let Self { missing, left, .. } = *self;
+        let (missing, left, count) = match stand {
+            Stand::Before => return false,
+            Stand::Start => (missing, left, self.seen.count),
+            Stand::Behind(member) => {
+                (missing - u32::from(group.members[member].1), left - 1, group.more(self.seen.count))
+            }
+            Stand::BehindOther => (missing, left, group.more(self.seen.count)),
+        };
+        let optional = (left > missing || group.others.is_some()) && group.has_room(count, missing);
+        missing == 0 && count >= group.min && !optional
+    }
+}
+
 impl States {
     pub(crate) fn new(groups: &[Group]) -> Self {
-        let mut states = Self {
-            states: Vec::new(),
-            ids: HashTable::new(),
-            hasher: hashbrown::DefaultHashBuilder::default(),
-            edges: Vec::new(),
-            end: 0,
-        };
+        let mut states = Self { states: Vec::new(), ids: Ids::default(), edges: Vec::new(), end: 0 };
         for (group, index) in groups.iter().zip(0u32..) {
             let members = vec![0; group.members.len().div_ceil(64)].into();
             let base = states.state(groups, Seen { group: index, members, count: 0 });
@@ -152,48 +169,33 @@ impl States {
     /// Whether nothing but the end of the group follows.
     pub(crate) fn is_final(&self, groups: &[Group], position: Position) -> bool {
         let (state, group, stand) = self.find(groups, position);
-        let (missing, left, count) = match stand {
-            Stand::Before => return false,
-            Stand::Start => (state.missing, state.left, state.seen.count),
-            Stand::Behind(member) => (
-                state.missing - u32::from(group.members[member].1),
-                state.left - 1,
-                group.more(state.seen.count),
-            ),
-            Stand::BehindOther => (state.missing, state.left, group.more(state.seen.count)),
-        };
-        let optional = (left > missing || group.others.is_some()) && group.has_room(count, missing);
-        missing == 0 && count >= group.min && !optional
+        state.is_final(group, stand)
     }
 
-    /// Rules and the positions behind them.
-    pub(crate) fn calls(&mut self, groups: &[Group], position: Position) -> &[(u32, Position)] {
+    /// What may come next, in ascending order of rules.
+    pub(crate) fn edges(&mut self, groups: &[Group], position: Position) -> &[Edge] {
+        let index = self.index(position);
         let (state, group, stand) = self.find(groups, position);
-        let mut seen = state.seen.clone();
-        match stand {
-            Stand::Before | Stand::Start => {}
-            Stand::Behind(member) => seen.members[member / 64] |= 1 << (member % 64),
-            Stand::BehindOther => {}
+        if let Stand::Before | Stand::Start = stand {
+            return self.next(groups, index);
         }
-        let separated = match stand {
-            Stand::Before | Stand::Start => None,
-            Stand::Behind(_) | Stand::BehindOther => {
-                seen.count = group.more(seen.count);
-                group.separator
-            }
-        };
-        if separated.is_some() && self.is_final(groups, position) {
+        if group.separator.is_some() && state.is_final(group, stand) {
             return &[];
         }
+        let mut seen = state.seen.clone();
+        if let Stand::Behind(member) = stand {
+            seen.members[member / 64] |= 1 << (member % 64);
+        }
+        seen.count = group.more(seen.count);
         let state = self.state(groups, seen);
-        match separated {
+        match group.separator {
             Some(_) => std::slice::from_ref(&self.states[state].entry),
             None => self.next(groups, state),
         }
     }
 
     /// What may come next in `state`.
-    fn next(&mut self, groups: &[Group], index: usize) -> &[(u32, Position)] {
+    fn next(&mut self, groups: &[Group], index: usize) -> &[Edge] {
         let state = &mut self.states[index];
         let (first, end) = match state.next {
             Some(range) => range,
@@ -205,11 +207,13 @@ impl States {
                 for ((member, (rule, required)), offset) in group.members.iter().enumerate().zip(1u32..) {
                     let is_seen = state.seen.members[member / 64] >> (member % 64) & 1 != 0;
                     if !is_seen && (*required || room) {
-                        self.edges.push((*rule, behind(offset)));
+                        let is_last = state.is_final(group, Stand::Behind(member));
+                        self.edges.push(Edge { rule: *rule, to: behind(offset), is_last });
                     }
                 }
-                if let Some(others) = group.others.filter(|_| room) {
-                    self.edges.push((others, behind(group.width() - 2)));
+                if let Some(rule) = group.others.filter(|_| room) {
+                    let is_last = state.is_final(group, Stand::BehindOther);
+                    self.edges.push(Edge { rule, to: behind(group.width() - 2), is_last });
                 }
                 self.edges[first..].sort_unstable();
                 let number = |at: usize| u32::try_from(at).expect("bounded memory");
@@ -240,9 +244,7 @@ impl States {
 
     pub(crate) fn memory_usage(&self) -> usize {
         let words: usize = self.states.iter().map(|state| state.seen.members.len()).sum();
-        self.states.len() * (size_of::<State>() + 8)
-            + words * 8
-            + self.edges.len() * size_of::<(u32, Position)>()
+        self.states.len() * (size_of::<State>() + 8) + words * 8 + self.edges.len() * size_of::<Edge>()
     }
 
     fn index(&self, position: Position) -> usize {
@@ -264,29 +266,27 @@ impl States {
     }
 
     fn state(&mut self, groups: &[Group], seen: Seen) -> usize {
-        let (states, hasher) = (&self.states, &self.hasher);
-        let hash = |seen: &Seen| std::hash::BuildHasher::hash_one(hasher, seen);
-        let is_same = |id: &u32| states[*id as usize].seen == seen;
-        match self.ids.entry(hash(&seen), is_same, |id| hash(&states[*id as usize].seen)) {
-            hashbrown::hash_table::Entry::Occupied(found) => *found.get() as usize,
-            hashbrown::hash_table::Entry::Vacant(place) => {
-                let index = self.states.len();
-                place.insert(u32::try_from(index).expect("bounded memory"));
-                let group = &groups[seen.group as usize];
-                let is_seen = |member: usize| seen.members[member / 64] >> (member % 64) & 1 != 0;
-                let taken = group.members.iter().enumerate().filter(|(member, _)| is_seen(*member));
-                let (mut missing, mut left) = (group.required(), group.width() - 3);
-                for (_, (_, required)) in taken {
-                    missing -= u32::from(*required);
-                    left -= 1;
-                }
-                let base = self.end;
-                self.end += group.width();
-                assert!(self.end < GROUP, "bounded memory");
-                let entry = (group.separator.unwrap_or_default(), GROUP | base);
-                self.states.push(State { seen, base, missing, left, entry, next: None });
-                index
-            }
+        let states = &self.states;
+        let next = states.len();
+        let number = u32::try_from(next).expect("bounded memory");
+        let known =
+            self.ids.get_or_insert(self.ids.hash(&seen), number, |id| states[id as usize].seen == seen);
+        if known != number {
+            return known as usize;
         }
+        let group = &groups[seen.group as usize];
+        let is_seen = |member: usize| seen.members[member / 64] >> (member % 64) & 1 != 0;
+        let taken = group.members.iter().enumerate().filter(|(member, _)| is_seen(*member));
+        let (mut missing, mut left) = (group.required(), group.width() - 3);
+        for (_, (_, required)) in taken {
+            missing -= u32::from(*required);
+            left -= 1;
+        }
+        let base = self.end;
+        self.end += group.width();
+        assert!(self.end < GROUP, "bounded memory");
+        let entry = Edge { rule: group.separator.unwrap_or_default(), to: GROUP | base, is_last: false };
+        self.states.push(State { seen, base, missing, left, entry, next: None });
+        next
     }
 }
