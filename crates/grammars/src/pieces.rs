@@ -116,14 +116,15 @@ impl Pieces {
             }
         }
         single.truncate(kept);
+        // What others have stays.
+        single[..ids].iter().for_each(|token| buffer.as_mut().remove(*token));
         let has = |node: &Arc<Node>, token: TokenId| node.words().is_some_and(|words| is_in(words, token));
         for token in tokens.iter().copied() {
-            let is_added = all[nodes..].iter().any(|node| has(node, token));
             let is_found = words.as_deref().is_some_and(|words| is_in(words, token));
-            if is_added
+            if buffer.as_ref().contains(token)
+                && all[nodes..].iter().any(|node| has(node, token))
                 && !is_found
                 && !all[..nodes].iter().any(|node| has(node, token))
-                && !single[..ids].contains(&token)
             {
                 removed.push(token);
             }
