@@ -482,10 +482,11 @@ impl Maker<'_> {
         let edges = self.places.parser.edges(followers);
         let others = edges.len() - self.compiled.terminals.others(edges).len()..edges.len();
         let mut loops: SmallVec<[Loop; 2]> = SmallVec::new();
-        if let Some((_, node)) = last {
+        if let Some((last, node)) = last {
             for index in others.clone() {
                 let edge = self.places.parser.edges(followers)[index];
-                if self.flows(node, edge.0) {
+                // As it is joined: what is in its loop already is not joined with the rest of another one.
+                if self.flows(node, edge.0) && !self.is_in_loop(last, edge) {
                     loops.extend(self.loop_of(todo, edge).filter(|one| !loops.contains(one)));
                 }
             }

@@ -13,7 +13,8 @@ const LETTERS: &[u8] = b"abc()";
 const MOST_MASKS: usize = 60;
 const MOST_LETTERS: usize = 7;
 
-const GRAMMARS: [&str; 8] = [
+const GRAMMARS: [&str; 9] = [
+    "start: C (C+ A*)*\nA: /aa?/\nC: /b[bc]*/\n",
     "start: (x | B)*\nx: \"c\" A+\nA: /aa?/\nB: /ab+/\n",
     "start: (x | B)*\nx: A+\nA: /a[ab]?/\nB: /b[bc]*/\n",
     "start: \"c\" (x | B)* \"(\"\nx: \"(\" (x | A)* \")\" | \"c\" A+\nA: /aa?/\nB: /ab+/\n",
