@@ -74,9 +74,8 @@ pub struct Limits {
     /// [`CanonicalConstraint`](crate::CanonicalConstraint) finds out. A single step may pass it by a little.
     /// Default: 32 MiB.
     pub lazy_bytes: usize,
-    /// Ends the work from another thread, which then answers [`RegexError::Cancelled`]. It is looked at
-    /// wherever states or steps of an automaton are counted, so within a few milliseconds, but not where a pattern is read and an
-    /// automaton minimised. Clones of the limits share it.
+    /// Ends the work from another thread, which then answers [`RegexError::Cancelled`]. It is looked at wherever states or steps of an
+    /// automaton are counted, but not where a pattern is read and an automaton minimised. Clones of the limits share it.
     pub cancel: Cancel,
 }
 

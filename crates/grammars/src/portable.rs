@@ -201,7 +201,7 @@ impl Exchange {
         place
     }
 
-    /// The number of places that are spelled out.
+    /// The memory that its tables take, in bytes, about.
     pub(crate) fn memory_usage(&self) -> usize {
         const ENTRY: usize = 64;
         let ours = self.by_place.len() + self.by_group.len() + self.by_used.len();
