@@ -65,7 +65,7 @@ pub use table_model::{TableModel, TableModelError};
 pub use token::TokenId;
 pub use tokenization::{
     AddedToken, DuplicateMerge, Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern,
-    Symbols, Tokenization, UnicodeForm,
+    Symbols, Tokenization, UnicodeForm, alphabet_to_byte, byte_to_alphabet,
 };
 pub use trie::{TokenTooLong, TokenTrie};
 pub use unconstrained::Unconstrained;

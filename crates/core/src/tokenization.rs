@@ -93,11 +93,36 @@ pub enum Normalizer {
     Prepend(String),
     /// Replaces every occurrence of a literal string.
     Replace {
-        /// What is replaced.
+        /// The string that is replaced.
         from: String,
-        /// What replaces it.
+        /// The string that replaces it.
         to: String,
     },
+    /// Replaces every match of a regex, in the syntax of Oniguruma.
+    ReplaceRegex {
+        /// The regex.
+        pattern: String,
+        /// The string that replaces a match.
+        to: String,
+    },
+    /// Takes white space off the ends of the text.
+    Strip {
+        /// Off the beginning.
+        left: bool,
+        /// Off the end.
+        right: bool,
+    },
+    /// Looks at each character alone: it leaves some characters as they are, and rewrites or drops all others.
+    Characters {
+        /// The name that its source gives it.
+        step: String,
+        /// The characters that stay, as ascending ranges, both ends included.
+        kept: Vec<(char, char)>,
+        /// The characters that it writes in the place of others, likewise.
+        writes: Vec<(char, char)>,
+    },
+    /// Spells the text in GPT-2's alphabet of bytes ([`byte_to_alphabet`]). No step may follow.
+    ByteLevel,
     /// A step that this data does not express, by the name that its source gives it.
     Other(String),
 }
@@ -154,6 +179,9 @@ pub enum SplitPattern {
     },
     /// A space is put in front of a text that does not begin with one.
     PrefixSpace,
+    /// From here on a text is spelled in GPT-2's alphabet of bytes ([`byte_to_alphabet`]): later patterns read one
+    /// character for each byte, and may split inside of a character of the text.
+    ByteLevel,
     /// SentencePiece's escape: spaces are spelled `replacement`, one may be put in front, and the text may be split
     /// in front of each.
     Metaspace {
@@ -202,7 +230,7 @@ pub enum Symbols {
 pub struct AddedToken {
     /// Its id.
     pub id: TokenId,
-    /// The text that it matches.
+    /// The text that it matches: of the normalised text if [`normalized`](Self::normalized) is set.
     pub content: String,
     /// Whether it is a control token; otherwise it is text.
     pub special: bool,
@@ -212,7 +240,7 @@ pub struct AddedToken {
     pub lstrip: bool,
     /// Whether it swallows the white space behind it.
     pub rstrip: bool,
-    /// Whether it is matched, in its normalised form, on the normalised text.
+    /// Whether it is matched on the normalised text.
     pub normalized: bool,
 }
 
@@ -235,11 +263,56 @@ pub struct Tokenization {
     pub symbols: Symbols,
     /// The tokens that are matched on the text before all this.
     pub added: Vec<AddedToken>,
+    /// Text tokens that the model itself never writes, in ascending order: they are added to it from outside, or their
+    /// spelling has a character that no piece has.
+    pub unwritten: Vec<TokenId>,
+}
+
+/// The character that stands for `byte` in the alphabet of byte-level tokenizers (GPT-2's): printable Latin-1 stands
+/// for itself, and the rest is moved, in order, to the code points from U+0100 on, so that no token holds white space
+/// or a control character.
+pub fn byte_to_alphabet(byte: u8) -> char {
+    let moved = |code: u32| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+    match byte {
+        0..=0x20 => moved(0x100 + u32::from(byte)),
+        0x7f..=0xa0 => moved(0x121 + u32::from(byte) - 0x7f),
+        0xad => moved(0x143),
+        _ => char::from(byte),
+    }
+}
+
+/// The byte that `character` stands for in that alphabet, where it is part of it.
+pub fn alphabet_to_byte(character: char) -> Option<u8> {
+    let code = u32::from(character);
+    let byte = match code {
+        0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => code,
+        0x100..=0x120 => code - 0x100,
+        0x121..=0x142 => code - 0x121 + 0x7f,
+        0x143 => 0xad,
+        _ => return None,
+    };
+    u8::try_from(byte).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_alphabet_is_a_bijection_without_white_space() {
+        let mut seen = std::collections::HashSet::new();
+        for byte in 0..=255 {
+            let character = byte_to_alphabet(byte);
+            assert!(seen.insert(character));
+            assert!(!character.is_whitespace() && !character.is_control());
+            assert_eq!(alphabet_to_byte(character), Some(byte));
+        }
+        assert_eq!(byte_to_alphabet(b' '), 'Ġ');
+        assert_eq!(byte_to_alphabet(b'\n'), 'Ċ');
+        for outside in [' ', '\u{ad}', '\u{7f}', '\u{144}', '▁'] {
+            assert_eq!(alphabet_to_byte(outside), None);
+        }
+    }
 
     #[test]
     fn ranks_are_positions_and_pairs_are_distinct() {

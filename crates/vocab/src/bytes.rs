@@ -14,7 +14,7 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use unskew_core::TokenId;
+use unskew_core::{TokenId, alphabet_to_byte};
 
 use crate::{
     Limits, TokenizerError,
@@ -183,7 +183,30 @@ impl Spelling {
             Form::Words { prefix: Some(prefix) } if token.starts_with(prefix) => {
                 Ok(token.as_bytes()[prefix.len()..].to_vec())
             }
+            // The library's decoder reads such a token as it stands. No piece has such a character, so the model never writes it.
+            Form::ByteLevel if !is_in_alphabet(token) => Ok(token.as_bytes().to_vec()),
             _ => self.piece(token),
+        }
+    }
+
+    /// Whether pieces have all characters of a token of the model.
+    pub(crate) fn is_written(
+        &self,
+        token: &str,
+        normalizers: &[NormalizerStep],
+        splits: &[SplitStep],
+    ) -> bool {
+        match &self.form {
+            Form::ByteLevel => is_in_alphabet(token),
+            Form::Metaspace(mark) => {
+                let by_normalizer = normalizers.iter().any(|step| {
+                    matches!(step, NormalizerStep::Replace { pattern: Pattern::Literal(from), .. } if from == " ")
+                });
+                let by_split = splits.iter().any(|step| matches!(step, SplitStep::Metaspace { .. }));
+                // A text never holds the mark, which tokens spell as a space.
+                !token.contains(if by_normalizer || by_split { ' ' } else { *mark })
+            }
+            Form::Plain | Form::Words { .. } => true,
         }
     }
 
@@ -204,6 +227,10 @@ impl Spelling {
     }
 }
 
+fn is_in_alphabet(token: &str) -> bool {
+    token.chars().all(|character| alphabet_to_byte(character).is_some())
+}
+
 fn only_char(text: &str) -> Option<char> {
     let mut characters = text.chars();
     characters.next().filter(|_| characters.next().is_none())
@@ -220,35 +247,6 @@ fn byte_token(token: &str) -> Option<u8> {
 /// The name under which the encoder looks up the token of a byte (`byte_fallback`).
 pub(crate) fn fallback_name(byte: u8) -> String {
     format!("<{byte:#04X}>")
-}
-
-/// The character that stands for `byte` in the alphabet of byte-level tokenizers (GPT-2's): printable Latin-1 stands
-/// for itself, and the rest is moved, in order, to the code points from U+0100 on, so that no token holds white space
-/// or a control character.
-pub(crate) fn byte_to_alphabet(byte: u8) -> char {
-    match byte {
-        0..=0x20 => moved(0x100 + u32::from(byte)),
-        0x7f..=0xa0 => moved(0x121 + u32::from(byte) - 0x7f),
-        0xad => moved(0x143),
-        _ => char::from(byte),
-    }
-}
-
-/// The byte that `character` stands for, where it is in the alphabet.
-fn alphabet_to_byte(character: char) -> Option<u8> {
-    let code = u32::from(character);
-    let byte = match code {
-        0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => code,
-        0x100..=0x120 => code - 0x100,
-        0x121..=0x142 => code - 0x121 + 0x7f,
-        0x143 => 0xad,
-        _ => return None,
-    };
-    u8::try_from(byte).ok()
-}
-
-fn moved(code: u32) -> char {
-    char::from_u32(code).expect("a Latin letter")
 }
 
 /// What an id stands for.
@@ -382,22 +380,6 @@ fn added_text(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_alphabet_is_a_bijection_without_white_space() {
-        let mut seen = HashSet::new();
-        for byte in 0..=255 {
-            let character = byte_to_alphabet(byte);
-            assert!(seen.insert(character));
-            assert!(!character.is_whitespace() && !character.is_control());
-            assert_eq!(alphabet_to_byte(character), Some(byte));
-        }
-        assert_eq!(byte_to_alphabet(b' '), 'Ġ');
-        assert_eq!(byte_to_alphabet(b'\n'), 'Ċ');
-        for outside in [' ', '\u{ad}', '\u{7f}', '\u{144}', '▁'] {
-            assert_eq!(alphabet_to_byte(outside), None);
-        }
-    }
 
     #[test]
     fn byte_tokens_have_two_digits() {

@@ -32,11 +32,10 @@ use tokenizers::{
     },
     tokenizer::normalizer::Range,
 };
-use unskew_core::{PrependScheme, SplitBehavior, UnicodeForm};
+use unskew_core::{PrependScheme, SplitBehavior, UnicodeForm, byte_to_alphabet};
 
 use crate::{
     TokenizerError,
-    bytes::byte_to_alphabet,
     error::quoted,
     json::Added,
     pipeline::{NormalizerStep, Pattern, SplitStep},

@@ -85,6 +85,7 @@
 
 mod base64;
 mod bytes;
+mod chars;
 mod charsmap;
 mod encoder;
 mod error;

@@ -12,10 +12,10 @@
 use std::{collections::HashMap, path::Path};
 
 use serde_json::json;
+use unskew_core::byte_to_alphabet;
 
 use crate::{
     Limits, Tokenizer, TokenizerError, base64,
-    bytes::byte_to_alphabet,
     error::quoted,
     json::{Added, File, MergePair, Model, Vocab, checked_id},
     tokenizer::read,

@@ -1,15 +1,16 @@
 //! The facts that decide how a text is segmented, as [`Tokenization`]: what the steps of the file mean as data.
 //!
 //! A step that the data does not express exactly becomes `Other`, so that an engine refuses it instead of enforcing
-//! something else. That includes steps that are expressible but stand where they mean something different: a pattern
-//! behind a byte-level step runs over the alphabet of bytes, not over the text.
+//! something else. Steps keep their order, for a step reads the text as the steps before it leave it: a pattern behind a
+//! byte-level step runs over the alphabet of bytes, and behind a metaspace step it finds no spaces.
 
 use unskew_core::{
-    Merge, MergeTable, Normalizer, SplitBehavior, SplitPattern, TokenId, TokenKind, Tokenization, Vocabulary,
+    Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern, TokenId, TokenKind,
+    Tokenization, UnicodeForm, Vocabulary,
 };
 
 use crate::{
-    TokenizationError,
+    TokenizationError, chars,
     pipeline::{NormalizerStep, Pattern, SplitStep},
 };
 
@@ -52,23 +53,39 @@ pub(crate) fn merge(left: u32, right: u32, result: u32) -> Merge {
 fn normalizer_facts(steps: &[NormalizerStep]) -> Vec<Normalizer> {
     let other = |name: &str| Normalizer::Other(name.to_owned());
     let mut facts = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
+    for step in steps {
         facts.push(match step {
             NormalizerStep::Unicode(form) => Normalizer::Unicode(*form),
             NormalizerStep::Prepend(text) => Normalizer::Prepend(text.clone()),
             NormalizerStep::Replace { pattern: Pattern::Literal(from), content } => {
                 Normalizer::Replace { from: from.clone(), to: content.clone() }
             }
-            NormalizerStep::Replace { pattern: Pattern::Regex(_), .. } => other("Replace"),
-            NormalizerStep::Lowercase => other("Lowercase"),
-            NormalizerStep::Strip { .. } => other("Strip"),
-            NormalizerStep::StripAccents => other("StripAccents"),
-            NormalizerStep::Nmt => other("Nmt"),
-            NormalizerStep::Bert { .. } => other("BertNormalizer"),
+            NormalizerStep::Replace { pattern: Pattern::Regex(pattern), content } => {
+                Normalizer::ReplaceRegex { pattern: pattern.clone(), to: content.clone() }
+            }
+            NormalizerStep::Strip { left, right } => Normalizer::Strip { left: *left, right: *right },
+            NormalizerStep::Lowercase => chars::lowercase("Lowercase"),
+            NormalizerStep::StripAccents => chars::strip_accents(),
+            NormalizerStep::Nmt => chars::nmt(),
+            NormalizerStep::Bert { clean, chinese, accents, lowercase } => {
+                if *clean {
+                    facts.push(chars::bert_clean());
+                }
+                if *chinese {
+                    facts.push(chars::bert_chinese());
+                }
+                if accents.unwrap_or(*lowercase) {
+                    facts.push(Normalizer::Unicode(UnicodeForm::Nfd));
+                    facts.push(chars::bert_accents());
+                }
+                if *lowercase {
+                    facts.push(chars::lowercase("BertNormalizer"));
+                }
+                continue;
+            }
+            // It looks at graphemes, of which Unicode has changed its mind.
             NormalizerStep::Precompiled(_) => other("Precompiled"),
-            // As the last step it only changes how bytes are spelled, and here bytes are bytes.
-            NormalizerStep::ByteLevel if index + 1 == steps.len() => continue,
-            NormalizerStep::ByteLevel => other("ByteLevel"),
+            NormalizerStep::ByteLevel => Normalizer::ByteLevel,
         });
     }
     facts
@@ -81,71 +98,86 @@ fn split_facts(steps: &[SplitStep], byte_level_normalizer: bool) -> Vec<SplitPat
         behavior,
         invert,
     };
+    let whole_match = |pattern: &str, removed: bool| {
+        regex(pattern, if removed { SplitBehavior::Removed } else { SplitBehavior::Isolated }, false)
+    };
     // Whether the text is already spelled in the alphabet of bytes.
     let mut spelled = byte_level_normalizer;
     let mut facts = Vec::new();
     for (index, step) in steps.iter().enumerate() {
-        let is_first = index == 0;
         match step {
             SplitStep::ByteLevel { prefix_space, use_regex } => {
-                let exact = !spelled && (is_first || !prefix_space);
-                match exact {
-                    // Nothing but the spelling changes.
-                    _ if !prefix_space && !use_regex => {}
-                    false => facts.push(other("ByteLevel")),
-                    true => {
-                        if *prefix_space {
-                            facts.push(SplitPattern::PrefixSpace);
-                        }
-                        if *use_regex {
-                            facts.push(regex(BYTE_LEVEL_PATTERN, SplitBehavior::Isolated, false));
-                        }
-                    }
+                if *prefix_space {
+                    // In front of the first step this is a space in front of the text, and elsewhere in front of each piece.
+                    let is_first = index == 0 && !spelled;
+                    facts.push(if is_first { SplitPattern::PrefixSpace } else { other("ByteLevel") });
+                }
+                if *use_regex {
+                    facts.push(regex(BYTE_LEVEL_PATTERN, SplitBehavior::Isolated, false));
+                }
+                if !spelled && index + 1 < steps.len() {
+                    facts.push(SplitPattern::ByteLevel);
                 }
                 spelled = true;
             }
-            SplitStep::Metaspace { replacement, prepend, split } if is_first && !spelled => {
-                facts.push(SplitPattern::Metaspace {
-                    replacement: *replacement,
-                    prepend: *prepend,
-                    split: *split,
+            SplitStep::Metaspace { replacement, prepend, split } => {
+                // Elsewhere it puts a space in front of each piece.
+                let is_plain = index == 0 || *prepend == PrependScheme::Never;
+                facts.push(if is_plain && !spelled {
+                    SplitPattern::Metaspace { replacement: *replacement, prepend: *prepend, split: *split }
+                } else {
+                    other("Metaspace")
                 });
             }
-            SplitStep::Metaspace { .. } => facts.push(other("Metaspace")),
-            SplitStep::Split { pattern: Pattern::Regex(pattern), behavior, invert } if !spelled => {
+            SplitStep::Split { pattern: Pattern::Regex(pattern), behavior, invert } => {
                 facts.push(regex(pattern, *behavior, *invert));
             }
-            SplitStep::Split { pattern: Pattern::Literal(text), behavior, invert } if !spelled => {
+            SplitStep::Split { pattern: Pattern::Literal(text), behavior, invert } => {
                 facts.push(SplitPattern::Literal {
                     text: text.clone(),
                     behavior: *behavior,
                     invert: *invert,
                 });
             }
-            SplitStep::Split { .. } => facts.push(other("Split")),
-            SplitStep::Digits { individual } if !spelled => {
+            SplitStep::Digits { individual } => {
                 let behavior = if *individual { SplitBehavior::Isolated } else { SplitBehavior::Contiguous };
-                facts.push(regex(r"\p{N}", behavior, false));
+                facts.push(regex(chars::numeric(), behavior, false));
             }
-            SplitStep::Digits { .. } => facts.push(other("Digits")),
-            SplitStep::WhitespaceSplit if !spelled => facts.push(regex(r"\s", SplitBehavior::Removed, false)),
-            SplitStep::WhitespaceSplit => facts.push(other("WhitespaceSplit")),
-            SplitStep::Whitespace if !spelled => {
-                facts.push(regex(r"\w+|[^\w\s]+", SplitBehavior::Removed, true));
-            }
-            SplitStep::Whitespace => facts.push(other("Whitespace")),
-            SplitStep::Delimiter(delimiter) if !spelled => facts.push(SplitPattern::Literal {
+            SplitStep::WhitespaceSplit => facts.push(whole_match(r"\s", true)),
+            SplitStep::Whitespace => facts.push(regex(r"\w+|[^\w\s]+", SplitBehavior::Removed, true)),
+            SplitStep::Delimiter(delimiter) => facts.push(SplitPattern::Literal {
                 text: delimiter.to_string(),
                 behavior: SplitBehavior::Removed,
                 invert: false,
             }),
-            SplitStep::Delimiter(_) => facts.push(other("Delimiter")),
-            // Its set of characters is that of an older version of Unicode.
-            SplitStep::Punctuation(_) => facts.push(other("Punctuation")),
-            SplitStep::Bert => facts.push(other("BertPreTokenizer")),
+            SplitStep::Punctuation(behavior) => facts.push(regex(chars::punctuation(), *behavior, false)),
+            SplitStep::Bert => {
+                facts.push(whole_match(r"\s", true));
+                facts.push(whole_match(chars::punctuation(), false));
+            }
+            // The library keeps its table of scripts to itself.
             SplitStep::UnicodeScripts => facts.push(other("UnicodeScripts")),
-            SplitStep::FixedLength(_) => facts.push(other("FixedLength")),
+            SplitStep::FixedLength(length) => {
+                facts.push(whole_match(&format!("(?s:.){{1,{length}}}"), false))
+            }
         }
     }
     facts
+}
+
+/// The text tokens that the model itself never writes: those that are added from outside, and those with a character that no
+/// piece has.
+pub(crate) fn unwritten(
+    vocabulary: &Vocabulary,
+    tokens: &[(String, u32)],
+    is_written: impl Fn(&str) -> bool,
+) -> Vec<TokenId> {
+    let mut written = vec![false; vocabulary.len()];
+    for (_, id) in tokens.iter().filter(|(token, _)| is_written(token)) {
+        if let Some(written) = written.get_mut(*id as usize) {
+            *written = true;
+        }
+    }
+    let texts = vocabulary.text_tokens().map(|(token, _)| token);
+    texts.filter(|token| !written[token.index()]).collect()
 }

@@ -2,11 +2,13 @@
 
 use std::{borrow::Cow, fmt, io::Read, path::Path};
 
-use unskew_core::{AddedToken, Merge, Symbols, TokenId, TokenKind, Tokenization, Vocabulary};
+use unskew_core::{
+    AddedToken, Merge, Symbols, TokenId, TokenKind, Tokenization, Vocabulary, byte_to_alphabet,
+};
 
 use crate::{
     Limits, TokenizationError, TokenizerError,
-    bytes::{self, Meaning, Spelling, byte_to_alphabet, fallback_name},
+    bytes::{self, Meaning, Spelling, fallback_name},
     encoder::{self, Encoder, NormalizerChain, Piece},
     error::quoted,
     json::{File, ModelKind, ModelTokens},
@@ -152,6 +154,17 @@ impl Tokenizer {
             ModelKind::WordPiece | ModelKind::WordLevel | ModelKind::Unigram => Default::default(),
         };
         drop(by_name);
+        let unwritten = tokenization::unwritten(&vocabulary, &tokens.tokens, |token| {
+            spelling.is_written(token, &normalizers, &splits)
+        });
+        let matched = added.iter().map(|token| {
+            let mut fact = added_token(token);
+            if token.normalized {
+                fact.content = normalize(&token.content)?;
+            }
+            Ok(fact)
+        });
+        let matched = matched.collect::<Result<Vec<AddedToken>, TokenizerError>>()?;
         let whole_pieces = model.ignore_merges.unwrap_or(false);
         let tokenization = match (kind, model.dropout) {
             (ModelKind::Bpe, None | Some(0.0)) => {
@@ -162,7 +175,8 @@ impl Tokenizer {
                 tokenization::facts(&normalizers, &splits, merges, &vocabulary).map(|mut facts| {
                     facts.whole_pieces = whole_pieces;
                     facts.symbols = symbols;
-                    facts.added = added.iter().map(added_token).collect();
+                    facts.added = matched;
+                    facts.unwritten = unwritten;
                     facts
                 })
             }

@@ -18,7 +18,7 @@ use tokenizers::{
     tokenizer::{OffsetReferential, OffsetType, PreTokenizedString},
 };
 
-use crate::bytes::byte_to_alphabet;
+use unskew_core::byte_to_alphabet;
 
 /// Why a tokenizer could not be trained.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -110,7 +110,28 @@ fn a_byte_level_normaliser_spells_the_same() {
         assert_eq!(tokenizer.expected_bytes(&text).unwrap(), text.as_bytes());
     }
     check_spelling("normaliser", &tokenizer, "x<|raw é|>y");
-    assert_eq!(tokenizer.tokenization().unwrap().normalizers, []);
+    let facts = tokenizer.tokenization().unwrap();
+    assert_eq!(facts.normalizers, [Normalizer::ByteLevel]);
+    // It is matched as it is spelled then, and the model does not write it.
+    assert_eq!(facts.added[1].content, "<|rawĠÃ©|>");
+    assert_eq!(facts.unwritten, [facts.added[1].id]);
+}
+
+/// The library's decoder reads a token with a character outside of the alphabet as it stands; Command R has one.
+#[test]
+fn a_token_outside_of_the_alphabet_spells_itself() {
+    let mut json = byte_level();
+    json["model"]["vocab"]["\u{200d}"] = json!(300);
+    json["model"]["vocab"]["é "] = json!(301);
+    let tokenizer = load(&json);
+    assert_eq!(tokenizer.vocabulary().text(TokenId(300)), Some("\u{200d}".as_bytes()));
+    assert_eq!(tokenizer.vocabulary().text(TokenId(301)), Some("é ".as_bytes()));
+    for text in ["a\u{200d}b", "é "] {
+        let ids = check_spelling("outside", &tokenizer, text);
+        assert!(!ids.contains(&TokenId(300)) && !ids.contains(&TokenId(301)));
+    }
+    let unwritten = &tokenizer.tokenization().unwrap().unwritten;
+    assert!(unwritten.contains(&TokenId(300)) && unwritten.contains(&TokenId(301)));
 }
 
 #[test]
@@ -191,7 +212,15 @@ fn normalisers_are_facts() {
     let tokenizer = load(&json);
     let names: Vec<_> = tokenizer.tokenization().unwrap().normalizers.clone();
     assert_eq!(names[0], Normalizer::Unicode(unskew_core::UnicodeForm::Nfkc));
-    assert_eq!(names[1..], ["Lowercase", "Replace", "Strip"].map(|name| Normalizer::Other(name.to_owned())));
+    let Normalizer::Characters { step, kept, writes } = &names[1] else { panic!("{:?}", names[1]) };
+    let has =
+        |ranges: &[(char, char)], char: char| ranges.iter().any(|(low, high)| (*low..=*high).contains(&char));
+    assert_eq!(step, "Lowercase");
+    assert!(has(kept, 'a') && has(kept, ' ') && !has(kept, 'A') && !has(kept, 'É'));
+    assert!(has(writes, 'a') && has(writes, 'é') && !has(writes, ' ') && !has(writes, 'A'));
+    assert_eq!(names[2], Normalizer::ReplaceRegex { pattern: "x+".to_owned(), to: "y".to_owned() });
+    assert_eq!(names[3], Normalizer::Strip { left: true, right: true });
+    assert_eq!(names.len(), 4);
     let ids = check_spelling("normalisers", &tokenizer, " Axxﬁ \u{212b}  ");
     assert_eq!(tokenizer.vocabulary().decode(&ids), "ayfi å".as_bytes());
 }

@@ -140,10 +140,6 @@ fn ids_that_do_not_fit() {
 
 #[test]
 fn tokens_whose_bytes_are_not_known() {
-    assert_eq!(
-        changed(|json| json["model"]["vocab"]["a b"] = json!(300)),
-        "token 300 (\"a b\"): ' ' is not in the alphabet of bytes; its bytes would be a guess, use another tokenizer"
-    );
     // `é` in the vocabulary is the byte 0xE9; as an added token it is matched on the text, where it is two bytes.
     assert_eq!(
         changed(|json| {

@@ -20,6 +20,7 @@ use unskew_core::{Symbols, TokenId, TokenKind, TokenTrie, Tokenization, Vocabula
 
 use super::{
     CanonicalError, MergeOrder,
+    added::TextDfa,
     certain::{Certain, Closes},
     completion::bits,
     derivation::{Derivations, NONE},
@@ -27,7 +28,7 @@ use super::{
     followers::{AllFollowers, Followers, Tested},
     forest::Neighbours,
     kept::Kept,
-    text::{TextDfa, TextFacts},
+    text::{AddedText, TextFacts},
     vegas::block::Facts,
     whole::WholePieces,
 };
@@ -55,8 +56,6 @@ pub(crate) enum Role {
     Fallback = 2,
     /// Merges do not make it; it is written where it is a whole piece.
     Whole = 3,
-    /// It is matched on the text, and is text itself.
-    Added = 4,
 }
 
 /// All token sequences that a byte-pair tokenizer writes, as an automaton.
@@ -81,8 +80,8 @@ pub struct TokenizerAutomaton {
     pub(crate) text: TextDfa,
     /// Whether texts are brought into normalisation form C.
     pub(crate) nfc: bool,
-    /// Added tokens that are text, with their bytes.
-    pub(crate) added: Vec<(u32, Vec<u8>)>,
+    /// Added tokens that are text.
+    pub(crate) added: Vec<AddedText>,
     pub(crate) on_demand: OnDemand,
 }
 
@@ -142,7 +141,7 @@ impl TokenizerAutomaton {
         tokenization: &Tokenization,
         order: MergeOrder,
     ) -> Result<Self, CanonicalError> {
-        let facts = TextFacts::new(tokenization)?;
+        let facts = TextFacts::new(vocabulary, tokenization)?;
         let len = vocabulary.len();
         for (rank, merge) in tokenization.merges.merges().iter().enumerate() {
             let ids = [merge.left, merge.right, merge.result];
@@ -164,8 +163,8 @@ impl TokenizerAutomaton {
             .zip(0..)
             .map(|(role, id)| *role == Role::Never && vocabulary.kind(TokenId(id)) == TokenKind::Text)
             .collect();
-        for token in tokenization.added.iter().filter(|token| token.id.index() < len) {
-            of_pieces[token.id.index()] = false;
+        for token in tokenization.unwritten.iter().filter(|token| token.index() < len) {
+            of_pieces[token.index()] = false;
         }
         let is_model = |token: TokenId| of_pieces[token.index()];
         let symbols = symbols(vocabulary, tokenization, is_model);
@@ -211,9 +210,6 @@ impl TokenizerAutomaton {
                 }
             }
         }
-        for (token, _) in facts.added.iter().filter(|(token, _)| (*token as usize) < len) {
-            roles[*token as usize] = Role::Added;
-        }
         let known: Option<Vec<char>> = match &tokenization.symbols {
             Symbols::Bytes => None,
             Symbols::Characters { .. } => {
@@ -224,7 +220,16 @@ impl TokenizerAutomaton {
                 Some(characters)
             }
         };
-        let options = SplitOptions { forbidden: &facts.forbidden, known: known.as_deref() };
+        let options = SplitOptions {
+            forbidden: &facts.forbidden,
+            kept: &facts.kept,
+            blank: facts.blank,
+            by_bytes: facts.by_bytes,
+            rules: &facts.rules,
+            absent: &facts.absent,
+            sections: &facts.sections,
+            known: known.as_deref(),
+        };
         let split = SplitDfa::new(&tokenization.splits, &options, &SplitLimits::default())?;
         let mut by_byte = vec![NONE; 256];
         for (text, token) in &symbols {
@@ -233,7 +238,6 @@ impl TokenizerAutomaton {
             }
         }
         let neighbours = Neighbours::new(trees, &tokenization.merges);
-        let added = facts.added.into_iter().filter(|(token, _)| (*token as usize) < len).collect();
         let (made, only_whole) = sets_of_roles(&roles);
         Ok(Self {
             fingerprint: super::file::fingerprint(vocabulary, tokenization, order),
@@ -249,7 +253,7 @@ impl TokenizerAutomaton {
             split,
             text: facts.dfa,
             nfc: facts.nfc,
-            added,
+            added: facts.added,
         })
     }
 

@@ -661,7 +661,7 @@ impl<'a> Query<'a> {
                 None => self.may_precede(token, at),
             },
             Role::Whole => self.is_boundary(at),
-            Role::Never | Role::Added => false,
+            Role::Never => false,
         }
     }
 }

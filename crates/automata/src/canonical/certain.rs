@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
 use unskew_core::{ByteSet, TokenTrie};
 
-use super::{automaton::TokenizerAutomaton, derivation::NONE, ends, text::TextDfa};
+use super::{added::TextDfa, automaton::TokenizerAutomaton, derivation::NONE, ends};
 use crate::{Dfa, split::SplitDfa, table::DEAD};
 
 /// What is known of a tokenizer's automata.

@@ -117,7 +117,7 @@ impl Search<'_> {
                 None => self.may_precede(token, state),
             },
             Role::Whole => self.completion.boundary[state as usize],
-            Role::Never | Role::Added => false,
+            Role::Never => false,
         }
     }
 

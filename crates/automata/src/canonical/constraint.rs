@@ -18,13 +18,13 @@ use unskew_core::{
 
 use super::{
     CanonicalError,
+    added::TextDfa,
     automaton::{Role, TokenizerAutomaton},
     by_need::{ByNeed, Memo, Query},
     complete::Complete,
     completion::bits,
     error::NothingCanonical,
     position::{Automata, Position},
-    text::TextDfa,
     vegas::{Shared, VegasLibrary},
     whole::WholePieces,
 };
@@ -326,7 +326,7 @@ impl CanonicalConstraint {
         match self.role(token) {
             Role::Made | Role::Whole => self.context.automata().run(at, text),
             Role::Fallback => self.context.automata().step_fallback(at, *text.first()?),
-            Role::Never | Role::Added => None,
+            Role::Never => None,
         }
     }
 
@@ -545,7 +545,7 @@ impl Constraint for CanonicalConstraint {
             next.extend(self.go_on(ask, *at, token));
             let fresh = self.behind_boundary(ask, *at);
             next.extend(fresh.and_then(|fresh| self.begin(ask, fresh, token)));
-            if self.role(token) == Role::Added {
+            if self.context.tokenizer.added.iter().any(|added| added.token == token.0) {
                 let behind = self.added_behind(ask, *at).into_iter().filter(|(added, _)| *added == token.0);
                 next.extend(behind.map(|(_, position)| Configuration { position, front: Front::Nothing }));
             }

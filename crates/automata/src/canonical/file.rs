@@ -36,16 +36,17 @@ use std::{
 
 use twox_hash::XxHash3_64;
 use unskew_core::{
-    Merge, Normalizer, PrependScheme, SplitBehavior, SplitPattern, Symbols, Tokenization, UnicodeForm,
-    Vocabulary,
+    Merge, Normalizer, PrependScheme, SplitBehavior, SplitPattern, Symbols, TokenId, Tokenization,
+    UnicodeForm, Vocabulary,
 };
 
 use super::{
     MergeOrder,
+    added::TextDfa,
     automaton::{OnDemand, Role, TokenizerAutomaton, sets_of_roles},
     derivation::{Derivations, NONE},
     forest::{Forest, Neighbours, Partners},
-    text::TextDfa,
+    text::AddedText,
     whole::WholePieces,
 };
 use crate::{ByteClasses, split::SplitDfa};
@@ -53,7 +54,7 @@ use crate::{ByteClasses, split::SplitDfa};
 const MAGIC: &[u8; 12] = b"unskew canon";
 
 /// To be raised whenever the layout changes, or what is built from one tokenizer.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Where the checksum lies, and behind it what it is of.
 const CHECKSUM: usize = MAGIC.len() + 4;
@@ -61,16 +62,7 @@ const SUMMED: usize = CHECKSUM + 8;
 const HEADER: usize = SUMMED + 16;
 
 /// By number; those that no file may name are of no use.
-const ROLES: [Role; 8] = [
-    Role::Never,
-    Role::Made,
-    Role::Fallback,
-    Role::Whole,
-    Role::Added,
-    Role::Never,
-    Role::Never,
-    Role::Never,
-];
+const ROLES: [Role; 4] = [Role::Never, Role::Made, Role::Fallback, Role::Whole];
 
 /// For more ids than this, a second thread pays.
 const LARGE: usize = 1 << 15;
@@ -170,21 +162,29 @@ impl TokenizerAutomaton {
         let sequences = self.whole.sequences();
         put_words(&mut bytes, &ends(sequences.iter().map(Vec::len)));
         put_words(&mut bytes, &sequences.concat());
-        put_words(&mut bytes, &self.added.iter().map(|(token, _)| *token).collect::<Vec<u32>>());
-        put_words(&mut bytes, &ends(self.added.iter().map(|(_, content)| content.len())));
-        put_bytes(
-            &mut bytes,
-            &self.added.iter().flat_map(|(_, content)| content).copied().collect::<Vec<u8>>(),
-        );
+        let kinds = self.added.iter().flat_map(|added| {
+            let section = u32::try_from(added.section).expect("few sections");
+            [added.token, section << 2 | u32::from(added.normalized) << 1 | u32::from(added.strips)]
+        });
+        put_words(&mut bytes, &kinds.collect::<Vec<u32>>());
+        put_words(&mut bytes, &ends(self.added.iter().map(|added| added.content.len())));
+        let contents = self.added.iter().flat_map(|added| &added.content);
+        put_bytes(&mut bytes, &contents.copied().collect::<Vec<u8>>());
 
-        let SplitDfa { classes, next, fallback, mark, accepting, start } = &self.split;
+        let SplitDfa { classes, next, fallback, mark, accepting, before_strip, start, sections } =
+            &self.split;
+        let flags = |flags: &[bool]| flags.iter().map(|flag| u8::from(*flag)).collect::<Vec<u8>>();
         put_bytes(&mut bytes, classes.as_array());
         put_words(&mut bytes, next);
         put_words(&mut bytes, fallback);
         put_words(&mut bytes, mark);
-        put_bytes(&mut bytes, &accepting.iter().map(|accepts| u8::from(*accepts)).collect::<Vec<u8>>());
+        put_bytes(&mut bytes, &flags(accepting));
+        put_bytes(&mut bytes, &flags(before_strip));
+        put_words(&mut bytes, sections);
         put_bytes(&mut bytes, self.text.classes.as_array());
         put_words(&mut bytes, &self.text.next);
+        put_words(&mut bytes, &self.text.behind);
+        put_words(&mut bytes, self.text.otherwise.as_flattened());
         put_words(&mut bytes, &[*start, self.text.start]);
 
         let len = bytes.len() as u64;
@@ -262,11 +262,11 @@ impl TokenizerAutomaton {
         let invalid = |section| AutomatonFileError::Invalid { section };
         let len = vocabulary.len();
         let numbers = reader.bytes("roles")?;
-        if numbers.len() > len || numbers.iter().fold(0, |most, role| most.max(*role)) > ROLES[4] as u8 {
+        if numbers.len() > len || numbers.iter().fold(0, |most, role| most.max(*role)) > ROLES[3] as u8 {
             return Err(invalid("roles"));
         }
         let mut roles = Vec::with_capacity(len);
-        roles.extend(numbers.iter().map(|number| ROLES[usize::from(number & 7)]));
+        roles.extend(numbers.iter().map(|number| ROLES[usize::from(number & 3)]));
         roles.resize(len, Role::Never);
         let (key, time) = (reader.by_token("merge trees")?, reader.by_token("merge trees")?);
         let classes = [reader.by_token("classes")?, reader.words("classes")?];
@@ -313,22 +313,57 @@ impl TokenizerAutomaton {
             sequences.and_then(|sequences| WholePieces::from_sequences(&sequences, longest.unwrap_or(0)));
         let whole = whole.ok_or(invalid("whole pieces"))?;
 
-        let (ids, ends) = (reader.words("added tokens")?, reader.words("added tokens")?);
-        let is_added = |token: u32| roles.get(token as usize) == Some(&Role::Added);
+        let (kinds, ends) = (reader.words("added tokens")?, reader.words("added tokens")?);
         let contents = reader.bytes("added tokens")?;
-        let contents = parts(&ends, &contents)
-            .filter(|contents| contents.len() == ids.len() && ids.iter().all(|token| is_added(*token)));
+        let (kinds, odd) = kinds.as_chunks::<2>();
+        let contents =
+            parts(&ends, &contents).filter(|contents| contents.len() == kinds.len() && odd.is_empty());
         let contents = contents.ok_or(invalid("added tokens"))?;
-        let added = ids.into_iter().zip(contents.into_iter().map(<[u8]>::to_vec)).collect();
+        let added = kinds.iter().zip(contents).map(|([token, kind], content)| AddedText {
+            token: *token,
+            content: content.to_vec(),
+            normalized: kind >> 1 & 1 != 0,
+            section: (kind >> 2) as usize,
+            strips: kind & 1 != 0,
+        });
+        let added: Vec<AddedText> = added.collect();
 
         let classes = reader.classes("splits")?;
         let (next, fallback_next) = (reader.words("splits")?, reader.words("splits")?);
         let (mark, accepting) = (reader.words("splits")?, reader.bytes("splits")?);
+        let (before_strip, sections) = (reader.bytes("splits")?, reader.words("splits")?);
         let (text_classes, text_next) = (reader.classes("texts")?, reader.words("texts")?);
+        let (behind, otherwise) = (reader.words("texts")?, reader.words("texts")?);
         let [split_start, text_start] = reader.words("starts")?[..] else { return Err(invalid("starts")) };
-        let accepting = accepting.iter().map(|accepts| *accepts == 1).collect();
-        let split = SplitDfa::from_parts(classes, next, fallback_next, mark, accepting, split_start);
-        let text = TextDfa::from_parts(text_classes, text_next, text_start);
+        let flags = |flags: Vec<u8>| flags.iter().map(|flag| *flag == 1).collect::<Vec<bool>>();
+        let split = SplitDfa {
+            classes,
+            next,
+            fallback: fallback_next,
+            mark,
+            accepting: flags(accepting),
+            before_strip: flags(before_strip),
+            start: split_start,
+            sections,
+        };
+        let has_token = |added: &AddedText| {
+            (added.token as usize) < len
+                && added.section < split.sections.len()
+                && vocabulary.text(TokenId(added.token)) == Some(&added.content[..])
+        };
+        if !added.iter().all(has_token) {
+            return Err(invalid("added tokens"));
+        }
+        let split = split.checked();
+        let (otherwise, odd) = otherwise.as_chunks::<3>();
+        let text = TextDfa {
+            classes: text_classes,
+            next: text_next,
+            start: text_start,
+            behind,
+            otherwise: otherwise.to_vec(),
+        };
+        let text = text.checked(added.len()).filter(|_| odd.is_empty());
         if reader.rest > 0 {
             return Err(invalid("last bytes"));
         }
@@ -591,7 +626,8 @@ fn count(len: usize) -> u32 {
 ///
 /// Unused ids leave no trace, so that a vocabulary may be padded, nor does which ids end a sequence.
 pub(crate) fn fingerprint(vocabulary: &Vocabulary, tokenization: &Tokenization, order: MergeOrder) -> u64 {
-    let Tokenization { normalizers, splits, merges, whole_pieces, symbols, added, .. } = tokenization;
+    let Tokenization { normalizers, splits, merges, whole_pieces, symbols, added, unwritten, .. } =
+        tokenization;
     let mut facts = Facts { bytes: Vec::with_capacity(BLOCK), hasher: XxHash3_64::new() };
     facts.number(match order {
         MergeOrder::LowestRank => 0,
@@ -631,6 +667,8 @@ pub(crate) fn fingerprint(vocabulary: &Vocabulary, tokenization: &Tokenization, 
         let flags = [token.special, token.single_word, token.lstrip, token.rstrip, token.normalized];
         facts.numbers(flags.map(u32::from));
     }
+    facts.number(count(unwritten.len()));
+    facts.words(unwritten, |token| [token.0]);
     facts.finish()
 }
 
@@ -692,6 +730,20 @@ impl Facts {
                 self.text(from.as_bytes());
                 self.text(to.as_bytes());
             }
+            Normalizer::ReplaceRegex { pattern, to } => {
+                self.number(3);
+                self.text(pattern.as_bytes());
+                self.text(to.as_bytes());
+            }
+            Normalizer::Strip { left, right } => self.numbers([4, u32::from(*left), u32::from(*right)]),
+            Normalizer::Characters { step: _, kept, writes } => {
+                self.number(5);
+                for ranges in [kept, writes] {
+                    self.number(count(ranges.len()));
+                    self.words(ranges, |(low, high)| [u32::from(*low), u32::from(*high)]);
+                }
+            }
+            Normalizer::ByteLevel => self.number(6),
             // No automaton is built for these.
             other => {
                 self.number(NONE);
@@ -719,6 +771,7 @@ impl Facts {
                 };
                 self.numbers([3, u32::from(*replacement), prepend, u32::from(*split)]);
             }
+            SplitPattern::ByteLevel => self.number(4),
             // No automaton is built for these.
             other => {
                 self.number(NONE);

@@ -9,7 +9,7 @@
 //! | `derivation` | how each token comes about: its merge tree |
 //! | `pair` | whether two tokens may be neighbours: the walk along two trees |
 //! | `forest` | the same for all tokens at once: intervals |
-//! | `text`, `nfc` | which texts the encoder takes as they are |
+//! | `text`, `added`, `nfc` | which texts the encoder takes as they are |
 //! | `whole` | pieces that are looked up as a whole |
 //! | `automaton` | all of that for one tokenizer: [`TokenizerAutomaton`] |
 //! | `position` | a constraint beside the splitting, byte by byte |
@@ -25,6 +25,7 @@
 //! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections
 //! CartesianMerge and appendix (Algorithms 3 and 4), with the splitting of real tokenizers added.
 
+mod added;
 mod automaton;
 mod by_need;
 mod certain;

@@ -53,7 +53,7 @@ use unicode_normalization_alignments::{
     char::{canonical_combining_class, compose, decompose_canonical},
 };
 
-use super::text::TextDfa;
+use super::added::TextDfa;
 use crate::{
     ByteClasses, StateId,
     table::{DEAD, Table},
@@ -104,14 +104,15 @@ pub(crate) fn steady() -> &'static [[u32; 256]] {
 pub(crate) fn nfc() -> &'static TextDfa {
     static NFC: LazyLock<TextDfa> = LazyLock::new(|| {
         let table = build(&Characters::new());
-        TextDfa { classes: table.classes, next: table.next, start: table.start.0 }
+        TextDfa {
+            classes: table.classes,
+            next: table.next,
+            start: table.start.0,
+            behind: vec![],
+            otherwise: vec![],
+        }
     });
     &NFC
-}
-
-/// The form C of a text.
-pub(crate) fn normalized(text: &str) -> String {
-    text.nfc().map(|(character, _)| character).collect()
 }
 
 /// Characters that can compose with one before them: a bit for each, in ascending order of classes.
@@ -452,6 +453,11 @@ fn build(characters: &Characters) -> Table {
 mod tests {
     use super::{super::testing::Random, *};
     use crate::minimize::minimized;
+
+    /// The form C of a text.
+    fn normalized(text: &str) -> String {
+        text.nfc().map(|(character, _)| character).collect()
+    }
 
     fn step(state: u32, byte: u8) -> Option<u32> {
         let dfa = nfc();

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use super::{automaton::TokenizerAutomaton, nfc::nfc, text::TextDfa};
+use super::{added::TextDfa, automaton::TokenizerAutomaton, nfc::nfc};
 use crate::{Dfa, StateId, table::DEAD};
 
 /// Where each of the automata is.
@@ -41,12 +41,8 @@ impl<'a> Automata<'a> {
     }
 
     pub(crate) fn start(&self) -> Position {
-        self.behind_added(self.dfa.start())
-    }
-
-    /// The position behind an added token: what stands in front of it has no part in what follows.
-    fn behind_added(&self, regex: StateId) -> Position {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        let regex = self.dfa.start();
         Position { regex, text: text.start, nfc: self.nfc.start, split: split.start, fresh: true }
     }
 
@@ -117,12 +113,31 @@ impl<'a> Automata<'a> {
         self.may_end(at) && self.dfa.is_accepting(at.regex)
     }
 
-    /// The added tokens that may follow, and the positions behind them. What is between two is encoded by itself.
+    /// The added tokens that may follow, and the positions behind them. The text between two is encoded by itself.
     pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
-        let (automata, ends) = (*self, self.may_end(at));
-        self.tokenizer.added.iter().filter(move |_| ends).filter_map(move |(token, content)| {
-            Some((*token, automata.behind_added(automata.dfa.run(at.regex, content)?)))
-        })
+        let automata = *self;
+        let TokenizerAutomaton { split, text, added, .. } = automata.tokenizer;
+        let ends = split.accepting[at.split as usize];
+        let ends_stripped = split.before_strip.get(at.split as usize).copied().unwrap_or(ends);
+        let may_follow = move |strips: bool| if strips { ends_stripped } else { ends };
+        added.iter().enumerate().filter(move |(_, added)| may_follow(added.strips)).filter_map(
+            move |(number, added)| {
+                let regex = automata.dfa.run(at.regex, &added.content)?;
+                let text = text.step_added(at.text, number);
+                let split = split.sections[added.section];
+                (text != DEAD && split != DEAD).then_some(())?;
+                // The normaliser reads a token that is found behind it, too.
+                let nfc = match added.normalized {
+                    true => added.content.iter().fold(at.nfc, |nfc, byte| match nfc {
+                        DEAD => DEAD,
+                        nfc => automata.nfc.step(nfc, *byte),
+                    }),
+                    false => automata.nfc.start,
+                };
+                (nfc != DEAD).then_some(())?;
+                Some((added.token, Position { regex, text, nfc, split, fresh: true }))
+            },
+        )
     }
 
     /// The columns: bytes that none of the automata tells apart. Answers the column of each byte, and a byte of each

@@ -1,28 +1,33 @@
-//! Which texts an encoder takes as they are: neither its normaliser nor the matching of added tokens changes them.
+//! Which texts an encoder takes as they are, read from the steps of a tokenizer.
 //!
 //! A text that the normaliser rewrites has no token sequence of its own: the ids of its encoding spell another text. The
-//! same holds for a text in which the encoder finds an added token: it becomes that token, whatever spelled it. Both are
-//! regular properties of the text, so they are an automaton over bytes that runs beside the constraint.
+//! same holds for a text in which the encoder finds an added token: it becomes that token, whatever spelled it. The library
+//! works in this order, and so does this file:
+//!
+//! 1. added tokens that are not `normalized` are cut out of the text ([`super::added`]);
+//! 2. the normaliser rewrites each part that is left;
+//! 3. added tokens that are `normalized` are cut out of those parts;
+//! 4. the pre-tokenizer splits each part that is left ([`crate::split`]), and reads it as the steps before leave it.
+//!
+//! A step leaves a text alone, or it does not: that is a set of characters, a string that must not occur, a rule for the ends
+//! of the text, or a normalisation form ([`super::nfc`]). Two steps together leave a text alone that one of them rewrites only
+//! if a later one undoes the first; steps of which that cannot be excluded are refused.
+//!
+//! One rewriting does not make a text another one: a space that is spelled U+2581, as the vocabulary spells it back. Texts
+//! here have spaces, and what reads them behind that step sees the mark.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::collections::BTreeSet;
 
-use aho_corasick::{Anchored, MatchKind, automaton::Automaton, dfa::DFA};
-use unskew_core::{AddedToken, Normalizer, SplitPattern, Symbols, Tokenization, UnicodeForm};
+use unskew_core::{
+    AddedToken, Normalizer, PrependScheme, SplitPattern, Symbols, Tokenization, UnicodeForm, Vocabulary,
+    alphabet_to_byte,
+};
 
-use super::CanonicalError;
-use crate::{ByteClasses, table::DEAD};
-
-/// The most states that the automaton may have.
-const STATE_LIMIT: usize = 1 << 18;
-
-/// An automaton over bytes in which every state accepts: a text is refused by having no transition.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct TextDfa {
-    pub(crate) classes: ByteClasses,
-    /// States times classes.
-    pub(crate) next: Vec<u32>,
-    pub(crate) start: u32,
-}
+use super::{
+    CanonicalError,
+    added::{Matched, TextDfa},
+};
+use crate::split::{Prefix, Section, TextRule, White, matches_nothing_in};
 
 /// What the steps in front of the model mean for texts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,181 +38,477 @@ pub(crate) struct TextFacts {
     pub(crate) nfc: bool,
     /// Characters that the steps put in the place of others, so that none stands for itself.
     pub(crate) forbidden: Vec<char>,
-    /// The added tokens that are text, with what they spell.
-    pub(crate) added: Vec<(u32, Vec<u8>)>,
+    /// All characters that texts may have: each list does.
+    pub(crate) kept: Vec<Vec<(char, char)>>,
+    /// What a space is spelled as in front of the pre-tokenizer, where that is not a space.
+    pub(crate) blank: Option<char>,
+    /// Whether the text is spelled in GPT-2's alphabet of bytes in front of the pre-tokenizer.
+    pub(crate) by_bytes: bool,
+    pub(crate) rules: Vec<TextRule>,
+    /// Patterns that match nowhere, and what a space is spelled as for them.
+    pub(crate) absent: Vec<(String, Option<char>)>,
+    /// The kinds of texts behind added tokens.
+    pub(crate) sections: Vec<Section>,
+    /// The added tokens that are text.
+    pub(crate) added: Vec<AddedText>,
 }
 
-impl TextDfa {
-    /// Accepts every text.
-    pub(crate) fn any() -> Self {
-        Self { classes: ByteClasses::from_begins(&[false; 256]), next: vec![0], start: 0 }
-    }
+/// An added token that is text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AddedText {
+    pub(crate) token: u32,
+    /// What it spells.
+    pub(crate) content: Vec<u8>,
+    /// Whether it is found behind the normaliser.
+    pub(crate) normalized: bool,
+    /// Which of the sections follows it.
+    pub(crate) section: usize,
+    /// Whether it takes white space in front of it for itself.
+    pub(crate) strips: bool,
+}
 
-    /// [`any`](Self::any), once for all.
-    pub(crate) fn all() -> &'static Self {
-        static ALL: LazyLock<TextDfa> = LazyLock::new(TextDfa::any);
-        &ALL
-    }
-
-    /// The automaton of these tables, if they have the same shape and lead to no state that there is not.
-    pub(crate) fn from_parts(classes: ByteClasses, next: Vec<u32>, start: u32) -> Option<Self> {
-        let states = next.len() / classes.len();
-        let has_shape = next.len() == states * classes.len() && (start as usize) < states;
-        (has_shape && crate::table::leads_to_states(&next, states)).then_some(Self { classes, next, start })
-    }
-
-    #[inline]
-    pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
-        self.next[state as usize * self.classes.len() + usize::from(self.classes.get(byte))]
-    }
-
-    /// The texts in which none of `contents` occurs.
-    fn without(contents: &[Vec<u8>]) -> Result<Self, CanonicalError> {
-        if contents.is_empty() {
-            return Ok(Self::any());
-        }
-        let too_many = || CanonicalError::TooManyTextStates { limit: STATE_LIMIT };
-        if contents.iter().map(Vec::len).sum::<usize>() > STATE_LIMIT {
-            return Err(too_many());
-        }
-        let search =
-            DFA::builder().match_kind(MatchKind::Standard).build(contents).map_err(|_| too_many())?;
-        let start = search.start_state(Anchored::No).map_err(|_| too_many())?;
-        // Two bytes are together if no content holds either alone.
-        let mut begins = [false; 256];
-        for byte in contents.iter().flatten() {
-            begins[usize::from(*byte)] = true;
-            begins[usize::from(byte.saturating_add(1))] = true;
-        }
-        let classes = ByteClasses::from_begins(&begins);
-        let mut ids = HashMap::from([(start, 0u32)]);
-        let mut states = vec![start];
-        let mut next = Vec::new();
-        let mut at = 0;
-        while at < states.len() {
-            for byte in classes.representatives() {
-                let target = search.next_state(Anchored::No, states[at], byte);
-                next.push(if search.is_match(target) {
-                    DEAD
-                } else {
-                    *ids.entry(target).or_insert_with(|| {
-                        states.push(target);
-                        u32::try_from(states.len() - 1).expect("fewer states than bytes of tokens")
-                    })
-                });
-            }
-            at += 1;
-        }
-        Ok(Self { classes, next, start: 0 })
-    }
+/// How the text is spelled behind the normaliser, and what that puts in front of it.
+struct Normalized {
+    blank: Option<char>,
+    prefix: Prefix,
+    by_bytes: bool,
 }
 
 impl TextFacts {
-    pub(crate) fn new(tokenization: &Tokenization) -> Result<Self, CanonicalError> {
-        let Tokenization { normalizers, splits, added, symbols, .. } = tokenization;
-        let mut forbidden = Vec::new();
-        let mut nfc = false;
-        let mut prepends = false;
-        let refuse = |step: &dyn std::fmt::Debug| CanonicalError::Normalizer { step: format!("{step:?}") };
-        for normalizer in normalizers {
-            match normalizer {
-                Normalizer::Unicode(UnicodeForm::Nfc) => nfc = true,
-                Normalizer::Prepend(text) if is_space(text) => prepends = true,
-                Normalizer::Replace { from, to } if from == " " && to == "▁" => forbidden.push('▁'),
-                other => return Err(refuse(other)),
-            }
-        }
+    pub(crate) fn new(vocabulary: &Vocabulary, tokenization: &Tokenization) -> Result<Self, CanonicalError> {
+        let Tokenization { normalizers, splits, symbols, .. } = tokenization;
+        let mut facts = Self {
+            dfa: TextDfa::any(),
+            nfc: false,
+            forbidden: Vec::new(),
+            kept: Vec::new(),
+            blank: None,
+            by_bytes: false,
+            rules: Vec::new(),
+            absent: Vec::new(),
+            sections: Vec::new(),
+            added: Vec::new(),
+        };
+        let normalized = facts.read_normalizers(normalizers, splits)?;
+        check_order(normalizers)?;
+        (facts.blank, facts.by_bytes) = (normalized.blank, normalized.by_bytes);
+        let mut prefix = Prefix::Never;
         for split in splits {
             match split {
-                SplitPattern::PrefixSpace => prepends = true,
+                SplitPattern::PrefixSpace => prefix = Prefix::IfMissing,
                 SplitPattern::Metaspace { replacement, prepend, .. } => {
-                    forbidden.push(*replacement);
-                    prepends |= *prepend != unskew_core::PrependScheme::Never;
+                    facts.forbidden.push(*replacement);
+                    if *prepend == PrependScheme::Always {
+                        prefix = Prefix::IfMissing;
+                    }
                 }
                 _ => {}
             }
         }
-        if !forbidden.is_empty() && *symbols == Symbols::Bytes {
+        if !facts.forbidden.is_empty() && *symbols == Symbols::Bytes {
             // The tokens of bytes would not spell what these steps write.
-            return Err(refuse(&normalizers));
+            return Err(refused_together(normalizers));
         }
-        let (mut contents, mut texts) = (Vec::new(), Vec::new());
-        for token in added.iter().filter(|token| !token.content.is_empty()) {
-            let refuse = |reason| CanonicalError::AddedToken {
-                token: token.id,
-                content: shortened(&token.content),
-                reason,
-            };
-            let content = match_text(token, normalizers)
-                .ok_or_else(|| refuse("is matched on the normalised text, where it reads otherwise"))?;
-            if token.single_word {
-                return Err(refuse("is matched as a whole word only"));
-            }
-            if !token.special {
-                if token.lstrip || token.rstrip {
-                    return Err(refuse("swallows the white space beside it"));
-                }
-                if prepends {
-                    return Err(refuse(
-                        "is text, and the tokenizer puts a space in front of the text behind it",
-                    ));
-                }
-                texts.push((token.id.0, content.clone().into_bytes()));
-            }
-            contents.push((token, content));
-        }
-        if !texts.is_empty() {
-            check_overlaps(&contents)?;
-        }
-        let contents: Vec<Vec<u8>> = contents.into_iter().map(|(_, content)| content.into_bytes()).collect();
-        Ok(Self { dfa: TextDfa::without(&contents)?, nfc, forbidden, added: texts })
+        facts.read_added(vocabulary, tokenization, &normalized, prefix)?;
+        Ok(facts)
     }
-}
 
-/// What an added token is matched as, in the text as the vocabulary spells it.
-fn match_text(token: &AddedToken, normalizers: &[Normalizer]) -> Option<String> {
-    let mut content = token.content.clone();
-    if token.normalized {
+    /// What the normaliser does.
+    fn read_normalizers(
+        &mut self,
+        normalizers: &[Normalizer],
+        splits: &[SplitPattern],
+    ) -> Result<Normalized, CanonicalError> {
+        let mut by_bytes = false;
+        // What a space is spelled as in the end.
+        let of_space = |normalizer: &Normalizer| match normalizer {
+            Normalizer::Replace { from, to } if from == " " => only_char(to).filter(|mark| *mark != ' '),
+            _ => None,
+        };
+        let of_split = |split: &SplitPattern| match split {
+            SplitPattern::Metaspace { replacement, .. } => Some(*replacement),
+            _ => None,
+        };
+        let mark = normalizers.iter().find_map(of_space).or_else(|| splits.iter().find_map(of_split));
+        let is_space = |text: &str, blank: Option<char>| {
+            only_char(text).is_some_and(|char| Some(char) == mark || char == ' ' && blank.is_none())
+        };
+        let mut blank = None;
+        let mut prefix = Prefix::Never;
+        // A marker that later steps turn into a space.
+        let mut marker: Option<(&str, Vec<(String, &str)>)> = None;
         for normalizer in normalizers {
-            content = match normalizer {
-                Normalizer::Unicode(UnicodeForm::Nfc) => super::nfc::normalized(&content),
-                Normalizer::Prepend(_) => format!(" {content}"),
-                Normalizer::Replace { .. } => content,
-                _ => return None,
+            let refused = || refused(normalizer);
+            if by_bytes {
+                return Err(refused());
+            }
+            match normalizer {
+                Normalizer::ByteLevel => by_bytes = true,
+                Normalizer::Unicode(UnicodeForm::Nfc) => self.nfc = true,
+                Normalizer::Prepend(text) if is_space(text, blank) => prefix = Prefix::Always,
+                Normalizer::Prepend(text) if marker.is_none() && !text.is_empty() => {
+                    marker = Some((text, Vec::new()));
+                }
+                Normalizer::Replace { .. } if blank.is_none() && of_space(normalizer).is_some() => {
+                    blank = of_space(normalizer);
+                    self.forbidden.extend(blank);
+                }
+                Normalizer::Replace { from, to } => {
+                    if from == to {
+                        continue;
+                    }
+                    let text = spelled(from, blank);
+                    if let Some((marker, replaced)) = &mut marker {
+                        if let Some(rest) = from.strip_prefix(*marker).filter(|rest| !rest.contains(*marker))
+                        {
+                            replaced.push((rest.to_owned(), to));
+                        } else if overlaps(from, marker) {
+                            return Err(refused());
+                        }
+                    }
+                    self.rules.extend(text.map(TextRule::Without));
+                }
+                Normalizer::ReplaceRegex { pattern, to } => {
+                    // Of a match that is replaced by itself nothing is seen.
+                    match matches_nothing_in(pattern, to) {
+                        Ok(true) if marker.is_none() => self.absent.push((pattern.clone(), blank)),
+                        _ => return Err(refused()),
+                    }
+                }
+                Normalizer::Strip { left, right } => {
+                    let white = if blank.is_none() { White::All } else { White::NotBlank };
+                    // It would take what was put in front, too.
+                    if *left && (prefix != Prefix::Never || marker.is_some()) {
+                        return Err(refused());
+                    }
+                    self.rules.push(TextRule::Stripped { left: *left, right: *right, white });
+                }
+                Normalizer::Characters { kept, .. } => {
+                    let mut kept = kept.clone();
+                    // In front of this step a space is spelled as the mark.
+                    if let Some(mark) = blank {
+                        let keeps =
+                            |char: char| kept.iter().any(|(low, high)| (*low..=*high).contains(&char));
+                        match (keeps(mark), keeps(' ')) {
+                            (true, false) => kept.push((' ', ' ')),
+                            (true, true) => {}
+                            (false, _) => return Err(refused()),
+                        }
+                    }
+                    if let Some((marker, _)) = marker
+                        && !marker
+                            .chars()
+                            .all(|char| kept.iter().any(|(low, high)| (*low..=*high).contains(&char)))
+                    {
+                        return Err(refused());
+                    }
+                    self.kept.push(kept);
+                }
+                _ => return Err(refused()),
+            }
+        }
+        if let Some((text, replaced)) = marker {
+            let rest_of = |(rest, to): &(String, &str)| {
+                (rest.is_empty(), is_space(rest, blank), is_space(to, blank), to.is_empty())
+            };
+            prefix = match replaced.iter().map(rest_of).collect::<Vec<_>>()[..] {
+                [(true, _, true, _)] => Prefix::Always,
+                [(_, true, true, _), (true, _, true, _)] => Prefix::IfMissing,
+                [(true, _, _, true)] => Prefix::Never,
+                _ => return Err(refused(&Normalizer::Prepend(text.to_owned()))),
             };
         }
+        Ok(Normalized { blank, prefix, by_bytes })
     }
-    Some(content)
-}
 
-fn is_space(text: &str) -> bool {
-    matches!(text, " " | "▁")
-}
-
-/// Where added tokens are text, what lies between two of them is encoded by itself. That is exact if none can be found
-/// across or within another. Control tokens are in no text, so two of them may overlap.
-fn check_overlaps(contents: &[(&AddedToken, String)]) -> Result<(), CanonicalError> {
-    for (index, (token, content)) in contents.iter().enumerate() {
-        for (other_index, (other_token, other)) in contents.iter().enumerate() {
-            if token.special && other_token.special {
+    /// What the added tokens do, where `prefix` is what the pre-tokenizer puts in front of a text.
+    fn read_added(
+        &mut self,
+        vocabulary: &Vocabulary,
+        tokenization: &Tokenization,
+        normalized: &Normalized,
+        prefix: Prefix,
+    ) -> Result<(), CanonicalError> {
+        let mut matched: Vec<Matched> = Vec::new();
+        let mut words: Vec<(&AddedToken, String)> = Vec::new();
+        let mut sections: Vec<Section> = Vec::new();
+        let mut tells: BTreeSet<bool> = BTreeSet::new();
+        for token in tokenization.added.iter().filter(|token| !token.content.is_empty()) {
+            let refuse = |reason| refused_token(token, reason);
+            let content = if token.normalized {
+                as_spelled(&token.content, normalized)
+            } else {
+                let is_free = !token.content.chars().any(|char| self.forbidden.contains(&char));
+                is_free.then(|| token.content.clone().into_bytes())
+            };
+            // No text of the vocabulary has it.
+            let Some(content) = content else { continue };
+            if token.single_word {
+                if !token.special {
+                    return Err(refuse("is matched as a whole word only"));
+                }
+                let text = String::from_utf8(content).ok().filter(|_| !normalized.by_bytes);
+                words.push((token, text.ok_or_else(|| refuse("is matched as a whole word only"))?));
                 continue;
             }
-            let within = index != other_index && content.contains(other.as_str());
-            let overlaps = (1..content.len().min(other.len()))
-                .any(|length| content.as_bytes()[content.len() - length..] == other.as_bytes()[..length]);
-            if within || overlaps {
-                let (token, content) = if token.special { (other_token, other) } else { (token, content) };
-                return Err(CanonicalError::AddedToken {
-                    token: token.id,
-                    content: shortened(content),
-                    reason: "overlaps with another one, or with itself",
+            let is_text = !token.special
+                && token.id.index() < vocabulary.len()
+                && vocabulary.text(token.id) == Some(&content[..]);
+            let text = is_text.then_some(self.added.len());
+            if is_text {
+                let white = match normalized {
+                    Normalized { by_bytes: true, .. } if token.normalized => None,
+                    Normalized { blank: Some(_), .. } if token.normalized => Some(White::NotBlank),
+                    _ => Some(White::All),
+                };
+                let before = if token.normalized { Prefix::Never } else { normalized.prefix };
+                let section =
+                    Section { prefix: before.max(prefix), swallows: white.filter(|_| token.rstrip) };
+                let at = sections.iter().position(|known| *known == section).unwrap_or_else(|| {
+                    sections.push(section);
+                    sections.len() - 1
+                });
+                let strips = token.lstrip && white.is_some();
+                if strips {
+                    tells.insert(white == Some(White::All));
+                }
+                if token.normalized && !self.leaves(&content) {
+                    return Err(refuse(
+                        "is text, and the normaliser may rewrite it together with the text beside it",
+                    ));
+                }
+                self.added.push(AddedText {
+                    token: token.id.0,
+                    content: content.clone(),
+                    normalized: token.normalized,
+                    section: at,
+                    strips,
                 });
             }
+            matched.push(Matched { content, normalized: token.normalized, text });
+        }
+        if let Some(text) = self.added.first() {
+            let refuse = |reason| {
+                let token = tokenization.added.iter().find(|token| token.id.0 == text.token);
+                token.map_or_else(
+                    || refused_together(&tokenization.normalizers),
+                    |token| refused_token(token, reason),
+                )
+            };
+            if tells.len() > 1 {
+                return Err(refuse("strips white space of another kind than another added token"));
+            }
+            let swallowed =
+                sections.iter().any(|section| section.prefix != Prefix::Never && section.swallows.is_some());
+            if swallowed
+                && matched.iter().any(|added| added.normalized && added.content.first() == Some(&b' '))
+            {
+                return Err(refuse(
+                    "strips the text behind it, which other added tokens with a space in front are searched in",
+                ));
+            }
+            if let Some(all) = tells.first() {
+                self.rules.push(TextRule::TellsSpace(if *all { White::All } else { White::NotBlank }));
+            }
+        }
+        self.sections = sections;
+        for (token, word) in words {
+            let overlapping = |other: &[u8]| overlap(word.as_bytes(), other);
+            let is_word = |byte: Option<&u8>| {
+                byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii())
+            };
+            let others = matched.iter().any(|other| overlapping(&other.content))
+                || (1..word.len()).any(|len| word.as_bytes()[..len] == word.as_bytes()[word.len() - len..]);
+            let beside = self
+                .added
+                .iter()
+                .any(|added| is_word(added.content.first()) || is_word(added.content.last()));
+            if others || beside {
+                return Err(refused_token(
+                    token,
+                    "is matched as a whole word only, and other added tokens touch it",
+                ));
+            }
+            self.rules.push(TextRule::WithoutWord(word));
+        }
+        let texts: Vec<&[u8]> = self.added.iter().map(|added| &added.content[..]).collect();
+        self.dfa = TextDfa::new(&matched, &texts)?;
+        Ok(())
+    }
+}
+
+impl TextFacts {
+    /// Whether no step rewrites a text for what `content` has to do with the text beside it. Normalisation forms are followed
+    /// through it.
+    fn leaves(&self, content: &[u8]) -> bool {
+        let apart = |rule: &TextRule| match rule {
+            TextRule::Without(text) => !overlap(text.as_bytes(), content),
+            TextRule::Stripped { .. } => false,
+            TextRule::WithoutWord(_) | TextRule::TellsSpace(_) => true,
+        };
+        let keeps = |kept: &Vec<(char, char)>| {
+            std::str::from_utf8(content).is_ok_and(|text| {
+                text.chars().all(|char| kept.iter().any(|(low, high)| (*low..=*high).contains(&char)))
+            })
+        };
+        self.rules.iter().all(apart) && self.absent.is_empty() && self.kept.iter().all(keeps)
+    }
+}
+
+fn refused(normalizer: &Normalizer) -> CanonicalError {
+    CanonicalError::Normalizer { step: name(normalizer) }
+}
+
+fn refused_together(normalizers: &[Normalizer]) -> CanonicalError {
+    let names: Vec<String> = normalizers.iter().map(name).collect();
+    CanonicalError::Normalizer { step: names.join(", then ") }
+}
+
+/// The step for a message: its sets of characters may be long.
+fn name(normalizer: &Normalizer) -> String {
+    match normalizer {
+        Normalizer::Characters { step, .. } => step.clone(),
+        other => shortened(&format!("{other:?}")),
+    }
+}
+
+fn refused_token(token: &AddedToken, reason: &'static str) -> CanonicalError {
+    CanonicalError::AddedToken { token: token.id, content: shortened(&token.content), reason }
+}
+
+fn only_char(text: &str) -> Option<char> {
+    let mut characters = text.chars();
+    characters.next().filter(|_| characters.next().is_none())
+}
+
+/// The text that a step sees as `seen`, where a space is spelled `blank`. `None` if there is no such text.
+fn spelled(seen: &str, blank: Option<char>) -> Option<String> {
+    match blank {
+        None => Some(seen.to_owned()),
+        Some(_) if seen.contains(' ') => None,
+        Some(mark) => Some(seen.replace(mark, " ")),
+    }
+}
+
+/// The bytes of the text that reads like `content` behind the normaliser. `None` if there is no such text.
+fn as_spelled(content: &str, normalized: &Normalized) -> Option<Vec<u8>> {
+    if normalized.by_bytes {
+        return content.chars().map(alphabet_to_byte).collect();
+    }
+    spelled(content, normalized.blank).map(String::into_bytes)
+}
+
+/// Whether one of the two holds the other, or an end of one is the beginning of the other.
+fn overlap(one: &[u8], other: &[u8]) -> bool {
+    let holds = |long: &[u8], short: &[u8]| long.windows(short.len()).any(|part| part == short);
+    let meets = |left: &[u8], right: &[u8]| {
+        (1..=left.len().min(right.len())).any(|len| left[left.len() - len..] == right[..len])
+    };
+    holds(one, other) || holds(other, one) || meets(one, other) || meets(other, one)
+}
+
+fn overlaps(one: &str, other: &str) -> bool {
+    overlap(one.as_bytes(), other.as_bytes())
+}
+
+/// Steps of which a later one may undo an earlier one are refused.
+///
+/// Where a step rewrites a text, some characters go and others come. The text comes back only if later steps write the
+/// characters that went, and take away those that came.
+fn check_order(normalizers: &[Normalizer]) -> Result<(), CanonicalError> {
+    let of: Vec<Rewriting> = normalizers.iter().map(Rewriting::of).collect();
+    for (at, first) in of.iter().enumerate() {
+        let later = &of[at + 1..];
+        let comes_back = later.iter().any(|other| other.writes.meets(&first.takes));
+        let goes = first.writes.is_empty() || later.iter().any(|other| other.takes.meets(&first.writes));
+        if comes_back && goes {
+            return Err(refused_together(normalizers));
         }
     }
     Ok(())
 }
 
+/// The characters that a step takes away where it rewrites a text, and those that it writes.
+struct Rewriting {
+    takes: Characters,
+    writes: Characters,
+}
+
+/// Some characters.
+enum Characters {
+    Ranges(Vec<(char, char)>),
+    /// All but those that no normalisation form touches.
+    NotInert,
+    All,
+}
+
+/// Whether no normalisation form composes or decomposes this character, or writes it.
+fn is_inert(char: char) -> bool {
+    char == '▁'
+        || char.is_ascii() && !char.is_ascii_alphabetic() && !matches!(char, '<' | '=' | '>' | ';' | '`')
+}
+
+impl Characters {
+    fn of(text: &str) -> Self {
+        Self::Ranges(text.chars().map(|char| (char, char)).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Ranges(ranges) if ranges.is_empty())
+    }
+
+    /// Whether some character may be in both.
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ranges(some), Self::Ranges(others)) => {
+                some.iter().any(|one| others.iter().any(|other| one.0 <= other.1 && other.0 <= one.1))
+            }
+            (Self::Ranges(some), Self::NotInert) | (Self::NotInert, Self::Ranges(some)) => {
+                some.iter().any(|(low, high)| low != high || !is_inert(*low))
+            }
+            (some, Self::All) | (Self::All, some) => !some.is_empty(),
+            (Self::NotInert, Self::NotInert) => true,
+        }
+    }
+}
+
+impl Rewriting {
+    fn of(normalizer: &Normalizer) -> Self {
+        let none = || Characters::Ranges(vec![]);
+        let (takes, writes) = match normalizer {
+            Normalizer::Unicode(UnicodeForm::Nfc | UnicodeForm::Nfd) => {
+                (Characters::NotInert, Characters::NotInert)
+            }
+            Normalizer::Unicode(_) => (Characters::NotInert, Characters::All),
+            // A text with something in front of it is another one, and no step takes that away again without a trace.
+            Normalizer::Prepend(_) => (none(), none()),
+            Normalizer::Replace { from, to } => (Characters::of(from), Characters::of(to)),
+            Normalizer::Strip { .. } => {
+                let white = ('\0'..='\u{3000}').filter(|char| char.is_whitespace());
+                (Characters::Ranges(white.map(|char| (char, char)).collect()), none())
+            }
+            Normalizer::Characters { kept, writes, .. } => {
+                let mut takes = Vec::new();
+                let mut from = Some('\0');
+                for (low, high) in kept {
+                    let before = ('\0'..=*low).rev().nth(1);
+                    takes.extend(from.zip(before).filter(|(begin, before)| begin <= before));
+                    from = (*high..=char::MAX).nth(1);
+                }
+                takes.extend(from.map(|begin| (begin, char::MAX)));
+                (Characters::Ranges(takes), Characters::Ranges(writes.clone()))
+            }
+            _ => (Characters::All, Characters::All),
+        };
+        Self { takes, writes }
+    }
+}
+
 fn shortened(text: &str) -> String {
-    if text.chars().count() > 40 { text.chars().take(40).chain(['…']).collect() } else { text.to_owned() }
+    const MOST: usize = 80;
+    if text.chars().count() > MOST {
+        text.chars().take(MOST).chain(['…']).collect()
+    } else {
+        text.to_owned()
+    }
 }

@@ -8,8 +8,9 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use super::{
     SplitDfa, SplitError,
+    chars::{Atoms, CharSet},
     limits::Budget,
-    marked::{Marked, START},
+    marked::{Ends, Marked, START},
     utf8::{Edges, Target, Tree, push},
 };
 use crate::{ByteClasses, table::DEAD};
@@ -20,7 +21,7 @@ struct State {
     next: Edges<u32>,
     fallback: Edges<u32>,
     mark: Option<u32>,
-    accepting: bool,
+    ends: Ends,
 }
 
 struct Expander<'a, 'l> {
@@ -56,14 +57,14 @@ pub(super) fn expand(
     };
     for state in states.clone() {
         expander.boundary(state, &row(state, false), unknown)?;
-        expander.states[state as usize].accepting = marked.accepting[state as usize];
+        expander.states[state as usize].ends = marked.ends[state as usize];
     }
     // A state that neither accepts nor can be marked may equal one that has just been marked.
     let can_be_marked: Vec<bool> =
         states.clone().map(|state| row(state, true).iter().any(|target| *target != DEAD)).collect();
     for state in states.clone() {
         let made = &expander.states[state as usize];
-        if !made.accepting && !can_be_marked[state as usize] {
+        if made.ends == Ends::NEVER && !can_be_marked[state as usize] {
             expander.numbers.insert(made.clone(), state);
         }
     }
@@ -72,7 +73,76 @@ pub(super) fn expand(
         let number = expander.number(made)?;
         expander.states[state as usize].mark = Some(number);
     }
-    Ok(assemble(&expander.states, unknown.is_some()))
+    Ok(assemble(&expander.states, &marked.sections, unknown.is_some()))
+}
+
+/// The bytes that `split` tells apart, as sets of characters up to U+00FF.
+pub(super) fn classes(split: &SplitDfa) -> Vec<CharSet> {
+    let of = |class: usize| {
+        let bytes = (0..=255u8).filter(|byte| usize::from(split.classes.get(*byte)) == class);
+        CharSet::from_ranges(bytes.map(|byte| (u32::from(byte), u32::from(byte))))
+    };
+    (0..split.classes.len()).map(of).collect()
+}
+
+/// `split` with its bytes as atoms. It has no transitions of fallback.
+pub(super) fn marked(split: &SplitDfa, atoms: &Atoms) -> Marked {
+    let mut marked = Marked::new(atoms.count);
+    for (state, accepts) in split.accepting.iter().enumerate() {
+        let strips = split.before_strip.get(state).copied().unwrap_or(*accepts);
+        let row = marked.push(Ends::new(*accepts, strips));
+        for (mark, from) in [(false, state), (true, split.mark[state] as usize)] {
+            // A mark that cannot be set leads nowhere.
+            let Some(targets) = split.next.get(from.saturating_mul(split.classes.len())..) else { continue };
+            for byte in 0..=255u8 {
+                *marked.next_mut(row, mark, atoms.of_byte(byte)) =
+                    targets[usize::from(split.classes.get(byte))];
+            }
+        }
+    }
+    marked.sections.clone_from(&split.sections);
+    marked
+}
+
+/// The automaton over bytes of one whose atoms are bytes. Equal states are one: `marked` is the smallest, so that only a state
+/// behind a mark may equal another one.
+pub(super) fn assembled(marked: &Marked, atoms: &Atoms) -> SplitDfa {
+    let edges = |state: u32, mark: bool| {
+        let targets = marked.targets(state, mark);
+        let mut edges = Edges::new();
+        for byte in 0..=255u8 {
+            let target = targets[atoms.of_byte(byte)];
+            if target != DEAD {
+                push(&mut edges, (byte, byte), target);
+            }
+        }
+        edges
+    };
+    let len = u32::try_from(marked.len()).expect("fewer than 2^32 states");
+    let mut states: Vec<State> = (0..len)
+        .map(|state| State {
+            next: edges(state, false),
+            ends: marked.ends[state as usize],
+            ..State::default()
+        })
+        .collect();
+    let mut numbers: HashMap<State, u32> = HashMap::new();
+    let marks: Vec<Edges<u32>> = (0..len).map(|state| edges(state, true)).collect();
+    for (state, mark) in (0u32..).zip(&marks).filter(|(_, mark)| mark.is_empty()) {
+        debug_assert!(mark.is_empty(), "only such a state may equal one behind a mark");
+        if states[state as usize].ends == Ends::NEVER {
+            numbers.insert(states[state as usize].clone(), state);
+        }
+    }
+    for (state, mark) in marks.into_iter().enumerate().filter(|(_, mark)| !mark.is_empty()) {
+        let behind = State { next: mark, ..State::default() };
+        let number = *numbers.entry(behind).or_insert_with_key(|behind| {
+            states.push(behind.clone());
+            u32::try_from(states.len() - 1).expect("fewer than 2^32 states")
+        });
+        states[state].mark = Some(number);
+    }
+    assemble(&states, &marked.sections, false)
 }
 
 impl Expander<'_, '_> {
@@ -147,10 +217,10 @@ fn put_in(edges: &Edges<Target>, row: &[u32], values: &[u32]) -> Edges<u32> {
 
 /// The tables, with states numbered breadth-first over the coarsest classes: targets by class, the mark, fallback
 /// targets by class.
-fn assemble(states: &[State], has_fallback: bool) -> SplitDfa {
+fn assemble(states: &[State], sections: &[u32], has_fallback: bool) -> SplitDfa {
     let mut reached = vec![false; states.len()];
-    let mut open = vec![START];
-    reached[START as usize] = true;
+    let mut open: Vec<u32> = [START].iter().chain(sections).copied().filter(|state| *state != DEAD).collect();
+    open.iter().for_each(|state| reached[*state as usize] = true);
     let mut begins = [false; 256];
     while let Some(state) = open.pop() {
         let State { next, fallback, mark, .. } = &states[state as usize];
@@ -189,15 +259,31 @@ fn assemble(states: &[State], has_fallback: bool) -> SplitDfa {
     }
     let (classes, columns) = fine.merged(&equal_columns(&rows, width));
 
-    let mut dfa =
-        SplitDfa { classes, next: vec![], fallback: vec![], mark: vec![], accepting: vec![], start: 0 };
+    let mut dfa = SplitDfa {
+        classes,
+        next: vec![],
+        fallback: vec![],
+        mark: vec![],
+        accepting: vec![],
+        before_strip: vec![],
+        start: 0,
+        sections: vec![],
+    };
+    let tells_strip = states.iter().any(|state| state.ends.text() != state.ends.stripped());
     let mut numbers = vec![DEAD; states.len()];
-    numbers[START as usize] = 0;
-    let mut order = vec![START];
+    let mut order: Vec<u32> = Vec::new();
+    for start in [START].iter().chain(sections).filter(|start| **start != DEAD) {
+        if numbers[*start as usize] == DEAD {
+            numbers[*start as usize] = u32::try_from(order.len()).expect("few starts");
+            order.push(*start);
+        }
+    }
+    let section = |start: &u32| numbers.get(*start as usize).copied().unwrap_or(DEAD);
+    dfa.sections = sections.iter().map(section).collect();
     let mut at = 0;
     while let Some(state) = order.get(at).copied() {
         at += 1;
-        let State { mark, accepting, .. } = &states[state as usize];
+        let State { mark, ends, .. } = &states[state as usize];
         let mut number = |target: u32| {
             if target == DEAD {
                 return DEAD;
@@ -215,7 +301,10 @@ fn assemble(states: &[State], has_fallback: bool) -> SplitDfa {
             let row = &row[width..];
             dfa.fallback.extend(columns.iter().map(|column| number(row[usize::from(*column)])));
         }
-        dfa.accepting.push(*accepting);
+        dfa.accepting.push(ends.text());
+        if tells_strip {
+            dfa.before_strip.push(ends.stripped());
+        }
     }
     dfa
 }

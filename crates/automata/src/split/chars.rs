@@ -12,11 +12,43 @@ use regex_syntax::hir::ClassUnicode;
 const SURROGATES: (u32, u32) = (0xd800, 0xdfff);
 const LAST: u32 = char::MAX as u32;
 
+/// How a step sees a text, the characters of which a vocabulary spells otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum View {
+    /// As it is.
+    Text,
+    /// With this character for each space.
+    Blanks(char),
+    /// With a character of GPT-2's alphabet for each byte; here bytes are characters up to U+00FF.
+    Bytes,
+}
+
+impl View {
+    /// The characters of texts that a step sees as one of `set`.
+    pub(super) fn seen(self, set: CharSet) -> CharSet {
+        match self {
+            Self::Text => set,
+            Self::Blanks(mark) => {
+                let special = CharSet::from_chars(&[' ', mark]);
+                let others = set.without(&special);
+                if set.contains(mark) { others.union(&CharSet::from_chars(&[' '])) } else { others }
+            }
+            Self::Bytes => CharSet::from_ranges(
+                (0..=255u8)
+                    .filter(|byte| set.contains(unskew_core::byte_to_alphabet(*byte)))
+                    .map(|byte| (u32::from(byte), u32::from(byte))),
+            ),
+        }
+    }
+}
+
 /// A set of characters: ranges in ascending order that neither overlap nor touch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct CharSet(Vec<(u32, u32)>);
 
 impl CharSet {
+    pub(super) const EMPTY: Self = Self(Vec::new());
+
     pub(super) fn from_ranges(ranges: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let mut ranges: Vec<_> = ranges.into_iter().collect();
         ranges.sort_unstable();
@@ -55,6 +87,16 @@ impl CharSet {
             ranges.push((from, LAST));
         }
         Self(ranges)
+    }
+
+    pub(super) fn without(&self, other: &Self) -> Self {
+        self.complement().union(other).complement()
+    }
+
+    pub(super) fn contains(&self, char: char) -> bool {
+        let code = u32::from(char);
+        let at = self.0.partition_point(|(_, high)| *high < code);
+        self.0.get(at).is_some_and(|(low, _)| *low <= code)
     }
 
     pub(super) fn ranges(&self) -> usize {
@@ -160,6 +202,12 @@ impl Atoms {
             })
             .collect();
         Self { runs, count, members }
+    }
+
+    /// The atom of a character up to U+00FF, where characters are bytes.
+    pub(super) fn of_byte(&self, byte: u8) -> usize {
+        let code = u32::from(byte);
+        self.runs[self.runs.partition_point(|(_, high, _)| *high < code)].2 as usize
     }
 }
 

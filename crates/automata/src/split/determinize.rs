@@ -13,7 +13,11 @@
 //!   option any more. When the gap ends they become obligations, and the next piece has to be a match.
 //!
 //! Threads are kept as they are before their conditions are looked at, since look-ahead needs the next character.
-//! Nothing is guessed, so the automaton is deterministic as it comes out, and the lists stay short: 27 states for
+//! Where pieces are put together, as `MergedWithNext` does with a match and the text behind it, an automaton is made first in
+//! which each mark says whether a match follows, or text between matches. Then the marks between what belongs together are
+//! taken away, and the subset construction makes the rest deterministic.
+//!
+//! Nothing is guessed otherwise, so the automaton is deterministic as it comes out, and the lists stay short: 27 states for
 //! the pattern of GPT-2, 99 for that of GPT-4o, and 15 and 30 once equal ones are merged. The other way to put
 //! it is by sets of texts, for each thread the texts in which all threads in front of it fail, as products of
 //! complements; that is one product for each alternative, and most of their states would be merged again.
@@ -24,9 +28,40 @@ use super::{
     SplitError,
     chars::Atoms,
     limits::Budget,
-    marked::Marked,
+    marked::{Ends, Marked},
     nfa::{Nfa, Node},
 };
+use crate::table::DEAD;
+
+/// What becomes of the matches of a pattern, and of the text between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pieces {
+    /// Each is a piece.
+    Both,
+    /// Matches are pieces, and there is nothing between them.
+    Matches,
+    /// No match occurs: the text is one piece.
+    Between,
+    /// Both are pieces, but a piece of the first kind and one of the second kind behind it are one.
+    Joined(Kind, Kind),
+}
+
+/// A match, or the text between two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Match,
+    Between,
+}
+
+/// Which mark stands in front of the next character.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mark {
+    None,
+    /// A piece ends, of whatever kind the next one is.
+    Any,
+    /// A piece ends, and one of this kind begins.
+    Kind(Kind),
+}
 
 /// What is known about the next character: the atoms with the same `look` make the same conditions hold.
 #[derive(Clone, Copy)]
@@ -62,6 +97,91 @@ struct State {
     obligations: Vec<u32>,
 }
 
+/// An automaton with several kinds of marks, and several starts: its first states.
+#[derive(Default)]
+struct Explored {
+    starts: usize,
+    /// How many kinds of marks there are.
+    marks: usize,
+    accepting: Vec<bool>,
+    /// By state: the targets without a mark by atom, then those with each kind of mark.
+    next: Vec<u32>,
+}
+
+impl Explored {
+    fn targets(&self, state: u32, mark: usize, atoms: usize) -> &[u32] {
+        &self.next[(state as usize * (1 + self.marks) + mark) * atoms..][..atoms]
+    }
+
+    /// The same with at most one kind of mark, and one start.
+    fn marked(&self, atoms: usize) -> Marked {
+        let mut marked = Marked::new(atoms);
+        for (state, accepts) in (0u32..).zip(&self.accepting) {
+            let row = marked.push(if *accepts { Ends::ANYHOW } else { Ends::NEVER });
+            for mark in 0..=self.marks {
+                for (atom, target) in self.targets(state, mark, atoms).iter().enumerate() {
+                    *marked.next_mut(row, mark > 0, atom) = *target;
+                }
+            }
+        }
+        marked
+    }
+
+    /// With a mark in front of a match or of other text, by the kind that follows, but for marks between two that `joins` puts
+    /// together.
+    fn joined(
+        &self,
+        joins: impl Fn(u32, Kind) -> bool,
+        atoms: usize,
+        budget: &mut Budget<'_>,
+    ) -> Result<Marked, SplitError> {
+        let start: Vec<u32> = (0u32..).take(self.starts).collect();
+        let mut marked = Marked::new(atoms);
+        let mut numbers = HashMap::from([(start.clone(), 0u32)]);
+        let mut states = vec![start];
+        let mut at = 0;
+        while let Some(state) = states.get(at).cloned() {
+            at += 1;
+            let accepts = state.iter().any(|state| self.accepting[*state as usize]);
+            let row = marked.push(if accepts { Ends::ANYHOW } else { Ends::NEVER });
+            for mark in [false, true] {
+                for atom in 0..atoms {
+                    budget.spend(1 + state.len())?;
+                    let mut next: Vec<u32> = Vec::new();
+                    for from in state.iter().copied() {
+                        if !mark {
+                            next.push(self.targets(from, 0, atoms)[atom]);
+                        }
+                        for (number, kind) in [(1, Kind::Match), (2, Kind::Between)] {
+                            if joins(from, kind) != mark {
+                                next.push(self.targets(from, number, atoms)[atom]);
+                            }
+                        }
+                    }
+                    next.retain(|target| *target != DEAD);
+                    if next.is_empty() {
+                        continue;
+                    }
+                    next.sort_unstable();
+                    next.dedup();
+                    let number = match numbers.get(&next) {
+                        Some(number) => *number,
+                        None => {
+                            budget.states(states.len() + 1)?;
+                            let number = u32::try_from(states.len()).expect("the limit is below 2^32");
+                            numbers.insert(next.clone(), number);
+                            states.push(next);
+                            number
+                        }
+                    };
+                    *marked.next_mut(row, mark, atom) = number;
+                }
+            }
+        }
+        Ok(marked)
+    }
+}
+
 /// The threads of a state at one class of next characters: nodes that read a character.
 #[derive(Default)]
 struct Ready {
@@ -69,10 +189,10 @@ struct Ready {
     matched: bool,
 }
 
-/// The automaton of the step with pattern `nfa`. `gaps`: whether text may stand between two matches.
+/// The automaton of the step with pattern `nfa`.
 pub(super) fn determinize(
     nfa: &Nfa,
-    gaps: bool,
+    pieces: Pieces,
     atoms: &Atoms,
     step: usize,
     budget: &mut Budget<'_>,
@@ -100,11 +220,11 @@ pub(super) fn determinize(
         stack: vec![],
         budget,
     };
-    determinizer.run(gaps, step)
+    determinizer.run(pieces, step)
 }
 
 impl Determinizer<'_, '_> {
-    fn run(mut self, gaps: bool, step: usize) -> Result<Marked, SplitError> {
+    fn run(mut self, pieces: Pieces, step: usize) -> Result<Marked, SplitError> {
         for look in 0..self.holds.len() {
             for at_start in [false, true] {
                 if self.ready(&[self.nfa.start], Next { look, at_start })?.matched {
@@ -112,25 +232,59 @@ impl Determinizer<'_, '_> {
                 }
             }
         }
-        let start = State {
+        let start = |threads: &[u32], gap: Option<Vec<u32>>| State {
             at_start: true,
-            threads: vec![self.nfa.start],
-            gap: gaps.then(Vec::new),
+            threads: threads.to_vec(),
+            gap,
             obligations: vec![],
         };
-        let mut marked = Marked::new(self.atoms.count);
-        let mut numbers = HashMap::from([(start.clone(), 0)]);
-        let mut states = vec![start];
+        let matching = [self.nfa.start];
+        match pieces {
+            Pieces::Both => {
+                let (explored, _) =
+                    self.explored(vec![start(&matching, Some(vec![]))], &[Mark::Any], true)?;
+                Ok(explored.marked(self.atoms.count))
+            }
+            Pieces::Matches => {
+                let (explored, _) = self.explored(vec![start(&matching, None)], &[Mark::Any], false)?;
+                Ok(explored.marked(self.atoms.count))
+            }
+            Pieces::Between => {
+                let (explored, _) = self.explored(vec![start(&[], Some(matching.to_vec()))], &[], true)?;
+                Ok(explored.marked(self.atoms.count))
+            }
+            Pieces::Joined(first, second) => {
+                let starts = vec![start(&matching, None), start(&[], Some(matching.to_vec()))];
+                let marks = [Mark::Kind(Kind::Match), Mark::Kind(Kind::Between)];
+                let (explored, kinds) = self.explored(starts, &marks, true)?;
+                let joins = |at: u32, next: Kind| kinds[at as usize] == first && next == second;
+                explored.joined(joins, self.atoms.count, self.budget)
+            }
+        }
+    }
+
+    /// All states that `starts` lead to, over characters without a mark and with each of `marks`, and the kinds of their pieces
+    /// (which say nothing where a mark does not).
+    fn explored(
+        &mut self,
+        starts: Vec<State>,
+        marks: &[Mark],
+        gaps: bool,
+    ) -> Result<(Explored, Vec<Kind>), SplitError> {
+        let mut numbers: HashMap<State, u32> = starts.iter().cloned().zip(0u32..).collect();
+        let mut explored = Explored { starts: starts.len(), marks: marks.len(), ..Explored::default() };
+        let mut states = starts;
         let mut at = 0;
         while at < states.len() {
             let state = states[at].clone();
             at += 1;
-            let accepting = self.accepts(&state)?;
+            explored.accepting.push(self.accepts(&state)?);
             self.budget.spend(2 * self.atoms.count)?;
-            let row = marked.push(accepting);
-            for mark in [false, true] {
+            for mark in [Mark::None].iter().chain(marks) {
+                let begin = explored.next.len();
+                explored.next.resize(begin + self.atoms.count, DEAD);
                 for look in 0..self.holds.len() - 1 {
-                    let Some(ready) = self.decide(&state, mark, look, gaps)? else { continue };
+                    let Some(ready) = self.decide(&state, *mark, look, gaps)? else { continue };
                     for atom in 0..self.atoms.count {
                         if self.look_of[atom] != look {
                             continue;
@@ -146,12 +300,13 @@ impl Determinizer<'_, '_> {
                                 number
                             }
                         };
-                        *marked.next_mut(row, mark, atom) = number;
+                        explored.next[begin + atom] = number;
                     }
                 }
             }
         }
-        Ok(marked)
+        let kind = |state: &State| if state.gap.is_some() { Kind::Between } else { Kind::Match };
+        Ok((explored, states.iter().map(kind).collect()))
     }
 
     /// Whether the text may end in `state`.
@@ -177,12 +332,13 @@ impl Determinizer<'_, '_> {
     fn decide(
         &mut self,
         state: &State,
-        mark: bool,
+        mark: Mark,
         look: usize,
         gaps: bool,
     ) -> Result<Option<State>, SplitError> {
         let next = Next { look, at_start: state.at_start };
-        if mark && state.at_start {
+        let is_marked = mark != Mark::None;
+        if is_marked && state.at_start {
             return Ok(None);
         }
         let obligations = self.ready(&state.obligations, next)?;
@@ -195,7 +351,7 @@ impl Determinizer<'_, '_> {
             // Where the first match ends, the piece ends, or goes on only as a longer match.
             Some(killers) if !piece.matched => {
                 let mut killers = killers.clone();
-                if !mark && !state.at_start {
+                if !is_marked && !state.at_start {
                     killers.push(self.nfa.start);
                 }
                 let killers = self.ready(&killers, next)?;
@@ -203,19 +359,24 @@ impl Determinizer<'_, '_> {
             }
             _ => None,
         };
-        if !mark {
+        if !is_marked {
             return Ok(Some(State { at_start: false, threads: piece.threads, gap: killers, obligations }));
         }
         obligations.extend(piece.threads);
-        let gap = match killers {
-            _ if piece.matched => gaps.then(Vec::new),
-            Some(killers) => {
-                obligations.extend(killers);
-                None
-            }
+        let was_match = piece.matched;
+        match killers {
+            _ if was_match => {}
+            Some(killers) => obligations.extend(killers),
             None => return Ok(None),
+        }
+        let begins = self.ready(&[self.nfa.start], next)?.threads;
+        // Behind the text between two matches comes a match.
+        let (threads, gap) = match mark {
+            Mark::Kind(Kind::Match) => (begins, None),
+            Mark::Kind(Kind::Between) if !was_match => return Ok(None),
+            Mark::Kind(Kind::Between) => (vec![], Some(begins)),
+            Mark::None | Mark::Any => (begins, (was_match && gaps).then(Vec::new)),
         };
-        let threads = self.ready(&[self.nfa.start], next)?.threads;
         Ok(Some(State { at_start: false, threads, gap, obligations }))
     }
 

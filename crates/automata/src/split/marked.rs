@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{SplitError, limits::Budget};
+use super::{SplitError, limits::Budget, rules::Rule};
 use crate::table::DEAD;
 
 /// A partial deterministic automaton. A symbol is an atom and whether a mark stands in front of it.
@@ -11,7 +11,45 @@ pub(super) struct Marked {
     pub(super) atoms: usize,
     /// By state: the targets without a mark by atom, then those with one.
     next: Vec<u32>,
-    pub(super) accepting: Vec<bool>,
+    /// By state: how the text may end there.
+    pub(super) ends: Vec<Ends>,
+    /// Where a text starts behind the kinds of added tokens that are told apart.
+    pub(super) sections: Vec<u32>,
+}
+
+/// How a text may end in a state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Ends(u8);
+
+impl Ends {
+    pub(super) const NEVER: Self = Self(0);
+    /// The text may end, and an added token may follow.
+    pub(super) const ANYHOW: Self = Self(3);
+    /// The same, but for a token that would take the last character of the text for itself.
+    pub(super) const NOT_STRIPPED: Self = Self(1);
+
+    pub(super) fn new(text: bool, stripped: bool) -> Self {
+        Self(u8::from(text) | u8::from(stripped) << 1)
+    }
+
+    /// Whether the text may end.
+    pub(super) fn text(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Whether an added token that strips the text in front of it may follow.
+    pub(super) fn stripped(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// The ways in which both may end.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 }
 
 /// The state in which every automaton starts.
@@ -19,26 +57,26 @@ pub(super) const START: u32 = 0;
 
 impl Marked {
     pub(super) fn new(atoms: usize) -> Self {
-        Self { atoms, next: vec![], accepting: vec![] }
+        Self { atoms, next: vec![], ends: vec![], sections: vec![] }
     }
 
     /// Texts of one piece.
     pub(super) fn whole(atoms: usize) -> Self {
         let mut whole = Self::new(atoms);
-        whole.push(true);
+        whole.push(Ends::ANYHOW);
         whole.next[..atoms].fill(START);
         whole
     }
 
     /// Adds a state without transitions.
-    pub(super) fn push(&mut self, accepting: bool) -> u32 {
+    pub(super) fn push(&mut self, ends: Ends) -> u32 {
         self.next.resize(self.next.len() + 2 * self.atoms, DEAD);
-        self.accepting.push(accepting);
-        u32::try_from(self.accepting.len() - 1).expect("fewer than 2^32 states")
+        self.ends.push(ends);
+        u32::try_from(self.ends.len() - 1).expect("fewer than 2^32 states")
     }
 
     pub(super) fn len(&self) -> usize {
-        self.accepting.len()
+        self.ends.len()
     }
 
     fn at(&self, state: u32, mark: bool, atom: usize) -> usize {
@@ -59,6 +97,51 @@ impl Marked {
         &self.next[state * 2 * self.atoms..][..2 * self.atoms]
     }
 
+    /// The texts of `self` that `rule` accepts too; marks are no concern of a rule.
+    pub(super) fn under(&self, rule: &Rule, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
+        let mut product = Self::new(self.atoms);
+        let mut numbers = HashMap::from([((START, 0u32), 0u32)]);
+        let mut states = vec![(START, 0u32)];
+        let mut at = 0;
+        while let Some((state, place)) = states.get(at).copied() {
+            at += 1;
+            let row = product.push(self.ends[state as usize].and(rule.ends[place as usize]));
+            budget.spend(2 * self.atoms)?;
+            for mark in [false, true] {
+                for atom in 0..self.atoms {
+                    let next = (self.targets(state, mark)[atom], rule.next[place as usize][atom]);
+                    if next.0 == DEAD || next.1 == DEAD {
+                        continue;
+                    }
+                    let number = match numbers.get(&next) {
+                        Some(number) => *number,
+                        None => {
+                            budget.states(states.len() + 1)?;
+                            let number = u32::try_from(states.len()).expect("the limit is below 2^32");
+                            numbers.insert(next, number);
+                            states.push(next);
+                            number
+                        }
+                    };
+                    *product.next_mut(row, mark, atom) = number;
+                }
+            }
+        }
+        Ok(product)
+    }
+
+    /// A copy of `state` that reads those atoms alone for which `begins` holds, and in which a text ends as `ends` says.
+    pub(super) fn beginning(&mut self, state: u32, begins: impl Fn(usize) -> bool, ends: Ends) -> u32 {
+        let copy = self.push(ends);
+        for mark in [false, true] {
+            for atom in (0..self.atoms).filter(|atom| begins(*atom)) {
+                let target = self.targets(state, mark)[atom];
+                *self.next_mut(copy, mark, atom) = target;
+            }
+        }
+        copy
+    }
+
     /// Without transitions over `atoms`.
     pub(super) fn forbid(&mut self, atoms: &[bool]) {
         for (at, next) in self.next.iter_mut().enumerate() {
@@ -74,16 +157,29 @@ impl Marked {
     /// `later` has to accept and starts again. A text has one right choice, and the subset construction tries both.
     pub(super) fn then(&self, later: &Self, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
         let mut product = Self::new(self.atoms);
-        let start = vec![(START, START)];
-        let mut numbers = HashMap::from([(start.clone(), 0u32)]);
-        let mut states = vec![start];
+        let mut numbers: HashMap<Vec<(u32, u32)>, u32> = HashMap::new();
+        let mut states: Vec<Vec<(u32, u32)>> = Vec::new();
+        let starts: Vec<u32> = [START]
+            .iter()
+            .chain(&self.sections)
+            .map(|first| {
+                if *first == DEAD {
+                    return DEAD;
+                }
+                let start = vec![(*first, START)];
+                *numbers.entry(start.clone()).or_insert_with(|| {
+                    states.push(start);
+                    u32::try_from(states.len() - 1).expect("few starts")
+                })
+            })
+            .collect();
+        product.sections = starts[1..].to_vec();
         let mut at = 0;
         while at < states.len() {
             let state = states[at].clone();
             at += 1;
-            let accepts =
-                |pair: &(u32, u32)| self.accepting[pair.0 as usize] && later.accepting[pair.1 as usize];
-            let row = product.push(state.iter().any(accepts));
+            let ends = |pair: &(u32, u32)| self.ends[pair.0 as usize].and(later.ends[pair.1 as usize]);
+            let row = product.push(state.iter().map(ends).fold(Ends::NEVER, Ends::or));
             for mark in [false, true] {
                 for atom in 0..self.atoms {
                     let mut next = Vec::new();
@@ -94,7 +190,7 @@ impl Marked {
                             }
                         };
                         add(self.targets(*first, false)[atom], later.targets(*second, mark)[atom]);
-                        if mark && later.accepting[*second as usize] {
+                        if mark && later.ends[*second as usize].text() {
                             add(self.targets(*first, true)[atom], later.targets(START, false)[atom]);
                         }
                     }
@@ -126,7 +222,7 @@ impl Marked {
     ///
     /// Moore's refinement, since rounds are few here: what tells two states apart is a match or two away.
     pub(super) fn reduced(&self, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
-        let mut alive = self.accepting.clone();
+        let mut alive: Vec<bool> = self.ends.iter().map(|ends| *ends != Ends::NEVER).collect();
         // States were numbered as they were found, so that most of this is done in one round backwards.
         loop {
             budget.spend(self.next.len())?;
@@ -155,7 +251,7 @@ impl Marked {
 
         const NONE: u32 = u32::MAX;
         let mut blocks: Vec<u32> = (0..self.len())
-            .map(|state| if alive[state] { u32::from(self.accepting[state]) } else { NONE })
+            .map(|state| if alive[state] { u32::from(self.ends[state].0) } else { NONE })
             .collect();
         let mut count = 0;
         loop {
@@ -186,15 +282,21 @@ impl Marked {
 
         let mut reduced = Self::new(self.atoms);
         if blocks[START as usize] == NONE {
-            reduced.push(false);
+            reduced.push(Ends::NEVER);
+            reduced.sections = vec![DEAD; self.sections.len()];
             return Ok(reduced);
         }
+        let section = |state: &u32| match *state {
+            DEAD => DEAD,
+            state => blocks[state as usize],
+        };
+        reduced.sections = self.sections.iter().map(section).collect();
         // Blocks are numbered by their first states, so the start comes first.
         for state in 0..self.len() {
             if blocks[state] == NONE || (blocks[state] as usize) < reduced.len() {
                 continue;
             }
-            let new = reduced.push(self.accepting[state]);
+            let new = reduced.push(self.ends[state]);
             for (column, next) in self.row(state).iter().enumerate() {
                 if *next != DEAD && blocks[*next as usize] != NONE {
                     reduced.next[new as usize * 2 * self.atoms + column] = blocks[*next as usize];

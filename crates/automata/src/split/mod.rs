@@ -8,10 +8,13 @@
 //!
 //! ```text
 //! pattern --pattern--> tree --nfa--> NFA with priorities --determinize--> Marked --marked: steps in sequence, smallest-->
-//!     Marked --bytes, with the decision tree of utf8--> SplitDfa
+//!     Marked --rules: which texts there are--> Marked --bytes, with the decision tree of utf8--> SplitDfa
 //! ```
 //!
-//! Everything up to the last stage runs over *atoms* (`chars`), classes of characters that no pattern tells apart.
+//! Everything up to the last stage runs over *atoms* (`chars`), classes of characters that no pattern tells apart. A step sees
+//! the text as the steps before it leave it: with U+2581 for each space, or in GPT-2's alphabet of bytes. The text here is
+//! that of the vocabulary, so the sets of a pattern are translated (`chars::View`). Patterns behind a byte-level step run over
+//! bytes: the automaton of all steps before them is taken apart into bytes first, and they may split inside of a character.
 //!
 //! The meaning is that of the `tokenizers` library with `fancy-regex`: matches are found from left to right, at each
 //! place the first one in the order of backtracking; a step splits each piece of the step before as if it were a text.
@@ -32,6 +35,7 @@ mod nfa;
 mod pattern;
 #[cfg(test)]
 mod refusal_tests;
+mod rules;
 #[cfg(test)]
 mod tests;
 mod utf8;
@@ -41,13 +45,15 @@ use unskew_core::{SplitBehavior, SplitPattern};
 use crate::ByteClasses;
 pub use error::SplitError;
 pub use limits::SplitLimits;
+pub(crate) use rules::{Prefix, Section, TextRule, White};
 
 use self::{
-    chars::{Atoms, CharSet, Sets},
+    chars::{Atoms, CharSet, Sets, View},
+    determinize::{Kind, Pieces},
     limits::Budget,
     marked::Marked,
     nfa::{Nfa, Node},
-    pattern::Ast,
+    rules::Rule,
     utf8::Tree,
 };
 
@@ -70,7 +76,11 @@ pub(crate) struct SplitDfa {
     pub(crate) mark: Vec<u32>,
     /// By state: whether the text may end here.
     pub(crate) accepting: Vec<bool>,
+    /// By state: whether an added token may follow that takes white space in front of it for itself. Empty where no token does.
+    pub(crate) before_strip: Vec<bool>,
     pub(crate) start: u32,
+    /// Where a text starts behind an added token, by the [`Section`]s that were asked for.
+    pub(crate) sections: Vec<u32>,
 }
 
 /// What else the automaton has to know of a tokenizer.
@@ -78,38 +88,45 @@ pub(crate) struct SplitDfa {
 pub(crate) struct SplitOptions<'a> {
     /// Characters that no text may contain.
     pub(crate) forbidden: &'a [char],
+    /// Where not empty: all characters that a text may contain, as ranges. Of several lists, each holds all of them.
+    pub(crate) kept: &'a [Vec<(char, char)>],
+    /// How a space is spelled in front of the first step, where that is otherwise.
+    pub(crate) blank: Option<char>,
+    /// Whether the text is spelled in GPT-2's alphabet of bytes in front of the first step.
+    pub(crate) by_bytes: bool,
+    /// Which texts there are.
+    pub(crate) rules: &'a [TextRule],
+    /// Patterns that match nowhere, and how a space is spelled for each.
+    pub(crate) absent: &'a [(String, Option<char>)],
+    /// How texts start behind added tokens.
+    pub(crate) sections: &'a [Section],
     /// For models whose symbols are characters: those that have a token of their own, sorted. `None` where symbols are
     /// bytes.
     pub(crate) known: Option<&'a [char]>,
 }
 
-/// A step that splits: at the matches of its pattern. Text that no match covers makes pieces too, or may not occur.
+/// A step that splits at the matches of its pattern.
 struct Step {
-    ast: Ast,
-    gaps: bool,
+    nfa: Nfa,
+    pieces: Pieces,
     /// Its number, from 1.
     number: usize,
 }
 
 impl SplitDfa {
-    /// The automaton of these tables, if they have the same shape and lead to no state that there is not.
-    pub(crate) fn from_parts(
-        classes: ByteClasses,
-        next: Vec<u32>,
-        fallback: Vec<u32>,
-        mark: Vec<u32>,
-        accepting: Vec<bool>,
-        start: u32,
-    ) -> Option<Self> {
-        let states = accepting.len();
-        let size = states.checked_mul(classes.len())?;
-        let has_shape = next.len() == size
-            && (fallback.is_empty() || fallback.len() == size)
-            && mark.len() == states
-            && (start as usize) < states;
-        let leads_to_states =
-            [&next, &fallback, &mark].into_iter().all(|table| crate::table::leads_to_states(table, states));
-        (has_shape && leads_to_states).then_some(Self { classes, next, fallback, mark, accepting, start })
+    /// The automaton, if its tables have the same shape and lead to no state that there is not.
+    pub(crate) fn checked(self) -> Option<Self> {
+        let states = self.accepting.len();
+        let size = states.checked_mul(self.classes.len())?;
+        let has_shape = self.next.len() == size
+            && (self.fallback.is_empty() || self.fallback.len() == size)
+            && self.mark.len() == states
+            && (self.before_strip.is_empty() || self.before_strip.len() == states)
+            && (self.start as usize) < states;
+        let leads_to_states = [&self.next, &self.fallback, &self.mark, &self.sections]
+            .into_iter()
+            .all(|table| crate::table::leads_to_states(table, states));
+        (has_shape && leads_to_states).then_some(self)
     }
 
     /// The automaton of the steps `splits`, in order.
@@ -123,54 +140,61 @@ impl SplitDfa {
         limits: &SplitLimits,
     ) -> Result<Self, SplitError> {
         let mut budget = Budget::new(limits);
-        let mut sets = Sets::default();
-        let mut steps: Vec<(Step, Nfa)> = Vec::new();
+        let mut view = match options.blank {
+            _ if options.by_bytes => View::Bytes,
+            Some(mark) => View::Blanks(mark),
+            None => View::Text,
+        };
+        // Patterns over characters, and those over bytes.
+        let (mut sets, mut byte_sets) = (Sets::default(), Sets::default());
+        let (mut steps, mut byte_steps): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
+        for (pattern, blank) in options.absent {
+            let view = blank.map_or(View::Text, View::Blanks);
+            let ast = pattern::parse(pattern, 0, view, &mut sets, &mut budget)?;
+            steps.push(Step { nfa: nfa::compile(&ast, 0, &mut budget)?, pieces: Pieces::Between, number: 0 });
+        }
         for (index, split) in splits.iter().enumerate() {
-            if let Some(step) = step(split, index + 1, &mut sets, &mut budget)? {
-                let nfa = nfa::compile(&step.ast, step.number, &mut budget)?;
-                steps.push((step, nfa));
-            }
+            let over_bytes = view == View::Bytes;
+            let (steps, sets) =
+                if over_bytes { (&mut byte_steps, &mut byte_sets) } else { (&mut steps, &mut sets) };
+            steps.extend(step(split, index + 1, &mut view, sets, &mut budget)?);
         }
-
-        // Characters that may not occur are told apart from the start, so that nothing seems possible through them.
-        let forbidden = sets.add(CharSet::from_chars(options.forbidden));
-        let mut used = vec![false; sets.len()];
-        used[forbidden] = true;
-        for (_, nfa) in &steps {
-            for node in &nfa.nodes {
-                if let Node::Set { set, .. } = node {
-                    used[*set] = true;
-                }
-            }
-            for (set, _) in &nfa.looks {
-                used[*set] = true;
-            }
+        let word = match options.rules.iter().any(|rule| matches!(rule, TextRule::WithoutWord(_))) {
+            true => pattern::word(&mut budget)?,
+            false => CharSet::default(),
+        };
+        let (atoms, own) = atoms_of(&steps, &sets, &own_sets(options, &word), &mut budget)?;
+        let mut marked = in_sequence(Marked::whole(atoms.count), &steps, &atoms, &mut budget)?;
+        let mut own = own.iter().copied();
+        let mut next_own = || own.next().map_or(&[][..], |set| &atoms.members[set][..]);
+        marked.forbid(next_own());
+        for _ in options.kept {
+            let dropped: Vec<bool> = next_own().iter().map(|kept| !kept).collect();
+            marked.forbid(&dropped);
         }
-        let empty = CharSet::default();
-        let mut used: Vec<&CharSet> =
-            (0..sets.len()).map(|set| if used[set] { sets.get(set) } else { &empty }).collect();
-        budget.spend(used.iter().map(|set| 4 * set.ranges()).sum())?;
-        let atoms = Atoms::new(&used);
-
-        let mut marked = Marked::whole(atoms.count);
-        for (at, (step, nfa)) in steps.iter().enumerate() {
-            let mut next = determinize::determinize(nfa, step.gaps, &atoms, step.number, &mut budget)?;
-            next.forbid(&atoms.members[forbidden]);
-            let next = next.reduced(&mut budget)?;
-            marked = if at == 0 { next } else { marked.then(&next, &mut budget)?.reduced(&mut budget)? };
+        for rule in options.rules {
+            let members: Vec<&[bool]> = rules::sets(rule, &word).iter().map(|_| next_own()).collect();
+            let rule = Rule::new(rule, &members, &atoms, &mut budget)?;
+            marked = marked.under(&rule, &mut budget)?.reduced(&mut budget)?;
         }
-        if steps.is_empty() {
-            marked.forbid(&atoms.members[forbidden]);
+        for section in options.sections {
+            let white = next_own();
+            let blank = next_own().iter().position(|is_blank| *is_blank).unwrap_or(0);
+            let start = section.add_to(&mut marked, blank, |atom| white[atom]);
+            marked.sections.push(start);
         }
+        let marked = marked.reduced(&mut budget)?;
 
         // Whether a character has a token of its own changes nothing above.
         let known = options.known.map(CharSet::from_chars);
         let fine = match &known {
             None => None,
             Some(known) => {
-                used.push(known);
-                budget.spend(used.iter().map(|set| 4 * set.ranges()).sum())?;
-                Some(Atoms::new(&used))
+                let own = own_sets(options, &word);
+                let of_steps = used(&steps, &sets);
+                let all: Vec<&CharSet> = of_steps.into_iter().chain(&own).chain([known]).collect();
+                budget.spend(all.iter().map(|set| 4 * set.ranges()).sum())?;
+                Some(Atoms::new(&all))
             }
         };
         let fine = fine.as_ref().unwrap_or(&atoms);
@@ -180,69 +204,149 @@ impl SplitDfa {
             while runs.next_if(|run| run.1 < *low).is_some() {}
             coarse[*atom as usize] = runs.peek().map(|run| run.2 as usize);
         }
-        let unknown: Option<Vec<bool>> =
-            known.as_ref().map(|_| fine.members[used.len() - 1].iter().map(|known| !known).collect());
+        let unknown: Option<Vec<bool>> = known
+            .as_ref()
+            .and_then(|_| fine.members.last())
+            .map(|known| known.iter().map(|known| !known).collect());
         let tree = Tree::new(fine, &mut budget)?;
-        bytes::expand(&marked, &tree, &coarse, unknown.as_deref(), &mut budget)
+        let split = bytes::expand(&marked, &tree, &coarse, unknown.as_deref(), &mut budget)?;
+        if byte_steps.is_empty() {
+            return Ok(split);
+        }
+
+        let (atoms, _) = atoms_of(&byte_steps, &byte_sets, &bytes::classes(&split), &mut budget)?;
+        let marked = in_sequence(bytes::marked(&split, &atoms), &byte_steps, &atoms, &mut budget)?;
+        Ok(bytes::assembled(&marked, &atoms))
     }
 }
 
-/// The step `split`; `None` where it never splits.
+/// Whether `pattern` surely does not match anywhere in `text`, nor there as a part of another text.
+///
+/// # Errors
+///
+/// [`SplitError`] where the pattern has no exact automaton here.
+pub(crate) fn matches_nothing_in(pattern: &str, text: &str) -> Result<bool, SplitError> {
+    let removed =
+        SplitPattern::Regex { pattern: pattern.to_owned(), behavior: SplitBehavior::Removed, invert: false };
+    let limits = SplitLimits::default();
+    let mut budget = Budget::new(&limits);
+    let step = step(&removed, 1, &mut View::Text, &mut Sets::default(), &mut budget)?;
+    let is_plain = step.is_some_and(|Step { nfa, .. }| {
+        nfa.looks.is_empty() && !nfa.nodes.iter().any(|node| matches!(node, Node::Start { .. }))
+    });
+    let without = SplitDfa::new(&[removed], &SplitOptions::default(), &limits)?;
+    let end = text.bytes().try_fold(without.start, |state, byte| {
+        let at = state as usize * without.classes.len() + usize::from(without.classes.get(byte));
+        Some(without.next[at]).filter(|next| *next != crate::table::DEAD)
+    });
+    Ok(is_plain && end.is_some())
+}
+
+/// The sets that `options` ask for, in the order in which they are read.
+fn own_sets(options: &SplitOptions<'_>, word: &CharSet) -> Vec<CharSet> {
+    let mut own = vec![CharSet::from_chars(options.forbidden)];
+    let range = |(low, high): &(char, char)| (u32::from(*low), u32::from(*high));
+    own.extend(options.kept.iter().map(|kept| CharSet::from_ranges(kept.iter().map(range))));
+    own.extend(options.rules.iter().flat_map(|rule| rules::sets(rule, word)));
+    for section in options.sections {
+        own.push(section.swallows.map_or_else(CharSet::default, White::set));
+        own.push(CharSet::from_chars(&[' ']));
+    }
+    own
+}
+
+/// The sets of `sets` that patterns of `steps` read, and an empty set for each other one.
+fn used<'a>(steps: &[Step], sets: &'a Sets) -> Vec<&'a CharSet> {
+    static EMPTY: CharSet = CharSet::EMPTY;
+    let mut is_used = vec![false; sets.len()];
+    for Step { nfa, .. } in steps {
+        for node in &nfa.nodes {
+            if let Node::Set { set, .. } = node {
+                is_used[*set] = true;
+            }
+        }
+        for (set, _) in &nfa.looks {
+            is_used[*set] = true;
+        }
+    }
+    is_used.iter().enumerate().map(|(set, used)| if *used { sets.get(set) } else { &EMPTY }).collect()
+}
+
+/// The atoms of all sets that patterns of `steps` read, and of `own` ones; and where the members of those are.
+fn atoms_of(
+    steps: &[Step],
+    sets: &Sets,
+    own: &[CharSet],
+    budget: &mut Budget<'_>,
+) -> Result<(Atoms, Vec<usize>), SplitError> {
+    let used: Vec<&CharSet> = used(steps, sets).into_iter().chain(own).collect();
+    budget.spend(used.iter().map(|set| 4 * set.ranges()).sum())?;
+    Ok((Atoms::new(&used), (sets.len()..used.len()).collect()))
+}
+
+/// The texts of `first`, each of their pieces split by `steps` in order.
+fn in_sequence(
+    first: Marked,
+    steps: &[Step],
+    atoms: &Atoms,
+    budget: &mut Budget<'_>,
+) -> Result<Marked, SplitError> {
+    let mut marked = first;
+    for Step { nfa, pieces, number } in steps {
+        let next = determinize::determinize(nfa, *pieces, atoms, *number, budget)?.reduced(budget)?;
+        marked = marked.then(&next, budget)?.reduced(budget)?;
+    }
+    Ok(marked)
+}
+
+/// The step `split`; `None` where it never splits. `view` is how it sees texts, and then how the next one does.
 fn step(
     split: &SplitPattern,
     number: usize,
+    view: &mut View,
     sets: &mut Sets,
     budget: &mut Budget<'_>,
 ) -> Result<Option<Step>, SplitError> {
     let refused = |reason: &str| SplitError::UnsupportedStep { step: number, reason: reason.to_owned() };
     let (ast, behavior, invert) = match split {
         SplitPattern::Regex { pattern, behavior, invert } => {
-            (pattern::parse(pattern, number, sets, budget)?, *behavior, *invert)
+            (pattern::parse(pattern, number, *view, sets, budget)?, *behavior, *invert)
         }
         SplitPattern::Literal { text, behavior, invert } => {
-            (pattern::literal(text, number, sets, budget)?, *behavior, *invert)
+            (pattern::literal(text, number, *view, sets, budget)?, *behavior, *invert)
         }
-        // Texts are spelled with spaces here, whatever a space is replaced by.
-        SplitPattern::Metaspace { split: true, .. } => {
-            (pattern::literal(" ", number, sets, budget)?, SplitBehavior::MergedWithNext, false)
+        SplitPattern::Metaspace { replacement, split, .. } => {
+            if *view == View::Bytes {
+                return Err(refused("it stands behind a byte-level step"));
+            }
+            *view = View::Blanks(*replacement);
+            if !*split {
+                return Ok(None);
+            }
+            let mark = replacement.to_string();
+            (pattern::literal(&mark, number, *view, sets, budget)?, SplitBehavior::MergedWithNext, false)
         }
-        SplitPattern::PrefixSpace | SplitPattern::Metaspace { split: false, .. } => return Ok(None),
+        SplitPattern::ByteLevel => {
+            *view = View::Bytes;
+            return Ok(None);
+        }
+        SplitPattern::PrefixSpace => return Ok(None),
         SplitPattern::Other(name) => return Err(refused(&format!("`{name}` is not expressed as a pattern"))),
         _ => return Err(refused("it is of a kind that is not known here")),
     };
-    let set = match ast {
-        Ast::Set(set) => Some(set),
-        _ => None,
-    };
-    let others = |sets: &mut Sets| set.map(|set| sets.add(sets.get(set).complement()));
-    let (ast, gaps) = match (behavior, invert) {
-        // Pieces are the same whether a match or what lies between two is called one.
-        (SplitBehavior::Isolated, _) => (ast, true),
-        (SplitBehavior::Removed, true) => (ast, false),
-        (SplitBehavior::Removed, false) => {
-            return Err(refused("it removes what its pattern matches, so that tokens do not spell the text"));
+    let pieces = match (behavior, invert) {
+        // Pieces are the same whether a match or the text between two is called one.
+        (SplitBehavior::Isolated, _) => Pieces::Both,
+        // Tokens do not spell a text of which a part is removed.
+        (SplitBehavior::Removed, true) => Pieces::Matches,
+        (SplitBehavior::Removed, false) => Pieces::Between,
+        (SplitBehavior::Contiguous, _) => Pieces::Joined(Kind::Match, Kind::Match),
+        (SplitBehavior::MergedWithPrevious, false) | (SplitBehavior::MergedWithNext, true) => {
+            Pieces::Joined(Kind::Between, Kind::Match)
         }
-        (SplitBehavior::Contiguous, _) => {
-            if ast.width() != (1, Some(1)) {
-                return Err(refused(
-                    "`Contiguous` is supported only for a pattern that matches exactly one character",
-                ));
-            }
-            (Ast::Repeat { part: Box::new(ast), min: 1, max: None, lazy: false }, true)
-        }
-        // `[^C]*C|[^C]+` and `C[^C]*|[^C]+`. Inverted, each is the other.
-        (SplitBehavior::MergedWithPrevious | SplitBehavior::MergedWithNext, _) => {
-            let (Some(set), Some(others)) = (set, others(sets)) else {
-                return Err(refused(
-                    "`MergedWithPrevious` and `MergedWithNext` are supported only for a pattern that is one set of \
-                     characters",
-                ));
-            };
-            let run = |min| Ast::Repeat { part: Box::new(Ast::Set(others)), min, max: None, lazy: false };
-            let previous = (behavior == SplitBehavior::MergedWithPrevious) != invert;
-            let merged = if previous { vec![run(0), Ast::Set(set)] } else { vec![Ast::Set(set), run(0)] };
-            (Ast::Alternation(vec![Ast::Concat(merged), run(1)]), true)
+        (SplitBehavior::MergedWithPrevious, true) | (SplitBehavior::MergedWithNext, false) => {
+            Pieces::Joined(Kind::Match, Kind::Between)
         }
     };
-    Ok(Some(Step { ast, gaps, number }))
+    Ok(Some(Step { nfa: nfa::compile(&ast, number, budget)?, pieces, number }))
 }

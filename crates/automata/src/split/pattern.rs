@@ -20,7 +20,7 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
 use super::{
     SplitError,
-    chars::{CharSet, Sets},
+    chars::{CharSet, Sets, View},
     limits::{Budget, SplitLimits},
 };
 use crate::{Limits, Place, RegexError};
@@ -92,10 +92,11 @@ impl Ast {
     }
 }
 
-/// Reads `pattern`, that of split step `step`.
+/// Reads `pattern`, that of split step `step`, which sees texts as `view` says.
 pub(super) fn parse(
     pattern: &str,
     step: usize,
+    view: View,
     sets: &mut Sets,
     budget: &mut Budget<'_>,
 ) -> Result<Ast, SplitError> {
@@ -103,7 +104,8 @@ pub(super) fn parse(
     if pattern.len() > limit {
         return Err(SplitError::PatternTooLong { step, bytes: pattern.len(), limit });
     }
-    let mut parser = Parser { text: pattern, at: 0, step, flags: Flags::default(), depth: 0, sets, budget };
+    let mut parser =
+        Parser { text: pattern, at: 0, step, view, flags: Flags::default(), depth: 0, sets, budget };
     let ast = parser.alternation()?;
     match parser.peek() {
         None => Ok(ast),
@@ -115,6 +117,7 @@ pub(super) fn parse(
 pub(super) fn literal(
     text: &str,
     step: usize,
+    view: View,
     sets: &mut Sets,
     budget: &mut Budget<'_>,
 ) -> Result<Ast, SplitError> {
@@ -122,12 +125,21 @@ pub(super) fn literal(
     if text.len() > limit {
         return Err(SplitError::PatternTooLong { step, bytes: text.len(), limit });
     }
-    let mut parser = Parser { text, at: 0, step, flags: Flags::default(), depth: 0, sets, budget };
+    let mut parser = Parser { text, at: 0, step, view, flags: Flags::default(), depth: 0, sets, budget };
     let mut parts = Vec::new();
     while let Some(char) = parser.next() {
         parts.push(parser.char(char, parser.at - char.len_utf8())?);
     }
     Ok(concat(parts))
+}
+
+/// The characters of words, as the library that matches added tokens has them.
+pub(super) fn word(budget: &mut Budget<'_>) -> Result<CharSet, SplitError> {
+    let mut sets = Sets::default();
+    Ok(match parse(r"\w", 0, View::Text, &mut sets, budget)? {
+        Ast::Set(number) => sets.get(number).clone(),
+        _ => CharSet::default(),
+    })
 }
 
 fn concat(mut parts: Vec<Ast>) -> Ast {
@@ -155,6 +167,7 @@ struct Parser<'p, 'l> {
     text: &'p str,
     at: usize,
     step: usize,
+    view: View,
     flags: Flags,
     depth: usize,
     sets: &'p mut Sets,
@@ -305,7 +318,7 @@ impl Parser<'_, '_> {
             '.' => {
                 let newline = CharSet::from_chars(&['\n']);
                 let excluded = if self.flags.dot_newline { CharSet::default() } else { newline };
-                Ok(Ast::Set(self.add(excluded.complement(), from)?))
+                Ok(Ast::Set(self.add(self.view.seen(excluded.complement()), from)?))
             }
             '^' => Ok(Ast::Start),
             '$' => self.end(from),
@@ -557,7 +570,7 @@ impl Parser<'_, '_> {
         if self.flags.ignore_case && class.try_case_fold_simple().is_err() {
             return Err(self.unsupported("ignoring case without case tables", from));
         }
-        Ok(Ast::Set(self.add(CharSet::from_class(&class), from)?))
+        Ok(Ast::Set(self.add(self.view.seen(CharSet::from_class(&class)), from)?))
     }
 
     /// The set of a class.
@@ -582,9 +595,10 @@ impl Parser<'_, '_> {
             _ => return Err(self.syntax("not a class", from)),
         };
         self.budget.spend(100 + 10 * set.ranges())?;
-        Ok(Ast::Set(self.add(set, from)?))
+        Ok(Ast::Set(self.add(self.view.seen(set), from)?))
     }
 
+    /// The number of a set as the step sees it; sets that are made of others are seen as those are.
     fn add(&mut self, set: CharSet, from: usize) -> Result<usize, SplitError> {
         self.budget.spend(1 + set.ranges())?;
         let number = self.sets.add(set);

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use unskew_core::PrependScheme;
+
 use super::{
     tests::{Random, cases, regex, with},
     *,
@@ -95,27 +97,26 @@ fn what_has_no_exact_automaton_is_refused_by_name() {
 #[test]
 fn steps_that_are_not_exact_are_refused() {
     let mut report = String::new();
-    let literal =
-        |text: &str, behavior| SplitPattern::Literal { text: text.to_owned(), behavior, invert: false };
-    for split in [
-        SplitPattern::Other("Punctuation".to_owned()),
-        with(r"\s", SplitBehavior::Removed, false),
-        literal("-", SplitBehavior::Removed),
-        literal("", SplitBehavior::Isolated),
-        with("ab?", SplitBehavior::Contiguous, false),
-        with("ab", SplitBehavior::MergedWithPrevious, false),
-        with("a(?!b)", SplitBehavior::MergedWithNext, true),
+    let behind = |split| vec![regex("a"), split];
+    let mark =
+        SplitPattern::Metaspace { replacement: '\u{2581}', prepend: PrependScheme::Never, split: true };
+    for splits in [
+        behind(SplitPattern::Other("UnicodeScripts".to_owned())),
+        behind(SplitPattern::Literal {
+            text: String::new(),
+            behavior: SplitBehavior::Isolated,
+            invert: false,
+        }),
+        behind(with("b?", SplitBehavior::Contiguous, false)),
+        vec![SplitPattern::ByteLevel, mark],
     ] {
-        writeln!(report, "{}", refusal(&[regex("a"), split])).unwrap();
+        writeln!(report, "{}", refusal(&splits)).unwrap();
     }
     insta::assert_snapshot!(report, @r"
-    split step 2 is not supported: `Punctuation` is not expressed as a pattern
-    split step 2 is not supported: it removes what its pattern matches, so that tokens do not spell the text
-    split step 2 is not supported: it removes what its pattern matches, so that tokens do not spell the text
+    split step 2 is not supported: `UnicodeScripts` is not expressed as a pattern
     the pattern of split step 2 can match the empty text
-    split step 2 is not supported: `Contiguous` is supported only for a pattern that matches exactly one character
-    split step 2 is not supported: `MergedWithPrevious` and `MergedWithNext` are supported only for a pattern that is one set of characters
-    split step 2 is not supported: `MergedWithPrevious` and `MergedWithNext` are supported only for a pattern that is one set of characters
+    the pattern of split step 2 can match the empty text
+    split step 2 is not supported: it stands behind a byte-level step
     ");
 }
 

@@ -366,6 +366,19 @@ fn known_patterns_split_as_the_engine_does() {
     }
 }
 
+/// A step of the library asks the standard library for white space, and is expressed as this class.
+#[test]
+fn white_space_is_that_of_the_standard_library() {
+    let mut sets = Sets::default();
+    let limits = SplitLimits::default();
+    let ast = pattern::parse(r"\s", 1, View::Text, &mut sets, &mut Budget::new(&limits)).unwrap();
+    let pattern::Ast::Set(set) = ast else { panic!("no set") };
+    for char in '\0'..=char::MAX {
+        assert_eq!(sets.get(set).contains(char), char.is_whitespace(), "{char:?}");
+    }
+    assert_eq!(*sets.get(set), White::All.set());
+}
+
 /// Every character, alone and between letters and spaces.
 #[test]
 fn every_character_is_in_its_class() {
@@ -433,7 +446,7 @@ fn random_patterns_split_as_the_engine_does() {
                     SplitBehavior::MergedWithNext,
                     SplitBehavior::MergedWithPrevious,
                 ]);
-                with(&text, behavior, behavior == SplitBehavior::Removed || random.below(2) == 0)
+                with(&text, behavior, random.below(2) == 0)
             })
             .collect();
         let dfa = match SplitDfa::new(&splits, &SplitOptions::default(), &SplitLimits::default()) {
@@ -468,9 +481,10 @@ fn the_automaton_is_minimal_and_canonical() {
     let mut known: Vec<char> = "abc 中é".chars().collect();
     known.sort_unstable();
     for (name, splits) in known_patterns() {
-        for options in
-            [SplitOptions::default(), SplitOptions { forbidden: &['_', '中'], known: Some(&known) }]
-        {
+        for options in [
+            SplitOptions::default(),
+            SplitOptions { forbidden: &['_', '中'], known: Some(&known), ..SplitOptions::default() },
+        ] {
             let dfa = SplitDfa::new(&splits, &options, &SplitLimits::default()).unwrap();
             let width = dfa.classes.len();
             let states = dfa.accepting.len();
@@ -544,11 +558,11 @@ fn fallback_reads_unknown_characters_only() {
     known.sort_unstable();
     known.dedup();
     let forbidden = ['_', 'é', '中', '\u{2581}'];
-    let options = SplitOptions { forbidden: &forbidden, known: Some(&known) };
+    let options = SplitOptions { forbidden: &forbidden, known: Some(&known), ..SplitOptions::default() };
     for splits in [vec![], vec![regex(GPT2)], vec![regex(O200K)]] {
         let plain = SplitDfa::new(
             &splits,
-            &SplitOptions { forbidden: &forbidden, known: None },
+            &SplitOptions { forbidden: &forbidden, ..SplitOptions::default() },
             &SplitLimits::default(),
         )
         .unwrap();
