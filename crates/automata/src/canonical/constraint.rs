@@ -37,7 +37,7 @@ pub(super) const SHORT: usize = 64;
 ///
 /// Exact for byte-pair tokenizers with their pre-tokenizers and normalisers; what cannot be followed exactly is a
 /// [`CanonicalError`]. The output counts as a text by itself, as it is encoded behind a prompt: without the space that some
-/// tokenizers put in front of whole texts.
+/// tokenizers put in front of whole texts. For the way from a tokenizer to a mask see the example of [`CanonicalIndex`].
 pub struct CanonicalConstraint {
     context: Context,
     engine: Engine,

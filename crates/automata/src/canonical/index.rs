@@ -33,7 +33,7 @@ const CLOSES: usize = 1 << 14;
 /// [`CanonicalConstraint`](super::CanonicalConstraint) over that vocabulary is made from.
 ///
 /// Constraints share one through an [`Arc`], from any thread. Sets of tokens that do not depend on a constraint are kept
-/// here when the first constraint asks for them, about 50 MB at most for 128,000 tokens. A model with other padding needs an
+/// here when the first constraint asks for them, at most about 60 MB. A model with other padding needs an
 /// index of its own, and may use the same automaton.
 ///
 /// # Example
