@@ -8,7 +8,8 @@ use std::{
 };
 
 use unskew_automata::{
-    CanonicalConstraint, Dfa, LiftedDfa, Limits, RegexConstraint, TokenDfa, TokenizerAutomaton,
+    CanonicalConstraint, CanonicalIndex, Dfa, LiftedDfa, Limits, RegexConstraint, TokenDfa,
+    TokenizerAutomaton,
 };
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
@@ -316,8 +317,7 @@ impl Engine for Eager {
 /// [`CanonicalConstraint`]: only the sequences that the tokenizer itself writes.
 struct Canonical {
     subject: Subject,
-    trie: Arc<TokenTrie>,
-    tokenizer: Arc<TokenizerAutomaton>,
+    index: Arc<CanonicalIndex>,
 }
 
 impl Canonical {
@@ -326,28 +326,25 @@ impl Canonical {
         let tokenizer =
             TokenizerAutomaton::new(&subject.vocabulary, tokenization).map_err(|error| error.to_string())?;
         // The trie is that of the lifted engine, which is timed there.
-        let trie = Arc::clone(&subject.trie);
-        Ok(Box::new(Self { subject: subject.clone(), trie, tokenizer: Arc::new(tokenizer) }))
+        let (vocabulary, trie) = (Arc::clone(&subject.vocabulary), Arc::clone(&subject.trie));
+        let index = CanonicalIndex::new(Arc::new(tokenizer), vocabulary, trie);
+        let index = Arc::new(index.map_err(|error| error.to_string())?);
+        Ok(Box::new(Self { subject: subject.clone(), index }))
     }
 }
 
 impl Engine for Canonical {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
-        let constraint = CanonicalConstraint::new(
-            pattern,
-            Arc::clone(&self.tokenizer),
-            Arc::clone(&self.subject.vocabulary),
-            Arc::clone(&self.trie),
-            &Limits::default(),
-        );
+        let constraint = CanonicalConstraint::new(pattern, &self.index, &Limits::default());
         let constraint = constraint.map_err(|error| error.to_string())?;
         Ok(Box::new(ConstraintMatcher::new(constraint, CanonicalConstraint::memory_usage)))
     }
 
     fn notes(&self) -> Vec<String> {
-        let megabytes = self.tokenizer.memory_usage() as f64 / 1e6;
-        let size = format!("tokenizer automaton: {} classes, {megabytes:.1} MB", self.tokenizer.classes());
-        match load_times(&self.subject, &self.tokenizer) {
+        let automaton = self.index.automaton();
+        let megabytes = (automaton.memory_usage() + self.index.memory_usage()) as f64 / 1e6;
+        let size = format!("tokenizer automaton: {} classes, {megabytes:.1} MB", automaton.classes());
+        match load_times(&self.subject, automaton) {
             Ok((median, fastest)) => {
                 vec![size, format!("loaded from its file in {median:.1} ms (at best {fastest:.1})")]
             }

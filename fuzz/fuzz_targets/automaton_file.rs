@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use twox_hash::XxHash3_64;
-use unskew_automata::{CanonicalConstraint, Limits, TokenizerAutomaton};
+use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton};
 use unskew_core::{
     AddedToken, Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, Symbols, TokenId, TokenMask,
     TokenTrie, Tokenization, Vocabulary,
@@ -91,9 +91,9 @@ fuzz_target!(|case: Case<'_>| {
     for token in (0..automaton.vocab_len()).map(TokenId::from_index) {
         automaton.forbidden_after(token);
     }
-    let (vocabulary, trie, limits) = (Arc::clone(vocabulary), Arc::clone(trie), Limits::default());
-    let constraint =
-        CanonicalConstraint::new("([abxé]|\\[|\\])*", Arc::new(automaton), vocabulary, trie, &limits);
+    let (vocabulary, trie) = (Arc::clone(vocabulary), Arc::clone(trie));
+    let index = Arc::new(CanonicalIndex::new(Arc::new(automaton), vocabulary, trie).unwrap());
+    let constraint = CanonicalConstraint::new("([abxé]|\\[|\\])*", &index, &Limits::default());
     let Ok(constraint) = constraint else { return };
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut mask = TokenMask::new(constraint.vocab_len());

@@ -6,7 +6,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use unskew_automata::{CanonicalConstraint, CanonicalError, Dfa, Limits, MergeOrder, TokenizerAutomaton};
+use unskew_automata::{
+    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, MergeOrder, TokenizerAutomaton,
+};
 use unskew_core::{
     Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenTrie, Tokenization, Vocabulary,
     laws,
@@ -167,8 +169,8 @@ fuzz_target!(|case: Case| {
             .extend(letters.chars().filter(|_| text.len() < LONGEST).map(|letter| format!("{text}{letter}")));
     }
     let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-    let constraint =
-        CanonicalConstraint::from_dfa(&dfa, Arc::new(automaton), Arc::clone(&vocabulary), trie, &limits);
+    let index = CanonicalIndex::new(Arc::new(automaton), Arc::clone(&vocabulary), trie).unwrap();
+    let constraint = CanonicalConstraint::from_dfa(&dfa, &Arc::new(index), &limits);
     let constraint = match constraint {
         Err(CanonicalError::NothingCanonical { .. }) => {
             return assert!(expected.is_empty(), "{pattern}: {expected:?}");

@@ -9,16 +9,14 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use unskew_automata::{CanonicalConstraint, Dfa, Limits, TokenizerAutomaton, VegasLibrary};
+use unskew_automata::{CanonicalConstraint, CanonicalIndex, Dfa, Limits, TokenizerAutomaton, VegasLibrary};
 use unskew_benches::suite;
-use unskew_core::{Constraint, TokenMask, TokenTrie, Vocabulary};
+use unskew_core::{Constraint, TokenMask, TokenTrie};
 use unskew_vocab::Tokenizer;
 
 struct Setting {
     tokenizer: Tokenizer,
-    automaton: Arc<TokenizerAutomaton>,
-    vocabulary: Arc<Vocabulary>,
-    trie: Arc<TokenTrie>,
+    index: Arc<CanonicalIndex>,
     limits: Limits,
 }
 
@@ -30,11 +28,12 @@ impl Setting {
         let tokenization = tokenizer.tokenization().expect("a byte-pair tokenizer");
         let automaton =
             Arc::new(TokenizerAutomaton::new(&vocabulary, tokenization).expect("a known pre-tokenizer"));
-        Self { tokenizer, automaton, vocabulary, trie, limits: Limits::default() }
+        let index = CanonicalIndex::new(automaton, vocabulary, trie).expect("all of one tokenizer");
+        Self { tokenizer, index: Arc::new(index), limits: Limits::default() }
     }
 
     fn library(&self) -> VegasLibrary {
-        VegasLibrary::new(&self.automaton, &self.vocabulary, 1 << 30)
+        VegasLibrary::new(&self.index, 1 << 30)
     }
 
     /// The milliseconds for building and for walking; `None` where a limit is reached. Masks are those of `expected`,
@@ -46,14 +45,10 @@ impl Setting {
         library: Option<&VegasLibrary>,
         expected: &mut Vec<TokenMask>,
     ) -> Option<[f64; 2]> {
-        let (automaton, vocabulary) = (Arc::clone(&self.automaton), Arc::clone(&self.vocabulary));
-        let trie = Arc::clone(&self.trie);
         let begin = Instant::now();
         let constraint = match library {
-            None => CanonicalConstraint::from_dfa(dfa, automaton, vocabulary, trie, &self.limits),
-            Some(library) => {
-                CanonicalConstraint::with_library(dfa, automaton, vocabulary, trie, library, &self.limits)
-            }
+            None => CanonicalConstraint::from_dfa(dfa, &self.index, &self.limits),
+            Some(library) => CanonicalConstraint::with_library(dfa, &self.index, library, &self.limits),
         };
         let constraint = constraint.ok()?;
         let build = begin.elapsed().as_secs_f64() * 1e3;
@@ -84,8 +79,7 @@ impl Setting {
 fn measure(name: &str, setting: &Setting, each: bool) {
     let (shared, prebuilt) = (setting.library(), setting.library());
     let begin = Instant::now();
-    let (automaton, vocabulary) = (&setting.automaton, &setting.vocabulary);
-    prebuilt.prebuild(automaton, vocabulary, &setting.trie, &setting.limits).expect("usual limits");
+    prebuilt.prebuild(&setting.index, &setting.limits).expect("usual limits");
     let stats = prebuilt.stats();
     println!(
         "{name}: prebuilt in {:.1} s: {} blocks, {:.1} MB; file {:.1} MB",
@@ -102,7 +96,7 @@ fn measure(name: &str, setting: &Setting, each: bool) {
         let begin = Instant::now();
         let dfa = Dfa::from_pattern(&case.pattern, &setting.limits).expect("a regex of the suite");
         parse += begin.elapsed().as_secs_f64() * 1e3;
-        // Sets that the automaton keeps are made by whoever comes first.
+        // Sets that the index keeps are made by whoever comes first.
         setting.time(&case, &dfa, None, &mut Vec::new());
         let mut masks = Vec::new();
         let own = setting.library();

@@ -88,9 +88,9 @@ struct ReadmeExamples;
 
 pub use algebra::DfaBuilder;
 pub use canonical::{
-    AutomatonFileError, CanonicalConstraint, CanonicalError, CanonicalScratch, CanonicalState, HardBigrams,
-    LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
-    VegasLibrary, vegas_configurations,
+    AutomatonFileError, CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch,
+    CanonicalState, HardBigrams, LibraryFileError, LibraryStats, MergeOrder, NothingCanonical,
+    TokenizerAutomaton, VegasConfiguration, VegasLibrary, vegas_configurations,
 };
 pub use classes::ByteClasses;
 pub use dfa::{Dfa, Edge};

@@ -16,8 +16,8 @@ use std::{
 use random::Random;
 use toy::{Toy, regex};
 use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalState, Dfa, HardBigrams, LibraryFileError, Limits,
-    TokenizerAutomaton, VegasLibrary, vegas_configurations,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalState, Dfa, HardBigrams, LibraryFileError,
+    Limits, TokenizerAutomaton, VegasLibrary, vegas_configurations,
 };
 use unskew_core::{ByteSet, Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
@@ -25,8 +25,7 @@ use unskew_vocab::Tokenizer;
 /// Constraints over a toy's vocabulary.
 impl Toy {
     fn plain(&self, dfa: &Dfa, limits: &Limits) -> Result<CanonicalConstraint, CanonicalError> {
-        let (tokenizer, vocabulary) = (Arc::clone(&self.tokenizer), Arc::clone(&self.vocabulary));
-        CanonicalConstraint::from_dfa(dfa, tokenizer, vocabulary, Arc::clone(&self.trie), limits)
+        CanonicalConstraint::from_dfa(dfa, &self.index, limits)
     }
 
     fn with(
@@ -35,12 +34,11 @@ impl Toy {
         dfa: &Dfa,
         limits: &Limits,
     ) -> Result<CanonicalConstraint, CanonicalError> {
-        let (tokenizer, vocabulary) = (Arc::clone(&self.tokenizer), Arc::clone(&self.vocabulary));
-        CanonicalConstraint::with_library(dfa, tokenizer, vocabulary, Arc::clone(&self.trie), library, limits)
+        CanonicalConstraint::with_library(dfa, &self.index, library, limits)
     }
 
     fn library(&self, limit: usize) -> VegasLibrary {
-        VegasLibrary::new(&self.tokenizer, &self.vocabulary, limit)
+        VegasLibrary::new(&self.index, limit)
     }
 }
 
@@ -80,9 +78,7 @@ fn compare(toy: &Toy, patterns: &[String], limits: &Limits, positions: usize, co
         for pattern in patterns {
             let dfa = Dfa::from_pattern(pattern, limits).unwrap();
             let context = format!("{context}, {pattern:?}, {again}");
-            let reloaded =
-                VegasLibrary::from_bytes(&shared.to_bytes(), &toy.tokenizer, &toy.vocabulary, 1 << 24)
-                    .unwrap();
+            let reloaded = VegasLibrary::from_bytes(&shared.to_bytes(), &toy.index, 1 << 24).unwrap();
             let libraries = [&toy.library(1 << 24), &shared, &small, &reloaded];
             match toy.plain(&dfa, limits) {
                 Ok(plain) => {
@@ -207,7 +203,7 @@ fn damaged_files_are_errors() {
     let constraint = toy.with(&library, &dfa, &Limits::default()).unwrap();
     same(&constraint, &toy.plain(&dfa, &Limits::default()).unwrap(), 100, "filled");
     let bytes = library.to_bytes();
-    let load = |bytes: &[u8]| VegasLibrary::from_bytes(bytes, &toy.tokenizer, &toy.vocabulary, 1 << 20);
+    let load = |bytes: &[u8]| VegasLibrary::from_bytes(bytes, &toy.index, 1 << 20);
     let again = load(&bytes).unwrap();
     assert_eq!(again.to_bytes(), bytes);
     assert_eq!(again.stats().blocks, library.stats().blocks);
@@ -222,7 +218,7 @@ fn damaged_files_are_errors() {
     version[8] = 9;
     assert!(matches!(load(&version).unwrap_err(), LibraryFileError::Version { found: 9, expected: 1 }));
     let other = Toy::new(&mut Random::new(8), "abcdefgh", None);
-    let error = VegasLibrary::from_bytes(&bytes, &other.tokenizer, &other.vocabulary, 1 << 20).unwrap_err();
+    let error = VegasLibrary::from_bytes(&bytes, &other.index, 1 << 20).unwrap_err();
     assert!(matches!(error, LibraryFileError::Tokenizer), "{error}");
     let error = other.with(&library, &dfa, &Limits::default()).unwrap_err();
     assert_eq!(error, CanonicalError::LibraryMismatch);
@@ -258,7 +254,8 @@ fn masks_are_the_same_with_real_vocabularies() {
         let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
         let tokenization = tokenizer.tokenization().unwrap();
         let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, tokenization).unwrap());
-        let shared = VegasLibrary::new(&automaton, &vocabulary, VegasLibrary::DEFAULT_BYTES);
+        let index = Arc::new(CanonicalIndex::new(automaton, vocabulary, trie).unwrap());
+        let shared = VegasLibrary::new(&index, VegasLibrary::DEFAULT_BYTES);
         for pattern in [
             r#"\{"name": "[A-Z][a-z' -]{0,6}", "age": [1-9]?[0-9], "on": "[0-9]{4}-[0-9]{2}-[0-9]{2}"\}"#,
             r#"\{"name": "[a-zé]*", "tags": \[("[a-z-]{1,5}"(, "[a-z-]{1,5}")*)?\]\}"#,
@@ -267,20 +264,16 @@ fn masks_are_the_same_with_real_vocabularies() {
         ] {
             let build = |library: Option<&VegasLibrary>| {
                 let dfa = Dfa::from_pattern(pattern, &limits).unwrap();
-                let (automaton, vocabulary) = (Arc::clone(&automaton), Arc::clone(&vocabulary));
-                let trie = Arc::clone(&trie);
                 let built = match library {
-                    None => CanonicalConstraint::from_dfa(&dfa, automaton, vocabulary, trie, &limits),
-                    Some(library) => {
-                        CanonicalConstraint::with_library(&dfa, automaton, vocabulary, trie, library, &limits)
-                    }
+                    None => CanonicalConstraint::from_dfa(&dfa, &index, &limits),
+                    Some(library) => CanonicalConstraint::with_library(&dfa, &index, library, &limits),
                 };
                 built.unwrap()
             };
             let plain = build(None);
             same(&plain, &build(Some(&shared)), 250, &format!("{name}: {pattern}"));
             let bytes = shared.to_bytes();
-            let again = VegasLibrary::from_bytes(&bytes, &automaton, &vocabulary, 1 << 28).unwrap();
+            let again = VegasLibrary::from_bytes(&bytes, &index, 1 << 28).unwrap();
             same(&plain, &build(Some(&again)), 250, &format!("{name}, reloaded: {pattern}"));
             assert_eq!(again.stats().misses.0, 0, "{name}: {pattern}");
         }

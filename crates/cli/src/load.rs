@@ -8,7 +8,7 @@ use std::{
 };
 
 use unskew::{
-    automata::{CanonicalConstraint, Limits, RegexConstraint, TokenizerAutomaton, regex},
+    automata::{CanonicalConstraint, CanonicalIndex, Limits, RegexConstraint, TokenizerAutomaton, regex},
     core::{AnyConstraint, LanguageModel, TableModel, TokenId, TokenTrie, Unconstrained, Vocabulary, heal},
     grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions},
     runner::{Llama, ModelConfig},
@@ -82,8 +82,9 @@ impl Tokens {
         matches!(self.encoder, Encoder::Tokenizer(_))
     }
 
-    /// The automaton of the sequences that the tokenizer itself writes: some milliseconds for each 10,000 tokens.
-    fn automaton(&self) -> Result<Arc<TokenizerAutomaton>> {
+    /// What constraints to the sequences that the tokenizer itself writes are made from: some milliseconds for each 10,000
+    /// tokens.
+    fn canonical_index(&self) -> Result<Arc<CanonicalIndex>> {
         let Encoder::Tokenizer(tokenizer) = &self.encoder else {
             return Err(Failure::input(
                 "--canonical asks for the tokenizer's own sequences, and a table model has no tokenizer; \
@@ -95,7 +96,8 @@ impl Tokens {
         })?;
         let automaton =
             TokenizerAutomaton::new(&self.vocabulary, tokenization).map_err(|error| Failure::bad(&error))?;
-        Ok(Arc::new(automaton))
+        let index = CanonicalIndex::new(Arc::new(automaton), Arc::clone(&self.vocabulary), self.trie()?);
+        index.map(Arc::new).map_err(|error| Failure::bad(&error))
     }
 
     /// The tokens that the tokenizer itself writes for `text` in the middle of another; `None` without a tokenizer.
@@ -345,15 +347,15 @@ pub(crate) fn constraint(args: &ConstraintArgs, tokens: &Tokens, healed: &str) -
         None => None,
     };
     let choices: Vec<String> = args.choice.iter().map(|choice| format!("{healed}{choice}")).collect();
-    let trie = tokens.trie()?;
     if args.canonical {
-        let automaton = tokens.automaton()?;
+        let index = tokens.canonical_index()?;
         let canonical = match pattern {
-            Some(pattern) => CanonicalConstraint::new(&pattern, automaton, vocabulary, trie, &limits),
-            None => CanonicalConstraint::from_choices(&choices, automaton, vocabulary, trie, &limits),
+            Some(pattern) => CanonicalConstraint::new(&pattern, &index, &limits),
+            None => CanonicalConstraint::from_choices(&choices, &index, &limits),
         };
         return canonical.map(AnyConstraint::new).map_err(|error| Failure::bad(&error));
     }
+    let trie = tokens.trie()?;
     let constraint = match pattern {
         Some(pattern) => regex(&pattern, vocabulary, trie, &limits),
         None => RegexConstraint::from_choices(&choices, vocabulary, trie, &limits).map(AnyConstraint::new),
@@ -431,8 +433,7 @@ fn canonical_grammar(
     let limits = Limits::default();
     let grammar = any_grammar(path, args, &GrammarLimits::default())?.behind(healed.as_bytes());
     let dfa = grammar.regular(&limits).map_err(|error| Failure::file(path, chain(&error)))?;
-    let (vocabulary, trie) = (Arc::clone(&tokens.vocabulary), tokens.trie()?);
-    let constraint = CanonicalConstraint::from_dfa(&dfa, tokens.automaton()?, vocabulary, trie, &limits);
+    let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits);
     constraint.map_err(|error| Failure::bad(&error))
 }
 

@@ -66,6 +66,8 @@ pub struct TokenTrie {
     /// Bytes, in ascending order for each node, and children.
     children: Vec<(u8, u32)>,
     vocab_len: usize,
+    /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary.
+    fingerprint: u64,
     /// The longest token, in bytes.
     max_depth: usize,
     /// By byte: whether it is a token.
@@ -142,6 +144,7 @@ impl TokenTrie {
             wide,
             children,
             vocab_len: vocabulary.len(),
+            fingerprint: vocabulary.fingerprint(),
             max_depth,
             spelled,
         })
@@ -150,6 +153,12 @@ impl TokenTrie {
     /// The number of ids of the vocabulary, which the masks cover.
     pub fn vocab_len(&self) -> usize {
         self.vocab_len
+    }
+
+    /// Whether this is the trie of `vocabulary`, or of one with the same tokens and as many ids: by the
+    /// [fingerprint](Vocabulary::fingerprint), which takes O(b) for b bytes of tokens.
+    pub fn is_of(&self, vocabulary: &Vocabulary) -> bool {
+        (self.vocab_len, self.fingerprint) == (vocabulary.len(), vocabulary.fingerprint())
     }
 
     /// The number of distinct non-empty prefixes of tokens.

@@ -156,8 +156,17 @@ impl Vocabulary {
     ///
     /// O(b) for b bytes of tokens.
     pub fn fingerprint(&self) -> u64 {
-        let used = self.used_len();
+        self.fingerprint_of_first(self.len())
+    }
+
+    /// The [fingerprint](Self::fingerprint) of a vocabulary of the first `ids` ids alone, or of all if there are not so many. Whether
+    /// two vocabularies begin with the same tokens is seen by it.
+    pub fn fingerprint_of_first(&self, ids: usize) -> u64 {
+        let ids = ids.min(self.len());
+        let last = self.text[..ids].last_one().max(self.control[..ids].last_one());
+        let used = last.map_or(0, |last| last + 1);
         let (texts, offsets) = self.flat();
+        let texts = &texts[..offsets[used] as usize];
         let mut bytes = Vec::with_capacity(texts.len() + 5 * used);
         for (id, range) in (0..used).map(TokenId::from_index).zip(offsets.windows(2)) {
             bytes.push(match self.kind(id) {

@@ -39,8 +39,18 @@ fn class(ranges: &[(char, char)]) -> String {
     class
 }
 
-/// A step that rewrites each character alone: `rewritten` calls its second argument with the characters that it writes.
-fn characters(step: &str, rewritten: impl Fn(char, &mut dyn FnMut(char))) -> Normalizer {
+/// What a step keeps and writes, found out once.
+type Known = LazyLock<(Vec<(char, char)>, Vec<(char, char)>)>;
+
+/// The step of this name that keeps and writes these characters.
+fn step(name: &str, known: &Known) -> Normalizer {
+    let (kept, writes) = &**known;
+    Normalizer::Characters { step: name.to_owned(), kept: kept.clone(), writes: writes.clone() }
+}
+
+/// The characters that stay where each character is rewritten alone, and those that are written for others. `rewritten` calls
+/// its second argument with the characters that it writes.
+fn characters(rewritten: impl Fn(char, &mut dyn FnMut(char))) -> (Vec<(char, char)>, Vec<(char, char)>) {
     let mut written: Vec<char> = Vec::new();
     let kept = ranges(|char| {
         let mut all: [Option<char>; 4] = [None; 4];
@@ -60,7 +70,7 @@ fn characters(step: &str, rewritten: impl Fn(char, &mut dyn FnMut(char))) -> Nor
     written.sort_unstable();
     written.dedup();
     let writes = ranges(|char| written.binary_search(&char).is_ok());
-    Normalizer::Characters { step: step.to_owned(), kept, writes }
+    (kept, writes)
 }
 
 /// The class of characters that `Punctuation` and `BertPreTokenizer` split at.
@@ -76,61 +86,68 @@ pub(crate) fn numeric() -> &'static str {
     &NUMERIC
 }
 
-pub(crate) fn lowercase(step: &str) -> Normalizer {
-    characters(step, |char, write| char.to_lowercase().for_each(write))
+pub(crate) fn lowercase(name: &str) -> Normalizer {
+    static KNOWN: Known = LazyLock::new(|| characters(|char, write| char.to_lowercase().for_each(write)));
+    step(name, &KNOWN)
 }
 
 pub(crate) fn strip_accents() -> Normalizer {
-    without("StripAccents", is_combining_mark)
+    static KNOWN: Known = LazyLock::new(|| without(is_combining_mark));
+    step("StripAccents", &KNOWN)
 }
 
-/// A step that drops the characters for which `is` holds.
-fn without(step: &str, is: impl Fn(char) -> bool) -> Normalizer {
-    characters(step, |char, write| {
-        if !is(char) {
-            write(char);
-        }
-    })
+/// The characters that stay where those are dropped for which `is` holds.
+fn without(is: impl Fn(char) -> bool) -> (Vec<(char, char)>, Vec<(char, char)>) {
+    (ranges(|char| !is(char)), Vec::new())
 }
 
 /// The rules of neural machine translation: control characters go, odd white space becomes a space.
 pub(crate) fn nmt() -> Normalizer {
-    characters("Nmt", |char, write| match u32::from(char) {
-        0x01..=0x08 | 0x0b | 0x0e..=0x1f | 0x7f | 0x8f | 0x9f => {}
-        0x09 | 0x0a | 0x0c | 0x0d | 0x1680 | 0x200b..=0x200f | 0x2028 | 0x2029 | 0x2581 | 0xfeff | 0xfffd => {
-            write(' ');
-        }
-        _ => write(char),
-    })
+    static KNOWN: Known = LazyLock::new(|| {
+        characters(|char, write| match u32::from(char) {
+            0x01..=0x08 | 0x0b | 0x0e..=0x1f | 0x7f | 0x8f | 0x9f => {}
+            0x09 | 0x0a | 0x0c | 0x0d | 0x1680 | 0x200b..=0x200f | 0x2028 | 0x2029 => write(' '),
+            0x2581 | 0xfeff | 0xfffd => write(' '),
+            _ => write(char),
+        })
+    });
+    step("Nmt", &KNOWN)
 }
 
 pub(crate) fn bert_clean() -> Normalizer {
-    characters("BertNormalizer", |char, write| {
-        let is_kept_control = matches!(char, '\t' | '\n' | '\r');
-        let goes = matches!(char, '\0' | '\u{fffd}') || !is_kept_control && char.is_other();
-        if !goes {
-            write(if is_kept_control || char.is_whitespace() { ' ' } else { char });
-        }
-    })
+    static KNOWN: Known = LazyLock::new(|| {
+        characters(|char, write| {
+            let is_kept_control = matches!(char, '\t' | '\n' | '\r');
+            let goes = matches!(char, '\0' | '\u{fffd}') || !is_kept_control && char.is_other();
+            if !goes {
+                write(if is_kept_control || char.is_whitespace() { ' ' } else { char });
+            }
+        })
+    });
+    step("BertNormalizer", &KNOWN)
 }
 
 /// Spaces around each character of a block of Chinese characters.
 pub(crate) fn bert_chinese() -> Normalizer {
-    characters("BertNormalizer", |char, write| match u32::from(char) {
-        0x4e00..=0x9fff
-        | 0x3400..=0x4dbf
-        | 0x20000..=0x2a6df
-        | 0x2a700..=0x2b73f
-        | 0x2b740..=0x2b81f
-        | 0x2b920..=0x2ceaf
-        | 0xf900..=0xfaff
-        | 0x2f800..=0x2fa1f => [' ', char, ' '].into_iter().for_each(write),
-        _ => write(char),
-    })
+    static KNOWN: Known = LazyLock::new(|| {
+        characters(|char, write| match u32::from(char) {
+            0x4e00..=0x9fff
+            | 0x3400..=0x4dbf
+            | 0x20000..=0x2a6df
+            | 0x2a700..=0x2b73f
+            | 0x2b740..=0x2b81f
+            | 0x2b920..=0x2ceaf
+            | 0xf900..=0xfaff
+            | 0x2f800..=0x2fa1f => [' ', char, ' '].into_iter().for_each(write),
+            _ => write(char),
+        })
+    });
+    step("BertNormalizer", &KNOWN)
 }
 
 pub(crate) fn bert_accents() -> Normalizer {
-    without("BertNormalizer", UnicodeCategories::is_mark_nonspacing)
+    static KNOWN: Known = LazyLock::new(|| without(UnicodeCategories::is_mark_nonspacing));
+    step("BertNormalizer", &KNOWN)
 }
 
 #[cfg(test)]

@@ -10,39 +10,26 @@
 //! neither necessary (`1`, two blanks, a blank, `2` is canonical, and the blanks alone are not) nor sufficient
 //! (`bas`, `'`, `Sa` under o200k: the contraction belongs to the word).
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::HashMap, fmt};
 
-use unskew_core::{Symbols, TokenId, TokenKind, TokenTrie, Tokenization, Vocabulary, words_for};
+use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, Vocabulary};
 
 use super::{
     CanonicalError, MergeOrder,
     added::TextDfa,
-    certain::{Certain, Closes},
     completion::bits,
     derivation::{Derivations, NONE},
-    ends::{Ends, EndsOf, Plain},
-    followers::{AllFollowers, Followers, Tested},
     forest::Neighbours,
-    kept::Kept,
     text::{AddedText, TextFacts},
-    vegas::block::Facts,
     whole::WholePieces,
 };
 use crate::{
     SplitLimits,
     split::{SplitDfa, SplitOptions},
-    table::DEAD,
 };
 
 /// The most tokens that merges may make of a piece which is written as one token. Such sequences are followed recursively.
 const WHOLE_PIECE_LIMIT: usize = 1_000;
-
-/// So many answers of [`Certain::closes`] are kept.
-const CLOSES: usize = 1 << 14;
 
 /// What a token is to the encoder. The numbers are those of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,10 +47,12 @@ pub(crate) enum Role {
 
 /// All token sequences that a byte-pair tokenizer writes, as an automaton.
 ///
-/// Immutable; one serves all constraints over its vocabulary. For building, saving and loading see the methods; for using
-/// it, [`CanonicalConstraint`](super::CanonicalConstraint).
+/// Tables that depend on the tokenizer alone: immutable, saved to a file and loaded from it. To use one with a vocabulary,
+/// padded in any way, make a [`CanonicalIndex`](super::CanonicalIndex), which constraints are made from.
 pub struct TokenizerAutomaton {
     pub(crate) fingerprint: u64,
+    /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary that it was made for.
+    pub(crate) vocabulary_fingerprint: u64,
     pub(crate) vocab_len: usize,
     pub(crate) roles: Vec<Role>,
     /// The tokens of role `Made`, one bit each.
@@ -82,39 +71,6 @@ pub struct TokenizerAutomaton {
     pub(crate) nfc: bool,
     /// Added tokens that are text.
     pub(crate) added: Vec<AddedText>,
-    pub(crate) on_demand: OnDemand,
-}
-
-/// What follows from the rest of an automaton, made when it is first asked for.
-pub(crate) struct OnDemand {
-    /// The tokens that merges make, by the last byte of their text.
-    by_last_byte: OnceLock<Vec<Vec<u32>>>,
-    /// What is known of byte bigrams.
-    facts: OnceLock<Facts>,
-    /// What is known of its texts.
-    certain: OnceLock<Certain>,
-    /// By state of `split`: the tokens that are read from there.
-    ends: Ends,
-    /// By token and state: which of these may follow.
-    followers: AllFollowers,
-    /// Which symbols end the character in which a token ends.
-    closes: Kept<(u32, u32), bool>,
-    /// Tokens that are never refused.
-    plain: OnceLock<Plain>,
-}
-
-impl OnDemand {
-    pub(crate) fn new(split: &SplitDfa) -> Self {
-        Self {
-            by_last_byte: OnceLock::new(),
-            facts: OnceLock::new(),
-            certain: OnceLock::new(),
-            ends: Ends::new(split.accepting.len()),
-            followers: AllFollowers::default(),
-            closes: Kept::new(CLOSES, usize::MAX),
-            plain: OnceLock::new(),
-        }
-    }
 }
 
 impl TokenizerAutomaton {
@@ -241,6 +197,7 @@ impl TokenizerAutomaton {
         let (made, only_whole) = sets_of_roles(&roles);
         Ok(Self {
             fingerprint: super::file::fingerprint(vocabulary, tokenization, order),
+            vocabulary_fingerprint: vocabulary.fingerprint(),
             vocab_len: len,
             roles,
             made,
@@ -249,7 +206,6 @@ impl TokenizerAutomaton {
             neighbours,
             whole,
             fallback,
-            on_demand: OnDemand::new(&split),
             split,
             text: facts.dfa,
             nfc: facts.nfc,
@@ -297,82 +253,6 @@ impl TokenizerAutomaton {
         self.made.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
     }
 
-    /// Which bigrams of bytes no token holds, and whether all texts can be spelled.
-    pub(crate) fn facts(&self, vocabulary: &Vocabulary) -> &Facts {
-        self.on_demand.facts.get_or_init(|| Facts::new(self, vocabulary))
-    }
-
-    /// From which states every ordinary text goes on.
-    pub(crate) fn certain(&self) -> &Certain {
-        self.on_demand.certain.get_or_init(|| Certain::new(self))
-    }
-
-    /// Tokens that some automata never refuse.
-    pub(crate) fn plain(&self, vocabulary: &Vocabulary) -> &Plain {
-        self.on_demand.plain.get_or_init(|| Plain::new(self, vocabulary))
-    }
-
-    /// The tokens that the automaton of marked texts reads from `state`, where a piece begins, or goes on.
-    pub(crate) fn ends(
-        &self,
-        state: u32,
-        is_fresh: bool,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
-    ) -> Arc<EndsOf> {
-        self.on_demand.ends.of(self, state, is_fresh, vocabulary, trie)
-    }
-
-    /// The tokens that may follow `token`, which merges make, in the same piece, and are read from `state`.
-    pub(crate) fn followers(
-        &self,
-        token: u32,
-        state: u32,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
-    ) -> Arc<Followers> {
-        self.on_demand.followers.of(self, token, state, vocabulary, trie)
-    }
-
-    /// Takes the tokens that must not follow `token`, which merges make, off a set in words of a mask.
-    pub(crate) fn remove_forbidden(&self, token: u32, words: &mut [u32]) {
-        self.on_demand.followers.remove_forbidden(&self.neighbours, token, words);
-    }
-
-    /// What was tested of whether `token`, which merges make, may follow others.
-    pub(crate) fn tested(&self, token: u32) -> Arc<Tested> {
-        self.on_demand.followers.tested(token, self.vocab_len)
-    }
-
-    /// See [`Certain::closes`], for any characters.
-    pub(crate) fn closes(&self, token: u32, state: u32, trie: &TokenTrie) -> bool {
-        let key = (self.neighbours.class[token as usize], state);
-        let closes = &self.on_demand.closes;
-        closes.get(key).unwrap_or_else(|| {
-            let found = self.certain().closes(self, &mut Closes::default(), trie, token, state, DEAD);
-            closes.keep(key, found, 0);
-            found
-        })
-    }
-
-    /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
-    pub(crate) fn ending_in(&self, bytes: &[u64; 4], vocabulary: &Vocabulary) -> Vec<u32> {
-        let by_last_byte = self.on_demand.by_last_byte.get_or_init(|| {
-            let mut by_last_byte = vec![Vec::new(); 256];
-            for (token, text) in vocabulary.text_tokens().filter(|(token, _)| self.is_made(token.0)) {
-                text.last().into_iter().for_each(|last| by_last_byte[usize::from(*last)].push(token.0));
-            }
-            by_last_byte
-        });
-        let mut words = vec![0u32; words_for(self.vocab_len)];
-        for byte in (0..=255u8).filter(|byte| bytes[usize::from(byte / 64)] >> (byte % 64) & 1 != 0) {
-            for token in &by_last_byte[usize::from(byte)] {
-                words[*token as usize / 32] |= 1 << (token % 32);
-            }
-        }
-        words
-    }
-
     /// The memory that it takes, in bytes.
     pub fn memory_usage(&self) -> usize {
         let split = [&self.split.next, &self.split.fallback, &self.split.mark];
@@ -380,11 +260,6 @@ impl TokenizerAutomaton {
             + self.neighbours.memory_usage()
             + split.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + size_of_val(&self.text.next[..])
-            + self.on_demand.certain.get().map_or(0, Certain::memory_usage)
-            + self.on_demand.ends.memory_usage()
-            + self.on_demand.followers.memory_usage()
-            + self.on_demand.closes.memory_usage()
-            + self.on_demand.plain.get().map_or(0, Plain::memory_usage)
     }
 }
 

@@ -29,13 +29,14 @@ use std::sync::{Arc, LazyLock};
 
 use rustc_hash::{FxHashMap as Map, FxHashSet as Set};
 use smallvec::SmallVec;
-use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary};
+use unskew_core::{ByteSet, TokenId};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
     certain::{Certain, Safe, utf8},
     constraint::{Context, Row},
     followers::Tested,
+    index::CanonicalIndex,
     position::{Automata, Position},
     reads::Reads,
     rows::{Lifted, is_in},
@@ -123,22 +124,23 @@ struct Follower {
 
 impl Follower {
     /// Whether it may follow `before`. To `bytes` is added what is kept for it from now on.
-    fn may_follow(&mut self, tokenizer: &TokenizerAutomaton, before: u32, bytes: &mut usize) -> bool {
+    fn may_follow(&mut self, index: &CanonicalIndex, before: u32, bytes: &mut usize) -> bool {
+        let neighbours = &index.automaton.neighbours;
         if self.tested.is_none() {
             self.asked += 1;
             if self.asked < ASKED {
-                return tokenizer.neighbours.may_follow(before, self.token);
+                return neighbours.may_follow(before, self.token);
             }
         }
         let tested = self.tested.get_or_insert_with(|| {
-            let tested = tokenizer.tested(self.token);
-            // Else the tokenizer has it too.
+            let tested = index.tested(self.token);
+            // Else the index has it too.
             if Arc::strong_count(&tested) == 1 {
                 *bytes += tested.bytes();
             }
             tested
         });
-        tested.may_follow(&tokenizer.neighbours, before)
+        tested.may_follow(neighbours, before)
     }
 }
 
@@ -146,30 +148,30 @@ impl Follower {
 pub(crate) struct Query<'a> {
     pub(crate) need: &'a ByNeed,
     pub(crate) automata: Automata<'a>,
+    pub(crate) index: &'a CanonicalIndex,
     pub(crate) certain: &'a Certain,
     pub(crate) facts: &'a Facts,
-    pub(crate) vocabulary: &'a Vocabulary,
-    pub(crate) trie: &'a TokenTrie,
     pub(crate) memo: &'a mut Memo,
 }
 
 impl ByNeed {
     /// `None` if the constraint has to be completed whole.
-    pub(crate) fn new(automata: Automata<'_>, vocabulary: &Vocabulary, limits: &Limits) -> Option<Self> {
-        let Automata { dfa, tokenizer, .. } = automata;
-        if !tokenizer.facts(vocabulary).is_regular_for(dfa, tokenizer) {
+    pub(crate) fn new(context: &Context, limits: &Limits) -> Option<Self> {
+        let Context { dfa, index, .. } = context;
+        let tokenizer = &index.automaton;
+        if !index.facts().is_regular_for(dfa, tokenizer) {
             return None;
         }
-        let (safe, places) = tokenizer.certain().safe(dfa, PAIRS)?;
+        let (safe, places) = index.certain().safe(dfa, PAIRS)?;
         let mut used = [false; 256];
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
-        let (_, mut bytes) = automata.columns();
+        let (_, mut bytes) = context.automata().columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
         let symbols = symbols.filter(is_read).collect();
-        let reads = Reads::new(tokenizer.certain(), dfa, &safe);
-        let soons = tokenizer.certain().soons_by_class(dfa);
+        let reads = Reads::new(index.certain(), dfa, &safe);
+        let soons = index.certain().soons_by_class(dfa);
         Some(Self { safe, places, bytes, reads, symbols, soons, limit: limits.lazy_bytes })
     }
 
@@ -177,14 +179,13 @@ impl ByNeed {
         if memo.bytes > self.limit {
             *memo = Memo::default();
         }
-        let Context { tokenizer, vocabulary, trie, .. } = context;
+        let index = &context.index;
         Query {
             need: self,
             automata: context.automata(),
-            certain: tokenizer.certain(),
-            facts: tokenizer.facts(vocabulary),
-            vocabulary,
-            trie,
+            index,
+            certain: index.certain(),
+            facts: index.facts(),
             memo,
         }
     }
@@ -365,7 +366,7 @@ impl<'a> Query<'a> {
             && !self.composes()
             && self.certain.is_calm_inside
             && self.is_free(at.regex, place)
-            && self.tokenizer().closes(token, at.split, self.trie)
+            && self.index.closes(token, at.split)
     }
 
     /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
@@ -410,7 +411,7 @@ impl<'a> Query<'a> {
         if !is_inside && !self.is_alive(at) {
             return Some(false);
         }
-        let last = self.vocabulary.text(TokenId(token)).and_then(|text| text.last().copied());
+        let last = self.index.vocabulary.text(TokenId(token)).and_then(|text| text.last().copied());
         if last.is_some_and(|last| self.is_hard_behind(last, at)) {
             return Some(true);
         }
@@ -427,10 +428,10 @@ impl<'a> Query<'a> {
 
     /// Whether a token that is known to lead on from `at` may follow `token`. The last one that did is asked first.
     fn is_followed(&mut self, token: u32, at: Position) -> bool {
-        let tokenizer = self.automata.tokenizer;
+        let index = self.index;
         let Memo { followers, bytes, .. } = &mut *self.memo;
         let Some(followers) = followers.get_mut(&at) else { return false };
-        let found = followers.iter_mut().position(|follower| follower.may_follow(tokenizer, token, bytes));
+        let found = followers.iter_mut().position(|follower| follower.may_follow(index, token, bytes));
         found.into_iter().for_each(|found| followers.swap(0, found));
         found.is_some()
     }
@@ -597,7 +598,7 @@ impl<'a> Query<'a> {
     /// Calls `visit` with the tokens that can be read from `at` and the positions behind them, until it answers true.
     /// Answers whether it did. Tokens of fallback included; whether they lead on is for `visit` to say.
     fn any_token(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32, Position) -> bool) -> bool {
-        let (trie, automata) = (self.trie, self.automata);
+        let (trie, automata) = (&self.index.trie, self.automata);
         let tokenizer = automata.tokenizer;
         let fallback: SmallVec<[(u32, Position); 4]> = self.fallback(at).collect();
         if fallback.into_iter().any(|(token, behind)| visit(self, token, behind)) {
@@ -623,7 +624,7 @@ impl<'a> Query<'a> {
         if !self.may_precede(last, at) {
             return false;
         }
-        let byte = self.vocabulary.text(TokenId(last)).and_then(|text| text.last().copied());
+        let byte = self.index.vocabulary.text(TokenId(last)).and_then(|text| text.last().copied());
         if byte.is_some_and(|byte| self.is_hard_behind(byte, at)) {
             return true;
         }
@@ -633,11 +634,11 @@ impl<'a> Query<'a> {
         };
         let mut fallback =
             self.fallback(at).filter(|(token, _)| tokenizer.neighbours.may_follow(last, *token));
-        let followers = tokenizer.followers(last, at.split, self.vocabulary, self.trie);
-        let (vocabulary, automata) = (self.vocabulary, self.automata);
+        let (index, automata) = (self.index, self.automata);
+        let followers = index.followers(last, at.split);
         // One by one, as mostly one of the first does.
         let mut made = followers.tokens.iter().filter_map(|token| {
-            let text = vocabulary.text(TokenId(*token)).unwrap_or_default();
+            let text = index.vocabulary.text(TokenId(*token)).unwrap_or_default();
             Some((*token, automata.run(at, text)?))
         });
         if fallback.any(|(token, behind)| leads_on(self, token, behind))
@@ -649,7 +650,7 @@ impl<'a> Query<'a> {
             return false;
         }
         let mut others = tokenizer.made.clone();
-        tokenizer.remove_forbidden(last, &mut others);
+        index.remove_forbidden(last, &mut others);
         self.any_token(at, |query, token, behind| is_in(&others, token) && leads_on(query, token, behind))
     }
 

@@ -19,9 +19,9 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
-use unskew_core::{ByteSet, TokenTrie};
+use unskew_core::ByteSet;
 
-use super::{added::TextDfa, automaton::TokenizerAutomaton, derivation::NONE, ends};
+use super::{added::TextDfa, automaton::TokenizerAutomaton, derivation::NONE, ends, index::CanonicalIndex};
 use crate::{Dfa, split::SplitDfa, table::DEAD};
 
 /// What is known of a tokenizer's automata.
@@ -323,18 +323,17 @@ impl Certain {
     /// [`DEAD`]. What was found out is in `memo`.
     pub(crate) fn closes(
         &self,
-        tokenizer: &TokenizerAutomaton,
+        index: &CanonicalIndex,
         memo: &mut Closes,
-        trie: &TokenTrie,
         token: u32,
         state: u32,
         place: u32,
     ) -> bool {
-        let key = (tokenizer.neighbours.class[token as usize], state, place);
+        let key = (index.automaton.neighbours.class[token as usize], state, place);
         if let Some(known) = memo.get(&key) {
             return *known;
         }
-        let closes = self.closes_with(tokenizer, memo, trie, (token, state, place), |_| true);
+        let closes = self.closes_with(index, memo, (token, state, place), |_| true);
         memo.insert(key, closes);
         closes
     }
@@ -342,13 +341,12 @@ impl Certain {
     /// As [`closes`](Self::closes), where only those tokens may come next for which `counts` holds.
     pub(crate) fn closes_with(
         &self,
-        tokenizer: &TokenizerAutomaton,
+        index: &CanonicalIndex,
         memo: &mut Closes,
-        trie: &TokenTrie,
         (token, state, place): (u32, u32, u32),
         counts: impl Fn(u32) -> bool,
     ) -> bool {
-        let split = &tokenizer.split;
+        let (tokenizer, split) = (&*index.automaton, &index.automaton.split);
         let next_place = |place: u32, byte: u8| match place {
             DEAD => Some(DEAD),
             place => Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD),
@@ -357,8 +355,7 @@ impl Certain {
             (self.is_typical[next as usize] || self.places[next as usize] != 0)
                 && counts(token_behind)
                 && tokenizer.neighbours.may_follow(token, token_behind)
-                && (self.is_typical[next as usize]
-                    || self.closes(tokenizer, memo, trie, token_behind, next, place))
+                && (self.is_typical[next as usize] || self.closes(index, memo, token_behind, next, place))
         };
         let mut closes = (0x80..0xc0u8).any(|byte| {
             let symbol = tokenizer.symbols[usize::from(byte)];
@@ -367,7 +364,7 @@ impl Certain {
             next.is_some_and(|(next, place)| ends(symbol, next, place))
         });
         if !closes {
-            closes = trie.any(
+            closes = index.trie.any(
                 (state, place),
                 |(state, place), byte| {
                     let goes_on = self.places[state as usize] != 0 && !byte.is_ascii();
@@ -723,7 +720,7 @@ mod tests {
             [r"\s+(?!\S)|\s+|\S+", r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+", "aa|aas|s "]
         {
             let tokenizer = tokenizer(pattern);
-            let (split, certain) = (&tokenizer.split, tokenizer.certain());
+            let (split, certain) = (&tokenizer.split, Certain::new(&tokenizer));
             let letters = ["a", "s", " ", "\n", "1", "é", "\u{3000}", "."];
             let mut counts = [0; 2];
             for state in
@@ -779,7 +776,7 @@ mod tests {
                 normalized: false,
             });
             let tokenizer = TokenizerAutomaton::new(&builder.build().unwrap(), &tokenization).unwrap();
-            tokenizer.certain().safe(dfa, 1 << 20).map(|(safe, _)| safe)
+            Certain::new(&tokenizer).safe(dfa, 1 << 20).map(|(safe, _)| safe)
         };
         let safe = |pattern: &str| safe_of(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
         assert!(safe("[a-z]*").unwrap().iter().all(|safe| *safe == Safe::Always));

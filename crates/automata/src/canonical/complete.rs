@@ -46,12 +46,11 @@ impl Complete {
         limits: &Limits,
         kept: usize,
     ) -> Result<Self, CanonicalError> {
-        let Context { tokenizer, vocabulary, trie, .. } = context;
         let product = Product::new(context.automata(), limits)?;
-        let by_blocks = library.and_then(|library| library.complete(&product, tokenizer, vocabulary, trie));
+        let by_blocks = library.and_then(|library| library.complete(&product, &context.index));
         let (completion, shared) = match by_blocks {
             Some((completion, shared)) => (completion, Some(shared)),
-            None => (Completion::new(&product, tokenizer, vocabulary, trie), None),
+            None => (Completion::new(&product, &context.index), None),
         };
         Ok(Self {
             rows: (0..product.len()).map(|_| OnceLock::new()).collect(),
@@ -89,8 +88,7 @@ impl Complete {
 
     fn search<'a>(&'a self, context: &'a Context) -> Search<'a> {
         let Self { product, completion, .. } = self;
-        let Context { tokenizer, vocabulary, trie, .. } = context;
-        Search { product, tokenizer, vocabulary, trie, completion }
+        Search { product, index: &context.index, completion }
     }
 
     /// Whether this fresh position can be completed.

@@ -10,16 +10,9 @@
 //! all, and what settles a state is found after a few steps through the trie. The published way, a search over all pairs
 //! of a state of the constraint and a state of the tokenizer, forwards and backwards, took 27 seconds for a constraint.
 
-use unskew_core::{
-    ByteAutomaton, MaskMut, MaskRef, TokenId, TokenTrie, Verdict, Vocabulary, WORD_BITS, words_for,
-};
+use unskew_core::{ByteAutomaton, MaskMut, MaskRef, TokenId, Verdict, WORD_BITS, words_for};
 
-use super::{
-    automaton::{Role, TokenizerAutomaton},
-    derivation::NONE,
-    product::Product,
-    whole::WholePieces,
-};
+use super::{automaton::Role, derivation::NONE, index::CanonicalIndex, product::Product, whole::WholePieces};
 use crate::table::DEAD;
 
 /// The tokens that may stand in front of a state.
@@ -48,9 +41,7 @@ pub(crate) struct Completion {
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) product: &'a Product,
-    pub(crate) tokenizer: &'a TokenizerAutomaton,
-    pub(crate) vocabulary: &'a Vocabulary,
-    pub(crate) trie: &'a TokenTrie,
+    pub(crate) index: &'a CanonicalIndex,
     pub(crate) completion: &'a Completion,
 }
 
@@ -72,7 +63,7 @@ impl Search<'_> {
             Before::Any => true,
             Before::None => false,
             Before::FollowedBy(tokens) => {
-                tokens.iter().any(|next| self.tokenizer.neighbours.may_follow(token, *next))
+                tokens.iter().any(|next| self.index.automaton.neighbours.may_follow(token, *next))
             }
             Before::Except(tokens) => tokens.binary_search(&token).is_err(),
         }
@@ -80,7 +71,7 @@ impl Search<'_> {
 
     /// Whether `state` can be completed where `node` of the pieces that are looked up as a whole was reached.
     pub(crate) fn may_precede_node(&self, node: u32, state: u32) -> bool {
-        let whole = &self.tokenizer.whole;
+        let whole = &self.index.automaton.whole;
         let may_end = !whole.is_complete(node) && self.completion.boundary[state as usize];
         if may_end || state == self.product.leads_on {
             return true;
@@ -90,15 +81,16 @@ impl Search<'_> {
             return false;
         }
         let leads_on = |token: u32, behind: u32| {
-            self.tokenizer.roles[token as usize] != Role::Whole
-                && self.tokenizer.neighbours.may_follow(last, token)
+            self.index.automaton.roles[token as usize] != Role::Whole
+                && self.index.automaton.neighbours.may_follow(last, token)
                 && match whole.child(node, token) {
                     Some(child) => self.may_precede_node(child, behind),
                     None => self.may_precede(token, behind),
                 }
         };
         // Symbols are few, and in a wide state one of them does.
-        for (byte, symbol) in (0..=255u8).zip(&self.tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE)
+        for (byte, symbol) in
+            (0..=255u8).zip(&self.index.automaton.symbols).filter(|(_, symbol)| **symbol != NONE)
         {
             let behind = self.product.step(state, byte);
             if behind != DEAD && leads_on(*symbol, behind) {
@@ -111,8 +103,8 @@ impl Search<'_> {
     /// Whether `token`, as the first of a piece, leads to `state` and no dead end.
     #[inline]
     pub(crate) fn may_begin(&self, token: u32, state: u32) -> bool {
-        match self.tokenizer.roles[token as usize] {
-            Role::Made | Role::Fallback => match self.tokenizer.whole.child(WholePieces::ROOT, token) {
+        match self.index.automaton.roles[token as usize] {
+            Role::Made | Role::Fallback => match self.index.automaton.whole.child(WholePieces::ROOT, token) {
                 Some(node) => self.may_precede_node(node, state),
                 None => self.may_precede(token, state),
             },
@@ -124,14 +116,14 @@ impl Search<'_> {
     /// Calls `visit` with the tokens that can be read from `state` and the states behind them, until it answers true.
     /// Answers whether it did. Tokens of fallback included; whether they lead on is for `visit` to say.
     pub(crate) fn any_token(&self, state: u32, mut visit: impl FnMut(u32, u32) -> bool) -> bool {
-        for (byte, token) in (0..=255u8).zip(&self.tokenizer.fallback) {
+        for (byte, token) in (0..=255u8).zip(&self.index.automaton.fallback) {
             let behind = self.product.step_fallback(state, byte);
             if *token != NONE && behind != DEAD && visit(*token, behind) {
                 return true;
             }
         }
-        let roles = &self.tokenizer.roles;
-        self.trie.any(
+        let roles = &self.index.automaton.roles;
+        self.index.trie.any(
             state,
             |state, byte| {
                 let next = self.product.step(state, byte);
@@ -153,12 +145,12 @@ impl Search<'_> {
 
     /// As [`row`](Self::row), and tells `seen` in which states tokens end.
     pub(crate) fn row_seen(&self, state: u32, seen: impl Fn(u32)) -> Vec<u32> {
-        let len = self.vocabulary.len();
+        let len = self.index.vocabulary.len();
         let mut words = vec![0u32; words_for(len)];
         let mut mask = MaskMut::new_cleared(&mut words, len);
-        self.trie.fill(&mut Reader { search: *self, seen: &seen }, state, mask.reborrow());
+        self.index.trie.fill(&mut Reader { search: *self, seen: &seen }, state, mask.reborrow());
         // The trie has tokens that merges never make, and tokens of fallback, which are read otherwise.
-        let made = self.tokenizer.made.iter().copied().chain(std::iter::repeat(0));
+        let made = self.index.automaton.made.iter().copied().chain(std::iter::repeat(0));
         words.iter_mut().zip(made).for_each(|(word, made)| *word &= made);
         let mut set = |token: u32, allowed: bool| {
             let (word, bit) = (&mut words[token as usize / 32], 1 << (token % 32));
@@ -166,20 +158,20 @@ impl Search<'_> {
         };
         if !self.product.fallback.is_empty() {
             for (byte, token) in
-                (0..=255u8).zip(&self.tokenizer.fallback).filter(|(_, token)| **token != NONE)
+                (0..=255u8).zip(&self.index.automaton.fallback).filter(|(_, token)| **token != NONE)
             {
                 let behind = self.product.step_fallback(state, byte);
                 set(*token, behind != DEAD && self.may_precede(*token, behind));
             }
         }
         if self.product.fresh[state as usize] {
-            let read = |token: u32| self.product.run(state, self.vocabulary.text(TokenId(token))?);
-            for (token, _) in self.tokenizer.whole.children(WholePieces::ROOT) {
-                if self.tokenizer.roles[*token as usize] == Role::Made {
+            let read = |token: u32| self.product.run(state, self.index.vocabulary.text(TokenId(token))?);
+            for (token, _) in self.index.automaton.whole.children(WholePieces::ROOT) {
+                if self.index.automaton.roles[*token as usize] == Role::Made {
                     set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
                 }
             }
-            for token in &self.tokenizer.only_whole {
+            for token in &self.index.automaton.only_whole {
                 set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
             }
         }
@@ -216,7 +208,7 @@ impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
 
     fn admits(&mut self, state: u32, token: TokenId) -> bool {
         // Other tokens are taken off the row afterwards.
-        self.search.tokenizer.is_made(token.0) && self.search.may_precede(token.0, state)
+        self.search.index.automaton.is_made(token.0) && self.search.may_precede(token.0, state)
     }
 }
 

@@ -12,9 +12,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use smallvec::SmallVec;
-use unskew_core::{
-    Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, TokenTrie, Vocabulary, words_for,
-};
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, words_for};
 
 use super::{
     CanonicalError,
@@ -24,11 +22,12 @@ use super::{
     complete::Complete,
     completion::bits,
     error::NothingCanonical,
+    index::CanonicalIndex,
     position::{Automata, Position},
     vegas::{Shared, VegasLibrary},
     whole::WholePieces,
 };
-use crate::{Dfa, Limits, RegexError};
+use crate::{Dfa, Limits};
 
 /// Rows with at most so many tokens are kept as lists.
 pub(super) const SHORT: usize = 64;
@@ -38,7 +37,7 @@ pub(super) const SHORT: usize = 64;
 ///
 /// Exact for byte-pair tokenizers with their pre-tokenizers and normalisers; what cannot be followed exactly is a
 /// [`CanonicalError`]. The output counts as a text by itself, as it is encoded behind a prompt: without the space that some
-/// tokenizers put in front of whole texts.
+/// tokenizers put in front of whole texts. For the way from a tokenizer to a mask see the example of [`CanonicalIndex`].
 pub struct CanonicalConstraint {
     context: Context,
     engine: Engine,
@@ -53,14 +52,12 @@ pub(super) struct Context {
     pub(super) dfa: Dfa,
     /// The texts that the normaliser leaves as they are.
     pub(super) nfc: &'static TextDfa,
-    pub(super) tokenizer: Arc<TokenizerAutomaton>,
-    pub(super) vocabulary: Arc<Vocabulary>,
-    pub(super) trie: Arc<TokenTrie>,
+    pub(super) index: Arc<CanonicalIndex>,
 }
 
 impl Context {
     pub(super) fn automata(&self) -> Automata<'_> {
-        Automata { dfa: &self.dfa, tokenizer: &self.tokenizer, nfc: self.nfc }
+        Automata { dfa: &self.dfa, tokenizer: &self.index.automaton, nfc: self.nfc }
     }
 }
 
@@ -136,19 +133,11 @@ impl CanonicalScratch {
 impl CanonicalConstraint {
     /// The constraint that the whole output matches `pattern`; for the syntax see [`Dfa::from_pattern`].
     ///
-    /// `trie` is the trie of `vocabulary`, and `tokenizer` was built for it; both are shared by all constraints.
-    ///
     /// # Errors
     ///
     /// [`CanonicalError`].
-    pub fn new(
-        pattern: &str,
-        tokenizer: Arc<TokenizerAutomaton>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<Self, CanonicalError> {
-        Self::from_parts(Dfa::from_pattern(pattern, limits)?, tokenizer, vocabulary, trie, None, limits)
+    pub fn new(pattern: &str, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
+        Self::from_parts(Dfa::from_pattern(pattern, limits)?, index, None, limits)
     }
 
     /// The constraint that the whole output is one of `choices`.
@@ -158,12 +147,10 @@ impl CanonicalConstraint {
     /// [`CanonicalError`]; for an empty list or an empty choice too.
     pub fn from_choices<T: AsRef<[u8]>>(
         choices: impl IntoIterator<Item = T>,
-        tokenizer: Arc<TokenizerAutomaton>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
+        index: &Arc<CanonicalIndex>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        Self::from_parts(Dfa::from_literals(choices, limits)?, tokenizer, vocabulary, trie, None, limits)
+        Self::from_parts(Dfa::from_literals(choices, limits)?, index, None, limits)
     }
 
     /// No constraint but that the sequence is the tokenizer's own.
@@ -171,13 +158,8 @@ impl CanonicalConstraint {
     /// # Errors
     ///
     /// [`CanonicalError`].
-    pub fn any_text(
-        tokenizer: Arc<TokenizerAutomaton>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<Self, CanonicalError> {
-        Self::new("(?s:.*)", tokenizer, vocabulary, trie, limits)
+    pub fn any_text(index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
+        Self::new("(?s:.*)", index, limits)
     }
 
     /// The constraint that `dfa` accepts the whole output.
@@ -190,16 +172,10 @@ impl CanonicalConstraint {
     ///
     /// # Errors
     ///
-    /// [`CanonicalError::NothingCanonical`] if no sequence is left, [`CanonicalError::VocabularyMismatch`], and
-    /// [`CanonicalError::TooManyProductStates`] where the product is built.
-    pub fn from_dfa(
-        dfa: &Dfa,
-        tokenizer: Arc<TokenizerAutomaton>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<Self, CanonicalError> {
-        Self::from_parts(dfa.clone(), tokenizer, vocabulary, trie, None, limits)
+    /// [`CanonicalError::NothingCanonical`] if no sequence is left, and [`CanonicalError::TooManyProductStates`] where the
+    /// product is built.
+    pub fn from_dfa(dfa: &Dfa, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
+        Self::from_parts(dfa.clone(), index, None, limits)
     }
 
     /// As [`from_dfa`](Self::from_dfa), with what `library` has of the parts of the product; what it has not, it gets.
@@ -210,40 +186,28 @@ impl CanonicalConstraint {
     /// As for [`from_dfa`](Self::from_dfa), and [`CanonicalError::LibraryMismatch`].
     pub fn with_library(
         dfa: &Dfa,
-        tokenizer: Arc<TokenizerAutomaton>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
+        index: &Arc<CanonicalIndex>,
         library: &VegasLibrary,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        if !library.is_of(&tokenizer, &vocabulary) {
+        if !library.is_of(index) {
             return Err(CanonicalError::LibraryMismatch);
         }
-        Self::from_parts(dfa.clone(), tokenizer, vocabulary, trie, Some(library), limits)
+        Self::from_parts(dfa.clone(), index, Some(library), limits)
     }
 
     fn from_parts(
         dfa: Dfa,
-        tokenizer: Arc<TokenizerAutomaton>,
-        vocabulary: Arc<Vocabulary>,
-        trie: Arc<TokenTrie>,
+        index: &Arc<CanonicalIndex>,
         library: Option<&VegasLibrary>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        if tokenizer.vocab_len() > vocabulary.len() {
-            let (automaton, vocabulary) = (tokenizer.vocab_len(), vocabulary.len());
-            return Err(CanonicalError::VocabularyMismatch { automaton, vocabulary });
-        }
-        if trie.vocab_len() != vocabulary.len() {
-            let (trie, vocabulary) = (trie.vocab_len(), vocabulary.len());
-            return Err(RegexError::TrieMismatch { trie, vocabulary }.into());
-        }
-        let nfc = Automata::new(&dfa, &tokenizer).nfc;
-        let context = Context { dfa, nfc, tokenizer, vocabulary, trie };
-        let row_bytes = (words_for(context.vocabulary.len()) * size_of::<u32>()).max(1);
+        let nfc = Automata::new(&dfa, &index.automaton).nfc;
+        let context = Context { dfa, nfc, index: Arc::clone(index) };
+        let row_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
         let masks = limits.mask_cache_bytes / row_bytes;
         let by_need = match library {
-            None => ByNeed::new(context.automata(), &context.vocabulary, limits),
+            None => ByNeed::new(&context, limits),
             Some(_) => None,
         };
         let engine = match by_need {
@@ -262,9 +226,9 @@ impl CanonicalConstraint {
         Ok(constraint)
     }
 
-    /// The tokenizer's automaton.
-    pub fn tokenizer(&self) -> &Arc<TokenizerAutomaton> {
-        &self.context.tokenizer
+    /// What it was made from.
+    pub fn index(&self) -> &Arc<CanonicalIndex> {
+        &self.context.index
     }
 
     /// The number of states that were made when the constraint was: those of its DFA, or of the whole product of that with
@@ -313,16 +277,13 @@ impl CanonicalConstraint {
         match &self.engine {
             // All that the constraint reads is spelled.
             Engine::ByNeed(_) => NothingCanonical::Rewritten,
-            Engine::Complete(_) => {
-                let Context { dfa, tokenizer, vocabulary, .. } = &self.context;
-                unspellable(dfa, tokenizer, vocabulary)
-            }
+            Engine::Complete(_) => unspellable(&self.context),
         }
     }
 
     /// The position behind `token` read from `at`.
     fn read(&self, at: Position, token: TokenId) -> Option<Position> {
-        let text = self.context.vocabulary.text(token)?;
+        let text = self.context.index.vocabulary.text(token)?;
         match self.role(token) {
             Role::Made | Role::Whole => self.context.automata().run(at, text),
             Role::Fallback => self.context.automata().step_fallback(at, *text.first()?),
@@ -332,12 +293,12 @@ impl CanonicalConstraint {
 
     fn role(&self, token: TokenId) -> Role {
         // A vocabulary may have more ids than its tokenizer.
-        self.context.tokenizer.roles.get(token.index()).copied().unwrap_or(Role::Never)
+        self.context.index.automaton.roles.get(token.index()).copied().unwrap_or(Role::Never)
     }
 
     /// The token in front, where its neighbours are bound by it.
     fn token_in_front(&self, front: Front) -> Option<u32> {
-        let TokenizerAutomaton { neighbours, whole, .. } = &*self.context.tokenizer;
+        let TokenizerAutomaton { neighbours, whole, .. } = &*self.context.index.automaton;
         match front {
             Front::Class(class) => Some(neighbours.class_token[class as usize]),
             Front::Node(node) => Some(whole.token(node)),
@@ -348,7 +309,7 @@ impl CanonicalConstraint {
     /// Whether the piece may end where this stands in front.
     fn may_end(&self, front: Front) -> bool {
         match front {
-            Front::Node(node) => !self.context.tokenizer.whole.is_complete(node),
+            Front::Node(node) => !self.context.index.automaton.whole.is_complete(node),
             Front::Nothing | Front::Class(_) | Front::Whole => true,
         }
     }
@@ -361,7 +322,7 @@ impl CanonicalConstraint {
 
     /// The added tokens that may follow, and the positions behind them.
     fn added_behind(&self, ask: &mut Ask<'_>, at: Configuration) -> SmallVec<[(u32, Position); 4]> {
-        if self.context.tokenizer.added.is_empty() || !self.may_end(at.front) {
+        if self.context.index.automaton.added.is_empty() || !self.may_end(at.front) {
             return SmallVec::new();
         }
         let added = self.context.automata().added(at.position);
@@ -372,7 +333,7 @@ impl CanonicalConstraint {
     fn begin(&self, ask: &mut Ask<'_>, position: Position, token: TokenId) -> Option<Configuration> {
         let behind = self.read(position, token)?;
         ask.may_begin(token.0, behind).then(|| {
-            let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.tokenizer;
+            let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.index.automaton;
             let front = match whole.child(WholePieces::ROOT, token.0) {
                 _ if self.role(token) == Role::Whole => Front::Whole,
                 Some(node) => Front::Node(node),
@@ -392,7 +353,7 @@ impl CanonicalConstraint {
             return None;
         }
         let behind = self.read(at.position, token)?;
-        let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.tokenizer;
+        let TokenizerAutomaton { whole, neighbours, .. } = &*self.context.index.automaton;
         if !neighbours.may_follow(last, token.0) {
             return None;
         }
@@ -416,7 +377,7 @@ impl CanonicalConstraint {
             return;
         }
         let last = self.token_in_front(at.front);
-        let neighbours = &self.context.tokenizer.neighbours;
+        let neighbours = &self.context.index.automaton.neighbours;
         ask.with_row(at.position, last, |row| match (row, last) {
             (Row::Short(tokens), _) => {
                 for token in tokens {
@@ -428,13 +389,13 @@ impl CanonicalConstraint {
             (Row::Long(words), None) => mask.union(MaskRef::new(words, self.vocab_len())),
             (Row::Long(words), Some(last)) => {
                 let mut allowed = words.clone();
-                self.context.tokenizer.remove_forbidden(last, &mut allowed);
+                self.context.index.remove_forbidden(last, &mut allowed);
                 mask.union(MaskRef::new(&allowed, self.vocab_len()));
             }
         });
         // Sequences that are written as one token go their own way.
         if let Front::Node(node) = at.front {
-            for (token, _) in self.context.tokenizer.whole.children(node) {
+            for (token, _) in self.context.index.automaton.whole.children(node) {
                 let token = TokenId(*token);
                 if self.go_on(ask, at, token).is_some() {
                     mask.insert(token);
@@ -520,7 +481,7 @@ impl Constraint for CanonicalConstraint {
     type Scratch = CanonicalScratch;
 
     fn vocab_len(&self) -> usize {
-        self.context.vocabulary.len()
+        self.context.index.vocabulary.len()
     }
 
     fn start(&self) -> CanonicalState {
@@ -545,7 +506,7 @@ impl Constraint for CanonicalConstraint {
             next.extend(self.go_on(ask, *at, token));
             let fresh = self.behind_boundary(ask, *at);
             next.extend(fresh.and_then(|fresh| self.begin(ask, fresh, token)));
-            if self.context.tokenizer.added.iter().any(|added| added.token == token.0) {
+            if self.context.index.automaton.added.iter().any(|added| added.token == token.0) {
                 let behind = self.added_behind(ask, *at).into_iter().filter(|(added, _)| *added == token.0);
                 next.extend(behind.map(|(_, position)| Configuration { position, front: Front::Nothing }));
             }
@@ -616,7 +577,7 @@ impl fmt::Debug for CanonicalConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CanonicalConstraint")
             .field("states", &self.states())
-            .field("vocabulary", &self.context.vocabulary)
+            .field("vocabulary", &self.context.index.vocabulary)
             .finish_non_exhaustive()
     }
 }
@@ -628,7 +589,8 @@ impl fmt::Debug for CanonicalScratch {
 }
 
 /// Why tokens spell no text of `dfa` that the encoder takes as it is.
-fn unspellable(dfa: &Dfa, tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> NothingCanonical {
+fn unspellable(context: &Context) -> NothingCanonical {
+    let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = &*context.index;
     let mut spelled = [false; 256];
     for (token, text) in vocabulary.text_tokens() {
         if tokenizer.roles.get(token.index()).is_some_and(|role| *role != Role::Never) {
@@ -636,6 +598,6 @@ fn unspellable(dfa: &Dfa, tokenizer: &TokenizerAutomaton, vocabulary: &Vocabular
         }
     }
     NothingCanonical::Unspellable {
-        missing: dfa.bytes().filter(|byte| !spelled[usize::from(*byte)]).collect(),
+        missing: context.dfa.bytes().filter(|byte| !spelled[usize::from(*byte)]).collect(),
     }
 }

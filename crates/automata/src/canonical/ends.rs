@@ -13,14 +13,9 @@ use std::{
     },
 };
 
-use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{ByteSet, TokenId, words_for};
 
-use super::{
-    automaton::{Role, TokenizerAutomaton},
-    certain::{Certain, Closes},
-    kept::Kept,
-    whole::WholePieces,
-};
+use super::{automaton::Role, certain::Closes, index::CanonicalIndex, kept::Kept, whole::WholePieces};
 use crate::{split::SplitDfa, table::DEAD};
 
 /// How many bytes are kept.
@@ -162,8 +157,9 @@ pub(crate) fn set(words: &mut [u32], token: u32) {
 }
 
 impl Plain {
-    pub(crate) fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> Self {
-        let certain = tokenizer.certain();
+    pub(crate) fn new(index: &CanonicalIndex) -> Self {
+        let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
+        let certain = index.certain();
         let [mut without_ends, mut steady, mut returns] =
             [(); 3].map(|()| vec![0u32; words_for(vocabulary.len())]);
         let mut last = vec![0; vocabulary.len()];
@@ -219,15 +215,9 @@ impl Plain {
 }
 
 impl EndsOf {
-    fn new(
-        tokenizer: &TokenizerAutomaton,
-        state: u32,
-        is_fresh: bool,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
-    ) -> Self {
-        let (split, certain): (_, &Certain) = (&tokenizer.split, tokenizer.certain());
-        let plain = tokenizer.plain(vocabulary);
+    fn new(index: &CanonicalIndex, state: u32, is_fresh: bool) -> Self {
+        let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
+        let (split, certain, plain) = (&tokenizer.split, index.certain(), index.plain());
         let mut made = vec![0u32; words_for(vocabulary.len())];
         // Each with whether it only leads on where its piece may end, as far as that is certain.
         let mut by_end: Vec<((u32, bool), u32)> = Vec::new();
@@ -270,9 +260,9 @@ impl EndsOf {
                 let closes = place.is_some_and(|place| match node {
                     Some(node) => {
                         let leaves = |next: u32| tokenizer.whole.child(node, next).is_none();
-                        certain.closes_with(tokenizer, &mut memo, trie, (token, end, place), leaves)
+                        certain.closes_with(index, &mut memo, (token, end, place), leaves)
                     }
-                    None => !is_begun && certain.closes(tokenizer, &mut memo, trie, token, end, place),
+                    None => !is_begun && certain.closes(index, &mut memo, token, end, place),
                 });
                 if closes {
                     set(&mut closed, token);
@@ -282,7 +272,7 @@ impl EndsOf {
                 text(token).last().into_iter().for_each(|last| last_bytes[*index].insert(*last));
             }
         }
-        let hard = &tokenizer.facts(vocabulary).hard;
+        let hard = &index.facts().hard;
         let mut groups: Vec<Group> = Vec::new();
         for (((end, is_begun), tokens), last_bytes) in lists.into_iter().zip(&last_bytes) {
             let (begins, goes) = (&certain.begins[end as usize], &certain.goes[end as usize]);
@@ -360,14 +350,8 @@ impl Ends {
     }
 
     /// What is read from `state`: kept, or made now.
-    pub(crate) fn of(
-        &self,
-        tokenizer: &TokenizerAutomaton,
-        state: u32,
-        is_fresh: bool,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
-    ) -> Arc<EndsOf> {
+    pub(crate) fn of(&self, index: &CanonicalIndex, state: u32, is_fresh: bool) -> Arc<EndsOf> {
+        let tokenizer = &index.automaton;
         // Where nothing is looked up as a whole, it makes no difference that a piece begins.
         let has_whole =
             !tokenizer.only_whole.is_empty() || !tokenizer.whole.children(WholePieces::ROOT).is_empty();
@@ -376,7 +360,7 @@ impl Ends {
         if let Some(row) = place.get() {
             return Arc::clone(row);
         }
-        let row = Arc::new(EndsOf::new(tokenizer, state, is_fresh, vocabulary, trie));
+        let row = Arc::new(EndsOf::new(index, state, is_fresh));
         let take = |left: usize| left.checked_sub(row.bytes());
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
             return Arc::clone(place.get_or_init(|| row));

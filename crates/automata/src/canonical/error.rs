@@ -4,7 +4,8 @@ use unskew_core::TokenId;
 
 use crate::{RegexError, SplitError};
 
-/// Why there is no [`TokenizerAutomaton`](super::TokenizerAutomaton), or no constraint over one.
+/// Why there is no [`TokenizerAutomaton`](super::TokenizerAutomaton), no [`CanonicalIndex`](super::CanonicalIndex), or no
+/// constraint over one.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CanonicalError {
@@ -68,7 +69,7 @@ pub enum CanonicalError {
         /// The limit.
         limit: usize,
     },
-    /// The vocabulary is not the one that the automaton was built for.
+    /// The vocabulary has fewer ids than the one that the automaton was built for.
     #[error(
         "the tokenizer automaton covers {automaton} ids and the vocabulary has {vocabulary}: build it for this \
          vocabulary"
@@ -79,6 +80,18 @@ pub enum CanonicalError {
         /// The number of ids of the vocabulary.
         vocabulary: usize,
     },
+    /// The vocabulary has other tokens than the one that the automaton was built for.
+    #[error(
+        "the vocabulary's first {ids} ids are not the tokens that the tokenizer automaton was built for: give the \
+         vocabulary of the same tokenizer, or build the automaton for this vocabulary"
+    )]
+    OtherVocabulary {
+        /// The number of ids that the automaton covers.
+        ids: usize,
+    },
+    /// The trie is of a vocabulary with other tokens.
+    #[error("the trie is of a vocabulary with other tokens: build it for this vocabulary")]
+    OtherTrie,
     /// The library is of another tokenizer.
     #[error("the library is of another tokenizer or vocabulary: make one for this tokenizer")]
     LibraryMismatch,

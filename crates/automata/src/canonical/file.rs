@@ -43,7 +43,7 @@ use unskew_core::{
 use super::{
     MergeOrder,
     added::TextDfa,
-    automaton::{OnDemand, Role, TokenizerAutomaton, sets_of_roles},
+    automaton::{Role, TokenizerAutomaton, sets_of_roles},
     derivation::{Derivations, NONE},
     forest::{Forest, Neighbours, Partners},
     text::AddedText,
@@ -235,9 +235,9 @@ impl TokenizerAutomaton {
         let flags = reader.flags();
         let (order, _) = flags.as_ref().copied().unwrap_or_default();
         let is_large = vocabulary.len() > LARGE;
-        let (tokenizer, automaton) = beside(
+        let ((tokenizer, vocabulary_fingerprint), automaton) = beside(
             is_large,
-            || fingerprint(vocabulary, tokenization, order),
+            || (fingerprint(vocabulary, tokenization, order), vocabulary.fingerprint()),
             || {
                 let automaton =
                     flags.and_then(|flags| Self::read_sections(&mut reader, flags, vocabulary, tokenization));
@@ -249,7 +249,7 @@ impl TokenizerAutomaton {
             Ok(_) | Err(AutomatonFileError::Invalid { .. }) if tokenizer != file => {
                 Err(AutomatonFileError::OtherTokenizer { file, tokenizer })
             }
-            automaton => automaton,
+            automaton => automaton.map(|automaton| Self { vocabulary_fingerprint, ..automaton }),
         }
     }
 
@@ -371,6 +371,8 @@ impl TokenizerAutomaton {
         let split = split.ok_or(invalid("splits"))?;
         Ok(Self {
             fingerprint: reader.fingerprint,
+            // Found out meanwhile by the caller.
+            vocabulary_fingerprint: 0,
             vocab_len: len,
             roles,
             made,
@@ -379,7 +381,6 @@ impl TokenizerAutomaton {
             neighbours,
             whole,
             fallback,
-            on_demand: OnDemand::new(&split),
             split,
             text: text.ok_or(invalid("texts"))?,
             nfc,

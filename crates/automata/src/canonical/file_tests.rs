@@ -12,7 +12,7 @@ use unskew_core::{
 };
 
 use super::{
-    AutomatonFileError, CanonicalConstraint, MergeOrder, TokenizerAutomaton, files,
+    AutomatonFileError, CanonicalConstraint, CanonicalIndex, MergeOrder, TokenizerAutomaton, files,
     testing::{Listing, Random, table},
 };
 use crate::Limits;
@@ -70,10 +70,10 @@ fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
 /// Asks for masks and takes steps, whatever they are, for constraints that use all parts of the automaton.
 fn walk(automaton: TokenizerAutomaton, vocabulary: &Arc<Vocabulary>, trie: &Arc<TokenTrie>) {
     let automaton = Arc::new(automaton);
+    let (vocabulary, trie) = (Arc::clone(vocabulary), Arc::clone(trie));
+    let index = Arc::new(CanonicalIndex::new(Arc::clone(&automaton), vocabulary, trie).unwrap());
     for pattern in ["[ab éx]*", "[ab]{3,5}(é|c)?"] {
-        let (vocabulary, trie) = (Arc::clone(vocabulary), Arc::clone(trie));
-        let limits = Limits::default();
-        let constraint = CanonicalConstraint::new(pattern, Arc::clone(&automaton), vocabulary, trie, &limits);
+        let constraint = CanonicalConstraint::new(pattern, &index, &Limits::default());
         let Ok(constraint) = constraint else { continue };
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
         let mut mask = TokenMask::new(constraint.vocab_len());
@@ -113,6 +113,7 @@ fn what_is_loaded_is_what_was_saved() {
         assert_eq!(loaded.neighbours, saved.neighbours, "seed {seed}");
         assert_eq!((&loaded.split, &loaded.text), (&saved.split, &saved.text), "seed {seed}");
         assert_eq!((&loaded.symbols, &loaded.fallback), (&saved.symbols, &saved.fallback), "seed {seed}");
+        assert_eq!(loaded.vocabulary_fingerprint, saved.vocabulary_fingerprint, "seed {seed}");
         assert_eq!((&loaded.added, loaded.nfc), (&saved.added, saved.nfc), "seed {seed}");
         assert_eq!(loaded.whole.sequences(), saved.whole.sequences(), "seed {seed}");
         roles.extend(saved.roles.iter().map(|role| *role as u8));

@@ -10,13 +10,14 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{ByteSet, TokenId, words_for};
 
 use super::{
     automaton::TokenizerAutomaton,
     completion::bits,
     ends::{set, step},
     forest::Neighbours,
+    index::CanonicalIndex,
     kept::Kept,
 };
 
@@ -110,16 +111,11 @@ impl Default for AllFollowers {
 
 impl Followers {
     /// The tokens that merges make, that are read from `state`, which is not fresh, and that may follow `token`.
-    fn new(
-        tokenizer: &TokenizerAutomaton,
-        token: u32,
-        state: u32,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
-    ) -> Self {
+    fn new(index: &CanonicalIndex, token: u32, state: u32) -> Self {
+        let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
         let mut words = vec![0u32; words_for(vocabulary.len())];
-        if tokenizer.certain().places[state as usize] == 0 {
-            words.copy_from_slice(&tokenizer.ends(state, false, vocabulary, trie).made);
+        if index.certain().places[state as usize] == 0 {
+            words.copy_from_slice(&index.ends(state, false).made);
         } else {
             // Inside a character few are read, and there are many such states.
             trie.walk(
@@ -132,7 +128,7 @@ impl Followers {
                 },
             );
         }
-        tokenizer.remove_forbidden(token, &mut words);
+        index.remove_forbidden(token, &mut words);
         let mut tokens: Vec<u32> = bits(&words).collect();
         let is_all = tokens.len() <= ALL;
         if !is_all {
@@ -169,27 +165,21 @@ impl Followers {
 
 impl AllFollowers {
     /// What may follow `token`, which merges make, from `state`: kept, or found out now.
-    pub(crate) fn of(
-        &self,
-        tokenizer: &TokenizerAutomaton,
-        token: u32,
-        state: u32,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
-    ) -> Arc<Followers> {
-        let key = (tokenizer.neighbours.class[token as usize], state);
+    pub(crate) fn of(&self, index: &CanonicalIndex, token: u32, state: u32) -> Arc<Followers> {
+        let key = (index.automaton.neighbours.class[token as usize], state);
         if let Some(known) = self.followers.get(key) {
             return known;
         }
-        let found = Arc::new(Followers::new(tokenizer, token, state, vocabulary, trie));
+        let found = Arc::new(Followers::new(index, token, state));
         self.followers.keep(key, Arc::clone(&found), found.bytes());
         found
     }
 
     /// Takes the tokens that must not follow `token`, which merges make, off `words`.
-    pub(crate) fn remove_forbidden(&self, neighbours: &Neighbours, token: u32, words: &mut [u32]) {
+    pub(crate) fn remove_forbidden(&self, tokenizer: &TokenizerAutomaton, token: u32, words: &mut [u32]) {
+        let neighbours = &tokenizer.neighbours;
         let class = neighbours.class[token as usize];
-        if let Some(bits) = self.forbidden.get(class).filter(|bits| bits.len() == words.len()) {
+        if let Some(bits) = self.forbidden.get(class) {
             words.iter_mut().zip(&bits[..]).for_each(|(word, bits)| *word &= !bits);
             return;
         }
@@ -199,9 +189,11 @@ impl AllFollowers {
             count += 1;
         });
         if count > MANY {
-            let mut bits = vec![0u32; words.len()];
+            // Padding is forbidden nowhere.
+            let mut bits = vec![0u32; tokenizer.made.len()];
             neighbours.forbidden(token, |token| set(&mut bits, token));
-            self.forbidden.keep(class, bits.into(), OVERHEAD + size_of_val(words));
+            let bytes = OVERHEAD + size_of_val(&bits[..]);
+            self.forbidden.keep(class, bits.into(), bytes);
         }
     }
 
@@ -222,7 +214,7 @@ impl AllFollowers {
 
 #[cfg(test)]
 mod tests {
-    use unskew_core::{SplitBehavior, SplitPattern, Tokenization};
+    use unskew_core::{SplitBehavior, SplitPattern, TokenTrie, Tokenization, Vocabulary};
 
     use super::{
         super::{
@@ -255,6 +247,8 @@ mod tests {
             });
             let tokenizer = TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap();
             let trie = TokenTrie::new(&vocabulary).unwrap();
+            let (tokenizer, vocabulary, trie) = (Arc::new(tokenizer), Arc::new(vocabulary), Arc::new(trie));
+            let index = CanonicalIndex::new(Arc::clone(&tokenizer), vocabulary, trie).unwrap();
             let (split, neighbours) = (&tokenizer.split, &tokenizer.neighbours);
             let tokens =
                 || (0..u32::try_from(texts.len()).unwrap()).filter(|token| tokenizer.is_made(*token));
@@ -264,7 +258,7 @@ mod tests {
             for token in tokens() {
                 let mut words = vec![u32::MAX; words_for(texts.len())];
                 for _ in 0..2 {
-                    tokenizer.remove_forbidden(token, &mut words);
+                    index.remove_forbidden(token, &mut words);
                     let forbidden = tokens().filter(|next| !neighbours.may_follow(token, *next));
                     let removed = tokens().filter(|next| words[*next as usize / 32] >> (next % 32) & 1 == 0);
                     let forbidden: Vec<u32> = forbidden.collect();
@@ -272,7 +266,7 @@ mod tests {
                     assert_eq!(removed.collect::<Vec<u32>>(), forbidden, "seed {seed}, {token}");
                 }
                 for _ in 0..2 {
-                    let tested = tokenizer.tested(token);
+                    let tested = index.tested(token);
                     for before in tokens() {
                         let may_follow = neighbours.may_follow(before, token);
                         assert_eq!(tested.may_follow(neighbours, before), may_follow, "seed {seed}, {token}");
@@ -281,7 +275,7 @@ mod tests {
                 for state in 0..u32::try_from(split.accepting.len()).unwrap() {
                     let may = |next: &u32| end(state, *next).is_some() && neighbours.may_follow(token, *next);
                     let expected: Vec<u32> = tokens().filter(may).collect();
-                    let found = tokenizer.followers(token, state, &vocabulary, &trie);
+                    let found = index.followers(token, state);
                     assert_eq!(found.is_all, expected.len() <= ALL, "seed {seed}");
                     if found.is_all {
                         all += 1;
@@ -301,8 +295,8 @@ mod tests {
             }
             for state in 0..u32::try_from(split.accepting.len()).unwrap() {
                 for is_fresh in [false, true] {
-                    let ends = tokenizer.ends(state, is_fresh, &vocabulary, &trie);
-                    let plain = tokenizer.plain(&vocabulary);
+                    let ends = index.ends(state, is_fresh);
+                    let plain = index.plain();
                     for token in 0..u32::try_from(texts.len()).unwrap() {
                         let is_begun = is_fresh && plain.is_begun(token);
                         let behind = end(state, token).filter(|_| is_begun || tokenizer.is_made(token));

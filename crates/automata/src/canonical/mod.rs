@@ -12,6 +12,7 @@
 //! | `text`, `added`, `nfc` | which texts the encoder takes as they are |
 //! | `whole` | pieces that are looked up as a whole |
 //! | `automaton` | all of that for one tokenizer: [`TokenizerAutomaton`] |
+//! | `index` | that beside one vocabulary, and what constraints share: [`CanonicalIndex`] |
 //! | `position` | a constraint beside the splitting, byte by byte |
 //! | `certain` | from where every ordinary text goes on |
 //! | `ends` | which tokens the splitting reads from where |
@@ -19,7 +20,6 @@
 //! | `kept` | answers for all constraints |
 //! | `by_need` | what may stand in front of a position without a dead end, when it is asked for |
 //! | `product`, `settle`, `completion`, `complete` | the same for all positions at once |
-//! | `mix` | a hash for maps from positions |
 //! | `constraint` | masks and positions: [`CanonicalConstraint`] |
 //!
 //! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections
@@ -44,6 +44,7 @@ mod file_tests;
 mod files;
 mod followers;
 mod forest;
+mod index;
 mod kept;
 mod meeting;
 mod nfc;
@@ -64,6 +65,7 @@ pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
 pub use derivation::MergeOrder;
 pub use error::{CanonicalError, NothingCanonical};
 pub use file::AutomatonFileError;
+pub use index::CanonicalIndex;
 pub use vegas::{
     HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary, vegas_configurations,
 };

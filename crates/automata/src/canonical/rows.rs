@@ -179,11 +179,10 @@ impl<'a> Query<'a> {
 
     /// The row of `at`, and whether it is whole: only as far as it follows `front`, where much is uncertain.
     fn new_row(&mut self, at: Position, front: Option<u32>) -> (Row, bool) {
-        let (automata, vocabulary) = (self.automata, self.vocabulary);
-        let tokenizer = automata.tokenizer;
-        let ends = tokenizer.ends(at.split, at.fresh, vocabulary, self.trie);
+        let (automata, index) = (self.automata, self.index);
+        let (vocabulary, plain) = (&*index.vocabulary, index.plain());
+        let ends = index.ends(at.split, at.fresh);
         let lifted = self.lifted(at.regex);
-        let plain = tokenizer.plain(vocabulary);
         let is_begun = |token: u32| at.fresh && plain.is_begun(token);
 
         let Sure { mut words, few: mut found, left } = self.surely_leading(at, &ends, &lifted);
@@ -251,7 +250,7 @@ impl<'a> Query<'a> {
             others: Vec::with_capacity(256),
             query: self,
         };
-        let sets = reader.query.trie.fill_kinds(&mut reader, state.0);
+        let sets = reader.query.index.trie.fill_kinds(&mut reader, state.0);
         let Ending { kinds, others, .. } = reader;
         let sure = kinds.into_iter().zip(sets).collect();
         let lifted = Arc::new(Lifted { sure, others: others.into() });
@@ -263,7 +262,7 @@ impl<'a> Query<'a> {
     /// The tokens out of `lifted` that certainly lead on from `at`.
     fn surely_leading(&mut self, at: Position, ends: &EndsOf, lifted: &Lifted) -> Sure {
         let mut sure = Sure::default();
-        let plain = self.automata.tokenizer.plain(self.vocabulary);
+        let plain = self.index.plain();
         // Where an added token might end with the next byte, a token may begin with such a byte.
         let without_ends = (!self.certain.is_calm(at.text)).then_some(&plain.without_ends[..]);
         let steady = self.composes().then_some(&plain.steady[..]);
@@ -299,8 +298,8 @@ impl<'a> Query<'a> {
     /// A token that may follow `front` and is settled to lead on from `at`; or else all that may follow and can be read, and
     /// the positions behind them. For wide positions: it takes a walk of the DFA, and the forbidden neighbours of `front`.
     pub(super) fn follower(&mut self, front: u32, at: Position) -> Result<u32, Vec<(u32, Position)>> {
-        let (automata, vocabulary) = (self.automata, self.vocabulary);
-        let tokenizer = automata.tokenizer;
+        let (automata, index) = (self.automata, self.index);
+        let vocabulary = &*index.vocabulary;
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let mut reads: Vec<(u32, Position)> = Vec::new();
         let fallback: Vec<(u32, Position)> = self.fallback(at).collect();
@@ -314,7 +313,7 @@ impl<'a> Query<'a> {
                 None => reads.push((token, behind)),
             }
         }
-        let followers = tokenizer.followers(front, at.split, vocabulary, self.trie);
+        let followers = index.followers(front, at.split);
         // Inside a character most of them begin with a byte that does not lead on.
         let read = self.read_from(at.regex);
         for token in followers.beginning_with(read) {
@@ -328,7 +327,7 @@ impl<'a> Query<'a> {
         if followers.is_all {
             return Err(reads);
         }
-        let ends = tokenizer.ends(at.split, at.fresh, vocabulary, self.trie);
+        let ends = index.ends(at.split, at.fresh);
         let lifted = self.lifted(at.regex);
         let Sure { words: mut sure, few, left } = self.surely_leading(at, &ends, &lifted);
         sure.resize(ends.made.len(), 0);
@@ -337,8 +336,8 @@ impl<'a> Query<'a> {
         left.iter().for_each(|token| set(&mut read, *token));
         let others = lifted.others.iter().map(|(token, _)| *token).filter(|token| is_in(&ends.made, *token));
         others.for_each(|token| set(&mut read, token));
-        tokenizer.remove_forbidden(front, &mut sure);
-        tokenizer.remove_forbidden(front, &mut read);
+        index.remove_forbidden(front, &mut sure);
+        index.remove_forbidden(front, &mut read);
         if let Some(follower) = bits(&sure).next() {
             return Ok(follower);
         }
@@ -410,7 +409,7 @@ impl Pairs {
         let returns = end.returns() && self.at.text == query.automata.tokenizer.text.start;
         let split = end.state().filter(|_| returns && !query.composes());
         let Some(split) = split else {
-            let text = query.vocabulary.text(TokenId(token)).unwrap_or_default();
+            let text = query.index.vocabulary.text(TokenId(token)).unwrap_or_default();
             return query.automata.run(self.at, text).is_some_and(|behind| query.may_precede(token, behind));
         };
         let behind = Position { regex, split, fresh: false, ..self.at };
@@ -530,7 +529,7 @@ mod tests {
     use unskew_core::{Constraint, Merge, MergeTable, TokenMask, TokenTrie, Tokenization, Vocabulary};
 
     use super::{
-        super::{CanonicalConstraint, TokenizerAutomaton},
+        super::{CanonicalConstraint, CanonicalIndex, TokenizerAutomaton},
         *,
     };
     use crate::Limits;
@@ -553,8 +552,8 @@ mod tests {
             .map(|byte| [byte, byte.to_ascii_uppercase()].map(char::from).iter().collect())
             .collect();
         let pattern = format!("x({})", ways.join("|"));
-        let limits = Limits::default();
-        let constraint = CanonicalConstraint::new(&pattern, tokenizer, vocabulary, trie, &limits).unwrap();
+        let index = Arc::new(CanonicalIndex::new(tokenizer, vocabulary, trie).unwrap());
+        let constraint = CanonicalConstraint::new(&pattern, &index, &Limits::default()).unwrap();
         let mut mask = TokenMask::new(constraint.vocab_len());
         constraint.fill_mask(&mut constraint.scratch(), &constraint.start(), mask.as_mut());
         assert_eq!(mask.ids().collect::<Vec<TokenId>>(), expected);

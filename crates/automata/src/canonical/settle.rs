@@ -7,12 +7,13 @@
 
 use std::{cell::Cell, collections::HashMap, rc::Rc};
 
-use unskew_core::{TokenId, TokenTrie, Vocabulary, words_for};
+use unskew_core::{TokenId, words_for};
 
 use super::{
-    automaton::{Role, TokenizerAutomaton},
+    automaton::Role,
     completion::{Before, Completion, Search, bits},
     derivation::NONE,
+    index::CanonicalIndex,
     product::{Product, Sources},
     vegas::block::Blocks,
     whole::WholePieces,
@@ -33,27 +34,20 @@ const KEPT: usize = 512;
 
 impl Completion {
     /// Cost: for each state a walk through the trie that ends as soon as the state is settled.
-    pub(crate) fn new(
-        product: &Product,
-        tokenizer: &TokenizerAutomaton,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
-    ) -> Self {
+    pub(crate) fn new(product: &Product, index: &CanonicalIndex) -> Self {
         // Where all that can be read can be spelled, most is known without a search.
-        let (known, boundary) = match Blocks::new(product, tokenizer, tokenizer.facts(vocabulary)) {
+        let (known, boundary) = match Blocks::new(product, &index.automaton, index.facts()) {
             Some(blocks) => (blocks.known, blocks.boundary),
             None => (vec![false; product.len()], product.accepting.clone()),
         };
-        Self::knowing(product, tokenizer, vocabulary, trie, known, boundary)
+        Self::knowing(product, index, known, boundary)
     }
 
     /// As [`new`](Self::new), where it is `known` of some states that every token may stand in front. Of these, `boundary`
     /// says whether the piece may end there.
     pub(crate) fn knowing(
         product: &Product,
-        tokenizer: &TokenizerAutomaton,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
+        index: &CanonicalIndex,
         known: Vec<bool>,
         boundary: Vec<bool>,
     ) -> Self {
@@ -63,9 +57,7 @@ impl Completion {
         open.retain(|state| !known[*state as usize]);
         let mut rounds = Rounds {
             product,
-            tokenizer,
-            vocabulary,
-            trie,
+            index,
             sources: product.sources(),
             settled: known,
             forbidding: HashMap::new(),
@@ -103,9 +95,7 @@ type Followers = ([u64; 4], Vec<u32>);
 
 struct Rounds<'a> {
     product: &'a Product,
-    tokenizer: &'a TokenizerAutomaton,
-    vocabulary: &'a Vocabulary,
-    trie: &'a TokenTrie,
+    index: &'a CanonicalIndex,
     sources: Sources,
     /// States whose sets cannot grow any more: all that they depend on is settled.
     settled: Vec<bool>,
@@ -128,8 +118,9 @@ impl Rounds<'_> {
         unsettled: &Cell<u32>,
         hasty: bool,
     ) -> (bool, Before) {
-        let Self { product, tokenizer, vocabulary, trie, .. } = *self;
-        let search = Search { product, tokenizer, vocabulary, trie, completion };
+        let Self { product, index, .. } = *self;
+        let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
+        let search = Search { product, index, completion };
         let count = |is_settled: bool| unsettled.set(unsettled.get() + u32::from(!is_settled));
         let depends = |other: u32| count(self.settled[other as usize]);
         let tired = || hasty && unsettled.get() > PATIENCE;
@@ -224,8 +215,8 @@ impl Rounds<'_> {
         if let Some(found) = self.forbidding_all.get(&key) {
             return Rc::clone(found);
         }
-        let (tokenizer, vocabulary) = (self.tokenizer, self.vocabulary);
-        let mut all = tokenizer.ending_in(&bytes, vocabulary);
+        let tokenizer = &self.index.automaton;
+        let mut all = self.index.ending_in(&bytes);
         for follower in &key.1 {
             if self.forbidding.len() > KEPT {
                 self.forbidding.clear();
@@ -259,7 +250,7 @@ impl Rounds<'_> {
         if self.forbidden.len() > KEPT {
             self.forbidden.clear();
         }
-        let (tokenizer, len) = (self.tokenizer, words_for(self.vocabulary.len()));
+        let (tokenizer, len) = (&self.index.automaton, words_for(self.index.vocabulary.len()));
         self.forbidden.entry(token).or_insert_with(|| {
             let mut words = vec![0u32; len];
             tokenizer.neighbours.forbidden(token, |next| words[next as usize / 32] |= 1 << (next % 32));

@@ -9,7 +9,9 @@ pub(crate) mod texts;
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-use unskew_automata::{CanonicalConstraint, CanonicalError, Dfa, Limits, TokenizerAutomaton, VegasLibrary};
+use unskew_automata::{
+    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, TokenizerAutomaton, VegasLibrary,
+};
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
@@ -31,8 +33,7 @@ pub(crate) struct Subject {
     /// Encodes as the tokenizer does behind a prompt.
     judge: Tokenizer,
     pub(crate) vocabulary: Arc<Vocabulary>,
-    automaton: Arc<TokenizerAutomaton>,
-    trie: Arc<TokenTrie>,
+    index: Arc<CanonicalIndex>,
     /// Without a constraint on the text.
     pub(crate) any: CanonicalConstraint,
     by_bytes: HashMap<Vec<u8>, Vec<TokenId>>,
@@ -54,12 +55,8 @@ impl Subject {
         let tokenization = tokenizer.tokenization().unwrap_or_else(|error| panic!("{name}: {error}"));
         let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, tokenization)?);
         let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        let any = CanonicalConstraint::any_text(
-            Arc::clone(&automaton),
-            Arc::clone(&vocabulary),
-            Arc::clone(&trie),
-            &Limits::default(),
-        )?;
+        let index = Arc::new(CanonicalIndex::new(automaton, Arc::clone(&vocabulary), trie)?);
+        let any = CanonicalConstraint::any_text(&index, &Limits::default())?;
         let mut by_bytes: HashMap<Vec<u8>, Vec<TokenId>> = HashMap::new();
         for (token, text) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
             by_bytes.entry(text.to_vec()).or_default().push(token);
@@ -90,8 +87,7 @@ impl Subject {
             name: name.to_owned(),
             judge: judge.unwrap_or(tokenizer),
             vocabulary,
-            automaton,
-            trie,
+            index,
             any,
             by_bytes,
             longest,
@@ -110,24 +106,16 @@ impl Subject {
         pattern: &str,
         limits: &Limits,
     ) -> Result<CanonicalConstraint, CanonicalError> {
-        CanonicalConstraint::new(
-            pattern,
-            Arc::clone(&self.automaton),
-            Arc::clone(&self.vocabulary),
-            Arc::clone(&self.trie),
-            limits,
-        )
+        CanonicalConstraint::new(pattern, &self.index, limits)
     }
 
     /// The same constraint, its product built and completed whole, as it is with a library.
     pub(crate) fn whole(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
-        let library = VegasLibrary::new(&self.automaton, &self.vocabulary, VegasLibrary::DEFAULT_BYTES);
+        let library = VegasLibrary::new(&self.index, VegasLibrary::DEFAULT_BYTES);
         let limits = Limits::default();
         CanonicalConstraint::with_library(
             &Dfa::from_pattern(pattern, &limits)?,
-            Arc::clone(&self.automaton),
-            Arc::clone(&self.vocabulary),
-            Arc::clone(&self.trie),
+            &self.index,
             &library,
             &limits,
         )

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{MergeOrder, TokenizerAutomaton};
+use unskew_automata::{CanonicalIndex, MergeOrder, TokenizerAutomaton};
 use unskew_core::{
     Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenTrie, Tokenization, Vocabulary,
 };
@@ -13,9 +13,8 @@ use super::random::Random;
 pub(crate) struct Toy {
     pub(crate) texts: Vec<String>,
     pub(crate) vocabulary: Arc<Vocabulary>,
-    pub(crate) trie: Arc<TokenTrie>,
     pub(crate) tokenization: Tokenization,
-    pub(crate) tokenizer: Arc<TokenizerAutomaton>,
+    pub(crate) index: Arc<CanonicalIndex>,
     order: MergeOrder,
 }
 
@@ -71,7 +70,8 @@ impl Toy {
         let order = if random.below(2) == 0 { MergeOrder::LowestRank } else { MergeOrder::Passes };
         let tokenizer = TokenizerAutomaton::with_order(&vocabulary, &tokenization, order).unwrap();
         let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
-        Self { texts, vocabulary, trie, tokenization, tokenizer: Arc::new(tokenizer), order }
+        let index = CanonicalIndex::new(Arc::new(tokenizer), Arc::clone(&vocabulary), trie).unwrap();
+        Self { texts, vocabulary, tokenization, index: Arc::new(index), order }
     }
 
     /// What merges make of a text.

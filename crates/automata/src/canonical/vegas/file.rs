@@ -22,14 +22,10 @@
 
 use std::{fs, io, path::Path, sync::OnceLock};
 
-use unskew_core::{TokenId, Vocabulary, words_for};
+use unskew_core::{TokenId, words_for};
 
 use super::{
-    super::{
-        automaton::{Role, TokenizerAutomaton},
-        completion::Before,
-        constraint::Row,
-    },
+    super::{automaton::Role, completion::Before, constraint::Row, index::CanonicalIndex},
     hash::Sip,
     library::{Block, VegasLibrary},
 };
@@ -133,11 +129,10 @@ impl VegasLibrary {
     /// [`LibraryFileError`].
     pub fn load(
         path: impl AsRef<Path>,
-        tokenizer: &TokenizerAutomaton,
-        vocabulary: &Vocabulary,
+        index: &CanonicalIndex,
         limit: usize,
     ) -> Result<Self, LibraryFileError> {
-        Self::from_bytes(&fs::read(path)?, tokenizer, vocabulary, limit)
+        Self::from_bytes(&fs::read(path)?, index, limit)
     }
 
     /// The library that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. Blocks beyond `limit` bytes are left out.
@@ -145,12 +140,7 @@ impl VegasLibrary {
     /// # Errors
     ///
     /// [`LibraryFileError`].
-    pub fn from_bytes(
-        bytes: &[u8],
-        tokenizer: &TokenizerAutomaton,
-        vocabulary: &Vocabulary,
-        limit: usize,
-    ) -> Result<Self, LibraryFileError> {
+    pub fn from_bytes(bytes: &[u8], index: &CanonicalIndex, limit: usize) -> Result<Self, LibraryFileError> {
         if !bytes.starts_with(MAGIC) {
             return Err(LibraryFileError::Magic);
         }
@@ -165,14 +155,15 @@ impl VegasLibrary {
             return Err(LibraryFileError::Damaged("its checksum differs"));
         }
         let of = [reader.word()?, reader.word()?, reader.word()?];
-        if of != [tokenizer.fingerprint, tokenizer.vocab_len() as u64, vocabulary.len() as u64] {
+        let automaton = &index.automaton;
+        if of != [automaton.fingerprint, automaton.vocab_len() as u64, index.vocabulary.len() as u64] {
             return Err(LibraryFileError::Tokenizer);
         }
         let key = [reader.word()?, reader.word()?];
-        let library = Self::with_key(tokenizer, vocabulary, limit, key);
+        let library = Self::with_key(index, limit, key);
         for _ in 0..reader.word()? {
             let name = u128::from_le_bytes(reader.take()?);
-            let block = reader.block(tokenizer, vocabulary)?;
+            let block = reader.block(index)?;
             library.insert(name, block);
         }
         if !reader.0.is_empty() {
@@ -213,11 +204,8 @@ impl Reader<'_> {
         (0..count).map(|_| Ok(u32::from_le_bytes(self.take()?))).collect()
     }
 
-    fn block(
-        &mut self,
-        tokenizer: &TokenizerAutomaton,
-        vocabulary: &Vocabulary,
-    ) -> Result<Block, LibraryFileError> {
+    fn block(&mut self, index: &CanonicalIndex) -> Result<Block, LibraryFileError> {
+        let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
         let is_written = |token: &u32, whole: bool| match tokenizer.roles.get(*token as usize) {
             Some(Role::Made | Role::Fallback) => true,
             Some(Role::Whole) => whole,

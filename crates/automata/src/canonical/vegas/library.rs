@@ -18,13 +18,11 @@ use std::{
     },
 };
 
-use unskew_core::{TokenTrie, Vocabulary};
-
 use super::{
     super::{
-        automaton::TokenizerAutomaton,
         completion::{Before, Completion},
         constraint::Row,
+        index::CanonicalIndex,
         product::Product,
     },
     block::Blocks,
@@ -153,24 +151,19 @@ impl VegasLibrary {
     /// The default bound on memory: 256 MiB.
     pub const DEFAULT_BYTES: usize = 256 << 20;
 
-    /// An empty library for `tokenizer` and its `vocabulary`, which keeps at most `limit` bytes.
-    pub fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary, limit: usize) -> Self {
+    /// An empty library for constraints from `index`, which keeps at most `limit` bytes.
+    pub fn new(index: &CanonicalIndex, limit: usize) -> Self {
         let random = RandomState::new();
-        Self::with_key(tokenizer, vocabulary, limit, [random.hash_one(0), random.hash_one(1)])
+        Self::with_key(index, limit, [random.hash_one(0), random.hash_one(1)])
     }
 
-    pub(super) fn with_key(
-        tokenizer: &TokenizerAutomaton,
-        vocabulary: &Vocabulary,
-        limit: usize,
-        key: [u64; 2],
-    ) -> Self {
+    pub(super) fn with_key(index: &CanonicalIndex, limit: usize, key: [u64; 2]) -> Self {
         Self {
-            fingerprint: tokenizer.fingerprint,
-            tokens: tokenizer.vocab_len(),
-            vocab_len: vocabulary.len(),
+            fingerprint: index.automaton.fingerprint,
+            tokens: index.automaton.vocab_len(),
+            vocab_len: index.vocabulary.len(),
             key,
-            hard: tokenizer.facts(vocabulary).hard.clone(),
+            hard: index.facts().hard.clone(),
             shards: std::array::from_fn(|_| Mutex::default()),
             room: Arc::new(Room {
                 left: AtomicUsize::new(limit),
@@ -203,9 +196,9 @@ impl VegasLibrary {
         }
     }
 
-    pub(in super::super) fn is_of(&self, tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> bool {
+    pub(in super::super) fn is_of(&self, index: &CanonicalIndex) -> bool {
         (self.fingerprint, self.tokens, self.vocab_len)
-            == (tokenizer.fingerprint, tokenizer.vocab_len(), vocabulary.len())
+            == (index.automaton.fingerprint, index.automaton.vocab_len(), index.vocabulary.len())
     }
 
     fn shard(&self, key: u128) -> &Mutex<HashMap<u128, Arc<Block>>> {
@@ -240,17 +233,15 @@ impl VegasLibrary {
     pub(in super::super) fn complete(
         &self,
         product: &Product,
-        tokenizer: &TokenizerAutomaton,
-        vocabulary: &Vocabulary,
-        trie: &TokenTrie,
+        index: &CanonicalIndex,
     ) -> Option<(Completion, Shared)> {
-        let blocks = Blocks::new(product, tokenizer, tokenizer.facts(vocabulary))?;
+        let blocks = Blocks::new(product, &index.automaton, index.facts())?;
         let mut before = vec![Before::None; product.len()];
         let mut places = vec![(0, 0); product.len()];
         let mut numbers = vec![DEAD; product.len()];
         let mut used = Vec::with_capacity(blocks.len());
-        for index in 0..blocks.len() {
-            let form = blocks.form(index, self.key, &mut numbers);
+        for number in 0..blocks.len() {
+            let form = blocks.form(number, self.key, &mut numbers);
             let len = form.states.len();
             let found = lock(self.shard(form.key)).get(&form.key).cloned();
             let found = found.filter(|block| block.before.len() == len);
@@ -263,21 +254,13 @@ impl VegasLibrary {
                     let alone = blocks.alone(&form);
                     let known = form.states.iter().map(|state| blocks.known[*state as usize]);
                     let known = known.chain([true; 2]).collect();
-                    let mut own = Completion::knowing(
-                        &alone,
-                        tokenizer,
-                        vocabulary,
-                        trie,
-                        known,
-                        alone.accepting.clone(),
-                    )
-                    .before;
+                    let mut own = Completion::knowing(&alone, index, known, alone.accepting.clone()).before;
                     own.truncate(len);
                     let rows = (0..len).map(|_| OnceLock::new()).collect();
                     self.insert(form.key, Block { before: own.into(), rows })
                 }
             };
-            let number = u32::try_from(index).expect("fewer blocks than states");
+            let number = u32::try_from(number).expect("fewer blocks than states");
             for ((state, own), at) in form.states.iter().zip(&block.before).zip(0..) {
                 before[*state as usize] = own.clone();
                 places[*state as usize] = (number, at);

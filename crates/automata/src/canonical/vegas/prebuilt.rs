@@ -6,10 +6,8 @@
 
 use std::sync::Arc;
 
-use unskew_core::{TokenTrie, Vocabulary};
-
 use super::{
-    super::{CanonicalConstraint, CanonicalError, TokenizerAutomaton},
+    super::{CanonicalConstraint, CanonicalError, CanonicalIndex},
     library::VegasLibrary,
 };
 use crate::{Dfa, Limits};
@@ -55,13 +53,7 @@ impl VegasLibrary {
     /// # Errors
     ///
     /// [`CanonicalError::LibraryMismatch`], and those of the limits. A type that the tokenizer cannot write is left out.
-    pub fn prebuild(
-        &self,
-        tokenizer: &Arc<TokenizerAutomaton>,
-        vocabulary: &Arc<Vocabulary>,
-        trie: &Arc<TokenTrie>,
-        limits: &Limits,
-    ) -> Result<(), CanonicalError> {
+    pub fn prebuild(&self, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<(), CanonicalError> {
         let mut patterns: Vec<String> = Vec::new();
         for value in JSON {
             patterns.push(format!(r#"\{{("[a-z]": {value}, )*"[a-z]": {value}\}}"#));
@@ -73,15 +65,7 @@ impl VegasLibrary {
         patterns.extend(YAML.map(|value| format!("([a-z]: {value}\n)*[a-z]: {value}")));
         for pattern in patterns {
             let dfa = Dfa::from_pattern(&pattern, limits)?;
-            let (tokenizer, vocabulary) = (Arc::clone(tokenizer), Arc::clone(vocabulary));
-            match CanonicalConstraint::with_library(
-                &dfa,
-                tokenizer,
-                vocabulary,
-                Arc::clone(trie),
-                self,
-                limits,
-            ) {
+            match CanonicalConstraint::with_library(&dfa, index, self, limits) {
                 Ok(constraint) => {
                     if let Some(shared) = constraint.shared() {
                         constraint
