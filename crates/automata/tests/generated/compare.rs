@@ -105,6 +105,18 @@ pub(crate) fn compare(plan: &Plan, effort: Effort, seed: u64) -> Outcome {
     }
 }
 
+/// Whether the engine and the library still differ on the one sequence `ids`.
+pub(crate) fn differs(plan: &Plan, ids: &[u32]) -> Option<Difference> {
+    let judge = Judge::load(plan).ok()?;
+    let engine = quietly(|| Engine::load(&plan.file()))?.ok()?;
+    if plan.prefixes_pieces() {
+        return None;
+    }
+    let mut comparison = Comparison { plan, judge, engine, random: Random::new(0), report: Report::default() };
+    quietly(|| _ = comparison.acceptance(&[ids.to_vec()]))?;
+    comparison.report.differences.pop()
+}
+
 struct Comparison<'a> {
     plan: &'a Plan,
     judge: Judge,
