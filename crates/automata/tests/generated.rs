@@ -1,0 +1,360 @@
+//! Canonical sequences of generated tokenizers, with the tokenizers library as the judge.
+//!
+//! Tokenizers are drawn over the library's normalisers, pre-tokenizers, flags of added tokens and options of byte-pair
+//! models; half of them are the pipelines of published models around small vocabularies. Each is built by the library and
+//! by the engine. A sequence of ids is canonical if the library writes it for the text that it spells (`generated/judge.rs`
+//! says what that means where something is put in front of a text); the engine must accept just those, its walks must
+//! write just those, and its masks must hold what can be read. What the engine refuses is counted by reason.
+//!
+//! `UNSKEW_TOKENIZERS` sets how many are drawn, `UNSKEW_SEED` from where, and `UNSKEW_EFFORT` how much of each is compared.
+
+#![allow(clippy::print_stdout, reason = "the counts and the smallest difference are printed")]
+
+#[path = "generated/charsmap.rs"]
+mod charsmap;
+#[path = "generated/compare.rs"]
+mod compare;
+#[path = "generated/draw.rs"]
+mod draw;
+#[path = "generated/engine.rs"]
+mod engine;
+#[path = "generated/judge.rs"]
+mod judge;
+#[path = "generated/model.rs"]
+mod model;
+#[path = "generated/plan.rs"]
+mod plan;
+#[path = "common/random.rs"]
+mod random;
+#[path = "generated/real.rs"]
+mod real;
+#[path = "generated/steps.rs"]
+mod steps;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use compare::{Difference, Effort, Outcome, compare, differs};
+use plan::Plan;
+use random::Random;
+
+const DEBUG: bool = cfg!(debug_assertions);
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}: a number is expected")),
+        Err(_) => otherwise,
+    }
+}
+
+fn effort() -> Effort {
+    let times = usize::try_from(number("UNSKEW_EFFORT", 1)).unwrap();
+    Effort { texts: 20 * times, sequences: 1_000 * times, walks: 4 * times, patterns: 2 * times }
+}
+
+/// A tokenizer on which the engine and the library differ.
+struct Found {
+    name: String,
+    seed: u64,
+    plan: Plan,
+    difference: Difference,
+}
+
+/// What became of many tokenizers.
+#[derive(Default)]
+struct Table {
+    tried: usize,
+    compared: usize,
+    no_judge: usize,
+    library: BTreeMap<String, usize>,
+    refused: BTreeMap<String, (usize, String)>,
+    notes: BTreeMap<&'static str, (usize, String)>,
+    sequences: usize,
+    canonical: usize,
+    walks: usize,
+    library_panics: usize,
+    with_difference: usize,
+    found: Vec<Found>,
+}
+
+impl Table {
+    fn add(&mut self, name: &str, seed: u64, plan: Plan, outcome: Outcome) {
+        self.tried += 1;
+        match outcome {
+            Outcome::LibraryFailed(reason) => *self.library.entry(reason).or_default() += 1,
+            Outcome::Refused(reason) => {
+                self.refused.entry(reason).or_insert_with(|| (0, format!("{name} {seed}"))).0 += 1;
+            }
+            Outcome::Compared(report) => {
+                self.compared += usize::from(!report.no_judge);
+                self.no_judge += usize::from(report.no_judge);
+                self.sequences += report.sequences;
+                self.canonical += report.canonical;
+                self.walks += report.walks;
+                self.library_panics += report.library_panics;
+                for (kind, (count, example)) in report.notes {
+                    let example = format!("{name} {seed}: {example}");
+                    self.notes.entry(kind).or_insert_with(|| (0, example)).0 += count;
+                }
+                self.with_difference += usize::from(!report.differences.is_empty());
+                // The smallest of each kind.
+                let mut differences = report.differences;
+                // Those under a constraint follow from others.
+                if differences.iter().any(|difference| difference.pattern.is_none()) {
+                    differences.retain(|difference| difference.pattern.is_none());
+                }
+                differences.sort_by_key(|difference| (difference.kind, difference.ids.len()));
+                differences.dedup_by_key(|difference| difference.kind);
+                self.found.extend(differences.into_iter().map(|difference| Found {
+                    name: name.to_owned(),
+                    seed,
+                    plan: plan.clone(),
+                    difference,
+                }));
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tried += other.tried;
+        self.compared += other.compared;
+        self.no_judge += other.no_judge;
+        self.sequences += other.sequences;
+        self.canonical += other.canonical;
+        self.walks += other.walks;
+        self.library_panics += other.library_panics;
+        self.with_difference += other.with_difference;
+        for (reason, count) in other.library {
+            *self.library.entry(reason).or_default() += count;
+        }
+        for (reason, (count, example)) in other.refused {
+            self.refused.entry(reason).or_insert_with(|| (0, example)).0 += count;
+        }
+        for (kind, (count, example)) in other.notes {
+            self.notes.entry(kind).or_insert_with(|| (0, example)).0 += count;
+        }
+        self.found.extend(other.found);
+    }
+
+    fn print(&self) {
+        let failed: usize = self.library.values().sum();
+        let refused: usize = self.refused.values().map(|(count, _)| count).sum();
+        println!(
+            "{} tokenizers: {} compared, {refused} refused, {} without an exact judge, {failed} that the library does not read",
+            self.tried, self.compared, self.no_judge
+        );
+        println!(
+            "{} sequences, {} of them canonical; {} walks; the library fails on {} texts; {} tokenizers with differences",
+            self.sequences, self.canonical, self.walks, self.library_panics, self.with_difference
+        );
+        let mut refused: Vec<_> = self.refused.iter().collect();
+        refused.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+        for (reason, (count, example)) in refused {
+            println!("  refused {count:>7}  {reason}  ({example})");
+        }
+        for (reason, count) in &self.library {
+            println!("  library {count:>7}  {reason}");
+        }
+        for (kind, (count, example)) in &self.notes {
+            println!("  noted   {count:>7}  {kind}; {example}");
+        }
+    }
+}
+
+/// The names of the ids of a plan.
+fn names(plan: &Plan) -> BTreeMap<u32, String> {
+    let id = |value: &serde_json::Value| value.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(u32::MAX);
+    let file = plan.file();
+    let mut names = BTreeMap::new();
+    if let serde_json::Value::Object(ids) = &file["model"]["vocab"] {
+        names.extend(ids.iter().map(|(name, value)| (id(value), name.clone())));
+    }
+    for token in file["added_tokens"].as_array().into_iter().flatten() {
+        names.entry(id(&token["id"])).or_insert_with(|| token["content"].as_str().unwrap_or_default().to_owned());
+    }
+    names
+}
+
+/// The smallest plan that still differs, and its difference. A sequence is followed by the names of its tokens, so that
+/// no other difference takes its place; where more than one sequence makes the difference, all is compared again.
+fn shrunk(found: &Found) -> (Plan, Difference) {
+    let begin = Instant::now();
+    let in_time = || begin.elapsed().as_secs() < 30;
+    let (mut plan, mut difference) = (found.plan.clone(), found.difference.clone());
+    let old = names(&plan);
+    let spelled = |ids: &[u32]| ids.iter().map(|id| old.get(id).cloned()).collect::<Option<Vec<String>>>();
+    let (Some(mut sequence), true) = (spelled(&difference.ids), differs(&plan, &difference.ids).is_some()) else {
+        let mut effort = effort();
+        effort.texts *= 2;
+        let again = |plan: &Plan| match compare(plan, effort, found.seed) {
+            Outcome::Compared(report) => report
+                .differences
+                .into_iter()
+                .filter(|other| other.kind == found.difference.kind)
+                .min_by_key(|difference| difference.ids.len()),
+            _ => None,
+        };
+        'smaller: while in_time() {
+            for smaller in plan.smaller() {
+                if let Some(smallest) = again(&smaller) {
+                    (plan, difference) = (smaller, smallest);
+                    continue 'smaller;
+                }
+            }
+            break;
+        }
+        return (plan, difference);
+    };
+    let again = |plan: &Plan, sequence: &[String]| {
+        let ids: BTreeMap<String, u32> = names(plan).into_iter().map(|(id, name)| (name, id)).collect();
+        let ids: Option<Vec<u32>> = sequence.iter().map(|name| ids.get(name).copied()).collect();
+        differs(plan, &ids?)
+    };
+    'shorter: while in_time() {
+        for at in 0..sequence.len() {
+            let mut shorter = sequence.clone();
+            shorter.remove(at);
+            if again(&plan, &shorter).is_some() {
+                sequence = shorter;
+                continue 'shorter;
+            }
+        }
+        for smaller in plan.smaller() {
+            if let Some(smallest) = again(&smaller, &sequence)
+                && smallest.kind == found.difference.kind
+            {
+                (plan, difference) = (smaller, smallest);
+                continue 'shorter;
+            }
+        }
+        break;
+    }
+    (plan, difference)
+}
+
+/// A kind of difference, and an example.
+fn show(found: &Found) -> (String, String) {
+    let (plan, difference) = shrunk(found);
+    let signature = format!("{} | {}", difference.kind, plan.signature());
+    let names = names(&plan);
+    let spelled = |ids: &[u32]| -> Vec<String> {
+        ids.iter().map(|id| format!("{id}={:?}", names.get(id).map_or("?", String::as_str))).collect()
+    };
+    let text = format!(
+        "{} {}: {}{}\n  signature {signature}\n  ids      {:?}\n  text     {:?}\n  expected {:?}\n  file     {}",
+        found.name,
+        found.seed,
+        difference.kind,
+        difference.pattern.map(|pattern| format!(" (under {pattern})")).unwrap_or_default(),
+        spelled(&difference.ids),
+        difference.text,
+        difference.expected.as_deref().map(spelled),
+        plan.file(),
+    );
+    (signature, text)
+}
+
+impl Table {
+    /// Prints the counts and, of each kind of difference, the smallest; fails if there is one.
+    fn judge(&self) {
+        self.print();
+        if self.found.is_empty() {
+            return;
+        }
+        let most = usize::try_from(number("UNSKEW_SHRINK", 5)).unwrap();
+        let mut kinds: BTreeMap<String, (usize, String)> = BTreeMap::new();
+        for found in self.found.iter().take(most) {
+            let (signature, text) = show(found);
+            let entry = kinds.entry(signature).or_insert_with(|| (0, text.clone()));
+            entry.0 += 1;
+            if text.len() < entry.1.len() {
+                entry.1 = text;
+            }
+        }
+        for (count, text) in kinds.values() {
+            println!("\n{count} x {text}");
+        }
+        panic!("{} of {} tokenizers differ", self.with_difference, self.compared);
+    }
+}
+
+/// Compares `count` tokenizers on all processors. A thread serves few of them: the library keeps a cache for each model in
+/// each thread.
+fn compare_all(count: u64, name: &str, draw: impl Fn(u64) -> Plan + Sync) -> Table {
+    const BATCH: u64 = 64;
+    let next = AtomicU64::new(0);
+    let table = Mutex::new(Table::default());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let from = next.fetch_add(BATCH, Ordering::Relaxed);
+                    if from >= count {
+                        break;
+                    }
+                    let batch = || {
+                        let mut part = Table::default();
+                        for seed in from..(from + BATCH).min(count) {
+                            let plan = draw(seed);
+                            let outcome = compare(&plan, effort(), seed);
+                            part.add(name, seed, plan, outcome);
+                        }
+                        part
+                    };
+                    let part = std::thread::scope(|scope| scope.spawn(batch).join().unwrap());
+                    table.lock().unwrap().merge(part);
+                }
+            });
+        }
+    });
+    let mut table = table.into_inner().unwrap();
+    table.found.sort_by_key(|found| found.seed);
+    table
+}
+
+/// A test for each pipeline of a published model.
+macro_rules! published {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            let name = stringify!($name);
+            let (_, build) = real::ALL.into_iter().find(|(other, _)| *other == name).unwrap();
+            let count = number("UNSKEW_PUBLISHED", if DEBUG { 3 } else { 100 });
+            let table = compare_all(count, name, |seed| build(&mut Random::new(seed)));
+            table.judge();
+            assert_eq!(table.compared, table.tried, "none is refused");
+        }
+    )*};
+}
+
+published!(
+    gemma phi3 llama2 falcon command_r tekken qwen35 o200k neox codegen deepseek deepseek_v3 bloom starcoder phi4 llama3
+    mistral
+);
+
+/// A Unigram model has no merges. It is refused, and the reason is named.
+#[test]
+fn t5() {
+    match compare(&real::t5(&mut Random::new(0)), effort(), 0) {
+        Outcome::Refused(reason) => assert!(reason.contains("Unigram"), "{reason}"),
+        Outcome::LibraryFailed(reason) => panic!("{reason}"),
+        Outcome::Compared(_) => panic!("it is taken, and is to be compared as the others are"),
+    }
+}
+
+#[test]
+fn random_tokenizers() {
+    let first = number("UNSKEW_SEED", 0);
+    let count = number("UNSKEW_TOKENIZERS", if DEBUG { 300 } else { 3_000 });
+    let begin = Instant::now();
+    let table = compare_all(count, "random", |seed| draw::random_plan(&mut Random::new(first + seed)));
+    println!("{:.1?}", begin.elapsed());
+    table.judge();
+}

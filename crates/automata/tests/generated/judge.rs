@@ -1,0 +1,131 @@
+//! The tokenizers library as the judge.
+//!
+//! A continuation of a text that a tokenizer prepends something to has not got that in front. Its ids are those of the
+//! file without the prepending steps, but only up to the first added token: what stands behind an added token is a section
+//! of its own, and the library prepends to each section. So the judge puts the library's parts together as the library
+//! does, with one difference: the section at the beginning of the text goes through the steps of the file without the
+//! prepending ones, and every other section through all. Where nothing is prepended, `Tokenizer::encode` is the judge,
+//! and it is asserted that the parts give the same.
+//!
+//! Tried instead: text behind a head (a line break) whose ids are taken off. It is not exact where text and head are split
+//! or merged together (`\n` and `\n`), and each tokenizer would need another head.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokenizers::{
+    Model as _, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType,
+    PreTokenizer as _, Tokenizer,
+};
+
+use super::plan::Plan;
+
+/// The library's tokenizer of a file.
+pub(crate) struct Judge {
+    full: Tokenizer,
+    /// The same file without the steps that prepend, where there are such.
+    without: Option<Tokenizer>,
+}
+
+/// The normaliser of a continuation.
+struct Continued<'a> {
+    full: Option<&'a NormalizerWrapper>,
+    without: Option<&'a NormalizerWrapper>,
+}
+
+impl Normalizer for Continued<'_> {
+    fn normalize(&self, section: &mut NormalizedString) -> tokenizers::Result<()> {
+        let begins = section.offsets_original().0 == 0;
+        let steps = if begins { self.without } else { self.full };
+        steps.map_or(Ok(()), |steps| steps.normalize(section))
+    }
+}
+
+impl Judge {
+    /// What the library says of a file that it does not read, in words.
+    pub(crate) fn load(plan: &Plan) -> Result<Self, String> {
+        let load = |plan: &Plan| {
+            let bytes = plan.file().to_string();
+            match quietly(|| Tokenizer::from_bytes(&bytes)) {
+                Some(Ok(tokenizer)) => Ok(tokenizer),
+                Some(Err(error)) => Err(format!("error: {error}")),
+                None => Err("panic".to_owned()),
+            }
+        };
+        let (without, same) = plan.without_prefix();
+        let without = if same { None } else { Some(load(&without)?) };
+        Ok(Self { full: load(plan)?, without })
+    }
+
+    /// The ids of `text` as a model writes it behind a prompt; `None` where the library fails.
+    pub(crate) fn encode(&self, text: &str) -> Option<Vec<u32>> {
+        match &self.without {
+            None => self.encode_whole(text),
+            Some(without) => quietly(|| self.continued(without, text))?,
+        }
+    }
+
+    /// The ids of `text` as a whole text.
+    pub(crate) fn encode_whole(&self, text: &str) -> Option<Vec<u32>> {
+        let encoding = quietly(|| self.full.encode(text, false))?;
+        encoding.ok().map(|encoding| encoding.get_ids().to_vec())
+    }
+
+    /// Whether the parts put together are the whole, where nothing is prepended.
+    pub(crate) fn parts_are_the_whole(&self, text: &str) -> bool {
+        self.without.is_some()
+            || quietly(|| self.continued(&self.full, text)).flatten() == self.encode_whole(text)
+    }
+
+    pub(crate) fn decode(&self, ids: &[u32]) -> Option<String> {
+        quietly(|| self.full.decode(ids, false))?.ok()
+    }
+
+    fn continued(&self, without: &Tokenizer, text: &str) -> Option<Vec<u32>> {
+        let steps = Continued { full: self.full.get_normalizer(), without: without.get_normalizer() };
+        let sections = self.full.get_added_vocabulary().extract_and_normalize(Some(&steps), text);
+        // The first sections in one way, the rest in the other; an added token is never split.
+        let begins_with_added = |count: usize| count == 0;
+        let mut ids = Vec::new();
+        for (tokenizer, is_first) in [(without, true), (&self.full, false)] {
+            let mut pieces = sections.clone();
+            if let Some(splits) = tokenizer.get_pre_tokenizer() {
+                splits.pre_tokenize(&mut pieces).ok()?;
+            }
+            let mut added = 0;
+            for (piece, _, tokens) in pieces.get_splits(OffsetReferential::Original, OffsetType::Byte) {
+                added += usize::from(tokens.is_some());
+                if begins_with_added(added) != is_first {
+                    continue;
+                }
+                match tokens {
+                    Some(tokens) => ids.extend(tokens.iter().map(|token| token.id)),
+                    None => {
+                        ids.extend(tokenizer.get_model().tokenize(piece).ok()?.into_iter().map(|token| token.id))
+                    }
+                }
+            }
+        }
+        Some(ids)
+    }
+}
+
+thread_local! {
+    static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// What `call` answers, or `None` where it panics, which is not printed.
+pub(crate) fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
+    static HOOK: std::sync::Once = std::sync::Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                usual(info);
+            }
+        }));
+    });
+    let before = QUIET.replace(true);
+    let answer = catch_unwind(AssertUnwindSafe(call));
+    QUIET.set(before);
+    answer.ok()
+}
