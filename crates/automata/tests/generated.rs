@@ -169,14 +169,17 @@ impl Table {
 
 /// The names of the ids of a plan.
 fn names(plan: &Plan) -> BTreeMap<u32, String> {
-    let id = |value: &serde_json::Value| value.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(u32::MAX);
+    let id =
+        |value: &serde_json::Value| value.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(u32::MAX);
     let file = plan.file();
     let mut names = BTreeMap::new();
     if let serde_json::Value::Object(ids) = &file["model"]["vocab"] {
         names.extend(ids.iter().map(|(name, value)| (id(value), name.clone())));
     }
     for token in file["added_tokens"].as_array().into_iter().flatten() {
-        names.entry(id(&token["id"])).or_insert_with(|| token["content"].as_str().unwrap_or_default().to_owned());
+        names
+            .entry(id(&token["id"]))
+            .or_insert_with(|| token["content"].as_str().unwrap_or_default().to_owned());
     }
     names
 }
@@ -189,7 +192,8 @@ fn shrunk(found: &Found) -> (Plan, Difference) {
     let (mut plan, mut difference) = (found.plan.clone(), found.difference.clone());
     let old = names(&plan);
     let spelled = |ids: &[u32]| ids.iter().map(|id| old.get(id).cloned()).collect::<Option<Vec<String>>>();
-    let (Some(mut sequence), true) = (spelled(&difference.ids), differs(&plan, &difference.ids).is_some()) else {
+    let (Some(mut sequence), true) = (spelled(&difference.ids), differs(&plan, &difference.ids).is_some())
+    else {
         let mut effort = effort();
         effort.texts *= 2;
         let again = |plan: &Plan| match compare(plan, effort, found.seed) {

@@ -190,23 +190,46 @@ impl Spelling {
     }
 
     /// Whether pieces have all characters of a token of the model.
-    pub(crate) fn is_written(
+    pub(crate) fn is_written(&self, token: &str) -> bool {
+        let is_byte = self.byte_tokens && byte_token(token).is_some();
+        let is_spelled = match &self.form {
+            Form::ByteLevel => is_in_alphabet(token),
+            // Every space is spelled as the mark.
+            Form::Metaspace(_) => !token.contains(' '),
+            Form::Plain | Form::Words { .. } => true,
+        };
+        is_spelled && !is_byte
+    }
+
+    /// The tokens that the decoder reads otherwise than the steps in front of the model spell text, if there are such.
+    pub(crate) fn read_by_decoder_alone(
         &self,
-        token: &str,
         normalizers: &[NormalizerStep],
         splits: &[SplitStep],
-    ) -> bool {
-        match &self.form {
-            Form::ByteLevel => is_in_alphabet(token),
+        falls_back: bool,
+    ) -> Option<&'static str> {
+        let by_normalizer = |is: &dyn Fn(&NormalizerStep) -> bool| normalizers.iter().any(is);
+        let by_split = |is: &dyn Fn(&SplitStep) -> bool| splits.iter().any(is);
+        let is_spelled = match &self.form {
+            Form::ByteLevel => {
+                by_normalizer(&|step| matches!(step, NormalizerStep::ByteLevel))
+                    || by_split(&|step| matches!(step, SplitStep::ByteLevel { .. }))
+            }
             Form::Metaspace(mark) => {
-                let by_normalizer = normalizers.iter().any(|step| {
-                    matches!(step, NormalizerStep::Replace { pattern: Pattern::Literal(from), .. } if from == " ")
-                });
-                let by_split = splits.iter().any(|step| matches!(step, SplitStep::Metaspace { .. }));
-                // A text never holds the mark, which tokens spell as a space.
-                !token.contains(if by_normalizer || by_split { ' ' } else { *mark })
+                by_normalizer(&|step| match step {
+                    NormalizerStep::Replace { pattern: Pattern::Literal(from), content } => {
+                        from == " " && only_char(content) == Some(*mark)
+                    }
+                    _ => false,
+                }) || by_split(&|step| matches!(step, SplitStep::Metaspace { .. }))
             }
             Form::Plain | Form::Words { .. } => true,
+        };
+        match &self.form {
+            Form::ByteLevel if !is_spelled => Some("tokens in GPT-2's alphabet of bytes"),
+            Form::Metaspace(_) if !is_spelled => Some("a mark for a space"),
+            _ if self.byte_tokens && !falls_back => Some("tokens such as <0x0A> as bytes"),
+            _ => None,
         }
     }
 

@@ -206,6 +206,12 @@ pub enum TokenizationError {
         /// The token that it makes.
         result: TokenId,
     },
+    /// The decoder reads tokens in another way than the steps in front of the model write text.
+    #[error("the decoder reads {tokens}, and no step in front of the model writes text so")]
+    DecoderAlone {
+        /// The tokens.
+        tokens: &'static str,
+    },
 }
 
 /// How many characters of a token a message quotes.

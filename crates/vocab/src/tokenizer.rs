@@ -154,9 +154,8 @@ impl Tokenizer {
             ModelKind::WordPiece | ModelKind::WordLevel | ModelKind::Unigram => Default::default(),
         };
         drop(by_name);
-        let unwritten = tokenization::unwritten(&vocabulary, &tokens.tokens, |token| {
-            spelling.is_written(token, &normalizers, &splits)
-        });
+        let unwritten =
+            tokenization::unwritten(&vocabulary, &tokens.tokens, |token| spelling.is_written(token));
         let matched = added.iter().map(|token| {
             let mut fact = added_token(token);
             if token.normalized {

@@ -112,7 +112,8 @@ pub(crate) fn differs(plan: &Plan, ids: &[u32]) -> Option<Difference> {
     if plan.prefixes_pieces() {
         return None;
     }
-    let mut comparison = Comparison { plan, judge, engine, random: Random::new(0), report: Report::default() };
+    let mut comparison =
+        Comparison { plan, judge, engine, random: Random::new(0), report: Report::default() };
     quietly(|| _ = comparison.acceptance(&[ids.to_vec()]))?;
     comparison.report.differences.pop()
 }
@@ -161,8 +162,8 @@ impl Comparison<'_> {
     /// A text that this tokenizer may treat in a way of its own.
     fn text(&mut self) -> String {
         const ODD: [&str; 24] = [
-            " ", " ", "  ", "   ", "\n", "\n\n", " \n", "\t", "\u{a0}", "▁", "▁▁", "e\u{301}", "é", "\u{301}", "A", "'s", "1",
-            "123", "ﬁ", "😀", "日", "<|x|>", "<s>", "Ġ",
+            " ", " ", "  ", "   ", "\n", "\n\n", " \n", "\t", "\u{a0}", "▁", "▁▁", "e\u{301}", "é",
+            "\u{301}", "A", "'s", "1", "123", "ﬁ", "😀", "日", "<|x|>", "<s>", "Ġ",
         ];
         let mut text = String::new();
         let random = &mut self.random;
@@ -203,7 +204,9 @@ impl Comparison<'_> {
         let ours = self.engine.tokenizer.encode(text, false).ok();
         let ours: Option<Vec<u32>> = ours.map(|ids| ids.iter().map(|id| id.0).collect());
         if ours.as_ref() != Some(&whole) {
-            self.note("our encoder differs from the library's", || format!("{text:?}: ours {ours:?}, library's {whole:?}"));
+            self.note("our encoder differs from the library's", || {
+                format!("{text:?}: ours {ours:?}, library's {whole:?}")
+            });
         }
         let is_text = |id: &u32| self.engine.vocabulary.kind(TokenId(*id)) == TokenKind::Text;
         if whole.iter().all(is_text)
@@ -218,7 +221,9 @@ impl Comparison<'_> {
             } else {
                 "the library's decoder differs otherwise"
             };
-            self.note(kind, || format!("{whole:?}: the library decodes {decoded:?}, the vocabulary spells {spelled:?}"));
+            self.note(kind, || {
+                format!("{whole:?}: the library decodes {decoded:?}, the vocabulary spells {spelled:?}")
+            });
         }
     }
 
@@ -261,7 +266,8 @@ impl Comparison<'_> {
     fn enumerate(&mut self, most: usize, sequences: &mut Vec<Vec<u32>>) {
         let ids: Vec<u32> = (0..u32::try_from(self.engine.vocabulary.len()).unwrap()).collect();
         // Bytes of no character are of no interest by themselves.
-        let spells = |id: &&u32| self.engine.vocabulary.text(TokenId(**id)).is_some_and(|text| !text.is_empty());
+        let spells =
+            |id: &&u32| self.engine.vocabulary.text(TokenId(**id)).is_some_and(|text| !text.is_empty());
         let texts: Vec<u32> = ids.iter().filter(spells).copied().collect();
         sequences.extend(ids.iter().map(|id| vec![*id]));
         let mut level: Vec<Vec<u32>> = texts.iter().map(|id| vec![*id]).collect();
@@ -287,7 +293,13 @@ impl Comparison<'_> {
         Some((expected == ids, Some(expected)))
     }
 
-    fn differ(&mut self, kind: &'static str, pattern: Option<&'static str>, ids: &[u32], expected: Option<Vec<u32>>) {
+    fn differ(
+        &mut self,
+        kind: &'static str,
+        pattern: Option<&'static str>,
+        ids: &[u32],
+        expected: Option<Vec<u32>>,
+    ) {
         if self.report.differences.len() < KEPT {
             let text = self.engine.text(ids);
             self.report.differences.push(Difference { kind, pattern, ids: ids.to_vec(), expected, text });
@@ -306,7 +318,11 @@ impl Comparison<'_> {
                 canonical.push(ids.clone());
             }
             if accepts(&self.engine.any, &mut scratch, ids) != is_canonical {
-                let kind = if is_canonical { "a canonical sequence is refused" } else { "another sequence is accepted" };
+                let kind = if is_canonical {
+                    "a canonical sequence is refused"
+                } else {
+                    "another sequence is accepted"
+                };
                 self.differ(kind, None, ids, expected);
             }
         }
@@ -321,7 +337,12 @@ impl Comparison<'_> {
             Ok(constraint) => constraint,
             Err(unskew_automata::CanonicalError::NothingCanonical { .. }) => {
                 if let Some(ids) = canonical.iter().find(|ids| fits(&self.engine, ids)) {
-                    self.differ("a constraint that admits a canonical sequence is refused", Some(pattern), ids, None);
+                    self.differ(
+                        "a constraint that admits a canonical sequence is refused",
+                        Some(pattern),
+                        ids,
+                        None,
+                    );
                 }
                 return;
             }
@@ -405,7 +426,9 @@ impl Comparison<'_> {
             if !is_canonical {
                 self.differ("a walk writes another sequence", pattern, &ids, expected);
             } else if let Some(pattern) = pattern
-                && !regex::Regex::new(&format!("^(?:{pattern})$")).unwrap().is_match(&self.engine.text(&ids).unwrap())
+                && !regex::Regex::new(&format!("^(?:{pattern})$"))
+                    .unwrap()
+                    .is_match(&self.engine.text(&ids).unwrap())
             {
                 self.differ("a walk writes another text", Some(pattern), &ids, expected);
             }

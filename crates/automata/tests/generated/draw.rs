@@ -98,11 +98,8 @@ fn any_steps(random: &mut Random) -> Plan {
     let in_model = random.below(12) > 0;
     let first: Vec<&str> =
         unknown.into_iter().filter(|_| in_model).chain(fallback.iter().map(String::as_str)).collect();
-    let size = Size {
-        characters: 2 + random.below(8),
-        merges: random.below(24),
-        all_bytes: random.below(4) == 0,
-    };
+    let size =
+        Size { characters: 2 + random.below(8), merges: random.below(24), all_bytes: random.below(4) == 0 };
     let characters = model::characters(random, size.characters);
     model::fill(random, &mut plan, &characters, size, &first);
     model::options(random, &mut plan, unknown, byte_fallback);

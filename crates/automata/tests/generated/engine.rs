@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use unskew_automata::{CanonicalConstraint, CanonicalError, Limits, TokenizerAutomaton};
+use unskew_automata::{CanonicalConstraint, CanonicalError, CanonicalIndex, Limits, TokenizerAutomaton};
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
 pub(crate) struct Engine {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) vocabulary: Arc<Vocabulary>,
-    automaton: Arc<TokenizerAutomaton>,
-    trie: Arc<TokenTrie>,
+    index: Arc<CanonicalIndex>,
     /// Without a constraint on the text.
     pub(crate) any: Arc<CanonicalConstraint>,
 }
@@ -29,26 +28,17 @@ impl Engine {
         let vocabulary = Arc::new(tokenizer.vocabulary().clone());
         let automaton = TokenizerAutomaton::new(&vocabulary, tokenization)
             .map_err(|error| general("TokenizerAutomaton", &error.to_string()))?;
-        let automaton = Arc::new(automaton);
-        let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| general("TokenTrie", &error.to_string()))?);
-        let any = CanonicalConstraint::any_text(
-            Arc::clone(&automaton),
-            Arc::clone(&vocabulary),
-            Arc::clone(&trie),
-            &Limits::default(),
-        )
-        .map_err(|error| general("any_text", &error.to_string()))?;
-        Ok(Self { tokenizer, vocabulary, automaton, trie, any: Arc::new(any) })
+        let trie = TokenTrie::new(&vocabulary).map_err(|error| general("TokenTrie", &error.to_string()))?;
+        let index = CanonicalIndex::new(Arc::new(automaton), Arc::clone(&vocabulary), Arc::new(trie))
+            .map_err(|error| general("CanonicalIndex", &error.to_string()))?;
+        let index = Arc::new(index);
+        let any = CanonicalConstraint::any_text(&index, &Limits::default())
+            .map_err(|error| general("any_text", &error.to_string()))?;
+        Ok(Self { tokenizer, vocabulary, index, any: Arc::new(any) })
     }
 
     pub(crate) fn constraint(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
-        CanonicalConstraint::new(
-            pattern,
-            Arc::clone(&self.automaton),
-            Arc::clone(&self.vocabulary),
-            Arc::clone(&self.trie),
-            &Limits::default(),
-        )
+        CanonicalConstraint::new(pattern, &self.index, &Limits::default())
     }
 
     /// What `ids` spell, where that is text.

@@ -99,9 +99,9 @@ impl Judge {
                 }
                 match tokens {
                     Some(tokens) => ids.extend(tokens.iter().map(|token| token.id)),
-                    None => {
-                        ids.extend(tokenizer.get_model().tokenize(piece).ok()?.into_iter().map(|token| token.id))
-                    }
+                    None => ids.extend(
+                        tokenizer.get_model().tokenize(piece).ok()?.into_iter().map(|token| token.id),
+                    ),
                 }
             }
         }

@@ -22,8 +22,9 @@ pub(crate) struct Size {
 /// Letters that are merged, digits, white space, punctuation, and what normalisers and patterns treat otherwise.
 const COMMON: [char; 12] = ['a', 'b', 'c', '1', '2', '.', '\n', 's', 'A', 'B', '\'', '-'];
 const RARE: [char; 34] = [
-    'é', '\u{301}', 'e', 'ﬁ', '😀', '日', 'か', 'ガ', 'ー', '한', '\u{200d}', '▁', 'Ġ', '²', '٣', 'ａ', 'ß', 'İ', 'ſ', 'ª',
-    '\t', '\r', '\u{a0}', '\u{3000}', '\u{2028}', '!', '|', '<', '>', '_', '“', '，', 'я', '\u{308}',
+    'é', '\u{301}', 'e', 'ﬁ', '😀', '日', 'か', 'ガ', 'ー', '한', '\u{200d}', '▁', 'Ġ', '²', '٣', 'ａ', 'ß',
+    'İ', 'ſ', 'ª', '\t', '\r', '\u{a0}', '\u{3000}', '\u{2028}', '!', '|', '<', '>', '_', '“', '，', 'я',
+    '\u{308}',
 ];
 
 /// Characters, always with a space.
@@ -64,7 +65,9 @@ fn text(random: &mut Random, characters: &[char], words: &[String]) -> String {
 fn spell(text: &str, spelling: Spelling) -> Vec<String> {
     match spelling {
         Spelling::Bytes => text.bytes().map(|byte| byte_character(byte).to_string()).collect(),
-        Spelling::Mark(mark) => text.chars().map(|one| if one == ' ' { mark } else { one }.to_string()).collect(),
+        Spelling::Mark(mark) => {
+            text.chars().map(|one| if one == ' ' { mark } else { one }.to_string()).collect()
+        }
         Spelling::Plain => text.chars().map(String::from).collect(),
     }
 }

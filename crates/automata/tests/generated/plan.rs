@@ -238,7 +238,9 @@ impl Plan {
                 .iter()
                 .map(|step| {
                     let mut text = step["type"].as_str().unwrap_or_default().to_owned();
-                    for key in ["behavior", "invert", "prepend_scheme", "split", "use_regex", "add_prefix_space"] {
+                    for key in
+                        ["behavior", "invert", "prepend_scheme", "split", "use_regex", "add_prefix_space"]
+                    {
                         match &step[key] {
                             Value::String(value) => text += &format!(" {value}"),
                             Value::Bool(value) => text += &format!(" {key}={value}"),
