@@ -188,7 +188,7 @@ fn names(plan: &Plan) -> BTreeMap<u32, String> {
 /// no other difference takes its place; where more than one sequence makes the difference, all is compared again.
 fn shrunk(found: &Found) -> (Plan, Difference) {
     let begin = Instant::now();
-    let in_time = || begin.elapsed().as_secs() < 30;
+    let in_time = || begin.elapsed().as_secs() < 12;
     let (mut plan, mut difference) = (found.plan.clone(), found.difference.clone());
     let old = names(&plan);
     let spelled = |ids: &[u32]| ids.iter().map(|id| old.get(id).cloned()).collect::<Option<Vec<String>>>();
@@ -204,15 +204,7 @@ fn shrunk(found: &Found) -> (Plan, Difference) {
                 .min_by_key(|difference| difference.ids.len()),
             _ => None,
         };
-        'smaller: while in_time() {
-            for smaller in plan.smaller() {
-                if let Some(smallest) = again(&smaller) {
-                    (plan, difference) = (smaller, smallest);
-                    continue 'smaller;
-                }
-            }
-            break;
-        }
+        while in_time() && pass(&mut plan, in_time, |plan| again(plan).map(|smallest| difference = smallest).is_some()) {}
         return (plan, difference);
     };
     let again = |plan: &Plan, sequence: &[String]| {
@@ -220,26 +212,38 @@ fn shrunk(found: &Found) -> (Plan, Difference) {
         let ids: Option<Vec<u32>> = sequence.iter().map(|name| ids.get(name).copied()).collect();
         differs(plan, &ids?)
     };
-    'shorter: while in_time() {
-        for at in 0..sequence.len() {
-            let mut shorter = sequence.clone();
-            shorter.remove(at);
-            if again(&plan, &shorter).is_some() {
-                sequence = shorter;
-                continue 'shorter;
-            }
+    let mut at = 0;
+    while at < sequence.len() && in_time() {
+        let mut shorter = sequence.clone();
+        shorter.remove(at);
+        if again(&plan, &shorter).is_some_and(|other| other.kind == difference.kind) {
+            sequence = shorter;
+        } else {
+            at += 1;
         }
-        for smaller in plan.smaller() {
-            if let Some(smallest) = again(&smaller, &sequence)
-                && smallest.kind == found.difference.kind
-            {
-                (plan, difference) = (smaller, smallest);
-                continue 'shorter;
-            }
-        }
-        break;
     }
+    let mut still = |plan: &Plan| {
+        let smallest = again(plan, &sequence).filter(|other| other.kind == found.difference.kind);
+        smallest.map(|smallest| difference = smallest).is_some()
+    };
+    while in_time() && pass(&mut plan, in_time, &mut still) {}
     (plan, difference)
+}
+
+/// Takes each part off `plan` that it differs without, once. Whether there was one.
+fn pass(plan: &mut Plan, in_time: impl Fn() -> bool, mut still: impl FnMut(&Plan) -> bool) -> bool {
+    let (mut at, mut any) = (0, false);
+    let mut smaller = plan.smaller();
+    while at < smaller.len() && in_time() {
+        if still(&smaller[at]) {
+            *plan = smaller.swap_remove(at);
+            smaller = plan.smaller();
+            any = true;
+        } else {
+            at += 1;
+        }
+    }
+    any
 }
 
 /// A kind of difference, and an example.
@@ -272,15 +276,26 @@ impl Table {
             return;
         }
         let most = usize::try_from(number("UNSKEW_SHRINK", 5)).unwrap();
-        let mut kinds: BTreeMap<String, (usize, String)> = BTreeMap::new();
-        for found in self.found.iter().take(most) {
-            let (signature, text) = show(found);
-            let entry = kinds.entry(signature).or_insert_with(|| (0, text.clone()));
-            entry.0 += 1;
-            if text.len() < entry.1.len() {
-                entry.1 = text;
+        let kinds: Mutex<BTreeMap<String, (usize, String)>> = Mutex::default();
+        let next = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..threads() {
+                scope.spawn(|| {
+                    loop {
+                        let at = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
+                        let Some(found) = self.found.get(at).filter(|_| at < most) else { break };
+                        let (signature, text) = show(found);
+                        let mut kinds = kinds.lock().unwrap();
+                        let entry = kinds.entry(signature).or_insert_with(|| (0, text.clone()));
+                        entry.0 += 1;
+                        if text.len() < entry.1.len() {
+                            entry.1 = text;
+                        }
+                    }
+                });
             }
-        }
+        });
+        let kinds = kinds.into_inner().unwrap();
         for (count, text) in kinds.values() {
             println!("\n{count} x {text}");
         }
@@ -288,15 +303,18 @@ impl Table {
     }
 }
 
-/// Compares `count` tokenizers on all processors. A thread serves few of them: the library keeps a cache for each model in
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Compares `count` tokenizers, drawn from the seeds from `first` on, on all processors. A thread serves few of them: the library keeps a cache for each model in
 /// each thread.
-fn compare_all(count: u64, name: &str, draw: impl Fn(u64) -> Plan + Sync) -> Table {
+fn compare_all(first: u64, count: u64, name: &str, draw: impl Fn(u64) -> Plan + Sync) -> Table {
     const BATCH: u64 = 64;
     let next = AtomicU64::new(0);
     let table = Mutex::new(Table::default());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..threads() {
             scope.spawn(|| {
                 loop {
                     let from = next.fetch_add(BATCH, Ordering::Relaxed);
@@ -305,7 +323,7 @@ fn compare_all(count: u64, name: &str, draw: impl Fn(u64) -> Plan + Sync) -> Tab
                     }
                     let batch = || {
                         let mut part = Table::default();
-                        for seed in from..(from + BATCH).min(count) {
+                        for seed in (from..(from + BATCH).min(count)).map(|at| first + at) {
                             let plan = draw(seed);
                             let outcome = compare(&plan, effort(), seed);
                             part.add(name, seed, plan, outcome);
@@ -331,7 +349,7 @@ macro_rules! published {
             let name = stringify!($name);
             let (_, build) = real::ALL.into_iter().find(|(other, _)| *other == name).unwrap();
             let count = number("UNSKEW_PUBLISHED", if DEBUG { 3 } else { 100 });
-            let table = compare_all(count, name, |seed| build(&mut Random::new(seed)));
+            let table = compare_all(number("UNSKEW_SEED", 0), count, name, |seed| build(&mut Random::new(seed)));
             table.judge();
             assert_eq!(table.compared, table.tried, "none is refused");
         }
@@ -358,7 +376,7 @@ fn random_tokenizers() {
     let first = number("UNSKEW_SEED", 0);
     let count = number("UNSKEW_TOKENIZERS", if DEBUG { 300 } else { 3_000 });
     let begin = Instant::now();
-    let table = compare_all(count, "random", |seed| draw::random_plan(&mut Random::new(first + seed)));
+    let table = compare_all(first, count, "random", |seed| draw::random_plan(&mut Random::new(seed)));
     println!("{:.1?}", begin.elapsed());
     table.judge();
 }
