@@ -204,7 +204,10 @@ fn shrunk(found: &Found) -> (Plan, Difference) {
                 .min_by_key(|difference| difference.ids.len()),
             _ => None,
         };
-        while in_time() && pass(&mut plan, in_time, |plan| again(plan).map(|smallest| difference = smallest).is_some()) {}
+        while in_time()
+            && pass(&mut plan, in_time, |plan| again(plan).map(|smallest| difference = smallest).is_some())
+        {
+        }
         return (plan, difference);
     };
     let again = |plan: &Plan, sequence: &[String]| {

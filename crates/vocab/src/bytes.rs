@@ -191,22 +191,27 @@ impl Spelling {
 
     /// Whether pieces have all characters of a token of the model.
     pub(crate) fn is_written(&self, token: &str) -> bool {
-        let is_byte = self.byte_tokens && byte_token(token).is_some();
         let is_spelled = match &self.form {
             Form::ByteLevel => is_in_alphabet(token),
             // Every space is spelled as the mark.
             Form::Metaspace(_) => !token.contains(' '),
             Form::Plain | Form::Words { .. } => true,
         };
-        is_spelled && !is_byte
+        is_spelled && !self.is_byte(token)
+    }
+
+    /// Whether a token of the model stands for one byte of a character without a token.
+    pub(crate) fn is_byte(&self, token: &str) -> bool {
+        self.byte_tokens && byte_token(token).is_some()
     }
 
     /// The tokens that the decoder reads otherwise than the steps in front of the model spell text, if there are such.
+    /// `looks_up_bytes`: whether a piece that reads `<0x0A>` becomes the token that the decoder reads as a byte.
     pub(crate) fn read_by_decoder_alone(
         &self,
         normalizers: &[NormalizerStep],
         splits: &[SplitStep],
-        falls_back: bool,
+        looks_up_bytes: bool,
     ) -> Option<&'static str> {
         let by_normalizer = |is: &dyn Fn(&NormalizerStep) -> bool| normalizers.iter().any(is);
         let by_split = |is: &dyn Fn(&SplitStep) -> bool| splits.iter().any(is);
@@ -228,7 +233,7 @@ impl Spelling {
         match &self.form {
             Form::ByteLevel if !is_spelled => Some("tokens in GPT-2's alphabet of bytes"),
             Form::Metaspace(_) if !is_spelled => Some("a mark for a space"),
-            _ if self.byte_tokens && !falls_back => Some("tokens such as <0x0A> as bytes"),
+            _ if looks_up_bytes => Some("tokens such as <0x0A> as bytes"),
             _ => None,
         }
     }
