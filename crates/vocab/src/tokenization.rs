@@ -18,13 +18,16 @@ use crate::{
 pub(crate) const BYTE_LEVEL_PATTERN: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// The steps and merges of a byte-pair model.
+/// The steps and merges of a byte-pair model. `never_made`: the tokens whose text is always cut out of a text before the model
+/// sees it; merges with them never apply.
 pub(crate) fn facts(
     normalizers: &[NormalizerStep],
     splits: &[SplitStep],
-    merges: Vec<Merge>,
+    mut merges: Vec<Merge>,
     vocabulary: &Vocabulary,
+    never_made: impl Fn(TokenId) -> bool,
 ) -> Result<Tokenization, TokenizationError> {
+    merges.retain(|merge| ![merge.left, merge.right, merge.result].into_iter().any(&never_made));
     for (rank, merge) in merges.iter().enumerate() {
         let Merge { left, right, result } = *merge;
         for token in [left, right, result] {

@@ -156,14 +156,14 @@ impl Tokenizer {
         drop(by_name);
         let unwritten =
             tokenization::unwritten(&vocabulary, &tokens.tokens, |token| spelling.is_written(token));
-        let matched = added.iter().map(|token| {
+        let normalized_added = added.iter().map(|token| {
             let mut fact = added_token(token);
             if token.normalized {
                 fact.content = normalize(&token.content)?;
             }
             Ok(fact)
         });
-        let matched = matched.collect::<Result<Vec<AddedToken>, TokenizerError>>()?;
+        let matched = normalized_added.collect::<Result<Vec<AddedToken>, TokenizerError>>()?;
         let whole_pieces = model.ignore_merges.unwrap_or(false);
         let looks_up_bytes =
             whole_pieces && !byte_fallback && tokens.tokens.iter().any(|(token, _)| spelling.is_byte(token));
@@ -177,7 +177,18 @@ impl Tokenizer {
                     true => Symbols::Bytes,
                     false => Symbols::Characters { fallback: fallback.clone() },
                 };
-                tokenization::facts(&normalizers, &splits, merges, &vocabulary).map(|mut facts| {
+                let never_made = |id: TokenId| {
+                    matched.iter().any(|token: &AddedToken| {
+                        token.id == id
+                            && token.special
+                            && !token.single_word
+                            && spelling
+                                .token(&token.content)
+                                .is_ok_and(|bytes| bytes == token.content.as_bytes())
+                    })
+                };
+                let facts = tokenization::facts(&normalizers, &splits, merges, &vocabulary, never_made);
+                facts.map(|mut facts| {
                     facts.whole_pieces = whole_pieces;
                     facts.symbols = symbols;
                     facts.added = matched;

@@ -12,7 +12,7 @@
 
 use std::{collections::HashMap, fmt};
 
-use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, Vocabulary};
+use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, UnicodeForm, Vocabulary};
 
 use super::{
     CanonicalError, MergeOrder,
@@ -67,8 +67,8 @@ pub struct TokenizerAutomaton {
     pub(crate) fallback: Vec<u32>,
     pub(crate) split: SplitDfa,
     pub(crate) text: TextDfa,
-    /// Whether texts are brought into normalisation form C.
-    pub(crate) nfc: bool,
+    /// The normalisation form that texts are brought into.
+    pub(crate) form: Option<UnicodeForm>,
     /// Added tokens that are text.
     pub(crate) added: Vec<AddedText>,
 }
@@ -108,7 +108,9 @@ impl TokenizerAutomaton {
         let mut roles = vec![Role::Never; len];
         let mut fallback = vec![NONE; 256];
         if let Symbols::Characters { fallback: tokens } = &tokenization.symbols {
-            for (byte, token) in tokens.iter().filter(|(_, token)| token.index() < len) {
+            // A token that is no text is written all the same, and the text is another one.
+            for (byte, token) in tokens.iter().filter(|(_, token)| vocabulary.kind(*token) == TokenKind::Text)
+            {
                 fallback[usize::from(*byte)] = token.0;
                 roles[token.index()] = Role::Fallback;
             }
@@ -172,7 +174,10 @@ impl TokenizerAutomaton {
                 let characters =
                     symbols.keys().filter_map(|text| std::str::from_utf8(text).ok()?.chars().next());
                 let mut characters: Vec<char> = characters.collect();
+                // A space is spelled as the mark, and so are its bytes.
+                characters.extend((!facts.forbidden.is_empty()).then_some(' '));
                 characters.sort_unstable();
+                characters.dedup();
                 Some(characters)
             }
         };
@@ -208,7 +213,7 @@ impl TokenizerAutomaton {
             fallback,
             split,
             text: facts.dfa,
-            nfc: facts.nfc,
+            form: facts.form,
             added: facts.added,
         })
     }

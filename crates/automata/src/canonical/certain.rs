@@ -99,7 +99,7 @@ fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
 impl Certain {
     pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
         let split = &tokenizer.split;
-        let characters = ordinary(split, if tokenizer.nfc { super::nfc::steady() } else { utf8_table() });
+        let characters = ordinary(split, tokenizer.form.map_or_else(utf8_table, super::form::steady));
         let universal = universal(split, &characters);
         let leads = |state: u32| {
             let bytes = (0..0x80u8).filter(|byte| {

@@ -51,13 +51,13 @@ pub struct CanonicalConstraint {
 pub(super) struct Context {
     pub(super) dfa: Dfa,
     /// The texts that the normaliser leaves as they are.
-    pub(super) nfc: &'static TextDfa,
+    pub(super) form: &'static TextDfa,
     pub(super) index: Arc<CanonicalIndex>,
 }
 
 impl Context {
     pub(super) fn automata(&self) -> Automata<'_> {
-        Automata { dfa: &self.dfa, tokenizer: &self.index.automaton, nfc: self.nfc }
+        Automata { dfa: &self.dfa, tokenizer: &self.index.automaton, form: self.form }
     }
 }
 
@@ -202,8 +202,8 @@ impl CanonicalConstraint {
         library: Option<&VegasLibrary>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        let nfc = Automata::new(&dfa, &index.automaton).nfc;
-        let context = Context { dfa, nfc, index: Arc::clone(index) };
+        let form = Automata::new(&dfa, &index.automaton).form;
+        let context = Context { dfa, form, index: Arc::clone(index) };
         let row_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
         let masks = limits.mask_cache_bytes / row_bytes;
         let by_need = match library {

@@ -143,7 +143,10 @@ impl TokenizerAutomaton {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
         bytes.resize(HEADER, 0);
-        put_words(&mut bytes, &[u32::from(trees.order == MergeOrder::Passes), u32::from(self.nfc)]);
+        put_words(
+            &mut bytes,
+            &[u32::from(trees.order == MergeOrder::Passes), self.form.map_or(0, form_number)],
+        );
         // Padding is never written, and has no trees.
         let is_used = |token: usize| self.roles[token] != Role::Never || trees.key[token] != NONE;
         let used = (0..self.vocab_len).rev().find(|token| is_used(*token)).map_or(0, |last| last + 1);
@@ -255,7 +258,7 @@ impl TokenizerAutomaton {
 
     fn read_sections(
         reader: &mut Reader<impl BufRead>,
-        (order, nfc): (MergeOrder, bool),
+        (order, form): (MergeOrder, Option<UnicodeForm>),
         vocabulary: &Vocabulary,
         tokenization: &Tokenization,
     ) -> Result<Self, AutomatonFileError> {
@@ -383,7 +386,7 @@ impl TokenizerAutomaton {
             fallback,
             split,
             text: text.ok_or(invalid("texts"))?,
-            nfc,
+            form,
             added,
         })
     }
@@ -545,11 +548,12 @@ impl<R: BufRead> Reader<R> {
         Ok(words)
     }
 
-    /// In which order merges are applied, and whether texts are brought into normalisation form C.
-    fn flags(&mut self) -> Result<(MergeOrder, bool), AutomatonFileError> {
+    /// In which order merges are applied, and the form that texts are brought into.
+    fn flags(&mut self) -> Result<(MergeOrder, Option<UnicodeForm>), AutomatonFileError> {
         match self.words("flags")?[..] {
-            [order @ 0..=1, nfc @ 0..=1] => {
-                Ok((if order == 1 { MergeOrder::Passes } else { MergeOrder::LowestRank }, nfc == 1))
+            [order @ 0..=1, form @ 0..=4] => {
+                let order = if order == 1 { MergeOrder::Passes } else { MergeOrder::LowestRank };
+                Ok((order, FORMS.into_iter().find(|known| form_number(*known) == form)))
             }
             _ => Err(AutomatonFileError::Invalid { section: "flags" }),
         }
@@ -713,15 +717,7 @@ impl Facts {
 
     fn normalizer(&mut self, normalizer: &Normalizer) {
         match normalizer {
-            Normalizer::Unicode(form) => self.numbers([
-                0,
-                match form {
-                    UnicodeForm::Nfc => 0,
-                    UnicodeForm::Nfd => 1,
-                    UnicodeForm::Nfkc => 2,
-                    UnicodeForm::Nfkd => 3,
-                },
-            ]),
+            Normalizer::Unicode(form) => self.numbers([0, form_number(*form) - 1]),
             Normalizer::Prepend(text) => {
                 self.number(1);
                 self.text(text.as_bytes());
@@ -799,6 +795,18 @@ impl Facts {
     fn finish(mut self) -> u64 {
         self.flush();
         self.hasher.finish()
+    }
+}
+
+const FORMS: [UnicodeForm; 4] = [UnicodeForm::Nfc, UnicodeForm::Nfd, UnicodeForm::Nfkc, UnicodeForm::Nfkd];
+
+/// From 1 on.
+fn form_number(form: UnicodeForm) -> u32 {
+    match form {
+        UnicodeForm::Nfc => 1,
+        UnicodeForm::Nfd => 2,
+        UnicodeForm::Nfkc => 3,
+        UnicodeForm::Nfkd => 4,
     }
 }
 

@@ -114,7 +114,7 @@ fn what_is_loaded_is_what_was_saved() {
         assert_eq!((&loaded.split, &loaded.text), (&saved.split, &saved.text), "seed {seed}");
         assert_eq!((&loaded.symbols, &loaded.fallback), (&saved.symbols, &saved.fallback), "seed {seed}");
         assert_eq!(loaded.vocabulary_fingerprint, saved.vocabulary_fingerprint, "seed {seed}");
-        assert_eq!((&loaded.added, loaded.nfc), (&saved.added, saved.nfc), "seed {seed}");
+        assert_eq!((&loaded.added, loaded.form), (&saved.added, saved.form), "seed {seed}");
         assert_eq!(loaded.whole.sequences(), saved.whole.sequences(), "seed {seed}");
         roles.extend(saved.roles.iter().map(|role| *role as u8));
 

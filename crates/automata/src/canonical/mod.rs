@@ -9,7 +9,7 @@
 //! | `derivation` | how each token comes about: its merge tree |
 //! | `pair` | whether two tokens may be neighbours: the walk along two trees |
 //! | `forest` | the same for all tokens at once: intervals |
-//! | `text`, `added`, `nfc` | which texts the encoder takes as they are |
+//! | `text`, `added`, `form` | which texts the encoder takes as they are |
 //! | `whole` | pieces that are looked up as a whole |
 //! | `automaton` | all of that for one tokenizer: [`TokenizerAutomaton`] |
 //! | `index` | that beside one vocabulary, and what constraints share: [`CanonicalIndex`] |
@@ -44,10 +44,10 @@ mod file_tests;
 mod files;
 mod followers;
 mod forest;
+mod form;
 mod index;
 mod kept;
 mod meeting;
-mod nfc;
 mod pair;
 mod position;
 mod product;

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use super::{added::TextDfa, automaton::TokenizerAutomaton, nfc::nfc};
+use super::{added::TextDfa, automaton::TokenizerAutomaton, form::texts};
 use crate::{Dfa, StateId, table::DEAD};
 
 /// Where each of the automata is.
@@ -19,7 +19,7 @@ use crate::{Dfa, StateId, table::DEAD};
 pub(crate) struct Position {
     pub(crate) regex: StateId,
     pub(crate) text: u32,
-    pub(crate) nfc: u32,
+    pub(crate) form: u32,
     pub(crate) split: u32,
     /// Whether a piece begins here, so that no token of it stands in front.
     pub(crate) fresh: bool,
@@ -30,20 +30,21 @@ pub(crate) struct Position {
 pub(crate) struct Automata<'a> {
     pub(crate) dfa: &'a Dfa,
     pub(crate) tokenizer: &'a TokenizerAutomaton,
-    /// The texts in normalisation form C, if only these are encoded as they are; else any.
-    pub(crate) nfc: &'static TextDfa,
+    /// The texts in the tokenizer's normalisation form, if only these are encoded as they are; else any.
+    pub(crate) form: &'static TextDfa,
 }
 
 impl<'a> Automata<'a> {
     pub(crate) fn new(dfa: &'a Dfa, tokenizer: &'a TokenizerAutomaton) -> Self {
-        let composes = tokenizer.nfc && dfa.bytes().any(|byte| !byte.is_ascii());
-        Self { dfa, tokenizer, nfc: if composes { nfc() } else { TextDfa::all() } }
+        // All that is ASCII is in every form.
+        let form = tokenizer.form.filter(|_| dfa.bytes().any(|byte| !byte.is_ascii()));
+        Self { dfa, tokenizer, form: form.map_or_else(TextDfa::all, texts) }
     }
 
     pub(crate) fn start(&self) -> Position {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         let regex = self.dfa.start();
-        Position { regex, text: text.start, nfc: self.nfc.start, split: split.start, fresh: true }
+        Position { regex, text: text.start, form: self.form.start, split: split.start, fresh: true }
     }
 
     #[inline]
@@ -64,9 +65,9 @@ impl<'a> Automata<'a> {
             if regex == DEAD || split == DEAD {
                 continue;
             }
-            let (text, nfc) = (text.step(from.text, byte), self.nfc.step(from.nfc, byte));
-            if text != DEAD && nfc != DEAD {
-                visit(Position { regex: StateId(regex), text, nfc, split, fresh: false });
+            let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
+            if text != DEAD && form != DEAD {
+                visit(Position { regex: StateId(regex), text, form, split, fresh: false });
             }
         }
     }
@@ -87,8 +88,8 @@ impl<'a> Automata<'a> {
         if split == DEAD {
             return None;
         }
-        let (text, nfc) = (text.step(from.text, byte), self.nfc.step(from.nfc, byte));
-        (text != DEAD && nfc != DEAD).then_some(Position { regex, text, nfc, split, fresh: false })
+        let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
+        (text != DEAD && form != DEAD).then_some(Position { regex, text, form, split, fresh: false })
     }
 
     pub(crate) fn run(&self, from: Position, bytes: &[u8]) -> Option<Position> {
@@ -127,15 +128,15 @@ impl<'a> Automata<'a> {
                 let split = split.sections[added.section];
                 (text != DEAD && split != DEAD).then_some(())?;
                 // The normaliser reads a token that is found behind it, too.
-                let nfc = match added.normalized {
-                    true => added.content.iter().fold(at.nfc, |nfc, byte| match nfc {
+                let form = match added.normalized {
+                    true => added.content.iter().fold(at.form, |form, byte| match form {
                         DEAD => DEAD,
-                        nfc => automata.nfc.step(nfc, *byte),
+                        form => automata.form.step(form, *byte),
                     }),
-                    false => automata.nfc.start,
+                    false => automata.form.start,
                 };
-                (nfc != DEAD).then_some(())?;
-                Some((added.token, Position { regex, text, nfc, split, fresh: true }))
+                (form != DEAD).then_some(())?;
+                Some((added.token, Position { regex, text, form, split, fresh: true }))
             },
         )
     }
@@ -150,7 +151,7 @@ impl<'a> Automata<'a> {
         let mut classes = Box::new([0; 256]);
         let mut bytes = Vec::new();
         for byte in 0..=255u8 {
-            let classes_of = [self.dfa.classes(), &text.classes, &self.nfc.classes, &split.classes];
+            let classes_of = [self.dfa.classes(), &text.classes, &self.form.classes, &split.classes];
             let key = used[usize::from(byte)].then(|| classes_of.map(|classes| classes.get(byte)));
             let next = bytes.len();
             classes[usize::from(byte)] = *columns.entry(key).or_insert_with(|| {

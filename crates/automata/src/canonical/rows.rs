@@ -385,7 +385,7 @@ impl<'a> Query<'a> {
 
     /// Whether texts are brought into normalisation form C that the constraint accepts.
     pub(super) fn composes(&self) -> bool {
-        self.automata.nfc.next.len() > 1
+        self.automata.form.next.len() > 1
     }
 }
 

@@ -10,7 +10,7 @@
 //! 4. the pre-tokenizer splits each part that is left ([`crate::split`]), and reads it as the steps before leave it.
 //!
 //! A step leaves a text alone, or it does not: that is a set of characters, a string that must not occur, a rule for the ends
-//! of the text, or a normalisation form ([`super::nfc`]). Two steps together leave a text alone that one of them rewrites only
+//! of the text, or a normalisation form ([`super::form`]). Two steps together leave a text alone that one of them rewrites only
 //! if a later one undoes the first; steps of which that cannot be excluded are refused.
 //!
 //! One rewriting does not make a text another one: a space that is spelled U+2581, as the vocabulary spells it back. Texts
@@ -34,8 +34,8 @@ use crate::split::{Prefix, Section, TextRule, White, matches_nothing_in};
 pub(crate) struct TextFacts {
     /// The texts that hold no added token.
     pub(crate) dfa: TextDfa,
-    /// Whether texts are brought into normalisation form C.
-    pub(crate) nfc: bool,
+    /// The normalisation form that texts are brought into.
+    pub(crate) form: Option<UnicodeForm>,
     /// Characters that the steps put in the place of others, so that none stands for itself.
     pub(crate) forbidden: Vec<char>,
     /// All characters that texts may have: each list does.
@@ -79,7 +79,7 @@ impl TextFacts {
         let Tokenization { normalizers, splits, symbols, .. } = tokenization;
         let mut facts = Self {
             dfa: TextDfa::any(),
-            nfc: false,
+            form: None,
             forbidden: Vec::new(),
             kept: Vec::new(),
             blank: None,
@@ -144,7 +144,9 @@ impl TextFacts {
             }
             match normalizer {
                 Normalizer::ByteLevel => by_bytes = true,
-                Normalizer::Unicode(UnicodeForm::Nfc) => self.nfc = true,
+                Normalizer::Unicode(form) if self.form.is_none_or(|known| known == *form) => {
+                    self.form = Some(*form)
+                }
                 Normalizer::Prepend(text) if is_space(text, blank) => prefix = Prefix::Always,
                 Normalizer::Prepend(text) if marker.is_none() && !text.is_empty() => {
                     marker = Some((text, Vec::new()));
@@ -175,6 +177,7 @@ impl TextFacts {
                         _ => return Err(refused()),
                     }
                 }
+                Normalizer::Strip { left: false, right: false } => {}
                 Normalizer::Strip { left, right } => {
                     let white = if blank.is_none() { White::All } else { White::NotBlank };
                     // It would take what was put in front, too.
@@ -298,6 +301,32 @@ impl TextFacts {
             if tells.len() > 1 {
                 return Err(refuse("strips white space of another kind than another added token"));
             }
+            let of = |added: &AddedText| tokenization.added.iter().find(|token| token.id.0 == added.token);
+            let rstrips = |added: &AddedText| of(added).is_some_and(|token| token.rstrip);
+            let any = |is: &dyn Fn(&AddedText) -> bool| self.added.iter().any(is);
+            // Tokens that are not normalized strip white space of those that are, which are still text by then.
+            let has_space = |added: &AddedText, at_end: bool| {
+                let text = String::from_utf8_lossy(&added.content);
+                let edge = if at_end { text.chars().next_back() } else { text.chars().next() };
+                added.normalized && edge.is_some_and(char::is_whitespace)
+            };
+            let strips_end = any(&|added| !added.normalized && added.strips);
+            let strips_begin = any(&|added| !added.normalized && rstrips(added));
+            if strips_end && any(&|added| has_space(added, true))
+                || strips_begin && any(&|added| has_space(added, false))
+            {
+                return Err(refuse(
+                    "is text, and an added token with white space at its edge may be stripped",
+                ));
+            }
+            let strips_left = |rule: &TextRule| matches!(rule, TextRule::Stripped { left: true, .. });
+            if self.rules.iter().any(strips_left)
+                && sections.iter().any(|section| section.prefix != Prefix::Never)
+            {
+                return Err(refuse(
+                    "is text, and the tokenizer strips the text behind it and puts a space there",
+                ));
+            }
             let swallowed =
                 sections.iter().any(|section| section.prefix != Prefix::Never && section.swallows.is_some());
             if swallowed
@@ -416,7 +445,16 @@ fn overlaps(one: &str, other: &str) -> bool {
 /// Where a step rewrites a text, some characters go and others come. The text comes back only if later steps write the
 /// characters that went, and take away those that came.
 fn check_order(normalizers: &[Normalizer]) -> Result<(), CanonicalError> {
-    let of: Vec<Rewriting> = normalizers.iter().map(Rewriting::of).collect();
+    // A form that is made twice is made once.
+    let is_new = |(at, normalizer): &(usize, &Normalizer)| {
+        !(matches!(normalizer, Normalizer::Unicode(_)) && normalizers[..*at].last() == Some(*normalizer))
+    };
+    let of: Vec<Rewriting> = normalizers
+        .iter()
+        .enumerate()
+        .filter(is_new)
+        .map(|(_, normalizer)| Rewriting::of(normalizer))
+        .collect();
     for (at, first) in of.iter().enumerate() {
         let later = &of[at + 1..];
         let comes_back = later.iter().any(|other| other.writes.meets(&first.takes));
@@ -483,6 +521,7 @@ impl Rewriting {
             // A text with something in front of it is another one, and no step takes that away again without a trace.
             Normalizer::Prepend(_) => (none(), none()),
             Normalizer::Replace { from, to } => (Characters::of(from), Characters::of(to)),
+            Normalizer::Strip { left: false, right: false } | Normalizer::ByteLevel => (none(), none()),
             Normalizer::Strip { .. } => {
                 let white = ('\0'..='\u{3000}').filter(|char| char.is_whitespace());
                 (Characters::Ranges(white.map(|char| (char, char)).collect()), none())

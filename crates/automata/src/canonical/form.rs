@@ -1,4 +1,8 @@
-//! The texts in normalisation form C, as an automaton over bytes.
+//! The texts in a normalisation form, as an automaton over bytes.
+//!
+//! Form C is the one in use and the hard one, so this is about form C. A text is in form D if no character of it decomposes
+//! and its marks are sorted. The compatibility forms KC and KD are the other two without those characters that decompose
+//! further by compatibility: a text with one of them loses it. So all four are one construction over other characters.
 //!
 //! An encoder with an NFC normaliser gives ids to a text only if that text is its own form C. Whether it is depends on
 //! little of what was read: on the last starter (a character of combining class 0), and on the class of the last mark
@@ -50,8 +54,9 @@ use std::{
 
 use unicode_normalization_alignments::{
     UnicodeNormalization,
-    char::{canonical_combining_class, compose, decompose_canonical},
+    char::{canonical_combining_class, compose, decompose_canonical, decompose_compatible},
 };
+use unskew_core::UnicodeForm;
 
 use super::added::TextDfa;
 use crate::{
@@ -59,60 +64,88 @@ use crate::{
     table::{DEAD, Table},
 };
 
-/// The **steady** characters, which form C accepts and leaves alone whatever stands in front of them: as an automaton over
-/// bytes whose state 0 is between characters. It is the subset construction from all states between characters at once,
-/// without the sets of which some member refuses.
-pub(crate) fn steady() -> &'static [[u32; 256]] {
-    static STEADY: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
-        let nfc = nfc();
-        let states = 0..u32::try_from(nfc.next.len() / nfc.classes.len()).expect("thousands of states");
-        // Every state between characters reads this letter, and no other does.
-        let between: Vec<u32> = states.filter(|state| nfc.step(*state, b'a') != DEAD).collect();
-        let mut ids: HashMap<Vec<u32>, u32> = HashMap::new();
-        let mut sets = vec![between];
-        let mut table: Vec<[u32; 256]> = Vec::new();
-        let mut at = 0;
-        while let Some(set) = sets.get(at).cloned() {
-            let mut row = [DEAD; 256];
-            let mut by_class = vec![None; nfc.classes.len()];
-            for byte in 0..=255u8 {
-                let target = by_class[usize::from(nfc.classes.get(byte))].get_or_insert_with(|| {
-                    let mut next: Vec<u32> = set.iter().map(|state| nfc.step(*state, byte)).collect();
-                    next.sort_unstable();
-                    next.dedup();
-                    match next.last() {
-                        None | Some(&DEAD) => DEAD,
-                        Some(state) if nfc.step(*state, b'a') != DEAD => 0,
-                        Some(_) => *ids.entry(next.clone()).or_insert_with(|| {
-                            sets.push(next);
-                            u32::try_from(sets.len() - 1).expect("hundreds of sets")
-                        }),
-                    }
-                });
-                row[usize::from(byte)] = *target;
-            }
-            table.push(row);
-            at += 1;
-        }
-        table
-    });
-    &STEADY
+/// A table for each form, made when it is first asked for.
+struct ByForm<T>([LazyLock<T>; 4]);
+
+impl<T> ByForm<T> {
+    fn get(&self, form: UnicodeForm) -> &T {
+        &self.0[match form {
+            UnicodeForm::Nfc => 0,
+            UnicodeForm::Nfd => 1,
+            UnicodeForm::Nfkc => 2,
+            UnicodeForm::Nfkd => 3,
+        }]
+    }
 }
 
-/// All texts that are in normalisation form C, and what these can begin with, also inside a character. The start is
-/// state 0. Built at the first call.
-pub(crate) fn nfc() -> &'static TextDfa {
-    static NFC: LazyLock<TextDfa> = LazyLock::new(|| {
-        let table = build(&Characters::new());
-        TextDfa {
-            classes: table.classes,
-            next: table.next,
-            start: table.start.0,
-            behind: vec![],
-            otherwise: vec![],
+/// The **steady** characters, which a form accepts and leaves alone whatever stands in front of them: as an automaton over
+/// bytes whose state 0 is between characters. It is the subset construction from all states between characters at once,
+/// without the sets of which some member refuses.
+pub(crate) fn steady(form: UnicodeForm) -> &'static [[u32; 256]] {
+    static STEADY: ByForm<Vec<[u32; 256]>> = ByForm([
+        LazyLock::new(|| steady_of(UnicodeForm::Nfc)),
+        LazyLock::new(|| steady_of(UnicodeForm::Nfd)),
+        LazyLock::new(|| steady_of(UnicodeForm::Nfkc)),
+        LazyLock::new(|| steady_of(UnicodeForm::Nfkd)),
+    ]);
+    STEADY.get(form)
+}
+
+fn steady_of(form: UnicodeForm) -> Vec<[u32; 256]> {
+    let form = texts(form);
+    let states = 0..u32::try_from(form.next.len() / form.classes.len()).expect("thousands of states");
+    // Every state between characters reads this letter, and no other does.
+    let between: Vec<u32> = states.filter(|state| form.step(*state, b'a') != DEAD).collect();
+    let mut ids: HashMap<Vec<u32>, u32> = HashMap::new();
+    let mut sets = vec![between];
+    let mut table: Vec<[u32; 256]> = Vec::new();
+    let mut at = 0;
+    while let Some(set) = sets.get(at).cloned() {
+        let mut row = [DEAD; 256];
+        let mut by_class = vec![None; form.classes.len()];
+        for byte in 0..=255u8 {
+            let target = by_class[usize::from(form.classes.get(byte))].get_or_insert_with(|| {
+                let mut next: Vec<u32> = set.iter().map(|state| form.step(*state, byte)).collect();
+                next.sort_unstable();
+                next.dedup();
+                match next.last() {
+                    None | Some(&DEAD) => DEAD,
+                    Some(state) if form.step(*state, b'a') != DEAD => 0,
+                    Some(_) => *ids.entry(next.clone()).or_insert_with(|| {
+                        sets.push(next);
+                        u32::try_from(sets.len() - 1).expect("hundreds of sets")
+                    }),
+                }
+            });
+            row[usize::from(byte)] = *target;
         }
-    });
-    &NFC
+        table.push(row);
+        at += 1;
+    }
+    table
+}
+
+/// All texts that are in `form`, and what these can begin with, also inside a character. The start is state 0. Built at the
+/// first call.
+pub(crate) fn texts(form: UnicodeForm) -> &'static TextDfa {
+    static TEXTS: ByForm<TextDfa> = ByForm([
+        LazyLock::new(|| texts_of(UnicodeForm::Nfc)),
+        LazyLock::new(|| texts_of(UnicodeForm::Nfd)),
+        LazyLock::new(|| texts_of(UnicodeForm::Nfkc)),
+        LazyLock::new(|| texts_of(UnicodeForm::Nfkd)),
+    ]);
+    TEXTS.get(form)
+}
+
+fn texts_of(form: UnicodeForm) -> TextDfa {
+    let table = build(&Characters::new(form));
+    TextDfa {
+        classes: table.classes,
+        next: table.next,
+        start: table.start.0,
+        behind: vec![],
+        otherwise: vec![],
+    }
 }
 
 /// Characters that can compose with one before them: a bit for each, in ascending order of classes.
@@ -154,7 +187,9 @@ struct Characters {
 }
 
 impl Characters {
-    fn new() -> Self {
+    fn new(form: UnicodeForm) -> Self {
+        let composes = matches!(form, UnicodeForm::Nfc | UnicodeForm::Nfkc);
+        let is_compatible = matches!(form, UnicodeForm::Nfkc | UnicodeForm::Nfkd);
         // The characters that decompose, and what into; those that stay as they are alone. Nearly all are starters that
         // do not decompose.
         let mut composed: Vec<(char, Vec<char>)> = Vec::new();
@@ -165,7 +200,17 @@ impl Characters {
             parts.clear();
             decompose_canonical(character, |part| parts.push(part));
             let class = canonical_combining_class(character);
-            if parts != [character] {
+            let mut compatible = 0;
+            let mut is_other = false;
+            if is_compatible {
+                decompose_compatible(character, |part| {
+                    is_other |= parts.get(compatible) != Some(&part);
+                    compatible += 1;
+                });
+            }
+            if is_other || !composes && parts != [character] {
+                never.push(character);
+            } else if parts != [character] {
                 let mut form = parts.iter().copied().nfc().map(|(character, _)| character);
                 if form.next() == Some(character) && form.next().is_none() {
                     composed.push((character, parts.clone()));
@@ -460,13 +505,13 @@ mod tests {
     }
 
     fn step(state: u32, byte: u8) -> Option<u32> {
-        let dfa = nfc();
+        let dfa = texts(UnicodeForm::Nfc);
         let next = dfa.next[state as usize * dfa.classes.len() + usize::from(dfa.classes.get(byte))];
         (next != DEAD).then_some(next)
     }
 
     fn accepts(text: &str) -> bool {
-        text.bytes().try_fold(nfc().start, step).is_some()
+        text.bytes().try_fold(texts(UnicodeForm::Nfc).start, step).is_some()
     }
 
     fn check(text: &str) {
@@ -476,7 +521,7 @@ mod tests {
     /// The characters that take part in anything, by what part they take. The last two are the first of each kind, and
     /// some that later versions of Unicode treat otherwise.
     fn interesting() -> [Vec<char>; 8] {
-        let characters = Characters::new();
+        let characters = Characters::new(UnicodeForm::Nfc);
         let mut groups: [Vec<char>; 8] = Default::default();
         let mut seen = BTreeSet::new();
         let mut parts = BTreeSet::new();
@@ -545,7 +590,7 @@ mod tests {
     /// Together with [`every_character`]: nothing but UTF-8 is accepted, and no state is a dead end.
     #[test]
     fn only_utf8() {
-        let dfa = nfc();
+        let dfa = texts(UnicodeForm::Nfc);
         let is_between = |state| step(state, b'\n').is_some();
         let mut open = vec![(dfa.start, 0)];
         let mut characters = 0;
@@ -568,6 +613,61 @@ mod tests {
             let state = StateId::from_index(state).0;
             assert!((0..=255).any(|byte| step(state, byte).is_some()));
             assert_eq!(is_between(state), (0..0x80).any(|byte| step(state, byte).is_some()));
+        }
+    }
+
+    /// The other forms, on every character and on texts that have to do with form C.
+    #[test]
+    fn all_forms() {
+        let groups = interesting();
+        let mut random = Random::new(7);
+        type Normalize = fn(&str) -> String;
+        let forms: [(UnicodeForm, Normalize); 4] = [
+            (UnicodeForm::Nfc, normalized),
+            (UnicodeForm::Nfd, |text| text.nfd().map(|(character, _)| character).collect()),
+            (UnicodeForm::Nfkc, |text| text.nfkc().map(|(character, _)| character).collect()),
+            (UnicodeForm::Nfkd, |text| text.nfkd().map(|(character, _)| character).collect()),
+        ];
+        for (form, normalized) in forms {
+            let dfa = texts(form);
+            let mut accepted = 0;
+            let mut check = |text: &str| {
+                let end = text.bytes().try_fold(dfa.start, |state, byte| {
+                    Some(dfa.step(state, byte)).filter(|next| *next != DEAD)
+                });
+                assert_eq!(end.is_some(), normalized(text) == text, "{form:?}: {}", text.escape_unicode());
+                accepted += usize::from(end.is_some());
+            };
+            for character in '\0'..=char::MAX {
+                check(character.encode_utf8(&mut [0; 4]));
+            }
+            for at in 0..50_000 {
+                let length = 2 + random.below(5);
+                let mut text: String = (0..length).map(|_| pick(&mut random, &groups)).collect();
+                if at % 2 == 0 {
+                    text = normalized(&text);
+                    text.push(pick(&mut random, &groups));
+                }
+                check(&text);
+            }
+            assert!(accepted > 1_000_000 + 10_000, "{form:?}: {accepted}");
+            // What is steady is accepted whatever stands in front.
+            let steady = steady(form);
+            let is_steady = |text: &str| {
+                text.bytes().try_fold(0u32, |place, byte| {
+                    Some(steady[place as usize][usize::from(byte)]).filter(|next| *next != DEAD)
+                }) == Some(0)
+            };
+            for _ in 0..50_000 {
+                let front = normalized(&pick(&mut random, &groups).to_string());
+                let next = pick(&mut random, &groups).to_string();
+                let text = [front, next.clone()].concat();
+                assert!(
+                    !is_steady(&next) || normalized(&text) == text,
+                    "{form:?}: {}",
+                    text.escape_unicode()
+                );
+            }
         }
     }
 
@@ -709,7 +809,7 @@ mod tests {
 
     #[test]
     fn size() {
-        let characters = Characters::new();
+        let characters = Characters::new(UnicodeForm::Nfc);
         let sets: BTreeSet<Set> = characters
             .kinds
             .iter()
@@ -733,7 +833,7 @@ mod tests {
             let bytes = character.encode_utf8(&mut buffer).bytes();
             bytes.fold(0, |place: u32, byte| match place {
                 DEAD => DEAD,
-                place => steady()[place as usize][usize::from(byte)],
+                place => steady(UnicodeForm::Nfc)[place as usize][usize::from(byte)],
             })
         };
         for character in "a\u{7f} é中日가Ωя\u{1f600}".chars() {
