@@ -10,9 +10,9 @@
 //!
 //! # Meaning
 //!
-//! A **reading** of a text is a sequence of terminals, each with its text. Two readings *agree* up to a place if they have read the
-//! same terminals with the same texts there. Let the rules allow a lazy terminal *L* behind a reading; *L* is *open* from there on, in
-//! all readings that agree with it up to there and read another terminal.
+//! A **reading** of a text cuts it into terminals. Two readings *agree* up to a place if they have cut the text alike up to there. Let the
+//! rules allow a lazy terminal *L* behind a reading; *L* is *open* from there on, in all readings that agree with it up to there and
+//! read another terminal.
 //!
 //! - Where an open *L* has its first end, the readings in which it is open are dropped: those in the middle of a terminal, and those
 //!   at the end of one.
@@ -41,6 +41,10 @@
 //! it, where this changes nothing: where what it begins with and what it may end with compete with nothing around it, by their first
 //! bytes. Anything else is refused ([`LazyError::Entangled`]).
 //!
+//! Sets of positions are those behind the same terminals, and not behind the same cuts. If two terminals have a text in common, sets behind
+//! each may be those of readings that agree. Pairs of such sets are found, and if one has a lazy terminal that may begin as what the
+//! other goes on with, the grammar is refused ([`LazyError::Alike`]).
+//!
 //! Tried instead: to drop readings in `places.rs`, while a text is read. Subterminal trees hold every reading by itself, so all
 //! masks would be walks; and a place could be reached from which no text leads to an end, for there the rules do not say what
 //! is left. To take *L* followed by anything off each terminal, and no more: `(TEXT | tool)*` then hides the trigger
@@ -54,7 +58,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use unskew_core::ByteSet;
 
 use self::{
-    net::{Facts, Net, Symbol, Unbuilt},
+    net::{Facts, Leaves, Net, Symbol, Unbuilt},
     race::{Open, Race},
 };
 use crate::{
@@ -73,6 +77,13 @@ pub(crate) enum LazyError {
     Entangled {
         /// The rule.
         rule: String,
+        /// Where the lazy terminal is defined.
+        at: usize,
+    },
+    /// Behind two terminals that have a text in common, only one way has the lazy terminal.
+    Alike {
+        /// What the other way goes on with.
+        terminal: String,
         /// Where the lazy terminal is defined.
         at: usize,
     },
@@ -116,6 +127,7 @@ pub(crate) fn resolve(
         work: 0,
         bytes: 0,
         races: HashMap::new(),
+        alike: HashMap::new(),
     };
     // What is known about rules grows until nothing new is found; each turn adds a rule.
     let modules = loop {
@@ -194,6 +206,8 @@ struct Resolver<'a> {
     /// What the automata of races take.
     bytes: usize,
     races: HashMap<(Symbol, Open, Vec<TerminalId>), Race>,
+    /// By two terminals: whether they have a text in common.
+    alike: HashMap<(TerminalId, TerminalId), bool>,
 }
 
 impl Resolver<'_> {
@@ -234,6 +248,7 @@ impl Resolver<'_> {
         })?;
         self.spend(net.len())?;
         let sets = self.sets(&net)?;
+        self.check_alike(&sets)?;
 
         let mut module = Module::default();
         let mut ids: HashMap<(usize, Open), usize> = HashMap::new();
@@ -334,14 +349,14 @@ impl Resolver<'_> {
     ) -> Result<(), Stop> {
         let edges = &sets[set].edges;
         let facts = self.facts;
-        // What each terminal leads to that a reading may begin with.
-        let mut leads: HashMap<Symbol, usize> = HashMap::new();
-        for (symbol, to) in edges.iter().filter(|(symbol, _)| symbol.terminal().is_some()) {
-            leads.insert(*symbol, *to);
-        }
-        let bytes_of = |symbol: &Symbol| match symbol {
-            Symbol::Rule(rule) => facts.begin(*rule).bytes,
-            Symbol::Terminal(terminal) | Symbol::Lazy(terminal) => facts.first_bytes(*terminal),
+        let bytes_of = |symbol: &Symbol| self.bytes_of(*symbol);
+        let meet = |leaves: &Leaves, symbol: &Symbol| {
+            bytes_of(symbol).meets(&leaves.bytes)
+                // Control tokens have no bytes.
+                || match symbol {
+                    Symbol::Rule(rule) => !facts.begin(*rule).leaves.is_disjoint(&leaves.leaves),
+                    terminal => leaves.leaves.contains(terminal),
+                }
         };
         let mut running = ByteSet::default();
         for terminal in lazy {
@@ -355,26 +370,13 @@ impl Resolver<'_> {
             let (begin, trail) = (facts.begin(*rule), facts.trail(*rule));
             let runs = !open.is_empty() || !lazy.is_empty();
             let mut competes = begin.bytes.meets(&running) || (runs && facts.is_nullable(*rule));
-            let others = edges.iter().filter(|(other, _)| other != symbol);
-            competes |= others.clone().any(|(other, _)| bytes_of(other).meets(&begin.lazy_bytes));
-            // Readings that agree must be in one set.
-            for leaf in &begin.leaves {
-                competes |= *leads.entry(*leaf).or_insert(*to) != *to;
-            }
-            for (next, _) in &sets[*to].edges {
-                // Readings that go on in the rule and those that have left it agree.
-                competes |= match next {
-                    Symbol::Rule(next) => !facts.begin(*next).leaves.is_disjoint(&trail.leaves),
-                    terminal => trail.leaves.contains(terminal),
-                };
-                competes |= bytes_of(next).meets(&trail.lazy_bytes);
-                let next_lazy = match next {
-                    Symbol::Rule(next) => facts.begin(*next).lazy_bytes,
-                    Symbol::Lazy(next) => facts.first_bytes(*next),
-                    Symbol::Terminal(_) => continue,
-                };
-                competes |= next_lazy.meets(&trail.bytes);
-            }
+            let mut others = edges.iter().filter(|(other, _)| other != symbol);
+            competes |= others.any(|(other, behind)| {
+                // Readings that agree must be in one set.
+                bytes_of(other).meets(&begin.lazy_bytes) || (behind != to && meet(&begin, other))
+            });
+            // Those that go on in the rule and those that have left it agree.
+            competes |= sets[*to].edges.iter().any(|(next, _)| meet(&trail, next));
             if !competes {
                 continue;
             }
@@ -387,6 +389,81 @@ impl Resolver<'_> {
             return Err(self.entangled(*rule, by));
         }
         Ok(())
+    }
+
+    fn bytes_of(&self, symbol: Symbol) -> ByteSet {
+        match symbol {
+            Symbol::Rule(rule) => self.facts.begin(rule).bytes,
+            Symbol::Terminal(terminal) | Symbol::Lazy(terminal) => self.facts.first_bytes(terminal),
+        }
+    }
+
+    /// Checks that readings which agree and are in two sets have the same lazy terminals, as far as these compete.
+    fn check_alike(&mut self, sets: &[Positions]) -> Result<(), Stop> {
+        let mut seen: HashSet<(usize, usize)> = HashSet::new();
+        let mut open: Vec<(usize, usize)> = (0..sets.len()).map(|set| (set, set)).collect();
+        while let Some((left, right)) = open.pop() {
+            for (of, by) in [(left, right), (right, left)] {
+                let lazy = sets[by].edges.iter().filter(|(symbol, _)| symbol.lazy().is_some());
+                for (lazy, _) in lazy.filter(|(lazy, _)| !sets[of].edges.iter().any(|(own, _)| own == lazy)) {
+                    let bytes = self.bytes_of(*lazy);
+                    if let Some((own, _)) =
+                        sets[of].edges.iter().find(|(own, _)| self.bytes_of(*own).meets(&bytes))
+                    {
+                        let at = lazy.lazy().and_then(|lazy| self.places.get(&lazy).copied()).unwrap_or(0);
+                        let terminal = self.symbol_name(*own);
+                        return Err(Stop::Error(LazyError::Alike { terminal, at }));
+                    }
+                }
+            }
+            for (first, first_to) in &sets[left].edges {
+                for (second, second_to) in &sets[right].edges {
+                    let pair = (*first_to.min(second_to), *first_to.max(second_to));
+                    if pair.0 == pair.1 || seen.contains(&pair) {
+                        continue;
+                    }
+                    self.spend(1)?;
+                    if self.may_be_alike(*first, *second)? {
+                        seen.insert(pair);
+                        open.push(pair);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn symbol_name(&self, symbol: Symbol) -> String {
+        match symbol {
+            Symbol::Rule(rule) => format!("rule `{}`", self.grammar.rule_name(rule)),
+            Symbol::Terminal(terminal) | Symbol::Lazy(terminal) => {
+                format!("`{}`", self.grammar.terminal_name(terminal))
+            }
+        }
+    }
+
+    /// Whether some text may be cut as either of two symbols of one set, or of two whose readings agree.
+    fn may_be_alike(&mut self, first: Symbol, second: Symbol) -> Result<bool, GrammarError> {
+        let (first, second) = (first.min(second), first.max(second));
+        match (first, second) {
+            _ if first == second => Ok(true),
+            // The lazy one takes such texts away.
+            (Symbol::Terminal(_), Symbol::Lazy(_)) => Ok(false),
+            (Symbol::Rule(_), _) | (_, Symbol::Rule(_)) => {
+                Ok(self.bytes_of(first).meets(&self.bytes_of(second)))
+            }
+            (Symbol::Terminal(left) | Symbol::Lazy(left), Symbol::Terminal(right) | Symbol::Lazy(right)) => {
+                if let Some(known) = self.alike.get(&(left, right)) {
+                    return Ok(*known);
+                }
+                let limit = self.limits.positions;
+                let (alike, work) = race::share_a_text(self.grammar, left, right, limit - self.work)
+                    .ok_or(GrammarError::LazyTooCostly { limit })?;
+                self.spend(work)?;
+                self.alike.insert((left, right), alike);
+                Ok(alike)
+            }
+        }
     }
 
     fn entangled(&self, rule: RuleId, by: TerminalId) -> Stop {

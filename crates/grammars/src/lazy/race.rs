@@ -1,6 +1,6 @@
 //! A terminal, read beside the lazy ones that are open: on which texts none of them ends first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
 use unskew_core::ByteSet;
@@ -129,6 +129,40 @@ impl Race {
         }
         Ok(Terminal::Automaton(dfa.build()?.into()))
     }
+}
+
+/// Whether two terminals, none of them a control token or both, have a text in common that is not empty, and the work to find out.
+/// `None` if that takes more than `limit` pairs of states.
+pub(super) fn share_a_text(
+    grammar: &Grammar,
+    left: TerminalId,
+    right: TerminalId,
+    limit: usize,
+) -> Option<(bool, usize)> {
+    let (left, right) = (grammar.terminal(left), grammar.terminal(right));
+    if let (Terminal::Token(_), _) | (_, Terminal::Token(_)) = (left, right) {
+        return Some((left == right, 1));
+    }
+    let stretches = stretches(&[left, right]);
+    let mut seen: HashSet<(u32, u32)> = HashSet::new();
+    let mut open = vec![(start(left), start(right))];
+    while let Some((first, second)) = open.pop() {
+        for (byte, _) in &stretches {
+            let (Some(first), Some(second)) = (step(left, first, *byte), step(right, second, *byte)) else {
+                continue;
+            };
+            if accepts(left, first) && accepts(right, second) {
+                return Some((true, seen.len() + 1));
+            }
+            if seen.insert((first, second)) {
+                open.push((first, second));
+            }
+        }
+        if seen.len() > limit {
+            return None;
+        }
+    }
+    Some((false, seen.len() + 1))
 }
 
 /// The bytes with which a lazy terminal goes on.

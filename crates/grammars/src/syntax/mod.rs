@@ -179,6 +179,12 @@ fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Resul
         LazyError::TooLarge(at) => {
             GrammarError::AutomataTooLarge { location: location(text, at), limit: limits.automata_bytes }
         }
+        LazyError::Alike { terminal, at } => {
+            let construct = format!("a lazy terminal that competes with {terminal} behind some texts of one terminal and not behind others");
+            let way_out = "let terminals that may stand in one place have no text in common, or put both in the place of each";
+            let kind = SyntaxErrorKind::Unsupported { construct, way_out };
+            SyntaxError { kind, location: location(text, at) }.into()
+        }
         LazyError::Entangled { rule, at } => {
             let construct = format!("a lazy terminal that competes with rule `{rule}`, or stands in it, while that calls itself,");
             let way_out = "let a text that no lazy terminal may begin with stand before the rule and behind it, as brackets, or \
