@@ -43,7 +43,8 @@
 //!
 //! Sets of positions are those behind the same terminals, and not behind the same cuts. If two terminals have a text in common, sets behind
 //! each may be those of readings that agree. Pairs of such sets are found, and if one has a lazy terminal that may begin as what the
-//! other goes on with, the grammar is refused ([`LazyError::Alike`]).
+//! other goes on with, the grammar is refused ([`LazyError::Alike`]); not where it was open already and looks for its end everywhere, as
+//! `TEXT "<call>"` does.
 //!
 //! Tried instead: to drop readings in `places.rs`, while a text is read. Subterminal trees hold every reading by itself, so all
 //! masks would be walks; and a place could be reached from which no text leads to an end, for there the rules do not say what
@@ -128,6 +129,7 @@ pub(crate) fn resolve(
         bytes: 0,
         races: HashMap::new(),
         alike: HashMap::new(),
+        searches: HashMap::new(),
     };
     // What is known about rules grows until nothing new is found; each turn adds a rule.
     let modules = loop {
@@ -208,6 +210,8 @@ struct Resolver<'a> {
     races: HashMap<(Symbol, Open, Vec<TerminalId>), Race>,
     /// By two terminals: whether they have a text in common.
     alike: HashMap<(TerminalId, TerminalId), bool>,
+    /// By lazy terminal: whether it [searches](Self::is_search).
+    searches: HashMap<TerminalId, bool>,
 }
 
 impl Resolver<'_> {
@@ -400,11 +404,14 @@ impl Resolver<'_> {
 
     /// Checks that readings which agree and are in two sets have the same lazy terminals, as far as these compete.
     fn check_alike(&mut self, sets: &[Positions]) -> Result<(), Stop> {
-        let mut seen: HashSet<(usize, usize)> = HashSet::new();
-        let mut open: Vec<(usize, usize)> = (0..sets.len()).map(|set| (set, set)).collect();
-        while let Some((left, right)) = open.pop() {
+        // Two sets, and lazy terminals that are open in both and that another beginning of them adds nothing to.
+        type Pair = (usize, usize, BTreeSet<TerminalId>);
+        let mut seen: HashSet<Pair> = HashSet::new();
+        let mut open: Vec<Pair> = (0..sets.len()).map(|set| (set, set, BTreeSet::new())).collect();
+        while let Some((left, right, mut searched)) = open.pop() {
             for (of, by) in [(left, right), (right, left)] {
                 let lazy = sets[by].edges.iter().filter(|(symbol, _)| symbol.lazy().is_some());
+                let lazy = lazy.filter(|(lazy, _)| lazy.lazy().is_none_or(|lazy| !searched.contains(&lazy)));
                 for (lazy, _) in lazy.filter(|(lazy, _)| !sets[of].edges.iter().any(|(own, _)| own == lazy)) {
                     let bytes = self.bytes_of(*lazy);
                     if let Some((own, _)) =
@@ -416,21 +423,44 @@ impl Resolver<'_> {
                     }
                 }
             }
+            // What is open in one of them is, by the above, open in the other as far as it competes.
+            for (symbol, _) in sets[left].edges.iter().chain(&sets[right].edges) {
+                if let Some(lazy) = symbol.lazy()
+                    && self.is_search(lazy)?
+                {
+                    searched.insert(lazy);
+                }
+            }
             for (first, first_to) in &sets[left].edges {
                 for (second, second_to) in &sets[right].edges {
-                    let pair = (*first_to.min(second_to), *first_to.max(second_to));
+                    let ends = first.lazy().or(second.lazy()).is_some();
+                    let searched = if ends { BTreeSet::new() } else { searched.clone() };
+                    let pair = (*first_to.min(second_to), *first_to.max(second_to), searched);
                     if pair.0 == pair.1 || seen.contains(&pair) {
                         continue;
                     }
                     self.spend(1)?;
                     if self.may_be_alike(*first, *second)? {
-                        seen.insert(pair);
+                        seen.insert(pair.clone());
                         open.push(pair);
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether `lazy` ends, once it is open, wherever it would if it were begun anew.
+    fn is_search(&mut self, lazy: TerminalId) -> Result<bool, GrammarError> {
+        if let Some(known) = self.searches.get(&lazy) {
+            return Ok(*known);
+        }
+        let limit = self.limits.positions;
+        let (is_search, work) = race::is_search(self.grammar.terminal(lazy), limit - self.work)
+            .ok_or(GrammarError::LazyTooCostly { limit })?;
+        self.spend(work)?;
+        self.searches.insert(lazy, is_search);
+        Ok(is_search)
     }
 
     fn symbol_name(&self, symbol: Symbol) -> String {
@@ -447,8 +477,8 @@ impl Resolver<'_> {
         let (first, second) = (first.min(second), first.max(second));
         match (first, second) {
             _ if first == second => Ok(true),
-            // The lazy one takes such texts away.
-            (Symbol::Terminal(_), Symbol::Lazy(_)) => Ok(false),
+            // The lazy one takes such texts away; and rules that it would have to take them from are written out.
+            (Symbol::Terminal(_), Symbol::Lazy(_)) | (Symbol::Lazy(_), Symbol::Rule(_)) => Ok(false),
             (Symbol::Rule(_), _) | (_, Symbol::Rule(_)) => {
                 Ok(self.bytes_of(first).meets(&self.bytes_of(second)))
             }

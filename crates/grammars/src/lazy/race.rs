@@ -165,6 +165,51 @@ pub(super) fn share_a_text(
     Some((false, seen.len() + 1))
 }
 
+/// Whether `lazy`, wherever it is read up to the end of a character, ends no later than if it were begun there; and the work to find
+/// out. `None` if that takes more than `limit` pairs of states.
+pub(super) fn is_search(lazy: &Terminal, limit: usize) -> Option<(bool, usize)> {
+    let stretches = stretches(&[lazy]);
+    // States, and how many bytes of a character are missing.
+    let mut reached: HashSet<(u32, u8)> = [(start(lazy), 0)].into();
+    let mut open = vec![(start(lazy), 0u8)];
+    while let Some((state, missing)) = open.pop() {
+        for (byte, _) in &stretches {
+            let Some(next) = step(lazy, state, *byte).filter(|next| !accepts(lazy, *next)) else { continue };
+            let missing = match *byte {
+                0x80..=0xBF => missing.saturating_sub(1),
+                0xC0..=0xDF => 1,
+                0xE0..=0xEF => 2,
+                0xF0..=0xFF => 3,
+                _ => 0,
+            };
+            if reached.insert((next, missing)) {
+                open.push((next, missing));
+            }
+        }
+    }
+    let whole = reached.iter().filter(|(_, missing)| *missing == 0);
+    let mut pairs: HashSet<(u32, u32)> = whole.map(|(state, _)| (start(lazy), *state)).collect();
+    let mut open: Vec<(u32, u32)> = pairs.iter().copied().collect();
+    while let Some((anew, before)) = open.pop() {
+        for (byte, _) in &stretches {
+            let Some(anew) = step(lazy, anew, *byte) else { continue };
+            match step(lazy, before, *byte) {
+                Some(before) if accepts(lazy, before) => {}
+                Some(before) if !accepts(lazy, anew) => {
+                    if pairs.insert((anew, before)) {
+                        open.push((anew, before));
+                    }
+                }
+                _ => return Some((false, reached.len() + pairs.len())),
+            }
+        }
+        if reached.len() + pairs.len() > limit {
+            return None;
+        }
+    }
+    Some((true, reached.len() + pairs.len()))
+}
+
 /// The bytes with which a lazy terminal goes on.
 pub(super) fn next_bytes(terminal: &Terminal, state: u32) -> ByteSet {
     let mut bytes = ByteSet::default();

@@ -207,6 +207,10 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
         let why = "may stand before, between and behind terminals";
         found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
     }
+    for (at, construct) in &tree.ends {
+        let why = "its first end is the boundary, and is taken away from what competes with it";
+        found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
+    }
     for (at, construct, why) in &tree.notes {
         found.push((*at, (*construct).to_owned(), Fate::Annotation, why));
     }

@@ -217,10 +217,12 @@ fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
                 continue;
             }
             ("lazy", false) if matches!(end, End::Any) => {
+                reader.tree.ends.push((at, "`lazy`"));
                 end = End::First;
                 continue;
             }
             ("suffix", true) if matches!(end, End::Any) => {
+                reader.tree.ends.push((at, "`suffix`"));
                 end = End::Behind(body::value(reader)?);
                 continue;
             }
@@ -298,6 +300,11 @@ fn change(reader: &mut Reader<'_>, extend: bool) -> Result<(), SyntaxError> {
         return Err(reader.cursor.error(at, kind));
     };
     let old = reader.tree.definitions[earlier].body;
+    let is_lazy = |body| matches!(reader.tree.node(body), Node::Shortest(_));
+    if extend && terminal && (is_lazy(old) || is_lazy(new)) {
+        let way_out = "write all alternatives into one terminal that is lazy";
+        return Err(reader.cursor.unsupported(at, "`%extend` of a lazy terminal, or by one,", way_out));
+    }
     let body = if extend { reader.tree.choice(&[old, new], at) } else { new };
     reader.tree.definitions[earlier].body = body;
     Ok(())
