@@ -129,7 +129,7 @@ pub(crate) fn resolve(
         bytes: 0,
         races: HashMap::new(),
         alike: HashMap::new(),
-        searches: HashMap::new(),
+        stays: HashMap::new(),
     };
     // What is known about rules grows until nothing new is found; each turn adds a rule.
     let modules = loop {
@@ -210,8 +210,8 @@ struct Resolver<'a> {
     races: HashMap<(Symbol, Open, Vec<TerminalId>), Race>,
     /// By two terminals: whether they have a text in common.
     alike: HashMap<(TerminalId, TerminalId), bool>,
-    /// By lazy terminal: whether it [searches](Self::is_search).
-    searches: HashMap<TerminalId, bool>,
+    /// By a terminal and a lazy one: whether that [stays open](Self::stays_open).
+    stays: HashMap<(TerminalId, TerminalId), bool>,
 }
 
 impl Resolver<'_> {
@@ -254,6 +254,8 @@ impl Resolver<'_> {
         let sets = self.sets(&net)?;
         self.check_alike(&sets)?;
 
+        // Nothing follows behind it.
+        let is_whole = rule == self.grammar.start() && !self.written.recursive.contains(&rule);
         let mut module = Module::default();
         let mut ids: HashMap<(usize, Open), usize> = HashMap::new();
         let mut states: Vec<(usize, Open)> = Vec::new();
@@ -267,8 +269,7 @@ impl Resolver<'_> {
         let mut at = 0;
         while let Some((set, open)) = states.get(at).cloned() {
             self.spend(1 + sets[set].edges.len())?;
-            let is_start = rule == self.grammar.start() && !self.facts.is_called(rule);
-            if sets[set].accepting && !open.is_empty() && !is_start {
+            if sets[set].accepting && !open.is_empty() && !is_whole {
                 // What follows would have to know.
                 return Err(self.entangled(rule, open[0].0));
             }
@@ -287,7 +288,7 @@ impl Resolver<'_> {
                     continue;
                 }
                 // Where nothing follows, nothing can be dropped any more.
-                let is_last = sets[*to].edges.is_empty();
+                let is_last = is_whole && sets[*to].edges.is_empty();
                 let race = self.race(*symbol, &open, &lazy)?;
                 module.changed |= race.lost;
                 let mut parts: BTreeMap<Open, Vec<usize>> = BTreeMap::new();
@@ -424,24 +425,23 @@ impl Resolver<'_> {
                 }
             }
             // What is open in one of them is, by the above, open in the other as far as it competes.
-            for (symbol, _) in sets[left].edges.iter().chain(&sets[right].edges) {
-                if let Some(lazy) = symbol.lazy()
-                    && self.is_search(lazy)?
-                {
-                    searched.insert(lazy);
-                }
-            }
+            let begun = sets[left].edges.iter().chain(&sets[right].edges);
+            searched.extend(begun.filter_map(|(symbol, _)| symbol.lazy()));
             for (first, first_to) in &sets[left].edges {
                 for (second, second_to) in &sets[right].edges {
-                    let ends = first.lazy().or(second.lazy()).is_some();
-                    let searched = if ends { BTreeSet::new() } else { searched.clone() };
-                    let pair = (*first_to.min(second_to), *first_to.max(second_to), searched);
-                    if pair.0 == pair.1 || seen.contains(&pair) {
+                    self.spend(1)?;
+                    if first_to == second_to || !self.may_be_alike(*first, *second)? {
                         continue;
                     }
-                    self.spend(1)?;
-                    if self.may_be_alike(*first, *second)? {
-                        seen.insert(pair.clone());
+                    // They read the same text.
+                    let mut still = BTreeSet::new();
+                    for lazy in &searched {
+                        if self.stays_open(*first, *lazy)? || self.stays_open(*second, *lazy)? {
+                            still.insert(*lazy);
+                        }
+                    }
+                    let pair = (*first_to.min(second_to), *first_to.max(second_to), still);
+                    if seen.insert(pair.clone()) {
                         open.push(pair);
                     }
                 }
@@ -450,17 +450,19 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Whether `lazy` ends, once it is open, wherever it would if it were begun anew.
-    fn is_search(&mut self, lazy: TerminalId) -> Result<bool, GrammarError> {
-        if let Some(known) = self.searches.get(&lazy) {
+    /// Whether `lazy` is open behind every text of `own` that it was open in, and ends wherever it would if it were begun there.
+    fn stays_open(&mut self, own: Symbol, lazy: TerminalId) -> Result<bool, GrammarError> {
+        let Symbol::Terminal(own) = own else { return Ok(false) };
+        if let Some(known) = self.stays.get(&(own, lazy)) {
             return Ok(*known);
         }
         let limit = self.limits.positions;
-        let (is_search, work) = race::is_search(self.grammar.terminal(lazy), limit - self.work)
+        let terminals = [own, lazy].map(|terminal| self.grammar.terminal(terminal));
+        let (stays, work) = race::stays_open(terminals[0], terminals[1], limit - self.work)
             .ok_or(GrammarError::LazyTooCostly { limit })?;
         self.spend(work)?;
-        self.searches.insert(lazy, is_search);
-        Ok(is_search)
+        self.stays.insert((own, lazy), stays);
+        Ok(stays)
     }
 
     fn symbol_name(&self, symbol: Symbol) -> String {

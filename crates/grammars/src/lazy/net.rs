@@ -60,8 +60,6 @@ pub(super) struct Facts<'g> {
     nullable: Vec<bool>,
     /// By rule: a lazy terminal in it, or in one that it calls.
     some_lazy: Vec<Option<TerminalId>>,
-    /// By rule.
-    is_called: Vec<bool>,
     begins: RefCell<HashMap<RuleId, Rc<Leaves>>>,
     trails: RefCell<HashMap<RuleId, Rc<Leaves>>>,
 }
@@ -79,7 +77,6 @@ impl<'g> Facts<'g> {
             productive,
             nullable,
             some_lazy: vec![None; grammar.rules().len()],
-            is_called: vec![false; grammar.rules().len()],
             begins: RefCell::default(),
             trails: RefCell::default(),
         };
@@ -96,10 +93,7 @@ impl<'g> Facts<'g> {
                     Expr::Terminal(terminal) if lazy.contains_key(&expr) => {
                         facts.some_lazy[rule.index()].get_or_insert(terminal);
                     }
-                    Expr::Rule(callee) => {
-                        callers[callee.index()].push(rule);
-                        facts.is_called[callee.index()] = true;
-                    }
+                    Expr::Rule(callee) => callers[callee.index()].push(rule),
                     whole => exprs.extend_from_slice(parts(&whole)),
                 }
             }
@@ -125,11 +119,6 @@ impl<'g> Facts<'g> {
 
     pub(super) fn some_lazy(&self, rule: RuleId) -> Option<TerminalId> {
         self.some_lazy[rule.index()]
-    }
-
-    /// Whether any rule calls `rule`.
-    pub(super) fn is_called(&self, rule: RuleId) -> bool {
-        self.is_called[rule.index()]
     }
 
     pub(super) fn is_nullable(&self, rule: RuleId) -> bool {
@@ -333,6 +322,10 @@ impl Net {
                     }
                 }
                 Expr::Choice(parts) => tasks.extend(parts.iter().map(|part| (*part, from, to, frame))),
+                Expr::Repeat { item, min: 0, max: Some(1) } => {
+                    net.silent(from, to);
+                    tasks.push((item, from, to, frame));
+                }
                 Expr::Repeat { item, min, max } => {
                     let copies = max.unwrap_or(min) as usize;
                     if work + copies > limit {

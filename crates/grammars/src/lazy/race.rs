@@ -165,33 +165,43 @@ pub(super) fn share_a_text(
     Some((false, seen.len() + 1))
 }
 
-/// Whether `lazy`, wherever it is read up to the end of a character, ends no later than if it were begun there; and the work to find
-/// out. `None` if that takes more than `limit` pairs of states.
-pub(super) fn is_search(lazy: &Terminal, limit: usize) -> Option<(bool, usize)> {
-    let stretches = stretches(&[lazy]);
-    // States, and how many bytes of a character are missing.
-    let mut reached: HashSet<(u32, u8)> = [(start(lazy), 0)].into();
-    let mut open = vec![(start(lazy), 0u8)];
-    while let Some((state, missing)) = open.pop() {
-        for (byte, _) in &stretches {
-            let Some(next) = step(lazy, state, *byte).filter(|next| !accepts(lazy, *next)) else { continue };
-            let missing = match *byte {
-                0x80..=0xBF => missing.saturating_sub(1),
-                0xC0..=0xDF => 1,
-                0xE0..=0xEF => 2,
-                0xF0..=0xFF => 3,
-                _ => 0,
-            };
-            if reached.insert((next, missing)) {
-                open.push((next, missing));
+/// Whether `lazy`, open since a text of `own` began, is open behind each that it does not end in, and ends no later there than if it
+/// were begun anew; and the work to find out. `None` if that takes more than `limit` pairs of states.
+pub(super) fn stays_open(own: &Terminal, lazy: &Terminal, limit: usize) -> Option<(bool, usize)> {
+    if let Terminal::Token(_) = own {
+        return Some((false, 1));
+    }
+    let both = stretches(&[own, lazy]);
+    let first = (start(own), start(lazy));
+    let mut seen: HashSet<(u32, u32)> = [first].into();
+    let mut open = vec![first];
+    // The beginning, and what is open at an end.
+    let mut pairs: HashSet<(u32, u32)> = HashSet::new();
+    while let Some((state, of_lazy)) = open.pop() {
+        for (byte, _) in &both {
+            let Some(state) = step(own, state, *byte) else { continue };
+            match step(lazy, of_lazy, *byte) {
+                Some(of_lazy) if accepts(lazy, of_lazy) => {}
+                Some(of_lazy) => {
+                    if accepts(own, state) {
+                        pairs.insert((start(lazy), of_lazy));
+                    }
+                    if seen.insert((state, of_lazy)) {
+                        open.push((state, of_lazy));
+                    }
+                }
+                // Every state of a terminal leads to an end.
+                None => return Some((false, seen.len())),
             }
         }
+        if seen.len() > limit {
+            return None;
+        }
     }
-    let whole = reached.iter().filter(|(_, missing)| *missing == 0);
-    let mut pairs: HashSet<(u32, u32)> = whole.map(|(state, _)| (start(lazy), *state)).collect();
+    let own = stretches(&[lazy]);
     let mut open: Vec<(u32, u32)> = pairs.iter().copied().collect();
     while let Some((anew, before)) = open.pop() {
-        for (byte, _) in &stretches {
+        for (byte, _) in &own {
             let Some(anew) = step(lazy, anew, *byte) else { continue };
             match step(lazy, before, *byte) {
                 Some(before) if accepts(lazy, before) => {}
@@ -200,14 +210,14 @@ pub(super) fn is_search(lazy: &Terminal, limit: usize) -> Option<(bool, usize)> 
                         open.push((anew, before));
                     }
                 }
-                _ => return Some((false, reached.len() + pairs.len())),
+                _ => return Some((false, seen.len() + pairs.len())),
             }
         }
-        if reached.len() + pairs.len() > limit {
+        if seen.len() + pairs.len() > limit {
             return None;
         }
     }
-    Some((true, reached.len() + pairs.len()))
+    Some((true, seen.len() + pairs.len()))
 }
 
 /// The bytes with which a lazy terminal goes on.
