@@ -198,7 +198,11 @@ TEXT: /(\n|.)*/
         let answer = &run.json()[0];
         (answer["accepted"].as_bool().unwrap(), answer["rejected_at"].as_u64())
     };
-    assert_eq!(check("<call>x</call>"), (false, Some(6)));
+    // The trigger may be written, and the token behind it is refused.
+    assert_eq!(check("<call>"), (false, None));
+    let (accepted, rejected_at) = check("<call>x</call>");
+    assert!(!accepted && rejected_at.is_some());
+    assert_eq!(check("<call>x"), (false, rejected_at));
     for text in ["", "no call", "<cal", "<call>12</call>", "so <call>1</call> and\n<call>2</call>."] {
         assert_eq!(check(text), (true, None), "{text}");
     }

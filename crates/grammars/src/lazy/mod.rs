@@ -54,7 +54,10 @@
 mod net;
 mod race;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    rc::Rc,
+};
 
 use unskew_core::ByteSet;
 
@@ -130,6 +133,7 @@ pub(crate) fn resolve(
         races: HashMap::new(),
         alike: HashMap::new(),
         stays: HashMap::new(),
+        trails: HashMap::new(),
     };
     // What is known about rules grows until nothing new is found; each turn adds a rule.
     let modules = loop {
@@ -212,6 +216,8 @@ struct Resolver<'a> {
     alike: HashMap<(TerminalId, TerminalId), bool>,
     /// By a terminal and a lazy one: whether that [stays open](Self::stays_open).
     stays: HashMap<(TerminalId, TerminalId), bool>,
+    /// By rule: what may follow in it where it may also end.
+    trails: HashMap<RuleId, Rc<Leaves>>,
 }
 
 impl Resolver<'_> {
@@ -346,7 +352,7 @@ impl Resolver<'_> {
 
     /// Checks that the rules that are symbols at `set` have nothing to do with lazy terminals.
     fn check_rules(
-        &self,
+        &mut self,
         sets: &[Positions],
         set: usize,
         open: &Open,
@@ -354,7 +360,7 @@ impl Resolver<'_> {
     ) -> Result<(), Stop> {
         let edges = &sets[set].edges;
         let facts = self.facts;
-        let bytes_of = |symbol: &Symbol| self.bytes_of(*symbol);
+        let bytes_of = |symbol: &Symbol| facts.leaves(*symbol).bytes;
         let meet = |leaves: &Leaves, symbol: &Symbol| {
             bytes_of(symbol).meets(&leaves.bytes)
                 // Control tokens have no bytes.
@@ -372,7 +378,7 @@ impl Resolver<'_> {
         }
         for (symbol, to) in edges {
             let Symbol::Rule(rule) = symbol else { continue };
-            let (begin, trail) = (facts.begin(*rule), facts.trail(*rule));
+            let (begin, trail) = (facts.begin(*rule), self.trail(*rule)?);
             let runs = !open.is_empty() || !lazy.is_empty();
             let mut competes = begin.bytes.meets(&running) || (runs && facts.is_nullable(*rule));
             let mut others = edges.iter().filter(|(other, _)| other != symbol);
@@ -396,11 +402,59 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn bytes_of(&self, symbol: Symbol) -> ByteSet {
-        match symbol {
-            Symbol::Rule(rule) => self.facts.begin(rule).bytes,
-            Symbol::Terminal(terminal) | Symbol::Lazy(terminal) => self.facts.first_bytes(terminal),
+    /// What readings that agree with one at the end of `rule` may go on with in it; or more.
+    fn trail(&mut self, rule: RuleId) -> Result<Rc<Leaves>, Stop> {
+        if let Some(known) = self.trails.get(&rule) {
+            return Ok(Rc::clone(known));
         }
+        let mut leaves = Leaves::default();
+        let mut seen: HashSet<RuleId> = [rule].into();
+        let mut open = vec![rule];
+        // What cannot be written out: each turn adds a rule.
+        let mut symbols: HashSet<RuleId> = HashSet::new();
+        while let Some(rule) = open.pop() {
+            let limit = self.limits.positions;
+            let net = loop {
+                self.spend(1 + symbols.len())?;
+                match Net::new(self.facts, rule, |rule| symbols.contains(&rule), limit - self.work) {
+                    Ok(net) => break net,
+                    Err(Unbuilt::Recursive(rule)) => _ = symbols.insert(rule),
+                    Err(Unbuilt::TooLarge) => return Err(GrammarError::LazyTooCostly { limit }.into()),
+                }
+            };
+            self.spend(net.len())?;
+            let sets = self.sets(&net)?;
+            // Readings in the second may agree with such in the first.
+            let mut pairs: Vec<(usize, usize)> = (0..sets.len()).map(|set| (set, set)).collect();
+            let mut known: HashSet<(usize, usize)> = pairs.iter().copied().collect();
+            while let Some((first, second)) = pairs.pop() {
+                if sets[first].accepting {
+                    sets[second].edges.iter().for_each(|(symbol, _)| leaves.add(&self.facts.leaves(*symbol)));
+                }
+                for (left, left_to) in &sets[first].edges {
+                    if let Symbol::Rule(callee) = left
+                        && sets[*left_to].accepting
+                        && seen.insert(*callee)
+                    {
+                        open.push(*callee);
+                    }
+                    for (right, right_to) in &sets[second].edges {
+                        self.spend(1)?;
+                        let alike = left_to != right_to && self.have_common_text(*left, *right)?;
+                        if alike && known.insert((*left_to, *right_to)) {
+                            pairs.push((*left_to, *right_to));
+                        }
+                    }
+                }
+            }
+        }
+        let leaves = Rc::new(leaves);
+        self.trails.insert(rule, Rc::clone(&leaves));
+        Ok(leaves)
+    }
+
+    fn bytes_of(&self, symbol: Symbol) -> ByteSet {
+        self.facts.leaves(symbol).bytes
     }
 
     /// Checks that readings which agree and are in two sets have the same lazy terminals, as far as these compete.
@@ -481,6 +535,14 @@ impl Resolver<'_> {
             _ if first == second => Ok(true),
             // The lazy one takes such texts away; and rules that it would have to take them from are written out.
             (Symbol::Terminal(_), Symbol::Lazy(_)) | (Symbol::Lazy(_), Symbol::Rule(_)) => Ok(false),
+            _ => self.have_common_text(first, second),
+        }
+    }
+
+    /// Whether a text may be that of either of two symbols.
+    fn have_common_text(&mut self, first: Symbol, second: Symbol) -> Result<bool, GrammarError> {
+        match (first.min(second), first.max(second)) {
+            _ if first == second => Ok(true),
             (Symbol::Rule(_), _) | (_, Symbol::Rule(_)) => {
                 Ok(self.bytes_of(first).meets(&self.bytes_of(second)))
             }

@@ -51,6 +51,14 @@ pub(super) struct Leaves {
     pub(super) lazy_bytes: ByteSet,
 }
 
+impl Leaves {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.leaves.extend(&other.leaves);
+        self.bytes.union(&other.bytes);
+        self.lazy_bytes.union(&other.lazy_bytes);
+    }
+}
+
 /// Facts about the rules of a grammar.
 pub(super) struct Facts<'g> {
     pub(super) grammar: &'g Grammar,
@@ -61,7 +69,6 @@ pub(super) struct Facts<'g> {
     /// By rule: a lazy terminal in it, or in one that it calls.
     some_lazy: Vec<Option<TerminalId>>,
     begins: RefCell<HashMap<RuleId, Rc<Leaves>>>,
-    trails: RefCell<HashMap<RuleId, Rc<Leaves>>>,
 }
 
 impl<'g> Facts<'g> {
@@ -78,7 +85,6 @@ impl<'g> Facts<'g> {
             nullable,
             some_lazy: vec![None; grammar.rules().len()],
             begins: RefCell::default(),
-            trails: RefCell::default(),
         };
         let mut callers: Vec<Vec<RuleId>> = vec![Vec::new(); grammar.rules().len()];
         let mut open: Vec<RuleId> = Vec::new();
@@ -129,6 +135,18 @@ impl<'g> Facts<'g> {
         first_bytes(self.grammar.terminal(terminal))
     }
 
+    /// What a text of `symbol` begins with.
+    pub(super) fn leaves(&self, symbol: Symbol) -> Rc<Leaves> {
+        let (terminal, is_lazy) = match symbol {
+            Symbol::Rule(rule) => return self.begin(rule),
+            Symbol::Terminal(terminal) => (terminal, false),
+            Symbol::Lazy(terminal) => (terminal, true),
+        };
+        let bytes = self.first_bytes(terminal);
+        let lazy_bytes = if is_lazy { bytes } else { ByteSet::default() };
+        Rc::new(Leaves { leaves: [symbol].into(), bytes, lazy_bytes })
+    }
+
     /// The terminals that texts of `rule` begin with.
     pub(super) fn begin(&self, rule: RuleId) -> Rc<Leaves> {
         if let Some(known) = self.begins.borrow().get(&rule) {
@@ -167,47 +185,6 @@ impl<'g> Facts<'g> {
                 whole => open.extend_from_slice(parts(&whole)),
             }
         }
-    }
-
-    /// The terminals that texts of `rule` may go on with where they may also end; or more of them.
-    pub(super) fn trail(&self, rule: RuleId) -> Rc<Leaves> {
-        if let Some(known) = self.trails.borrow().get(&rule) {
-            return Rc::clone(known);
-        }
-        let mut leaves = Leaves::default();
-        let mut begun = HashSet::new();
-        let mut seen: HashSet<ExprId> = HashSet::new();
-        let mut open = vec![self.grammar.body(rule)];
-        while let Some(expr) = open.pop() {
-            if !self.productive[expr.index()] || !seen.insert(expr) {
-                continue;
-            }
-            match self.grammar.expr(expr) {
-                Expr::Rule(callee) => open.push(self.grammar.body(callee)),
-                Expr::Sequence(parts) => {
-                    // From the last: as long as all behind may be empty.
-                    for (at, part) in parts.iter().enumerate().rev() {
-                        open.push(*part);
-                        if !self.nullable[part.index()] {
-                            break;
-                        }
-                        if at > 0 {
-                            self.add_begin(*part, &mut begun, &mut leaves);
-                        }
-                    }
-                }
-                Expr::Repeat { item, max, .. } => {
-                    open.push(item);
-                    if max != Some(1) {
-                        self.add_begin(item, &mut begun, &mut leaves);
-                    }
-                }
-                whole => open.extend_from_slice(parts(&whole)),
-            }
-        }
-        let leaves = Rc::new(leaves);
-        self.trails.borrow_mut().insert(rule, Rc::clone(&leaves));
-        leaves
     }
 }
 
