@@ -42,6 +42,16 @@ pub enum GrammarError {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// To take the ends of lazy terminals away from the others takes too many states.
+    #[error(
+        "to take the ends of lazy terminals away from the others takes more than {limit} states: make fewer rules compete \
+         with them, or raise `GrammarLimits::positions`"
+    )]
+    #[non_exhaustive]
+    LazyTooCostly {
+        /// The limit.
+        limit: usize,
+    },
     /// Rules, terminals and nodes of expressions are too many.
     #[error("the grammar has more than {limit} nodes; raise `GrammarLimits::nodes`")]
     #[non_exhaustive]

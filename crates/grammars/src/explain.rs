@@ -75,11 +75,11 @@ impl Explained {
 /// );
 /// ```
 pub fn explain(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Vec<Explained> {
-    let (grammar, mut fates) = match syntax::read(text, format, limits) {
+    let syntax::Read { written, mut fates, .. } = match syntax::read(text, format, limits) {
         Ok(read) => read,
         Err(error) => return vec![refused(&error)],
     };
-    fates.extend(rules(&grammar));
+    fates.extend(rules(&written));
     fates.sort_by_key(|fate| fate.location);
     fates
 }

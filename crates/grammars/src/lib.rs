@@ -64,6 +64,7 @@ mod fixpoint;
 mod grammar;
 mod ids;
 mod joined;
+mod lazy;
 mod library_file;
 mod limits;
 mod local;

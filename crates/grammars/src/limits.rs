@@ -16,7 +16,8 @@ pub struct GrammarLimits {
     /// Rules, terminals and nodes of expressions together. Default: 500,000. While a
     /// text is read they take about 100 bytes each.
     pub nodes: usize,
-    /// Places inside rules once repetitions are written out, as `x{3}` to `x x x`. Default: 2^20.
+    /// Places inside rules once repetitions are written out, as `x{3}` to `x x x`; and states of the automata that find out what
+    /// lazy terminals take away. Default: 2^20.
     pub positions: usize,
     /// What the tables of one scratch may take, in bytes; beyond it they are built again. Default: 64 MiB.
     pub scratch_bytes: usize,

@@ -182,3 +182,32 @@ fn without_masks_and_with_guesses_the_law_is_that_of_masks() {
         assert!(fit.deviation < 4.0 && fit.degrees_of_freedom > 3, "{sampler:?}: {fit:?}");
     }
 }
+
+/// Free text that may follow does not swallow the trigger of a tool: its first end is the boundary.
+#[test]
+fn a_lazy_terminal_ends_where_it_first_may() {
+    let tool: &[u8] = br#"start: tool* tail
+tail: TEXT
+head[lazy]: TEXT "<call>"
+tool: head /[0-9]+/ "</call>"
+TEXT: /(\n|.)*/
+"#;
+    let files = Files::new(&[("tool.lark", tool)]);
+    let check = |text: &str| {
+        let run = files.run(&["check", "--grammar", "tool.lark", "--text", text, "--format", "json"]);
+        let answer = &run.json()[0];
+        (answer["accepted"].as_bool().unwrap(), answer["rejected_at"].as_u64())
+    };
+    // The trigger may be written, and the token behind it is refused.
+    assert_eq!(check("<call>"), (false, None));
+    let (accepted, rejected_at) = check("<call>x</call>");
+    assert!(!accepted && rejected_at.is_some());
+    assert_eq!(check("<call>x"), (false, rejected_at));
+    for text in ["", "no call", "<cal", "<call>12</call>", "so <call>1</call> and\n<call>2</call>."] {
+        assert_eq!(check(text), (true, None), "{text}");
+    }
+    let fates = files.run(&["explain", "--grammar", "tool.lark", "--format", "json"]).json();
+    let lazy = fates.iter().find(|fate| fate["construct"] == "`lazy`").unwrap();
+    assert_eq!(lazy["fate"], "enforced");
+    assert!(fates.iter().all(|fate| fate["fate"] == "enforced"), "{fates:?}");
+}

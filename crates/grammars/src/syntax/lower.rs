@@ -10,9 +10,9 @@ use super::{
     error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location, nearest},
     lark::LarkOptions,
     regular::{Regular, Regulars},
-    tree::{Node, NodeId, Tree},
+    tree::{Definition, Node, NodeId, Tree},
 };
-use crate::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId};
+use crate::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId, lazy::Lazy};
 
 /// What may stand between terminals.
 #[derive(Debug, Default)]
@@ -22,14 +22,14 @@ pub(super) struct Ignored {
     pub(super) options: LarkOptions,
 }
 
-/// The grammar of `tree`, whose outputs are those of the rule of index `start`.
+/// The grammar of `tree`, whose outputs are those of the rule of index `start`, and the uses of lazy terminals in it.
 pub(super) fn lower(
     text: &str,
     tree: &Tree<'_>,
     start: usize,
     ignored: &Ignored,
     limits: &GrammarLimits,
-) -> Result<Grammar, GrammarError> {
+) -> Result<(Grammar, Lazy), GrammarError> {
     let mut lowering = Lowering {
         text,
         tree,
@@ -39,6 +39,7 @@ pub(super) fn lower(
         terminals: vec![None; tree.definitions.len()],
         sets: HashMap::new(),
         ignored: None,
+        lazy: Lazy::new(),
     };
     lowering.rules();
     lowering.ignored = lowering.ignored(ignored)?;
@@ -108,6 +109,7 @@ struct Lowering<'a, 't> {
     sets: HashMap<&'a CharSet, ExprId>,
     /// What may stand behind every terminal.
     ignored: Option<ExprId>,
+    lazy: Lazy,
 }
 
 impl<'a> Lowering<'a, '_> {
@@ -157,7 +159,11 @@ impl<'a> Lowering<'a, '_> {
         Ok(Some(self.builder.optional(run)))
     }
 
-    fn finish(mut self, start: usize, expressions: &[Option<ExprId>]) -> Result<Grammar, GrammarError> {
+    fn finish(
+        mut self,
+        start: usize,
+        expressions: &[Option<ExprId>],
+    ) -> Result<(Grammar, Lazy), GrammarError> {
         for (rule, definition) in self.rules.iter().zip(&self.tree.definitions) {
             if let Some(rule) = rule {
                 let body = expressions[definition.body.index()].expect("the bodies of rules were made");
@@ -184,7 +190,7 @@ impl<'a> Lowering<'a, '_> {
                 whole
             }
         };
-        self.builder.build(start)
+        Ok((self.builder.build(start)?, self.lazy))
     }
 
     /// What a node of a rule is, whose parts are in `expressions`.
@@ -224,15 +230,34 @@ impl<'a> Lowering<'a, '_> {
             | Node::Neighbours(_)
             | Node::Minus(..)
             | Node::And(..)
-            | Node::Not(_)
-            | Node::Shortest(_) => {
+            | Node::Not(_) => {
                 let value = self.regulars.node(node)?;
                 let value = self.regulars.automaton(node, value)?;
                 let name = excerpt(self.text, tree.place(node));
                 let made = self.builder.shared_automaton(&name, &value);
                 self.followed(made)
             }
+            Node::Shortest(_) => {
+                let value = self.regulars.node(node)?;
+                let made = self.lazy(tree.place(node), &excerpt(self.text, tree.place(node)), value);
+                self.followed(made)
+            }
         })
+    }
+
+    /// A lazy terminal, defined at `at`.
+    fn lazy(&mut self, at: usize, name: &str, value: Regular) -> ExprId {
+        let made = match value {
+            Regular::Text(text) if text.is_empty() => return self.builder.empty(),
+            // If one of its texts is empty, it has no other.
+            Regular::Automaton(automaton) if automaton.is_accepting(automaton.start()) => {
+                return self.builder.empty();
+            }
+            Regular::Text(text) => self.builder.literal(text),
+            Regular::Automaton(automaton) => self.builder.shared_automaton(name, &automaton),
+        };
+        self.lazy.insert(made, at);
+        made
     }
 
     fn class(&mut self, node: NodeId, set: &'a CharSet) -> Result<ExprId, GrammarError> {
@@ -251,13 +276,14 @@ impl<'a> Lowering<'a, '_> {
         if let Some(made) = self.terminals[definition] {
             return Ok(made);
         }
-        let made = match self.regulars.definition(definition)? {
+        let value = self.regulars.definition(definition)?;
+        let Definition { name, at, body, .. } = self.tree.definitions[definition];
+        let name = self.tree.name(name);
+        let made = match value {
+            value if matches!(self.tree.node(body), Node::Shortest(_)) => self.lazy(at, name, value),
             Regular::Text(text) if text.is_empty() => self.builder.empty(),
             Regular::Text(text) => self.builder.literal(text),
-            Regular::Automaton(automaton) => {
-                let name = self.tree.name(self.tree.definitions[definition].name);
-                self.builder.shared_automaton(name, &automaton)
-            }
+            Regular::Automaton(automaton) => self.builder.shared_automaton(name, &automaton),
         };
         let made = self.followed(made);
         self.terminals[definition] = Some(made);

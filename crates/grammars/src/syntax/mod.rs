@@ -28,7 +28,10 @@ use self::{
     lower::Ignored,
     tree::Tree,
 };
-use crate::{Explained, Fate, Grammar, GrammarError, GrammarLimits};
+use crate::{
+    Explained, Fate, Grammar, GrammarError, GrammarLimits,
+    lazy::{self, LazyError},
+};
 
 /// The language that a grammar is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -58,7 +61,7 @@ impl Grammar {
     /// [`GrammarError::Syntax`], [`GrammarError::Terminal`] and [`GrammarError::AutomataTooLarge`], with a place, and
     /// [`GrammarError::TooManyNodes`].
     pub fn parse(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Self, GrammarError> {
-        Ok(read(text, format, limits)?.0)
+        Ok(read(text, format, limits)?.grammar())
     }
 
     /// The grammar that `text` describes in GBNF, the language of llama.cpp. Outputs are what `root` stands for.
@@ -122,12 +125,25 @@ impl Grammar {
         options: &LarkOptions,
         limits: &GrammarLimits,
     ) -> Result<Self, GrammarError> {
-        Ok(read_lark(text, options, limits)?.0)
+        Ok(read_lark(text, options, limits)?.grammar())
     }
 }
 
-/// A grammar, and the fates of what is none of its rules.
-type Read = (Grammar, Vec<Explained>);
+/// What was read.
+pub(crate) struct Read {
+    /// The grammar, as its rules are written.
+    pub(crate) written: Grammar,
+    /// The same after lazy terminals have taken away their ends, if that changes anything.
+    resolved: Option<Grammar>,
+    /// The fates of what is no rule.
+    pub(crate) fates: Vec<Explained>,
+}
+
+impl Read {
+    fn grammar(self) -> Grammar {
+        self.resolved.unwrap_or(self.written)
+    }
+}
 
 /// The grammar that `text` describes in the language `format`.
 pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) -> Result<Read, GrammarError> {
@@ -149,15 +165,35 @@ pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) ->
             (tree, start)
         }
     };
-    Ok((lower::lower(text, &tree, start, &Ignored::default(), limits)?, vec![]))
+    let (written, _) = lower::lower(text, &tree, start, &Ignored::default(), limits)?;
+    Ok(Read { written, resolved: None, fates: vec![] })
 }
 
 fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
     check_length(text, limits)?;
     let (tree, ignored) = lark::read(text, options, limits)?;
     let start = start(text, &tree, &options.start)?;
-    let grammar = lower::lower(text, &tree, start, &ignored, limits)?;
-    Ok((grammar, fates(text, &tree, &ignored)))
+    let (written, lazy) = lower::lower(text, &tree, start, &ignored, limits)?;
+    let resolved = lazy::resolve(&written, &lazy, limits).map_err(|error| match error {
+        LazyError::Grammar(error) => error,
+        LazyError::TooLarge(at) => {
+            GrammarError::AutomataTooLarge { location: location(text, at), limit: limits.automata_bytes }
+        }
+        LazyError::Alike { terminal, at } => {
+            let construct = format!("a lazy terminal that competes with {terminal} behind some texts of one terminal and not behind others");
+            let way_out = "let terminals that may stand in one place have no text in common, or put both in the place of each";
+            let kind = SyntaxErrorKind::Unsupported { construct, way_out };
+            SyntaxError { kind, location: location(text, at) }.into()
+        }
+        LazyError::Entangled { rule, at } => {
+            let construct = format!("a lazy terminal that competes with rule `{rule}`, or stands in it, while that calls itself,");
+            let way_out = "let a text that no lazy terminal may begin with stand before the rule and behind it, as brackets, or \
+                           write the rule without calling itself";
+            let kind = SyntaxErrorKind::Unsupported { construct, way_out };
+            SyntaxError { kind, location: location(text, at) }.into()
+        }
+    })?;
+    Ok(Read { written, resolved, fates: fates(text, &tree, &ignored) })
 }
 
 /// The fates of terminals, of what is ignored between them, and of what changes no text.
@@ -170,6 +206,10 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
     for node in &ignored.nodes {
         let why = "may stand before, between and behind terminals";
         found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
+    }
+    for (at, construct) in &tree.ends {
+        let why = "its first end is the boundary, and is taken away from what competes with it";
+        found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
     }
     for (at, construct, why) in &tree.notes {
         found.push((*at, (*construct).to_owned(), Fate::Annotation, why));

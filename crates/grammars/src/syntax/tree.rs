@@ -98,6 +98,8 @@ pub(super) struct Tree<'t> {
     pub(super) definitions: Vec<Definition>,
     /// What was read and does not change the language: where, what, and why.
     pub(super) notes: Vec<(usize, &'static str, &'static str)>,
+    /// Attributes that say where a text ends: where, and what.
+    pub(super) ends: Vec<(usize, &'static str)>,
 }
 
 impl<'t> Tree<'t> {
@@ -115,6 +117,7 @@ impl<'t> Tree<'t> {
             definition_of: vec![],
             definitions: vec![],
             notes: vec![],
+            ends: vec![],
         }
     }
 

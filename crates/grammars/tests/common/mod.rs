@@ -4,6 +4,7 @@
 
 pub(crate) mod corpus;
 pub(crate) mod enumeration;
+pub(crate) mod lazy;
 pub(crate) mod munch;
 pub(crate) mod oracle;
 pub(crate) mod random;

@@ -1,0 +1,407 @@
+//! Rules written out into one nondeterministic automaton over terminals, and what is known about those that are not.
+//!
+//! A call at the end of its own rule is a way back to where the rule begins, and a call at the beginning is a way on from where it ends:
+//! lists that recurse on either side are loops. A call in the middle cannot be written out.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeSet, HashMap, HashSet},
+    rc::Rc,
+};
+
+use unskew_core::ByteSet;
+
+use super::Lazy;
+use crate::{
+    grammar::{Expr, ExprId, Grammar, RuleId, TerminalId},
+    terminals::first_bytes,
+};
+
+/// What an edge of a net reads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum Symbol {
+    Terminal(TerminalId),
+    /// A terminal whose first end is the boundary.
+    Lazy(TerminalId),
+    /// A rule that is not written out.
+    Rule(RuleId),
+}
+
+impl Symbol {
+    /// The terminal, lazy or not.
+    pub(super) fn terminal(self) -> Option<TerminalId> {
+        match self {
+            Self::Terminal(terminal) | Self::Lazy(terminal) => Some(terminal),
+            Self::Rule(_) => None,
+        }
+    }
+
+    pub(super) fn lazy(self) -> Option<TerminalId> {
+        if let Self::Lazy(terminal) = self { Some(terminal) } else { None }
+    }
+}
+
+/// The terminals that may stand somewhere.
+#[derive(Default, Debug)]
+pub(super) struct Leaves {
+    pub(super) leaves: HashSet<Symbol>,
+    /// The bytes that they begin with.
+    pub(super) bytes: ByteSet,
+    /// Those that lazy ones among them begin with.
+    pub(super) lazy_bytes: ByteSet,
+}
+
+impl Leaves {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.leaves.extend(&other.leaves);
+        self.bytes.union(&other.bytes);
+        self.lazy_bytes.union(&other.lazy_bytes);
+    }
+}
+
+/// Facts about the rules of a grammar.
+pub(super) struct Facts<'g> {
+    pub(super) grammar: &'g Grammar,
+    lazy: &'g Lazy,
+    /// By expression.
+    productive: Vec<bool>,
+    nullable: Vec<bool>,
+    /// By rule: a lazy terminal in it, or in one that it calls.
+    some_lazy: Vec<Option<TerminalId>>,
+    begins: RefCell<HashMap<RuleId, Rc<Leaves>>>,
+}
+
+impl<'g> Facts<'g> {
+    pub(super) fn new(
+        grammar: &'g Grammar,
+        lazy: &'g Lazy,
+        productive: Vec<bool>,
+        nullable: Vec<bool>,
+    ) -> Self {
+        let mut facts = Self {
+            grammar,
+            lazy,
+            productive,
+            nullable,
+            some_lazy: vec![None; grammar.rules().len()],
+            begins: RefCell::default(),
+        };
+        let mut callers: Vec<Vec<RuleId>> = vec![Vec::new(); grammar.rules().len()];
+        let mut open: Vec<RuleId> = Vec::new();
+        for rule in grammar.rules() {
+            let mut exprs = vec![grammar.body(rule)];
+            let mut seen: HashSet<ExprId> = HashSet::new();
+            while let Some(expr) = exprs.pop() {
+                if !facts.productive[expr.index()] || !seen.insert(expr) {
+                    continue;
+                }
+                match grammar.expr(expr) {
+                    Expr::Terminal(terminal) if lazy.contains_key(&expr) => {
+                        facts.some_lazy[rule.index()].get_or_insert(terminal);
+                    }
+                    Expr::Rule(callee) => callers[callee.index()].push(rule),
+                    whole => exprs.extend_from_slice(parts(&whole)),
+                }
+            }
+            if facts.some_lazy[rule.index()].is_some() {
+                open.push(rule);
+            }
+        }
+        while let Some(rule) = open.pop() {
+            for caller in &callers[rule.index()] {
+                if facts.some_lazy[caller.index()].is_none() {
+                    facts.some_lazy[caller.index()] = facts.some_lazy[rule.index()];
+                    open.push(*caller);
+                }
+            }
+        }
+        facts
+    }
+
+    /// Whether a lazy terminal is in `rule`, or in one that it calls.
+    pub(super) fn has_lazy(&self, rule: RuleId) -> bool {
+        self.some_lazy[rule.index()].is_some()
+    }
+
+    pub(super) fn some_lazy(&self, rule: RuleId) -> Option<TerminalId> {
+        self.some_lazy[rule.index()]
+    }
+
+    pub(super) fn is_nullable(&self, rule: RuleId) -> bool {
+        self.nullable[self.grammar.body(rule).index()]
+    }
+
+    pub(super) fn first_bytes(&self, terminal: TerminalId) -> ByteSet {
+        first_bytes(self.grammar.terminal(terminal))
+    }
+
+    /// What a text of `symbol` begins with.
+    pub(super) fn leaves(&self, symbol: Symbol) -> Rc<Leaves> {
+        let (terminal, is_lazy) = match symbol {
+            Symbol::Rule(rule) => return self.begin(rule),
+            Symbol::Terminal(terminal) => (terminal, false),
+            Symbol::Lazy(terminal) => (terminal, true),
+        };
+        let bytes = self.first_bytes(terminal);
+        let lazy_bytes = if is_lazy { bytes } else { ByteSet::default() };
+        Rc::new(Leaves { leaves: [symbol].into(), bytes, lazy_bytes })
+    }
+
+    /// The terminals that texts of `rule` begin with.
+    pub(super) fn begin(&self, rule: RuleId) -> Rc<Leaves> {
+        if let Some(known) = self.begins.borrow().get(&rule) {
+            return Rc::clone(known);
+        }
+        let mut leaves = Leaves::default();
+        self.add_begin(self.grammar.body(rule), &mut HashSet::new(), &mut leaves);
+        let leaves = Rc::new(leaves);
+        self.begins.borrow_mut().insert(rule, Rc::clone(&leaves));
+        leaves
+    }
+
+    /// Adds the terminals that texts of `expr` begin with.
+    fn add_begin(&self, expr: ExprId, seen: &mut HashSet<ExprId>, leaves: &mut Leaves) {
+        let mut open = vec![expr];
+        while let Some(expr) = open.pop() {
+            if !self.productive[expr.index()] || !seen.insert(expr) {
+                continue;
+            }
+            match self.grammar.expr(expr) {
+                Expr::Terminal(terminal) => {
+                    let bytes = self.first_bytes(terminal);
+                    leaves.bytes.union(&bytes);
+                    if self.lazy.contains_key(&expr) {
+                        leaves.lazy_bytes.union(&bytes);
+                        leaves.leaves.insert(Symbol::Lazy(terminal));
+                    } else {
+                        leaves.leaves.insert(Symbol::Terminal(terminal));
+                    }
+                }
+                Expr::Rule(callee) => open.push(self.grammar.body(callee)),
+                Expr::Sequence(parts) => {
+                    let empty = parts.iter().take_while(|part| self.nullable[part.index()]).count();
+                    open.extend_from_slice(&parts[..parts.len().min(empty + 1)]);
+                }
+                whole => open.extend_from_slice(parts(&whole)),
+            }
+        }
+    }
+}
+
+/// The parts of an expression.
+fn parts<'e>(expr: &'e Expr<'_>) -> &'e [ExprId] {
+    match expr {
+        Expr::Sequence(parts) | Expr::Choice(parts) => parts,
+        Expr::Repeat { item, .. } => std::slice::from_ref(item),
+        _ => &[],
+    }
+}
+
+/// Why a rule was not written out.
+pub(super) enum Unbuilt {
+    /// This rule calls itself in the middle.
+    Recursive(RuleId),
+    TooLarge,
+}
+
+/// A nondeterministic automaton.
+pub(super) struct Net {
+    /// By node: where it leads without reading.
+    silent: Vec<Vec<u32>>,
+    edges: Vec<Vec<(Symbol, u32)>>,
+    /// By node: whether it leads to the end.
+    ends: Vec<bool>,
+}
+
+/// A rule that is being written out.
+struct Frame {
+    rule: RuleId,
+    entry: u32,
+    exit: u32,
+    /// Where it goes on behind the exit.
+    to: u32,
+    parent: usize,
+}
+
+impl Net {
+    pub(super) const START: u32 = 0;
+    pub(super) const END: u32 = 1;
+
+    /// `rule`, with what it calls written out but for what `is_symbol`; of at most `limit` nodes and edges.
+    pub(super) fn new(
+        facts: &Facts<'_>,
+        rule: RuleId,
+        is_symbol: impl Fn(RuleId) -> bool,
+        limit: usize,
+    ) -> Result<Self, Unbuilt> {
+        let grammar = facts.grammar;
+        let mut net = Self { silent: vec![Vec::new(); 2], edges: vec![Vec::new(); 2], ends: Vec::new() };
+        let frame = Frame { rule, entry: Self::START, exit: Self::END, to: Self::END, parent: 0 };
+        let mut frames = vec![frame];
+        let mut tasks = vec![(grammar.body(rule), Self::START, Self::END, 0)];
+        let mut work = 0;
+        while let Some((expr, from, to, frame)) = tasks.pop() {
+            work += 1;
+            if work > limit {
+                return Err(Unbuilt::TooLarge);
+            }
+            if !facts.productive[expr.index()] {
+                continue;
+            }
+            match grammar.expr(expr) {
+                Expr::Empty => net.silent(from, to),
+                Expr::Terminal(terminal) => {
+                    if facts.nullable[expr.index()] {
+                        net.silent(from, to);
+                    }
+                    let is_lazy = facts.lazy.contains_key(&expr);
+                    let symbol = if is_lazy { Symbol::Lazy(terminal) } else { Symbol::Terminal(terminal) };
+                    net.edges[from as usize].push((symbol, to));
+                }
+                Expr::Rule(callee) if is_symbol(callee) => {
+                    if facts.is_nullable(callee) {
+                        net.silent(from, to);
+                    }
+                    net.edges[from as usize].push((Symbol::Rule(callee), to));
+                }
+                Expr::Rule(callee) => {
+                    if let Some(entry) = begins_again(&frames, callee, to, frame) {
+                        net.silent(from, entry);
+                        continue;
+                    }
+                    let own = &frames[frame];
+                    if own.rule == callee && own.entry == from {
+                        net.silent(own.exit, to);
+                        continue;
+                    }
+                    let mut around = frame;
+                    loop {
+                        if frames[around].rule == callee {
+                            return Err(Unbuilt::Recursive(callee));
+                        }
+                        if around == 0 {
+                            break;
+                        }
+                        around = frames[around].parent;
+                    }
+                    let (entry, exit) = (net.node(), net.node());
+                    net.silent(from, entry);
+                    net.silent(exit, to);
+                    frames.push(Frame { rule: callee, entry, exit, to, parent: frame });
+                    tasks.push((grammar.body(callee), entry, exit, frames.len() - 1));
+                }
+                Expr::Sequence(parts) => {
+                    let mut before = from;
+                    for (at, part) in parts.iter().enumerate() {
+                        let behind = if at + 1 == parts.len() { to } else { net.node() };
+                        tasks.push((*part, before, behind, frame));
+                        before = behind;
+                    }
+                }
+                Expr::Choice(parts) => tasks.extend(parts.iter().map(|part| (*part, from, to, frame))),
+                Expr::Repeat { item, min: 0, max: Some(1) } => {
+                    net.silent(from, to);
+                    tasks.push((item, from, to, frame));
+                }
+                Expr::Repeat { item, min, max } => {
+                    let copies = max.unwrap_or(min) as usize;
+                    if work + copies > limit {
+                        return Err(Unbuilt::TooLarge);
+                    }
+                    // A node of its own: nothing else may come back to where it begins.
+                    let mut before = net.node();
+                    net.silent(from, before);
+                    for at in 0..copies {
+                        if at >= min as usize {
+                            net.silent(before, to);
+                        }
+                        let behind = net.node();
+                        tasks.push((item, before, behind, frame));
+                        before = behind;
+                    }
+                    if max.is_none() {
+                        let around = net.node();
+                        net.silent(before, around);
+                        tasks.push((item, around, around, frame));
+                        before = around;
+                    }
+                    net.silent(before, to);
+                }
+                Expr::Unordered(_) => unreachable!("no text of a grammar has members in any order"),
+            }
+        }
+        net.ends = net.ending();
+        Ok(net)
+    }
+
+    fn node(&mut self) -> u32 {
+        self.silent.push(Vec::new());
+        self.edges.push(Vec::new());
+        u32::try_from(self.edges.len() - 1).expect("limited")
+    }
+
+    fn silent(&mut self, from: u32, to: u32) {
+        self.silent[from as usize].push(to);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// By node: whether it leads to the end.
+    fn ending(&self) -> Vec<bool> {
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.len()];
+        for (from, (silent, edges)) in (0u32..).zip(self.silent.iter().zip(&self.edges)) {
+            let behind = silent.iter().chain(edges.iter().map(|(_, to)| to));
+            behind.for_each(|to| before[*to as usize].push(from));
+        }
+        let mut ends = vec![false; self.len()];
+        ends[Self::END as usize] = true;
+        let mut open = vec![Self::END];
+        while let Some(node) = open.pop() {
+            for from in &before[node as usize] {
+                if !std::mem::replace(&mut ends[*from as usize], true) {
+                    open.push(*from);
+                }
+            }
+        }
+        ends
+    }
+
+    /// What is read at `node`, and leads to the end.
+    pub(super) fn edges(&self, node: u32) -> impl Iterator<Item = &(Symbol, u32)> {
+        self.edges[node as usize].iter().filter(|(_, to)| self.ends[*to as usize])
+    }
+
+    /// The nodes that `nodes` lead to without reading and where something is read, or the end is.
+    pub(super) fn closure(&self, nodes: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let mut open: Vec<u32> = nodes.into_iter().collect();
+        let mut seen: BTreeSet<u32> = open.iter().copied().collect();
+        while let Some(node) = open.pop() {
+            for to in &self.silent[node as usize] {
+                if self.ends[*to as usize] && seen.insert(*to) {
+                    open.push(*to);
+                }
+            }
+        }
+        seen.retain(|node| *node == Self::END || self.edges(*node).next().is_some());
+        seen.into_iter().collect()
+    }
+}
+
+/// Where `callee` begins, if it is being written out and nothing is left to do in it behind `to`.
+fn begins_again(frames: &[Frame], callee: RuleId, mut to: u32, mut frame: usize) -> Option<u32> {
+    loop {
+        let own = &frames[frame];
+        if to != own.exit {
+            return None;
+        }
+        if own.rule == callee {
+            return Some(own.entry);
+        }
+        if frame == 0 {
+            return None;
+        }
+        (to, frame) = (own.to, own.parent);
+    }
+}
