@@ -1,7 +1,5 @@
 //! Random tokenizers: half of them published pipelines, as they are or with a change, half any steps in any order.
 
-use serde_json::Value;
-
 use super::{
     model::{self, Size},
     plan::{Plan, Spelling},
@@ -10,12 +8,7 @@ use super::{
     steps::{self, byte_level, mark_decoders, metaspace, only, replace},
 };
 
-/// A whole `tokenizer.json`.
-pub(crate) fn random_tokenizer(random: &mut Random) -> Value {
-    random_plan(random).file()
-}
-
-/// The same, in parts.
+/// A whole tokenizer; [`Plan::file`] is its `tokenizer.json`.
 pub(crate) fn random_plan(random: &mut Random) -> Plan {
     if random.below(2) == 0 {
         return any_steps(random);
@@ -98,11 +91,8 @@ fn any_steps(random: &mut Random) -> Plan {
     let in_model = random.below(12) > 0;
     let first: Vec<&str> =
         unknown.into_iter().filter(|_| in_model).chain(fallback.iter().map(String::as_str)).collect();
-    let size = Size {
-        characters: 2 + random.below(8),
-        merges: random.below(24),
-        all_bytes: random.below(4) == 0,
-    };
+    let size =
+        Size { characters: 2 + random.below(8), merges: random.below(24), all_bytes: random.below(4) == 0 };
     let characters = model::characters(random, size.characters);
     model::fill(random, &mut plan, &characters, size, &first);
     model::options(random, &mut plan, unknown, byte_fallback);

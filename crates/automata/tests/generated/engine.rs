@@ -30,7 +30,8 @@ impl Engine {
         let automaton = TokenizerAutomaton::new(&vocabulary, tokenization)
             .map_err(|error| general("TokenizerAutomaton", &error.to_string()))?;
         let automaton = Arc::new(automaton);
-        let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| general("TokenTrie", &error.to_string()))?);
+        let trie =
+            Arc::new(TokenTrie::new(&vocabulary).map_err(|error| general("TokenTrie", &error.to_string()))?);
         let any = CanonicalConstraint::any_text(
             Arc::clone(&automaton),
             Arc::clone(&vocabulary),

@@ -22,8 +22,9 @@ pub(crate) struct Size {
 /// Letters that are merged, digits, white space, punctuation, and what normalisers and patterns treat otherwise.
 const COMMON: [char; 12] = ['a', 'b', 'c', '1', '2', '.', '\n', 's', 'A', 'B', '\'', '-'];
 const RARE: [char; 34] = [
-    'é', '\u{301}', 'e', 'ﬁ', '😀', '日', 'か', 'ガ', 'ー', '한', '\u{200d}', '▁', 'Ġ', '²', '٣', 'ａ', 'ß', 'İ', 'ſ', 'ª',
-    '\t', '\r', '\u{a0}', '\u{3000}', '\u{2028}', '!', '|', '<', '>', '_', '“', '，', 'я', '\u{308}',
+    'é', '\u{301}', 'e', 'ﬁ', '😀', '日', 'か', 'ガ', 'ー', '한', '\u{200d}', '▁', 'Ġ', '²', '٣', 'ａ', 'ß',
+    'İ', 'ſ', 'ª', '\t', '\r', '\u{a0}', '\u{3000}', '\u{2028}', '!', '|', '<', '>', '_', '“', '，', 'я',
+    '\u{308}',
 ];
 
 /// Characters, always with a space.
@@ -64,7 +65,9 @@ fn text(random: &mut Random, characters: &[char], words: &[String]) -> String {
 fn spell(text: &str, spelling: Spelling) -> Vec<String> {
     match spelling {
         Spelling::Bytes => text.bytes().map(|byte| byte_character(byte).to_string()).collect(),
-        Spelling::Mark(mark) => text.chars().map(|one| if one == ' ' { mark } else { one }.to_string()).collect(),
+        Spelling::Mark(mark) => {
+            text.chars().map(|one| if one == ' ' { mark } else { one }.to_string()).collect()
+        }
         Spelling::Plain => text.chars().map(String::from).collect(),
     }
 }
@@ -189,11 +192,36 @@ pub(crate) fn options(random: &mut Random, plan: &mut Plan, unknown: Option<&str
     match random.below(40) {
         0 => set("dropout", json!(0.1)),
         1 | 2 => set("dropout", json!(0.0)),
-        3 => set("continuing_subword_prefix", json!("##")),
-        4 => set("end_of_word_suffix", json!("</w>")),
+        3 => {
+            set("continuing_subword_prefix", json!("##"));
+            let inside = |name: &str| format!("##{name}");
+            spell_twice(plan, inside, |left, right| {
+                [(left.to_owned(), inside(right)), (inside(left), inside(right))]
+            });
+        }
+        4 => {
+            set("end_of_word_suffix", json!("</w>"));
+            let last = |name: &str| format!("{name}</w>");
+            spell_twice(plan, last, |left, right| {
+                [(left.to_owned(), right.to_owned()), (left.to_owned(), last(right))]
+            });
+        }
         5 => set("continuing_subword_prefix", json!("")),
         _ => {}
     }
+}
+
+/// Gives each token a second spelling, behind the first of a word or at its end, and each merge the two forms that
+/// `forms` makes of it.
+fn spell_twice(
+    plan: &mut Plan,
+    spelled: impl Fn(&str) -> String,
+    forms: impl Fn(&str, &str) -> [(String, String); 2],
+) {
+    let second: Vec<String> = plan.tokens.iter().map(|token| spelled(token)).collect();
+    plan.tokens.extend(second);
+    dedup(&mut plan.tokens);
+    plan.merges = plan.merges.iter().flat_map(|(left, right)| forms(left, right)).collect();
 }
 
 fn dedup(tokens: &mut Vec<String>) {

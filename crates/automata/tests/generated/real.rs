@@ -60,7 +60,9 @@ fn pieces(random: &mut Random, first: &[&str], decoders: Vec<Value>) -> Plan {
     let first: Vec<&str> = first.iter().copied().chain(fallback.iter().map(String::as_str)).collect();
     model::fill(random, &mut plan, &characters, size, &first);
     plan.decoders = decoders;
-    for (name, value) in [("byte_fallback", json!(true)), ("fuse_unk", json!(true)), ("unk_token", json!("<unk>"))] {
+    for (name, value) in
+        [("byte_fallback", json!(true)), ("fuse_unk", json!(true)), ("unk_token", json!("<unk>"))]
+    {
         plan.options.insert(name.to_owned(), value);
     }
     plan
@@ -118,8 +120,7 @@ fn falcon(random: &mut Random) -> Plan {
 
 fn command_r(random: &mut Random) -> Plan {
     let added = ["<PAD>", "<UNK>", "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>"].map(Added::special).to_vec();
-    let mut plan =
-        bytes(random, vec![only("NFC")], vec![digits(true), byte_level(false, true)], added);
+    let mut plan = bytes(random, vec![only("NFC")], vec![digits(true), byte_level(false, true)], added);
     // Tokens outside of the alphabet of bytes: the decoder writes their own UTF-8.
     plan.tokens.extend(["\u{200d}", "\u{1f3fb}", "日"].map(str::to_owned));
     plan
@@ -176,8 +177,7 @@ fn deepseek(random: &mut Random) -> Plan {
     let mut splits: Vec<Value> =
         DEEPSEEK_LLM.iter().map(|pattern| split(pattern, "Isolated", false)).collect();
     splits.extend([digits(true), byte_level(false, false)]);
-    let mut added =
-        ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"].map(Added::special).to_vec();
+    let mut added = ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"].map(Added::special).to_vec();
     added.iter_mut().for_each(|token| token.normalized = true);
     // The characters of bytes that no text has: they are no tokens of the model.
     let bytes_of_no_text = ["ø", "ö", "ú"];
@@ -212,7 +212,8 @@ fn phi4(random: &mut Random) -> Plan {
 /// A Unigram model: it has no merges.
 pub(crate) fn t5(_random: &mut Random) -> Plan {
     let mut plan = Plan::new(Spelling::Mark('▁'));
-    plan.normalizers = vec![charsmap::common(), json!({"type": "Strip", "strip_left": false, "strip_right": true})];
+    plan.normalizers =
+        vec![charsmap::common(), json!({"type": "Strip", "strip_left": false, "strip_right": true})];
     plan.normalizers.push(replace_regex(" {2,}", "▁"));
     plan.splits = vec![metaspace("always", true)];
     plan.decoders = vec![metaspace("always", true)];
