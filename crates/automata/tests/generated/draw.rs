@@ -1,7 +1,5 @@
 //! Random tokenizers: half of them published pipelines, as they are or with a change, half any steps in any order.
 
-use serde_json::Value;
-
 use super::{
     model::{self, Size},
     plan::{Plan, Spelling},
@@ -10,12 +8,7 @@ use super::{
     steps::{self, byte_level, mark_decoders, metaspace, only, replace},
 };
 
-/// A whole `tokenizer.json`.
-pub(crate) fn random_tokenizer(random: &mut Random) -> Value {
-    random_plan(random).file()
-}
-
-/// The same, in parts.
+/// A whole tokenizer; [`Plan::file`] is its `tokenizer.json`.
 pub(crate) fn random_plan(random: &mut Random) -> Plan {
     if random.below(2) == 0 {
         return any_steps(random);

@@ -83,8 +83,7 @@ impl Judge {
     fn continued(&self, without: &Tokenizer, text: &str) -> Option<Vec<u32>> {
         let steps = Continued { full: self.full.get_normalizer(), without: without.get_normalizer() };
         let sections = self.full.get_added_vocabulary().extract_and_normalize(Some(&steps), text);
-        // The first sections in one way, the rest in the other; an added token is never split.
-        let begins_with_added = |count: usize| count == 0;
+        // What stands in front of the first added token in one way, and the rest in the other.
         let mut ids = Vec::new();
         for (tokenizer, is_first) in [(without, true), (&self.full, false)] {
             let mut pieces = sections.clone();
@@ -94,7 +93,7 @@ impl Judge {
             let mut added = 0;
             for (piece, _, tokens) in pieces.get_splits(OffsetReferential::Original, OffsetType::Byte) {
                 added += usize::from(tokens.is_some());
-                if begins_with_added(added) != is_first {
+                if (added == 0) != is_first {
                     continue;
                 }
                 match tokens {
@@ -128,4 +127,33 @@ pub(crate) fn quietly<T>(call: impl FnOnce() -> T) -> Option<T> {
     let answer = catch_unwind(AssertUnwindSafe(call));
     QUIET.set(before);
     answer.ok()
+}
+
+/// The first section of a continuation has nothing in front, and those behind an added token have.
+#[test]
+fn only_later_sections_are_prepended_to() {
+    use super::{
+        plan::{Added, Spelling},
+        steps,
+    };
+    let mut plan = Plan::new(Spelling::Mark('▁'));
+    plan.tokens = ["a", "b", "▁", "▁b"].map(str::to_owned).to_vec();
+    plan.merges = vec![("▁".to_owned(), "b".to_owned())];
+    plan.added = vec![Added::text("<x>", false)];
+    let mut by_normalizer = plan.clone();
+    by_normalizer.normalizers = vec![steps::prepend("▁"), steps::replace(" ", "▁")];
+    let judge = Judge::load(&by_normalizer).unwrap();
+    assert_eq!(judge.encode("b<x>b b"), Some(vec![1, 4, 3, 3]));
+    let mut by_splitter = plan.clone();
+    by_splitter.splits = vec![steps::metaspace("always", true)];
+    let judge = Judge::load(&by_splitter).unwrap();
+    assert_eq!(judge.encode_whole("b<x>b"), Some(vec![3, 4, 3]));
+    assert_eq!(judge.encode("b<x>b"), Some(vec![1, 4, 3]));
+    assert_eq!(judge.encode(" b"), Some(vec![3]));
+    assert_eq!(judge.encode("<x>b b"), Some(vec![4, 3, 3]));
+    // `first` means the text, and a continuation is none.
+    by_splitter.splits = vec![steps::metaspace("first", true)];
+    let judge = Judge::load(&by_splitter).unwrap();
+    assert_eq!(judge.encode_whole("b<x>b"), Some(vec![3, 4, 1]));
+    assert_eq!(judge.encode("b<x>b"), Some(vec![1, 4, 1]));
 }

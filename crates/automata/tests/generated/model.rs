@@ -192,11 +192,36 @@ pub(crate) fn options(random: &mut Random, plan: &mut Plan, unknown: Option<&str
     match random.below(40) {
         0 => set("dropout", json!(0.1)),
         1 | 2 => set("dropout", json!(0.0)),
-        3 => set("continuing_subword_prefix", json!("##")),
-        4 => set("end_of_word_suffix", json!("</w>")),
+        3 => {
+            set("continuing_subword_prefix", json!("##"));
+            let inside = |name: &str| format!("##{name}");
+            spell_twice(plan, inside, |left, right| {
+                [(left.to_owned(), inside(right)), (inside(left), inside(right))]
+            });
+        }
+        4 => {
+            set("end_of_word_suffix", json!("</w>"));
+            let last = |name: &str| format!("{name}</w>");
+            spell_twice(plan, last, |left, right| {
+                [(left.to_owned(), right.to_owned()), (left.to_owned(), last(right))]
+            });
+        }
         5 => set("continuing_subword_prefix", json!("")),
         _ => {}
     }
+}
+
+/// Gives each token a second spelling, behind the first of a word or at its end, and each merge the two forms that
+/// `forms` makes of it.
+fn spell_twice(
+    plan: &mut Plan,
+    spelled: impl Fn(&str) -> String,
+    forms: impl Fn(&str, &str) -> [(String, String); 2],
+) {
+    let second: Vec<String> = plan.tokens.iter().map(|token| spelled(token)).collect();
+    plan.tokens.extend(second);
+    dedup(&mut plan.tokens);
+    plan.merges = plan.merges.iter().flat_map(|(left, right)| forms(left, right)).collect();
 }
 
 fn dedup(tokens: &mut Vec<String>) {

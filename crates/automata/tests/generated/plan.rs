@@ -226,8 +226,13 @@ impl Plan {
     /// Without merges of tokens that there are not.
     pub(crate) fn drop_loose_merges(&mut self) {
         let known: std::collections::HashSet<&String> = self.tokens.iter().collect();
+        let prefix =
+            self.options.get("continuing_subword_prefix").and_then(Value::as_str).unwrap_or_default();
         self.merges.retain(|(left, right)| {
-            known.contains(left) && known.contains(right) && known.contains(&format!("{left}{right}"))
+            let inside = right.strip_prefix(prefix);
+            known.contains(left)
+                && known.contains(right)
+                && inside.is_some_and(|right| known.contains(&format!("{left}{right}")))
         });
     }
 
