@@ -181,6 +181,19 @@ pub enum TokenizationError {
         /// The kind of the model.
         model: &'static str,
     },
+    /// The model writes the segmentation with the best score.
+    ///
+    /// Which segmentation that is, a sum of floating-point numbers from the beginning of a piece decides. Pieces may be of any
+    /// length and the sums of two segmentations as far apart as they like before the next character turns them round, so no
+    /// automaton with finitely many states tells these sequences from others.
+    #[error(
+        "a {model} model writes the segmentation with the best sum of scores, which no finite automaton can follow; leave out \
+         the demand for canonical sequences"
+    )]
+    Scores {
+        /// The kind of the model.
+        model: &'static str,
+    },
     /// The model skips merges at random.
     #[error("the model drops merges with probability {probability}; set `model.dropout` to null")]
     Dropout {

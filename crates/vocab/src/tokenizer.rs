@@ -197,6 +197,7 @@ impl Tokenizer {
                 })
             }
             (ModelKind::Bpe, Some(probability)) => Err(TokenizationError::Dropout { probability }),
+            (ModelKind::Unigram, _) => Err(TokenizationError::Scores { model: kind.name() }),
             _ => Err(TokenizationError::NoMerges { model: kind.name() }),
         };
         let ids = |place: &str, ids: Vec<u64>| frame_ids(place, &ids, &vocabulary);

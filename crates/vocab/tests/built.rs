@@ -179,10 +179,11 @@ fn a_unigram_model_has_a_vocabulary_and_no_merges() {
     assert_eq!(tokenizer.behind_sequence(), [TokenId(1)]);
     assert_eq!(tokenizer.vocabulary().kind(TokenId(2)), TokenKind::Control);
     let error = tokenizer.tokenization().unwrap_err();
-    assert_eq!(error, TokenizationError::NoMerges { model: "Unigram" });
+    assert_eq!(error, TokenizationError::Scores { model: "Unigram" });
     assert_eq!(
         error.to_string(),
-        "a Unigram model has no merges; engines that need them work with byte-pair encodings only"
+        "a Unigram model writes the segmentation with the best sum of scores, which no finite automaton can follow; leave \
+         out the demand for canonical sequences"
     );
 }
 

@@ -49,6 +49,20 @@ pub(crate) enum Role {
 ///
 /// Tables that depend on the tokenizer alone: immutable, saved to a file and loaded from it. To use one with a vocabulary,
 /// padded in any way, make a [`CanonicalIndex`](super::CanonicalIndex), which constraints are made from.
+///
+/// # Which tokenizers
+///
+/// The judge is the tokenizers library. Each step reads the text as the steps before it leave it: a pattern for a space never
+/// matches behind a normaliser that has spelled spaces U+2581, and behind a byte-level step a pattern reads one character of
+/// GPT-2's alphabet for each byte.
+///
+/// | step | exact | refused, by a typed error |
+/// |---|---|---|
+/// | model | byte-pair encoding with its merges, `ignore_merges`, byte fallback (all byte tokens, some or none), unknown token fused or not | Unigram (the best sum of scores is no regular property), WordPiece, WordLevel, dropout, prefixes and suffixes of words; merges with a control token that the text does not always give away |
+/// | normaliser | NFC, NFD, NFKC, NFKD; `Lowercase`, `StripAccents`, `Nmt`, `BertNormalizer`; `Replace` of a string, or by a regex that does not match its own replacement; `Strip`; `Prepend` of a space, its mark, or a marker that a later `Replace` makes a space of; `ByteLevel` as the last step; sequences of these | `Precompiled`; two different Unicode forms; steps of which a later one may undo an earlier one |
+/// | pre-tokenizer | `Split` by string and by regex in all five behaviours, inverted or not; `ByteLevel` with and without its regex; `Metaspace`; `Digits`, `Punctuation`, `Whitespace`, `WhitespaceSplit`, `BertPreTokenizer`, `CharDelimiterSplit`, `FixedLength`; sequences of these, also behind `ByteLevel` | `UnicodeScripts` (its table is private to the library); a space in front of each piece (`add_prefix_space`, or `Metaspace` that prepends, behind another step); regexes that match the empty text, look behind, or look ahead further than one character |
+/// | added tokens that are control tokens | all; a text that holds one is refused | `single_word` where another one touches it |
+/// | added tokens that are text | found leftmost and longest, raw or normalised, overlapping with others or themselves, with `lstrip` and `rstrip`, behind tokenizers that prepend | `single_word`; normalised ones that a step may rewrite together with the text beside them; stripping of white space that is part of another one |
 pub struct TokenizerAutomaton {
     pub(crate) fingerprint: u64,
     /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary that it was made for.
@@ -69,7 +83,7 @@ pub struct TokenizerAutomaton {
     pub(crate) text: TextDfa,
     /// The normalisation form that texts are brought into.
     pub(crate) form: Option<UnicodeForm>,
-    /// Added tokens that are text.
+    /// Added tokens that are text, in ascending order.
     pub(crate) added: Vec<AddedText>,
 }
 
@@ -250,6 +264,11 @@ impl TokenizerAutomaton {
         forbidden.sort_unstable();
         forbidden.dedup();
         forbidden
+    }
+
+    /// Whether `token` is an added token that is text.
+    pub(crate) fn is_added(&self, token: u32) -> bool {
+        self.added.binary_search_by_key(&token, |added| added.token).is_ok()
     }
 
     /// Whether `token` is a symbol or made by merges.

@@ -506,7 +506,7 @@ impl Constraint for CanonicalConstraint {
             next.extend(self.go_on(ask, *at, token));
             let fresh = self.behind_boundary(ask, *at);
             next.extend(fresh.and_then(|fresh| self.begin(ask, fresh, token)));
-            if self.context.index.automaton.added.iter().any(|added| added.token == token.0) {
+            if self.context.index.automaton.is_added(token.0) {
                 let behind = self.added_behind(ask, *at).into_iter().filter(|(added, _)| *added == token.0);
                 next.extend(behind.map(|(_, position)| Configuration { position, front: Front::Nothing }));
             }

@@ -354,7 +354,8 @@ impl TokenizerAutomaton {
                 && added.section < split.sections.len()
                 && vocabulary.text(TokenId(added.token)) == Some(&added.content[..])
         };
-        if !added.iter().all(has_token) {
+        let ascend = added.windows(2).all(|pair| pair[0].token < pair[1].token);
+        if !ascend || !added.iter().all(has_token) {
             return Err(invalid("added tokens"));
         }
         let split = split.checked();

@@ -49,7 +49,7 @@ pub(crate) struct TextFacts {
     pub(crate) absent: Vec<(String, Option<char>)>,
     /// The kinds of texts behind added tokens.
     pub(crate) sections: Vec<Section>,
-    /// The added tokens that are text.
+    /// The added tokens that are text, in ascending order.
     pub(crate) added: Vec<AddedText>,
 }
 
@@ -236,7 +236,10 @@ impl TextFacts {
         let mut words: Vec<(&AddedToken, String)> = Vec::new();
         let mut sections: Vec<Section> = Vec::new();
         let mut tells: BTreeSet<bool> = BTreeSet::new();
-        for token in tokenization.added.iter().filter(|token| !token.content.is_empty()) {
+        let mut tokens: Vec<&AddedToken> =
+            tokenization.added.iter().filter(|token| !token.content.is_empty()).collect();
+        tokens.sort_by_key(|token| token.id);
+        for token in tokens {
             let refuse = |reason| refused_token(token, reason);
             let content = if token.normalized {
                 as_spelled(&token.content, normalized)
