@@ -89,13 +89,17 @@ impl Decimal {
         Some(("0".to_owned(), zeros + &digits))
     }
 
-    /// As a count, if it is one.
+    /// As a count, if it is one; one that is too large as the largest.
     pub(crate) fn count(&self) -> Option<u64> {
-        if self.negative {
+        if self.negative || self.exponent < 0 {
             return None;
         }
-        let (whole, fraction) = self.plain()?;
-        if fraction.is_empty() { whole.parse().ok() } else { None }
+        let zeros = usize::try_from(self.exponent).unwrap_or(usize::MAX);
+        if self.digits.len().saturating_add(zeros) > 20 {
+            return Some(u64::MAX);
+        }
+        let (digits, _) = self.plain()?;
+        Some(digits.parse().unwrap_or(u64::MAX))
     }
 
     /// Without an exponent, as it may be written in JSON; `None` as for [`plain`](Self::plain).
@@ -125,5 +129,11 @@ mod tests {
         }
         assert_eq!(parse("1e999999999999999999999").plain(), None);
         assert_eq!((parse("2.0").count(), parse("2.5").count(), parse("-1").count()), (Some(2), None, None));
+        assert_eq!(
+            (parse("0.0").count(), parse("1e3").count(), parse("1e99999").count()),
+            (Some(0), Some(1000), Some(u64::MAX))
+        );
+        assert_eq!(parse("18446744073709551614").count(), Some(u64::MAX - 1));
+        assert_eq!(parse("28446744073709551614").count(), Some(u64::MAX));
     }
 }

@@ -55,6 +55,7 @@ mod keywords;
 mod languages;
 mod limits;
 mod look;
+mod metaschema;
 mod number;
 mod objects;
 mod options;
