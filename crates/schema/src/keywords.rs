@@ -259,6 +259,9 @@ impl Reader<'_> {
 
     fn reference(&mut self, value: NodeId) -> Result<bool, SchemaError> {
         let Some(text) = self.ex.schemas.document.text(value).map(str::to_owned) else {
+            if self.ex.schemas.draft_of(self.node) > Draft::Draft4 {
+                return Err(self.invalid("$ref", "must be a text"));
+            }
             self.fate("$ref", Fate::Annotation, "in draft 4 no reference unless it is a text");
             return Ok(false);
         };

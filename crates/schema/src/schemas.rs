@@ -158,6 +158,7 @@ impl Schemas {
     }
 
     /// That the value at `node` is a schema, and that each of its keywords has a value that it may have. Its parts are left aside.
+    /// Where no keyword leads to it, it is one because something refers to it, and keywords that ask nothing may be others' names.
     pub(crate) fn check(&self, node: NodeId) -> Result<(), SchemaError> {
         let dialect = self.dialect_of(node);
         if !metaschema::is_schema(&self.document, node, dialect.draft) {
@@ -169,7 +170,8 @@ impl Schemas {
             return Err(SchemaError::invalid(self.pointer(node), key, message));
         }
         let members = self.document.members(node).unwrap_or_default();
-        for (key, _) in members.iter().filter(|(key, _)| dialect.has(key)) {
+        let all = self.is_schema(node);
+        for (key, _) in members.iter().filter(|(key, _)| dialect.has(key) && (all || dialect.asks(key))) {
             if let Some(message) = metaschema::wrong(&self.document, node, key, dialect.draft) {
                 return Err(SchemaError::invalid(self.pointer(node), key, message));
             }

@@ -210,3 +210,25 @@ fn values_are_those_that_the_metaschema_allows() {
     );
     assert!(wrong > 10_000 && compiled > 10_000, "{wrong} {compiled}");
 }
+
+#[test]
+fn where_no_keyword_leads_what_is_asked_is_looked_at() {
+    let (options, limits) = (SchemaOptions::default(), SchemaLimits::default());
+    let compile = |schema: &str| grammar(schema, &options, &limits);
+    for wrong in [
+        r#""prefixItems":{}"#,
+        r#""type":"array","items":[{}]"#,
+        r#""not":1"#,
+        r#""$ref":1"#,
+        r#""uniqueItems":1"#,
+    ] {
+        let schema = format!(r##"{{"$ref":"#/x/y","x":{{"y":{{{wrong}}}}}}}"##);
+        let error = compile(&schema).unwrap_err();
+        assert!(matches!(error, SchemaError::Invalid { .. }), "{schema}: {error}");
+        assert!(error.pointer().unwrap().starts_with("#/x/y"), "{schema}: {error}");
+        // Nothing refers to it: it is the value of a keyword that nobody knows.
+        assert!(compile(&schema.replace("$ref\":\"#", "$comment\":\"#")).is_ok(), "{schema}");
+    }
+    let schema = r##"{"$ref":"#/x/y","x":{"y":{"title":{},"$id":{"type":1},"type":"null"}}}"##;
+    assert!(compile(schema).is_ok());
+}
