@@ -414,11 +414,7 @@ impl Emitter {
                 match self.ex.located(Some(node), made)? {
                     Some(Some(dfa)) => self.terminal("number", &dfa),
                     Some(None) => return Err(SchemaError::Unsatisfiable),
-                    None => {
-                        let pointer = self.ex.schemas.pointer(node);
-                        let message = "must have numbers of at most 400 digits";
-                        return Err(SchemaError::invalid(pointer, "enum", message));
-                    }
+                    None => return Err(self.ex.too_long(node, &value)),
                 }
             }
             Value::String(text) => {

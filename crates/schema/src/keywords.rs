@@ -10,6 +10,7 @@ use unskew_grammars::Fate;
 use crate::{
     Decimal, SchemaError,
     expand::{Conditions, Expander},
+    fits::FEWER_DIGITS,
     format,
     json::{NodeId, Value},
     languages::{Language, TEXT},
@@ -390,6 +391,8 @@ impl Reader<'_> {
     /// The value is one of these.
     fn values(&mut self, key: &str, values: Vec<NodeId>) -> Result<(), SchemaError> {
         let (mut types, mut texts, mut numbers, mut others) = (0, vec![], vec![], vec![]);
+        // A number that is refused is a number all the same.
+        let mut all_numbers = true;
         for value in values {
             types |= match self.ex.schemas.document.value(value).clone() {
                 Value::Null => NULL,
@@ -401,8 +404,9 @@ impl Reader<'_> {
                         Some(Some(dfa)) => numbers.push(dfa),
                         Some(None) => {}
                         None => {
-                            let reason = "a number has several hundred digits";
-                            self.refuse(key, NUMBER, reason, "use numbers of fewer digits");
+                            let reason = self.ex.digits(&number);
+                            self.refuse(key, NUMBER, &reason, FEWER_DIGITS);
+                            all_numbers = false;
                         }
                     }
                     NUMBER
@@ -429,7 +433,7 @@ impl Reader<'_> {
         if self.positive {
             self.found.atoms.push(Atom::Types(types));
             self.found.atoms.extend((types & STRING != 0).then_some(Atom::Strings(texts)));
-            self.found.atoms.extend((types & NUMBER != 0).then_some(Atom::Numbers(numbers)));
+            self.found.atoms.extend((types & NUMBER != 0 && all_numbers).then_some(Atom::Numbers(numbers)));
             self.found.atoms.extend((!others.is_empty()).then_some(Atom::OneOf(others)));
             return Ok(());
         }
@@ -682,8 +686,14 @@ impl Reader<'_> {
             }
         };
         let Some(language) = made else {
-            let reason = "the number has too many digits for an automaton";
-            self.refuse(key, NUMBER, reason, "use a number of fewer digits");
+            let (reason, way_out) = match key {
+                "multipleOf" => (
+                    "the number has too many digits for an automaton".to_owned(),
+                    "use a number of fewer digits",
+                ),
+                _ => (self.ex.digits(&number), FEWER_DIGITS),
+            };
+            self.refuse(key, NUMBER, &reason, way_out);
             return Ok(true);
         };
         let broken = match (self.positive, key) {
