@@ -632,6 +632,10 @@ impl Reader<'_> {
         if !self.positive {
             (lower, upper) = (self.other_texts(&upper)?, self.other_texts(&lower)?);
         }
+        if lower != upper {
+            let known = if of_draft { format::of_draft(name, draft) } else { "" };
+            self.ex.narrow_down(self.node, key, format::written(known).to_owned());
+        }
         let refusal = Refusal {
             types: STRING,
             node: self.node,
