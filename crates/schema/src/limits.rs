@@ -15,7 +15,8 @@ pub struct SchemaLimits {
     /// Alternatives that `anyOf`, `oneOf`, `if` and negations come to when they are multiplied out, over the whole schema.
     /// Default: 50,000.
     pub alternatives: usize,
-    /// How deep values nest in [indented](crate::Whitespace::Indent) output: each level has rules of its own. Default: 20.
+    /// How deep values nest in [indented](crate::Whitespace::Indent) output: each level has rules of its own. Schemas that do not come
+    /// again on a way from the outermost one go deeper. Default: 20.
     pub levels: u32,
     /// What alternatives carry along of conditions and names, summed up: what bounds their memory and time. So many steps may
     /// the search for the ways to dynamic references take, too. Default: two million.

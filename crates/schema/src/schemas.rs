@@ -153,8 +153,8 @@ impl Schemas {
         self.uris.insert(root, uri.clone());
         self.texts.push((root, dialect, uri));
         self.name(root);
-        let nodes = self.document.nodes().skip(root.index()).filter(|node| self.is_schema(*node));
-        nodes.map(|node| self.check(node)).collect()
+        let mut nodes = self.document.nodes().skip(root.index()).filter(|node| self.is_schema(*node));
+        nodes.try_for_each(|node| self.check(node))
     }
 
     /// That the value at `node` is a schema, and that each of its keywords has a value that it may have. Its parts are left aside.
