@@ -94,7 +94,7 @@ fn arrays_have_all_items_that_differ() {
         let compiled = bytes.compile_with(&schema, &options).unwrap_or_else(|error| panic!("{schema}: {error}"));
         for (texts, expected) in [(yes, true), (no, false)] {
             for text in texts {
-                assert_eq!(compiled.accepts(&text), expected, "{schema} {:.200}", text);
+                assert_eq!(compiled.accepts(&text), expected, "{schema} {text:.200}");
             }
         }
         is_exact(&schema, &options);
