@@ -11,6 +11,8 @@ use crate::{FindingKind, Grammar, GrammarError, GrammarFormat, GrammarLimits, Lo
 pub enum Fate {
     /// Outputs follow it exactly.
     Enforced,
+    /// Outputs follow it, and some values that it allows are none.
+    Narrowed,
     /// It changes no text, or no output comes to it.
     Annotation,
     /// It makes the grammar unusable.
@@ -21,6 +23,7 @@ impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Enforced => "enforced",
+            Self::Narrowed => "narrowed",
             Self::Annotation => "annotation",
             Self::Rejected => "rejected",
         })

@@ -16,9 +16,11 @@ use unskew_grammars::{ExprId, RuleId};
 
 use crate::{
     SchemaError,
-    emit::{Emitter, Once},
-    enumerated::few_texts,
+    emit::{Emitter, NewItem, Once},
+    enumerated::texts,
     finite::Values,
+    json::NodeId,
+    languages::Language,
     number,
     parts::Items,
     schemas::Literal,
@@ -65,11 +67,16 @@ impl Emitter {
     pub(crate) fn array(&mut self, set: &[Literal], shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
         let items = self.ex.items(shape);
         let counts: Vec<Count> = shape.counts.iter().filter(|count| count.max != Some(0)).cloned().collect();
-        let (compared, most) = self.compared(shape, &items)?;
+        let (compared, most) = self.compared(shape, &items, &counts)?;
         // An array does not run out of items that differ.
         let max = shape.max_items.into_iter().chain(most).min();
+        if max.is_some_and(|max| max < shape.min_items) {
+            return Ok(None);
+        }
         let array = if counts.is_empty() && matches!(compared, Compared::No | Compared::Remembered) {
-            self.plain_array(&Shape { max_items: max, ..shape.clone() }, &items, compared)?
+            // Larger bounds are errors where the schema has them, and counted where items are read where they run out.
+            let written_out = if max == shape.max_items { u32::MAX } else { self.ex.limits.count };
+            self.plain_array(&Shape { max_items: max, ..shape.clone() }, &items, compared, written_out)?
         } else {
             let last = max.unwrap_or(items.alike.max(shape.min_items));
             let min = shape.min_items;
@@ -102,19 +109,18 @@ impl Emitter {
     /// An item that satisfies `set`; where items are remembered, one that the array does not have.
     fn item(&mut self, set: &[Literal], compared: Compared) -> Result<Option<ExprId>, SchemaError> {
         if compared == Compared::Remembered {
-            return Ok(self.new_item(set)?.flatten().map(|item| item.expr));
+            return Ok(self.new_item(set)?.flatten().map(|item| item.once.expr));
         }
         let rule = self.rule(set)?;
-        Ok(Some(self.builder.call(rule)))
+        Ok(rule.map(|rule| self.builder.call(rule)))
     }
 
-    /// An item that satisfies `set` and that the array does not have, if there are any; and how many an array may have so that it does
-    /// not run out of them. `None` if it may be an array or an object.
+    /// An item that satisfies `set` and that the array does not have, if there are any. `None` if it may be an array or an object.
     #[allow(clippy::option_option, reason = "no answer, or that there are none")]
-    fn new_item(&mut self, set: &[Literal]) -> Result<Option<Option<Once>>, SchemaError> {
+    fn new_item(&mut self, set: &[Literal]) -> Result<Option<Option<NewItem>>, SchemaError> {
         let key: Rc<[Literal]> = set.into();
         if let Some(known) = self.new_items.get(&key) {
-            return Ok(Some(*known));
+            return Ok(Some(known.clone()));
         }
         let node = set.first().map(|literal| literal.node);
         let shapes = self.ex.shapes(set)?;
@@ -149,18 +155,13 @@ impl Emitter {
         let all = if parts.is_empty() { Ok(None) } else { self.ex.languages.any(&parts) };
         let made = match self.ex.located(node, all)? {
             None => None,
-            Some(all) => Some(match self.builder.distinct("new item", &all, [""; 0], None) {
-                Ok(expr) => Once { expr, most: None },
-                Err(_) => {
-                    let limit = self.ex.limits.names;
-                    let most = few_texts(&all, u64::from(limit))
-                        .map(|few| u32::try_from(few.len()).unwrap_or(limit));
-                    let most = Some(most.unwrap_or(limit));
-                    Once { expr: self.builder.distinct("new item", &all, [""; 0], most)?, most }
-                }
-            }),
+            Some(all) => {
+                let most = texts(&all);
+                let once = Once { expr: self.builder.distinct("new item", &all, [""; 0], most)?, most };
+                Some(NewItem { once, texts: all })
+            }
         };
-        self.new_items.insert(key, made);
+        self.new_items.insert(key, made.clone());
         Ok(Some(made))
     }
 
@@ -170,6 +171,7 @@ impl Emitter {
         shape: &Shape,
         asked: &Items,
         compared: Compared,
+        written_out: u32,
     ) -> Result<Option<ExprId>, SchemaError> {
         let first = asked.alike;
         let min = shape.min_items;
@@ -194,14 +196,12 @@ impl Emitter {
         // What follows when so many items were written, from the last on.
         let mut rest = match others.filter(|_| more(count)) {
             Some(item) if count == 0 => {
-                let next = self.comma(item);
-                let next = self.repeated(next, min.saturating_sub(1), max.map(|max| max - 1))?;
-                let inner = self.builder.sequence([item, next]);
-                return Ok(self.enclosed("[", "]", Some(inner), min == 0));
+                let next = self.more(item, min.saturating_sub(1), max.map(|max| max - 1), written_out)?;
+                let inner = next.map(|next| self.builder.sequence([item, next]));
+                return Ok(self.enclosed("[", "]", inner, min == 0));
             }
             Some(item) => {
-                let next = self.comma(item);
-                Some(self.repeated(next, min.saturating_sub(count), max.map(|max| max - count))?)
+                self.more(item, min.saturating_sub(count), max.map(|max| max - count), written_out)?
             }
             None if min <= count => Some(self.builder.empty()),
             None => None,
@@ -220,7 +220,12 @@ impl Emitter {
 
     /// Whether items have to be compared: not where they differ in any case, or cannot be two. And how many items the array may
     /// have so that it does not run out of such that differ.
-    fn compared(&mut self, shape: &Shape, items: &Items) -> Result<(Compared, Option<u32>), SchemaError> {
+    fn compared(
+        &mut self,
+        shape: &Shape,
+        items: &Items,
+        counts: &[Count],
+    ) -> Result<(Compared, Option<u32>), SchemaError> {
         let Some(node) = shape.unique.or(shape.repeating) else { return Ok((Compared::No, None)) };
         let mut most = shape.max_items;
         let mut slots: Vec<Vec<Vec<Literal>>> = vec![];
@@ -262,22 +267,154 @@ impl Emitter {
         if different && compared == Compared::Different {
             return Ok((Compared::No, None));
         }
-        let mut enough = None;
         let mut remembered = compared == Compared::Different;
         for set in slots.iter().flatten() {
-            match if remembered { self.new_item(set)? } else { None } {
-                None => remembered = false,
-                Some(None) => {}
-                Some(Some(item)) => enough = enough.into_iter().chain(item.most).min(),
-            }
+            remembered = remembered && self.new_item(set)?.is_some();
         }
-        if remembered && enough.is_none_or(|enough| enough >= shape.min_items) {
-            return Ok((Compared::Remembered, enough));
+        if remembered {
+            return Ok((Compared::Remembered, self.most_new_items(node, shape, &slots, counts)?));
         }
         let reason = "a grammar cannot compare arrays and objects that may have any of many values, nor find equal items";
         let way_out = "list the values in `enum`, or leave it out and check afterwards";
         self.ex.reject(node, "uniqueItems", reason, way_out);
         Ok((Compared::No, None))
+    }
+
+    /// How many items an array may have whose items are remembered, so that it does not run out of them; `None` for any number. By
+    /// place, `slots` are the sets of which an item satisfies one; the last of them is that of all others.
+    fn most_new_items(
+        &mut self,
+        node: NodeId,
+        shape: &Shape,
+        slots: &[Vec<Vec<Literal>>],
+        counts: &[Count],
+    ) -> Result<Option<u32>, SchemaError> {
+        let (mut most, mut is_exact) = match counts {
+            // What is counted from below may be anything else, too: it need only be enough.
+            counts if counts.iter().all(|count| count.max.is_none()) => {
+                for count in counts {
+                    let last = slots.last().map_or(&[][..], |sets| sets);
+                    let enough = self.number_of(node, last, Some(count.literal))?;
+                    match enough.filter(|enough| *enough < count.min) {
+                        Some(_) if slots.len() <= 1 => return Ok(Some(0)),
+                        Some(1..) => {
+                            let reason = format!(
+                                "of the items that `contains` asks for, fewer than {} are left",
+                                count.min
+                            );
+                            self.ex.reject(
+                                node,
+                                "uniqueItems",
+                                &reason,
+                                "ask for fewer, or allow more values",
+                            );
+                        }
+                        _ => {}
+                    }
+                }
+                self.most_by_place(node, slots)?
+            }
+            // So many that are counted, and all others.
+            [count] if count.from == 0 && slots.len() == 1 => {
+                let counted = self.number_of(node, &slots[0], Some(count.literal))?;
+                if counted.is_some_and(|counted| counted < count.min) {
+                    return Ok(Some(0));
+                }
+                let others = self.number_of(node, &slots[0], Some(count.literal.not()))?;
+                let counted = counted.into_iter().chain(count.max).min().unwrap_or(u32::MAX);
+                (others.map(|others| others.saturating_add(counted)), true)
+            }
+            // Of each kind of items one is left.
+            counts => {
+                let mut most = None;
+                for (place, set) in
+                    (0u32..).zip(slots).flat_map(|(place, sets)| sets.iter().map(move |set| (place, set)))
+                {
+                    for literals in combined(counts, place, self.ex.limits.products)? {
+                        let set = set.iter().copied().chain(literals).collect();
+                        let Some(set) = self.ex.normal(set) else { continue };
+                        let few = self.new_item(&set)?.flatten().and_then(|item| item.once.most);
+                        most = most.into_iter().chain(few).min();
+                    }
+                }
+                (most, false)
+            }
+        };
+        if !counts.is_empty() {
+            // Each place is a state for each count.
+            let states = counts.iter().map(|count| count.max.unwrap_or(count.min) as usize + 1);
+            let states = states.fold(1usize, usize::saturating_mul);
+            let room =
+                u32::try_from((self.ex.limits.products / states).saturating_sub(2)).unwrap_or(u32::MAX);
+            if most.is_some_and(|most| most > room) {
+                (most, is_exact) = (Some(room), false);
+            }
+        }
+        let Some(found) = most.filter(|most| !is_exact && shape.max_items.is_none_or(|max| *most < max))
+        else {
+            return Ok(most);
+        };
+        let why =
+            format!("arrays have at most {found} items, so that they do not run out of such that differ");
+        let fewest = counts.iter().map(|count| count.min).fold(shape.min_items, u32::max);
+        if found < fewest {
+            self.ex.reject(node, "uniqueItems", &why, "ask for fewer items, or allow more values");
+        }
+        self.ex.narrow_down(node, "uniqueItems", why);
+        Ok(most)
+    }
+
+    /// The same where nothing is counted, and whether an array of more items does not exist.
+    fn most_by_place(
+        &mut self,
+        node: NodeId,
+        slots: &[Vec<Vec<Literal>>],
+    ) -> Result<(Option<u32>, bool), SchemaError> {
+        let mut before: Vec<Language> = vec![];
+        for (place, sets) in (0u32..).zip(slots) {
+            let all = self.new_texts(node, sets)?;
+            let count = all.as_deref().map_or(Some(0), texts);
+            let is_last = slots.len() == place as usize + 1;
+            // Places in front that may have taken one of these, and whether they have.
+            let (mut taken, mut surely) = (0, true);
+            for texts in before.iter().filter(|_| count.is_some_and(|count| is_last || count <= place)) {
+                let both = self.ex.languages.and(texts, &all);
+                if self.ex.located(Some(node), both)?.is_some() {
+                    let rest = self.ex.languages.minus(texts, &all);
+                    taken += 1;
+                    surely &= self.ex.located(Some(node), rest)?.is_none();
+                }
+            }
+            let left = count.map(|count| count.saturating_sub(taken));
+            if let Some(left) = left.filter(|left| is_last || *left == 0) {
+                return Ok((Some(place.saturating_add(left)), surely));
+            }
+            before.push(all);
+        }
+        Ok((None, true))
+    }
+
+    /// How many new items satisfy one of the sets, and the literal, if there is one; `None` where nothing uses them up.
+    fn number_of(
+        &mut self,
+        node: NodeId,
+        sets: &[Vec<Literal>],
+        literal: Option<Literal>,
+    ) -> Result<Option<u32>, SchemaError> {
+        let with = |set: &Vec<Literal>| self.ex.normal(set.iter().copied().chain(literal).collect());
+        let sets: Vec<Vec<Literal>> = sets.iter().filter_map(with).collect();
+        let all = self.new_texts(node, &sets)?;
+        Ok(all.map_or(Some(0), |all| texts(&all)))
+    }
+
+    /// All texts of new items that satisfy one of the sets.
+    fn new_texts(&mut self, node: NodeId, sets: &[Vec<Literal>]) -> Result<Language, SchemaError> {
+        let mut parts = vec![];
+        for set in sets {
+            parts.extend(self.new_item(set)?.flatten().map(|item| item.texts));
+        }
+        let all = self.ex.languages.any(&parts);
+        self.ex.located(Some(node), all)
     }
 
     fn product(
@@ -433,6 +570,20 @@ fn subsets(values: usize, most: Option<u32>) -> usize {
         }
     }
     all
+}
+
+/// What an item may be to all counts together.
+fn combined(counts: &[Count], place: u32, limit: usize) -> Result<Vec<Vec<Literal>>, SchemaError> {
+    let mut all = vec![vec![]];
+    for count in counts.iter().filter(|count| count.from <= place) {
+        let ways = [None, Some(count.literal), Some(count.literal.not())];
+        let longer = |one: &Vec<Literal>| ways.map(|way| one.iter().copied().chain(way).collect::<Vec<_>>());
+        all = all.iter().flat_map(longer).collect();
+        if all.len() > limit {
+            return Err(SchemaError::limit("", "the combinations of items of an array", limit, "products"));
+        }
+    }
+    Ok(all)
 }
 
 fn ends(product: &Product, progress: &Progress) -> bool {

@@ -10,9 +10,6 @@ pub(crate) struct Decimal {
     exponent: i64,
 }
 
-/// Digits that are written out at most. Beyond the range of binary numbers.
-const MAX_DIGITS: i64 = 400;
-
 impl Decimal {
     /// A number in the grammar of JSON.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -26,8 +23,8 @@ impl Decimal {
                 if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                     return None;
                 }
-                // Far beyond what is written out.
-                let size = digits.parse::<i64>().unwrap_or(i64::MAX).min(1 << 40);
+                // Far beyond what is written out, and far from the end of what is counted here.
+                let size = digits.parse::<i64>().unwrap_or(i64::MAX).min(1 << 62);
                 (mantissa, if exponent.starts_with('-') { -size } else { size })
             }
             None => (text, 0),
@@ -66,10 +63,10 @@ impl Decimal {
     }
 
     /// Its digits in front of the decimal point and behind it, without the sign and needless zeros: `0` and nothing for
-    /// zero. `None` if they are more than a few hundred.
-    pub(crate) fn plain(&self) -> Option<(String, String)> {
+    /// zero. `None` if they are more than `most`.
+    pub(crate) fn plain(&self, most: u32) -> Option<(String, String)> {
         let length = i64::try_from(self.digits.len()).ok()?;
-        if self.exponent.abs() > MAX_DIGITS || length > MAX_DIGITS {
+        if self.length() > u64::from(most) {
             return None;
         }
         let mut digits = String::from_utf8_lossy(&self.digits).into_owned();
@@ -89,18 +86,41 @@ impl Decimal {
         Some(("0".to_owned(), zeros + &digits))
     }
 
-    /// As a count, if it is one.
+    /// As a count, if it is one; one that is too large as the largest.
     pub(crate) fn count(&self) -> Option<u64> {
-        if self.negative {
+        if self.negative || self.exponent < 0 {
             return None;
         }
-        let (whole, fraction) = self.plain()?;
-        if fraction.is_empty() { whole.parse().ok() } else { None }
+        let zeros = usize::try_from(self.exponent).unwrap_or(usize::MAX);
+        if self.digits.len().saturating_add(zeros) > 20 {
+            return Some(u64::MAX);
+        }
+        let (digits, _) = self.plain(20)?;
+        Some(digits.parse().unwrap_or(u64::MAX))
+    }
+
+    /// How many digits it has when it is written without an exponent.
+    pub(crate) fn length(&self) -> u64 {
+        let digits = self.digits.len() as u64;
+        let exponent = self.exponent.unsigned_abs();
+        match self.exponent {
+            0.. => digits.saturating_add(exponent).max(1),
+            // The zero in front of the point is one of them.
+            _ => digits.max(exponent.saturating_add(1)),
+        }
+    }
+
+    /// Its digits as one in front of the point and those behind it, and the exponent that belongs to them. Zero has none.
+    pub(crate) fn scientific(&self) -> Option<(char, &str, i64)> {
+        let digits = std::str::from_utf8(&self.digits).ok()?;
+        let first = digits.chars().next()?;
+        let exponent = self.exponent.saturating_add(i64::try_from(digits.len() - 1).ok()?);
+        Some((first, &digits[1..], exponent))
     }
 
     /// Without an exponent, as it may be written in JSON; `None` as for [`plain`](Self::plain).
-    pub(crate) fn written(&self) -> Option<String> {
-        let (whole, fraction) = self.plain()?;
+    pub(crate) fn written(&self, most: u32) -> Option<String> {
+        let (whole, fraction) = self.plain(most)?;
         let (sign, point) =
             (if self.negative { "-" } else { "" }, if fraction.is_empty() { "" } else { "." });
         Some(format!("{sign}{whole}{point}{fraction}"))
@@ -121,9 +141,24 @@ mod tests {
         for (text, whole, fraction) in
             [("1e3", "1000", ""), ("-0.5", "0", "5"), ("12e-4", "0", "0012"), ("0e9", "0", "")]
         {
-            assert_eq!(parse(text).plain().unwrap(), (whole.to_owned(), fraction.to_owned()), "{text}");
+            assert_eq!(parse(text).plain(400).unwrap(), (whole.to_owned(), fraction.to_owned()), "{text}");
         }
-        assert_eq!(parse("1e999999999999999999999").plain(), None);
+        assert_eq!(parse("1e999999999999999999999").plain(u32::MAX), None);
+        assert_ne!(parse("1e4000000000000000000"), parse("1e4000000000000000001"));
+        for (text, length) in
+            [("0", 1), ("12", 2), ("1e3", 4), ("0.5", 2), ("0.05", 3), ("12.5", 3), ("1e-1000", 1001)]
+        {
+            assert_eq!(parse(text).length(), length, "{text}");
+            let (whole, fraction) = parse(text).plain(u32::MAX).unwrap();
+            assert_eq!((whole.len() + fraction.len()) as u64, length, "{text}");
+        }
+        assert_eq!(parse("-12.5e-1000").scientific(), Some(('1', "25", -999)));
         assert_eq!((parse("2.0").count(), parse("2.5").count(), parse("-1").count()), (Some(2), None, None));
+        assert_eq!(
+            (parse("0.0").count(), parse("1e3").count(), parse("1e99999").count()),
+            (Some(0), Some(1000), Some(u64::MAX))
+        );
+        assert_eq!(parse("18446744073709551614").count(), Some(u64::MAX - 1));
+        assert_eq!(parse("28446744073709551614").count(), Some(u64::MAX));
     }
 }

@@ -131,6 +131,11 @@ impl Dialect {
         Ok(Self { draft, has })
     }
 
+    /// Whether the keyword is of a vocabulary whose keywords ask something.
+    pub(crate) fn asks(self, keyword: &str) -> bool {
+        vocabulary_of(keyword, self.draft).is_some()
+    }
+
     /// Whether the keyword is one of those that the text may use, if it is one of the draft.
     pub(crate) fn has(self, keyword: &str) -> bool {
         vocabulary_of(keyword, self.draft).is_none_or(|vocabulary| self.has[vocabulary as usize])

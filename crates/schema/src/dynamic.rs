@@ -98,7 +98,7 @@ pub(crate) fn outermost(
             None => here,
         };
         found.insert(node, merged);
-        let parts = places::parts(&schemas.document, node);
+        let parts = places::parts(&schemas.document, node, schemas.draft_of(node));
         let targets = targets(schemas, node, anchor, merged);
         *steps = steps.checked_sub(parts.len() + targets.len())?;
         todo.extend(parts.into_iter().chain(targets).map(|part| (part, merged)));

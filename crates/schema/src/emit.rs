@@ -5,7 +5,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarError, RuleId};
 
@@ -28,6 +28,15 @@ pub(crate) struct Emitter {
     /// By set, and by level where output is indented.
     rules: HashMap<(Rc<[Literal]>, u32), RuleId>,
     todo: Vec<(RuleId, Rc<[Literal]>, u32)>,
+    /// Sets, with their levels, that no value satisfies, as far as a grammar that was made before has shown.
+    empty: HashSet<(Rc<[Literal]>, u32)>,
+    /// Rules that have a text, or else there are fewer names than were counted.
+    counted_on: Vec<RuleId>,
+    /// Sets that have rules, where output is indented.
+    indented: HashSet<Rc<[Literal]>>,
+    /// Whether there are values that nest too deep to be written.
+    is_cut: bool,
+    whitespace: Whitespace,
     /// What may stand between the parts of a value; `None` for nothing.
     space: Option<ExprId>,
     /// Blanks for each level, where output is indented.
@@ -44,7 +53,7 @@ pub(crate) struct Emitter {
     /// The same, none of which may come twice, and how many of them an object may have.
     pub(crate) distinct: HashMap<*const Dfa, Once>,
     /// By set of schemas: items that satisfy it, none of which may come twice.
-    pub(crate) new_items: HashMap<Rc<[Literal]>, Option<Once>>,
+    pub(crate) new_items: HashMap<Rc<[Literal]>, Option<NewItem>>,
     kept: Vec<Arc<Dfa>>,
 }
 
@@ -52,9 +61,19 @@ pub(crate) struct Emitter {
 #[derive(Clone, Copy)]
 pub(crate) struct Once {
     pub(crate) expr: ExprId,
-    /// How many members or items there may be, so that they do not run out of texts; `None` for any number.
+    /// How many texts there are; `None` where nothing uses them up.
     pub(crate) most: Option<u32>,
 }
+
+/// An item that the array does not have, and all that it may be.
+#[derive(Clone)]
+pub(crate) struct NewItem {
+    pub(crate) once: Once,
+    pub(crate) texts: Arc<Dfa>,
+}
+
+/// How many times something may be repeated in rules of its own; from there on it is counted where it is read.
+pub(crate) const WRITTEN_OUT: u32 = 64;
 
 impl Emitter {
     pub(crate) fn new(
@@ -62,31 +81,23 @@ impl Emitter {
         options: &SchemaOptions,
         limits: &SchemaLimits,
     ) -> Result<Self, SchemaError> {
-        let mut builder = Grammar::builder(&limits.grammar);
-        let most = match options.whitespace {
-            Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Indent(_) => Some(0),
-            Whitespace::Bounded(most) => Some(most),
-            Whitespace::Flexible => None,
-        };
-        let space = match (most, standard::space(most)) {
-            (Some(0), _) => None,
-            (_, Some(space)) => Some(builder.automaton("space", ex.located(None, space)?)),
-            (most, None) => {
-                let most = most.unwrap_or_default();
-                Some(builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?)
-            }
-        };
+        let builder = Grammar::builder(&limits.grammar);
         let indent = match options.whitespace {
             Whitespace::Indent(blanks) => Some(blanks),
             _ => None,
         };
         let (rules, todo) = (HashMap::new(), vec![]);
-        Ok(Self {
+        let mut emitter = Self {
             ex,
             builder,
             rules,
             todo,
-            space,
+            empty: HashSet::new(),
+            counted_on: vec![],
+            indented: HashSet::new(),
+            is_cut: false,
+            whitespace: options.whitespace,
+            space: None,
             indent,
             level: 0,
             ascii: options.ascii,
@@ -96,18 +107,82 @@ impl Emitter {
             distinct: HashMap::new(),
             new_items: HashMap::new(),
             kept: vec![],
-        })
+        };
+        emitter.begin()?;
+        Ok(emitter)
+    }
+
+    /// Makes what stands between the parts of a value.
+    fn begin(&mut self) -> Result<(), SchemaError> {
+        let most = match self.whitespace {
+            Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Indent(_) => Some(0),
+            Whitespace::Bounded(most) => Some(most),
+            Whitespace::Flexible => None,
+        };
+        self.space = match (most, standard::space(most)) {
+            (Some(0), _) => None,
+            (_, Some(space)) => Some(self.builder.automaton("space", self.ex.located(None, space)?)),
+            (most, None) => {
+                let most = most.unwrap_or_default();
+                Some(self.builder.regex("space", &format!("[ \\t\\n\\r]{{0,{most}}}"))?)
+            }
+        };
+        Ok(())
     }
 
     /// The grammar of the values that satisfy the whole document, or the first thing that is not enforced.
     pub(crate) fn grammar(&mut self) -> Result<Grammar, SchemaError> {
+        loop {
+            let (grammar, start) = self.attempt()?;
+            if self.counted_on.is_empty() && !self.is_cut {
+                return Ok(grammar);
+            }
+            // Which sets have values is only known of the whole, and how many names there are depends on it.
+            let analysis = grammar.analysis();
+            let has_text = |rule: &RuleId| analysis.rule(*rule).productive;
+            let empty: HashSet<RuleId> =
+                self.counted_on.iter().copied().filter(|rule| !has_text(rule)).collect();
+            if empty.is_empty() {
+                if self.is_cut && !has_text(&start) {
+                    return Err(self.too_deep());
+                }
+                return Ok(grammar);
+            }
+            let found =
+                self.rules.iter().filter(|(_, rule)| empty.contains(*rule)).map(|(key, _)| key.clone());
+            self.empty.extend(found.collect::<Vec<_>>());
+            self.forget()?;
+        }
+    }
+
+    /// Begins anew, with what is known of the schema and of sets without values.
+    fn forget(&mut self) -> Result<(), SchemaError> {
+        self.builder = Grammar::builder(&self.ex.limits.grammar);
+        self.rules.clear();
+        self.counted_on.clear();
+        self.indented.clear();
+        self.terminals.clear();
+        self.strings.clear();
+        self.distinct.clear();
+        self.new_items.clear();
+        self.ex.narrowed.retain(|(_, keyword, _)| keyword == "format" || keyword == "contentEncoding");
+        self.is_cut = false;
+        self.begin()
+    }
+
+    fn too_deep(&self) -> SchemaError {
+        let limit = self.ex.limits.levels as usize;
+        SchemaError::limit("#", "the levels of indented values", limit, "levels")
+    }
+
+    fn attempt(&mut self) -> Result<(Grammar, RuleId), SchemaError> {
         let root = self.ex.schemas.literal(Document::ROOT)?;
         let start = self.rule_at(&[root], 0)?;
         while let Some((rule, set, level)) = self.todo.pop() {
             self.level = level;
             let body = self.value(&set)?;
             if body.is_none() && rule == start && self.ex.refused.is_empty() {
-                return Err(SchemaError::Unsatisfiable);
+                return Err(if self.is_cut { self.too_deep() } else { SchemaError::Unsatisfiable });
             }
             // A rule that only calls itself has no text, and the engine drops what leads to it.
             let body = body.unwrap_or_else(|| self.builder.call(rule));
@@ -117,8 +192,15 @@ impl Emitter {
         if let Some(error) = self.ex.refused.first() {
             return Err(error.clone());
         }
+        if self.is_cut {
+            let levels = self.ex.limits.levels;
+            let why = format!(
+                "indented values nest at most {levels} levels deep (`SchemaLimits::levels`) where schemas repeat"
+            );
+            self.ex.narrow_down(Document::ROOT, "", why);
+        }
         let empty = Grammar::builder(&self.ex.limits.grammar);
-        Ok(std::mem::replace(&mut self.builder, empty).build(start)?)
+        Ok((std::mem::replace(&mut self.builder, empty).build(start)?, start))
     }
 
     /// Stops before the grammar takes more memory than it may, and where the end was asked for.
@@ -131,17 +213,24 @@ impl Emitter {
         Ok(())
     }
 
-    /// The rule of the values that satisfy `set` as parts of the value in work.
-    pub(crate) fn rule(&mut self, set: &[Literal]) -> Result<RuleId, SchemaError> {
+    /// The rule of the values that satisfy `set` as parts of the value in work; `None` if there are none, or none that is written.
+    pub(crate) fn rule(&mut self, set: &[Literal]) -> Result<Option<RuleId>, SchemaError> {
         let level = if self.indent.is_some() { self.level + 1 } else { 0 };
-        if level > self.ex.limits.levels {
-            // A rule that only calls itself has no text: what lies deeper is not written.
-            let rule = self.builder.rule("too deep");
-            let body = self.builder.call(rule);
-            self.builder.define(rule, body);
-            return Ok(rule);
+        let key: (Rc<[Literal]>, u32) = (set.into(), level);
+        if self.empty.contains(&key) {
+            return Ok(None);
         }
-        self.rule_at(set, level)
+        // Deeper than that those only that are not met again and again.
+        if level > self.ex.limits.levels && !self.rules.contains_key(&key) && self.indented.contains(set) {
+            self.is_cut = true;
+            return Ok(None);
+        }
+        self.rule_at(set, level).map(Some)
+    }
+
+    /// Takes it that `rules` have texts: if one has not, the grammar is made again without it.
+    pub(crate) fn count_on(&mut self, rules: impl IntoIterator<Item = RuleId>) {
+        self.counted_on.extend(rules);
     }
 
     fn rule_at(&mut self, set: &[Literal], level: u32) -> Result<RuleId, SchemaError> {
@@ -159,6 +248,9 @@ impl Emitter {
         }
         let rule = self.builder.rule(&name);
         self.rules.insert((Rc::clone(&set), level), rule);
+        if self.indent.is_some() {
+            self.indented.insert(Rc::clone(&set));
+        }
         self.todo.push((rule, set, level));
         Ok(rule)
     }
@@ -389,6 +481,31 @@ impl Emitter {
         Some(self.builder.call(rule))
     }
 
+    /// From `min` on and, where there is a `max`, at most so many of `item`, each behind a separator: in rules of their own up to
+    /// `written_out`, and counted where they are read beyond.
+    pub(crate) fn more(
+        &mut self,
+        item: ExprId,
+        min: u32,
+        max: Option<u32>,
+        written_out: u32,
+    ) -> Result<Option<ExprId>, SchemaError> {
+        if max.is_some_and(|max| max < min) {
+            return Ok(None);
+        }
+        if max == Some(0) {
+            return Ok(Some(self.builder.empty()));
+        }
+        if max.unwrap_or(min) <= written_out {
+            let item = self.comma(item);
+            return self.repeated(item, min, max).map(Some);
+        }
+        // As members in any order.
+        let items = self.in_any_order(vec![], Some(item), min.max(1), max);
+        let items = self.comma(items);
+        Ok(Some(if min == 0 { self.builder.optional(items) } else { items }))
+    }
+
     pub(crate) fn repeated(
         &mut self,
         item: ExprId,
@@ -414,11 +531,7 @@ impl Emitter {
                 match self.ex.located(Some(node), made)? {
                     Some(Some(dfa)) => self.terminal("number", &dfa),
                     Some(None) => return Err(SchemaError::Unsatisfiable),
-                    None => {
-                        let pointer = self.ex.schemas.pointer(node);
-                        let message = "must have numbers of at most 400 digits";
-                        return Err(SchemaError::invalid(pointer, "enum", message));
-                    }
+                    None => return Err(self.ex.too_long(node, &value)),
                 }
             }
             Value::String(text) => {

@@ -20,10 +20,15 @@ pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Vec<String>> {
     if is_plain { few_texts(dfa, MOST) } else { None }
 }
 
-/// The texts of `dfa`, in ascending order, if they are not more than so many.
+/// How many texts `dfa` has; `None` if they are 2^32 or more, which nothing uses up.
 ///
-/// Cost: O(m) for m edges, and the texts.
-pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
+/// Cost: O(m) for m edges.
+pub(crate) fn texts(dfa: &Dfa) -> Option<u32> {
+    u32::try_from(counted(dfa, u64::from(u32::MAX) - 1)?).ok()
+}
+
+/// How many texts `dfa` has, if they are not more than so many.
+fn counted(dfa: &Dfa, most: u64) -> Option<u64> {
     // By state: how many texts lead there.
     let mut ways = vec![0u64; dfa.len()];
     ways[dfa.start().index()] = 1;
@@ -39,6 +44,14 @@ pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
             *to = to.saturating_add(here.saturating_mul(edge.bytes.count() as u64));
         }
     }
+    Some(texts)
+}
+
+/// The texts of `dfa`, in ascending order, if they are not more than so many.
+///
+/// Cost: O(m) for m edges, and the texts.
+pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
+    counted(dfa, most)?;
     let (mut found, mut bytes) = (vec![], 0);
     let mut open = vec![(dfa.start(), Vec::new())];
     while let Some((state, text)) = open.pop() {
@@ -79,6 +92,12 @@ mod tests {
         let few = |pattern: &str| few_texts(&Dfa::from_pattern(pattern, &Limits::default()).unwrap(), 3);
         assert_eq!(few("é|[→a]"), texts(&["a", "é", "→"]));
         assert_eq!(few("[a-d]"), None);
+        let count = |pattern: &str| super::texts(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
+        assert_eq!(
+            (count("[ab]{1,12}"), count("[a-z]{6}"), count("")),
+            (Some(8_190), Some(308_915_776), Some(1))
+        );
+        assert_eq!((count("[a-z]{7}"), count("a*"), count("[\\x00-\\x7f]{200}")), (None, None, None));
         assert_eq!(list("[a-z]{9}"), None);
     }
 }

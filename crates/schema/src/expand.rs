@@ -59,6 +59,8 @@ pub(crate) struct Expander {
     /// By schema and keyword.
     pub(crate) fates: HashMap<(NodeId, String), (Fate, String)>,
     pub(crate) refused: Vec<SchemaError>,
+    /// What leaves out values that the schema allows: the schema, the keyword, or nothing where the schema as a whole is meant, and why.
+    pub(crate) narrowed: Vec<(NodeId, String, String)>,
     shapes: Kept<Vec<Literal>, Rc<Vec<Shape>>>,
     conditions: Kept<Literal, Rc<Conditions>>,
     overlaps: Kept<(Literal, Literal), Types>,
@@ -144,6 +146,7 @@ impl Expander {
             cancel: options.cancel.clone(),
             fates: HashMap::new(),
             refused: vec![],
+            narrowed: vec![],
             shapes: Kept::new(),
             conditions: Kept::new(),
             overlaps: Kept::new(),
@@ -731,6 +734,14 @@ impl Expander {
         self.fates.insert((self.schemas.original(node), keyword.to_owned()), fate);
         if !self.refused.contains(&error) {
             self.refused.push(error);
+        }
+    }
+
+    /// Keeps that some values that a keyword allows are no outputs.
+    pub(crate) fn narrow_down(&mut self, node: NodeId, keyword: &str, why: String) {
+        let narrowed = (self.schemas.original(node), keyword.to_owned(), why);
+        if !self.narrowed.contains(&narrowed) {
+            self.narrowed.push(narrowed);
         }
     }
 

@@ -56,8 +56,12 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
     for node in document.nodes().filter(|node| ex.schemas.is_schema(*node) && !ex.schemas.is_copy(*node)) {
         for (keyword, _) in document.members(node).unwrap_or_default() {
             let found = ex.fates.get(&(node, keyword.to_string())).cloned();
-            let (fate, why) =
+            let (mut fate, mut why) =
                 found.unwrap_or_else(|| (Fate::Annotation, "no value comes to this schema".to_owned()));
+            let narrowed = ex.narrowed.iter().find(|(of, by, _)| *of == node && **by == **keyword);
+            if let Some((_, _, narrowed)) = narrowed.filter(|_| fate == Fate::Enforced) {
+                (fate, why) = (Fate::Narrowed, narrowed.clone());
+            }
             fates.push(KeywordFate {
                 pointer: ex.schemas.pointer(node),
                 keyword: keyword.to_string(),
@@ -65,6 +69,10 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
                 why,
             });
         }
+    }
+    for (node, keyword, why) in ex.narrowed.iter().filter(|(_, keyword, _)| keyword.is_empty()) {
+        let (pointer, keyword) = (ex.schemas.pointer(*node), keyword.clone());
+        fates.push(KeywordFate { pointer, keyword, fate: Fate::Narrowed, why: why.clone() });
     }
     for error in ex.refused.iter().chain(made.as_ref().err()) {
         let row = stopped(error);

@@ -1,12 +1,15 @@
 //! Whether a value that stands in the schema itself, in `enum` or `const`, satisfies other schemas.
 
 use crate::{
-    SchemaError,
+    Decimal, SchemaError,
     expand::Expander,
     json::{NodeId, Value},
     schemas::Literal,
     shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
 };
+
+/// What to do where a number has too many digits.
+pub(crate) const FEWER_DIGITS: &str = "raise `SchemaLimits::digits`, or use numbers of fewer digits";
 
 impl Expander {
     /// Whether the value at `node` satisfies all of the set.
@@ -49,10 +52,8 @@ impl Expander {
             Value::Null | Value::Bool(_) => Ok(true),
             Value::Number(number) => {
                 let Some(numbers) = &shape.numbers else { return Ok(true) };
-                let written = number.written().ok_or_else(|| {
-                    let pointer = self.schemas.pointer(node);
-                    SchemaError::invalid(pointer, "enum", "must have numbers of at most 400 digits")
-                })?;
+                let digits = self.limits.digits;
+                let written = number.written(digits).ok_or_else(|| self.too_long(node, &number))?;
                 Ok(numbers.accepts(written.as_bytes()))
             }
             Value::String(text) => {
@@ -118,6 +119,21 @@ impl Expander {
                 Ok(true)
             }
         }
+    }
+
+    /// That a number of `enum` or `const` has too many digits.
+    pub(crate) fn too_long(&self, node: NodeId, number: &Decimal) -> SchemaError {
+        SchemaError::Unsupported {
+            pointer: self.schemas.pointer(node),
+            keyword: "enum".to_owned(),
+            reason: self.digits(number),
+            way_out: FEWER_DIGITS,
+        }
+    }
+
+    /// How many digits a number has, and how many it may have.
+    pub(crate) fn digits(&self, number: &Decimal) -> String {
+        format!("a number has {} digits, and the limit is {}", number.length(), self.limits.digits)
     }
 
     /// Whether two values are equal, as JSON Schema has it.

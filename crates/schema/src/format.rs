@@ -54,6 +54,35 @@ pub(crate) fn known(name: &str, draft: Draft) -> Option<bool> {
     FORMATS.iter().find(|(known, _)| *known == name).map(|(_, since)| *since <= draft)
 }
 
+/// Which texts of a format are written, where they are not all.
+pub(crate) fn written(name: &str) -> &'static str {
+    match name {
+        "time" | "date-time" => "leap seconds are written at offsets of whole quarters of an hour alone",
+        "hostname" => {
+            "names of up to seven labels of 31 characters, or three of 63 and one of 31, are written, without `xn--`"
+        }
+        HOST_1123 => {
+            "names of up to seven labels of 31 characters, or three of 63 and one of 31, are written"
+        }
+        "email" => {
+            "quoted local parts of up to 20 characters are written, and hosts of up to seven labels of 31 characters, or three of \
+             63 and one of 31, without `xn--`"
+        }
+        "idn-hostname" => {
+            "names of up to four labels of 8 characters of common scripts, or of 31 of ASCII, are written, without `xn--`"
+        }
+        "idn-email" => {
+            "local parts of up to 64 characters of ASCII or 16 of any kind are written, and hosts of up to four labels of 8 characters \
+             of common scripts, or of 31 of ASCII, without `xn--`"
+        }
+        "regex" => {
+            "groups are nested up to three deep, without names, back-references and look-around in them"
+        }
+        BASE64 => "texts are written on one line, without bits that say nothing",
+        _ => "texts that later drafts have as this format are written, and this draft allows others",
+    }
+}
+
 /// The name that [`format()`] has for what a draft means by `name`.
 pub(crate) fn of_draft(name: &str, draft: Draft) -> &str {
     if name == "hostname" && draft <= Draft::Draft6 { HOST_1123 } else { name }

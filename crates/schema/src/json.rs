@@ -44,6 +44,8 @@ pub(crate) struct Document {
     values: Vec<Value>,
     /// The value that each one is a part of, and its place there.
     parents: Vec<Option<(NodeId, u32)>>,
+    /// Numbers that are written with a point or an exponent, of the texts and not of copies.
+    pointed: HashSet<NodeId>,
     /// The length of all texts.
     bytes: usize,
     /// The members of each large object by name: their places, sorted.
@@ -108,6 +110,11 @@ impl Document {
         }
     }
 
+    /// Whether the value is a number that is written with a point or an exponent; not known of copies.
+    pub(crate) fn is_pointed(&self, node: NodeId) -> bool {
+        self.pointed.contains(&node)
+    }
+
     /// The JSON pointer of `node`, as a fragment: `#/properties/a~1b`.
     pub(crate) fn pointer(&self, mut node: NodeId) -> String {
         let mut parts = vec![];
@@ -169,7 +176,13 @@ impl Document {
 
     /// Reads `text`, which is one JSON value.
     pub(crate) fn read(text: &str, limits: &SchemaLimits) -> Result<Self, SchemaError> {
-        let mut document = Self { values: vec![], parents: vec![], bytes: 0, sorted: HashMap::new() };
+        let mut document = Self {
+            values: vec![],
+            parents: vec![],
+            pointed: HashSet::new(),
+            bytes: 0,
+            sorted: HashMap::new(),
+        };
         document.append(text, limits)?;
         Ok(document)
     }
@@ -216,9 +229,14 @@ impl Reader<'_, '_> {
         let mut key = None;
         loop {
             self.space();
-            let begins = self.peek();
+            let (begins, from) = (self.peek(), self.at);
             let value = self.value()?;
+            let is_pointed =
+                matches!(value, Value::Number(_)) && self.text[from..self.at].contains(['.', 'e', 'E']);
             let node = self.push(open.last().map(|open| open.node), key.take(), value);
+            if is_pointed {
+                self.document.pointed.insert(node);
+            }
             if matches!(begins, Some(b'[' | b'{')) {
                 if open.len() >= self.limits.nest {
                     let limit = self.limits.nest;

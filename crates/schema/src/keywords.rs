@@ -10,10 +10,11 @@ use unskew_grammars::Fate;
 use crate::{
     Decimal, SchemaError,
     expand::{Conditions, Expander},
+    fits::FEWER_DIGITS,
     format,
     json::{NodeId, Value},
     languages::{Language, TEXT},
-    number,
+    metaschema, number,
     schemas::{Draft, Literal},
     shape::{
         ALL, ARRAY, Atom, Choice, FALSE, NULL, NUMBER, Names, OBJECT, Refusal, STRING, TRUE, Types, Witness,
@@ -34,7 +35,12 @@ pub(crate) fn conditions(ex: &mut Expander, literal: Literal) -> Result<Conditio
         reader.values("const", vec![literal.node])?;
         return Ok(reader.done());
     }
-    let reference = members.iter().find(|(key, _)| &**key == "$ref");
+    // Those to which keywords lead were looked at when they were read.
+    if !reader.ex.schemas.is_schema(literal.node) {
+        reader.ex.schemas.check(literal.node)?;
+    }
+    let document = &reader.ex.schemas.document;
+    let reference = document.member(literal.node, "$ref").and_then(|reference| document.text(reference));
     let alone = reference.is_some() && reader.ex.schemas.draft_of(literal.node) <= Draft::Draft7;
     for (key, value) in &members {
         if alone && &**key != "$ref" {
@@ -197,21 +203,13 @@ impl Reader<'_> {
 
     fn keyword(&mut self, key: &str, value: NodeId) -> Result<(), SchemaError> {
         let draft = self.ex.schemas.draft_of(self.node);
-        let since = match key {
-            "const" | "contains" | "propertyNames" => Draft::Draft6,
-            "if" | "then" | "else" => Draft::Draft7,
-            "dependentRequired"
-            | "dependentSchemas"
-            | "minContains"
-            | "maxContains"
-            | "unevaluatedItems"
-            | "unevaluatedProperties"
-            | "$recursiveRef" => Draft::Draft201909,
-            "prefixItems" | "$dynamicRef" => Draft::Draft202012,
-            _ => Draft::Draft4,
-        };
-        if draft < since {
-            self.fate(key, Fate::Annotation, "no keyword of this draft");
+        if metaschema::kind(key, draft).is_none() {
+            let known = metaschema::is_known(key);
+            self.fate(
+                key,
+                Fate::Annotation,
+                if known { "no keyword of this draft" } else { "no keyword of JSON Schema" },
+            );
             return Ok(());
         }
         if !self.ex.schemas.dialect_of(self.node).has(key) {
@@ -248,15 +246,9 @@ impl Reader<'_> {
                 }
                 with_if
             }
-            "$schema" | "$id" | "id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$defs"
-            | "definitions" | "$comment" | "title" | "description" | "default" | "examples"
-            | "deprecated" | "readOnly" | "writeOnly" | "$vocabulary" | "contentSchema" => {
-                self.fate(key, Fate::Annotation, "it asks nothing of a value");
-                false
-            }
             "contentEncoding" | "contentMediaType" => self.content(key, value)?,
             _ => {
-                self.fate(key, Fate::Annotation, "no keyword of JSON Schema");
+                self.fate(key, Fate::Annotation, "it asks nothing of a value");
                 false
             }
         };
@@ -267,8 +259,13 @@ impl Reader<'_> {
     }
 
     fn reference(&mut self, value: NodeId) -> Result<bool, SchemaError> {
-        let text = self.ex.schemas.document.text(value).map(str::to_owned);
-        let text = text.ok_or_else(|| self.invalid("$ref", "must be a text"))?;
+        let Some(text) = self.ex.schemas.document.text(value).map(str::to_owned) else {
+            if self.ex.schemas.draft_of(self.node) > Draft::Draft4 {
+                return Err(self.invalid("$ref", "must be a text"));
+            }
+            self.fate("$ref", Fate::Annotation, "in draft 4 no reference unless it is a text");
+            return Ok(false);
+        };
         match self.ex.schemas.target(self.node, &text) {
             Ok(target) => {
                 let literal = self.literal(target)?;
@@ -286,7 +283,8 @@ impl Reader<'_> {
         let text = self.ex.schemas.document.text(value).map(str::to_owned);
         let text = text.ok_or_else(|| self.invalid(key, "must be a text"))?;
         if key == "$recursiveRef" && text != "#" {
-            return Err(self.invalid(key, "must be \"#\""));
+            self.refuse(key, ALL, "it is defined for \"#\" alone", "use `$ref`");
+            return Ok(true);
         }
         match self.ex.schemas.dynamic_target(self.node, key, &text) {
             Ok(Some(target)) => {
@@ -383,10 +381,7 @@ impl Reader<'_> {
     fn one_of(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
         let values = match (key, self.ex.schemas.document.items(value)) {
             ("const", _) => vec![value],
-            // That it should have one is a recommendation from draft 6 on: without, nothing is valid.
-            (_, Some(items)) if !items.is_empty() || self.ex.schemas.draft_of(self.node) > Draft::Draft4 => {
-                items.to_vec()
-            }
+            (_, Some(items)) => items.to_vec(),
             _ => return Err(self.invalid(key, "must be a list of values")),
         };
         self.values(key, values)?;
@@ -396,6 +391,8 @@ impl Reader<'_> {
     /// The value is one of these.
     fn values(&mut self, key: &str, values: Vec<NodeId>) -> Result<(), SchemaError> {
         let (mut types, mut texts, mut numbers, mut others) = (0, vec![], vec![], vec![]);
+        // A number that is refused is a number all the same.
+        let mut all_numbers = true;
         for value in values {
             types |= match self.ex.schemas.document.value(value).clone() {
                 Value::Null => NULL,
@@ -407,8 +404,9 @@ impl Reader<'_> {
                         Some(Some(dfa)) => numbers.push(dfa),
                         Some(None) => {}
                         None => {
-                            let reason = "a number has several hundred digits";
-                            self.refuse(key, NUMBER, reason, "use numbers of fewer digits");
+                            let reason = self.ex.digits(&number);
+                            self.refuse(key, NUMBER, &reason, FEWER_DIGITS);
+                            all_numbers = false;
                         }
                     }
                     NUMBER
@@ -435,7 +433,7 @@ impl Reader<'_> {
         if self.positive {
             self.found.atoms.push(Atom::Types(types));
             self.found.atoms.extend((types & STRING != 0).then_some(Atom::Strings(texts)));
-            self.found.atoms.extend((types & NUMBER != 0).then_some(Atom::Numbers(numbers)));
+            self.found.atoms.extend((types & NUMBER != 0 && all_numbers).then_some(Atom::Numbers(numbers)));
             self.found.atoms.extend((!others.is_empty()).then_some(Atom::OneOf(others)));
             return Ok(());
         }
@@ -634,6 +632,10 @@ impl Reader<'_> {
         if !self.positive {
             (lower, upper) = (self.other_texts(&upper)?, self.other_texts(&lower)?);
         }
+        if lower != upper {
+            let known = if of_draft { format::of_draft(name, draft) } else { "" };
+            self.ex.narrow_down(self.node, key, format::written(known).to_owned());
+        }
         let refusal = Refusal {
             types: STRING,
             node: self.node,
@@ -688,8 +690,14 @@ impl Reader<'_> {
             }
         };
         let Some(language) = made else {
-            let reason = "the number has too many digits for an automaton";
-            self.refuse(key, NUMBER, reason, "use a number of fewer digits");
+            let (reason, way_out) = match key {
+                "multipleOf" => (
+                    "the number has too many digits for an automaton".to_owned(),
+                    "use a number of fewer digits",
+                ),
+                _ => (self.ex.digits(&number), FEWER_DIGITS),
+            };
+            self.refuse(key, NUMBER, &reason, way_out);
             return Ok(true);
         };
         let broken = match (self.positive, key) {

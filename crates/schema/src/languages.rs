@@ -219,7 +219,12 @@ impl Languages {
     ) -> Result<Option<Language>, RegexError> {
         let mut all = None;
         for (places, exponent) in self.exponents() {
-            let made = match number::ordered(&bound.shifted(places), wanted, &self.limits.automata) {
+            let made = match number::ordered(
+                &bound.shifted(places),
+                wanted,
+                self.limits.digits,
+                &self.limits.automata,
+            ) {
                 Err(RegexError::MatchesNothing) => continue,
                 made => made?,
             };
@@ -233,9 +238,10 @@ impl Languages {
     /// The spellings of a number; the outer `None` if it is too long.
     pub(crate) fn equal(&mut self, number: &Decimal) -> Result<Option<Language>, RegexError> {
         let of = |(places, exponent): (i64, String)| {
-            Some(format!("({}){exponent}", number::equal(&number.shifted(places))?))
+            Some(format!("({}){exponent}", number::equal(&number.shifted(places), self.limits.digits)?))
         };
         let ways: Option<Vec<String>> = self.exponents().into_iter().map(of).collect();
+        let ways = ways.map(|ways| ways.into_iter().chain(number::scientific(number)).collect::<Vec<_>>());
         ways.map(|ways| self.pattern(&ways.join("|"))).transpose()
     }
 

@@ -18,8 +18,12 @@
 //!   `enum`) without an exponent, or with small ones as [`SchemaOptions::exponents`] says; white space as [`Whitespace`] says.
 //!   Other strings have all spellings, surrogate pairs among them.
 //! - No name comes twice in an object. Names that the schema does not list are written in one way each, without needless escapes, so
-//!   that this can be told; so are strings and numbers that `uniqueItems` compares. An object with names of a pattern that has
-//!   finitely many, but more than [`SchemaLimits::names`], has at most so many members.
+//!   that this can be told; so are strings and numbers that `uniqueItems` compares.
+//! - A keyword whose value its draft does not allow is an error wherever it stands, as the metaschema has it. Keywords that a draft does
+//!   not have are annotations.
+//! - Where some values that a keyword allows are no outputs, [`explain()`] says which:
+//!   [`Fate::Narrowed`](unskew_grammars::Fate::Narrowed). These are formats of which a part is written, indented values that nest deeper than
+//!   [`SchemaLimits::levels`], and few arrays and objects whose items or names run out.
 //! - `format` is always enforced, for all formats of the specification; of the texts of some of them only a part is written, as
 //!   the table in `format.rs` says. Other names are annotations.
 //! - Every stage has a limit ([`SchemaLimits`]).
@@ -55,6 +59,7 @@ mod keywords;
 mod languages;
 mod limits;
 mod look;
+mod metaschema;
 mod number;
 mod objects;
 mod options;

@@ -15,7 +15,8 @@ pub struct SchemaLimits {
     /// Alternatives that `anyOf`, `oneOf`, `if` and negations come to when they are multiplied out, over the whole schema.
     /// Default: 50,000.
     pub alternatives: usize,
-    /// How deep values nest in [indented](crate::Whitespace::Indent) output: each level has rules of its own. Default: 20.
+    /// How deep values nest in [indented](crate::Whitespace::Indent) output: each level has rules of its own. Schemas that do not come
+    /// again on a way from the outermost one go deeper. Default: 20.
     pub levels: u32,
     /// What alternatives carry along of conditions and names, summed up: what bounds their memory and time. So many steps may
     /// the search for the ways to dynamic references take, too. Default: two million.
@@ -24,10 +25,12 @@ pub struct SchemaLimits {
     pub count: u32,
     /// The largest bound on the length of a string. Default: 50 million.
     pub characters: u32,
+    /// Digits of a number of the schema, written without an exponent. Default: 4,096.
+    pub digits: u32,
     /// Kinds of names that are told apart in one object, by the patterns that they match. Default: 64.
     pub name_patterns: usize,
     /// Names that a pattern of `patternProperties` or `propertyNames` has, where they are finitely many: up to so many become members
-    /// of their own, and where there are more an object has at most so many members. Default: 1,000.
+    /// of their own, and of more an object remembers those that it has. Default: 1,000.
     pub names: u32,
     /// What items that are counted or compared, and members that have to be found, come to in one array or object when they
     /// are multiplied out. Default: 4,096.
@@ -54,6 +57,7 @@ impl Default for SchemaLimits {
             carried: 2_000_000,
             count: 4_096,
             characters: 50_000_000,
+            digits: 4_096,
             name_patterns: 64,
             names: 1_000,
             products: 4_096,

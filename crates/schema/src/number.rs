@@ -5,7 +5,8 @@
 //! on counting digits in front of the exponent, which no automaton does for all exponents. For one exponent it is a question about
 //! the digits in front, with the bound moved by so many places; so a language is a union over the exponents. No value is lost by
 //! the choice, and nothing that breaks the condition gets through. The plain numbers and those with such exponents are the universe
-//! in which complements are formed. Multiples are always written plainly.
+//! in which complements are formed. Multiples are always written plainly. A number that the schema itself writes and that has very many
+//! digits is written with an exponent, too, where nothing else is asked of it.
 
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError};
 
@@ -29,9 +30,12 @@ pub(crate) const WHOLE_WITHOUT_POINT: &str = r"-?(0|[1-9][0-9]*)";
 /// Remainders and places that an automaton of multiples has at most.
 const MAX_REMAINDERS: u64 = 20_000;
 
-/// The plain spellings of `number`; `None` if it is too long to be written plainly.
-pub(crate) fn equal(number: &Decimal) -> Option<String> {
-    let (whole, fraction) = number.plain()?;
+/// From how many digits on a number of the schema is written with an exponent, too. Beyond the range of binary numbers.
+const LONG: u64 = 400;
+
+/// The plain spellings of `number`; `None` if they have more digits than `most`.
+pub(crate) fn equal(number: &Decimal, most: u32) -> Option<String> {
+    let (whole, fraction) = number.plain(most)?;
     let sign = match (number.is_zero(), number.negative) {
         (true, _) => "-?",
         (_, true) => "-",
@@ -44,17 +48,27 @@ pub(crate) fn equal(number: &Decimal) -> Option<String> {
     })
 }
 
+/// The spellings of a long number with one digit in front of the point and its exponent: nobody writes a thousand zeros. `None` of
+/// others.
+pub(crate) fn scientific(number: &Decimal) -> Option<String> {
+    let (first, rest, exponent) = number.scientific().filter(|_| number.length() > LONG)?;
+    let sign = if number.negative { "-" } else { "" };
+    let fraction = if rest.is_empty() { r"(\.0+)?".to_owned() } else { format!(r"\.{rest}0*") };
+    Some(format!("{sign}{first}{fraction}{}", self::exponent(exponent, 1)))
+}
+
 /// The plain numbers that are less than `bound`, equal to it, or more than it, as far as `wanted` says so in this order; `None` if
-/// the bound is too long to be written plainly.
+/// the bound has more digits than `most`.
 ///
 /// The states say how many digits were read and how they compare with those of the bound. A pattern of the same numbers takes twenty times as long to become
 /// an automaton.
 pub(crate) fn ordered(
     bound: &Decimal,
     wanted: [bool; 3],
+    most: u32,
     limits: &Limits,
 ) -> Result<Option<Dfa>, RegexError> {
-    let Some((whole, fraction)) = bound.plain() else { return Ok(None) };
+    let Some((whole, fraction)) = bound.plain(most) else { return Ok(None) };
     let (whole, fraction) = (whole.as_bytes(), fraction.as_bytes());
     let mut edges = DfaEdges::new(limits);
     let (start, minus) = (edges.state(false)?, edges.state(false)?);
@@ -184,7 +198,8 @@ fn compared(
 ///
 /// The states are remainders: those of the digits so far by the factor's, and how far behind the point.
 pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>, RegexError> {
-    let Some((whole, fraction)) = factor.plain() else { return Ok(None) };
+    // More digits than a number has that is counted here.
+    let Some((whole, fraction)) = factor.plain(40) else { return Ok(None) };
     let places = fraction.len() as u64;
     let Ok(modulus) = [whole, fraction].concat().parse::<u64>() else { return Ok(None) };
     if modulus == 0 || modulus.saturating_mul(places + 2) > MAX_REMAINDERS {
@@ -300,7 +315,7 @@ mod tests {
                 [[false, true, true], [false, false, true], [true, true, false], [true, false, false]]
             {
                 let bound_of = Decimal::parse(bound).unwrap();
-                let dfa = ordered(&bound_of, wanted, &Limits::default()).unwrap().unwrap();
+                let dfa = ordered(&bound_of, wanted, 400, &Limits::default()).unwrap().unwrap();
                 for sample in samples() {
                     let expected = wanted[Compared::of(&scaled(&sample), &scaled(bound)) as usize];
                     assert_eq!(dfa.accepts(sample.as_bytes()), expected, "{sample} {bound} {wanted:?}");
@@ -310,8 +325,9 @@ mod tests {
                 }
             }
             // What is in one of the three is a plain number, and the other way round.
-            let all =
-                ordered(&Decimal::parse(bound).unwrap(), [true; 3], &Limits::default()).unwrap().unwrap();
+            let all = ordered(&Decimal::parse(bound).unwrap(), [true; 3], 400, &Limits::default())
+                .unwrap()
+                .unwrap();
             assert_eq!(all, Dfa::from_pattern(PLAIN, &Limits::default()).unwrap(), "{bound}");
         }
     }
@@ -334,7 +350,7 @@ mod tests {
     #[test]
     fn equal_numbers_are_all_spellings() {
         for number in ["0", "1", "-1", "12.5", "100", "-0.25"] {
-            let pattern = equal(&Decimal::parse(number).unwrap()).unwrap();
+            let pattern = equal(&Decimal::parse(number).unwrap(), 400).unwrap();
             let dfa = Dfa::from_pattern(&pattern, &Limits::default()).unwrap();
             for sample in samples() {
                 assert_eq!(

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use unskew_automata::Dfa;
-use unskew_grammars::ExprId;
+use unskew_grammars::{ExprId, RuleId};
 
 use crate::{
     MemberOrder, SchemaError,
-    emit::{Emitter, Once},
-    enumerated::few_texts,
-    json::NodeId,
+    emit::{Emitter, Once, WRITTEN_OUT},
+    enumerated::{few_texts, texts},
+    json::{Document, NodeId},
     keywords,
     languages::{Language, TEXT},
     schemas::Literal,
@@ -24,14 +24,21 @@ use crate::{
 
 /// A member of an object that has a name of its own.
 struct Member {
+    /// Its values, one rule for each way.
+    rules: Vec<RuleId>,
     /// The ways to write it, with the witnesses that it is then, as bits.
     ways: Vec<(usize, ExprId)>,
     required: bool,
 }
 
-/// Members with names that the schema does not list, with the witnesses that each is; and how many members there may be so that
-/// they do not run out of names.
-type Others = (Vec<(usize, ExprId)>, Option<u32>);
+/// Members with names that the schema does not list.
+#[derive(Default)]
+struct Others {
+    /// The ways to write one, with the witnesses that it is then.
+    ways: Vec<(usize, ExprId)>,
+    /// How many there may be, so that they do not run out of names; `None` where nothing uses these up.
+    most: Option<u32>,
+}
 
 /// The witnesses that members are, with their numbers, and those that some of the others are.
 type Cast = (Vec<(usize, usize)>, Vec<usize>);
@@ -60,28 +67,54 @@ impl Emitter {
             let required = shape.required.contains(name);
             match self.ex.property(shape, name)? {
                 Some(set) => {
-                    let ways = self.member_ways(shape, name, &set)?;
-                    members.push(Member { ways, required });
+                    let member = self.named_member(shape, name, &set, required)?;
+                    if required && member.ways.is_empty() {
+                        return Ok(None);
+                    }
+                    members.push(member);
                 }
                 None if required => return Ok(None),
                 None => {}
             }
         }
         names.extend(shape.forbidden.iter().cloned());
-        let (others, most) = self.others(set, shape, &names, &mut members)?;
-        let max_properties = shape.max_properties.into_iter().chain(most).min();
-        let object = self.members(set, &Shape { max_properties, ..shape.clone() }, &members, &others)?;
+        let others = self.others(set, shape, &names, &mut members)?;
+        let object = match others.most.filter(|_| witnesses > 0) {
+            // Of each kind of names one is left, for a member that has to be found: so few are written that this is known.
+            Some(most) => {
+                // They are counted, for each set of those that were found.
+                let room = (limit >> witnesses).saturating_sub(2);
+                let most = most.min(u32::try_from(room).unwrap_or(u32::MAX));
+                let required = u32::try_from(shape.required.len() + witnesses).unwrap_or(u32::MAX);
+                let node = set.first().map_or(Document::ROOT, |literal| literal.node);
+                let why = format!(
+                    "objects in which some member has to be found have at most {most} members, since names run out"
+                );
+                if most < shape.min_properties.max(required) {
+                    let keyword = if most < shape.min_properties { "minProperties" } else { "required" };
+                    self.ex.reject(node, keyword, &why, "ask for fewer members, or allow more names");
+                }
+                let max_properties = shape.max_properties.into_iter().chain([most]).min();
+                if max_properties != shape.max_properties {
+                    self.ex.narrow_down(node, "", why);
+                }
+                let others = Others { most: None, ways: others.ways.clone() };
+                self.members(set, &Shape { max_properties, ..shape.clone() }, &members, &others)?
+            }
+            None => self.members(set, shape, &members, &others)?,
+        };
         // No name comes twice: those that have a member each have one turn, and others are remembered.
-        Ok(object.map(|object| if others.is_empty() { object } else { self.scope("object", object) }))
+        Ok(object.map(|object| if others.ways.is_empty() { object } else { self.scope("object", object) }))
     }
 
-    /// The ways to write the member `name`, the value of which satisfies `set`.
-    fn member_ways(
+    /// The member `name`, the value of which satisfies `set`.
+    fn named_member(
         &mut self,
         shape: &Shape,
         name: &str,
         set: &[Literal],
-    ) -> Result<Vec<(usize, ExprId)>, SchemaError> {
+        required: bool,
+    ) -> Result<Member, SchemaError> {
         // By its name alone it may be some of the witnesses, and by its value some more.
         let (mut by_name, mut by_value) = (0, vec![]);
         for (index, witness) in shape.witnesses.iter().enumerate() {
@@ -92,22 +125,23 @@ impl Emitter {
                 }
             }
         }
-        let mut ways = vec![];
+        let (mut ways, mut rules) = (vec![], vec![]);
         for choice in 0..1usize << by_value.len() {
             let chosen = by_value.iter().enumerate().filter(|(bit, _)| choice >> bit & 1 == 1);
             let found = chosen.clone().fold(by_name, |found, (_, (bit, _))| found | bit);
             let whole = set.iter().copied().chain(chosen.map(|(_, (_, value))| *value)).collect();
-            if let Some(whole) = self.ex.normal(whole) {
-                let rule = self.rule(&whole)?;
+            if let Some(whole) = self.ex.normal(whole)
+                && let Some(rule) = self.rule(&whole)?
+            {
                 let value = self.builder.call(rule);
                 ways.push((found, self.member(name, value)));
+                rules.push(rule);
             }
         }
-        Ok(ways)
+        Ok(Member { rules, ways, required })
     }
 
-    /// Members with names that are none of these, with the witnesses that each is; and how many members the object may have at most
-    /// so that it does not run out of names. Where a pattern has few, each becomes one of the `members`.
+    /// Members with names that are none of these. Where a pattern has few names, each becomes one of the `members`.
     fn others(
         &mut self,
         set: &[Literal],
@@ -139,7 +173,7 @@ impl Emitter {
             closed && patterns.is_empty()
         });
         if closed {
-            return Ok((vec![], None));
+            return Ok(Others::default());
         }
         if shape.names.is_empty()
             && shape.witnesses.is_empty()
@@ -149,12 +183,12 @@ impl Emitter {
             let name = self.other_name(names)?;
             let schemas = groups.iter().filter_map(|(_, additional)| *additional);
             let all = schemas.map(|schema| self.ex.schemas.literal(schema)).collect::<Result<_, _>>()?;
-            let Some(all) = self.ex.normal(all) else { return Ok((vec![], None)) };
-            let rule = self.rule(&all)?;
+            let Some(all) = self.ex.normal(all) else { return Ok(Others::default()) };
+            let Some(rule) = self.rule(&all)? else { return Ok(Others::default()) };
             let value = self.builder.call(rule);
             let other = self.named(name, value);
             let other = self.shared("other members", vec![other]).map(|other| (0, other));
-            return Ok((other.into_iter().collect(), None));
+            return Ok(Others { ways: other.into_iter().collect(), most: None });
         }
         // Names that some witness has are kinds of their own too.
         for witness in &shape.witnesses {
@@ -204,8 +238,8 @@ impl Emitter {
             if let Some(few) = few {
                 for name in few {
                     if let Some(set) = self.ex.property(shape, &name)? {
-                        let ways = self.member_ways(shape, &name, &set)?;
-                        members.push(Member { ways, required: false });
+                        let member = self.named_member(shape, &name, &set, false)?;
+                        members.push(member);
                     }
                 }
                 continue;
@@ -218,7 +252,9 @@ impl Emitter {
                 .collect::<Result<_, _>>()?;
             named.push((language, set));
         }
-        let (mut ways, mut most) = (vec![], None);
+        let mut ways = vec![];
+        // Of each kind of names the witnesses that it may be, how many there are, and the rule of the values.
+        let mut counts: Vec<(usize, Option<u32>, RuleId)> = vec![];
         for found in 0..1usize << shape.witnesses.len() {
             let witnesses = shape.witnesses.iter().enumerate().filter(|(index, _)| found >> index & 1 == 1);
             let witnesses: Vec<_> = witnesses.map(|(_, witness)| witness).collect();
@@ -231,16 +267,29 @@ impl Emitter {
                     language = self.ex.located(node, both)?;
                 }
                 let set = set.iter().copied().chain(witnesses.iter().filter_map(|witness| witness.value));
-                if let (Some(language), Some(set)) = (language, self.ex.normal(set.collect())) {
-                    let name = self.new_name(node, &language, &mut most)?;
-                    let rule = self.rule(&set)?;
+                if let (Some(language), Some(set)) = (language, self.ex.normal(set.collect()))
+                    && let Some(rule) = self.rule(&set)?
+                {
+                    let name = self.new_name(node, &language)?;
+                    counts.push((found, name.most, rule));
                     let value = self.builder.call(rule);
-                    all.push(self.named(name, value));
+                    all.push(self.named(name.expr, value));
                 }
             }
             ways.extend(self.shared("other members", all).map(|other| (found, other)));
         }
-        Ok((ways, most))
+        let are_few = counts.iter().any(|(_, count, _)| count.is_some());
+        if are_few && counts.len() > 1 {
+            self.count_on(counts.iter().map(|(.., rule)| *rule));
+        }
+        // A member has a name of any kind that has one left, and so has one that has to be found of its kinds.
+        let all = |of: usize| {
+            let mut kinds = counts.iter().filter(|(found, ..)| found & of == of).peekable();
+            kinds.peek()?;
+            kinds.try_fold(0u32, |all, (_, count, _)| Some(all.saturating_add((*count)?)))
+        };
+        let most = (0..shape.witnesses.len()).map(|index| 1 << index).chain([0]).filter_map(all).min();
+        Ok(Others { ways, most })
     }
 
     /// Any name but these and those that the object has. Names are written in one way, so how they are written tells them apart.
@@ -251,33 +300,18 @@ impl Emitter {
         Ok(self.builder.distinct("name", &name, written, None)?)
     }
 
-    /// A name out of these that the object does not have; they are more than a few. If an object might run out of them, `most` is
-    /// set.
-    fn new_name(
-        &mut self,
-        node: Option<NodeId>,
-        names: &Arc<Dfa>,
-        most: &mut Option<u32>,
-    ) -> Result<ExprId, SchemaError> {
-        let name = match self.distinct.get(&Arc::as_ptr(names)) {
-            Some(known) => *known,
-            None => {
-                let written = self.ex.languages.written(names);
-                let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
-                let made = match self.builder.distinct("name", &written, [""; 0], None) {
-                    Ok(expr) => Once { expr, most: None },
-                    Err(_) => {
-                        let most = Some(self.ex.limits.names);
-                        Once { expr: self.builder.distinct("name", &written, [""; 0], most)?, most }
-                    }
-                };
-                self.keep(names);
-                self.distinct.insert(Arc::as_ptr(names), made);
-                made
-            }
-        };
-        *most = most.iter().copied().chain(name.most).min();
-        Ok(name.expr)
+    /// A name out of these that the object does not have; they are more than a few.
+    fn new_name(&mut self, node: Option<NodeId>, names: &Arc<Dfa>) -> Result<Once, SchemaError> {
+        if let Some(known) = self.distinct.get(&Arc::as_ptr(names)) {
+            return Ok(*known);
+        }
+        let written = self.ex.languages.written(names);
+        let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
+        let most = texts(&written);
+        let made = Once { expr: self.builder.distinct("name", &written, [""; 0], most)?, most };
+        self.keep(names);
+        self.distinct.insert(Arc::as_ptr(names), made);
+        Ok(made)
     }
 
     /// An object of these members in this order, and others behind them.
@@ -286,15 +320,28 @@ impl Emitter {
         set: &[Literal],
         shape: &Shape,
         members: &[Member],
-        others: &[(usize, ExprId)],
+        others: &Others,
     ) -> Result<Option<ExprId>, SchemaError> {
+        let (others, most) = (&others.ways, others.most);
         let required =
             u32::try_from(members.iter().filter(|member| member.required).count()).unwrap_or(u32::MAX);
         let total = u32::try_from(members.len()).unwrap_or(u32::MAX);
         let min = if shape.min_properties <= required { 0 } else { shape.min_properties };
-        let max = shape.max_properties.filter(|max| !others.is_empty() || *max < total);
+        let mut max = shape.max_properties.filter(|max| !others.is_empty() || *max < total);
         if self.order == MemberOrder::Any {
             let empty = required == 0 && min == 0;
+            if let Some(most) = most {
+                // The others run out of names when so many are written, and then there are the members that have names of their own.
+                let written: Vec<RuleId> =
+                    members.iter().flat_map(|member| member.rules.iter().copied()).collect();
+                let named = members.iter().filter(|member| !member.ways.is_empty()).count();
+                self.count_on(written);
+                let all = most.saturating_add(u32::try_from(named).unwrap_or(u32::MAX));
+                max = Some(max.map_or(all, |max| max.min(all)));
+                if max < Some(min) {
+                    return Ok(None);
+                }
+            }
             return self.any_order(set, shape, members, others, (min, max, empty));
         }
         let chain = Chain {
@@ -303,6 +350,7 @@ impl Emitter {
             min,
             max,
             sets: 1 << shape.witnesses.len(),
+            others: most,
         };
         let limit = self.ex.limits.products;
         if !others.is_empty() && chain.sets > 1 && chain.states(chain.most) > limit {
@@ -429,7 +477,7 @@ impl Emitter {
             self.check()?;
             let index = chain.index(count, found);
             if found + 1 == chain.sets {
-                rest[index] = self.repeated_others(chain, count, any)?;
+                rest[index] = self.repeated_others(chain, count, any, 0)?;
                 continue;
             }
             let rule = self.builder.rule("other members");
@@ -453,9 +501,9 @@ impl Emitter {
         for (count, found) in chain.all(last) {
             let mut ways = vec![];
             for (next, expr) in chain.next(count, found, others) {
-                let behind = match rest.get(next) {
+                let behind = match rest.get(next).filter(|_| chain.others.is_none()) {
                     Some(behind) => *behind,
-                    None => self.repeated_others(chain, count + 1, any)?,
+                    None => self.repeated_others(chain, count + 1, any, 1)?,
                 };
                 ways.extend(behind.map(|behind| self.builder.sequence([expr, behind])));
             }
@@ -464,32 +512,25 @@ impl Emitter {
         Ok((rest, from))
     }
 
-    /// What may follow so many members when nothing has to be found: as many others as the bounds allow.
+    /// What may follow so many members, so many of which are others, when nothing has to be found: as many others as the bounds
+    /// allow, and as there are names for.
     fn repeated_others(
         &mut self,
         chain: &Chain,
         count: u32,
         other: Option<ExprId>,
+        others: u32,
     ) -> Result<Option<ExprId>, SchemaError> {
-        Ok(match other.filter(|_| chain.max.is_none_or(|max| count < max)) {
+        match other.filter(|_| chain.max.is_none_or(|max| count < max)) {
             Some(other) => {
-                let (min, max) = (chain.min.saturating_sub(count), chain.max.map(|max| max - count));
-                if max.is_none_or(|max| max <= WRITTEN_OUT) {
-                    let item = self.comma(other);
-                    return Ok(Some(self.repeated(item, min, max)?));
-                }
-                // As members in any order they are counted where they are read.
-                let others = self.in_any_order(vec![], Some(other), min.max(1), max);
-                let others = self.comma(others);
-                Some(if min == 0 { self.builder.optional(others) } else { others })
+                let room = chain.max.map(|max| max - count).into_iter();
+                let max = room.chain(chain.others.map(|most| most.saturating_sub(others))).min();
+                self.more(other, chain.min.saturating_sub(count), max, WRITTEN_OUT)
             }
-            None => (count >= chain.min).then(|| self.builder.empty()),
-        })
+            None => Ok((count >= chain.min).then(|| self.builder.empty())),
+        }
     }
 }
-
-/// Up to so many members are counted in the rules.
-const WRITTEN_OUT: u32 = 64;
 
 /// The states of an object: how many members it has, and which witnesses were found.
 struct Chain {
@@ -499,6 +540,8 @@ struct Chain {
     max: Option<u32>,
     /// Sets of witnesses.
     sets: usize,
+    /// How many members there may be with names that the schema does not list, where these run out.
+    others: Option<u32>,
 }
 
 impl Chain {

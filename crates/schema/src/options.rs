@@ -71,7 +71,7 @@ pub enum Whitespace {
     /// Any number. A model may write blanks for ever.
     Flexible,
     /// One member or item a line, indented by so many blanks for each level, and one blank behind a colon: the text that
-    /// `serde_json`'s `PrettyFormatter` writes. Each level has rules of its own, so values nest no deeper than
+    /// `serde_json`'s `PrettyFormatter` writes. Each level has rules of its own, so values of schemas that repeat nest no deeper than
     /// [`SchemaLimits::levels`](crate::SchemaLimits::levels) says.
     Indent(u32),
 }

@@ -197,19 +197,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn array(&mut self, key: &str, value: NodeId) -> Result<bool, SchemaError> {
-        let newest = self.ex.schemas.draft_of(self.node) == Draft::Draft202012;
-        let is_list = self.ex.schemas.document.items(value).is_some();
         match key {
-            "items" if newest && is_list => {
-                return Err(self.invalid(
-                    key,
-                    "must be a schema in draft 2020-12: write `prefixItems`, or name an older draft in `$schema`",
-                ));
-            }
-            "additionalItems" if newest => {
-                self.fate(key, Fate::Annotation, "no keyword of this draft");
-                return Ok(false);
-            }
             "additionalItems" => {
                 let items = self.ex.schemas.document.member(self.node, "items");
                 if items.is_none_or(|items| self.ex.schemas.document.items(items).is_none()) {

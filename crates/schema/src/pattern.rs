@@ -17,6 +17,17 @@ const SPACE: &str =
     r"\t\n\x0b\x0c\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}";
 const ANY: &str = r"[^\n\r\x{2028}\x{2029}]";
 
+/// What no pattern of ECMA-262 has.
+const BROKEN: [&str; 7] =
+    [UNOPENED_GROUP, UNCLOSED_GROUP, UNCLOSED_CLASS, REPEATED_NOTHING, BOUNDS, RANGE, BACKSLASH];
+const UNOPENED_GROUP: &str = "a `)` without `(`";
+const UNCLOSED_GROUP: &str = "a `(` without `)`";
+const REPEATED_NOTHING: &str = "a repetition of nothing or of a repetition";
+const BOUNDS: &str = "a repetition whose bounds are not in their order";
+const UNCLOSED_CLASS: &str = "a `[` without `]`";
+const RANGE: &str = "a range from a higher to a lower character";
+const BACKSLASH: &str = "a backslash at the end";
+
 /// How deep groups nest at most: what is read is walked recursively.
 const NEST: usize = 200;
 
@@ -50,6 +61,11 @@ pub(crate) enum Node {
         min: u32,
         max: Option<u32>,
     },
+}
+
+/// Why `pattern` is none of ECMA-262 at all, if that is so.
+pub(crate) fn broken(pattern: &str) -> Option<Refused> {
+    read(pattern).err().filter(|(construct, _)| BROKEN.contains(&construct.as_str()))
 }
 
 /// Reads `pattern`.
@@ -143,8 +159,7 @@ impl Translator {
                     continue;
                 }
                 ')' => {
-                    let outer =
-                        open.pop().ok_or_else(|| refused("a `)` without `(`", "balance the groups"))?;
+                    let outer = open.pop().ok_or_else(|| refused(UNOPENED_GROUP, "balance the groups"))?;
                     let inner = std::mem::replace(&mut ways, outer.ways);
                     may_repeat = outer.ahead.is_none();
                     match outer.ahead {
@@ -183,7 +198,7 @@ impl Translator {
                 way.push(node);
             }
         }
-        if open.is_empty() { Ok(ways) } else { Err(refused("a `(` without `)`", "balance the groups")) }
+        if open.is_empty() { Ok(ways) } else { Err(refused(UNCLOSED_GROUP, "balance the groups")) }
     }
 
     /// What stands last, repeated so often. A lazy repetition finds the same texts.
@@ -196,11 +211,9 @@ impl Translator {
     ) -> Result<Node, Refused> {
         self.eat("?");
         let last = if repeatable { ways.last_mut().and_then(Vec::pop) } else { None };
-        let inner = last.ok_or_else(|| {
-            refused("a repetition of nothing or of a repetition", "put what is repeated in a group")
-        })?;
+        let inner = last.ok_or_else(|| refused(REPEATED_NOTHING, "put what is repeated in a group"))?;
         if max.is_some_and(|max| max < min) {
-            return Err(refused("a repetition whose bounds are not in their order", "swap them"));
+            return Err(refused(BOUNDS, "swap them"));
         }
         let text = matches!(inner, Node::Text(_));
         let node = Node::Repeat { inner: Box::new(inner), min, max };
@@ -276,7 +289,7 @@ impl Translator {
         let mut inside = String::new();
         loop {
             let first = match self.next() {
-                None => return Err(refused("a `[` without `]`", "close the class")),
+                None => return Err(refused(UNCLOSED_CLASS, "close the class")),
                 Some(']') => break,
                 Some('\\') => self.escape(true)?,
                 Some(char) => Escape::Char(char),
@@ -302,14 +315,14 @@ impl Translator {
             let last = match self.next() {
                 Some('\\') => self.escape(true)?,
                 Some(char) => Escape::Char(char),
-                None => return Err(refused("a `[` without `]`", "close the class")),
+                None => return Err(refused(UNCLOSED_CLASS, "close the class")),
             };
             match last {
                 Escape::Char(last) if first <= last => {
                     inside.push_str(&format!("{}-{}", literal(first), literal(last)));
                 }
                 Escape::Char(_) => {
-                    return Err(refused("a range from a higher to a lower character", "swap them"));
+                    return Err(refused(RANGE, "swap them"));
                 }
                 Escape::Class(..) => {
                     return Err(refused(
@@ -330,7 +343,7 @@ impl Translator {
     /// Behind a backslash.
     fn escape(&mut self, in_class: bool) -> Result<Escape, Refused> {
         let class = |inside: &str, meant| Ok(Escape::Class(inside.to_owned(), meant));
-        let char = self.next().ok_or_else(|| refused("a backslash at the end", "escape it"))?;
+        let char = self.next().ok_or_else(|| refused(BACKSLASH, "escape it"))?;
         Ok(Escape::Char(match char {
             'd' => return class(DIGIT, true),
             'D' => return class(DIGIT, false),

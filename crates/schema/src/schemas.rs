@@ -14,6 +14,7 @@ use crate::{
     dialect::Dialect,
     dynamic::{self, Anchor, Copies, Outermost},
     json::{Document, NodeId, Value},
+    metaschema,
     places::{self, Place},
 };
 
@@ -152,6 +153,38 @@ impl Schemas {
         self.uris.insert(root, uri.clone());
         self.texts.push((root, dialect, uri));
         self.name(root);
+        let mut nodes = self.document.nodes().skip(root.index()).filter(|node| self.is_schema(*node));
+        nodes.try_for_each(|node| self.check(node))
+    }
+
+    /// That the value at `node` is a schema, and that each of its keywords has a value that it may have. Its parts are left aside.
+    /// Where no keyword leads to it, it is one because something refers to it, and keywords that ask nothing may be others' names.
+    pub(crate) fn check(&self, node: NodeId) -> Result<(), SchemaError> {
+        let dialect = self.dialect_of(node);
+        if !metaschema::is_schema(&self.document, node, dialect.draft) {
+            let key = self.document.key(node).unwrap_or("schema");
+            let message = match dialect.draft {
+                Draft::Draft4 => "must be a schema: an object",
+                _ => "must be a schema: an object, `true` or `false`",
+            };
+            return Err(SchemaError::invalid(self.pointer(node), key, message));
+        }
+        let members = self.document.members(node).unwrap_or_default();
+        let all = self.is_schema(node);
+        for (key, _) in members.iter().filter(|(key, _)| dialect.has(key) && (all || dialect.asks(key))) {
+            if let Some(message) = metaschema::wrong(&self.document, node, key, dialect.draft) {
+                return Err(SchemaError::invalid(self.pointer(node), key, message));
+            }
+            if let Some((text, (construct, way_out))) = metaschema::broken_pattern(&self.document, node, key)
+            {
+                return Err(SchemaError::Unsupported {
+                    pointer: self.pointer(node),
+                    keyword: key.to_string(),
+                    reason: format!("{construct} in {text:?}"),
+                    way_out,
+                });
+            }
+        }
         Ok(())
     }
 
@@ -212,7 +245,7 @@ impl Schemas {
             // Parents come before their parts.
             let outer = self.document.parent(node).map_or(root, |parent| self.resource[parent.index()]);
             self.resource.push(outer);
-            let place = places::place(&self.document, &self.places, node);
+            let place = places::place(&self.document, &self.places, node, draft);
             self.places.push(place);
             let other = usize::from(place == Place::Other);
             let text = |keyword| self.document.member(node, keyword).and_then(|id| self.document.text(id));

@@ -90,3 +90,107 @@ fn draft_4_has_whole_numbers_without_exponents() {
     let compiled = compile(schema, 3);
     assert!(compiled.accepts("100") && !compiled.accepts("1e2") && !compiled.accepts("1.0"));
 }
+
+/// The plain spelling of a number of many digits.
+fn plain(digits: &str, exponent: i32) -> String {
+    match usize::try_from(exponent) {
+        Ok(zeros) => format!("{digits}{}", "0".repeat(zeros)),
+        Err(_) => format!("0.{}{digits}", "0".repeat(exponent.unsigned_abs() as usize - digits.len())),
+    }
+}
+
+#[test]
+fn numbers_of_any_size_are_themselves() {
+    for (schema, yes, no) in [
+        (
+            r#"{"const":1e-1000}"#,
+            vec![plain("1", -1000), "1e-1000".to_owned(), "1.0E-01000".to_owned(), plain("1", -1000) + "0"],
+            vec![
+                "0".to_owned(),
+                plain("1", -999),
+                "1e-999".to_owned(),
+                "1e1000".to_owned(),
+                "10e-1001".to_owned(),
+            ],
+        ),
+        (
+            r#"{"const":-12.5e400}"#,
+            vec![format!("-{}", plain("125", 399)), "-1.25e+401".to_owned()],
+            vec![plain("125", 399)],
+        ),
+        (
+            r#"{"enum":[1E+2,-0.0,1e500]}"#,
+            vec!["100".to_owned(), "0".to_owned(), "-0".to_owned(), plain("1", 500)],
+            vec!["1".to_owned()],
+        ),
+        (
+            r#"{"type":"integer","const":1e1000}"#,
+            vec![plain("1", 1000)],
+            vec![plain("1", 999), "1e1000".to_owned()],
+        ),
+        (r#"{"const":[1e-1000]}"#, vec![format!("[{}]", plain("1", -1000))], vec!["[0]".to_owned()]),
+        (
+            r#"{"type":"number","minimum":1e1000}"#,
+            vec![plain("1", 1000), plain("2", 1000), plain("1", 1001)],
+            vec![plain("9", 999), "0".to_owned(), format!("-{}", plain("1", 1001))],
+        ),
+        (
+            r#"{"type":"number","exclusiveMinimum":0,"maximum":1e-500}"#,
+            vec![plain("1", -500), plain("1", -501)],
+            vec![plain("2", -500), "0".to_owned()],
+        ),
+        (
+            r#"{"type":"number","not":{"const":1e-1000}}"#,
+            vec!["0".to_owned(), plain("1", -999)],
+            vec![plain("1", -1000), "1e-1000".to_owned()],
+        ),
+        (
+            r#"{"items":{"enum":[1e-1000,1e1000,1,2]},"uniqueItems":true}"#,
+            vec![format!("[{},1]", plain("1", -1000))],
+            vec![format!("[{0},{0}]", plain("1", -1000)), "[1,1.0]".to_owned()],
+        ),
+        (r#"{"enum":[1e-1000,1e-1001],"minimum":1e-1000}"#, vec![plain("1", -1000)], vec![plain("1", -1001)]),
+    ] {
+        let compiled = compile(schema, 0);
+        for (texts, expected) in [(yes, true), (no, false)] {
+            for text in texts {
+                assert_eq!(compiled.accepts(&text), expected, "{schema} {text}");
+            }
+        }
+    }
+    let small = compile(r#"{"const":1e-1000}"#, 2);
+    assert!(
+        small.accepts("1e-1000")
+            && small.accepts(&(plain("1", -999) + "e-1"))
+            && !small.accepts("1e-1000e-1")
+    );
+}
+
+#[test]
+fn numbers_beyond_the_limit_are_refused_by_name() {
+    for schema in [
+        r#"{"const":1e-100000}"#,
+        r#"{"const":1e99999999999999999999}"#,
+        r#"{"enum":["a",1e100000]}"#,
+        r#"{"enum":[[1e100000]]}"#,
+        r#"{"const":1e100000,"minimum":2}"#,
+        r#"{"not":{"const":1e100000}}"#,
+        r#"{"minimum":1e100000}"#,
+        r#"{"maximum":-1e-100000}"#,
+        r#"{"type":"array","items":{"enum":[1e100000]},"uniqueItems":true}"#,
+        r#"{"enum":[[1e100000]],"items":{"minimum":2}}"#,
+    ] {
+        let error = unskew_schema::grammar(
+            schema,
+            &SchemaOptions::default(),
+            &unskew_schema::SchemaLimits::default(),
+        );
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("the limit is 4096") && error.contains("SchemaLimits::digits"),
+            "{schema}: {error}"
+        );
+    }
+    // Where no number may stand, it does not matter.
+    assert!(compile(r#"{"type":"string","not":{"const":1e100000}}"#, 0).accepts("\"\""));
+}

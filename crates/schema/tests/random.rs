@@ -71,6 +71,12 @@ fn schema() -> impl Strategy<Value = Value> {
                 None => json!({"contains": contains, "minContains": min}),
             }),
             one.clone().prop_map(|items| json!({"items": items, "uniqueItems": true})),
+            (list.clone(), one.clone()).prop_map(|(first, items)| {
+                json!({"prefixItems": first, "items": items, "uniqueItems": true})
+            }),
+            (one.clone(), one.clone(), 0u32..3).prop_map(|(items, contains, min)| {
+                json!({"type": "array", "items": items, "contains": contains, "minContains": min, "uniqueItems": true})
+            }),
             prop::collection::vec(scalar(), 1..5).prop_map(|values| json!({"items": {"enum": values}, "uniqueItems": true})),
             (list.clone(), keyword(), one.clone()).prop_map(|(all, keyword, rest)| json!({"anyOf": all, keyword: rest})),
             (list.clone(), keyword(), one.clone()).prop_map(|(all, keyword, rest)| json!({"allOf": all, keyword: rest})),

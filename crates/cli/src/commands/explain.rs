@@ -25,7 +25,8 @@ struct Answer {
     /// Where it stands, `line:column`; null where it stands in no one place.
     span: Option<String>,
     construct: String,
-    /// `enforced`, `annotation` (it has no effect on what is accepted) or `rejected`.
+    /// `enforced`, `narrowed` (some values that it allows are not accepted), `annotation` (it has no effect on what is accepted) or
+    /// `rejected`.
     fate: &'static str,
     why: String,
 }
@@ -106,6 +107,7 @@ fn of_schema(path: &Path, registry: Option<&Path>) -> Result<Vec<Answer>> {
 fn word(fate: Fate) -> &'static str {
     match fate {
         Fate::Enforced => "enforced",
+        Fate::Narrowed => "narrowed",
         Fate::Rejected => "rejected",
         _ => "annotation",
     }

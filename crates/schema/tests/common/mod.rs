@@ -42,7 +42,16 @@ impl Bytes {
         schema: &str,
         options: &SchemaOptions,
     ) -> Result<Compiled, SchemaError> {
-        let grammar = match grammar(schema, options, &SchemaLimits::default()) {
+        self.compile_within(schema, options, &SchemaLimits::default())
+    }
+
+    pub(crate) fn compile_within(
+        &self,
+        schema: &str,
+        options: &SchemaOptions,
+        limits: &SchemaLimits,
+    ) -> Result<Compiled, SchemaError> {
+        let grammar = match grammar(schema, options, limits) {
             Ok(grammar) => grammar,
             Err(SchemaError::Unsatisfiable) => return Ok(Compiled::Nothing),
             Err(error) => return Err(error),
