@@ -12,7 +12,7 @@
 //! - A rule goes on over the end of a line inside of brackets, after `::=` and after `|`, and here also before `|`, which
 //!   llama.cpp does not take.
 //! - `root` is what whole outputs are made of.
-//! - `<name>` is the control token of that name. Tokens by number, and every token but one (`!<name>`), are errors: a
+//! - `<name>` is the control token of that name, or, if it ends sequences, the end of the output. Tokens by number, and every token but one (`!<name>`), are errors: a
 //!   grammar says nothing of a vocabulary.
 //! - A second rule of the same name is an error; llama.cpp lets it replace the first.
 

@@ -154,6 +154,7 @@ impl<'a> Lowering<'a, '_> {
             }
         }
         let run = self.builder.shared_automaton("%ignore", &run);
+        self.builder.ignore(run);
         Ok(Some(self.builder.optional(run)))
     }
 

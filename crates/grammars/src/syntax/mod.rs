@@ -26,7 +26,7 @@ pub use lark::LarkOptions;
 use self::{
     error::{Locations, location, nearest},
     lower::Ignored,
-    tree::Tree,
+    tree::{Node, Tree},
 };
 use crate::{Explained, Fate, Grammar, GrammarError, GrammarLimits};
 
@@ -149,7 +149,8 @@ pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) ->
             (tree, start)
         }
     };
-    Ok((lower::lower(text, &tree, start, &Ignored::default(), limits)?, vec![]))
+    let ignored = Ignored::default();
+    Ok((lower::lower(text, &tree, start, &ignored, limits)?, fates(text, &tree, &ignored)))
 }
 
 fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
@@ -160,12 +161,28 @@ fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Resul
     Ok((grammar, fates(text, &tree, &ignored)))
 }
 
-/// The fates of terminals, of what is ignored between them, and of what changes no text.
+/// The fates of terminals, of control tokens, of what is ignored between them, and of what changes no text.
 fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
     let mut found: Vec<(usize, String, Fate, &str)> = vec![];
     for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
         let construct = format!("terminal `{}`", tree.name(definition.name));
         found.push((definition.at, construct, Fate::Enforced, "read as one text"));
+    }
+    let mut named: Vec<u32> = vec![];
+    for node in tree.nodes() {
+        if let Node::Token(name) = tree.node(node)
+            && !named.contains(&name)
+        {
+            named.push(name);
+            let why = "the token itself, and not its text; where a vocabulary ends sequences with it, it is the end of the output, \
+                       and nothing may follow it";
+            found.push((
+                tree.place(node),
+                format!("control token `{}`", tree.name(name)),
+                Fate::Enforced,
+                why,
+            ));
+        }
     }
     for node in &ignored.nodes {
         let why = "may stand before, between and behind terminals";

@@ -19,7 +19,7 @@
 //!   is, and JSON drops it: here it is an error.
 //! - Beside `~n` and `~n..m`, repetitions are `{n}`, `{n,}`, `{,m}` and `{n,m}`. Comments begin with `//` or `#`.
 //! - In terminals, `A & B` is what both match, and `~A` any other text (of valid UTF-8).
-//! - `<name>` in a rule is the control token of that name.
+//! - `<name>` in a rule is the control token of that name, or, if it ends sequences, the end of the output.
 //! - `name[lazy]: …` are the texts of the body that do not begin with a shorter one, and `name[suffix="…"]: …` end behind the
 //!   first suffix. What stands in such a body is read as a whole, as in a terminal.
 //! - `%regex {"substring_chunks": ["…"]}` is what neighbours among the chunks spell, with `substring_words` and
