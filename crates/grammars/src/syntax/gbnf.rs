@@ -17,7 +17,7 @@
 //! - A second rule of the same name is an error; llama.cpp lets it replace the first.
 
 use super::{
-    bnf::{OTHERS, name, open},
+    bnf::{Characters, OTHERS, name, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
@@ -89,7 +89,7 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
             reader.literal(&text, at);
         }
         Some('[') => {
-            let set = reader.bracketed(None, &mut None)?;
+            let set = reader.bracketed(Characters::Escaped, &mut None)?;
             reader.class(set, at);
         }
         Some('.') => {

@@ -188,8 +188,8 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
         let why = "may stand before, between and behind terminals";
         found.push((tree.place(*node), "`%ignore`".to_owned(), Fate::Enforced, why));
     }
-    for (at, construct, why) in &tree.notes {
-        found.push((*at, (*construct).to_owned(), Fate::Annotation, why));
+    for (at, construct, fate, why) in &tree.notes {
+        found.push((*at, (*construct).to_owned(), *fate, why));
     }
     found.sort_by_key(|(at, ..)| *at);
     let mut locations = Locations::new(text);

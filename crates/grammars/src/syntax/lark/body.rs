@@ -3,14 +3,17 @@
 use serde_json::{Deserializer, Map, Value};
 
 use super::{check_name, is_terminal};
-use crate::syntax::{
-    chars::CharSet,
-    cursor::Cursor,
-    error::SyntaxError,
-    escape::{number, ordered, postfix, quoted},
-    gbnf::control_token,
-    reader::Reader,
-    tree::{Group, Node, NodeId, Pattern},
+use crate::{
+    Fate,
+    syntax::{
+        chars::CharSet,
+        cursor::Cursor,
+        error::SyntaxError,
+        escape::{number, ordered, postfix, quoted},
+        gbnf::control_token,
+        reader::Reader,
+        tree::{Group, Node, NodeId, Pattern},
+    },
 };
 
 /// What may follow a backslash in a text beside what may everywhere.
@@ -249,7 +252,7 @@ fn alias(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     if name(&mut reader.cursor).is_empty() {
         return Err(reader.cursor.unexpected("the name of the alias"));
     }
-    reader.tree.notes.push((at, "an alias", "it shapes trees and changes no text"));
+    reader.tree.notes.push((at, "an alias", Fate::Annotation, "it shapes trees and changes no text"));
     if !ends(reader) && reader.cursor.peek() != Some('|') {
         return Err(reader.cursor.unexpected("`|` or the end of the line after an alias"));
     }

@@ -42,7 +42,7 @@ use super::{
     reader::Reader,
     tree::{Definition, Node, NodeId, Pattern, Tree},
 };
-use crate::GrammarLimits;
+use crate::{Fate, GrammarLimits};
 
 /// How a grammar in Lark is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,7 +125,12 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
     let begin = reader.cursor.at();
     let flags = reader.cursor.take_while(|char| char == '?' || char == '!');
     if !flags.is_empty() {
-        reader.tree.notes.push((begin, "`?` or `!` before a rule", "it shapes trees and changes no text"));
+        reader.tree.notes.push((
+            begin,
+            "`?` or `!` before a rule",
+            Fate::Annotation,
+            "it shapes trees and changes no text",
+        ));
     }
     let at = reader.cursor.at();
     let name = name(reader)?;
@@ -137,7 +142,12 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         if reader.cursor.take_while(|char| char.is_ascii_digit()).is_empty() {
             return Err(reader.cursor.unexpected("a number after the dot, as priority"));
         }
-        reader.tree.notes.push((begin, "a priority", "all ways to read an output count, so none is chosen"));
+        reader.tree.notes.push((
+            begin,
+            "a priority",
+            Fate::Annotation,
+            "all ways to read an output count, so none is chosen",
+        ));
     }
     body::blank(&mut reader.cursor);
     let end = match reader.cursor.peek() {
@@ -212,6 +222,7 @@ fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
                 reader.tree.notes.push((
                     at,
                     "`capture`",
+                    Fate::Annotation,
                     "it names a part of the output and changes no text",
                 ));
                 continue;
@@ -270,7 +281,12 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
                 let way_out = "remove it; `LarkOptions` has what concerns the language";
                 return Err(reader.cursor.unsupported(begin, "an option of llguidance", way_out));
             }
-            reader.tree.notes.push((at, "`%llguidance {}`", "it says which program the grammar is for"));
+            reader.tree.notes.push((
+                at,
+                "`%llguidance {}`",
+                Fate::Annotation,
+                "it says which program the grammar is for",
+            ));
             Ok(())
         }
         _ => {
