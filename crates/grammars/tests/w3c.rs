@@ -222,8 +222,8 @@ fn what_somebody_may_have_meant_otherwise_is_refused() {
         ("a ::= \"\\\"\" #x41", 7, "looks like an escape of the quote behind it"),
         ("a ::= '\\'' #x41", 7, "a backslash in single quotes is itself"),
         (
-            "a ::= \"\\\" [#x41] \"",
-            11,
+            "a ::= \"\\\" [#x41] \\\"\"",
+            12,
             "it depends on whether backslashes before it are themselves or escapes",
         ),
         ("[1] a ::= [\\n]", 12, "a file with numbered productions"),

@@ -7,6 +7,42 @@ use super::{
 /// What may follow a backslash and then stands for itself.
 pub(super) const OTHERS: &str = "\"'[]-^";
 
+/// What GBNF and EBNF do not have and other notations do, and what to write in its place.
+pub(super) const FOREIGN: &[(&str, &str)] = &[
+    ("“", QUOTES),
+    ("”", QUOTES),
+    ("‘", QUOTES),
+    ("’", QUOTES),
+    ("`", QUOTES),
+    ("'", QUOTES),
+    ("//", "a comment begins with `#`"),
+    ("/*", "a comment begins with `#`"),
+    (
+        "/",
+        "a regex is written as classes and repetitions, such as `[a-z]+`, and alternatives are joined by `|`",
+    ),
+    ("\\", "a class of characters is written as `[…]`, such as `[0-9]`"),
+    ("^", "an output is read as a whole: no mark of its beginning is needed"),
+    ("$", "an output is read as a whole: no mark of its end is needed"),
+    (
+        ",",
+        "what comes next stands behind a blank, without a comma; a call with arguments is no part of this notation",
+    ),
+    (";", "a rule ends where the next begins, without a semicolon"),
+    ("!", "look-ahead is not supported; list what may stand here"),
+    ("&", "look-ahead is not supported; write what stands here alone"),
+    ("~", "list what may stand here, or, for a single character, write a class such as `[^a-z]`"),
+    ("=", "look-ahead such as `(=…)` is not supported; leave it out"),
+    ("%x", "a character by its number is `\"\\x41\"`, or in EBNF `#x41`"),
+    ("%", "directives such as `%ignore` are read in a file that ends in `.lark`"),
+    ("ε", "the empty text is `\"\"`"),
+];
+
+/// Of a rule's name in `<…>`.
+pub(super) const ANGLES: &str = "the name of a rule stands without angle brackets";
+
+const QUOTES: &str = "a text stands in double quotes, `\"…\"`";
+
 /// How characters that have no key are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Characters {
@@ -25,6 +61,13 @@ impl Reader<'_> {
     ) -> Result<CharSet, SyntaxError> {
         let begin = self.cursor.at();
         let cursor = &mut self.cursor;
+        // As a class of characters it would end before its last bracket.
+        let posix = cursor.rest().trim_start_matches(['[', '^']).strip_prefix(':');
+        let name = posix.map(|name| name.trim_start_matches(|char: char| char.is_ascii_lowercase()));
+        if cursor.rest().starts_with(['[']) && name.is_some_and(|after| after.starts_with(":]]")) {
+            let way_out = "list the characters that are meant, such as `[a-zA-Z]`";
+            return Err(cursor.unsupported(begin, "a class by its name, such as `[[:alpha:]]`", way_out));
+        }
         cursor.next();
         let negated = cursor.eat("^");
         let (mut ranges, mut compact_at) = (vec![], 1 << 12);

@@ -26,7 +26,7 @@
 //! A dash belongs to a name where a letter, digit, dash or underscore follows it at once, and is the difference otherwise.
 
 use super::{
-    bnf::{Characters, OTHERS, hexadecimal, is_escape, itself, open},
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
@@ -141,11 +141,14 @@ fn rule(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
     let at = reader.cursor.at();
     let name = name(&mut reader.cursor);
     if name.is_empty() {
-        return Err(reader.cursor.unexpected("the name of a rule"));
+        let foreign = [&[("<", ANGLES)], FOREIGN].concat();
+        return Err(reader.cursor.foreign(&foreign, "the name of a rule"));
     }
     space(&mut reader.cursor)?;
     if !reader.cursor.eat("::=") {
-        return Err(reader.cursor.unexpected("`::=` after the name of a rule"));
+        return Err(reader.cursor.unexpected(
+            "`::=` after the name of a rule; the EBNF of ISO 14977, with `=`, `,` and `;`, is another notation",
+        ));
     }
     space(&mut reader.cursor)?;
     reader.body.begin(reader.cursor.at());
@@ -239,9 +242,8 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
                 cursor.take_while(char::is_whitespace);
             };
             if !postfix(cursor, tree, body, false, blank)? {
-                return Err(cursor.unexpected(
-                    "a name, a text in quotes, a class, `#xN`, a group, `|`, `-` or the next rule",
-                ));
+                let expected = "a name, a text in quotes, a class, `#xN`, a group, `|`, `-` or the next rule";
+                return Err(cursor.foreign(FOREIGN, expected));
             }
         }
     }

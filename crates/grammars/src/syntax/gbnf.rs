@@ -17,7 +17,7 @@
 //! - A second rule of the same name is an error; llama.cpp lets it replace the first.
 
 use super::{
-    bnf::{Characters, OTHERS, name, open},
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
@@ -43,7 +43,9 @@ fn rule(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let name = name(&mut reader.cursor);
     if name.is_empty() {
-        return Err(reader.cursor.unexpected(
+        let foreign = [&[("<", ANGLES)], FOREIGN].concat();
+        return Err(reader.cursor.foreign(
+            &foreign,
             "the name of a rule; a rule goes on over the end of a line inside of brackets and beside `|` alone",
         ));
     }
@@ -115,8 +117,8 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         _ => {
             let Reader { cursor, tree, body, .. } = reader;
             if !postfix(cursor, tree, body, false, space)? {
-                return Err(cursor
-                    .unexpected("a name, a text in quotes, a class, a group, `|` or the end of the rule"));
+                let expected = "a name, a text in quotes, a class, a group, `|` or the end of the rule";
+                return Err(cursor.foreign(FOREIGN, expected));
             }
         }
     }

@@ -214,7 +214,8 @@ fn start(text: &str, tree: &Tree<'_>, name: &str) -> Result<usize, SyntaxError> 
     tree.find(name).ok_or_else(|| {
         let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
         let nearest = nearest(name, defined);
-        let kind = SyntaxErrorKind::Undefined { what: "rule", name: name.to_owned(), nearest };
+        let what = "start rule";
+        let kind = SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out: None };
         SyntaxError { kind, location: location(text, text.len()) }
     })
 }

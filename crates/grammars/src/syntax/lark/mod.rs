@@ -159,8 +159,12 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         _ => End::Any,
     };
     body::blank(&mut reader.cursor);
+    if reader.cursor.rest().starts_with("::=") {
+        let message = "found `::=`, which defines rules in GBNF and EBNF: in Lark it is `:`";
+        return Err(reader.cursor.invalid(reader.cursor.at(), message));
+    }
     if reader.cursor.rest().starts_with("::") {
-        let way_out = "write a rule for each value; in GBNF and EBNF rules are defined by `::=`";
+        let way_out = "write a rule for each value";
         return Err(reader.cursor.unsupported(reader.cursor.at(), "a parameter of a rule", way_out));
     }
     if !reader.cursor.eat(":") {
@@ -174,9 +178,11 @@ fn name<'t>(reader: &mut Reader<'t>) -> Result<&'t str, SyntaxError> {
     let begin = reader.cursor.at();
     let name = body::name(&mut reader.cursor);
     if name.is_empty() {
+        let foreign =
+            [("/*", "a comment begins with `//`"), ("<", "the name of a rule stands without angle brackets")];
         return Err(reader
             .cursor
-            .unexpected("the name of a rule or terminal, or a directive such as `%ignore`"));
+            .foreign(&foreign, "the name of a rule or terminal, or a directive such as `%ignore`"));
     }
     check_name(reader, name, begin)?;
     Ok(name)
@@ -310,6 +316,7 @@ fn change(reader: &mut Reader<'_>, extend: bool) -> Result<(), SyntaxError> {
             what: if terminal { "terminal" } else { "rule" },
             name: name.to_owned(),
             nearest: nearest(name, defined),
+            way_out: None,
         };
         return Err(reader.cursor.error(at, kind));
     };
@@ -378,7 +385,8 @@ fn define_common<'t>(
 ) -> Result<(), SyntaxError> {
     let Some(pattern) = common::pattern(name) else {
         let nearest = nearest(name, common::names());
-        let kind = SyntaxErrorKind::Undefined { what: "common terminal", name: name.to_owned(), nearest };
+        let what = "common terminal";
+        let kind = SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out: None };
         return Err(reader.cursor.error(name_at, kind));
     };
     // Nothing of it stands in the text, so that its errors would have the place of the name.
