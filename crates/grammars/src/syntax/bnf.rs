@@ -143,7 +143,7 @@ impl Reader<'_> {
 
 /// The backslash at `at`, where it is itself. One that looks like an escape is refused: somebody may have meant it.
 pub(super) fn itself(cursor: &Cursor<'_>, at: usize) -> Result<char, SyntaxError> {
-    match is_escape(&cursor.rest()[..]) {
+    match is_escape(cursor.rest()) {
         false => Ok('\\'),
         true => Err(cursor.invalid(
             at,
