@@ -329,30 +329,31 @@ pub(crate) struct SamplerOptions {
     /// DISC: what is proposed, and what is resampled when nothing was accepted (default: learned; fresh with a draft)
     #[arg(long, value_enum)]
     pub(crate) disc_form: Option<DiscForm>,
-    /// ASAp: so many outputs are drawn and only learned from, before the first that is shown
-    #[arg(long, value_name = "M", default_value_t = 0)]
-    pub(crate) asap_iterations: u64,
-    /// SMC: the number of outputs in a population
-    #[arg(long, value_name = "N", default_value = "10")]
-    pub(crate) smc_particles: NonZeroUsize,
-    /// SMC: draw a population anew when its effective number is below this share: 0 never, 1 always
-    #[arg(long, value_name = "T", default_value_t = 0.5)]
-    pub(crate) smc_threshold: f64,
+    /// ASAp: so many outputs are drawn and only learned from, before the first that is shown (default: 0)
+    #[arg(long, value_name = "M")]
+    pub(crate) asap_iterations: Option<u64>,
+    /// SMC: the number of outputs in a population (default: 10)
+    #[arg(long, value_name = "N")]
+    pub(crate) smc_particles: Option<NonZeroUsize>,
+    /// SMC: draw a population anew when its effective number is below this share: 0 never, 1 always (default: 0.5)
+    #[arg(long, value_name = "T")]
+    pub(crate) smc_threshold: Option<f64>,
     /// SMC: use what earlier populations have learned
     #[arg(long)]
     pub(crate) smc_twisted: bool,
-    /// MCMC: the steps of a chain
-    #[arg(long, value_name = "K", default_value_t = 10)]
-    pub(crate) mcmc_steps: u64,
-    /// MCMC: where an output is cut to be written anew
-    #[arg(long, value_enum, default_value = "prefix")]
-    pub(crate) mcmc_cut: McmcCut,
-    /// Beam search: the width of the beam; at least the number of outputs
-    #[arg(long, value_name = "K", default_value = "8")]
-    pub(crate) beams: NonZeroUsize,
-    /// Samplers that reject: give up after this many tries for one output
-    #[arg(long, value_name = "N", default_value = "100000")]
-    pub(crate) max_tries: NonZeroU64,
+    /// MCMC: the steps of a chain (default: 10)
+    #[arg(long, value_name = "K")]
+    pub(crate) mcmc_steps: Option<u64>,
+    /// MCMC: where an output is cut to be written anew (default: prefix)
+    #[arg(long, value_enum)]
+    pub(crate) mcmc_cut: Option<McmcCut>,
+    /// Beam search: the width of the beam; at least the number of outputs (default: 8)
+    #[arg(long, value_name = "K")]
+    pub(crate) beams: Option<NonZeroUsize>,
+    /// Samplers that reject one output as a whole or token by token (rejection, rsft, ars, cars, asap, awrs, smc, mcmc): give up
+    /// after this many tries for one output (default: 100000)
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tries: Option<NonZeroU64>,
     /// The most outputs that go through the model together, where the sampler allows it; no output depends on it
     #[arg(long, value_name = "N", default_value = "16")]
     pub(crate) batch: NonZeroUsize,
@@ -425,9 +426,9 @@ pub(crate) struct AuditArgs {
     /// The seed of all random choices (default: another one each time)
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
-    /// Give up the exact law beyond this many prefixes of outputs
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
-    pub(crate) max_prefixes: usize,
+    /// Of a table model: give up the exact law beyond this many prefixes of outputs (default: 200000)
+    #[arg(long, value_name = "N")]
+    pub(crate) max_prefixes: Option<usize>,
     /// How results are written
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,

@@ -174,19 +174,21 @@ fn fewest_tokens(vocabulary: &Vocabulary, text: &str) -> Result<Vec<TokenId>> {
 
 /// The tokens alone: what masks and checks need, without reading any weights.
 pub(crate) fn tokens(args: &ModelArgs) -> Result<Tokens> {
-    let (own, end) = match (&args.model, &args.tokenizer) {
+    // A folder says which tokens end a sequence, of another tokenizer too: as for `model`.
+    let end = match &args.model {
+        ModelChoice::Folder(folder) => read_end_of_sequence(folder)?,
+        _ => Vec::new(),
+    };
+    let own = match (&args.model, &args.tokenizer) {
         (ModelChoice::Table(path), None) => {
             let vocabulary = table(path)?.vocabulary().clone();
             return Ok(Tokens { vocabulary, encoder: Encoder::Fewest, begin: Vec::new() });
         }
-        (_, Some(path)) => (read_tokenizer(path)?, None),
-        (ModelChoice::Tiny | ModelChoice::TinyDraft, None) => (tiny_tokenizer()?, None),
-        (ModelChoice::Folder(folder), None) => {
-            let end = read_config(folder)?.map(|config| config.eos_token_ids);
-            (read_tokenizer(&folder.join("tokenizer.json"))?, end)
-        }
+        (_, Some(path)) => read_tokenizer(path)?,
+        (ModelChoice::Tiny | ModelChoice::TinyDraft, None) => tiny_tokenizer()?,
+        (ModelChoice::Folder(folder), None) => read_tokenizer(&folder.join("tokenizer.json"))?,
     };
-    with_end_of_sequence(own, end.as_deref().unwrap_or_default(), 0)
+    with_end_of_sequence(own, &end, 0)
 }
 
 /// A model with its tokens.
@@ -257,9 +259,9 @@ fn tiny_tokenizer() -> Result<Tokenizer> {
     Tokenizer::from_bytes(tiny_model::TOKENIZER_JSON.as_bytes()).map_err(|error| Failure::other(&error))
 }
 
-/// The configuration in a checkpoint's folder, if there is one that we can read: masks need no more than its
-/// end-of-sequence ids.
-fn read_config(folder: &Path) -> Result<Option<ModelConfig>> {
+/// The tokens that end a sequence by the configuration in a checkpoint's folder, if there is one: masks need no more of it, and so are
+/// made for models too that do not run here.
+fn read_end_of_sequence(folder: &Path) -> Result<Vec<u32>> {
     let path: PathBuf = folder.join("config.json");
     if !folder.is_dir() {
         return Err(Failure::file(
@@ -268,10 +270,10 @@ fn read_config(folder: &Path) -> Result<Option<ModelConfig>> {
         ));
     }
     if !path.is_file() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, error))?;
-    ModelConfig::from_json(&text).map(Some).map_err(|error| Failure::bad(&error))
+    ModelConfig::eos_token_ids_from_json(&text).map_err(|error| Failure::bad(&error))
 }
 
 fn table(path: &Path) -> Result<TableModel> {

@@ -1,5 +1,7 @@
 //! From the options of the command line to a sampler.
 
+use std::num::{NonZeroU64, NonZeroUsize};
+
 use unskew::{
     core::{Constraint, LanguageModel, Sampler},
     samplers::{
@@ -18,6 +20,71 @@ use crate::{
 const MANY: usize = 10;
 
 pub(crate) type BoxedSampler<'a, E> = Box<dyn Sampler<Error = SampleError<E>> + 'a>;
+
+/// The samplers that give up after a number of tries.
+const REJECTING: &[SamplerKind] = &[
+    SamplerKind::Rejection,
+    SamplerKind::Rsft,
+    SamplerKind::Ars,
+    SamplerKind::Cars,
+    SamplerKind::Asap,
+    SamplerKind::Awrs,
+    SamplerKind::Smc,
+    SamplerKind::Mcmc,
+];
+
+impl SamplerOptions {
+    /// The options that single samplers read: whether each is given, and which these are. All samplers read the others.
+    fn of_single_samplers(&self) -> [(&'static str, bool, &'static [SamplerKind]); 11] {
+        let (disc, asap) = (&[SamplerKind::Disc], &[SamplerKind::Asap]);
+        let (smc, mcmc) = (&[SamplerKind::Smc], &[SamplerKind::Mcmc]);
+        [
+            ("--disc-k", self.disc_k.is_some(), disc),
+            ("--disc-top-m", self.disc_top_m.is_some(), disc),
+            ("--disc-form", self.disc_form.is_some(), disc),
+            ("--asap-iterations", self.asap_iterations.is_some(), asap),
+            ("--smc-particles", self.smc_particles.is_some(), smc),
+            ("--smc-threshold", self.smc_threshold.is_some(), smc),
+            ("--smc-twisted", self.smc_twisted, smc),
+            ("--mcmc-steps", self.mcmc_steps.is_some(), mcmc),
+            ("--mcmc-cut", self.mcmc_cut.is_some(), mcmc),
+            ("--beams", self.beams.is_some(), &[SamplerKind::Beam]),
+            ("--max-tries", self.max_tries.is_some(), REJECTING),
+        ]
+    }
+
+    /// Refuses options that none of `kinds` reads; none of them is auto.
+    pub(crate) fn check(&self, kinds: &[SamplerKind]) -> Result<()> {
+        refuse_unread(&self.of_single_samplers(), kinds)
+    }
+
+    /// The most tries for one output.
+    pub(crate) fn tries(&self) -> u64 {
+        self.max_tries.map_or(100_000, NonZeroU64::get)
+    }
+
+    /// The width of a beam.
+    pub(crate) fn beam(&self) -> NonZeroUsize {
+        self.beams.unwrap_or(NonZeroUsize::new(8).expect("not zero"))
+    }
+}
+
+/// Refuses the first of `options` that is given and that none of `kinds` reads.
+pub(crate) fn refuse_unread(
+    options: &[(&'static str, bool, &'static [SamplerKind])],
+    kinds: &[SamplerKind],
+) -> Result<()> {
+    let unread = options
+        .iter()
+        .find(|(_, is_given, readers)| *is_given && !readers.iter().any(|kind| kinds.contains(kind)));
+    let Some((flag, _, readers)) = unread else { return Ok(()) };
+    let names = |kinds: &[SamplerKind]| kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+    Err(Failure::input(format!(
+        "{flag} is for --sampler {}, and not for {}: leave it out, or name a sampler that reads it",
+        names(readers),
+        names(kinds)
+    )))
+}
 
 /// A sampler, and what is cut off before and after the mask.
 #[derive(Clone, Debug)]
@@ -44,8 +111,13 @@ pub(crate) fn choose(
         SamplerKind::Auto if unconstrained => {
             (SamplerKind::Masked, Some("nothing is forbidden, so that no sampler rejects"))
         }
-        SamplerKind::Auto if options.disc_k.is_some() || options.disc_top_m.is_some() => {
+        SamplerKind::Auto
+            if options.disc_k.is_some() || options.disc_top_m.is_some() || options.disc_form.is_some() =>
+        {
             (SamplerKind::Disc, Some("parameters of it are given"))
+        }
+        SamplerKind::Auto if options.max_tries.is_some() => {
+            (SamplerKind::Cars, Some("a number of tries is given, and of exact samplers it needs the fewest"))
         }
         SamplerKind::Auto if outputs >= MANY => {
             (SamplerKind::Cars, Some("of many outputs each learns for the next, and all are exact"))
@@ -62,10 +134,10 @@ pub(crate) fn choose(
              use it with --sampler masked, or --truncate before-mask",
         ));
     }
-    if !(0.0..=1.0).contains(smc_threshold) {
-        return Err(Failure::input(format!(
-            "--smc-threshold must lie between 0 and 1, not at {smc_threshold}"
-        )));
+    if let Some(threshold) = smc_threshold
+        && !(0.0..=1.0).contains(threshold)
+    {
+        return Err(Failure::input(format!("--smc-threshold must lie between 0 and 1, not at {threshold}")));
     }
     let truncation = if top_k.is_none() && top_p.is_none() {
         None
@@ -158,7 +230,7 @@ where
     M: LanguageModel + 'a,
     C: Constraint + 'a,
 {
-    let tries = options.max_tries.get();
+    let tries = options.tries();
     Ok(match choice.kind {
         SamplerKind::Ars => Box::new(Ars::new(task, tries)),
         SamplerKind::Cars => Box::new(Cars::new(task, tries)),
@@ -190,7 +262,7 @@ where
     M: LanguageModel + 'a,
     C: Constraint + 'a,
 {
-    let tries = options.max_tries.get();
+    let tries = options.tries();
     let task = match learning(options, choice, task) {
         Ok(sampler) => return sampler,
         Err(task) => task,
@@ -203,8 +275,8 @@ where
         (SamplerKind::Awrs, _) => Box::new(Awrs::new(task, tries)),
         (SamplerKind::Smc, _) => {
             let config = SmcConfig {
-                particles: options.smc_particles.get(),
-                threshold: options.smc_threshold,
+                particles: options.smc_particles.map_or(10, NonZeroUsize::get),
+                threshold: options.smc_threshold.unwrap_or(0.5),
                 twisted: options.smc_twisted,
                 max_tries: tries,
             };
@@ -212,13 +284,13 @@ where
         }
         (SamplerKind::Mcmc, _) => {
             let cut = match options.mcmc_cut {
-                McmcCut::Prefix => Cut::Prefix,
-                McmcCut::Priority => Cut::Priority,
-                McmcCut::Restart => Cut::Restart,
+                None | Some(McmcCut::Prefix) => Cut::Prefix,
+                Some(McmcCut::Priority) => Cut::Priority,
+                Some(McmcCut::Restart) => Cut::Restart,
             };
-            Box::new(Mcmc::new(task, options.mcmc_steps, cut, tries))
+            Box::new(Mcmc::new(task, options.mcmc_steps.unwrap_or(10), cut, tries))
         }
-        (SamplerKind::Beam, _) => Box::new(Beam::new(task, options.beams.get())),
+        (SamplerKind::Beam, _) => Box::new(Beam::new(task, options.beam().get())),
         (SamplerKind::Greedy, _) => Box::new(Greedy::new(task)),
         (SamplerKind::Speculative | SamplerKind::Mentored, _) => unreachable!("speculation is made apart"),
         (kind, _) => unreachable!("{} learns", kind.name()),

@@ -22,7 +22,7 @@ use crate::{
     args::{ConstraintArgs, DiscForm, ModelArgs, ModelChoice, SamplerKind, SamplerOptions},
     error::{Failure, Result},
     load::{self, Tokens},
-    samplers::BoxedSampler,
+    samplers::{BoxedSampler, refuse_unread},
 };
 
 #[derive(Debug, Args)]
@@ -39,15 +39,15 @@ pub(crate) struct SpeculationArgs {
     /// without drafts.
     #[arg(long, value_name = "tiny-draft|DIR|table:FILE|ngram|counts")]
     pub(crate) draft_model: Option<DraftChoice>,
-    /// How many tokens are drafted for one pass of the model
-    #[arg(long, value_name = "auto|N", default_value = "auto")]
-    pub(crate) draft_length: Length,
+    /// How many tokens are drafted for one pass of the model (default: auto)
+    #[arg(long, value_name = "auto|N")]
+    pub(crate) draft_length: Option<Length>,
     /// Mentored: the Kullback-Leibler divergence from the model that may be spent, in nats
     #[arg(long, value_name = "D")]
     pub(crate) mentored_kl: Option<f64>,
-    /// Mentored: whether that is for each drafted token, or for a whole output
-    #[arg(long, value_enum, default_value = "token")]
-    pub(crate) mentored_budget: BudgetKind,
+    /// Mentored: whether that is for each drafted token, or for a whole output (default: token)
+    #[arg(long, value_enum)]
+    pub(crate) mentored_budget: Option<BudgetKind>,
 }
 
 #[derive(Clone, Debug)]
@@ -124,14 +124,20 @@ pub(crate) struct Like<'a> {
 }
 
 impl SpeculationArgs {
-    /// Refuses options that only speculation knows, where no sampler drafts.
-    pub(crate) fn refuse(&self) -> Result<()> {
-        if self.draft_model.is_some() || self.mentored_kl.is_some() {
-            return Err(Failure::input(
-                "--draft-model and --mentored-kl are for --samplers speculative and mentored",
-            ));
-        }
-        Ok(())
+    /// The options that single samplers read: whether each is given, and which these are.
+    fn of_single_samplers(&self) -> [(&'static str, bool, &'static [SamplerKind]); 4] {
+        let drafting = &[SamplerKind::Speculative, SamplerKind::Mentored];
+        [
+            ("--mentored-kl", self.mentored_kl.is_some(), &[SamplerKind::Mentored]),
+            ("--mentored-budget", self.mentored_budget.is_some(), &[SamplerKind::Mentored]),
+            ("--draft-model", self.draft_model.is_some(), drafting),
+            ("--draft-length", self.draft_length.is_some(), drafting),
+        ]
+    }
+
+    /// Refuses options that none of the audited samplers reads: there only two draft.
+    pub(crate) fn check_audit(&self, kinds: &[SamplerKind]) -> Result<()> {
+        refuse_unread(&self.of_single_samplers(), kinds)
     }
 
     /// Whether `kind` is to draft: it always does, or its proposals can be drafted and there is a draft.
@@ -141,12 +147,21 @@ impl SpeculationArgs {
     }
 
     /// Refuses a draft for a sampler that would not keep its law with it, and a budget for one that spends none. `asked` is what the
-    /// user has named.
-    pub(crate) fn check(&self, asked: SamplerKind, options: &SamplerOptions) -> Result<()> {
-        if self.mentored_kl.is_some() && asked != SamplerKind::Mentored {
-            return Err(Failure::input("--mentored-kl is for --sampler mentored; the others keep the law"));
-        }
+    /// user has named, and `kind` what that has come to.
+    pub(crate) fn check(
+        &self,
+        asked: SamplerKind,
+        kind: SamplerKind,
+        options: &SamplerOptions,
+    ) -> Result<()> {
+        let [kl, budget, ..] = self.of_single_samplers();
+        refuse_unread(&[kl, budget], &[kind])?;
         if self.draft_model.is_none() {
+            if self.draft_length.is_some() && !kind.drafts() {
+                return Err(Failure::input(
+                    "--draft-length is that of the drafts of a --draft-model; give one, or leave it out",
+                ));
+            }
             return Ok(());
         }
         let why = match asked {
@@ -178,7 +193,7 @@ impl SpeculationArgs {
 
     fn config(&self, kind: SamplerKind, options: &SamplerOptions) -> Result<SpeculativeConfig> {
         let under = match kind {
-            SamplerKind::Rejection => Under::Rejection { max_tries: options.max_tries.get() },
+            SamplerKind::Rejection => Under::Rejection { max_tries: options.tries() },
             SamplerKind::Disc => {
                 let config =
                     options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
@@ -195,11 +210,12 @@ impl SpeculationArgs {
                 ));
             }
             (true, Some(budget)) => match self.mentored_budget {
-                BudgetKind::Token => Budget::Token(budget),
-                BudgetKind::Sequence => Budget::sequence(budget),
+                None | Some(BudgetKind::Token) => Budget::Token(budget),
+                Some(BudgetKind::Sequence) => Budget::sequence(budget),
             },
         };
-        Ok(SpeculativeConfig { length: self.draft_length.0, budget, under, ..SpeculativeConfig::default() })
+        let length = self.draft_length.map_or_else(DraftLength::default, |length| length.0);
+        Ok(SpeculativeConfig { length, budget, under, ..SpeculativeConfig::default() })
     }
 
     /// The grammar in whose places tokens are counted, if that is how they are drafted.

@@ -23,7 +23,7 @@ use unskew_core::{
 use crate::{
     GrammarError, GrammarLimits,
     contexts::Contexts,
-    ends,
+    end_tokens, ends,
     grammar::Grammar,
     mask::{Buffers, KnownNodes, Maker, Trees, Walk},
     munch,
@@ -211,7 +211,8 @@ impl GrammarConstraint {
     ///
     /// # Errors
     ///
-    /// [`GrammarError`]: no text is accepted, a limit, a control token or a byte that the vocabulary does not have.
+    /// [`GrammarError`]: no text is accepted, a limit, a control token or a byte that the vocabulary does not have, or an
+    /// end-of-sequence token behind which something may follow.
     pub fn new(
         grammar: &Grammar,
         vocabulary: Arc<Vocabulary>,
@@ -337,6 +338,7 @@ impl GrammarConstraint {
         ends::check(grammar)?;
         let used = rules.used_terminals(names.len());
         let terminals = Terminals::new(grammar, &names, &used, &vocabulary, &trie)?;
+        end_tokens::check(grammar, &names, &rules, &terminals)?;
         if let Cut::Longest = cut {
             munch::check(grammar, &names, &rules, &terminals, limits)?;
         }

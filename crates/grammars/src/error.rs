@@ -177,6 +177,23 @@ pub enum GrammarError {
         /// The name.
         name: String,
     },
+    /// Something may follow a control token that ends the sequence.
+    #[error(
+        "{}rule `{rule}`: {next} may follow `{name}`, which ends the sequence in this vocabulary, and nothing comes behind the end \
+         of an output: put it last, or leave it out, for an output may end wherever the grammar does",
+        place(*location)
+    )]
+    #[non_exhaustive]
+    EndInside {
+        /// The rule that names the token.
+        rule: String,
+        /// Where the text of the grammar defines the rule, if it comes from a text.
+        location: Option<Location>,
+        /// The control token.
+        name: String,
+        /// What may follow it, in words.
+        next: String,
+    },
     /// The grammar uses a byte that no token spells by itself, so that not every text can be written.
     #[error(
         "the grammar uses the byte {byte:#04x}, which no token of the vocabulary spells by itself: leave it out, or use a \
@@ -194,7 +211,7 @@ impl GrammarError {
     pub fn location(&self) -> Option<Location> {
         match self {
             Self::Syntax(error) => Some(error.location),
-            Self::Terminal { location, .. } => *location,
+            Self::Terminal { location, .. } | Self::EndInside { location, .. } => *location,
             Self::AutomataTooLarge { location, .. } => Some(*location),
             _ => None,
         }
@@ -203,5 +220,10 @@ impl GrammarError {
 
 /// The place of a terminal, where its error has none of its own.
 fn before(location: Option<Location>, source: &RegexError) -> String {
-    location.filter(|_| source.place().is_none()).map(|location| format!("{location}: ")).unwrap_or_default()
+    place(location.filter(|_| source.place().is_none()))
+}
+
+/// A place in front of a message.
+fn place(location: Option<Location>) -> String {
+    location.map(|location| format!("{location}: ")).unwrap_or_default()
 }

@@ -122,6 +122,10 @@ pub enum Terminal {
     /// [`GrammarBuilder::distinct`].
     Distinct(Arc<Except>),
     /// The control token of this name, such as `<|im_end|>`: a token, and not its text.
+    ///
+    /// Where the vocabulary ends a sequence with it, it is the end of the output: the output may end there, as it may where the
+    /// grammar ends. The end is no token of an output and of no mask, and any end-of-sequence id may write it. Nothing may
+    /// follow it, which [`GrammarConstraint`](crate::GrammarConstraint) checks.
     Token(Box<str>),
 }
 
@@ -183,6 +187,8 @@ pub struct Grammar {
     parts: Vec<ExprId>,
     unordered: Vec<Unordered>,
     start: RuleId,
+    /// What may stand behind any terminal and means nothing.
+    ignored: Option<TerminalId>,
 }
 
 impl Grammar {
@@ -198,6 +204,7 @@ impl Grammar {
             unordered: Vec::new(),
             ids: HashMap::new(),
             counted: HashMap::new(),
+            ignored: None,
             limits: limits.clone(),
         }
     }
@@ -294,6 +301,11 @@ impl Grammar {
         &self.terminals[terminal.index()]
     }
 
+    /// What may stand behind any terminal and means nothing.
+    pub(crate) fn ignored(&self) -> Option<TerminalId> {
+        self.ignored
+    }
+
     /// How the terminal was first called: its name, pattern, or literal in quotes.
     pub fn terminal_name(&self, terminal: TerminalId) -> &str {
         &self.names[terminal.index()]
@@ -312,6 +324,7 @@ pub struct GrammarBuilder {
     ids: HashMap<Terminal, TerminalId>,
     /// Automata of distinct terminals, by their address, and how many texts they have.
     counted: HashMap<usize, (Arc<Dfa>, u32)>,
+    ignored: Option<TerminalId>,
     limits: GrammarLimits,
 }
 
@@ -524,7 +537,14 @@ impl GrammarBuilder {
         Ok(self.automaton(name, dfa))
     }
 
-    /// The control token of this name.
+    /// `terminal` is what may stand behind any other and means nothing.
+    pub(crate) fn ignore(&mut self, terminal: ExprId) {
+        if let Node::Terminal(terminal) = self.nodes[terminal.index()] {
+            self.ignored = Some(terminal);
+        }
+    }
+
+    /// The control token of this name. One that ends a sequence is the end of the output: see [`Terminal::Token`].
     pub fn token(&mut self, name: &str) -> ExprId {
         self.terminal(Terminal::Token(name.into()), || name.to_owned())
     }
@@ -631,14 +651,14 @@ impl GrammarBuilder {
     /// [`GrammarError::UndefinedRule`] and [`GrammarError::TooManyNodes`].
     pub fn build(self, start: RuleId) -> Result<Grammar, GrammarError> {
         let size = self.size();
-        let Self { rules, terminals, names, nodes, parts, unordered, limits, .. } = self;
+        let Self { rules, terminals, names, nodes, parts, unordered, ignored, limits, .. } = self;
         if let Some(rule) = rules.iter().find(|rule| rule.body.is_none()) {
             return Err(GrammarError::UndefinedRule { name: rule.name.to_string() });
         }
         if size > limits.nodes {
             return Err(GrammarError::TooManyNodes { limit: limits.nodes });
         }
-        Ok(Grammar { rules, terminals, names, nodes, parts, unordered, start })
+        Ok(Grammar { rules, terminals, names, nodes, parts, unordered, start, ignored })
     }
 
     /// The number of rules, terminals and nodes of expressions so far, as [`GrammarLimits::nodes`] counts them.

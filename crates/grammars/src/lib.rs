@@ -15,6 +15,8 @@
 //!   end.
 //! - There is no lexer: a terminal stands for each of its texts, and neighbours are read apart in every possible way. Where
 //!   a scanner is to read the outputs, ask for [maximal munch](GrammarConstraint::with_maximal_munch).
+//! - A control token that the grammar names is that token and not its text. One that ends a sequence in the vocabulary is the
+//!   [end of the output](Terminal::Token).
 //! - What a front end cannot enforce exactly is a [`GrammarError`] with its place.
 //! - Every stage has a limit ([`GrammarLimits`]), and nothing recurses over what a user gives.
 //!
@@ -56,6 +58,7 @@ mod constraint;
 mod contexts;
 mod counted;
 mod distinct;
+mod end_tokens;
 mod ends;
 mod error;
 mod except;

@@ -110,7 +110,7 @@ impl Trees {
                 Scanner::Automaton(dfa, _) => library.automaton(dfa),
                 Scanner::Except(except, _) => library.automaton(except.base()),
                 // Of counted units it is that without bounds, made by need.
-                Scanner::Counted(_) | Scanner::Token(_) => UNKNOWN,
+                Scanner::Counted(_) | Scanner::Token(_) | Scanner::End => UNKNOWN,
             }
         });
         let containing = (0..others).map(|_| OnceLock::new()).collect();
@@ -398,7 +398,7 @@ impl Maker<'_> {
                         }
                     }
                 }
-                Scanner::Token(_) => unreachable!("it reads no bytes"),
+                Scanner::Token(_) | Scanner::End => unreachable!("it reads no bytes"),
             };
             *bytes += node.memory_in_scratch();
             node
@@ -412,7 +412,7 @@ impl Maker<'_> {
             Scanner::Automaton(dfa, _) => u32::try_from(dfa.start().index()).expect("limited"),
             Scanner::Except(except, _) => except.start(),
             Scanner::Counted(counted) => counted.start(),
-            Scanner::Token(_) => unreachable!("it reads no bytes"),
+            Scanner::Token(_) | Scanner::End => unreachable!("it reads no bytes"),
         }
     }
 }

@@ -409,7 +409,12 @@ impl Places {
             return known;
         }
         let ended = self.ended(compiled, place);
-        let may_end = ended.into_iter().any(|todo| self.parser.followers(todo, &compiled.rules).ends);
+        let may_end = ended.into_iter().any(|todo| {
+            let followers = self.parser.followers(todo, &compiled.rules);
+            let others = compiled.terminals.others(self.parser.edges(followers));
+            let is_end = |(terminal, _): &(u32, Todo)| compiled.terminals.is_end(*terminal);
+            followers.ends || compiled.terminals.has_end() && others.iter().any(is_end)
+        });
         self.may_end[place as usize] = Some(may_end);
         may_end
     }

@@ -130,7 +130,8 @@ impl Grammar {
                 }
                 Terminal::Token(_) => {
                     let name = self.terminal_name(terminal).to_owned();
-                    let reason = "is a token and no text".to_owned();
+                    let reason =
+                        "is a token and no text (one that ends the output can be left out)".to_owned();
                     return Err(Ok(GrammarError::NotRegular { rule: name, reason }));
                 }
             },

@@ -185,6 +185,17 @@ impl Rules {
         self.holes as usize
     }
 
+    /// The rules that the start reaches, and where they begin; not those whose members come in any order.
+    pub(crate) fn built(&self) -> impl Iterator<Item = (u32, Position)> {
+        let starts = (0u32..).zip(self.starts.iter().copied());
+        starts.filter(|(_, start)| *start != NONE && !is_of_group(*start))
+    }
+
+    /// The number of rules, reached or not.
+    pub(crate) fn all(&self) -> usize {
+        self.starts.len()
+    }
+
     pub(crate) fn start(&self, rule: u32) -> Position {
         self.starts[rule as usize]
     }

@@ -100,6 +100,7 @@ fn spelled_grammar(trees: &Trees, compiled: &Compiled) -> Option<Vec<u32>> {
         match terminals.scanner(terminal) {
             Scanner::Automaton(..) => spelled.extend([0, trees.number(compiled, terminal)]),
             Scanner::Token(token) => spelled.extend([1, token.0]),
+            Scanner::End => spelled.push(2),
             Scanner::Except(..) | Scanner::Counted(_) => return None,
         }
     }

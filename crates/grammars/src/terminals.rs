@@ -26,6 +26,8 @@ pub(crate) enum Scanner {
     Except(Arc<Except>, Box<[bool]>),
     Counted(Arc<Counted>),
     Token(TokenId),
+    /// A control token that ends a sequence: the end of the output, and no token of it.
+    End,
 }
 
 /// By terminal that is no literal: the bytes that its texts begin with.
@@ -43,6 +45,8 @@ pub(crate) struct Terminals {
     /// The same: of those whose texts may not come twice, how many texts there are.
     distinct: Vec<Option<Arc<Remaining>>>,
     first_bytes: FirstBytes,
+    /// Whether one of them is the end of the output.
+    has_end: bool,
     /// The class of each byte.
     classes: Box<[u8; 256]>,
     /// A byte of each class.
@@ -127,7 +131,10 @@ impl Terminals {
                     let Some(token) = controls.get(&**name) else {
                         return Err(GrammarError::UnknownToken { name: name.to_string() });
                     };
-                    scanners.push(Scanner::Token(*token));
+                    scanners.push(match vocabulary.is_end_of_sequence(*token) {
+                        true => Scanner::End,
+                        false => Scanner::Token(*token),
+                    });
                 }
             }
             first.resize_with(scanners.len(), || first_bytes(grammar.terminal(terminal)));
@@ -149,12 +156,14 @@ impl Terminals {
             let first = firsts.partition_point(|first| usize::from(*first) < byte);
             u32::try_from(first).expect("limited")
         };
+        let has_end = scanners.iter().any(|scanner| matches!(scanner, Scanner::End));
         let mut terminals = Self {
             beginning: Box::new(std::array::from_fn(begin)),
             literals,
             scanners,
             distinct,
             first_bytes: first,
+            has_end,
             classes: Box::new([0; 256]),
             bytes: vec![0],
         };
@@ -253,7 +262,7 @@ impl Terminals {
             Scanner::Automaton(dfa, _) => add_edges(dfa, StateId::from_index(state as usize), &mut bytes),
             Scanner::Except(except, _) => add_edges(except.base(), except.state(state), &mut bytes),
             Scanner::Counted(counted) => counted.next_bytes(state, |byte| bytes.insert(byte)),
-            Scanner::Token(_) => {}
+            Scanner::Token(_) | Scanner::End => {}
         }
         bytes
     }
@@ -322,7 +331,7 @@ impl Terminals {
             Scanner::Automaton(dfa, _) => step(dfa, dfa.start(), self.bytes[usize::from(class)]),
             Scanner::Except(except, _) => except.step(except.start(), self.bytes[usize::from(class)]),
             Scanner::Counted(counted) => counted.step(counted.start(), self.bytes[usize::from(class)]),
-            Scanner::Token(_) => NONE,
+            Scanner::Token(_) | Scanner::End => NONE,
         }
     }
 
@@ -335,7 +344,7 @@ impl Terminals {
             }
             Scanner::Except(except, _) => except.step(state, self.bytes[usize::from(class)]),
             Scanner::Counted(counted) => counted.step(state, self.bytes[usize::from(class)]),
-            Scanner::Token(_) => NONE,
+            Scanner::Token(_) | Scanner::End => NONE,
         }
     }
 
@@ -346,7 +355,7 @@ impl Terminals {
             Scanner::Automaton(dfa, _) => dfa.is_accepting(StateId::from_index(state as usize)),
             Scanner::Except(except, _) => except.is_accepting(state),
             Scanner::Counted(counted) => counted.is_accepting(state),
-            Scanner::Token(_) => false,
+            Scanner::Token(_) | Scanner::End => false,
         }
     }
 
@@ -357,8 +366,20 @@ impl Terminals {
             Scanner::Automaton(_, ends) => ends[state as usize],
             Scanner::Except(except, ends) => except.is_accepting(state) && ends[except.state(state).index()],
             Scanner::Counted(counted) => counted.is_accepting(state),
-            Scanner::Token(_) => false,
+            Scanner::Token(_) | Scanner::End => false,
         }
+    }
+
+    /// Whether any terminal is the end of the output.
+    #[inline]
+    pub(crate) fn has_end(&self) -> bool {
+        self.has_end
+    }
+
+    /// Whether `terminal`, no literal, is the end of the output.
+    #[inline]
+    pub(crate) fn is_end(&self, terminal: u32) -> bool {
+        matches!(self.scanner(terminal), Scanner::End)
     }
 
     /// The control token that `terminal`, no literal, is.

@@ -201,6 +201,10 @@ fn lark() {
     );
 }
 
+/// What other notations have: the error says what to write in its place.
+#[test]
+fn foreign_notations() {}
+
 #[test]
 fn limits_are_named() {
     let limits = GrammarLimits {

@@ -23,6 +23,62 @@ mod limit {
     pub(super) const PARAMETERS: u128 = 1 << 38;
 }
 
+/// The value of a field that changes nothing.
+enum Neutral {
+    False,
+    Zero,
+    One,
+    Silu,
+    /// None but `null`.
+    Absent,
+}
+
+/// Fields of other published decoders that change what is computed, with the value that does not.
+const FOREIGN: &[(&str, Neutral)] = &[
+    // Biases.
+    ("bias", Neutral::False),
+    ("use_bias", Neutral::False),
+    ("qkv_bias", Neutral::False),
+    ("attention_out_bias", Neutral::False),
+    ("lm_head_bias", Neutral::False),
+    // Positions.
+    ("partial_rotary_factor", Neutral::One),
+    ("rotary_pct", Neutral::One),
+    ("rope_interleaved", Neutral::False),
+    ("rope_local_base_freq", Neutral::Absent),
+    ("no_rope_layers", Neutral::Absent),
+    ("alibi", Neutral::False),
+    // Attention.
+    ("attention_chunk_size", Neutral::Absent),
+    ("attn_logit_softcapping", Neutral::Absent),
+    ("query_pre_attn_scalar", Neutral::Absent),
+    ("attention_multiplier", Neutral::Absent),
+    ("clip_qkv", Neutral::Absent),
+    ("qk_norm", Neutral::False),
+    ("use_qk_norm", Neutral::False),
+    ("qk_layernorm", Neutral::False),
+    ("is_encoder_decoder", Neutral::False),
+    ("add_cross_attention", Neutral::False),
+    // Scales.
+    ("embedding_multiplier", Neutral::One),
+    ("residual_multiplier", Neutral::One),
+    ("scale_emb", Neutral::One),
+    ("scale_depth", Neutral::Absent),
+    ("logits_scaling", Neutral::One),
+    ("logit_scale", Neutral::One),
+    ("logit_softcapping", Neutral::Absent),
+    ("final_logit_softcapping", Neutral::Absent),
+    // Feed-forward blocks.
+    ("hidden_activation", Neutral::Silu),
+    ("num_experts", Neutral::Zero),
+    ("num_local_experts", Neutral::Zero),
+    ("n_routed_experts", Neutral::Zero),
+    // Weights, and parts that are not read.
+    ("compression_config", Neutral::Absent),
+    ("text_config", Neutral::Absent),
+    ("vision_config", Neutral::Absent),
+];
+
 /// The shape of a decoder of the Llama family.
 ///
 /// Reading the file with [`ModelConfig::from_json`] checks it; a configuration built by hand is checked wherever
@@ -84,6 +140,17 @@ pub enum ConfigError {
         value: String,
         /// What would have been accepted.
         supported: &'static str,
+    },
+    /// Attention reaches less far back than the context is long.
+    #[error(
+        "config.json asks for `sliding_window` = {window}, which is not supported: this runner attends to all of the context \
+         (`max_position_embeddings` = {context}); write {window} there, for within the window the model is the same"
+    )]
+    Window {
+        /// The window, in tokens.
+        window: usize,
+        /// The context, in tokens.
+        context: usize,
     },
     /// A field's value makes no sense, alone or next to another field.
     #[error("config.json has `{field}` = {value}, but it must be {expected}")]
@@ -151,12 +218,75 @@ fn only(
     }
 }
 
+/// Refuses a field of other decoders that would change what is computed. The table says which value changes nothing.
+fn refuse_foreign(object: &Map<String, Value>) -> Result<(), ConfigError> {
+    for (field, neutral) in FOREIGN {
+        let Some(value) = present(object, field) else { continue };
+        let (is_neutral, supported) = match neutral {
+            Neutral::False => (value == &json!(false), "false, or no such field"),
+            Neutral::One => (value.as_f64() == Some(1.0), "1, or no such field"),
+            Neutral::Zero => (value.as_f64() == Some(0.0), "0, or no such field"),
+            Neutral::Silu => (value == "silu", "\"silu\", or no such field"),
+            Neutral::Absent => (false, "no such field, or null"),
+        };
+        if !is_neutral {
+            return Err(ConfigError::Unsupported { field, value: value.to_string(), supported });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a window of attention that is shorter than the context. A longer one changes nothing.
+fn refuse_window(object: &Map<String, Value>, context: usize) -> Result<(), ConfigError> {
+    let full = json!("full_attention");
+    let sliding = json!("sliding_attention");
+    let layers = match present(object, "layer_types") {
+        None => &[],
+        Some(Value::Array(layers)) => &layers[..],
+        Some(other) => return Err(invalid("layer_types", other, "a list")),
+    };
+    if let Some(other) = layers.iter().find(|layer| **layer != full && **layer != sliding) {
+        let supported = "\"full_attention\" in every layer";
+        return Err(ConfigError::Unsupported { field: "layer_types", value: other.to_string(), supported });
+    }
+    // Some families have the field, and another one that says whether it counts.
+    let is_used = present(object, "use_sliding_window").is_none() || flag(object, "use_sliding_window")?;
+    let window = size(object, "sliding_window")?;
+    if is_used && let Some(window) = window.filter(|window| *window < context) {
+        return Err(ConfigError::Window { window, context });
+    }
+    if layers.contains(&sliding) && window.is_none_or(|window| window < context) {
+        let supported = "\"full_attention\" in every layer";
+        return Err(ConfigError::Unsupported { field: "layer_types", value: sliding.to_string(), supported });
+    }
+    Ok(())
+}
+
+/// Refuses a checkpoint of something else than a decoder with its head. Names were written with other capitals once.
+fn refuse_architecture(object: &Map<String, Value>) -> Result<(), ConfigError> {
+    let Some(value) = present(object, "architectures") else { return Ok(()) };
+    let names = value.as_array().ok_or_else(|| invalid("architectures", value, "a list of names"))?;
+    let is_ours =
+        |name: &Value| name.as_str().is_some_and(|name| name.eq_ignore_ascii_case("LlamaForCausalLM"));
+    if names.is_empty() || names.iter().any(is_ours) {
+        return Ok(());
+    }
+    let supported = "[\"LlamaForCausalLM\"]";
+    Err(ConfigError::Unsupported { field: "architectures", value: value.to_string(), supported })
+}
+
 /// Refuses a description of rotary embeddings other than the plain one. `type` is the older name of `rope_type`.
 fn plain_rope(value: &Value, field: &'static str) -> Result<(), ConfigError> {
     let object = value.as_object().ok_or_else(|| invalid(field, value, "an object or null"))?;
     let kind = present(object, "rope_type").or_else(|| present(object, "type"));
-    let partial = present(object, "partial_rotary_factor").and_then(Value::as_f64).unwrap_or(1.0);
-    if kind.is_none_or(|kind| kind == "default") && partial == 1.0 {
+    let partial = number(object, "partial_rotary_factor")?.unwrap_or(1.0);
+    // One description for each kind of layer, and a factor without a word on what it scales.
+    let is_nested = object.values().any(Value::is_object);
+    let is_plain = match kind {
+        Some(kind) => kind == "default",
+        None => present(object, "factor").is_none(),
+    };
+    if is_plain && !is_nested && partial == 1.0 {
         return Ok(());
     }
     Err(ConfigError::Unsupported {
@@ -166,20 +296,33 @@ fn plain_rope(value: &Value, field: &'static str) -> Result<(), ConfigError> {
     })
 }
 
+fn root(text: &str) -> Result<Map<String, Value>, ConfigError> {
+    match serde_json::from_str(text).map_err(|error| ConfigError::Json { reason: error.to_string() })? {
+        Value::Object(root) => Ok(root),
+        _ => Err(ConfigError::Json { reason: "it is another kind of JSON value".to_owned() }),
+    }
+}
+
+fn end_of_sequence(object: &Map<String, Value>) -> Result<Vec<u32>, ConfigError> {
+    match present(object, "eos_token_id") {
+        None => Ok(Vec::new()),
+        Some(Value::Array(ids)) => ids.iter().map(|id| token("eos_token_id", id)).collect(),
+        Some(id) => Ok(vec![token("eos_token_id", id)?]),
+    }
+}
+
 impl ModelConfig {
-    /// Reads a `config.json`. Unknown fields are ignored, except those that would change what is computed.
+    /// Reads a `config.json`. Unknown fields are ignored, except those of published decoders that would change what is
+    /// computed. A `sliding_window` of at least `max_position_embeddings` tokens, or one that `use_sliding_window` turns off,
+    /// changes nothing and is allowed.
     ///
     /// # Errors
     ///
     /// [`ConfigError`], naming the field, when the text is not a JSON object, lacks a field, asks for something
     /// unsupported, or holds sizes that do not fit each other or pass the limits.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
-        let root: Value =
-            serde_json::from_str(text).map_err(|error| ConfigError::Json { reason: error.to_string() })?;
-        let Value::Object(root) = root else {
-            return Err(ConfigError::Json { reason: "it is another kind of JSON value".to_owned() });
-        };
-        if !root.contains_key("model_type") {
+        let root = root(text)?;
+        if present(&root, "model_type").is_none() {
             return Err(ConfigError::Missing { field: "model_type" });
         }
         only(&root, "model_type", &json!("llama"), "\"llama\"")?;
@@ -187,6 +330,8 @@ impl ModelConfig {
         only(&root, "attention_bias", &json!(false), "false")?;
         only(&root, "mlp_bias", &json!(false), "false")?;
         only(&root, "quantization_config", &Value::Null, "none: weights in F32, F16 or BF16")?;
+        refuse_architecture(&root)?;
+        refuse_foreign(&root)?;
         if let Some(scaling) = present(&root, "rope_scaling") {
             plain_rope(scaling, "rope_scaling")?;
         }
@@ -221,16 +366,20 @@ impl ModelConfig {
             max_position_embeddings: size(&root, "max_position_embeddings")?.unwrap_or(2048),
             tie_word_embeddings: flag(&root, "tie_word_embeddings")?,
             bos_token_id: present(&root, "bos_token_id").map(|id| token("bos_token_id", id)).transpose()?,
-            eos_token_ids: match present(&root, "eos_token_id") {
-                None => Vec::new(),
-                Some(Value::Array(ids)) => {
-                    ids.iter().map(|id| token("eos_token_id", id)).collect::<Result<_, _>>()?
-                }
-                Some(id) => vec![token("eos_token_id", id)?],
-            },
+            eos_token_ids: end_of_sequence(&root)?,
         };
         config.validate()?;
+        refuse_window(&root, config.max_position_embeddings)?;
         Ok(config)
+    }
+
+    /// The tokens that end a text, by the `config.json` of any model: masks need no more of it.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] when the text is not a JSON object, or `eos_token_id` is no id and no list of ids.
+    pub fn eos_token_ids_from_json(text: &str) -> Result<Vec<u32>, ConfigError> {
+        end_of_sequence(&root(text)?)
     }
 
     /// Checks every size and every relation between them.

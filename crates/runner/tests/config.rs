@@ -90,12 +90,81 @@ fn what_is_not_computed_is_refused_by_name() {
         (json!({"rope_parameters": {"rope_type": "yarn"}}), ["`rope_parameters` = {", "default"]),
         (json!({"rope_parameters": {"partial_rotary_factor": 0.5}}), ["0.5", "the whole head"]),
         (json!({"quantization_config": {"bits": 4}}), ["`quantization_config`", "F16"]),
+        (json!({"compression_config": {}}), ["`compression_config`", "null"]),
+        (json!({"rope_scaling": {"factor": 8.0}}), ["`rope_scaling` = {", "default"]),
+        (
+            json!({"rope_parameters": {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}}),
+            ["`rope_parameters` = {", "default"],
+        ),
+        (
+            json!({"architectures": ["LlamaForSequenceClassification"]}),
+            ["`architectures`", "LlamaForCausalLM"],
+        ),
+        (
+            json!({"architectures": ["MixtralForCausalLM"]}),
+            ["MixtralForCausalLM", "supported: [\"LlamaForCausalLM\"]"],
+        ),
+        (json!({"partial_rotary_factor": 0.5}), ["`partial_rotary_factor` = 0.5", "supported: 1"]),
+        (json!({"final_logit_softcapping": 30.0}), ["`final_logit_softcapping` = 30.0", "no such field"]),
+        (json!({"attn_logit_softcapping": 50.0}), ["`attn_logit_softcapping` = 50.0", "no such field"]),
+        (json!({"logits_scaling": 8}), ["`logits_scaling` = 8", "supported: 1"]),
+        (json!({"embedding_multiplier": 12.0}), ["`embedding_multiplier` = 12.0", "supported: 1"]),
+        (json!({"qkv_bias": true}), ["`qkv_bias` = true", "supported: false"]),
+        (json!({"use_qk_norm": true}), ["`use_qk_norm` = true", "supported: false"]),
+        (json!({"num_local_experts": 8}), ["`num_local_experts` = 8", "supported: 0"]),
+        (json!({"hidden_activation": "gelu_pytorch_tanh"}), ["`hidden_activation`", "silu"]),
+        (
+            json!({"layer_types": ["full_attention", "linear_attention"]}),
+            ["\"linear_attention\"", "full_attention"],
+        ),
+        (json!({"layer_types": ["sliding_attention"]}), ["\"sliding_attention\"", "full_attention"]),
     ] {
         let error = with(&changes).unwrap_err();
         assert!(matches!(error, ConfigError::Unsupported { .. }), "{error}");
         let message = error.to_string();
         assert!(words.iter().all(|word| message.contains(word)), "{message}");
     }
+}
+
+#[test]
+fn a_window_counts_where_it_is_shorter_than_the_context() {
+    let refusal = |changes: Value| with(&changes).unwrap_err().to_string();
+    for changes in [
+        json!({"sliding_window": 4096}),
+        json!({"sliding_window": 4096, "use_sliding_window": true}),
+        json!({"sliding_window": 4096, "layer_types": ["sliding_attention"]}),
+    ] {
+        assert_eq!(
+            refusal(changes),
+            "config.json asks for `sliding_window` = 4096, which is not supported: this runner attends to all of the context \
+             (`max_position_embeddings` = 8192); write 4096 there, for within the window the model is the same"
+        );
+    }
+    assert!(refusal(json!({"sliding_window": "long"})).contains("`sliding_window` = \"long\""));
+    // Longer ones, and those that are turned off, change nothing.
+    let plain = with(&json!({})).unwrap();
+    for changes in [
+        json!({"sliding_window": null}),
+        json!({"sliding_window": 8192}),
+        json!({"sliding_window": 4096, "use_sliding_window": false}),
+        json!({"sliding_window": 8192, "layer_types": ["sliding_attention", "full_attention"]}),
+        json!({"layer_types": ["full_attention"], "sliding_window": null}),
+        json!({"architectures": ["LLaMAForCausalLM"], "logits_scaling": 1, "num_experts": 0, "qkv_bias": false}),
+        json!({"architectures": null, "final_logit_softcapping": null, "partial_rotary_factor": 1.0}),
+    ] {
+        assert_eq!(with(&changes).unwrap(), plain, "{changes}");
+    }
+}
+
+#[test]
+fn end_tokens_are_read_of_any_model() {
+    let ids = |text: &str| ModelConfig::eos_token_ids_from_json(text);
+    assert_eq!(
+        ids(r#"{"model_type": "mistral", "sliding_window": 5, "eos_token_id": [2, 3]}"#).unwrap(),
+        [2, 3]
+    );
+    assert_eq!(ids("{}").unwrap(), [0u32; 0]);
+    assert!(ids(r#"{"eos_token_id": "a"}"#).is_err() && ids("[]").is_err());
 }
 
 #[test]

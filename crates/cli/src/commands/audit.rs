@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     any_model::AnyModel,
-    args::{AuditArgs, Format, SamplerKind},
+    args::{AuditArgs, Format, ModelChoice, SamplerKind},
     error::{Failure, Result},
     load::{self, Tokens},
     samplers::{boxed, choose},
@@ -35,6 +35,9 @@ use crate::{
 
 /// How many of the last outputs a point of a curve is made of, as in the paper.
 const WINDOW: usize = 500;
+
+/// The most prefixes of outputs that are looked at for the exact law, where the user says nothing.
+const MAX_PREFIXES: usize = 200_000;
 
 /// The points of a curve.
 const POINTS: usize = 60;
@@ -113,8 +116,13 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     if args.samplers.contains(&SamplerKind::Auto) {
         return Err(Failure::input("--samplers names samplers; auto is the choice of one of them"));
     }
-    if !args.samplers.iter().any(|kind| kind.drafts()) {
-        args.speculation.refuse()?;
+    args.options.check(&args.samplers)?;
+    args.speculation.check_audit(&args.samplers)?;
+    if args.max_prefixes.is_some() && !matches!(args.model.model, ModelChoice::Table(_)) {
+        return Err(Failure::input(
+            "--max-prefixes bounds the search for the exact law, which only a table model has; leave it out, or give --model \
+             table:FILE",
+        ));
     }
     let counted = args.speculation.counted(&args.constraint)?;
     // The page is written at the end of what may be minutes: see now whether it can be.
@@ -163,7 +171,8 @@ fn audit_of<C: Constraint>(
 
     let end = tokens.vocabulary.end_of_sequence().to_vec();
     let exact = if enumerable {
-        let law = ExactLaw::enumerate(&mut model, constraint, &prompt, &end, max_tokens, args.max_prefixes);
+        let limit = args.max_prefixes.unwrap_or(MAX_PREFIXES);
+        let law = ExactLaw::enumerate(&mut model, constraint, &prompt, &end, max_tokens, limit);
         match law {
             Ok(law) => Some(law),
             Err(error) => {
@@ -228,7 +237,7 @@ fn draw<'a, C: Constraint>(
     let mut error = None;
     let bar = progress(kind.name(), args.samples.get());
     if kind == SamplerKind::Asap {
-        for _ in 0..args.options.asap_iterations {
+        for _ in 0..args.options.asap_iterations.unwrap_or(0) {
             error = error.or(sampler.draw(&mut rng).err().map(|error| error.to_string()));
         }
     }

@@ -64,6 +64,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let max_tokens = max_tokens(args.max_tokens, &model, &prompt)?;
     let options = &args.sampler.options;
     let choice = choose(args.sampler.sampler, options, args.constraint.is_none(), args.n.get())?;
+    options.check(&[choice.kind])?;
     let keeps = args.save_trie.is_some() || args.load_trie.is_some();
     if keeps && !choice.kind.learns() {
         return Err(Failure::input(format!(
@@ -71,7 +72,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
             choice.kind.name()
         )));
     }
-    args.speculation.check(args.sampler.sampler, options)?;
+    args.speculation.check(args.sampler.sampler, choice.kind, options)?;
     let drafts = args.speculation.drafts(choice.kind);
     if keeps && drafts {
         return Err(Failure::input(
@@ -132,7 +133,7 @@ fn warm_up(
     rng: &mut ChaCha8Rng,
 ) -> Result<()> {
     if choice.kind == SamplerKind::Asap {
-        for _ in 0..args.sampler.options.asap_iterations {
+        for _ in 0..args.sampler.options.asap_iterations.unwrap_or(0) {
             sampler.draw(rng).map_err(|error| Failure::other(&error))?;
         }
     }
@@ -245,7 +246,7 @@ fn search<M: LanguageModel, C: Constraint>(
     healed: &str,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let beams = args.sampler.options.beams.max(args.n).get();
+    let beams = args.sampler.options.beam().max(args.n).get();
     let draws = Beam::new(task, beams).search().map_err(|error| Failure::other(&error))?;
     if draws.len() < args.n.get() {
         eprintln!(

@@ -49,7 +49,9 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
         constraint.advance(&mut scratch, &mut state, *token).map_err(|_| {
             let name = tokens.vocabulary.name(*token);
             let one_spelling = args.constraint.canonical || args.constraint.set.is_some();
-            let hint = if one_spelling && args.prefix.is_some() {
+            let hint = if tokens.vocabulary.is_end_of_sequence(*token) {
+                ": it ends the sequence, and so is no token of an output"
+            } else if one_spelling && args.prefix.is_some() {
                 "; the tokens of a text need not begin those of a longer one: give --prefix-ids"
             } else {
                 ""

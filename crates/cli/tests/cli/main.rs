@@ -4,6 +4,7 @@ mod audit;
 mod canonical;
 mod commands;
 mod grammars;
+mod options;
 mod refusals;
 mod resume;
 mod schema_outputs;

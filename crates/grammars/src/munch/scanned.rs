@@ -62,9 +62,10 @@ impl<'a> Scanned<'a> {
         self.first.len()
     }
 
-    /// Whether `terminal` is no text but a control token.
+    /// Whether `terminal` is no text but a control token, or the end.
     pub(super) fn is_token(&self, terminal: u32) -> bool {
-        !self.terminals.is_literal(terminal) && self.terminals.token(terminal).is_some()
+        let terminals = self.terminals;
+        !terminals.is_literal(terminal) && (terminals.token(terminal).is_some() || terminals.is_end(terminal))
     }
 
     /// Whether `terminal` may follow what ends in front of the [beginnings](Self::beginnings) of `row`.

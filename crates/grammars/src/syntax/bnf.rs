@@ -7,31 +7,80 @@ use super::{
 /// What may follow a backslash and then stands for itself.
 pub(super) const OTHERS: &str = "\"'[]-^";
 
+/// What GBNF and EBNF do not have and other notations do, and what to write in its place.
+pub(super) const FOREIGN: &[(&str, &str)] = &[
+    ("“", QUOTES),
+    ("”", QUOTES),
+    ("‘", QUOTES),
+    ("’", QUOTES),
+    ("`", QUOTES),
+    ("'", QUOTES),
+    ("//", "a comment begins with `#`"),
+    ("/*", "a comment begins with `#`"),
+    (
+        "/",
+        "a regex is written as classes and repetitions, such as `[a-z]+`, and alternatives are joined by `|`",
+    ),
+    ("\\", "a class of characters is written as `[…]`, such as `[0-9]`"),
+    ("^", "an output is read as a whole: no mark of its beginning is needed"),
+    ("$", "an output is read as a whole: no mark of its end is needed"),
+    (
+        ",",
+        "what comes next stands behind a blank, without a comma; a call with arguments is no part of this notation",
+    ),
+    (";", "a rule ends where the next begins, without a semicolon"),
+    ("!", "look-ahead is not supported; list what may stand here"),
+    ("&", "look-ahead is not supported; write what stands here alone"),
+    ("~", "list what may stand here, or, for a single character, write a class such as `[^a-z]`"),
+    ("=", "look-ahead such as `(=…)` is not supported; leave it out"),
+    ("%x", "a character by its number is `\"\\x41\"`, or in EBNF `#x41`"),
+    ("%", "directives such as `%ignore` are read in a file that ends in `.lark`"),
+    ("ε", "the empty text is `\"\"`"),
+];
+
+/// Of a rule's name in `<…>`.
+pub(super) const ANGLES: &str = "the name of a rule stands without angle brackets";
+
+const QUOTES: &str = "a text stands in double quotes, `\"…\"`";
+
+/// How characters that have no key are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Characters {
+    /// Behind a backslash, as in GBNF.
+    Escaped,
+    /// By their number, `#xN`, as the W3C does. A backslash is itself.
+    Numbered,
+}
+
 impl Reader<'_> {
-    /// The class of characters at whose `[` the cursor stands. `hex` reads `#xN` too. `hex` and `escape` are told of the
-    /// first place at which the class uses them.
+    /// The class of characters at whose `[` the cursor stands. `backslash` is told of the first place at which the class has one.
     pub(super) fn bracketed(
         &mut self,
-        hex: Option<&mut Option<usize>>,
-        escape: &mut Option<usize>,
+        characters: Characters,
+        backslash: &mut Option<usize>,
     ) -> Result<CharSet, SyntaxError> {
         let begin = self.cursor.at();
         let cursor = &mut self.cursor;
+        // As a class of characters it would end before its last bracket.
+        let posix = cursor.rest().trim_start_matches(['[', '^']).strip_prefix(':');
+        let name = posix.map(|name| name.trim_start_matches(|char: char| char.is_ascii_lowercase()));
+        if cursor.rest().starts_with(['[']) && name.is_some_and(|after| after.starts_with(":]]")) {
+            let way_out = "list the characters that are meant, such as `[a-zA-Z]`";
+            return Err(cursor.unsupported(begin, "a class by its name, such as `[[:alpha:]]`", way_out));
+        }
         cursor.next();
         let negated = cursor.eat("^");
-        let mut none = None;
-        let (with_hex, hex) = (hex.is_some(), hex.unwrap_or(&mut none));
         let (mut ranges, mut compact_at) = (vec![], 1 << 12);
         loop {
             let at = cursor.at();
             if cursor.eat("]") {
                 break;
             }
-            let first = Self::member(cursor, begin, with_hex, hex, escape)?;
+            let first = Self::member(cursor, begin, characters, backslash)?;
             let mut last = first;
             if cursor.peek() == Some('-') && !cursor.rest().starts_with("-]") {
                 cursor.next();
-                last = Self::member(cursor, begin, with_hex, hex, escape)?;
+                last = Self::member(cursor, begin, characters, backslash)?;
             }
             if last < first {
                 let range = cursor.since(at);
@@ -58,27 +107,64 @@ impl Reader<'_> {
     fn member(
         cursor: &mut Cursor<'_>,
         begin: usize,
-        with_hex: bool,
-        hex: &mut Option<usize>,
-        escape: &mut Option<usize>,
+        characters: Characters,
+        backslash: &mut Option<usize>,
     ) -> Result<char, SyntaxError> {
         let at = cursor.at();
-        if with_hex && let Some(char) = hexadecimal(cursor)? {
-            hex.get_or_insert(at);
+        if characters == Characters::Numbered
+            && let Some(char) = hexadecimal(cursor)?
+        {
             return Ok(char);
         }
         match cursor.peek() {
-            None | Some('\n') => Err(cursor.unclosed(begin, "the class", "`]` on the same line")),
+            None | Some('\n') => {
+                let escaped = characters == Characters::Escaped && cursor.since(begin).contains("\\]");
+                let close = match escaped {
+                    true => "`]` on the same line; `\\]` is a bracket in it, and `\\\\` a backslash",
+                    false => "`]` on the same line",
+                };
+                Err(cursor.unclosed(begin, "the class", close))
+            }
             Some('\\') => {
-                escape.get_or_insert(at);
+                backslash.get_or_insert(at);
                 cursor.next();
-                escaped(cursor, OTHERS)
+                match characters {
+                    Characters::Escaped => escaped(cursor, OTHERS),
+                    Characters::Numbered => itself(cursor, at),
+                }
             }
             Some(char) => {
                 cursor.next();
                 Ok(char)
             }
         }
+    }
+}
+
+/// The backslash at `at`, where it is itself. One that looks like an escape is refused: somebody may have meant it.
+pub(super) fn itself(cursor: &Cursor<'_>, at: usize) -> Result<char, SyntaxError> {
+    match is_escape(cursor.rest()) {
+        false => Ok('\\'),
+        true => Err(cursor.invalid(
+            at,
+            "a backslash is itself in a file with characters such as `#xA`, and here it looks like an escape: write `#x5C` for \
+             a backslash and `#xA` for a newline, each by its number",
+        )),
+    }
+}
+
+/// Whether `after`, behind a backslash, reads like an escape of GBNF that stands for another character, or for a backslash.
+pub(super) fn is_escape(after: &str) -> bool {
+    let digits = |count: usize| {
+        let digits = after.chars().skip(1).take(count);
+        digits.filter(char::is_ascii_hexdigit).count() == count
+    };
+    match after.chars().next() {
+        Some('n' | 'r' | 't' | '\\') => true,
+        Some('x') => digits(2),
+        Some('u') => digits(4),
+        Some('U') => digits(8),
+        _ => false,
     }
 }
 

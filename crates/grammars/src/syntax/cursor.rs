@@ -89,6 +89,15 @@ impl<'t> Cursor<'t> {
         self.error(self.at, SyntaxErrorKind::Unexpected { found: self.found(), expected })
     }
 
+    /// As [`unexpected`](Self::unexpected), where `foreign` says of some beginnings what to write in their place.
+    pub(super) fn foreign(&self, foreign: &[(&str, &str)], expected: &'static str) -> SyntaxError {
+        let known = foreign.iter().find(|(beginning, _)| self.rest().starts_with(beginning));
+        match known {
+            Some((beginning, way_out)) => self.invalid(self.at, format!("found `{beginning}`: {way_out}")),
+            None => self.unexpected(expected),
+        }
+    }
+
     pub(super) fn unclosed(&self, begin: usize, what: &'static str, close: &'static str) -> SyntaxError {
         self.error(begin, SyntaxErrorKind::Unclosed { what, close })
     }

@@ -3,10 +3,10 @@
 //!
 //! | | W3C | GBNF-like | here |
 //! |---|---|---|---|
-//! | `"…"` | no escapes | escapes | escapes |
-//! | `'…'` | no escapes | none | no escapes; a backslash before a letter or quote is an error, as it looks like one |
-//! | `[…]` | `#xN` | escapes | both, but not in one file |
 //! | `#xN` | a character | a comment | a character; an error where something else follows `#x` without a blank |
+//! | `"…"` | no escapes | escapes | escapes; none in a file that has `#xN` |
+//! | `'…'` | no escapes | none | no escapes; a backslash that looks like one is an error |
+//! | `[…]` | `#xN` | escapes | escapes; in a file that has `#xN` these, and a backslash is itself |
 //! | `#` else | none | a comment | a comment |
 //! | `/* … */` | a comment | none | a comment |
 //! | `A - B` | texts of A that are not of B | none | so, if both sides are regular |
@@ -17,12 +17,16 @@
 //! | `[ wfc: … ]` | a condition in words | none | an error: nothing enforces it |
 //! | start | the first rule | `root` | `root` if there is one, else the first rule |
 //!
-//! A file in which both `#xN` and a backslash escape stand is an error, since a backslash of the W3C means itself. So no
-//! file of either family is read in the other's sense in silence. A dash belongs to a name where a letter, digit, dash or
-//! underscore follows it at once, and is the difference otherwise.
+//! **A backslash is itself in a file that has a character by its number**, `#xN`, and nowhere else: so the terminals of SPARQL and
+//! Turtle are read as published (`ECHAR ::= '\' [tbnrf\"']`). No file is read in the other family's sense in silence. In a file
+//! with `#xN`, a backslash that looks like an escape (`\n`, `\\`, `\x41`) is an error with the place and the way out, and so is an
+//! escape in a file with numbered productions, which the W3C alone writes. [`explain`](crate::explain) says of a backslash that it
+//! is itself.
+//!
+//! A dash belongs to a name where a letter, digit, dash or underscore follows it at once, and is the difference otherwise.
 
 use super::{
-    bnf::{OTHERS, hexadecimal, open},
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, hexadecimal, is_escape, itself, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
@@ -30,45 +34,121 @@ use super::{
     reader::Reader,
     tree::{Group, Tree},
 };
-use crate::GrammarLimits;
+use crate::{Fate, GrammarLimits};
 
-/// The first places at which a character stands by its number, and as an escape.
-#[derive(Default)]
+/// How a file is written.
 struct Notation {
-    hex: Option<usize>,
-    escape: Option<usize>,
+    characters: Characters,
+    /// The first place of a backslash in a class or in double quotes.
+    backslash: Option<usize>,
 }
 
 pub(super) fn read<'t>(text: &'t str, limits: &GrammarLimits) -> Result<Tree<'t>, SyntaxError> {
     let mut reader = Reader::new(text, limits);
+    let mut notation = Notation { characters: characters(&reader.cursor)?, backslash: None };
     reader.cursor.eat("\u{feff}");
-    let mut notation = Notation::default();
+    let mut numbered = None;
     loop {
         space(&mut reader.cursor)?;
-        number_of_production(&mut reader.cursor);
+        if number_of_production(&mut reader.cursor) {
+            numbered = Some(reader.cursor.at());
+        }
         space(&mut reader.cursor)?;
         if reader.cursor.peek().is_none() {
             break;
         }
         rule(&mut reader, &mut notation)?;
     }
-    if let (Some(hex), Some(escape)) = (notation.hex, notation.escape) {
-        let message = "a backslash in a file with characters such as `#xA`: in one notation it is an escape and in the \
-                       other itself; write `#x5C` for a backslash and `#xA` for a newline, or `\\x41` for `#x41`";
-        return Err(reader.cursor.invalid(hex.max(escape), message));
+    match (notation, numbered) {
+        (Notation { characters: Characters::Escaped, backslash: Some(at) }, Some(_)) => {
+            let message = "a backslash in a file with numbered productions, as the W3C writes them: there it is itself, and here an \
+                           escape; write `#x5C` for a backslash and `#xA` for a newline, or leave the numbers out";
+            Err(reader.cursor.invalid(at, message))
+        }
+        (Notation { characters: Characters::Numbered, backslash: Some(at) }, _) => {
+            let why = "it is itself, and no escape, for the file has characters by their number";
+            reader.tree.notes.push((at, "a backslash", Fate::Enforced, why));
+            Ok(reader.tree)
+        }
+        _ => Ok(reader.tree),
     }
-    Ok(reader.tree)
+}
+
+/// How the file is written at whose beginning `cursor` stands.
+fn characters(cursor: &Cursor<'_>) -> Result<Characters, SyntaxError> {
+    let seen = [Characters::Escaped, Characters::Numbered].map(|read_as| Seen::new(*cursor, read_as));
+    let [escaped, numbered] = &seen;
+    let number = match (escaped.is_closed, numbered.is_closed) {
+        (true, false) => escaped.number,
+        (false, true) => numbered.number,
+        _ if escaped.number.is_some() == numbered.number.is_some() => escaped.number,
+        _ => {
+            let at = escaped.number.or(numbered.number).expect("one of them has it");
+            let message = "this is a character by its number, or a part of a text or class: it depends on whether backslashes before it \
+                           are themselves or escapes; write `#x5C` for a backslash and `#x22` for `\"`";
+            return Err(cursor.invalid(at, message));
+        }
+    };
+    Ok(if number.is_some() { Characters::Numbered } else { Characters::Escaped })
+}
+
+/// A file at a glance.
+struct Seen {
+    /// The place of the first `#xN` outside of texts and comments.
+    number: Option<usize>,
+    /// Whether every text and class is closed on its line.
+    is_closed: bool,
+}
+
+impl Seen {
+    /// What is from `cursor` on, a backslash being as in `characters`.
+    fn new(mut cursor: Cursor<'_>, characters: Characters) -> Self {
+        let is_number = |cursor: &Cursor<'_>| {
+            let digit = cursor.rest().strip_prefix("#x").and_then(|digits| digits.chars().next());
+            digit.is_some_and(|digit| digit.is_ascii_hexdigit())
+        };
+        let mut seen = Self { number: None, is_closed: true };
+        while let Some(first) = cursor.peek() {
+            match first {
+                '#' if is_number(&cursor) => {
+                    seen.number.get_or_insert(cursor.at());
+                    cursor.next();
+                }
+                '#' => cursor.skip_line(),
+                '/' if cursor.eat("/*") => drop(cursor.skip_past("*/")),
+                '\'' | '"' | '[' => {
+                    let close = if first == '[' { ']' } else { first };
+                    cursor.next();
+                    while cursor.peek().is_some_and(|char| char != close && char != '\n') {
+                        if first == '[' && is_number(&cursor) {
+                            seen.number.get_or_insert(cursor.at());
+                        }
+                        let escapes = characters == Characters::Escaped && first != '\'';
+                        if cursor.next() == Some('\\') && escapes && cursor.peek() != Some('\n') {
+                            cursor.next();
+                        }
+                    }
+                    seen.is_closed &= cursor.next() == Some(close);
+                }
+                _ => drop(cursor.next()),
+            }
+        }
+        seen
+    }
 }
 
 fn rule(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let name = name(&mut reader.cursor);
     if name.is_empty() {
-        return Err(reader.cursor.unexpected("the name of a rule"));
+        let foreign = [&[("<", ANGLES)], FOREIGN].concat();
+        return Err(reader.cursor.foreign(&foreign, "the name of a rule"));
     }
     space(&mut reader.cursor)?;
     if !reader.cursor.eat("::=") {
-        return Err(reader.cursor.unexpected("`::=` after the name of a rule"));
+        return Err(reader.cursor.unexpected(
+            "`::=` after the name of a rule; the EBNF of ISO 14977, with `=`, `,` and `;`, is another notation",
+        ));
     }
     space(&mut reader.cursor)?;
     reader.body.begin(reader.cursor.at());
@@ -97,20 +177,24 @@ fn ends(reader: &mut Reader<'_>) -> Result<bool, SyntaxError> {
 fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     match reader.cursor.peek() {
+        Some('"') if notation.characters == Characters::Numbered => {
+            let text = plain(&mut reader.cursor, '"', notation)?;
+            reader.literal(text, at);
+        }
         Some('"') => {
             let text = quoted(&mut reader.cursor, OTHERS)?;
             if reader.cursor.since(at).contains('\\') {
-                notation.escape.get_or_insert(at);
+                notation.backslash.get_or_insert(at);
             }
             reader.literal(&text, at);
         }
         Some('\'') => {
-            let text = single_quoted(&mut reader.cursor)?;
+            let text = plain(&mut reader.cursor, '\'', notation)?;
             reader.literal(text, at);
         }
         Some('[') => {
             condition(&reader.cursor)?;
-            let set = reader.bracketed(Some(&mut notation.hex), &mut notation.escape)?;
+            let set = reader.bracketed(notation.characters, &mut notation.backslash)?;
             reader.class(set, at);
         }
         Some('#') => {
@@ -122,7 +206,6 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
                                `x` needs a blank behind `#`";
                 return Err(reader.cursor.invalid(at, message));
             };
-            notation.hex.get_or_insert(at);
             reader.literal(char.encode_utf8(&mut [0; 4]), at);
         }
         Some('.') => {
@@ -159,28 +242,48 @@ fn item(reader: &mut Reader<'_>, notation: &mut Notation) -> Result<(), SyntaxEr
                 cursor.take_while(char::is_whitespace);
             };
             if !postfix(cursor, tree, body, false, blank)? {
-                return Err(cursor.unexpected(
-                    "a name, a text in quotes, a class, `#xN`, a group, `|`, `-` or the next rule",
-                ));
+                let expected = "a name, a text in quotes, a class, `#xN`, a group, `|`, `-` or the next rule";
+                return Err(cursor.foreign(FOREIGN, expected));
             }
         }
     }
     Ok(())
 }
 
-/// The text of a literal in single quotes, in which a backslash is itself.
-fn single_quoted<'t>(cursor: &mut Cursor<'t>) -> Result<&'t str, SyntaxError> {
+/// The text of a literal between two `quote`s, in which a backslash is itself.
+fn plain<'t>(cursor: &mut Cursor<'t>, quote: char, notation: &mut Notation) -> Result<&'t str, SyntaxError> {
     let begin = cursor.at();
     cursor.next();
-    let text = cursor.take_while(|char| char != '\'' && char != '\n');
-    if !cursor.eat("'") {
-        return Err(cursor.unclosed(begin, "the text in quotes", "`'` on the same line"));
+    let inside = *cursor;
+    let text = cursor.take_while(|char| char != quote && char != '\n');
+    let close = match quote {
+        '"' => "`\"` on the same line",
+        _ => "`'` on the same line",
+    };
+    let closes = cursor.next() == Some(quote);
+    if !closes {
+        return Err(cursor.unclosed(begin, "the text in quotes", close));
     }
-    let escape = text
-        .split('\\')
-        .skip(1)
-        .any(|after| after.starts_with(['n', 'r', 't', 'x', 'u', 'U', '"', '[', ']']));
-    if escape || text.contains("\\\\") || (text.ends_with('\\') && cursor.peek() == Some('\'')) {
+    let is_followed = cursor.peek() == Some(quote);
+    if notation.characters == Characters::Numbered {
+        for (at, _) in text.match_indices('\\') {
+            let mut after = inside;
+            after.skip(at + 1);
+            itself(&after, inside.at() + at)?;
+            if quote == '"' {
+                notation.backslash.get_or_insert(inside.at() + at);
+            }
+        }
+        if text.ends_with('\\') && is_followed {
+            let message = "a backslash is itself in a file with characters such as `#xA`, and here it looks like an escape of the \
+                           quote behind it: write `#x5C` for a backslash and `#x22` or `#x27` for a quote, each by its number";
+            return Err(cursor.invalid(begin, message));
+        }
+        return Ok(text);
+    }
+    let mut afters = text.split('\\').skip(1);
+    let looks_like_one = |after: &str| is_escape(after) || after.starts_with(['"', '[', ']']);
+    if afters.any(looks_like_one) || text.contains("\\\\") || (text.ends_with('\\') && is_followed) {
         let message = "a backslash in single quotes is itself and no escape: write double quotes for escapes, and \
                        `\"\\\\n\"` for a backslash with a letter";
         return Err(cursor.invalid(begin, message));

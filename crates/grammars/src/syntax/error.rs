@@ -75,15 +75,17 @@ pub enum SyntaxErrorKind {
         close: &'static str,
     },
     /// A name without a definition.
-    #[error("{what} `{name}` is not defined{}", hint(nearest.as_deref()))]
+    #[error("{what} `{name}` is not defined{}", hint(nearest.as_deref(), *way_out))]
     #[non_exhaustive]
     Undefined {
-        /// `rule` or `terminal`.
+        /// Such as `rule` or `terminal`.
         what: &'static str,
         /// The name.
         name: String,
         /// The defined name that differs least, if one is near.
         nearest: Option<String>,
+        /// What to write where another notation seems to be meant.
+        way_out: Option<&'static str>,
     },
     /// A second definition.
     #[error("`{name}` is defined a second time; the first definition is at {first}: join them with `|`")]
@@ -123,8 +125,43 @@ pub enum SyntaxErrorKind {
     },
 }
 
-fn hint(nearest: Option<&str>) -> String {
-    nearest.map(|name| format!("; is `{name}` meant?")).unwrap_or_default()
+fn hint(nearest: Option<&str>, way_out: Option<&str>) -> String {
+    match (nearest, way_out) {
+        (Some(name), _) => format!("; is `{name}` meant?"),
+        (None, Some(way_out)) => format!(": {way_out}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// What a name that is not defined seems to be, for which another notation has a place: it stands at `at` of `text`.
+pub(super) fn foreign_name(text: &str, at: usize, name: &str) -> Option<&'static str> {
+    let before = text[..at].chars().next_back();
+    let after = text[at + name.len()..].chars().next();
+    match (before, after) {
+        _ if name.chars().all(|char| char.is_ascii_digit()) => {
+            Some("a number of repetitions stands behind what is repeated, as in `x{3}`")
+        }
+        (_, Some('(')) => Some(
+            "a call with arguments is no part of this notation; write what is meant as rules, or, in Lark, as a regex between \
+             slashes such as `/[a-z]+/`",
+        ),
+        (Some('"'), _) if name == "i" => {
+            Some("only a text in Lark has the flag `i`; write classes such as `[aA]`, a blank before a name")
+        }
+        (_, Some('"' | '\'')) if name.len() == 1 => {
+            Some("a text has no prefix; in Lark a regex stands between slashes, such as `/[a-z]+/`")
+        }
+        (Some('['), _) => {
+            Some("`[…]` is a part that may be left out; a class of characters is a regex, such as `/[a-z]/`")
+        }
+        _ if name.chars().all(|char| char == '-') => Some(
+            "differences such as `A - B` are read in a file that ends in `.ebnf`; list what may stand here",
+        ),
+        _ if ["EOF", "EOI", "END"].iter().any(|end| name.eq_ignore_ascii_case(end)) => {
+            Some("the end of the output needs no mark, for an output may end wherever the grammar does")
+        }
+        _ => None,
+    }
 }
 
 /// The place at `offset` of `text`. O(n).
@@ -180,7 +217,10 @@ pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> O
     let close = names.take(1_000).filter(|other| other.len() <= LONGEST && *other != name);
     let close = close.map(|other| (distance(name, other), other));
     let (distance, nearest) = close.min_by_key(|(distance, _)| *distance)?;
-    (distance <= name.chars().count().div_ceil(3)).then(|| nearest.to_owned())
+    let len = name.chars().count();
+    // They have something in common.
+    let is_near = distance <= len.div_ceil(3) && distance < len.max(nearest.chars().count());
+    is_near.then(|| nearest.to_owned())
 }
 
 /// The fewest insertions, deletions and replacements of characters, the case of letters not counted, and swaps of
@@ -230,5 +270,6 @@ mod tests {
         assert_eq!(nearest("Strnig").as_deref(), Some("string"));
         assert_eq!(nearest("w").as_deref(), Some("ws"));
         assert_eq!(nearest("boolean"), None);
+        assert_eq!(super::nearest("a", ["b", "c"].into_iter()), None);
     }
 }

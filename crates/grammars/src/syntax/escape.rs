@@ -18,6 +18,23 @@ pub(super) fn escaped(cursor: &mut Cursor<'_>, others: &str) -> Result<char, Syn
         Some('u') => 4,
         Some('U') => 8,
         Some(other) if others.contains(other) => return Ok(other),
+        Some(other @ ('d' | 'D' | 'w' | 'W' | 's' | 'S' | 'p' | 'P')) => {
+            let message = format!(
+                "`\\{other}` is no escape but a class of regexes: list the characters that are meant"
+            );
+            return Err(cursor.invalid(begin, message));
+        }
+        Some(other @ ('0' | 'a' | 'b' | 'e' | 'f' | 'v')) => {
+            let number = match other {
+                '0' => "00",
+                'a' => "07",
+                'b' => "08",
+                'v' => "0b",
+                'f' => "0c",
+                _ => "1b",
+            };
+            return Err(cursor.invalid(begin, format!("`\\{other}` is no escape: write `\\x{number}`")));
+        }
         Some(other) if !other.is_control() => {
             return Err(cursor.invalid(
                 begin,
@@ -102,7 +119,7 @@ pub(super) fn bounds(
     space(cursor);
     let min = match cursor.peek() {
         Some(',') if open_below => 0,
-        _ => number(cursor, "a number of repetitions")?,
+        _ => number(cursor, "a number of repetitions, `0` for no least")?,
     };
     space(cursor);
     let mut max = min;
@@ -143,7 +160,11 @@ pub(super) fn postfix(
 ) -> Result<bool, SyntaxError> {
     let Some(operator @ ('*' | '+' | '?' | '{')) = cursor.peek() else { return Ok(false) };
     if body.last().is_none() {
-        return Err(cursor.unexpected("something to repeat before the operator"));
+        return Err(cursor.unexpected(match operator {
+            '{' => "something to repeat before `{n,m}`; what comes any number of times is `(…)*`",
+            '*' => "something to repeat before the operator; a comment does not begin with `(*`",
+            _ => "something to repeat before the operator",
+        }));
     }
     let (min, max) = match operator {
         '{' => bounds(cursor, open_below, space)?,

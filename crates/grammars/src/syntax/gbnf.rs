@@ -12,12 +12,12 @@
 //! - A rule goes on over the end of a line inside of brackets, after `::=` and after `|`, and here also before `|`, which
 //!   llama.cpp does not take.
 //! - `root` is what whole outputs are made of.
-//! - `<name>` is the control token of that name. Tokens by number, and every token but one (`!<name>`), are errors: a
+//! - `<name>` is the control token of that name, or, if it ends sequences, the end of the output. Tokens by number, and every token but one (`!<name>`), are errors: a
 //!   grammar says nothing of a vocabulary.
 //! - A second rule of the same name is an error; llama.cpp lets it replace the first.
 
 use super::{
-    bnf::{OTHERS, name, open},
+    bnf::{ANGLES, Characters, FOREIGN, OTHERS, name, open},
     chars::CharSet,
     cursor::Cursor,
     error::SyntaxError,
@@ -43,7 +43,9 @@ fn rule(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let name = name(&mut reader.cursor);
     if name.is_empty() {
-        return Err(reader.cursor.unexpected(
+        let foreign = [&[("<", ANGLES)], FOREIGN].concat();
+        return Err(reader.cursor.foreign(
+            &foreign,
             "the name of a rule; a rule goes on over the end of a line inside of brackets and beside `|` alone",
         ));
     }
@@ -89,7 +91,7 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
             reader.literal(&text, at);
         }
         Some('[') => {
-            let set = reader.bracketed(None, &mut None)?;
+            let set = reader.bracketed(Characters::Escaped, &mut None)?;
             reader.class(set, at);
         }
         Some('.') => {
@@ -115,8 +117,8 @@ fn item(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
         _ => {
             let Reader { cursor, tree, body, .. } = reader;
             if !postfix(cursor, tree, body, false, space)? {
-                return Err(cursor
-                    .unexpected("a name, a text in quotes, a class, a group, `|` or the end of the rule"));
+                let expected = "a name, a text in quotes, a class, a group, `|` or the end of the rule";
+                return Err(cursor.foreign(FOREIGN, expected));
             }
         }
     }

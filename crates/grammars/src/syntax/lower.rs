@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::{
     chars::CharSet,
-    error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, location, nearest},
+    error::{Locations, SyntaxError, SyntaxErrorKind, excerpt, foreign_name, location, nearest},
     lark::LarkOptions,
     regular::{Regular, Regulars},
     tree::{Definition, Node, NodeId, Tree},
@@ -156,6 +156,7 @@ impl<'a> Lowering<'a, '_> {
             }
         }
         let run = self.builder.shared_automaton("%ignore", &run);
+        self.builder.ignore(run);
         Ok(Some(self.builder.optional(run)))
     }
 
@@ -304,8 +305,9 @@ pub(super) fn undefined(text: &str, tree: &Tree<'_>, name: u32, at: usize) -> Sy
         && !name.chars().any(|char| char.is_ascii_lowercase());
     let what = if is_terminal { "terminal" } else { "rule" };
     let nearest = nearest(name, defined);
+    let way_out = foreign_name(text, at, name);
     SyntaxError {
-        kind: SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest },
+        kind: SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out },
         location: location(text, at),
     }
 }

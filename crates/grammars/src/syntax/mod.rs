@@ -26,7 +26,7 @@ pub use lark::LarkOptions;
 use self::{
     error::{Locations, location, nearest},
     lower::Ignored,
-    tree::Tree,
+    tree::{Node, Tree},
 };
 use crate::{
     Explained, Fate, Grammar, GrammarError, GrammarLimits,
@@ -165,8 +165,9 @@ pub(crate) fn read(text: &str, format: GrammarFormat, limits: &GrammarLimits) ->
             (tree, start)
         }
     };
-    let (written, _) = lower::lower(text, &tree, start, &Ignored::default(), limits)?;
-    Ok(Read { written, resolved: None, fates: vec![] })
+    let ignored = Ignored::default();
+    let (written, _) = lower::lower(text, &tree, start, &ignored, limits)?;
+    Ok(Read { written, resolved: None, fates: fates(text, &tree, &ignored) })
 }
 
 fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Result<Read, GrammarError> {
@@ -196,12 +197,28 @@ fn read_lark(text: &str, options: &LarkOptions, limits: &GrammarLimits) -> Resul
     Ok(Read { written, resolved, fates: fates(text, &tree, &ignored) })
 }
 
-/// The fates of terminals, of what is ignored between them, and of what changes no text.
+/// The fates of terminals, of control tokens, of what is ignored between them, and of what changes no text.
 fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
     let mut found: Vec<(usize, String, Fate, &str)> = vec![];
     for definition in tree.definitions.iter().filter(|definition| definition.terminal) {
         let construct = format!("terminal `{}`", tree.name(definition.name));
         found.push((definition.at, construct, Fate::Enforced, "read as one text"));
+    }
+    let mut named: Vec<u32> = vec![];
+    for node in tree.nodes() {
+        if let Node::Token(name) = tree.node(node)
+            && !named.contains(&name)
+        {
+            named.push(name);
+            let why = "the token itself, and not its text; where a vocabulary ends sequences with it, it is the end of the output, \
+                       and nothing may follow it";
+            found.push((
+                tree.place(node),
+                format!("control token `{}`", tree.name(name)),
+                Fate::Enforced,
+                why,
+            ));
+        }
     }
     for node in &ignored.nodes {
         let why = "may stand before, between and behind terminals";
@@ -211,8 +228,8 @@ fn fates(text: &str, tree: &Tree<'_>, ignored: &Ignored) -> Vec<Explained> {
         let why = "its first end is the boundary, and is taken away from what competes with it";
         found.push((*at, (*construct).to_owned(), Fate::Enforced, why));
     }
-    for (at, construct, why) in &tree.notes {
-        found.push((*at, (*construct).to_owned(), Fate::Annotation, why));
+    for (at, construct, fate, why) in &tree.notes {
+        found.push((*at, (*construct).to_owned(), *fate, why));
     }
     found.sort_by_key(|(at, ..)| *at);
     let mut locations = Locations::new(text);
@@ -237,7 +254,8 @@ fn start(text: &str, tree: &Tree<'_>, name: &str) -> Result<usize, SyntaxError> 
     tree.find(name).ok_or_else(|| {
         let defined = tree.definitions.iter().map(|definition| tree.name(definition.name));
         let nearest = nearest(name, defined);
-        let kind = SyntaxErrorKind::Undefined { what: "rule", name: name.to_owned(), nearest };
+        let what = "start rule";
+        let kind = SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out: None };
         SyntaxError { kind, location: location(text, text.len()) }
     })
 }

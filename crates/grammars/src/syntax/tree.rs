@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::{chars::CharSet, cursor::Cursor, error::SyntaxError, error::SyntaxErrorKind};
-use crate::GrammarLimits;
+use crate::{Fate, GrammarLimits};
 
 /// A node of a tree, or a mark of an operator between two of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,8 +96,8 @@ pub(super) struct Tree<'t> {
     /// By name.
     definition_of: Vec<Option<u32>>,
     pub(super) definitions: Vec<Definition>,
-    /// What was read and does not change the language: where, what, and why.
-    pub(super) notes: Vec<(usize, &'static str, &'static str)>,
+    /// What is to be explained beside rules: where, what, its fate, and why.
+    pub(super) notes: Vec<(usize, &'static str, Fate, &'static str)>,
     /// Attributes that say where a text ends: where, and what.
     pub(super) ends: Vec<(usize, &'static str)>,
 }

@@ -3,18 +3,42 @@
 use serde_json::{Deserializer, Map, Value};
 
 use super::{check_name, is_terminal};
-use crate::syntax::{
-    chars::CharSet,
-    cursor::Cursor,
-    error::SyntaxError,
-    escape::{number, ordered, postfix, quoted},
-    gbnf::control_token,
-    reader::Reader,
-    tree::{Group, Node, NodeId, Pattern},
+use crate::{
+    Fate,
+    syntax::{
+        chars::CharSet,
+        cursor::Cursor,
+        error::SyntaxError,
+        escape::{number, ordered, postfix, quoted},
+        gbnf::control_token,
+        reader::Reader,
+        tree::{Group, Node, NodeId, Pattern},
+    },
 };
 
 /// What may follow a backslash in a text beside what may everywhere.
 pub(super) const OTHERS: &str = "\"f";
+
+/// What Lark does not have and other notations do, and what to write in its place.
+const FOREIGN: &[(&str, &str)] = &[
+    ("'", QUOTES),
+    ("“", QUOTES),
+    ("”", QUOTES),
+    ("‘", QUOTES),
+    ("’", QUOTES),
+    ("`", QUOTES),
+    (".", "any character is the regex `/./`"),
+    ("\\", "a regex stands between slashes, such as `/[0-9]+/`"),
+    ("^", "a terminal is read as a whole: no mark of its beginning is needed"),
+    ("$", "an output is read as a whole: no mark of its end is needed"),
+    (",", "what comes next stands behind a blank, without a comma; a call with arguments is no part of Lark"),
+    (";", "a rule ends with its line, without a semicolon"),
+    ("=", "a call with arguments is no part of Lark; a regex stands between slashes, such as `/[a-z]+/`"),
+    ("!", "look-ahead is not supported; a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`"),
+    ("-", "a terminal leaves texts out as in `NAME: /[a-z]+/ & ~\"if\"`, and a comment begins with `//`"),
+];
+
+const QUOTES: &str = "a text stands in double quotes, `\"…\"`";
 
 /// Reads a body up to the end of its last line. `terminal` if it is that of a terminal.
 pub(super) fn read(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
@@ -99,7 +123,8 @@ fn item(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
             if postfix(cursor, tree, body, true, space)? {
                 return Ok(());
             }
-            Err(cursor.unexpected("a name, a text in quotes, a regex, a group, `|` or the end of the line"))
+            let expected = "a name, a text in quotes, a regex, a group, `|` or the end of the line";
+            Err(cursor.foreign(FOREIGN, expected))
         }
     }
 }
@@ -163,7 +188,10 @@ fn regex(reader: &mut Reader<'_>) -> Result<(), SyntaxError> {
     let begin = cursor.at();
     let content = loop {
         match cursor.peek() {
-            None => return Err(cursor.unclosed(at, "the regex", "`/`")),
+            None => {
+                let close = "`/`; alternatives are joined by `|`, and a comment begins with `//`";
+                return Err(cursor.unclosed(at, "the regex", close));
+            }
             Some('/') => break cursor.since(begin),
             Some('\\') => {
                 cursor.next();
@@ -249,7 +277,7 @@ fn alias(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     if name(&mut reader.cursor).is_empty() {
         return Err(reader.cursor.unexpected("the name of the alias"));
     }
-    reader.tree.notes.push((at, "an alias", "it shapes trees and changes no text"));
+    reader.tree.notes.push((at, "an alias", Fate::Annotation, "it shapes trees and changes no text"));
     if !ends(reader) && reader.cursor.peek() != Some('|') {
         return Err(reader.cursor.unexpected("`|` or the end of the line after an alias"));
     }
@@ -341,6 +369,18 @@ fn chunks(key: &str, value: &Value) -> Option<Vec<String>> {
 fn reference(reader: &mut Reader<'_>, terminal: bool) -> Result<(), SyntaxError> {
     let at = reader.cursor.at();
     let name = name(&mut reader.cursor);
+    if reader.cursor.peek() == Some('(')
+        && name.chars().any(|char| char.is_ascii_uppercase())
+        && !is_terminal(name)
+    {
+        let construct = format!("the call `{name}(…)`");
+        let way_out = "a regex stands between slashes, such as `/[a-z]+/`, and everything else is a rule";
+        return Err(reader.cursor.unsupported(at, construct, way_out));
+    }
+    if name == "common" && reader.cursor.peek() == Some('.') {
+        let message = "`%import common.NAME` defines `NAME`: write that name alone";
+        return Err(reader.cursor.invalid(at, message));
+    }
     check_name(reader, name, at)?;
     if terminal && !is_terminal(name) {
         let message =

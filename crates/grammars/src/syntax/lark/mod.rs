@@ -19,7 +19,7 @@
 //!   is, and JSON drops it: here it is an error.
 //! - Beside `~n` and `~n..m`, repetitions are `{n}`, `{n,}`, `{,m}` and `{n,m}`. Comments begin with `//` or `#`.
 //! - In terminals, `A & B` is what both match, and `~A` any other text (of valid UTF-8).
-//! - `<name>` in a rule is the control token of that name.
+//! - `<name>` in a rule is the control token of that name, or, if it ends sequences, the end of the output.
 //! - `name[lazy]: …` are the texts of the body that do not begin with a shorter one, and `name[suffix="…"]: …` end behind the
 //!   first suffix. What stands in such a body is read as a whole, as in a terminal. Their first end is taken away from all that competes
 //!   with them; see below.
@@ -64,7 +64,7 @@ use super::{
     reader::Reader,
     tree::{Definition, Node, NodeId, Pattern, Tree},
 };
-use crate::GrammarLimits;
+use crate::{Fate, GrammarLimits};
 
 /// How a grammar in Lark is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -147,7 +147,12 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
     let begin = reader.cursor.at();
     let flags = reader.cursor.take_while(|char| char == '?' || char == '!');
     if !flags.is_empty() {
-        reader.tree.notes.push((begin, "`?` or `!` before a rule", "it shapes trees and changes no text"));
+        reader.tree.notes.push((
+            begin,
+            "`?` or `!` before a rule",
+            Fate::Annotation,
+            "it shapes trees and changes no text",
+        ));
     }
     let at = reader.cursor.at();
     let name = name(reader)?;
@@ -159,7 +164,12 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         if reader.cursor.take_while(|char| char.is_ascii_digit()).is_empty() {
             return Err(reader.cursor.unexpected("a number after the dot, as priority"));
         }
-        reader.tree.notes.push((begin, "a priority", "all ways to read an output count, so none is chosen"));
+        reader.tree.notes.push((
+            begin,
+            "a priority",
+            Fate::Annotation,
+            "all ways to read an output count, so none is chosen",
+        ));
     }
     body::blank(&mut reader.cursor);
     let end = match reader.cursor.peek() {
@@ -171,8 +181,12 @@ fn head<'t>(reader: &mut Reader<'t>) -> Result<Head<'t>, SyntaxError> {
         _ => End::Any,
     };
     body::blank(&mut reader.cursor);
+    if reader.cursor.rest().starts_with("::=") {
+        let message = "found `::=`, which defines rules in GBNF and EBNF: in Lark it is `:`";
+        return Err(reader.cursor.invalid(reader.cursor.at(), message));
+    }
     if reader.cursor.rest().starts_with("::") {
-        let way_out = "write a rule for each value; in GBNF and EBNF rules are defined by `::=`";
+        let way_out = "write a rule for each value";
         return Err(reader.cursor.unsupported(reader.cursor.at(), "a parameter of a rule", way_out));
     }
     if !reader.cursor.eat(":") {
@@ -186,9 +200,11 @@ fn name<'t>(reader: &mut Reader<'t>) -> Result<&'t str, SyntaxError> {
     let begin = reader.cursor.at();
     let name = body::name(&mut reader.cursor);
     if name.is_empty() {
+        let foreign =
+            [("/*", "a comment begins with `//`"), ("<", "the name of a rule stands without angle brackets")];
         return Err(reader
             .cursor
-            .unexpected("the name of a rule or terminal, or a directive such as `%ignore`"));
+            .foreign(&foreign, "the name of a rule or terminal, or a directive such as `%ignore`"));
     }
     check_name(reader, name, begin)?;
     Ok(name)
@@ -234,6 +250,7 @@ fn attributes(reader: &mut Reader<'_>) -> Result<End, SyntaxError> {
                 reader.tree.notes.push((
                     at,
                     "`capture`",
+                    Fate::Annotation,
                     "it names a part of the output and changes no text",
                 ));
                 continue;
@@ -294,7 +311,12 @@ fn directive<'t>(reader: &mut Reader<'t>, ignored: &mut Ignored) -> Result<(), S
                 let way_out = "remove it; `LarkOptions` has what concerns the language";
                 return Err(reader.cursor.unsupported(begin, "an option of llguidance", way_out));
             }
-            reader.tree.notes.push((at, "`%llguidance {}`", "it says which program the grammar is for"));
+            reader.tree.notes.push((
+                at,
+                "`%llguidance {}`",
+                Fate::Annotation,
+                "it says which program the grammar is for",
+            ));
             Ok(())
         }
         _ => {
@@ -318,6 +340,7 @@ fn change(reader: &mut Reader<'_>, extend: bool) -> Result<(), SyntaxError> {
             what: if terminal { "terminal" } else { "rule" },
             name: name.to_owned(),
             nearest: nearest(name, defined),
+            way_out: None,
         };
         return Err(reader.cursor.error(at, kind));
     };
@@ -391,7 +414,8 @@ fn define_common<'t>(
 ) -> Result<(), SyntaxError> {
     let Some(pattern) = common::pattern(name) else {
         let nearest = nearest(name, common::names());
-        let kind = SyntaxErrorKind::Undefined { what: "common terminal", name: name.to_owned(), nearest };
+        let what = "common terminal";
+        let kind = SyntaxErrorKind::Undefined { what, name: name.to_owned(), nearest, way_out: None };
         return Err(reader.cursor.error(name_at, kind));
     };
     // Nothing of it stands in the text, so that its errors would have the place of the name.
