@@ -376,6 +376,14 @@ fn added_text(
     id: u32,
     by_name: &HashMap<&str, u32>,
 ) -> Result<Vec<u8>, TokenizerError> {
+    let two_meanings = || TokenizerError::TokenBytes {
+        id: TokenId(id),
+        token: quoted(&token.content),
+        reason: "it is an added token and a token of the model, and spells different bytes".to_owned(),
+    };
+    if spelling.is_byte(&token.content) {
+        return Err(two_meanings());
+    }
     match spelling.form {
         // The mark is a space wherever it stands, in a text as well: the decoder does not ask where it came from.
         Form::Metaspace(mark) => Ok(text.replace(mark, " ").into_bytes()),
@@ -395,8 +403,7 @@ fn added_text(
             if by_name.contains_key(token.content.as_str())
                 && spelling.token(&token.content).is_ok_and(|built| built != bytes)
             {
-                let reason = "it is an added token and a token of the model, and spells different bytes";
-                return Err(wrong(reason.to_owned()));
+                return Err(two_meanings());
             }
             Ok(bytes)
         }

@@ -160,6 +160,11 @@ impl Tokenizer {
             let mut fact = added_token(token);
             if token.normalized {
                 fact.content = normalize(&token.content)?;
+                if fact.content.is_empty() {
+                    // The library would find nothing of it everywhere, without end.
+                    let reason = format!("the normaliser leaves nothing of token {}", token.id);
+                    return Err(TokenizerError::not_tokenizer("`added_tokens`", reason));
+                }
             }
             Ok(fact)
         });

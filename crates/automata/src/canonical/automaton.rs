@@ -141,6 +141,9 @@ impl TokenizerAutomaton {
         let is_model = |token: TokenId| of_pieces[token.index()];
         let symbols = symbols(vocabulary, tokenization, is_model);
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
+        if !facts.forbidden.is_empty() && !symbols.contains_key(&b" "[..]) {
+            return Err(CanonicalError::NoBlank);
+        }
         let trees = Derivations::new(
             len,
             |token| text_of(token).len(),
@@ -188,8 +191,6 @@ impl TokenizerAutomaton {
                 let characters =
                     symbols.keys().filter_map(|text| std::str::from_utf8(text).ok()?.chars().next());
                 let mut characters: Vec<char> = characters.collect();
-                // A space is spelled as the mark, and so are its bytes.
-                characters.extend((!facts.forbidden.is_empty()).then_some(' '));
                 characters.sort_unstable();
                 characters.dedup();
                 Some(characters)
@@ -215,7 +216,7 @@ impl TokenizerAutomaton {
         let neighbours = Neighbours::new(trees, &tokenization.merges);
         let (made, only_whole) = sets_of_roles(&roles);
         Ok(Self {
-            fingerprint: super::file::fingerprint(vocabulary, tokenization, order),
+            fingerprint: super::fingerprint::fingerprint(vocabulary, tokenization, order),
             vocabulary_fingerprint: vocabulary.fingerprint(),
             vocab_len: len,
             roles,

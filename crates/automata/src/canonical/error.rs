@@ -21,6 +21,12 @@ pub enum CanonicalError {
         /// The step.
         step: String,
     },
+    /// Spaces are spelled as a character that the model has no token for.
+    #[error(
+        "the tokenizer's own sequences cannot be enforced: it spells a space as another character, and no token of the model is \
+         that character; leave out the demand for canonical sequences"
+    )]
+    NoBlank,
     /// An added token whose matching cannot be followed exactly.
     #[error(
         "the tokenizer's own sequences cannot be enforced: its added token {token} ({content:?}) {reason}; remove it \

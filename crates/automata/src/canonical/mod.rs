@@ -42,6 +42,7 @@ mod file_tests;
 #[cfg(test)]
 #[path = "../../tests/common/files.rs"]
 mod files;
+mod fingerprint;
 mod followers;
 mod forest;
 mod form;

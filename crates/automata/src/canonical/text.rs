@@ -19,8 +19,8 @@
 use std::collections::BTreeSet;
 
 use unskew_core::{
-    AddedToken, Normalizer, PrependScheme, SplitPattern, Symbols, Tokenization, UnicodeForm, Vocabulary,
-    alphabet_to_byte,
+    AddedToken, Normalizer, PrependScheme, SplitBehavior, SplitPattern, Symbols, Tokenization, UnicodeForm,
+    Vocabulary, alphabet_to_byte,
 };
 
 use super::{
@@ -145,7 +145,7 @@ impl TextFacts {
             match normalizer {
                 Normalizer::ByteLevel => by_bytes = true,
                 Normalizer::Unicode(form) if self.form.is_none_or(|known| known == *form) => {
-                    self.form = Some(*form)
+                    self.form = Some(*form);
                 }
                 Normalizer::Prepend(text) if is_space(text, blank) => prefix = Prefix::Always,
                 Normalizer::Prepend(text) if marker.is_none() && !text.is_empty() => {
@@ -321,6 +321,30 @@ impl TextFacts {
                 return Err(refuse(
                     "is text, and an added token with white space at its edge may be stripped",
                 ));
+            }
+            // Such a token finds nothing left of itself behind one that strips.
+            let is_space =
+                |added: &AddedText| String::from_utf8_lossy(&added.content).chars().all(char::is_whitespace);
+            if any(&rstrips) && any(&|added| added.strips && is_space(added)) {
+                return Err(refuse("strips white space that may be another added token"));
+            }
+            // The normaliser puts the space in front of tokens that are found behind it, too.
+            if normalized.prefix != Prefix::Never
+                && any(&|added| added.normalized)
+                && any(&|added| !added.normalized)
+            {
+                return Err(refuse("is text, and the normaliser puts a space between it and others"));
+            }
+            let removes = |split: &SplitPattern| match split {
+                SplitPattern::Regex { behavior, .. } | SplitPattern::Literal { behavior, .. } => {
+                    *behavior == SplitBehavior::Removed
+                }
+                _ => false,
+            };
+            if tokenization.splits.iter().any(removes)
+                && sections.iter().any(|section| section.prefix != Prefix::Never)
+            {
+                return Err(refuse("is text, and the tokenizer may remove the space that it puts behind it"));
             }
             let strips_left = |rule: &TextRule| matches!(rule, TextRule::Stripped { left: true, .. });
             if self.rules.iter().any(strips_left)
