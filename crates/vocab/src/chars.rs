@@ -40,7 +40,10 @@ fn class(ranges: &[(char, char)]) -> String {
 }
 
 /// What a step keeps and writes, found out once.
-type Known = LazyLock<(Vec<(char, char)>, Vec<(char, char)>)>;
+type Known = LazyLock<Characters>;
+
+/// Ascending ranges of characters: those that stay, and those that are written for others.
+type Characters = (Vec<(char, char)>, Vec<(char, char)>);
 
 /// The step of this name that keeps and writes these characters.
 fn step(name: &str, known: &Known) -> Normalizer {
@@ -50,7 +53,7 @@ fn step(name: &str, known: &Known) -> Normalizer {
 
 /// The characters that stay where each character is rewritten alone, and those that are written for others. `rewritten` calls
 /// its second argument with the characters that it writes.
-fn characters(rewritten: impl Fn(char, &mut dyn FnMut(char))) -> (Vec<(char, char)>, Vec<(char, char)>) {
+fn characters(rewritten: impl Fn(char, &mut dyn FnMut(char))) -> Characters {
     let mut written: Vec<char> = Vec::new();
     let kept = ranges(|char| {
         let mut all: [Option<char>; 4] = [None; 4];
@@ -97,7 +100,7 @@ pub(crate) fn strip_accents() -> Normalizer {
 }
 
 /// The characters that stay where those are dropped for which `is` holds.
-fn without(is: impl Fn(char) -> bool) -> (Vec<(char, char)>, Vec<(char, char)>) {
+fn without(is: impl Fn(char) -> bool) -> Characters {
     (ranges(|char| !is(char)), Vec::new())
 }
 

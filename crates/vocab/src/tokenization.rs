@@ -161,7 +161,7 @@ fn split_facts(steps: &[SplitStep], byte_level_normalizer: bool) -> Vec<SplitPat
             // The library keeps its table of scripts to itself.
             SplitStep::UnicodeScripts => facts.push(other("UnicodeScripts")),
             SplitStep::FixedLength(length) => {
-                facts.push(whole_match(&format!("(?s:.){{1,{length}}}"), false))
+                facts.push(whole_match(&format!("(?s:.){{1,{length}}}"), false));
             }
         }
     }
