@@ -107,7 +107,7 @@ impl TextFacts {
         }
         if !facts.forbidden.is_empty() && *symbols == Symbols::Bytes {
             // The tokens of bytes would not spell what these steps write.
-            return Err(refused_together(normalizers));
+            return Err(refused_steps(normalizers));
         }
         facts.read_added(vocabulary, tokenization, &normalized, prefix)?;
         Ok(facts)
@@ -293,107 +293,115 @@ impl TextFacts {
             }
             matched.push(Matched { content, normalized: token.normalized, text });
         }
-        if let Some(text) = self.added.first() {
-            let refuse = |reason| {
-                let token = tokenization.added.iter().find(|token| token.id.0 == text.token);
-                token.map_or_else(
-                    || refused_together(&tokenization.normalizers),
-                    |token| refused_token(token, reason),
-                )
-            };
-            if tells.len() > 1 {
-                return Err(refuse("strips white space of another kind than another added token"));
-            }
-            let of = |added: &AddedText| tokenization.added.iter().find(|token| token.id.0 == added.token);
-            let rstrips = |added: &AddedText| of(added).is_some_and(|token| token.rstrip);
-            let any = |is: &dyn Fn(&AddedText) -> bool| self.added.iter().any(is);
-            // Tokens that are not normalized strip white space of those that are, which are still text by then.
-            let has_space = |added: &AddedText, at_end: bool| {
-                let text = String::from_utf8_lossy(&added.content);
-                let edge = if at_end { text.chars().next_back() } else { text.chars().next() };
-                added.normalized && edge.is_some_and(char::is_whitespace)
-            };
-            let strips_end = any(&|added| !added.normalized && added.strips);
-            let strips_begin = any(&|added| !added.normalized && rstrips(added));
-            if strips_end && any(&|added| has_space(added, true))
-                || strips_begin && any(&|added| has_space(added, false))
-            {
-                return Err(refuse(
-                    "is text, and an added token with white space at its edge may be stripped",
-                ));
-            }
-            // Such a token finds nothing left of itself behind one that strips.
-            let is_space =
-                |added: &AddedText| String::from_utf8_lossy(&added.content).chars().all(char::is_whitespace);
-            if any(&rstrips) && any(&|added| added.strips && is_space(added)) {
-                return Err(refuse("strips white space that may be another added token"));
-            }
-            // The normaliser puts the space in front of tokens that are found behind it, too.
-            if normalized.prefix != Prefix::Never
-                && any(&|added| added.normalized)
-                && any(&|added| !added.normalized)
-            {
-                return Err(refuse("is text, and the normaliser puts a space between it and others"));
-            }
-            let removes = |split: &SplitPattern| match split {
-                SplitPattern::Regex { behavior, .. } | SplitPattern::Literal { behavior, .. } => {
-                    *behavior == SplitBehavior::Removed
-                }
-                _ => false,
-            };
-            if tokenization.splits.iter().any(removes)
-                && sections.iter().any(|section| section.prefix != Prefix::Never)
-            {
-                return Err(refuse("is text, and the tokenizer may remove the space that it puts behind it"));
-            }
-            let strips_left = |rule: &TextRule| matches!(rule, TextRule::Stripped { left: true, .. });
-            if self.rules.iter().any(strips_left)
-                && sections.iter().any(|section| section.prefix != Prefix::Never)
-            {
-                return Err(refuse(
-                    "is text, and the tokenizer strips the text behind it and puts a space there",
-                ));
-            }
-            let swallowed =
-                sections.iter().any(|section| section.prefix != Prefix::Never && section.swallows.is_some());
-            if swallowed
-                && matched.iter().any(|added| added.normalized && added.content.first() == Some(&b' '))
-            {
-                return Err(refuse(
-                    "strips the text behind it, which other added tokens with a space in front are searched in",
-                ));
-            }
-            if let Some(all) = tells.first() {
-                self.rules.push(TextRule::TellsSpace(if *all { White::All } else { White::NotBlank }));
-            }
+        if tells.len() > 1 {
+            let token = tokenization.added.iter().find(|token| token.lstrip && !token.special);
+            let reason = "strips white space of another kind than another added token";
+            return Err(token.map_or(CanonicalError::NoBlank, |token| refused_token(token, reason)));
+        }
+        if let Some(all) = tells.first() {
+            self.rules.push(TextRule::TellsSpace(if *all { White::All } else { White::NotBlank }));
         }
         self.sections = sections;
+        if let Some(first) = self.added.first()
+            && let Some(token) = tokenization.added.iter().find(|token| token.id.0 == first.token)
+            && let Some(reason) = self.refused_together(&tokenization.splits, normalized.prefix, &matched)
+        {
+            return Err(refused_token(token, reason));
+        }
         for (token, word) in words {
-            let overlapping = |other: &[u8]| overlap(word.as_bytes(), other);
-            let is_word = |byte: Option<&u8>| {
-                byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii())
-            };
-            let others = matched.iter().any(|other| overlapping(&other.content))
-                || (1..word.len()).any(|len| word.as_bytes()[..len] == word.as_bytes()[word.len() - len..]);
-            let beside = self
-                .added
-                .iter()
-                .any(|added| is_word(added.content.first()) || is_word(added.content.last()));
-            if others || beside {
-                return Err(refused_token(
-                    token,
-                    "is matched as a whole word only, and other added tokens touch it",
-                ));
-            }
-            self.rules.push(TextRule::WithoutWord(word));
+            self.add_word(token, word, &matched)?;
         }
         let texts: Vec<&[u8]> = self.added.iter().map(|added| &added.content[..]).collect();
         self.dfa = TextDfa::new(&matched, &texts)?;
         Ok(())
     }
-}
 
-impl TextFacts {
+    /// Why the added tokens that are text cannot be followed together with each other and with the other steps, if so.
+    /// `by_normalizer` is the space that the normaliser puts in front of a text.
+    fn refused_together(
+        &self,
+        splits: &[SplitPattern],
+        by_normalizer: Prefix,
+        matched: &[Matched],
+    ) -> Option<&'static str> {
+        let section = |added: &AddedText| self.sections[added.section];
+        let any = |is: &dyn Fn(&AddedText) -> bool| self.added.iter().any(is);
+        let swallows = |added: &AddedText| section(added).swallows.is_some();
+        let puts_space = any(&|added| section(added).prefix != Prefix::Never);
+        let text = |added: &AddedText| String::from_utf8_lossy(&added.content).into_owned();
+        let begins = |added: &AddedText| text(added).starts_with(char::is_whitespace);
+        let ends = |added: &AddedText| text(added).ends_with(char::is_whitespace);
+        let is_space = |added: &AddedText| text(added).chars().all(char::is_whitespace);
+        let removes = |split: &SplitPattern| match split {
+            SplitPattern::Regex { behavior, .. } | SplitPattern::Literal { behavior, .. } => {
+                *behavior == SplitBehavior::Removed
+            }
+            _ => false,
+        };
+        let strips_left = |rule: &TextRule| matches!(rule, TextRule::Stripped { left: true, .. });
+        let reasons = [
+            // Tokens that are not normalized strip white space of those that are, which are still text by then.
+            (
+                any(&|added| !added.normalized && added.strips)
+                    && any(&|added| added.normalized && ends(added))
+                    || any(&|added| !added.normalized && swallows(added))
+                        && any(&|added| added.normalized && begins(added)),
+                "is text, and an added token with white space at its edge may be stripped",
+            ),
+            // Such a token finds nothing left of itself behind one that strips.
+            (
+                any(&swallows) && any(&|added| added.strips && is_space(added)),
+                "strips white space that may be another added token",
+            ),
+            // The normaliser puts the space in front of tokens that are found behind it, too.
+            (
+                by_normalizer != Prefix::Never
+                    && any(&|added| added.normalized)
+                    && any(&|added| !added.normalized),
+                "is text, and the normaliser puts a space between it and others",
+            ),
+            (
+                puts_space && splits.iter().any(removes),
+                "is text, and the tokenizer may remove the space that it puts behind it",
+            ),
+            (
+                puts_space && self.rules.iter().any(strips_left),
+                "is text, and the tokenizer strips the text behind it and puts a space there",
+            ),
+            (
+                any(&|added| swallows(added) && section(added).prefix != Prefix::Never)
+                    && matched.iter().any(|one| one.normalized && one.content.first() == Some(&b' ')),
+                "strips the text behind it, which other added tokens with a space in front are searched in",
+            ),
+        ];
+        reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
+    }
+
+    /// Adds that `word`, the text of `token`, does not occur as a whole word. Where another token may be found across it, or
+    /// beside it with a character of a word, the neighbours of a word are not those of the text.
+    fn add_word(
+        &mut self,
+        token: &AddedToken,
+        word: String,
+        matched: &[Matched],
+    ) -> Result<(), CanonicalError> {
+        let text = word.as_bytes();
+        let is_word = |byte: Option<&u8>| {
+            byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii())
+        };
+        let crosses = matched.iter().any(|other| overlap(text, &other.content))
+            || (1..text.len()).any(|len| text[..len] == text[text.len() - len..]);
+        let beside = |added: &AddedText| is_word(added.content.first()) || is_word(added.content.last());
+        if crosses || self.added.iter().any(beside) {
+            return Err(refused_token(
+                token,
+                "is matched as a whole word only, and other added tokens touch it",
+            ));
+        }
+        self.rules.push(TextRule::WithoutWord(word));
+        Ok(())
+    }
+
     /// Whether no step rewrites a text for what `content` has to do with the text beside it. Normalisation forms are followed
     /// through it.
     fn leaves(&self, content: &[u8]) -> bool {
@@ -415,7 +423,7 @@ fn refused(normalizer: &Normalizer) -> CanonicalError {
     CanonicalError::Normalizer { step: name(normalizer) }
 }
 
-fn refused_together(normalizers: &[Normalizer]) -> CanonicalError {
+fn refused_steps(normalizers: &[Normalizer]) -> CanonicalError {
     let names: Vec<String> = normalizers.iter().map(name).collect();
     CanonicalError::Normalizer { step: names.join(", then ") }
 }
@@ -487,7 +495,7 @@ fn check_order(normalizers: &[Normalizer]) -> Result<(), CanonicalError> {
         let comes_back = later.iter().any(|other| other.writes.meets(&first.takes));
         let goes = first.writes.is_empty() || later.iter().any(|other| other.takes.meets(&first.writes));
         if comes_back && goes {
-            return Err(refused_together(normalizers));
+            return Err(refused_steps(normalizers));
         }
     }
     Ok(())

@@ -20,7 +20,7 @@
 //! **A backslash is itself in a file that has a character by its number**, `#xN`, and nowhere else: so the terminals of SPARQL and
 //! Turtle are read as published (`ECHAR ::= '\' [tbnrf\"']`). No file is read in the other family's sense in silence. In a file
 //! with `#xN`, a backslash that looks like an escape (`\n`, `\\`, `\x41`) is an error with the place and the way out, and so is an
-//! escape in a file with numbered productions, which the W3C alone writes. [`explain`](crate::explain) says of a backslash that it
+//! escape in a file with numbered productions, which the W3C alone writes. [`explain`](crate::explain()) says of a backslash that it
 //! is itself.
 //!
 //! A dash belongs to a name where a letter, digit, dash or underscore follows it at once, and is the difference otherwise.
