@@ -43,7 +43,7 @@ pub(crate) struct EndsOf {
     pub(crate) groups: Vec<Group>,
     /// The small ones, as lists.
     pub(crate) small: Vec<Group>,
-    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`]); where
+    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`](super::certain::Certain::closes)); where
     /// they begin what is looked up as a whole, with tokens that lead away from that.
     pub(crate) leading: Box<[u32]>,
     /// What was asked for, by the groups that are met.
@@ -95,13 +95,13 @@ pub(crate) struct Group {
     /// Where a constraint certainly goes on with a byte out of each of these sets, each of the tokens leads on: in another
     /// piece, or with a byte before which the last one of the token is hard.
     pub(crate) needs: Vec<ByteSet>,
-    /// Or where a constraint certainly goes on with this one of [`Certain::soons`].
+    /// Or where a constraint certainly goes on with this one of [`Certain::soons`](super::certain::Certain::soons).
     soon: Option<u8>,
 }
 
 impl Group {
     /// Whether its tokens lead on where a constraint certainly goes on with each of `bytes`, and with those of
-    /// [`Certain::soons`] that are in `soons`, one bit each.
+    /// [`Certain::soons`](super::certain::Certain::soons) that are in `soons`, one bit each.
     fn is_met(&self, bytes: &ByteSet, soons: u8) -> bool {
         self.soon.is_some_and(|soon| soons >> soon & 1 != 0)
             || self.needs.iter().all(|need| !need.and(bytes).is_empty())
@@ -306,7 +306,7 @@ impl EndsOf {
     }
 
     /// The tokens that end between characters and lead on, one bit each, where a constraint certainly goes on with each of
-    /// `bytes`, and with those of [`Certain::soons`] that are in `soons`, one bit each.
+    /// `bytes`, and with those of [`Certain::soons`](super::certain::Certain::soons) that are in `soons`, one bit each.
     pub(crate) fn leading_with(&self, bytes: &ByteSet, soons: u8) -> Arc<[u32]> {
         let is_met = |group: &Group| group.is_met(bytes, soons);
         let all = self.groups.iter().chain(&self.small);
