@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use super::{
     SplitError,
     chars::Atoms,
-    limits::Budget,
+    limits::{Budget, Numbered},
     marked::{Ends, Marked},
     nfa::{Nfa, Node},
 };
@@ -137,11 +137,8 @@ impl Explored {
     ) -> Result<Marked, SplitError> {
         let start: Vec<u32> = (0u32..).take(self.starts).collect();
         let mut marked = Marked::new(atoms);
-        let mut numbers = HashMap::from([(start.clone(), 0u32)]);
-        let mut states = vec![start];
-        let mut at = 0;
-        while let Some(state) = states.get(at).cloned() {
-            at += 1;
+        let mut found = Numbered::new([start]);
+        while let Some(state) = found.states.get(marked.len()).cloned() {
             let accepts = state.iter().any(|state| self.accepting[*state as usize]);
             let row = marked.push(if accepts { Ends::ANYHOW } else { Ends::NEVER });
             for mark in [false, true] {
@@ -164,16 +161,7 @@ impl Explored {
                     }
                     next.sort_unstable();
                     next.dedup();
-                    let number = match numbers.get(&next) {
-                        Some(number) => *number,
-                        None => {
-                            budget.states(states.len() + 1)?;
-                            let number = u32::try_from(states.len()).expect("the limit is below 2^32");
-                            numbers.insert(next.clone(), number);
-                            states.push(next);
-                            number
-                        }
-                    };
+                    let number = found.number(next, budget)?;
                     *marked.next_mut(row, mark, atom) = number;
                 }
             }
@@ -271,13 +259,9 @@ impl Determinizer<'_, '_> {
         marks: &[Mark],
         gaps: bool,
     ) -> Result<(Explored, Vec<Kind>), SplitError> {
-        let mut numbers: HashMap<State, u32> = starts.iter().cloned().zip(0u32..).collect();
         let mut explored = Explored { starts: starts.len(), marks: marks.len(), ..Explored::default() };
-        let mut states = starts;
-        let mut at = 0;
-        while at < states.len() {
-            let state = states[at].clone();
-            at += 1;
+        let mut found = Numbered::new(starts);
+        while let Some(state) = found.states.get(explored.accepting.len()).cloned() {
             explored.accepting.push(self.accepts(&state)?);
             self.budget.spend(2 * self.atoms.count)?;
             for mark in [Mark::None].iter().chain(marks) {
@@ -290,23 +274,14 @@ impl Determinizer<'_, '_> {
                             continue;
                         }
                         let Some(next) = self.advance(&ready, atom)? else { continue };
-                        let number = match numbers.get(&next) {
-                            Some(number) => *number,
-                            None => {
-                                self.budget.states(states.len() + 1)?;
-                                let number = u32::try_from(states.len()).expect("the limit is below 2^32");
-                                numbers.insert(next.clone(), number);
-                                states.push(next);
-                                number
-                            }
-                        };
+                        let number = found.number(next, self.budget)?;
                         explored.next[begin + atom] = number;
                     }
                 }
             }
         }
         let kind = |state: &State| if state.gap.is_some() { Kind::Between } else { Kind::Match };
-        Ok((explored, states.iter().map(kind).collect()))
+        Ok((explored, found.states.iter().map(kind).collect()))
     }
 
     /// Whether the text may end in `state`.

@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{SplitError, limits::Budget, rules::Rule};
+use super::{
+    SplitError,
+    limits::{Budget, Numbered},
+    rules::Rule,
+};
 use crate::table::DEAD;
 
 /// A partial deterministic automaton. A symbol is an atom and whether a mark stands in front of it.
@@ -100,11 +104,8 @@ impl Marked {
     /// The texts of `self` that `rule` accepts too; marks are no concern of a rule.
     pub(super) fn under(&self, rule: &Rule, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
         let mut product = Self::new(self.atoms);
-        let mut numbers = HashMap::from([((START, 0u32), 0u32)]);
-        let mut states = vec![(START, 0u32)];
-        let mut at = 0;
-        while let Some((state, place)) = states.get(at).copied() {
-            at += 1;
+        let mut found = Numbered::new([(START, 0u32)]);
+        while let Some((state, place)) = found.states.get(product.len()).copied() {
             let row = product.push(self.ends[state as usize].and(rule.ends[place as usize]));
             budget.spend(2 * self.atoms)?;
             for mark in [false, true] {
@@ -113,16 +114,7 @@ impl Marked {
                     if next.0 == DEAD || next.1 == DEAD {
                         continue;
                     }
-                    let number = match numbers.get(&next) {
-                        Some(number) => *number,
-                        None => {
-                            budget.states(states.len() + 1)?;
-                            let number = u32::try_from(states.len()).expect("the limit is below 2^32");
-                            numbers.insert(next, number);
-                            states.push(next);
-                            number
-                        }
-                    };
+                    let number = found.number(next, budget)?;
                     *product.next_mut(row, mark, atom) = number;
                 }
             }
@@ -157,27 +149,15 @@ impl Marked {
     /// `later` has to accept and starts again. A text has one right choice, and the subset construction tries both.
     pub(super) fn then(&self, later: &Self, budget: &mut Budget<'_>) -> Result<Self, SplitError> {
         let mut product = Self::new(self.atoms);
-        let mut numbers: HashMap<Vec<(u32, u32)>, u32> = HashMap::new();
-        let mut states: Vec<Vec<(u32, u32)>> = Vec::new();
-        let starts: Vec<u32> = [START]
-            .iter()
-            .chain(&self.sections)
-            .map(|first| {
-                if *first == DEAD {
-                    return DEAD;
-                }
-                let start = vec![(*first, START)];
-                *numbers.entry(start.clone()).or_insert_with(|| {
-                    states.push(start);
-                    u32::try_from(states.len() - 1).expect("few starts")
-                })
-            })
-            .collect();
-        product.sections = starts[1..].to_vec();
-        let mut at = 0;
-        while at < states.len() {
-            let state = states[at].clone();
-            at += 1;
+        let mut found = Numbered::new([vec![(START, START)]]);
+        for first in &self.sections {
+            let section = match *first {
+                DEAD => DEAD,
+                first => found.number(vec![(first, START)], budget)?,
+            };
+            product.sections.push(section);
+        }
+        while let Some(state) = found.states.get(product.len()).cloned() {
             let ends = |pair: &(u32, u32)| self.ends[pair.0 as usize].and(later.ends[pair.1 as usize]);
             let row = product.push(state.iter().map(ends).fold(Ends::NEVER, Ends::or));
             for mark in [false, true] {
@@ -200,16 +180,7 @@ impl Marked {
                     }
                     next.sort_unstable();
                     next.dedup();
-                    let number = match numbers.get(&next) {
-                        Some(number) => *number,
-                        None => {
-                            budget.states(states.len() + 1)?;
-                            let number = u32::try_from(states.len()).expect("the limit is below 2^32");
-                            numbers.insert(next.clone(), number);
-                            states.push(next);
-                            number
-                        }
-                    };
+                    let number = found.number(next, budget)?;
                     *product.next_mut(row, mark, atom) = number;
                 }
             }

@@ -5,12 +5,10 @@
 //! one. Each is a regular language, so it is an automaton of a few states, and the automaton of marked texts is cut down to
 //! what all of them accept ([`Marked::under`](super::marked::Marked::under)).
 
-use std::collections::HashMap;
-
 use super::{
     SplitError,
     chars::{Atoms, CharSet},
-    limits::Budget,
+    limits::{Budget, Numbered},
     marked::{Ends, Marked, START},
 };
 use crate::table::DEAD;
@@ -183,28 +181,18 @@ impl Rule {
         budget: &mut Budget<'_>,
         step: impl Fn(&Progress, usize) -> Option<Progress>,
     ) -> Result<(Vec<Vec<u32>>, Vec<Progress>), SplitError> {
-        let mut numbers = HashMap::from([(start.clone(), 0u32)]);
-        let mut states = vec![start];
+        let mut found = Numbered::new([start]);
         let mut next: Vec<Vec<u32>> = Vec::new();
-        while let Some(state) = states.get(next.len()).cloned() {
+        while let Some(state) = found.states.get(next.len()).cloned() {
             let mut row = vec![DEAD; atoms];
             for (atom, target) in row.iter_mut().enumerate() {
                 budget.spend(1 + state.matched.len())?;
                 let Some(behind) = step(&state, atom) else { continue };
-                *target = match numbers.get(&behind) {
-                    Some(number) => *number,
-                    None => {
-                        budget.states(states.len() + 1)?;
-                        let number = u32::try_from(states.len()).expect("the limit is below 2^32");
-                        numbers.insert(behind.clone(), number);
-                        states.push(behind);
-                        number
-                    }
-                };
+                *target = found.number(behind, budget)?;
             }
             next.push(row);
         }
-        Ok((next, states))
+        Ok((next, found.states))
     }
 }
 

@@ -59,7 +59,10 @@ fn canonical() {
         with(&[("t.json", value.to_string().as_bytes())], &["mask", "--tokenizer", "t.json", "--canonical"])
     };
     assert_snapshot!(changed(&|value| value["model"]["dropout"] = serde_json::json!(0.1)));
-    assert_snapshot!(changed(&|value| value["normalizer"] = serde_json::json!({"type": "NFKC"})));
+    assert_snapshot!(changed(&|value| {
+        let normalizers = [serde_json::json!({"type": "NFKC"}), serde_json::json!({"type": "NFD"})];
+        value["normalizer"] = serde_json::json!({"type": "Sequence", "normalizers": normalizers});
+    }));
 }
 
 /// Longer than any argument can be, so from a file.
