@@ -211,6 +211,7 @@ impl Spelling {
         &self,
         normalizers: &[NormalizerStep],
         splits: &[SplitStep],
+        tokens: &[(String, u32)],
         looks_up_bytes: bool,
     ) -> Option<&'static str> {
         let by_normalizer = |is: &dyn Fn(&NormalizerStep) -> bool| normalizers.iter().any(is);
@@ -221,12 +222,14 @@ impl Spelling {
                     || by_split(&|step| matches!(step, SplitStep::ByteLevel { .. }))
             }
             Form::Metaspace(mark) => {
-                by_normalizer(&|step| match step {
-                    NormalizerStep::Replace { pattern: Pattern::Literal(from), content } => {
-                        from == " " && only_char(content) == Some(*mark)
-                    }
-                    _ => false,
-                }) || by_split(&|step| matches!(step, SplitStep::Metaspace { .. }))
+                !tokens.iter().any(|(token, _)| token.contains(*mark))
+                    || by_normalizer(&|step| match step {
+                        NormalizerStep::Replace { pattern: Pattern::Literal(from), content } => {
+                            from == " " && only_char(content) == Some(*mark)
+                        }
+                        _ => false,
+                    })
+                    || by_split(&|step| matches!(step, SplitStep::Metaspace { .. }))
             }
             Form::Plain | Form::Words { .. } => true,
         };

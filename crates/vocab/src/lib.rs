@@ -24,7 +24,9 @@
 //! let file = r#"{
 //!     "added_tokens": [{"id": 0, "content": "</s>", "single_word": false, "lstrip": false, "rstrip": false,
 //!                       "normalized": false, "special": true}],
-//!     "normalizer": {"type": "Prepend", "prepend": "▁"},
+//!     "normalizer": {"type": "Sequence", "normalizers": [
+//!         {"type": "Prepend", "prepend": "▁"},
+//!         {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
 //!     "decoder": {"type": "Sequence", "decoders": [
 //!         {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
 //!         {"type": "ByteFallback"},

@@ -172,7 +172,7 @@ impl Tokenizer {
         let whole_pieces = model.ignore_merges.unwrap_or(false);
         let looks_up_bytes =
             whole_pieces && !byte_fallback && tokens.tokens.iter().any(|(token, _)| spelling.is_byte(token));
-        let alone = spelling.read_by_decoder_alone(&normalizers, &splits, looks_up_bytes);
+        let alone = spelling.read_by_decoder_alone(&normalizers, &splits, &tokens.tokens, looks_up_bytes);
         let tokenization = match (kind, model.dropout) {
             (ModelKind::Bpe, None | Some(0.0)) if alone.is_some() => {
                 Err(TokenizationError::DecoderAlone { tokens: alone.unwrap_or_default() })

@@ -260,7 +260,7 @@ fn dropout_keeps_the_encoder_and_hides_the_merges() {
 
 #[test]
 fn merges_that_mean_something_else_are_errors() {
-    // A merge that makes a control token.
+    // A merge that makes a control token, whose text is not always cut out of a text; else it never applies.
     let mut json = byte_level();
     json["model"]["vocab"]["zz"] = json!(300);
     json["model"]["merges"].as_array_mut().unwrap().push(json!("z z"));
@@ -269,6 +269,13 @@ fn merges_that_mean_something_else_are_errors() {
         .unwrap()
         .push(json!({"id": 300, "content": "zz", "single_word": false,
         "lstrip": false, "rstrip": false, "normalized": false, "special": true}));
+    let tokenizer = load(&json);
+    assert_eq!(tokenizer.tokenization().unwrap().merges.len(), 8);
+    assert_eq!(
+        check_spelling("merge of a control token", &tokenizer, "azzz"),
+        [0x61, 300, 0x7a].map(TokenId)
+    );
+    json["added_tokens"].as_array_mut().unwrap().last_mut().unwrap()["single_word"] = json!(true);
     let tokenization = load(&json).tokenization().unwrap_err();
     assert_eq!(tokenization, TokenizationError::ControlMerge { rank: 8, token: TokenId(300) });
     // One whose result is a byte by its name.

@@ -342,6 +342,39 @@ pub(crate) fn all(seed: u64) -> Vec<Built> {
     push("characters, whole pieces, unknown token not added", model.clone(), None);
     model["model"]["merges"].as_array_mut().unwrap().retain(|_| random.below(3) > 0);
     push("characters, whole pieces without merges", model, None);
+
+    // Falcon: patterns behind the byte-level step, which may split inside of a character.
+    let mut falcon = random_bytes(&mut random, 500);
+    falcon["pre_tokenizer"] = sequence(&[
+        json!({"type": "Punctuation", "behavior": "Contiguous"}),
+        byte_level(false, true),
+        json!({"type": "Digits", "individual_digits": false}),
+        split("[0-9][0-9][0-9]", "Isolated", false),
+    ]);
+    push("Falcon", falcon, None);
+
+    // Runs of blanks as added tokens, which overlap with themselves and each other.
+    let mut blanks = random_bytes(&mut random, 400);
+    let len = blanks["model"]["vocab"].as_object().unwrap().len();
+    for (at, run) in [2, 3, 4, 7].into_iter().enumerate() {
+        let token = added(len + at, &" ".repeat(run), false, true);
+        blanks["added_tokens"].as_array_mut().unwrap().push(token);
+    }
+    blanks["pre_tokenizer"] = byte_level(false, true);
+    push("runs of blanks", blanks, None);
+
+    for form in ["NFD", "NFKC", "NFKD"] {
+        let mut file = random_bytes(&mut random, 300);
+        file["pre_tokenizer"] = byte_level(false, true);
+        file["normalizer"] = json!({"type": form});
+        push(form, file, None);
+    }
+
+    // Gemma: a pattern for a space behind the normaliser that has replaced all of them.
+    let mut gemma = by_normalizer(random_characters(&mut random, 300, "", all, true));
+    gemma["normalizer"] = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
+    gemma["pre_tokenizer"] = literal(" ", "MergedWithPrevious");
+    push("Gemma", gemma, None);
     built
 }
 
@@ -363,7 +396,13 @@ pub(crate) fn refused() -> Vec<(Value, &'static str)> {
     };
     let steps = |step: Value| with("pre_tokenizer", sequence(&[step, byte_level(false, false)]));
     vec![
-        (with("normalizer", json!({"type": "NFKC"})), "its normaliser has the step Unicode(Nfkc)"),
+        (
+            with(
+                "normalizer",
+                json!({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "NFD"}]}),
+            ),
+            "its normaliser has the step Unicode(Nfd)",
+        ),
         (
             with("normalizer", json!({"type": "Replace", "pattern": {"Regex": "a+"}, "content": "a"})),
             "its normaliser has the step ReplaceRegex",
