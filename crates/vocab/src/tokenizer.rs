@@ -1,6 +1,6 @@
 //! A loaded tokenizer: the vocabulary and the segmentation as data, and the encoder.
 
-use std::{borrow::Cow, fmt, io::Read, path::Path};
+use std::{borrow::Cow, collections::HashSet, fmt, io::Read, path::Path};
 
 use unskew_core::{
     AddedToken, Merge, Symbols, TokenId, TokenKind, Tokenization, Vocabulary, byte_to_alphabet,
@@ -182,16 +182,14 @@ impl Tokenizer {
                     true => Symbols::Bytes,
                     false => Symbols::Characters { fallback: fallback.clone() },
                 };
-                let never_made = |id: TokenId| {
-                    matched.iter().any(|token: &AddedToken| {
-                        token.id == id
-                            && token.special
-                            && !token.single_word
-                            && spelling
-                                .token(&token.content)
-                                .is_ok_and(|bytes| bytes == token.content.as_bytes())
-                    })
+                let is_cut_out = |token: &&AddedToken| {
+                    token.special
+                        && !token.single_word
+                        && spelling.token(&token.content).is_ok_and(|bytes| bytes == token.content.as_bytes())
                 };
+                let cut_out: HashSet<TokenId> =
+                    matched.iter().filter(is_cut_out).map(|token| token.id).collect();
+                let never_made = |id: TokenId| cut_out.contains(&id);
                 let facts = tokenization::facts(&normalizers, &splits, merges, &vocabulary, never_made);
                 facts.map(|mut facts| {
                     facts.whole_pieces = whole_pieces;
