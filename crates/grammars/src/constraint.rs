@@ -151,6 +151,8 @@ pub struct GrammarScratch {
     buffer: Option<TokenMask>,
     mask_bytes: usize,
     tracking: Option<Tracking>,
+    /// The turns of the library when the scratch last forgot nodes.
+    turns: u64,
     stats: GrammarStats,
 }
 
@@ -389,6 +391,9 @@ impl GrammarConstraint {
                 ..self.scratch()
             };
         }
+        if let Some(trees) = &self.trees {
+            scratch.follow(trees.library.kept.turns());
+        }
         if state.stamp == scratch.stamp {
             return state.at;
         }
@@ -544,6 +549,19 @@ impl GrammarConstraint {
 }
 
 impl GrammarScratch {
+    /// Forgets the nodes of a library that has dropped a generation since: the scratch looks for them again, so that the library
+    /// knows which are in use, and those that it has dropped are freed.
+    fn follow(&mut self, turns: u64) {
+        if self.turns == turns {
+            return;
+        }
+        self.turns = turns;
+        self.known = KnownNodes::default();
+        self.contexts = Contexts::default();
+        self.masks.clear();
+        self.mask_bytes = 0;
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> GrammarStats {
         let Work { reads, mut steps, mut readings } = self.places.work;
@@ -622,6 +640,7 @@ impl Constraint for GrammarConstraint {
                 removed_bytes: 0,
                 holding_used: Vec::new(),
             }),
+            turns: self.trees.as_ref().map_or(0, |trees| trees.library.kept.turns()),
             stats: GrammarStats::default(),
         }
     }

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use unskew_core::{ByteSet, TokenId};
 
 use crate::{
+    kept::{LibraryId, hold_node},
     local::{Holes, Locals},
     mask::{Maker, Trees},
     parser::{Parser, Return, Todo},
@@ -52,9 +53,9 @@ pub(crate) enum Point {
 pub(crate) enum PointKey {
     Root,
     /// The node, what was read, whether that was begun before, and whether the tokens inside are left out.
-    Open(u32, LastKey, bool, bool),
+    Open(LibraryId, LastKey, bool, bool),
     /// Group and place.
-    Behind(u32, At),
+    Behind(LibraryId, At),
 }
 
 /// What is added from a point on.
@@ -107,10 +108,10 @@ pub(crate) struct Contexts {
     /// What was read up to there since the same origin.
     lasts: HashMap<(OriginKey, Return), SmallVec<[Last; 2]>>,
     /// The group whose places the heap of those where literals have ended is of, while it is looked at.
-    pub(crate) on_heap: Option<u32>,
+    pub(crate) on_heap: Option<LibraryId>,
     /// The group whose places the part in the making goes through. Parts of places behind each other would hold the same tokens
     /// again and again.
-    pub(crate) made_in: Option<u32>,
+    pub(crate) made_in: Option<LibraryId>,
     /// How many parts are in the making, one inside the other.
     making: u32,
     nested: u32,
@@ -287,7 +288,7 @@ impl Maker<'_> {
         for Places { holder, index, places } in &part.places {
             let exits = holder.as_ref().map_or(trees.library.all(), |holder| &holder.exits);
             let group = &exits.groups[*index];
-            let trie = group.trie(trees.library.vocabulary());
+            let trie = group.trie(&trees.library);
             // What goes on at several places of a trie may meet there.
             let is_at_hand = self.contexts.on_heap == Some(group.id);
             let mut ended = BinaryHeap::new();
@@ -460,6 +461,20 @@ impl Point {
 }
 
 impl Part {
+    /// Calls `each` with every node and automaton that the part refers to, and the bytes of that.
+    pub(crate) fn each_held(&self, each: &mut dyn FnMut(LibraryId, usize)) {
+        let holders = self.places.iter().filter_map(|places| places.holder.as_ref());
+        let nodes = self.nodes.iter().map(|(node, _)| node).chain(holders);
+        nodes.for_each(|node| hold_node(node, each));
+        for (point, _) in &self.points {
+            match point {
+                Point::Root | Point::Behind(None, ..) => {}
+                Point::Behind(Some(node), ..) => hold_node(node, each),
+                Point::Open(open) => open.each_held(each),
+            }
+        }
+    }
+
     pub(crate) fn memory_usage(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&self.ids[..])

@@ -15,6 +15,8 @@
 use hashbrown::HashSet;
 use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
 
+use crate::kept::LibraryId;
+
 /// Of what a joined automaton may become.
 const MAX_STATES: usize = 1 << 9;
 /// About a millisecond.
@@ -29,17 +31,27 @@ pub(crate) enum Next<'a> {
     /// A text.
     Literal(&'a [u8]),
     /// An automaton, with its number in a library.
-    Once(u32, &'a Dfa),
+    Once(LibraryId, &'a Dfa),
     /// At least one text of these, in any order and number.
-    Many(Vec<(u32, &'a Dfa)>),
+    Many(Vec<(LibraryId, &'a Dfa)>),
 }
 
 /// Which one it is, by the numbers of automata in a library.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum NextKey {
     Literal(Box<[u8]>),
-    Once(u32),
-    Many(Box<[u32]>),
+    Once(LibraryId),
+    Many(Box<[LibraryId]>),
+}
+
+impl NextKey {
+    pub(crate) fn memory_usage(&self) -> usize {
+        match self {
+            Self::Literal(text) => text.len(),
+            Self::Once(_) => 0,
+            Self::Many(numbers) => size_of_val(&numbers[..]),
+        }
+    }
 }
 
 impl Next<'_> {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use hashbrown::HashMap;
-use unskew_automata::{Dfa, StateId};
+use unskew_automata::StateId;
 use unskew_core::{ByteAutomaton, DEAD, TokenId, TokenMask, TokenTrie};
 
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
     counted::Horizon,
     distinct::Remaining,
     except::Below,
+    kept::LibraryId,
     parser::Todo,
     paths::{JoinKey, Joined, Last, LastKey, Open, Origin},
     pieces::Pieces,
@@ -31,7 +32,7 @@ use crate::{
     shared::GrammarNumber,
     terminals::Scanner,
     tracked::{Holding, marks},
-    trees::{Node, TreeLibrary},
+    trees::{Node, Numbered, TreeLibrary},
 };
 
 /// Not looked up yet.
@@ -42,11 +43,11 @@ const UNKNOWN: u32 = u32::MAX - 1;
 pub(crate) struct Trees {
     pub(crate) library: Arc<TreeLibrary>,
     /// By terminal, literals not counted: its automaton's number in the library.
-    automata: Vec<u32>,
+    automata: Vec<Option<LibraryId>>,
     /// By terminal, literals not counted: the tokens that contain a text that it leaves out, once it was asked for.
     containing: Vec<OnceLock<Box<[TokenId]>>>,
     /// By terminal, literals not counted: of counted units, their automaton without bounds and its number, once it was asked for.
-    unbounded: Vec<OnceLock<(u32, Arc<Dfa>)>>,
+    unbounded: Vec<OnceLock<Numbered>>,
     pub(crate) grammar: GrammarNumber,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct KnownNodes {
     /// By terminal and state.
     roots: HashMap<(u32, u32), Arc<Node>>,
     /// By [`Parent::key`](crate::trees::Parent::key) and terminal.
-    pub(crate) children: HashMap<((u32, At), u32), Arc<Node>>,
+    pub(crate) children: HashMap<((LibraryId, At), u32), Arc<Node>>,
     /// `None` where that is too large.
     pub(crate) joined: HashMap<JoinKey, Option<Joined>>,
     /// Whether the second reads all that the first reads.
@@ -107,10 +108,10 @@ impl Trees {
         let (literals, others) = compiled.terminals.len();
         let automata = (literals..literals + others).map(|terminal| {
             match compiled.terminals.scanner(u32::try_from(terminal).expect("limited")) {
-                Scanner::Automaton(dfa, _) => library.automaton(dfa),
-                Scanner::Except(except, _) => library.automaton(except.base()),
+                Scanner::Automaton(dfa, _) => Some(library.automaton(dfa)),
+                Scanner::Except(except, _) => Some(library.automaton(except.base())),
                 // Of counted units it is that without bounds, made by need.
-                Scanner::Counted(_) | Scanner::Token(_) | Scanner::End => UNKNOWN,
+                Scanner::Counted(_) | Scanner::Token(_) | Scanner::End => None,
             }
         });
         let containing = (0..others).map(|_| OnceLock::new()).collect();
@@ -145,18 +146,13 @@ impl Trees {
     }
 
     /// The number of the automaton of `terminal` in the library.
-    pub(crate) fn number(&self, compiled: &Compiled, terminal: u32) -> u32 {
+    pub(crate) fn number(&self, compiled: &Compiled, terminal: u32) -> LibraryId {
         let (literals, _) = compiled.terminals.len();
-        self.automata[terminal as usize - literals]
+        self.automata[terminal as usize - literals].expect("it is an automaton")
     }
 
     /// Of counted units, their automaton without bounds and its number.
-    pub(crate) fn unbounded(
-        &self,
-        compiled: &Compiled,
-        terminal: u32,
-        counted: &Counted,
-    ) -> &(u32, Arc<Dfa>) {
+    pub(crate) fn unbounded(&self, compiled: &Compiled, terminal: u32, counted: &Counted) -> &Numbered {
         let (literals, _) = compiled.terminals.len();
         self.unbounded[terminal as usize - literals].get_or_init(|| self.library.unbounded(counted))
     }
@@ -361,7 +357,7 @@ impl Maker<'_> {
                     Some((trie, at)) => trie.child(at, byte).map(|at| (trie, at)),
                     None => {
                         let group = library.all().group(byte);
-                        group.map(|(_, group)| (group.trie(library.vocabulary()), Trie::FIRST))
+                        group.map(|(_, group)| (group.trie(library), Trie::FIRST))
                     }
                 };
                 let Some((trie, at)) = behind else { continue };

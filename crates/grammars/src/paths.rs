@@ -16,6 +16,7 @@ use unskew_core::{ByteSet, DEAD};
 use crate::{
     contexts::Point,
     joined::{self, Next},
+    kept::{LibraryId, hold_automaton, hold_node},
     mask::{Buffers, KnownNodes, Maker},
     parser::{Followers, Todo},
     places::{Compiled, Place},
@@ -49,18 +50,18 @@ pub(crate) struct Joined {
     node: Arc<Node>,
     dfa: Arc<Dfa>,
     /// Of the automaton, in the library.
-    number: u32,
+    number: LibraryId,
 }
 
 /// What a path reads since its origin: a terminal from a state on, or an automaton of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum LastKey {
     Terminal(u32, u32),
-    Joined(u32),
+    Joined(LibraryId),
 }
 
 /// [`Parent::key`], if it is no root.
-pub(crate) type OriginKey = Option<(u32, At)>;
+pub(crate) type OriginKey = Option<(LibraryId, At)>;
 
 /// Where it begins; what is joined; and what it is joined with.
 pub(crate) type JoinKey = (OriginKey, LastKey, Behind);
@@ -380,7 +381,7 @@ impl Maker<'_> {
     fn meet(&mut self, group: &Group, at: At, depth: usize, followers: Followers, literals: Range<usize>) {
         let Self { pieces, places, compiled, trees, buffers, .. } = self;
         let Buffers { literals: open, ended, .. } = &mut **buffers;
-        group.trie(trees.library.vocabulary()).meet(
+        group.trie(&trees.library).meet(
             (at, depth),
             &places.parser.edges(followers)[literals],
             |(literal, _)| compiled.terminals.literal(literal),
@@ -401,7 +402,7 @@ impl Maker<'_> {
             }
             let may_be_part = self.contexts.made_in != Some(group.id)
                 && (self.trees.library.keeps_all()
-                    || group.trie(self.trees.library.vocabulary()).size(at) >= MANY_PLACES);
+                    || group.trie(&self.trees.library).size(at) >= MANY_PLACES);
             if !(may_be_part && self.add_by_part(&Point::Behind(holder.cloned(), index, at), todo)) {
                 self.add_behind(holder, (group, index), at, todo);
             }
@@ -420,7 +421,7 @@ impl Maker<'_> {
         self.reach_holes(todo, || Point::Behind(holder.cloned(), index, at));
         let first = self.places.first_bytes(self.compiled, todo);
         let Self { compiled, trees, .. } = *self;
-        let trie = group.trie(trees.library.vocabulary());
+        let trie = group.trie(&trees.library);
         let mut children: SmallVec<[(u8, At); 8]> = SmallVec::new();
         children.extend(trie.children(at).filter(|(byte, _)| first.contains(*byte)));
         if children.is_empty() {
@@ -522,7 +523,7 @@ impl Maker<'_> {
     /// terminal and what is left to do behind it. By places, as a walk over the vocabulary would.
     fn add_by_places(&mut self, exits: &Exits, at: Option<(usize, At)>, edge: (u32, Todo)) {
         let Self { pieces, places, compiled, trees, buffers, .. } = self;
-        let vocabulary = trees.library.vocabulary();
+        let library = &trees.library;
         let mut read = |trie: &Trie, at: At, byte: u8| {
             let behind = places.begin(compiled, &[edge], byte);
             if behind != DEAD {
@@ -538,11 +539,11 @@ impl Maker<'_> {
             None => {
                 let first = compiled.terminals.first_bytes(edge.0);
                 for group in exits.groups.iter().filter(|group| first.contains(group.byte)) {
-                    read(group.trie(vocabulary), Trie::FIRST, group.byte);
+                    read(group.trie(library), Trie::FIRST, group.byte);
                 }
             }
             Some((group, at)) => {
-                let trie = exits.groups[group].trie(vocabulary);
+                let trie = exits.groups[group].trie(library);
                 trie.children(at).for_each(|(byte, child)| read(trie, child, byte));
             }
         }
@@ -587,6 +588,20 @@ fn automaton_of<'l>(compiled: &'l Compiled, last: &'l Last) -> Option<(&'l Dfa, 
             Scanner::Except(except, _) => Some((except.base(), except.state(*state))),
             Scanner::Counted(_) | Scanner::Token(_) | Scanner::End => None,
         },
+    }
+}
+
+impl Open {
+    /// Calls `each` with every node and automaton that it refers to, and the bytes of that.
+    pub(crate) fn each_held(&self, each: &mut dyn FnMut(LibraryId, usize)) {
+        hold_node(&self.node, each);
+        if let Last::Joined { joined, .. } = &self.last {
+            hold_node(&joined.node, each);
+            hold_automaton((joined.number, &joined.dfa), each);
+        }
+        if let Origin::Exits(node) | Origin::Behind(Some(node), ..) = &self.origin {
+            hold_node(node, each);
+        }
     }
 }
 

@@ -12,6 +12,11 @@ use std::sync::OnceLock;
 
 use unskew_core::{ByteSet, DEAD, TokenId, Vocabulary};
 
+use crate::{
+    TreeLibrary,
+    kept::{LibraryId, LibraryIds},
+};
+
 /// The tokens that leave the last terminal of a path, by the byte with which they do.
 #[derive(Debug, Default)]
 pub(crate) struct Exits {
@@ -26,7 +31,9 @@ pub(crate) struct Exits {
 pub(crate) struct Group {
     pub(crate) byte: u8,
     /// Among all groups and nodes of a library.
-    pub(crate) id: u32,
+    pub(crate) id: LibraryId,
+    /// Whether a library keeps its node.
+    is_kept: bool,
     /// Tokens, and how many of their last bytes are left.
     tokens: Box<[(TokenId, u32)]>,
     trie: OnceLock<Trie>,
@@ -69,8 +76,8 @@ pub(crate) struct Entered {
 }
 
 impl Exits {
-    /// Of tokens that leave with these bytes, each with the number of bytes that are left. `id` counts groups.
-    pub(crate) fn new(tokens: &[(u8, TokenId, u32)], mut id: impl FnMut() -> u32) -> Self {
+    /// Of tokens that leave with these bytes, each with the number of bytes that are left; of a node that a library keeps or not.
+    pub(crate) fn new(tokens: &[(u8, TokenId, u32)], is_kept: bool, ids: &LibraryIds) -> Self {
         let mut bytes = ByteSet::default();
         let mut lens = [0; 256];
         for (byte, ..) in tokens {
@@ -86,14 +93,14 @@ impl Exits {
         for (byte, token, left) in tokens {
             groups[index_of[usize::from(*byte)]].1.push((*token, *left));
         }
-        Self::of_groups(groups.into_iter().map(|(byte, tokens)| Group::new(byte, id(), tokens.into())))
-    }
-
-    /// `groups` in ascending order of bytes.
-    pub(crate) fn of_groups(groups: impl IntoIterator<Item = Group>) -> Self {
-        let mut bytes = ByteSet::default();
-        let groups = groups.into_iter().inspect(|group| bytes.insert(group.byte)).collect();
-        Self { groups, bytes }
+        let groups = groups.into_iter().map(|(byte, tokens)| Group {
+            byte,
+            id: ids.next(),
+            is_kept,
+            tokens: tokens.into(),
+            trie: OnceLock::new(),
+        });
+        Self { groups: groups.collect(), bytes }
     }
 
     /// The tokens: with which byte they leave, and how many bytes are left with that one.
@@ -101,6 +108,16 @@ impl Exits {
         self.groups
             .iter()
             .flat_map(|group| group.tokens.iter().map(|(token, left)| (group.byte, *token, *left)))
+    }
+
+    /// What the groups take with the tries that were made, in bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let group = |group: &Group| {
+            size_of::<Group>()
+                + size_of_val(&group.tokens[..])
+                + group.trie.get().map_or(0, |trie| trie.memory_usage())
+        };
+        self.groups.iter().map(group).sum()
     }
 
     /// The group of `byte`, and its index.
@@ -120,17 +137,20 @@ impl Exits {
 }
 
 impl Group {
-    /// Tokens, and how many of their last bytes are left, of which the first is `byte`.
-    pub(crate) fn new(byte: u8, id: u32, tokens: Box<[(TokenId, u32)]>) -> Self {
-        Self { byte, id, tokens, trie: OnceLock::new() }
+    /// The trie, made where it is not there. `library` gave the group its id.
+    pub(crate) fn trie(&self, library: &TreeLibrary) -> &Trie {
+        self.trie.get_or_init(|| {
+            let trie = Trie::new(&self.tokens, library.vocabulary());
+            if self.is_kept {
+                library.kept.grow(trie.memory_usage());
+            }
+            trie
+        })
     }
 
-    pub(crate) fn tokens(&self) -> &[(TokenId, u32)] {
-        &self.tokens
-    }
-
-    pub(crate) fn trie(&self, vocabulary: &Vocabulary) -> &Trie {
-        self.trie.get_or_init(|| Trie::new(&self.tokens, vocabulary))
+    /// Makes the trie.
+    pub(crate) fn make_trie(&self, vocabulary: &Vocabulary) {
+        self.trie.get_or_init(|| Trie::new(&self.tokens, vocabulary));
     }
 }
 
@@ -168,6 +188,10 @@ impl Trie {
         let tokens = texts.into_iter().map(|(_, token)| token).collect();
         let trie = Self { nodes: nodes.into(), tokens, second: Box::default() };
         Self { second: trie.children(Self::FIRST).collect(), ..trie }
+    }
+
+    fn memory_usage(&self) -> usize {
+        size_of_val(&self.nodes[..]) + size_of_val(&self.tokens[..]) + size_of_val(&self.second[..])
     }
 
     /// The tokens that end at `at`.
@@ -349,5 +373,5 @@ impl Trie {
     }
 }
 
-/// What a group takes with its trie written out, for each token: about three nodes.
-pub(crate) const PER_TOKEN: usize = 3 * size_of::<Node>() + 3 * size_of::<TokenId>();
+/// What the trie of a group takes for each token: about three nodes.
+pub(crate) const PER_TOKEN: usize = 3 * size_of::<Node>() + size_of::<TokenId>();

@@ -13,10 +13,10 @@ use hashbrown::HashMap;
 
 use crate::{
     contexts::{Part, PointKey},
+    kept::{COUNTS, Entry, LibraryId, Tables},
     mask::Trees,
     parser::{Parser, Return, Todo},
     places::Compiled,
-    rules::NONE,
     terminals::Scanner,
     trees::TreeLibrary,
 };
@@ -27,17 +27,42 @@ const MOST_NUMBERS: usize = 1 << 16;
 /// What a library knows of grammars.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// By what a grammar is, spelled out.
-    grammars: HashMap<Box<[u32]>, u32>,
+    pub(crate) grammars: HashMap<SpelledGrammar, LibraryId>,
     parts: HashMap<SharedKey, Option<Arc<Part>>>,
 }
 
-/// The grammar, the point, and the todo, spelled out.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct SharedKey(u32, PointKey, Box<[u32]>);
+/// A compiled grammar, spelled out.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub(crate) struct SpelledGrammar(pub(crate) Box<[u32]>);
 
-/// The number of a grammar in a library, once it was asked for; [`NONE`] if it has none.
-pub(crate) type GrammarNumber = OnceLock<u32>;
+/// The grammar, the point, and the todo, spelled out.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub(crate) struct SharedKey(LibraryId, PointKey, Box<[u32]>);
+
+/// The number of a grammar in a library, once it was asked for; `None` if it has none.
+pub(crate) type GrammarNumber = OnceLock<Option<LibraryId>>;
+
+impl Entry for SharedKey {
+    type Value = Option<Arc<Part>>;
+
+    fn table(tables: &Tables) -> &HashMap<Self, Self::Value> {
+        &tables.shared.parts
+    }
+
+    fn table_mut(tables: &mut Tables) -> &mut HashMap<Self, Self::Value> {
+        &mut tables.shared.parts
+    }
+
+    fn bytes(&self, part: &Self::Value) -> usize {
+        size_of_val(&self.2[..]) + part.as_ref().map_or(0, |part| part.memory_usage() + COUNTS)
+    }
+
+    fn each_held(&self, part: &Self::Value, each: &mut dyn FnMut(LibraryId, usize)) {
+        if let Some(part) = part {
+            part.each_held(each);
+        }
+    }
+}
 
 /// The key of the part from this point on, if a library can keep it.
 pub(crate) fn shared_key(
@@ -49,37 +74,22 @@ pub(crate) fn shared_key(
 ) -> Option<SharedKey> {
     let library = &trees.library;
     let number = *trees.grammar.get_or_init(|| {
-        let Some(grammar) = spelled_grammar(trees, compiled) else { return NONE };
-        let mut kept = library.lock();
-        let next = u32::try_from(kept.shared.grammars.len()).expect("bounded memory");
-        if let Some(known) = kept.shared.grammars.get(&grammar[..]) {
-            return *known;
-        }
-        if kept.bytes >= library.limit() {
-            return NONE;
-        }
-        kept.bytes += size_of_val(&grammar[..]);
-        kept.shared.grammars.insert(grammar.into(), next);
-        next
+        let grammar = SpelledGrammar(spelled_grammar(trees, compiled)?.into());
+        let known = library.kept.get(&grammar);
+        Some(known.unwrap_or_else(|| library.kept.keep(grammar, library.ids.next())))
     });
-    (number != NONE).then(|| SharedKey(number, point, spelled_todo(parser, todo).into()))
+    Some(SharedKey(number?, point, spelled_todo(parser, todo).into()))
 }
 
 impl TreeLibrary {
     /// The part of this key, `None` if it is known that there is none, if anything is known.
     pub(crate) fn shared_part(&self, key: &SharedKey) -> Option<Option<Arc<Part>>> {
-        self.lock().shared.parts.get(key).cloned()
+        self.kept.get(key)
     }
 
-    /// Keeps a part, if there is room.
+    /// Keeps a part.
     pub(crate) fn share_part(&self, key: SharedKey, part: &Option<Arc<Part>>) {
-        let mut kept = self.lock();
-        if kept.bytes < self.limit() {
-            kept.bytes += size_of::<SharedKey>()
-                + size_of_val(&key.2[..])
-                + part.as_ref().map_or(0, |part| part.memory_usage());
-            kept.shared.parts.insert(key, part.clone());
-        }
+        self.kept.keep(key, part.clone());
     }
 }
 
@@ -98,7 +108,10 @@ fn spelled_grammar(trees: &Trees, compiled: &Compiled) -> Option<Vec<u32>> {
     }
     for terminal in id(literals)..id(literals + others) {
         match terminals.scanner(terminal) {
-            Scanner::Automaton(..) => spelled.extend([0, trees.number(compiled, terminal)]),
+            Scanner::Automaton(..) => {
+                spelled.push(0);
+                spelled.extend(trees.number(compiled, terminal).halves());
+            }
             Scanner::Token(token) => spelled.extend([1, token.0]),
             Scanner::End => spelled.push(2),
             Scanner::Except(..) | Scanner::Counted(_) => return None,

@@ -20,13 +20,9 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
-use hashbrown::HashMap;
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{
     ByteAutomaton, ByteSet, DEAD, KindTokens, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary,
@@ -35,10 +31,10 @@ use unskew_core::{
 use crate::{
     Counted,
     bodies::Bodies,
-    joined::{Next, NextKey, join},
+    joined::{Next, join},
+    kept::{BodiesOf, ExtendingOf, HoldingOf, Kept, LibraryId, LibraryIds, LibraryStats},
     remainders::{At, Entered, Exits, Group, PER_TOKEN, Trie},
     rules::NONE,
-    shared::Shared,
     tracked::Holding,
     wide::{ByteLists, Wide},
 };
@@ -50,7 +46,7 @@ const FEW: usize = 512;
 /// See [`TreeLibrary::worth_keeping`].
 const WORTH_KEEPING: usize = 64;
 
-/// What the table of a library takes for an entry, beside the node.
+/// What a scratch takes for a node that a library keeps.
 const ENTRY: usize = 128;
 
 /// Tokens of a node.
@@ -64,7 +60,8 @@ pub(crate) enum Tokens {
 #[derive(Debug)]
 pub(crate) struct Node {
     /// Among all groups and nodes of a library.
-    pub(crate) id: u32,
+    pub(crate) id: LibraryId,
+    /// Whether a library keeps it, or has kept it.
     pub(crate) is_kept: bool,
     /// The tokens that end inside the last terminal.
     pub(crate) inside: Tokens,
@@ -74,33 +71,25 @@ pub(crate) struct Node {
 }
 
 /// An automaton of a library, by its number; of counted units, that without bounds, and the bounds as far as a token can tell.
-pub(crate) type Language = (u32, Option<(u32, Option<u32>)>);
+pub(crate) type Language = (LibraryId, Option<(u32, Option<u32>)>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Key {
     /// An automaton and a state of it.
     Root(Language, u32),
     /// [`Parent::key`] and the automaton behind it.
-    Child((u32, At), Language),
+    Child((LibraryId, At), Language),
     /// Counted units and a state of one.
     Inside(Language, u32),
-}
-
-impl Key {
-    pub(crate) fn language(&self) -> Language {
-        match *self {
-            Self::Root(language, _) | Self::Child(_, language) | Self::Inside(language, _) => language,
-        }
-    }
 }
 
 /// What reads what is left of tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads<'a> {
     /// An automaton, with its number.
-    Automaton(u32, &'a Dfa),
+    Automaton(LibraryId, &'a Dfa),
     /// Counted units, with the number of their automaton without bounds, and the bounds as far as a token can tell.
-    Counted(u32, &'a Counted, (u32, Option<u32>)),
+    Counted(LibraryId, &'a Counted, (u32, Option<u32>)),
 }
 
 impl Reads<'_> {
@@ -151,7 +140,7 @@ pub(crate) enum Parent<'a> {
 
 impl Parent<'_> {
     /// Which one it is.
-    pub(crate) fn key(&self) -> (u32, At) {
+    pub(crate) fn key(&self) -> (LibraryId, At) {
         match self {
             Self::Exits(node) => (node.id, At::MAX),
             Self::Behind(_, group, at) => (group.id, *at),
@@ -161,9 +150,12 @@ impl Parent<'_> {
 
 /// Subterminal trees of a vocabulary, shared by all grammars over it.
 ///
-/// It grows as grammars are used and stops growing at its limit. Threads may share it: it is locked for a look-up when a
-/// grammar is compiled and when a scratch meets a terminal's state for the first time. With the trees it keeps parts of masks, each
-/// for one grammar; they are not [saved](Self::save).
+/// It grows as grammars are used, up to its limit; then entries that nobody has asked for lately are evicted. Threads may share it:
+/// it is locked for a look-up when a grammar is compiled and when a scratch meets a terminal's state for the first time, and
+/// not while a node is made. With the trees it keeps parts of masks, each for one grammar. Masks do not depend on what it holds.
+///
+/// A scratch refers to the nodes that it has met. It lets go of them at its first mask after the library has evicted entries; until
+/// then an idle scratch keeps what it refers to in memory.
 ///
 /// # Example
 ///
@@ -188,75 +180,25 @@ impl Parent<'_> {
 pub struct TreeLibrary {
     vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
-    limit: usize,
     least_work: usize,
-    next_id: AtomicU32,
+    pub(crate) ids: LibraryIds,
     all: Exits,
     byte_lists: ByteLists,
     longest: OnceLock<(u32, Box<[TokenId]>)>,
-    kept: Mutex<KeptNodes>,
-}
-
-/// What a library has found out.
-#[derive(Default)]
-pub(crate) struct KeptNodes {
-    pub(crate) automata: HashMap<Arc<Dfa>, u32>,
-    /// By automaton: [`extending`], once it was asked for.
-    extending: HashMap<u32, ByteSet>,
-    pub(crate) nodes: HashMap<Key, Arc<Node>>,
-    /// By two bytes: see [`TreeLibrary::around`].
-    around: HashMap<(u8, u8, bool), Arc<[TokenId]>>,
-    /// By marks and unit: see [`TreeLibrary::unbounded`].
-    unbounded: HashMap<Marked, Numbered>,
-    /// By automaton of units and state of the unit.
-    bodies: HashMap<(u32, u32), Arc<Bodies>>,
-    /// By automaton: the tokens that hold a text of it.
-    holding: HashMap<u32, Arc<Holding>>,
-    /// By automaton, state, and what comes behind: see [`TreeLibrary::joined`].
-    pub(crate) joined: HashMap<(u32, u32, NextKey), Option<Numbered>>,
-    pub(crate) shared: Shared,
-    pub(crate) bytes: usize,
+    pub(crate) kept: Kept,
 }
 
 /// An automaton and its number.
-pub(crate) type Numbered = (u32, Arc<Dfa>);
+pub(crate) type Numbered = (LibraryId, Arc<Dfa>);
 
 /// The marks, and the number of the unit's automaton between them.
-type Marked = (Box<[u8]>, u32, Box<[u8]>);
-
-// Each answers with what is there: another thread may have been first.
-impl KeptNodes {
-    /// The number of `dfa`.
-    pub(crate) fn add_automaton(&mut self, dfa: &Arc<Dfa>) -> u32 {
-        let next = u32::try_from(self.automata.len()).expect("bounded memory");
-        if let Some(number) = self.automata.get(dfa) {
-            return *number;
-        }
-        self.bytes += dfa.memory_usage() + ENTRY;
-        self.automata.insert(Arc::clone(dfa), next);
-        next
-    }
-
-    pub(crate) fn add_joined(
-        &mut self,
-        key: (u32, u32, NextKey),
-        made: Option<Numbered>,
-    ) -> Option<Numbered> {
-        self.bytes += ENTRY;
-        self.joined.entry(key).or_insert(made).clone()
-    }
-
-    pub(crate) fn add_node(&mut self, key: Key, node: Arc<Node>) -> Arc<Node> {
-        self.bytes += node.memory_usage() + ENTRY;
-        Arc::clone(self.nodes.entry(key).or_insert(node))
-    }
-}
+pub(crate) type Marked = (Box<[u8]>, LibraryId, Box<[u8]>);
 
 impl TreeLibrary {
     /// An empty library of at most about `limit` bytes, besides what it knows of all tokens. `trie` is the trie of `vocabulary`.
     /// O(b) for b bytes of tokens: some 10 ms for 128,000 of them.
     pub fn new(vocabulary: Arc<Vocabulary>, trie: Arc<TokenTrie>, limit: usize) -> Self {
-        let next_id = AtomicU32::new(0);
+        let ids = LibraryIds::new();
         let mut tokens: Vec<(u8, TokenId, u32)> = Vec::with_capacity(vocabulary.len());
         // In the order of their bytes.
         trie.walk(
@@ -268,22 +210,21 @@ impl TreeLibrary {
                 tokens.extend(text.first().map(|byte| (*byte, token, left)));
             },
         );
-        let all = Exits::new(&tokens, || next_id.fetch_add(1, Ordering::Relaxed));
+        let all = Exits::new(&tokens, false, &ids);
         // Nobody waits for them while a mask is made.
         all.groups.iter().for_each(|group| {
-            group.trie(&vocabulary);
+            group.make_trie(&vocabulary);
         });
         let byte_lists = ByteLists::new(&vocabulary);
         Self {
             vocabulary,
             trie,
-            limit,
             least_work: WORTH_KEEPING,
-            next_id,
+            ids,
             all,
             byte_lists,
             longest: OnceLock::new(),
-            kept: Mutex::default(),
+            kept: Kept::new(limit),
         }
     }
 
@@ -293,10 +234,6 @@ impl TreeLibrary {
     #[must_use]
     pub fn worth_keeping(self, least: usize) -> Self {
         Self { least_work: least, ..self }
-    }
-
-    pub(crate) fn limit(&self) -> usize {
-        self.limit
     }
 
     /// Whether everything is kept that can be.
@@ -314,25 +251,15 @@ impl TreeLibrary {
         &self.trie
     }
 
-    /// How many nodes there are, and what they take, in bytes.
-    pub fn size(&self) -> (usize, usize) {
-        let kept = self.lock();
-        (kept.nodes.len(), kept.bytes)
+    /// What the library holds within its limit, and how often it was asked. O(1).
+    pub fn stats(&self) -> LibraryStats {
+        self.kept.stats()
     }
 
-    /// How many groups and nodes have a number.
-    pub(crate) fn ids(&self) -> u32 {
-        self.next_id.load(Ordering::Relaxed)
-    }
-
-    /// With what another library has found out about the same tokens, which has given out so many numbers.
-    pub(crate) fn with_kept(self, kept: KeptNodes, ids: u32) -> Self {
-        Self { kept: Mutex::new(kept), next_id: AtomicU32::new(ids), ..self }
-    }
-
-    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, KeptNodes> {
-        // What is kept is whole at any time, whatever another thread was doing.
-        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// The memory that the library takes, in bytes: its entries, and what it knows of all tokens. Vocabulary and trie are not
+    /// counted. O(1).
+    pub fn memory_usage(&self) -> usize {
+        self.stats().bytes + self.all.memory_usage() + self.byte_lists.memory_usage()
     }
 
     /// All tokens, as if they had left an empty path.
@@ -340,20 +267,15 @@ impl TreeLibrary {
         &self.all
     }
 
-    fn next_id(&self) -> u32 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// The number of `dfa` in this library.
-    pub(crate) fn automaton(&self, dfa: &Arc<Dfa>) -> u32 {
-        self.lock().add_automaton(dfa)
+    pub(crate) fn automaton(&self, dfa: &Arc<Dfa>) -> LibraryId {
+        self.kept.get(dfa).unwrap_or_else(|| self.kept.keep(Arc::clone(dfa), self.ids.next()))
     }
 
     /// The root of the tree of `state`, which `dfa` of number `automaton` is in.
-    pub(crate) fn root(&self, automaton: u32, dfa: &Arc<Dfa>, state: StateId) -> Arc<Node> {
+    pub(crate) fn root(&self, automaton: LibraryId, dfa: &Arc<Dfa>, state: StateId) -> Arc<Node> {
         let key = Key::Root((automaton, None), u32::try_from(state.index()).expect("limited"));
-        let (known, is_full) = self.known(key);
-        known.unwrap_or_else(|| self.keep(key, self.make_root(automaton, dfa, state, !is_full)))
+        self.kept.get(&key).unwrap_or_else(|| self.keep(key, self.make_root(automaton, dfa, state)))
     }
 
     /// The node behind `parent` where `reads` comes next.
@@ -363,8 +285,8 @@ impl TreeLibrary {
             Parent::Exits(node) => node.is_kept,
             Parent::Behind(node, ..) => node.is_none_or(|node| node.is_kept),
         };
-        let (known, is_full) = if is_kept { self.known(key) } else { (None, true) };
-        known.unwrap_or_else(|| self.keep(key, self.make_child(parent, reads, !is_full)))
+        let known = if is_kept { self.kept.get(&key) } else { None };
+        known.unwrap_or_else(|| self.keep(key, self.make_child(parent, reads, is_kept)))
     }
 
     /// The root of the tree of counted units in `state`, which is in one of their marks. `number` is that of their automaton
@@ -372,23 +294,22 @@ impl TreeLibrary {
     pub(crate) fn mark(
         &self,
         counted: &Counted,
-        number: u32,
+        number: LibraryId,
         state: u32,
         bounds: (u32, Option<u32>),
     ) -> Arc<Node> {
         let reads = Reads::Counted(number, counted, bounds);
         let key = Key::Root(reads.language(), state);
-        let (known, is_full) = self.known(key);
-        if let Some(known) = known {
+        if let Some(known) = self.kept.get(&key) {
             return known;
         }
         let mut entered = Entered::default();
         for group in &self.all.groups {
             if counted.step(state, group.byte) != NONE {
-                reads.enter(group.trie(&self.vocabulary), None, Some(state), &mut entered);
+                reads.enter(group.trie(self), None, Some(state), &mut entered);
             }
         }
-        self.keep(key, self.entered(entered, reads, !is_full))
+        self.keep(key, self.entered(entered, reads, true))
     }
 
     /// The root of the tree in the state `at` of a unit, behind which so many units may follow. `unbounded` is the automaton of
@@ -396,14 +317,13 @@ impl TreeLibrary {
     pub(crate) fn inside(
         &self,
         counted: &Counted,
-        (number, unbounded): (u32, &Arc<Dfa>),
+        (number, unbounded): (LibraryId, &Arc<Dfa>),
         at: StateId,
         (min, max): (u32, Option<u32>),
     ) -> Arc<Node> {
         let unit_state = u32::try_from(at.index()).expect("limited");
         let key = Key::Inside((number, Some((min, max))), unit_state);
-        let (known, is_full) = self.known(key);
-        if let Some(known) = known {
+        if let Some(known) = self.kept.get(&key) {
             return known;
         }
         let state = unbounded.run(unbounded.start(), &counted.text_to(at)).expect("a beginning of its texts");
@@ -413,22 +333,13 @@ impl TreeLibrary {
         }
         let bodies = self.bodies((number, unit_state), || Bodies::new(counted, at, &root, &self.vocabulary));
         let inside = bodies.inside(min, max);
-        let exits = Exits::new(&bodies.exits(min, max), || self.next_id());
+        let exits = Exits::new(&bodies.exits(min, max), true, &self.ids);
         let extending = self.extending(number, unbounded);
-        self.keep(key, Node { id: self.next_id(), is_kept: !is_full, inside, exits, extending })
+        self.keep(key, Node { id: self.ids.next(), is_kept: true, inside, exits, extending })
     }
 
-    fn bodies(&self, key: (u32, u32), made: impl FnOnce() -> Bodies) -> Arc<Bodies> {
-        if let Some(known) = self.lock().bodies.get(&key) {
-            return Arc::clone(known);
-        }
-        let made = Arc::new(made());
-        let mut kept = self.lock();
-        if kept.bytes >= self.limit {
-            return made;
-        }
-        kept.bytes += made.memory_usage() + ENTRY;
-        Arc::clone(kept.bodies.entry(key).or_insert(made))
+    fn bodies(&self, key: BodiesOf, made: impl FnOnce() -> Bodies) -> Arc<Bodies> {
+        self.kept.get(&key).unwrap_or_else(|| self.kept.keep(key, Arc::new(made())))
     }
 
     /// The length of the longest token that is not out of the ordinary; and those that are.
@@ -447,81 +358,55 @@ impl TreeLibrary {
     /// The automaton of `counted` without bounds, and its number.
     pub(crate) fn unbounded(&self, counted: &Counted) -> Numbered {
         let (open, close) = counted.marks();
-        let key = (open.into(), self.automaton(counted.unit()), close.into());
-        if let Some((number, dfa)) = self.lock().unbounded.get(&key) {
-            return (*number, Arc::clone(dfa));
-        }
-        let made = Arc::new(counted.unbounded());
-        let number = self.automaton(&made);
-        let mut kept = self.lock();
-        kept.bytes += ENTRY;
-        kept.unbounded.entry(key).or_insert((number, made)).clone()
+        let key: Marked = (open.into(), self.automaton(counted.unit()), close.into());
+        self.kept.get(&key).unwrap_or_else(|| {
+            let made = Arc::new(counted.unbounded());
+            let number = self.automaton(&made);
+            self.kept.keep(key, (number, made))
+        })
     }
 
     /// What `dfa` of this number reads from `state` on and then `next`, as one automaton with its number. `None` where that is too
-    /// large, or nothing more is kept.
+    /// large.
     pub(crate) fn joined(
         &self,
-        (number, dfa): (u32, &Dfa),
+        (number, dfa): (LibraryId, &Dfa),
         state: StateId,
         next: &Next<'_>,
     ) -> Option<Numbered> {
         let key = (number, u32::try_from(state.index()).expect("limited"), next.key());
-        let kept = self.lock();
-        if let Some(known) = kept.joined.get(&key) {
-            return known.clone();
-        }
-        if kept.bytes >= self.limit {
-            return None;
-        }
-        drop(kept);
-        let made = join(dfa, state, next).map(|dfa| {
-            let dfa = Arc::new(dfa);
-            (self.automaton(&dfa), dfa)
-        });
-        self.lock().add_joined(key, made)
+        self.kept.get(&key).unwrap_or_else(|| {
+            let made = join(dfa, state, next).map(|dfa| {
+                let dfa = Arc::new(dfa);
+                (self.automaton(&dfa), dfa)
+            });
+            self.kept.keep(key, made)
+        })
     }
 
     /// The tokens in which `first` comes before `last`; or, where these are not two but one place, in which it comes.
     pub(crate) fn around(&self, first: u8, last: u8, are_two: bool) -> Arc<[TokenId]> {
         let key = (first, last, are_two);
-        if let Some(known) = self.lock().around.get(&key) {
-            return Arc::clone(known);
+        if let Some(known) = self.kept.get(&key) {
+            return known;
         }
         let found = self.vocabulary.text_tokens().filter(|(_, text)| {
             let begin = text.iter().position(|byte| *byte == first);
             begin.is_some_and(|begin| !are_two || text[begin + 1..].contains(&last))
         });
-        let found: Arc<[TokenId]> = found.map(|(token, _)| token).collect();
-        let mut kept = self.lock();
-        kept.bytes += size_of_val(&found[..]) + ENTRY;
-        Arc::clone(kept.around.entry(key).or_insert(found))
+        self.kept.keep(key, found.map(|(token, _)| token).collect())
     }
 
     /// The tokens that hold a text of the automaton of this number, as `made` says.
-    pub(crate) fn holding(&self, automaton: u32, made: impl FnOnce() -> Holding) -> Arc<Holding> {
-        if let Some(known) = self.lock().holding.get(&automaton) {
-            return Arc::clone(known);
-        }
-        let made = Arc::new(made());
-        let mut kept = self.lock();
-        kept.bytes += made.memory_usage() + ENTRY;
-        Arc::clone(kept.holding.entry(automaton).or_insert(made))
-    }
-
-    /// The node of this key, and whether nothing more is kept.
-    fn known(&self, key: Key) -> (Option<Arc<Node>>, bool) {
-        let kept = self.lock();
-        (kept.nodes.get(&key).map(Arc::clone), kept.bytes >= self.limit)
+    pub(crate) fn holding(&self, automaton: LibraryId, made: impl FnOnce() -> Holding) -> Arc<Holding> {
+        let key = HoldingOf(automaton);
+        self.kept.get(&key).unwrap_or_else(|| self.kept.keep(key, Arc::new(made())))
     }
 
     /// As [`extending`] says.
-    fn extending(&self, automaton: u32, dfa: &Dfa) -> ByteSet {
-        if let Some(known) = self.lock().extending.get(&automaton) {
-            return *known;
-        }
-        let made = extending(dfa);
-        *self.lock().extending.entry(automaton).or_insert(made)
+    fn extending(&self, automaton: LibraryId, dfa: &Dfa) -> ByteSet {
+        let key = ExtendingOf(automaton);
+        self.kept.get(&key).unwrap_or_else(|| self.kept.keep(key, extending(dfa)))
     }
 
     fn keep(&self, key: Key, node: Node) -> Arc<Node> {
@@ -529,22 +414,22 @@ impl TreeLibrary {
         if !node.is_kept {
             return node;
         }
-        self.lock().add_node(key, node)
+        self.kept.keep(key, node)
     }
 
-    fn make_root(&self, automaton: u32, dfa: &Dfa, state: StateId, is_kept: bool) -> Node {
+    fn make_root(&self, automaton: LibraryId, dfa: &Dfa, state: StateId) -> Node {
         let (inside, exits) = match self.byte_lists.root(dfa, state, &self.vocabulary) {
             Some(Wide { inside, exits }) => {
-                (Tokens::of(inside.as_ref()), Exits::new(&exits, || self.next_id()))
+                (Tokens::of(inside.as_ref()), Exits::new(&exits, true, &self.ids))
             }
             None => {
                 let (inside, exits) = self.walk(dfa, state);
                 let inside = inside.map_or(Tokens::Few(Box::default()), |mask| Tokens::of(mask.as_ref()));
-                (inside, Exits::new(&exits, || self.next_id()))
+                (inside, Exits::new(&exits, true, &self.ids))
             }
         };
         let extending = self.extending(automaton, dfa);
-        Node { id: self.next_id(), is_kept, inside, exits, extending }
+        Node { id: self.ids.next(), is_kept: true, inside, exits, extending }
     }
 
     /// The tokens that end in `dfa`, which begins in `state`, and those that leave it: with which byte, and how many bytes are left
@@ -578,11 +463,11 @@ impl TreeLibrary {
         match parent {
             Parent::Exits(node) => {
                 for group in node.exits.groups.iter().filter(|group| reads.begins(group.byte)) {
-                    reads.enter(group.trie(&self.vocabulary), None, None, &mut entered);
+                    reads.enter(group.trie(self), None, None, &mut entered);
                 }
             }
             Parent::Behind(_, group, at) => {
-                reads.enter(group.trie(&self.vocabulary), Some(*at), None, &mut entered);
+                reads.enter(group.trie(self), Some(*at), None, &mut entered);
             }
         }
         let is_kept = is_kept && entered.work >= self.least_work;
@@ -598,32 +483,27 @@ impl TreeLibrary {
             inside.iter().for_each(|token| mask.as_mut().insert(*token));
             Tokens::of(mask.as_ref())
         };
-        let exits = Exits::new(&exits, || self.next_id());
+        let exits = Exits::new(&exits, is_kept, &self.ids);
         let extending = match reads {
             Reads::Automaton(number, dfa) => self.extending(number, dfa),
             // Where they may end, they must.
             Reads::Counted(..) => ByteSet::default(),
         };
-        Node { id: self.next_id(), is_kept, inside, exits, extending }
+        Node { id: self.ids.next(), is_kept, inside, exits, extending }
     }
 }
 
 impl fmt::Debug for TreeLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (nodes, bytes) = self.size();
-        f.debug_struct("TreeLibrary").field("nodes", &nodes).field("bytes", &bytes).finish_non_exhaustive()
+        f.debug_struct("TreeLibrary").field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
 
 impl Node {
-    /// One that a library keeps.
-    pub(crate) fn kept(id: u32, inside: Tokens, exits: Exits, extending: ByteSet) -> Self {
-        Self { id, is_kept: true, inside, exits, extending }
-    }
-
     /// What a scratch that refers to it takes for it: what a library keeps is counted there.
     pub(crate) fn memory_in_scratch(&self) -> usize {
-        if self.is_kept { ENTRY } else { self.memory_usage() }
+        // Tries of exits may come later.
+        if self.is_kept { ENTRY } else { self.memory_usage() + self.exits.len() * PER_TOKEN }
     }
 
     /// The tokens inside as a mask, if they are many.
@@ -639,10 +519,7 @@ impl Node {
             Tokens::Few(tokens) => size_of_val(&tokens[..]),
             Tokens::Many(words) => size_of_val(&words[..]),
         };
-        size_of::<Self>()
-            + inside
-            + self.exits.groups.len() * size_of::<Group>()
-            + self.exits.len() * PER_TOKEN
+        size_of::<Self>() + inside + self.exits.memory_usage()
     }
 }
 

@@ -59,6 +59,14 @@ pub(crate) struct Wide {
 }
 
 impl ByteLists {
+    pub(crate) fn memory_usage(&self) -> usize {
+        let having = self.having.iter().map(|tokens| size_of_val(tokens) + size_of_val(&tokens[..]));
+        having.sum::<usize>()
+            + size_of_val(&self.beyond_ascii[..])
+            + size_of_val(self.whole.words())
+            + size_of_val(&self.odd[..])
+    }
+
     /// O(b) for b bytes of tokens.
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
         let mut having: Vec<Vec<TokenId>> = vec![Vec::new(); 128];

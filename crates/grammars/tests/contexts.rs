@@ -189,7 +189,7 @@ fn a_library_keeps_parts_for_the_same_grammar_alone() {
         let grammar = Grammar::from_lark(text, &LarkOptions::default(), &limits).unwrap();
         let with = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
         masks(&with, &vocabulary, &TEXTS);
-        library.size().1
+        library.stats().entries
     };
     let first = size(LOOPS);
     assert_eq!(size(LOOPS), first, "all is there already");

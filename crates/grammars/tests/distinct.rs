@@ -365,9 +365,9 @@ fn vocabulary() -> Arc<Vocabulary> {
 }
 
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
-    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 3]> = OnceLock::new();
+    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 4]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
-        [(0, 1 << 28), (5, 1 << 28), (0, 0)].map(|(least, bytes)| {
+        [(0, 1 << 28), (5, 1 << 28), (0, 1 << 15), (0, 0)].map(|(least, bytes)| {
             let vocabulary = vocabulary();
             let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
             Arc::new(TreeLibrary::new(vocabulary, trie, bytes).worth_keeping(least))
@@ -487,7 +487,7 @@ proptest! {
     #[test]
     fn masks_of_trees_are_those_of_the_oracle(
         parts in rules(),
-        kind in 0..3usize,
+        kind in 0..4usize,
         depth in 2..6usize,
     ) {
         prop_assert_eq!(check(&parts, Some(library(kind)), &GrammarLimits::default(), depth), Ok(()));

@@ -60,11 +60,11 @@ impl Comparison<'_> {
     }
 }
 
-/// A library that all cases share: that keeps all nodes, or only some, or is full from the beginning.
+/// A library that all cases share: it keeps all nodes, or only some, or drops them again and again, or keeps none.
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
-    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 3]> = OnceLock::new();
+    static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 4]> = OnceLock::new();
     &LIBRARIES.get_or_init(|| {
-        [(0, 1 << 28), (5, 1 << 28), (0, 0)].map(|(least, bytes)| {
+        [(0, 1 << 28), (5, 1 << 28), (0, 1 << 15), (0, 0)].map(|(least, bytes)| {
             let vocabulary = vocabulary();
             let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
             Arc::new(TreeLibrary::new(vocabulary, trie, bytes).worth_keeping(least))
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn masks_of_trees_are_those_of_the_oracle(shape in random::grammar(), kind in 0..3usize) {
+    fn masks_of_trees_are_those_of_the_oracle(shape in random::grammar(), kind in 0..4usize) {
         let result = check(&shape.build(), Some(library(kind)), &GrammarLimits::default(), 4);
         prop_assert_eq!(result, Ok(()), "library {}\n{}", kind, shape);
     }
@@ -167,7 +167,7 @@ fn a_token_enters_counted_units_with_their_own_bounds() {
         let start = builder.rule("start");
         builder.define(start, body);
         let grammar = builder.build(start).unwrap();
-        for kind in 0..3 {
+        for kind in 0..4 {
             let result = check(&grammar, Some(library(kind)), &GrammarLimits::default(), 5);
             assert_eq!(result, Ok(()), "at most {max}, library {kind}");
         }
@@ -194,7 +194,7 @@ fn a_text_that_is_left_out_flows_into_nothing() {
             let start = builder.rule("start");
             builder.define(start, body);
             let grammar = builder.build(start).unwrap();
-            for kind in 0..3 {
+            for kind in 0..4 {
                 let result = check(&grammar, Some(library(kind)), &GrammarLimits::default(), 6);
                 assert_eq!(result, Ok(()), "{before} {pattern} without {left_out:?}, {next}, library {kind}");
             }

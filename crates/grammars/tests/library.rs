@@ -1,0 +1,148 @@
+//! A library that serves for long: its limit holds, hot entries stay, and threads that share it get the masks of a fresh one.
+
+use std::{sync::Arc, thread};
+
+use peak_alloc::PeakAlloc;
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// Bytes, and words of up to four letters.
+fn vocabulary() -> Arc<Vocabulary> {
+    let mut builder = Vocabulary::builder();
+    for byte in 0..=255u8 {
+        builder.text(&[byte]);
+    }
+    for first in "abcdefgh\"{ ".bytes() {
+        for second in "abcd0123\":,".bytes() {
+            builder.text(&[first, second]);
+            for third in "abc\"1,".bytes() {
+                builder.text(&[first, second, third]);
+                builder.text(&[first, second, third, b'a']);
+            }
+        }
+    }
+    Arc::new(builder.build().unwrap())
+}
+
+/// A grammar with automata that no grammar of another number has.
+fn grammar(number: usize) -> Grammar {
+    let letters = ["ab", "cd", "ef", "gh"][number % 4];
+    let text = format!(
+        r#"
+start: "{{" member ("," member)* "}}"
+member: NAME ":" (TEXT | NUMBER | list)
+list: "[" [item ("," item)*] "]"
+item: TEXT | list
+NAME: /"[{letters}]{{1,4}}{number}"/
+TEXT: /"([{letters}x]|{number}[^"\\])*"/
+NUMBER: /[0-9]{{1,3}}/
+"#
+    );
+    Grammar::from_lark(&text, &LarkOptions::default(), &GrammarLimits::default()).unwrap()
+}
+
+/// Masks along a random way, as hashes of their words.
+fn masks(constraint: &GrammarConstraint, seed: u64, steps: usize) -> Vec<Vec<u32>> {
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut masks = Vec::new();
+    for _ in 0..steps {
+        constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+        masks.push(mask.as_ref().words().to_vec());
+        let allowed: Vec<TokenId> = mask.ids().collect();
+        if allowed.is_empty() {
+            break;
+        }
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let token = allowed[(random >> 33) as usize % allowed.len()];
+        constraint.advance(&mut scratch, &mut state, token).unwrap();
+    }
+    masks
+}
+
+fn library(vocabulary: &Arc<Vocabulary>, limit: usize) -> Arc<TreeLibrary> {
+    let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
+    Arc::new(TreeLibrary::new(Arc::clone(vocabulary), trie, limit))
+}
+
+/// One test, for the allocator counts what all threads of the process hold.
+#[test]
+fn a_library_keeps_its_limit_and_its_masks() {
+    the_limit_holds_for_an_allocator();
+    threads_get_the_masks_of_a_fresh_library();
+}
+
+fn the_limit_holds_for_an_allocator() {
+    const LIMIT: usize = 1 << 20;
+    let limits = GrammarLimits::default();
+    let vocabulary = vocabulary();
+    let library = library(&vocabulary, LIMIT);
+    let base = ALLOCATOR.current_usage();
+    let held = || (ALLOCATOR.current_usage() - base) as f64;
+    let rounds = if cfg!(debug_assertions) { 300 } else { 3_000 };
+    let mut compared = 0;
+    for round in 0..rounds {
+        let compiled = grammar(round);
+        let constraint = GrammarConstraint::with_library(&compiled, &library, &limits).unwrap();
+        assert!(!masks(&constraint, round as u64, 12).is_empty());
+        drop((constraint, compiled));
+        let stats = library.stats();
+        assert!(held() <= 1.1 * LIMIT as f64, "{} bytes are held after {round} grammars: {stats:?}", held());
+        assert!(stats.bytes as f64 <= 1.1 * LIMIT as f64, "{stats:?}");
+        if stats.bytes > LIMIT / 4 {
+            let share = stats.bytes as f64 / held();
+            assert!((0.9..1.1).contains(&share), "{share}: {} bytes are held, {stats:?}", held());
+            compared += 1;
+        }
+    }
+    let stats = library.stats();
+    assert!(compared > rounds / 2 && stats.evicted > 100, "{compared} compared, {stats:?}");
+    assert!(stats.hits > 0 && stats.misses > 0);
+    // The first grammar comes again and is served as at first.
+    let again = grammar(0);
+    let constraint = GrammarConstraint::with_library(&again, &library, &limits).unwrap();
+    let fresh = self::library(&vocabulary, LIMIT);
+    let expected = GrammarConstraint::with_library(&again, &fresh, &limits).unwrap();
+    assert_eq!(masks(&constraint, 7, 20), masks(&expected, 7, 20));
+}
+
+fn threads_get_the_masks_of_a_fresh_library() {
+    const GRAMMARS: usize = 12;
+    let limits = GrammarLimits::default();
+    let vocabulary = vocabulary();
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let grammars: Vec<Grammar> = (0..GRAMMARS).map(grammar).collect();
+    let expected: Vec<Vec<Vec<u32>>> = grammars
+        .iter()
+        .enumerate()
+        .map(|(number, grammar)| {
+            let plain = GrammarConstraint::new(grammar, Arc::clone(&vocabulary), Arc::clone(&trie), &limits);
+            masks(&plain.unwrap(), number as u64, 25)
+        })
+        .collect();
+    // One that keeps everything, one that drops a generation again and again, and one that keeps nothing.
+    for (limit, least) in [(64 << 20, 0), (100_000, 0), (100_000, 64), (0, 0)] {
+        let library =
+            TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), limit).worth_keeping(least);
+        let library = Arc::new(library);
+        thread::scope(|scope| {
+            for thread in 0..8 {
+                let (library, grammars, expected, limits) = (&library, &grammars, &expected, &limits);
+                scope.spawn(move || {
+                    for turn in 0..2 * GRAMMARS {
+                        let number = (thread * 5 + turn * 7) % GRAMMARS;
+                        let constraint =
+                            GrammarConstraint::with_library(&grammars[number], library, limits).unwrap();
+                        assert_eq!(masks(&constraint, number as u64, 25), expected[number]);
+                    }
+                });
+            }
+        });
+        let stats = library.stats();
+        assert_eq!(stats.evicted > 0, limit < 1 << 20, "{stats:?}");
+    }
+}
