@@ -140,7 +140,7 @@ pub(crate) fn hold_node(node: &Node, each: &mut dyn FnMut(LibraryId, usize)) {
 }
 
 macro_rules! entry {
-    ($key:ty, $value:ty, $($field:ident).+ $(, $($rest:tt)*)?) => {
+    ($key:ty => $value:ty, $($field:ident).+; $($rest:tt)*) => {
         impl Entry for $key {
             type Value = $value;
 
@@ -152,84 +152,70 @@ macro_rules! entry {
                 &mut tables.$($field).+
             }
 
-            $($($rest)*)?
+            $($rest)*
         }
     };
 }
 
-entry!(
-    Arc<Dfa>,
-    LibraryId,
-    automata,
+entry! {
+    Arc<Dfa> => LibraryId, automata;
     fn each_held(&self, value: &LibraryId, each: &mut dyn FnMut(LibraryId, usize)) {
         hold_automaton((*value, self), each);
     }
-);
-entry!(ExtendingOf, ByteSet, extending);
-entry!(
-    Key,
-    Arc<Node>,
-    nodes,
+}
+entry! { ExtendingOf => ByteSet, extending; }
+entry! {
+    Key => Arc<Node>, nodes;
     fn each_held(&self, value: &Arc<Node>, each: &mut dyn FnMut(LibraryId, usize)) {
         hold_node(value, each);
     }
-);
-entry!(
-    Around,
-    Arc<[TokenId]>,
-    around,
+}
+entry! {
+    Around => Arc<[TokenId]>, around;
     fn bytes(&self, value: &Arc<[TokenId]>) -> usize {
         size_of_val(&value[..]) + COUNTS
     }
-);
-entry!(
-    Marked,
-    Numbered,
-    unbounded,
+}
+entry! {
+    Marked => Numbered, unbounded;
     fn bytes(&self, _: &Numbered) -> usize {
         self.0.len() + self.2.len()
-    },
+    }
+
     fn each_held(&self, (number, dfa): &Numbered, each: &mut dyn FnMut(LibraryId, usize)) {
         hold_automaton((*number, dfa), each);
     }
-);
-entry!(
-    BodiesOf,
-    Arc<Bodies>,
-    bodies,
+}
+entry! {
+    BodiesOf => Arc<Bodies>, bodies;
     fn bytes(&self, value: &Arc<Bodies>) -> usize {
         value.memory_usage() + size_of::<Bodies>() + COUNTS
     }
-);
-entry!(
-    HoldingOf,
-    Arc<Holding>,
-    holding,
+}
+entry! {
+    HoldingOf => Arc<Holding>, holding;
     fn bytes(&self, value: &Arc<Holding>) -> usize {
         value.memory_usage() + size_of::<Holding>() + COUNTS
     }
-);
-entry!(
-    JoinOf,
-    Option<Numbered>,
-    joined,
+}
+entry! {
+    JoinOf => Option<Numbered>, joined;
     fn bytes(&self, _: &Option<Numbered>) -> usize {
         self.2.memory_usage()
-    },
+    }
+
     fn each_held(&self, value: &Option<Numbered>, each: &mut dyn FnMut(LibraryId, usize)) {
         if let Some((number, dfa)) = value {
             hold_automaton((*number, dfa), each);
         }
     }
-);
-entry!(
-    SpelledGrammar,
-    LibraryId,
-    shared.grammars,
+}
+entry! {
+    SpelledGrammar => LibraryId, shared.grammars;
     fn bytes(&self, _: &LibraryId) -> usize {
         size_of_val(&self.0[..])
     }
-);
+}
 
 #[derive(Default)]
 struct Generation {
