@@ -12,7 +12,7 @@ use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarError, RuleId};
 use crate::{
     MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
     characters::Run,
-    enumerated::plain_texts,
+    enumerated::{Plain, plain_texts},
     expand::Expander,
     json::{Document, NodeId, Value},
     languages::Language,
@@ -350,7 +350,7 @@ impl Emitter {
             return Ok(*known);
         }
         let made = match plain_texts(texts) {
-            Some(list) => {
+            Some(Plain::Listed(list)) => {
                 let list: Vec<ExprId> = list
                     .into_iter()
                     .map(|text| {
@@ -359,6 +359,11 @@ impl Emitter {
                     })
                     .collect();
                 self.shared("strings", list).ok_or(SchemaError::Unsatisfiable)?
+            }
+            Some(Plain::Dense) => {
+                let written = self.ex.languages.written(texts);
+                let written = self.ex.located(node, written)?.ok_or(SchemaError::Unsatisfiable)?;
+                self.terminal("string", &written)
             }
             None => {
                 let spelled = self.ex.languages.spelled(texts);

@@ -387,32 +387,28 @@ fn added_text(
     if spelling.is_byte(&token.content) {
         return Err(two_meanings());
     }
-    match spelling.form {
+    let bytes = match spelling.form {
         // The mark is a space wherever it stands, in a text as well: the decoder does not ask where it came from.
-        Form::Metaspace(mark) => Ok(text.replace(mark, " ").into_bytes()),
-        Form::ByteLevel => {
-            let wrong = |reason| TokenizerError::TokenBytes {
+        Form::Metaspace(mark) => text.replace(mark, " ").into_bytes(),
+        Form::ByteLevel if token.normalized && spelling.byte_level_normalizer => {
+            spelling.token(text).map_err(|reason| TokenizerError::TokenBytes {
                 id: TokenId(id),
                 token: quoted(&token.content),
                 reason,
-            };
-            let bytes = if token.normalized && spelling.byte_level_normalizer {
-                spelling.token(text).map_err(wrong)?
-            } else {
-                text.as_bytes().to_vec()
-            };
-            // The model may build this token from the bytes that it spells in the alphabet, and the text may hold the
-            // content: if those differ, the id has two meanings.
-            if by_name.contains_key(token.content.as_str())
-                && spelling.token(&token.content).is_ok_and(|built| built != bytes)
-            {
-                return Err(two_meanings());
-            }
-            Ok(bytes)
+            })?
         }
-        Form::Words { .. } => Ok([b" ", text.as_bytes()].concat()),
-        Form::Plain => Ok(text.as_bytes().to_vec()),
+        Form::ByteLevel | Form::Plain => text.as_bytes().to_vec(),
+        Form::Words { .. } => [b" ", text.as_bytes()].concat(),
+    };
+    // The model may build this token from the bytes that it spells, and the text may hold the content: if those differ, the id
+    // has two meanings.
+    if matches!(spelling.form, Form::Metaspace(_) | Form::ByteLevel)
+        && by_name.contains_key(token.content.as_str())
+        && spelling.token(&token.content).is_ok_and(|built| built != bytes)
+    {
+        return Err(two_meanings());
     }
+    Ok(bytes)
 }
 
 #[cfg(test)]

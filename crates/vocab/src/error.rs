@@ -211,6 +211,14 @@ pub enum TokenizationError {
         /// The control token.
         token: TokenId,
     },
+    /// The model writes a control token for a text, which then is no text.
+    #[error(
+        "the model writes the control token {token} for a text; take `special` off it, or take it out of `model.vocab`"
+    )]
+    ControlPiece {
+        /// The control token.
+        token: TokenId,
+    },
     /// The bytes of a merge's two sides are not those of its result.
     #[error("merge {rank} makes token {result}, whose bytes are not those of its two sides")]
     MergeBytes {

@@ -11,7 +11,7 @@ use crate::{
     bytes::{self, Meaning, Spelling, fallback_name},
     encoder::{self, Encoder, NormalizerChain, Piece},
     error::quoted,
-    json::{File, ModelKind, ModelTokens},
+    json::{Added, File, ModelKind, ModelTokens},
     pipeline::{self, NormalizerStep, SplitStep},
     tokenization,
 };
@@ -182,15 +182,28 @@ impl Tokenizer {
                     true => Symbols::Bytes,
                     false => Symbols::Characters { fallback: fallback.clone() },
                 };
-                let is_cut_out = |token: &&AddedToken| {
+                // The text that the model would build the token from is the text that is matched.
+                let is_cut_out = |(token, named): &(&AddedToken, &Added)| {
                     token.special
                         && !token.single_word
-                        && spelling.token(&token.content).is_ok_and(|bytes| bytes == token.content.as_bytes())
+                        && spelling.token(&named.content).is_ok_and(|bytes| bytes == token.content.as_bytes())
                 };
                 let cut_out: HashSet<TokenId> =
-                    matched.iter().filter(is_cut_out).map(|token| token.id).collect();
+                    matched.iter().zip(&added).filter(is_cut_out).map(|(token, _)| token.id).collect();
                 let never_made = |id: TokenId| cut_out.contains(&id);
-                let facts = tokenization::facts(&normalizers, &splits, merges, &vocabulary, never_made);
+                // A control token that is left to the model stands for a character, or for a piece that is looked up.
+                let is_piece =
+                    |token: &Added| whole_pieces || byte_fallback && token.content.chars().nth(1).is_none();
+                let left = |(token, named): &(&AddedToken, &Added)| {
+                    token.special && !cut_out.contains(&token.id) && is_piece(named)
+                };
+                let names: HashSet<&str> = tokens.tokens.iter().map(|(name, _)| name.as_str()).collect();
+                let mut left = matched.iter().zip(&added).filter(left);
+                let control = left.find(|(_, named)| names.contains(named.content.as_str()));
+                let facts = match control {
+                    Some((token, _)) => Err(TokenizationError::ControlPiece { token: token.id }),
+                    None => tokenization::facts(&normalizers, &splits, merges, &vocabulary, never_made),
+                };
                 facts.map(|mut facts| {
                     facts.whole_pieces = whole_pieces;
                     facts.symbols = symbols;
@@ -392,7 +405,7 @@ impl fmt::Debug for Tokenizer {
 }
 
 /// An added token of the file, whose id was checked with the meanings.
-fn added_token(token: &crate::json::Added) -> AddedToken {
+fn added_token(token: &Added) -> AddedToken {
     AddedToken {
         id: TokenId(u32::try_from(token.id).unwrap_or(u32::MAX)),
         content: token.content.clone(),

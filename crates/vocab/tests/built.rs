@@ -278,6 +278,23 @@ fn merges_that_mean_something_else_are_errors() {
     json["added_tokens"].as_array_mut().unwrap().last_mut().unwrap()["single_word"] = json!(true);
     let tokenization = load(&json).tokenization().unwrap_err();
     assert_eq!(tokenization, TokenizationError::ControlMerge { rank: 8, token: TokenId(300) });
+    // The text that is matched is another one than the merge makes.
+    let added = json["added_tokens"].as_array_mut().unwrap().last_mut().unwrap();
+    (added["single_word"], added["normalized"]) = (json!(false), json!(true));
+    json["normalizer"] = json!({"type": "Replace", "pattern": {"String": "zz"}, "content": "y"});
+    let tokenization = load(&json).tokenization().unwrap_err();
+    assert_eq!(tokenization, TokenizationError::ControlMerge { rank: 8, token: TokenId(300) });
+    // A control token that is a character, and the text that is matched another one.
+    let mut json = sentence_piece_by_metaspace("never", true);
+    json["normalizer"] = json!({"type": "Prepend", "prepend": "▁"});
+    let id = json["model"]["vocab"].as_object().unwrap().len();
+    json["model"]["vocab"]["ß"] = json!(id);
+    json["added_tokens"] = json!([{"id": id, "content": "ß", "single_word": false, "lstrip": false, "rstrip": false,
+        "normalized": true, "special": true}]);
+    let token = TokenId(u32::try_from(id).unwrap());
+    assert_eq!(load(&json).tokenization().unwrap_err(), TokenizationError::ControlPiece { token });
+    json["added_tokens"][0]["normalized"] = json!(false);
+    assert!(load(&json).tokenization().is_ok());
     // One whose result is a byte by its name.
     let mut json = sentence_piece_by_metaspace("never", true);
     let vocab = json["model"]["vocab"].as_object_mut().unwrap();

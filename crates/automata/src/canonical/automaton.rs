@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     SplitLimits,
-    split::{SplitDfa, SplitOptions},
+    split::{Prefix, SplitDfa, SplitOptions},
 };
 
 /// The most tokens that merges may make of a piece which is written as one token. Such sequences are followed recursively.
@@ -141,7 +141,9 @@ impl TokenizerAutomaton {
         let is_model = |token: TokenId| of_pieces[token.index()];
         let symbols = symbols(vocabulary, tokenization, is_model);
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
-        if !facts.forbidden.is_empty() && !symbols.contains_key(&b" "[..]) {
+        let writes_space = !facts.forbidden.is_empty()
+            || facts.sections.iter().any(|section| section.prefix != Prefix::Never);
+        if writes_space && !symbols.contains_key(&b" "[..]) {
             return Err(CanonicalError::NoBlank);
         }
         let trees = Derivations::new(

@@ -21,10 +21,10 @@ pub enum CanonicalError {
         /// The step.
         step: String,
     },
-    /// Spaces are spelled as a character that the model has no token for.
+    /// The tokenizer writes spaces of its own, in front of a text or as another character, and the model has no token for them.
     #[error(
-        "the tokenizer's own sequences cannot be enforced: it spells a space as another character, and no token of the model is \
-         that character; leave out the demand for canonical sequences"
+        "the tokenizer's own sequences cannot be enforced: it writes spaces, or a character in their place, and no token of the \
+         model is that character; leave out the demand for canonical sequences"
     )]
     NoBlank,
     /// An added token whose matching cannot be followed exactly.

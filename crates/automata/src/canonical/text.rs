@@ -16,7 +16,7 @@
 //! One rewriting does not make a text another one: a space that is spelled U+2581, as the vocabulary spells it back. Texts
 //! here have spaces, and what reads them behind that step sees the mark.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use unskew_core::{
     AddedToken, Normalizer, PrependScheme, SplitBehavior, SplitPattern, Symbols, Tokenization, UnicodeForm,
@@ -234,6 +234,8 @@ impl TextFacts {
     ) -> Result<(), CanonicalError> {
         let mut matched: Vec<Matched> = Vec::new();
         let mut words: Vec<(&AddedToken, String)> = Vec::new();
+        // What is matched, raw or normalised: whether the token is text.
+        let mut texts: BTreeMap<(Vec<u8>, bool), bool> = BTreeMap::new();
         let mut sections: Vec<Section> = Vec::new();
         let mut tells: BTreeSet<bool> = BTreeSet::new();
         let mut tokens: Vec<&AddedToken> =
@@ -290,6 +292,10 @@ impl TextFacts {
                     section: at,
                     strips,
                 });
+            }
+            let before = texts.insert((content.clone(), token.normalized), is_text);
+            if before.is_some_and(|other_is_text| is_text || other_is_text) {
+                return Err(refuse("matches the same text as another added token"));
             }
             matched.push(Matched { content, normalized: token.normalized, text });
         }
