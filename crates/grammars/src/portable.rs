@@ -330,7 +330,7 @@ impl Exchange {
             let members = group.members.iter().map(|frames| {
                 let frames = frames.iter().map(|(position, target, used)| {
                     let back = match target {
-                        Target::Inner(member) => crate::parser::inner(*member),
+                        Target::Inner(member) => crate::returns::inner(*member),
                         Target::Outer(link) => self.groups[&address(&link.group)] + link.member,
                     };
                     (position.number(&mut places.parser, compiled), back, self.import_used(places, used))
