@@ -16,7 +16,10 @@
 //! Measured in the number of states after n elements, an Earley parser by positions grows with n for both kinds of
 //! recursion, one by sets of origins for recursion on the right, and stacks without groups do not terminate on the left.
 //!
-//! Ambiguity of the kind `s = s s | "a"` makes sets that grow with the text, as they do for Earley: O(n) items a step.
+//! Ambiguity merges too: an item goes if another one of the same position covers it, as [`returns`](crate::returns) says. So the
+//! states of `s = s s | "a"` and of operators without levels do not grow with the text, in which they have O(n) items for Earley.
+//! Where nothing can be merged, as in palindromes, a step takes O(n) as there, and O(n^2) at worst;
+//! [`GrammarLimits::state_items`](crate::GrammarLimits::state_items) bounds that.
 //!
 //! A parser that [tracks](Parser::tracking) texts also has, in every item, the texts that may not come again: a set, kept once.
 //! A call hands it on and takes it back as the callee leaves it; a call of a scope begins with none, and behind it goes on with
