@@ -13,18 +13,30 @@ use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
 /// The token is not allowed in this state. The state is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("token {token} is not allowed here")]
+#[error("token {token} is not allowed here{}", beyond(*limit))]
 #[non_exhaustive]
 pub struct Rejected {
     /// The token.
     pub token: TokenId,
+    /// The limit that the state is beyond, by its name, if that is why: no token is allowed then, masks are empty, and the
+    /// state does not accept.
+    pub limit: Option<&'static str>,
 }
 
 impl Rejected {
     /// The rejection of `token`.
     pub const fn new(token: TokenId) -> Self {
-        Self { token }
+        Self { token, limit: None }
     }
+
+    /// The rejection of `token` in a state that is beyond `limit`.
+    pub const fn beyond(token: TokenId, limit: &'static str) -> Self {
+        Self { token, limit: Some(limit) }
+    }
+}
+
+fn beyond(limit: Option<&'static str>) -> String {
+    limit.map_or_else(String::new, |limit| format!(": the state is beyond `{limit}`, which can be raised"))
 }
 
 /// A set of token sequences, as a machine.

@@ -85,6 +85,7 @@ pub struct GrammarConstraint {
     /// Where texts may not come twice: what is known of them.
     distinct: Option<Distinct>,
     scratch_bytes: usize,
+    state_items: usize,
 }
 
 /// The position of a sequence in a [`GrammarConstraint`]. Cloning it copies some 70 bytes, with one pointer that is counted.
@@ -184,6 +185,9 @@ pub struct GrammarStats {
     pub steps: u64,
     /// The readings that were looked at for that.
     pub readings: u64,
+    /// The items of the parser that were looked at: in its states, where rules end, and in what these return to. How many that
+    /// are for a byte grows with the text where the grammar is ambiguous in a way that nothing of it can be merged.
+    pub items: u64,
     /// How often the tables were full.
     pub emptied: u64,
 }
@@ -359,8 +363,8 @@ impl GrammarConstraint {
             stamp: 0,
             at: At { place: Places::START, tracked: None },
         };
-        let scratch_bytes = limits.scratch_bytes;
-        Ok(Self { compiled, vocabulary, trie, trees: None, start, distinct, scratch_bytes })
+        let GrammarLimits { scratch_bytes, state_items, .. } = *limits;
+        Ok(Self { compiled, vocabulary, trie, trees: None, start, distinct, scratch_bytes, state_items })
     }
 
     /// The memory that the compiled grammar takes, in bytes; vocabulary and trie are not counted.
@@ -420,6 +424,13 @@ impl GrammarConstraint {
         // Only what can still be read counts in the mask, so it is read off here and not read beside.
         let left = untracked.place(&mut Both { compiled: &self.compiled, tracking, places }, place);
         At { place: left, tracked: Some(place) }
+    }
+
+    /// Whether a state is beyond [`GrammarLimits::state_items`], so that nothing follows.
+    fn is_beyond(&self, scratch: &GrammarScratch, at: At) -> bool {
+        let tracked = at.tracked.zip(scratch.tracking.as_ref());
+        scratch.places.has_more_than(self.state_items, at.place)
+            || tracked.is_some_and(|(place, tracking)| tracking.places.has_more_than(self.state_items, place))
     }
 
     /// Whether `token` leads anywhere, and where: if texts are tracked, there, and else as places that track none.
@@ -565,15 +576,18 @@ impl GrammarScratch {
     /// What it has done so far.
     pub fn stats(&self) -> GrammarStats {
         let Work { reads, mut steps, mut readings } = self.places.work;
+        let mut items = self.places.parser.looked_at();
         if let Some(tracking) = &self.tracking {
             steps += tracking.places.work.steps;
             readings += tracking.places.work.readings;
+            items += tracking.places.parser.looked_at();
         }
         let before = &self.stats;
         GrammarStats {
             reads: before.reads + reads,
             steps: before.steps + steps,
             readings: before.readings + readings,
+            items: before.items + items,
             ..*before
         }
     }
@@ -653,6 +667,9 @@ impl Constraint for GrammarConstraint {
         token: TokenId,
     ) -> Result<(), Rejected> {
         let at = self.at(scratch, state);
+        if self.is_beyond(scratch, at) {
+            return Err(Rejected::beyond(token, "GrammarLimits::state_items"));
+        }
         let Some(next) = self.behind(scratch, at, token) else { return Err(Rejected::new(token)) };
         let at = self.named(scratch, next);
         let (places, exchange) = match &mut scratch.tracking {
@@ -666,7 +683,7 @@ impl Constraint for GrammarConstraint {
                 state.since = Since::default();
             }
         }
-        state.may_end = places.may_end(&self.compiled, next);
+        state.may_end = places.may_end(&self.compiled, next) && !self.is_beyond(scratch, at);
         (state.stamp, state.at) = (scratch.stamp, at);
         Ok(())
     }
@@ -679,8 +696,12 @@ impl Constraint for GrammarConstraint {
     fn fill_mask(&self, scratch: &mut GrammarScratch, state: &GrammarState, mask: MaskMut<'_>) {
         let at = self.at(scratch, state);
         scratch.stats.masks += 1;
-        self.make_mask(scratch, at.place);
         let mut mask = mask;
+        if self.is_beyond(scratch, at) {
+            mask.clear();
+            return;
+        }
+        self.make_mask(scratch, at.place);
         scratch.masks[&at.place].write(mask.reborrow());
         if let Some(removed) = self.removed(scratch, at) {
             removed.iter().for_each(|token| mask.remove(*token));
@@ -702,7 +723,7 @@ impl Constraint for GrammarConstraint {
     /// Reads the token's bytes; no mask is made. DOMINO calls that opportunistic masking.
     fn allows(&self, scratch: &mut GrammarScratch, state: &GrammarState, token: TokenId) -> bool {
         let at = self.at(scratch, state);
-        self.behind(scratch, at, token).is_some()
+        !self.is_beyond(scratch, at) && self.behind(scratch, at, token).is_some()
     }
 
     fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {
@@ -710,6 +731,9 @@ impl Constraint for GrammarConstraint {
             return None;
         }
         let at = self.at(scratch, state);
+        if self.is_beyond(scratch, at) {
+            return None;
+        }
         self.make_mask(scratch, at.place);
         match self.removed(scratch, at) {
             Some(removed) if !removed.is_empty() => {

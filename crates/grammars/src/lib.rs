@@ -80,6 +80,7 @@ mod places;
 mod portable;
 mod regular;
 mod remainders;
+mod returns;
 mod rules;
 mod shared;
 mod speculation;

@@ -21,6 +21,11 @@ pub struct GrammarLimits {
     pub positions: usize,
     /// What the tables of one scratch may take, in bytes; beyond it they are built again. Default: 64 MiB.
     pub scratch_bytes: usize,
+    /// The items of one state of the parser, with those that their rules return to. They grow with the text only where a grammar is
+    /// ambiguous in such a way that they cannot be merged, as palindromes are: by one or two a token. Nothing follows a state
+    /// that has more: masks are empty, it does not accept, and [`advance`](unskew_core::Constraint::advance) names this limit in
+    /// [`Rejected::limit`](unskew_core::Rejected::limit). Default: 2^20.
+    pub state_items: usize,
     /// What the tables of the automata of terminals take together, those of their parts included, in bytes. Default: 32
     /// MiB.
     pub automata_bytes: usize,
@@ -42,6 +47,7 @@ impl Default for GrammarLimits {
             nodes: 500_000,
             positions: 1 << 20,
             scratch_bytes: 64 << 20,
+            state_items: 1 << 20,
             automata_bytes: 32 << 20,
             munch_steps: 100_000_000,
             regex: Limits {

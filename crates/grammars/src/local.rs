@@ -16,7 +16,8 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::{
-    parser::{Item, Parser, ROOT, Return, Todo, inner},
+    parser::{Item, Parser, ROOT, Return, Todo},
+    returns::inner,
     rules::{NONE, Position, Rules},
     unordered::is_of_group,
 };

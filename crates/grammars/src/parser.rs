@@ -16,18 +16,22 @@
 //! Measured in the number of states after n elements, an Earley parser by positions grows with n for both kinds of
 //! recursion, one by sets of origins for recursion on the right, and stacks without groups do not terminate on the left.
 //!
-//! Ambiguity of the kind `s = s s | "a"` makes sets that grow with the text, as they do for Earley: O(n) items a step.
+//! Ambiguity merges too: an item goes if another one of the same position covers it, as [`returns`](crate::returns) says. So the
+//! states of `s = s s | "a"` and of operators without levels do not grow with the text, in which they have O(n) items for Earley.
+//! Where nothing can be merged, as in palindromes, a step takes O(n) as there, and O(n^2) at worst;
+//! [`GrammarLimits::state_items`](crate::GrammarLimits::state_items) bounds that.
 //!
 //! A parser that [tracks](Parser::tracking) texts also has, in every item, the texts that may not come again: a set, kept once.
 //! A call hands it on and takes it back as the callee leaves it; a call of a scope begins with none, and behind it goes on with
 //! what was before. Other parsers have the empty set everywhere, and are what they would be without.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use crate::{
     distinct::{INHERITED, NOTHING, Text, Used, UsedTexts},
     ids::Ids,
+    returns::{Groups, inner},
     rules::{END, NONE, Position, Rules},
     unordered::{Edge, Seen, States, is_of_group},
 };
@@ -54,6 +58,8 @@ pub(crate) struct Parser {
     returns: Groups,
     /// The items of each [`Todo`].
     todos: Lists<Item>,
+    /// The most items that one of them has.
+    longest: usize,
     /// By [`Todo`]: what follows, once it was asked for.
     followers: Vec<Option<Followers>>,
     /// Terminals and what is left to do behind them.
@@ -69,6 +75,8 @@ pub(crate) struct Parser {
     behind: HashMap<(Pending, Text), Option<Todo>>,
     /// What [`covers`](Self::covers) was asked last, and what it said: a list of a thousand terminals asks for each of them.
     covered: Option<((Todo, Todo), bool)>,
+    /// How many items were looked at, in states and among the frames of returns.
+    looked_at: u64,
     work: Work,
 }
 
@@ -81,26 +89,6 @@ pub(crate) struct Followers {
     pub(crate) ends: bool,
     /// The [holes](crate::local) that are reached, one bit each.
     pub(crate) holes: u64,
-}
-
-/// A reference inside a group to one of its own returns has this bit.
-const INNER: u32 = 1 << 31;
-
-/// How the frames of a group refer to its own return of this number, before it is made.
-pub(crate) fn inner(member: u32) -> Return {
-    INNER | member
-}
-
-/// Returns, in the groups in which they were made.
-#[derive(Debug)]
-pub(crate) struct Groups {
-    /// The frames of all returns.
-    frames: Vec<Item>,
-    /// By return: where its frames begin; and one more.
-    first: Vec<u32>,
-    /// By return: the first return of its group.
-    group: Vec<Return>,
-    ids: Ids,
 }
 
 /// Lists that are kept once.
@@ -166,6 +154,7 @@ impl Parser {
         let mut parser = Self {
             returns: Groups::new(),
             todos: Lists::new(),
+            longest: 0,
             followers: Vec::new(),
             edges: Vec::new(),
             states: States::new(&rules.groups),
@@ -174,9 +163,10 @@ impl Parser {
             pending: Lists::new(),
             behind: HashMap::new(),
             covered: None,
+            looked_at: 0,
             work: Work { call_of: vec![NONE; rules.order.len()], ..Work::default() },
         };
-        let root = parser.returns.insert(&mut [vec![(END, INNER, INHERITED)]]);
+        let root = parser.returns.insert(&mut [vec![(END, inner(0), INHERITED)]]);
         debug_assert_eq!(root, ROOT);
         let start = parser.todo(&mut vec![(rules.start(start), ROOT, NOTHING)], rules);
         debug_assert_eq!(start, Self::START);
@@ -193,7 +183,7 @@ impl Parser {
 
     /// The return that stands for what `hole` stands for.
     pub(crate) fn hole(&mut self, rules: &Rules, hole: u32) -> Return {
-        self.returns.insert(&mut [vec![(rules.hole(hole), INNER, INHERITED)]])
+        self.returns.insert(&mut [vec![(rules.hole(hole), inner(0), INHERITED)]])
     }
 
     /// What is left to do where a rule that returns to `back` has ended.
@@ -226,9 +216,12 @@ impl Parser {
         }
         items.sort_unstable();
         items.dedup();
+        self.looked_at += items.len() as u64;
+        self.returns.leave_out_covered(items);
         let id = self.todos.insert(items);
         if id as usize == self.followers.len() {
             self.followers.push(None);
+            self.longest = self.longest.max(items.len());
         }
         id
     }
@@ -309,6 +302,21 @@ impl Parser {
         self.states.position(&rules.groups, seen, offset)
     }
 
+    /// Whether the items of these and the frames of their returns are more than `limit`. O(1) where no set is long.
+    pub(crate) fn are_more_than(&self, limit: usize, todos: impl ExactSizeIterator<Item = Todo>) -> bool {
+        let most = self.longest.saturating_mul(1 + self.returns.longest());
+        if most.saturating_mul(todos.len()) <= limit {
+            return false;
+        }
+        let items = todos.flat_map(|todo| self.todos.get(todo));
+        items.map(|(_, back, _)| 1 + self.returns.frames(*back).len()).sum::<usize>() > limit
+    }
+
+    /// How many items were looked at so far: in sets, in rules that end, and to find out which of them others cover.
+    pub(crate) fn looked_at(&self) -> u64 {
+        self.looked_at + self.returns.looked_at()
+    }
+
     /// The number of states and returns made so far.
     pub(crate) fn made(&self) -> (usize, usize) {
         (self.followers.len(), self.returns.len())
@@ -341,6 +349,7 @@ impl Parser {
             if self.tracks && rules.is_distinct(terminal) {
                 work.todo.sort_unstable();
                 work.todo.dedup();
+                self.returns.leave_out_covered(&mut work.todo);
                 edges.push((terminal, self.pending.insert(&work.todo)));
                 continue;
             }
@@ -393,27 +402,43 @@ impl Parser {
         self.pending.get(pending).iter().map(|(.., used)| *used)
     }
 
-    /// Adds what the rules that may end here return to.
-    fn complete(&self, items: &mut Vec<Item>, rules: &Rules) {
+    /// Adds what the rules that may end here return to, but for what is covered: where much may be empty, each return leads to
+    /// all that came before it.
+    fn complete(&mut self, items: &mut Vec<Item>, rules: &Rules) {
         /// So many are sooner looked through than hashed.
         const FEW: usize = 16;
-        let mut seen: hashbrown::HashSet<Item> = hashbrown::HashSet::new();
+        self.returns.begin_set();
+        let mut seen: HashSet<Item> = HashSet::new();
+        let mut alike: HashMap<(Position, Used), SmallVec<[Return; 2]>> = HashMap::new();
         let mut at = 0;
         while let Some((position, back, used)) = items.get(at).copied() {
             let accepting = match is_of_group(position) {
                 true => self.states.is_accepting(&rules.groups, position),
                 false => rules.is_accepting(position),
             };
-            if accepting {
-                for frame in self.returns.frames(back) {
-                    let item = inheriting(*frame, used);
-                    if seen.is_empty() && items.len() >= FEW {
+            let frames = if accepting { self.returns.frames(back).len() } else { 0 };
+            self.looked_at += frames as u64;
+            for index in 0..frames {
+                let item = inheriting(self.returns.frames(back)[index], used);
+                let letter = (item.0, item.2);
+                let is_new;
+                if items.len() < FEW {
+                    let mut others = items.iter().filter(|other| (other.0, other.2) == letter);
+                    is_new = !others.any(|other| self.returns.covers(other.1, item.1));
+                } else {
+                    if seen.is_empty() {
                         seen.extend(items.iter().copied());
+                        items.iter().for_each(|item| add_alike(&mut alike, *item));
                     }
-                    let is_new = if seen.is_empty() { !items.contains(&item) } else { seen.insert(item) };
+                    let others = alike.get(&letter).into_iter().flatten();
+                    is_new =
+                        seen.insert(item) && !others.copied().any(|other| self.returns.covers(other, item.1));
                     if is_new {
-                        items.push(item);
+                        add_alike(&mut alike, item);
                     }
+                }
+                if is_new {
+                    items.push(item);
                 }
             }
             at += 1;
@@ -436,7 +461,7 @@ impl Parser {
     }
 
     /// Adds the frames of the callers that end with the calls of `group`. Callers outside of it are complete.
-    fn add_frames_of_callers(&self, calls: &mut [Call], group: &[(u32, Used, u32, u32)]) {
+    fn add_frames_of_callers(&mut self, calls: &mut [Call], group: &[(u32, Used, u32, u32)]) {
         let is_member = |call: u32| group.iter().any(|(.., member)| *member == call);
         for (.., call) in group {
             // Callers in the group, in which each may end with the next.
@@ -471,6 +496,7 @@ impl Parser {
                 }
                 at += 1;
             }
+            self.looked_at += frames.len() as u64;
             frames.sort_unstable();
             frames.dedup();
             calls[*call as usize].frames = frames;
@@ -489,7 +515,7 @@ impl Parser {
                 let back = match back {
                     Ref::Made(back) => *back,
                     Ref::Called(other) => match group.iter().position(|(.., member)| member == other) {
-                        Some(member) => INNER | u32::try_from(member).expect("bounded"),
+                        Some(member) => inner(u32::try_from(member).expect("bounded")),
                         None => calls[*other as usize].made,
                     },
                 };
@@ -569,6 +595,14 @@ impl Work {
     }
 }
 
+/// Adds `item` to the first few of its letter, which are the most likely to cover others: they came last in the text.
+fn add_alike(alike: &mut HashMap<(Position, Used), SmallVec<[Return; 2]>>, (position, back, used): Item) {
+    let returns = alike.entry((position, used)).or_default();
+    if returns.len() < returns.inline_size() {
+        returns.push(back);
+    }
+}
+
 /// The item that `frame` is where a rule has ended that has used these texts.
 #[inline]
 fn inheriting((position, back, used): Item, ended: Used) -> Item {
@@ -581,90 +615,6 @@ fn is_final(rules: &Rules, states: &States, position: Position) -> bool {
         true => states.is_final(&rules.groups, position),
         false => rules.is_final(position),
     }
-}
-
-impl Groups {
-    fn new() -> Self {
-        Self { frames: Vec::new(), first: vec![0], group: Vec::new(), ids: Ids::default() }
-    }
-
-    /// The number of returns.
-    pub(crate) fn len(&self) -> usize {
-        self.group.len()
-    }
-
-    /// Where it goes on: no position among them is the end of its rule.
-    #[inline]
-    pub(crate) fn frames(&self, back: Return) -> &[Item] {
-        &self.frames[self.first[back as usize] as usize..self.first[back as usize + 1] as usize]
-    }
-
-    /// The returns that were made together with `back`.
-    pub(crate) fn group(&self, back: Return) -> std::ops::Range<Return> {
-        let first = self.group[back as usize];
-        let mut end = first + 1;
-        while self.group.get(end as usize) == Some(&first) {
-            end += 1;
-        }
-        first..end
-    }
-
-    /// The group of these returns, each a list of frames, of which the `i`-th is `INNER | i` to the others. Answers the
-    /// first of them.
-    pub(crate) fn insert(&mut self, members: &mut [Vec<Item>]) -> Return {
-        for frames in members.iter_mut() {
-            frames.sort_unstable();
-            frames.dedup();
-        }
-        let next = u32::try_from(self.group.len()).expect("bounded memory");
-        let hash = self.hash_members(members);
-        let (all, first_of, group) = (&self.frames, &self.first, &self.group);
-        let is_same = |candidate: Return| {
-            members.iter().enumerate().all(|(member, frames)| {
-                let at = candidate as usize + member;
-                group.get(at) == Some(&candidate) && {
-                    let kept = &all[first_of[at] as usize..first_of[at + 1] as usize];
-                    // A frame that returns into the candidate from outside is none of its own, though it looks the same.
-                    let is_outside = |back: Return| group.get(back as usize) != Some(&candidate);
-                    kept.len() == frames.len()
-                        && frames.iter().all(|frame| {
-                            is_outside(frame.1) && kept.binary_search(&outer(*frame, candidate)).is_ok()
-                        })
-                }
-            }) && group.get(candidate as usize + members.len()) != Some(&candidate)
-        };
-        let first = self.ids.get_or_insert(hash, next, is_same);
-        if first == next {
-            for frames in members.iter() {
-                let begin = self.frames.len();
-                self.frames.extend(frames.iter().map(|frame| outer(*frame, next)));
-                self.frames[begin..].sort_unstable();
-                self.first.push(u32::try_from(self.frames.len()).expect("bounded memory"));
-                self.group.push(next);
-            }
-        }
-        first
-    }
-
-    /// Frames of a group have no order that survives renaming, so their hashes are added up.
-    fn hash_members(&self, members: &[Vec<Item>]) -> u64 {
-        let mut sum = members.len() as u64;
-        for (member, frames) in members.iter().enumerate() {
-            for frame in frames {
-                sum = sum.wrapping_add(self.ids.hash((member, *frame)));
-            }
-        }
-        sum
-    }
-
-    fn memory_usage(&self) -> usize {
-        self.frames.len() * size_of::<Item>() + self.group.len() * (2 * size_of::<u32>() + Ids::ENTRY)
-    }
-}
-
-/// A frame as it is kept, in the group that begins with `first`.
-fn outer((position, back, used): Item, first: Return) -> Item {
-    (position, if back & INNER != 0 { first + (back & !INNER) } else { back }, used)
 }
 
 impl<T: Copy + Eq + std::hash::Hash> Lists<T> {

@@ -403,6 +403,11 @@ impl Places {
         }
     }
 
+    /// Whether what is left to do at `place` has more than `limit` items.
+    pub(crate) fn has_more_than(&self, limit: usize, place: Place) -> bool {
+        self.parser.are_more_than(limit, self.readings(place).iter().map(|reading| reading.todo))
+    }
+
     /// Whether the output may end here.
     pub(crate) fn may_end(&mut self, compiled: &Compiled, place: Place) -> bool {
         if let Some(known) = self.may_end[place as usize] {

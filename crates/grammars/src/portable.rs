@@ -137,6 +137,20 @@ pub(crate) struct Exchange {
     by_place: HashMap<Place, Arc<PortablePlace>>,
     by_group: HashMap<Return, Arc<Group>>,
     by_used: HashMap<Used, Arc<UsedTexts>>,
+    /// The items of places and groups that were spelled out or read, which these tables keep.
+    items: usize,
+}
+
+impl PortablePlace {
+    fn items(&self) -> usize {
+        self.readings.iter().map(|reading| 1 + reading.todo.len()).sum()
+    }
+}
+
+impl Group {
+    fn items(&self) -> usize {
+        self.members.iter().map(|frames| 1 + frames.len()).sum()
+    }
 }
 
 impl Exchange {
@@ -165,6 +179,7 @@ impl Exchange {
             PortableReading { terminal: reading.terminal, state: reading.state, begun, todo: todo.collect() }
         });
         let portable = Arc::new(PortablePlace { readings: readings.collect() });
+        self.items += portable.items();
         self.places.insert(Arc::as_ptr(&portable).addr(), (Arc::clone(&portable), place));
         self.by_place.insert(place, Arc::clone(&portable));
         portable
@@ -196,6 +211,7 @@ impl Exchange {
             readings.push(Reading { terminal: reading.terminal, state, ended: 0, todo });
         }
         let place = places.place(&mut readings, compiled);
+        self.items += portable.items();
         self.places.insert(address, (Arc::clone(portable), place));
         self.by_place.entry(place).or_insert_with(|| Arc::clone(portable));
         place
@@ -206,6 +222,7 @@ impl Exchange {
         const ENTRY: usize = 64;
         let ours = self.by_place.len() + self.by_group.len() + self.by_used.len();
         (self.places.len() + self.groups.len() + self.used.len() + ours * 4) * ENTRY
+            + self.items * size_of::<(PortablePosition, Target, PortableUsed)>()
     }
 
     fn export_used(&mut self, places: &Places, used: Used) -> PortableUsed {
@@ -297,6 +314,7 @@ impl Exchange {
             });
             let members = members.collect();
             let group = Arc::new(Group { members });
+            self.items += group.items();
             // The map keeps the group, and so its address.
             self.groups.insert(Arc::as_ptr(&group).addr(), first);
             self.by_group.insert(first, group);
@@ -330,7 +348,7 @@ impl Exchange {
             let members = group.members.iter().map(|frames| {
                 let frames = frames.iter().map(|(position, target, used)| {
                     let back = match target {
-                        Target::Inner(member) => crate::parser::inner(*member),
+                        Target::Inner(member) => crate::returns::inner(*member),
                         Target::Outer(link) => self.groups[&address(&link.group)] + link.member,
                     };
                     (position.number(&mut places.parser, compiled), back, self.import_used(places, used))
@@ -339,6 +357,7 @@ impl Exchange {
             });
             let mut members: Vec<Vec<Item>> = members.collect();
             let first = places.parser.returns_mut().insert(&mut members);
+            self.items += group.items();
             // A group that is known under another address keeps that one for itself: this one is kept by its place.
             self.groups.insert(address(group), first);
             self.by_group.entry(first).or_insert_with(|| Arc::clone(group));

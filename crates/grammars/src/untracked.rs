@@ -8,8 +8,9 @@ use smallvec::SmallVec;
 
 use crate::{
     distinct::{INHERITED, NOTHING, Text, Used},
-    parser::{Item, Return, Todo, inner},
+    parser::{Item, Return, Todo},
     places::{BOUNDARY, Compiled, Place, Places, Reading},
+    returns::inner,
     rules::Position,
     unordered::is_of_group,
 };

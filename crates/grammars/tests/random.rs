@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits};
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
 use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary,
+    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, LarkOptions,
+    TreeLibrary,
 };
 
 struct Comparison<'a> {
@@ -60,6 +61,35 @@ impl Comparison<'_> {
     }
 }
 
+/// Compares the masks along one long text, which goes on with the token of the mask that each of `choices` says.
+fn check_along(grammar: &Grammar, choices: &[u8]) -> Result<(), String> {
+    let vocabulary = vocabulary();
+    let oracle = Oracle::new(grammar, &Alphabet::of(&vocabulary));
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let limits = GrammarLimits::default();
+    let constraint = match GrammarConstraint::new(grammar, Arc::clone(&vocabulary), trie, &limits) {
+        Ok(constraint) => constraint,
+        Err(GrammarError::Empty { .. }) if oracle.is_empty() => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let scratches = [constraint.scratch(), constraint.scratch()];
+    let vocabulary = &vocabulary;
+    let mut comparison = Comparison { constraint: &constraint, vocabulary, scratches, turn: 0, left: 0 };
+    let (mut chart, mut state) = (oracle.chart(), constraint.start());
+    let mut text = Vec::new();
+    for choice in choices {
+        let at = |error| format!("{}: {error}", text.escape_ascii());
+        comparison.compare(&mut chart, &state, 0).map_err(at)?;
+        let mask = chart.mask(vocabulary);
+        let Some(index) = usize::from(*choice).checked_rem(mask.len()) else { break };
+        let token = mask[index];
+        constraint.advance(comparison.scratch(), &mut state, token).map_err(|error| error.to_string())?;
+        assert!(chart.push_token(vocabulary, token));
+        text.extend_from_slice(vocabulary.text(token).unwrap());
+    }
+    Ok(())
+}
+
 /// A library that all cases share: it keeps all nodes, or only some, or drops them again and again, or keeps none.
 fn library(kind: usize) -> &'static Arc<TreeLibrary> {
     static LIBRARIES: OnceLock<[Arc<TreeLibrary>; 4]> = OnceLock::new();
@@ -101,6 +131,21 @@ fn check(
     comparison.compare(&mut oracle.chart(), &constraint.start(), depth)
 }
 
+const AMBIGUOUS: [&str; 12] = [
+    "start: start start | \"a\"",
+    "start: start start start | start start | \"a\" | \"\"",
+    "start: start \"b\" start | start \"c\" start | \"a\"",
+    "start: start \"b\" start | \"a\" start \"c\" | \"a\"",
+    "start: \"a\" start \"b\" start | \"a\" start | \"c\"",
+    "start: \"a\" start \"a\" | \"b\" start \"b\" | start start | \"\"",
+    "start: x y? | y x?\nx: y x | \"a\"\ny: x y | \"b\" start \"c\" | \"a\"",
+    "start: x start y | \"c\"\nx: \"a\" x? | \"\"\ny: y y | \"a\" | \"b\"",
+    "start: start x | x\nx: x start \"c\" | \"a\" x | \"a\" | \"b\" start \"b\"",
+    "start: x x x\nx: start \"b\" | x x | \"a\" | \"\"",
+    "start: x | y\nx: \"a\" x \"b\" | \"a\" x | \"\"\ny: \"a\" y \"b\" | y \"b\" | \"\"",
+    "start: \"a\"* x \"a\"* \"c\"\nx: \"a\" x \"a\" | \"b\" | x \"b\" x",
+];
+
 /// How many random cases: more in release.
 const CASES: u32 = if cfg!(debug_assertions) { 60 } else { 20_000 };
 
@@ -117,6 +162,26 @@ proptest! {
     fn masks_of_trees_are_those_of_the_oracle(shape in random::grammar(), kind in 0..4usize) {
         let result = check(&shape.build(), Some(library(kind)), &GrammarLimits::default(), 4);
         prop_assert_eq!(result, Ok(()), "library {}\n{}", kind, shape);
+    }
+
+    /// Sets out of which much is left out come behind long texts.
+    #[test]
+    fn masks_along_long_texts_are_those_of_the_oracle(
+        shape in random::grammar(),
+        choices in prop::collection::vec(any::<u8>(), 25),
+    ) {
+        prop_assert_eq!(check_along(&shape.build(), &choices), Ok(()), "\n{}", shape);
+    }
+
+    /// As above, where each text has many readings.
+    #[test]
+    fn masks_of_ambiguous_grammars_are_those_of_the_oracle(
+        grammar in prop::sample::select(&AMBIGUOUS[..]),
+        choices in prop::collection::vec(any::<u8>(), 25),
+    ) {
+        let limits = GrammarLimits::default();
+        let parsed = Grammar::from_lark(grammar, &LarkOptions::default(), &limits).unwrap();
+        prop_assert_eq!(check_along(&parsed, &choices), Ok(()), "\n{}", grammar);
     }
 
     /// A scratch that is emptied before every step gives the same answers.

@@ -1,0 +1,195 @@
+//! Ambiguous grammars: what a token costs does not grow with the text, and no sooner than it must.
+
+#![allow(clippy::print_stdout, reason = "figures are printed")]
+
+use std::{sync::Arc, time::Instant};
+
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, LarkOptions};
+
+const OPERATORS: &str = "start: start \"+\" start | start \"*\" start | \"n\" | \"(\" start \")\"";
+const PAIRS: &str = "start: start start | \"a\"";
+
+fn constraint(lark: &str) -> GrammarConstraint {
+    constraint_within(lark, &GrammarLimits::default())
+}
+
+fn constraint_within(lark: &str, limits: &GrammarLimits) -> GrammarConstraint {
+    let mut vocabulary = Vocabulary::builder();
+    for byte in 0..=255u8 {
+        vocabulary.text(&[byte]);
+    }
+    let vocabulary = Arc::new(vocabulary.build().unwrap());
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let grammar = Grammar::from_lark(lark, &LarkOptions::default(), limits).unwrap();
+    GrammarConstraint::new(&grammar, vocabulary, trie, limits).unwrap()
+}
+
+/// One sequence, read byte by byte.
+struct Sequence<'a> {
+    constraint: &'a GrammarConstraint,
+    scratch: GrammarScratch,
+    state: GrammarState,
+    mask: Option<TokenMask>,
+}
+
+impl<'a> Sequence<'a> {
+    fn new(constraint: &'a GrammarConstraint, with_masks: bool) -> Self {
+        let mask = with_masks.then(|| TokenMask::new(constraint.vocab_len()));
+        Self { constraint, scratch: constraint.scratch(), state: constraint.start(), mask }
+    }
+
+    fn read(&mut self, byte: u8) {
+        self.constraint.advance(&mut self.scratch, &mut self.state, TokenId(u32::from(byte))).unwrap();
+        if let Some(mask) = &mut self.mask {
+            self.constraint.fill_mask(&mut self.scratch, &self.state, mask.as_mut());
+        }
+    }
+}
+
+/// Grammars, how their texts begin, and how these go on again and again.
+const GRAMMARS: [(&str, &str, &str, &str); 11] = [
+    ("pairs", PAIRS, "a", "a"),
+    ("operators", OPERATORS, "n", "+n*n"),
+    ("operators nested", OPERATORS, "n", "+(n*(n)+n"),
+    ("sums", "start: start \"+\" start | \"n\"", "n", "+n"),
+    ("right", "start: \"a\" start | \"a\"", "a", "a"),
+    ("left", "start: start \"a\" | \"a\"", "a", "a"),
+    ("brackets", "start: \"(\" start \")\" | \"n\"", "(", "("),
+    ("lists", "start: \"[\" (start (\",\" start)*)? \"]\" | \"n\"", "[n", ",[n,n]"),
+    ("else", "start: \"i\" start | \"i\" start \"e\" start | \"s\"", "i", "i"),
+    ("triples", "start: start start start | start start | \"a\" | \"\"", "a", "a"),
+    ("palindromes", "start: \"a\" start \"a\" | \"b\" start \"b\" | \"\"", "a", "a"),
+];
+
+/// The most items that a byte takes to read and to make the mask behind, over the last tenth of so many bytes.
+fn items_at_the_end(grammar: &str, text: impl Iterator<Item = u8>, bytes: usize) -> u64 {
+    let constraint = constraint(grammar);
+    let mut sequence = Sequence::new(&constraint, true);
+    let mut most = 0;
+    for (at, byte) in text.enumerate().take(bytes) {
+        let before = sequence.scratch.stats().items;
+        sequence.read(byte);
+        if at >= bytes - bytes / 10 {
+            most = most.max(sequence.scratch.stats().items - before);
+        }
+    }
+    most
+}
+
+/// Those grammars whose sets do not grow at all, to so many bytes.
+fn check_that_sets_do_not_grow(bytes: usize) {
+    for (name, grammar, begin, again) in &GRAMMARS[..10] {
+        let text = begin.bytes().chain(again.bytes().cycle());
+        let most = items_at_the_end(grammar, text, bytes);
+        assert!(most <= 100, "{name}: {most} items for a byte");
+    }
+}
+
+#[test]
+fn a_token_takes_no_more_items_in_a_long_text_than_in_a_short_one() {
+    check_that_sets_do_not_grow(2_500);
+}
+
+#[test]
+#[ignore = "takes seconds"]
+fn a_token_takes_no_more_items_in_a_text_of_20_000_bytes() {
+    check_that_sets_do_not_grow(20_000);
+}
+
+/// Where nothing can be merged, the items of a token grow with the text, and not with its square.
+#[test]
+fn a_token_takes_at_most_a_few_items_for_each_byte_before() {
+    for (name, grammar, begin, again) in [
+        GRAMMARS[10],
+        ("else", "start: \"i\" start | \"i\" start \"e\" start | \"s\"", &"i".repeat(500)[..], "se"),
+        ("pairs and palindromes", "start: \"a\" start \"a\" | start start | \"a\"", "a", "a"),
+    ] {
+        for bytes in [300, 600] {
+            let text = begin.bytes().chain(again.bytes().cycle());
+            let most = items_at_the_end(grammar, text, bytes);
+            assert!(most <= 20 * bytes as u64, "{name}: {most} items for a byte behind {bytes}");
+        }
+    }
+}
+
+/// What a sequence takes along with it, to threads that know nothing of it, is as small as its sets.
+#[test]
+fn sequences_that_change_scratches_cost_the_same() {
+    for (name, grammar, begin, again) in &GRAMMARS[..10] {
+        let constraint = constraint(grammar);
+        let mut scratches = [constraint.scratch(), constraint.scratch()];
+        let mut state = constraint.start();
+        let mut mask = TokenMask::new(constraint.vocab_len());
+        let text = begin.bytes().chain(again.bytes().cycle()).take(2_500);
+        for (at, byte) in text.enumerate() {
+            let scratch = &mut scratches[at / 11 % 2];
+            let before = scratch.stats().items;
+            constraint.advance(scratch, &mut state, TokenId(u32::from(byte))).unwrap();
+            constraint.fill_mask(scratch, &state, mask.as_mut());
+            let items = scratch.stats().items - before;
+            // Some 11 bytes are read again.
+            assert!(at < 2_000 || items <= 1_000, "{name}: {items} items for byte {at}");
+        }
+    }
+}
+
+/// Beyond the limit nothing follows, and who reads on is told why; whoever raises the limit comes further.
+#[test]
+fn a_state_beyond_the_limit_is_an_error_that_names_it() {
+    let mut read = Vec::new();
+    for state_items in [100, 200] {
+        let limits = GrammarLimits { state_items, ..GrammarLimits::default() };
+        let constraint = constraint_within(GRAMMARS[10].1, &limits);
+        let mut sequence = Sequence::new(&constraint, true);
+        let mut count = 0;
+        let error = loop {
+            let mask = sequence.mask.as_ref().unwrap();
+            if count > 0 && mask.none() {
+                assert!(!constraint.is_accepting(&sequence.state));
+                assert!(!constraint.allows(&mut sequence.scratch, &sequence.state, TokenId(97)));
+                let mut state = sequence.state.clone();
+                break constraint.advance(&mut constraint.scratch(), &mut state, TokenId(97)).unwrap_err();
+            }
+            sequence.read(b'a');
+            count += 1;
+        };
+        assert_eq!(error.limit, Some("GrammarLimits::state_items"));
+        assert!(error.to_string().contains("GrammarLimits::state_items"), "{error}");
+        read.push(count);
+    }
+    assert!(read[0] > 20 && read[1] > read[0] + 20 && read[1] < 400, "{read:?}");
+}
+
+#[test]
+#[ignore = "prints figures; in release"]
+fn figures() {
+    for (name, grammar, begin, again) in GRAMMARS {
+        let constraint = constraint(grammar);
+        for with_masks in [false, true] {
+            let mut sequence = Sequence::new(&constraint, with_masks);
+            let text = begin.bytes().chain(again.bytes().cycle());
+            let (mut before, mut since, begun) = (0, Instant::now(), Instant::now());
+            let mut items = 0;
+            print!("{name:18} {}", if with_masks { "masks  " } else { "advance" });
+            for (at, byte) in text.enumerate().take(20_000) {
+                sequence.read(byte);
+                if [400, 500, 1_900, 2_000, 7_900, 8_000, 19_900, 20_000].contains(&(at + 1)) {
+                    let (stats, now) = (sequence.scratch.stats(), Instant::now());
+                    let count = u32::try_from(at + 1 - before).unwrap();
+                    if [500, 2_000, 8_000, 20_000].contains(&(at + 1)) {
+                        let each = (now - since) / count;
+                        print!(" | {:?} {} items", each, (stats.items - items) / u64::from(count));
+                    }
+                    (before, since, items) = (at + 1, now, stats.items);
+                }
+                if begun.elapsed().as_secs() > 60 {
+                    print!(" | over a minute at {at}");
+                    break;
+                }
+            }
+            let (stats, size) = (sequence.scratch.stats(), sequence.scratch.memory_usage());
+            println!(" | {size} bytes, emptied {}, {:?}", stats.emptied, sequence.scratch.sizes());
+        }
+    }
+}
