@@ -28,6 +28,7 @@ mod run;
 pub mod samplers;
 pub mod schema_suite;
 mod sets;
+pub mod soak;
 pub mod speculation;
 pub mod suite;
 mod worker;

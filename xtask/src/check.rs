@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    Result,
+    Result, attack,
     process::{cargo, run},
     tidy,
 };
@@ -41,6 +41,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         &[("RUSTDOCFLAGS", "--deny warnings")],
     )?;
     test(root)?;
+    attack::attack(root, &["2"])?;
     gpu(root)?;
     package(root)
 }

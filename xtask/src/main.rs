@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
 
+mod attack;
 mod check;
 #[cfg(feature = "train")]
 mod corpus;
@@ -53,9 +54,15 @@ cargo xtask TASK
                     llguidance,glrmask` builds those named, the latter for half an hour)
   bench suite --data DIR
                     the tests of the official JSON-Schema-Test-Suite: right, refused and wrong by keyword
+  bench soak [OPTIONS]
+                    threads that serve strangers' constraints for minutes: memory, times, masks that differ (`--help` lists the
+                    options)
   bench samplers [cases] [tokens] [research] [--embedded] [--record]
                     samplers side by side: distance from the exact law, cost, time for a token, memory; with
                     `--embedded` also on the embedded model
+  attack [MINUTES] [--seed N] [--case N] [--program FILE] [--seconds S] [--megabytes MB]
+                    hostile inputs against the command line that was built last, each under limits; fails on anything but an
+                    answer or an error (default: 2 minutes)
   fuzz [TARGET] [SECONDS]
                     fuzz one target, or each for the given time (default: each for 300 seconds)
 ";
@@ -82,6 +89,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["package"] => check::package(root),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest.first().copied()),
         ["bench", rest @ ..] => bench(root, rest),
+        ["attack", rest @ ..] => attack::attack(root, rest),
         ["fuzz", rest @ ..] if rest.len() < 3 => fuzz(root, rest),
         _ => {
             eprint!("{USAGE}");
@@ -125,8 +133,9 @@ fn bench(root: &Path, filter: &[&str]) -> Result<()> {
     if let ["maskbench", options @ ..] = filter {
         return maskbench(root, options);
     }
-    if let ["suite", options @ ..] = filter {
-        let package = ["run", "--release", "--package", "unskew-benches", "--bin", "schema_suite", "--"];
+    if let [program @ ("suite" | "soak"), options @ ..] = filter {
+        let program = if *program == "suite" { "schema_suite" } else { "soak" };
+        let package = ["run", "--release", "--package", "unskew-benches", "--bin", program, "--"];
         let options = absolute(options)?;
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         return cargo(root, &[&package[..], &options].concat());
