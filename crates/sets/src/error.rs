@@ -175,6 +175,15 @@ pub enum SetFileError {
     /// The changes are part of the set.
     #[error("these changes are part of the set, which was compacted with them: delete them")]
     Absorbed,
+    /// What lies beside a set is not what belongs there.
+    #[error("{}: {error}", path.display())]
+    Beside {
+        /// The file of the changes.
+        path: PathBuf,
+        /// Why it is not used.
+        #[source]
+        error: Box<SetFileError>,
+    },
     /// The set was replaced again and again while it was opened.
     #[error("{}: replaced {times} times while it was opened: try again", path.display())]
     Restless {

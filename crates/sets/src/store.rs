@@ -91,7 +91,7 @@ impl SetStore {
     ///
     /// # Errors
     ///
-    /// [`SetFileError`]; its variants about changes are of the file [`changes`](Self::changes).
+    /// [`SetFileError`], which is [`Beside`](SetFileError::Beside) where the changes are what is wrong.
     pub fn read(&self) -> Result<(ItemSet, Option<Delta>), SetFileError> {
         Ok(match self.look()? {
             (set, Beside::Changes(delta)) => (set, Some(delta)),
@@ -108,7 +108,10 @@ impl SetStore {
                 Err(SetFileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
                     Ok(Beside::Nothing)
                 }
-                Err(error) => Err(error),
+                Err(error @ SetFileError::Io { .. }) => Err(error),
+                Err(error) => {
+                    Err(SetFileError::Beside { path: self.changes.clone(), error: Box::new(error) })
+                }
             };
             // A set that was compacted is of another generation, and so has another identity.
             if ItemSet::open_any(&self.path)?.identity() == set.identity() {

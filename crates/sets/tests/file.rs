@@ -120,7 +120,8 @@ fn files_of_the_version_before_are_read() {
     assert_eq!(items(), expected);
     // The first file is of the same generation, and without what was added since.
     std::fs::write(store.changes(), OLD_DELTA).unwrap();
-    assert!(matches!(store.read(), Err(SetFileError::OtherGeneration { found: 0, expected: 1 })));
+    let Err(SetFileError::Beside { error, .. }) = store.read() else { panic!("an error") };
+    assert!(matches!(*error, SetFileError::OtherGeneration { found: 0, expected: 1 }));
 }
 
 #[test]
