@@ -13,8 +13,9 @@ const FEATURES: &str =
     "unskew/gpu,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,xtask/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 11] = [
+const PUBLISHED: [&str; 12] = [
     "unskew-core",
+    "unskew-files",
     "unskew-vocab",
     "unskew-automata",
     "unskew-grammars",

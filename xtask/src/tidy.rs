@@ -20,15 +20,16 @@ use crate::Result;
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("unskew-core", &[]),
+    ("unskew-files", &[]),
     ("unskew-vocab", &["unskew-core"]),
-    ("unskew-automata", &["unskew-core"]),
+    ("unskew-automata", &["unskew-core", "unskew-files"]),
     ("unskew-grammars", &["unskew-automata", "unskew-core"]),
     ("unskew-schema", &["unskew-automata", "unskew-core", "unskew-grammars"]),
     ("unskew-samplers", &["unskew-core"]),
     ("unskew-shaders", &[]),
-    ("unskew-sets", &["unskew-core", "unskew-shaders"]),
+    ("unskew-sets", &["unskew-core", "unskew-files", "unskew-shaders"]),
     ("unskew-tiny-model", &[]),
     ("unskew-runner", &["unskew-core", "unskew-sets"]),
     (
@@ -36,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
         &[
             "unskew-automata",
             "unskew-core",
+            "unskew-files",
             "unskew-grammars",
             "unskew-runner",
             "unskew-samplers",

@@ -11,6 +11,7 @@ mod commands;
 #[cfg(feature = "wgpu")]
 mod device;
 mod error;
+mod inputs;
 mod load;
 mod resume;
 mod samplers;

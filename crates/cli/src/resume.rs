@@ -8,13 +8,14 @@
 //! ```text
 //! "unskew-draws"  version u32  model, sampling, constraint, prompt u64 each  seed 32 bytes  position u128
 //! the saved prefixes, with a checksum of their own
+//! XXH3 of all that stands before, u64
 //! ```
 
 use std::{
     error::Error,
-    fs::{self, File},
+    fs::File,
     hash::Hasher,
-    io::{BufReader, Read, Write},
+    io::{BufReader, Read},
     path::{Path, PathBuf},
 };
 
@@ -28,11 +29,11 @@ use unskew::{
 use crate::{
     args::{ConstraintArgs, GenerateArgs, ModelArgs, ModelChoice, SamplerOptions},
     error::{Failure, Result},
-    sets,
+    inputs, sets,
 };
 
 const MAGIC: &[u8; 12] = b"unskew-draws";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = MAGIC.len() + 4 + 4 * 8 + 32 + 16;
 
 /// The largest file that is read, in bytes: several times what the prefixes of a run may take.
@@ -47,6 +48,8 @@ pub(crate) enum ResumeError {
     Version { found: u32 },
     #[error("saved with another {part}: what was learned there is wrong here; give the same, or draw anew")]
     Differs { part: &'static str },
+    #[error("damaged: its checksum is not that of what it holds; draw anew and save again")]
+    Checksum,
     #[error(transparent)]
     Trie(#[from] TrieFileError),
 }
@@ -127,25 +130,20 @@ impl Sum {
         }
     }
 
+    /// A file of items. A built set is read together with its changes, since another process may make one of the two.
+    fn add_items(&mut self, path: &Path) -> Result<()> {
+        let Some((set, changes)) = sets::content(path)? else { return self.add_file(path) };
+        self.add(set.as_bytes());
+        self.add(&changes);
+        Ok(())
+    }
+
     /// The files of a folder, and of those in it, whose names end in one of these ways.
     fn add_folder(&mut self, folder: &Path, endings: &[&str]) -> Result<()> {
-        let mut open = vec![folder.to_owned()];
-        while let Some(at) = open.pop() {
-            let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-            let mut entries = entries.map_err(|error| Failure::file(&at, error))?;
-            entries.sort_by_key(fs::DirEntry::file_name);
-            for entry in entries {
-                let path = entry.path();
-                let ends = |ending: &&str| path.extension().is_some_and(|extension| extension == *ending);
-                // A link to a folder is none, so this ends.
-                if entry.file_type().map_err(|error| Failure::file(&path, error))?.is_dir() {
-                    open.push(path);
-                } else if endings.iter().any(ends) {
-                    let name = path.strip_prefix(folder).unwrap_or(&path);
-                    self.add(name.as_os_str().as_encoded_bytes());
-                    self.add_file(&path)?;
-                }
-            }
+        for path in inputs::of_folder(folder, endings)? {
+            let name = path.strip_prefix(folder).unwrap_or(&path);
+            self.add(name.as_os_str().as_encoded_bytes());
+            self.add_file(&path)?;
         }
         Ok(())
     }
@@ -160,7 +158,7 @@ fn model(args: &ModelArgs) -> Result<u64> {
     match &args.model {
         ModelChoice::Tiny => sum.add(unskew::tiny_model::TINY.safetensors),
         ModelChoice::TinyDraft => sum.add(unskew::tiny_model::DRAFT.safetensors),
-        ModelChoice::Folder(folder) => sum.add_folder(folder, &["json", "safetensors"])?,
+        ModelChoice::Folder(folder) => sum.add_folder(folder, inputs::OF_MODELS)?,
         ModelChoice::Table(path) => sum.add_file(path)?,
     }
     if let Some(path) = &args.tokenizer {
@@ -207,14 +205,11 @@ fn constraint(args: &ConstraintArgs) -> Result<u64> {
         sum.add(b"maximal munch");
     }
     regex.iter().chain(choice).for_each(|text| sum.add(text.as_bytes()));
-    // Changes to a set that are not in it yet lie beside it.
-    let changes = set.as_deref().map(sets::changes_of).filter(|path| path.exists());
     let files = [
         ("regex", regex_file),
         ("grammar", grammar),
         ("schema", json_schema),
         ("set", set),
-        ("changes", &changes),
         ("excluded", exclude_set),
     ];
     for (kind, path) in files {
@@ -222,11 +217,14 @@ fn constraint(args: &ConstraintArgs) -> Result<u64> {
             sum.add(kind.as_bytes());
             // A grammar is read by the ending of its name.
             sum.add(path.extension().unwrap_or_default().as_encoded_bytes());
-            sum.add_file(path)?;
+            match kind {
+                "set" | "excluded" => sum.add_items(path)?,
+                _ => sum.add_file(path)?,
+            }
         }
     }
     if let Some(folder) = schema_registry {
-        sum.add_folder(folder, &["json"])?;
+        sum.add_folder(folder, inputs::OF_SCHEMAS)?;
     }
     // A choice is another constraint than a regex of the same text.
     sum.add(&[u8::from(regex.is_some())]);
@@ -262,13 +260,18 @@ impl Saved {
         if version != VERSION {
             return Err(ResumeError::Version { found: version });
         }
+        let Some((content, checksum)) = bytes.split_last_chunk() else { return Err(ResumeError::Checksum) };
+        if XxHash3_64::oneshot(content) != u64::from_le_bytes(*checksum) {
+            return Err(ResumeError::Checksum);
+        }
+        let mut rest = content.get(MAGIC.len() + 4..).ok_or(ResumeError::Checksum)?;
         for (part, name) in parts.0.iter().zip(PARTS) {
             if take(&mut rest).map(u64::from_le_bytes) != Some(*part) {
                 return Err(ResumeError::Differs { part: name });
             }
         }
         let (Some(seed), Some(position)) = (take::<32>(&mut rest), take::<16>(&mut rest)) else {
-            return Err(ResumeError::Trie(TrieFileError::Magic));
+            return Err(ResumeError::Checksum);
         };
         let mut rng = ChaCha8Rng::from_seed(seed);
         rng.set_word_pos(u128::from_le_bytes(position));
@@ -295,40 +298,36 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 #[derive(Debug)]
 pub(crate) struct Target {
     path: PathBuf,
-    partial: PathBuf,
-    file: File,
 }
 
 impl Target {
     /// Sees whether it can be written: what is to be saved may be the work of hours.
     pub(crate) fn new(path: &Path) -> Result<Self> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".partial");
-        let partial = path.with_file_name(name);
-        let file = File::create(&partial).map_err(|error| Failure::file(path, error))?;
-        Ok(Self { path: path.to_owned(), partial, file })
+        unskew_files::probe(path).map_err(|error| Failure::bad(&error))?;
+        Ok(Self { path: path.to_owned() })
     }
 
     pub(crate) fn save<E: Error + Send + Sync + 'static>(
-        mut self,
+        self,
         parts: &Parts,
         rng: &ChaCha8Rng,
         sampler: &mut BoxedLearning<'_, E>,
     ) -> Result<()> {
-        let prefixes = sampler.save();
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + prefixes.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        parts.0.iter().for_each(|part| bytes.extend_from_slice(&part.to_le_bytes()));
-        bytes.extend_from_slice(&rng.get_seed());
-        bytes.extend_from_slice(&rng.get_word_pos().to_le_bytes());
-        bytes.extend_from_slice(&prefixes);
-        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_all());
-        written.and_then(|()| fs::rename(&self.partial, &self.path)).map_err(|error| {
-            let _ = fs::remove_file(&self.partial);
-            Failure::file(&self.path, error)
-        })
+        let bytes = to_bytes(parts, rng, &sampler.save());
+        unskew_files::write(&self.path, &bytes).map_err(|error| Failure::bad(&error))
     }
+}
+
+fn to_bytes(parts: &Parts, rng: &ChaCha8Rng, prefixes: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + prefixes.len() + 8);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    parts.0.iter().for_each(|part| bytes.extend_from_slice(&part.to_le_bytes()));
+    bytes.extend_from_slice(&rng.get_seed());
+    bytes.extend_from_slice(&rng.get_word_pos().to_le_bytes());
+    bytes.extend_from_slice(prefixes);
+    bytes.extend_from_slice(&XxHash3_64::oneshot(&bytes).to_le_bytes());
+    bytes
 }
 
 #[cfg(test)]
@@ -336,20 +335,19 @@ mod tests {
     use super::*;
 
     fn bytes(parts: &Parts) -> Vec<u8> {
-        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
-        parts.0.iter().for_each(|part| bytes.extend_from_slice(&part.to_le_bytes()));
-        bytes.extend_from_slice(&[7; 32]);
-        bytes.extend_from_slice(&12u128.to_le_bytes());
-        bytes
+        let mut rng = ChaCha8Rng::from_seed([7; 32]);
+        rng.set_word_pos(12);
+        to_bytes(parts, &rng, b"prefixes")
     }
 
     #[test]
     fn what_differs_is_named() {
         let parts = Parts([1, 2, 3, 4]);
         let file = bytes(&parts);
-        assert_eq!(file.len(), HEADER_BYTES);
+        assert_eq!(file.len(), HEADER_BYTES + 8 + 8);
         let saved = Saved::parse(&file, &parts).unwrap();
         assert_eq!((saved.rng.get_seed(), saved.rng.get_word_pos()), ([7; 32], 12));
+        assert_eq!(saved.prefixes, b"prefixes");
         for (index, name) in PARTS.into_iter().enumerate() {
             let mut other = parts;
             other.0[index] = 9;
@@ -358,6 +356,14 @@ mod tests {
         let mut version = file.clone();
         version[MAGIC.len()] = 9;
         assert_eq!(Saved::parse(&version, &parts).unwrap_err(), ResumeError::Version { found: 9 });
+        // Every other value of every byte.
+        for at in 0..file.len() {
+            for change in 1..=255 {
+                let mut damaged = file.clone();
+                damaged[at] ^= change;
+                assert!(Saved::parse(&damaged, &parts).is_err(), "byte {at} changed by {change:#x}");
+            }
+        }
         for len in 0..file.len() {
             assert!(Saved::parse(&file[..len], &parts).is_err(), "{len}");
         }

@@ -1,9 +1,9 @@
 //! `--set` and `unskew set`: from a text file or a built set to items.
 
 use std::{
-    fs::{File, TryLockError},
-    io::{BufRead, BufReader, Cursor, ErrorKind, IsTerminal, Read},
-    path::{Path, PathBuf},
+    fs::File,
+    io::{BufRead, BufReader, Cursor, IsTerminal, Read},
+    path::Path,
     sync::Arc,
 };
 
@@ -11,14 +11,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 use unskew::{
     core::AnyConstraint,
     sets::{
-        BuildReport, Delta, DeltaReport, ExclusionConstraint, ItemSet, SetBuilder, SetConstraint, SetError,
-        SetFileError, SetLimits, Subset,
+        BuildReport, Delta, DeltaReport, ExclusionConstraint, ItemSet, SetBuilder, SetChanger, SetConstraint,
+        SetError, SetFileError, SetLimits, SetStore, Subset,
     },
 };
 
 use crate::{
     args::ConstraintArgs,
     error::{Failure, Result, chain},
+    inputs,
     load::Tokens,
 };
 
@@ -61,10 +62,11 @@ pub(crate) fn set_constraint(
                 ),
             ));
         }
-        let set = Arc::new(open(path, tokens)?);
+        let (set, delta) = open(path, tokens)?;
+        let set = Arc::new(set);
         let subset = args.subset.as_ref().map(|name| set.subset(name)).transpose();
         let subset = subset.map_err(|error| Failure::file(path, chain(&error)))?;
-        match (delta(path, &set)?, subset) {
+        match (delta, subset) {
             (None, None) => SetConstraint::new(set, len),
             (None, Some(subset)) => SetConstraint::with_subset(set, Arc::new(subset), len),
             (Some(delta), None) => SetConstraint::with_delta(set, &delta, len),
@@ -137,8 +139,8 @@ pub(crate) fn exclusion(
     let file = SetFile::open(path)?;
     let vocabulary = Arc::clone(&tokens.vocabulary);
     let made = if file.is_built() {
-        let set = open(path, tokens)?;
-        let changes = delta(path, &set)?.unwrap_or_else(|| Delta::new(&set));
+        let (set, delta) = open(path, tokens)?;
+        let changes = delta.unwrap_or_else(|| Delta::new(&set));
         let items = changes.items(&set).map_err(|error| Failure::file(path, chain(&error)))?;
         ExclusionConstraint::new(items.map(|(_, item)| tokens.vocabulary.decode(&item)), vocabulary)
     } else {
@@ -159,6 +161,7 @@ pub(crate) fn build(
     memory: usize,
     tokens: &Tokens,
 ) -> Result<(ItemSet, BuildReport)> {
+    inputs::check_output(output, &[path])?;
     let file = SetFile::open(path)?;
     if file.is_built() {
         return Err(Failure::file(
@@ -166,20 +169,15 @@ pub(crate) fn build(
             "this is a built set already; give a text file with one item a line",
         ));
     }
-    let changes = changes_of(output);
-    if changes.exists() {
-        return Err(Failure::file(
-            &changes,
-            format!(
-                "here lie changes to the set that is to be replaced; make them part of it with `unskew set compact {}`, or \
-                 delete them",
-                output.display()
-            ),
-        ));
-    }
+    let store = store(output)?;
+    let _changer = replacing(
+        &store,
+        &format!("make them part of it with `unskew set compact {}`, or delete them", output.display()),
+    )?;
     let limits = SetLimits { memory, ..SetLimits::default() };
     let (set, report) = from_lines(file, builder(tokens).limits(limits), tokens, |builder| {
         builder.build_to(output).map_err(|error| match error {
+            // While it is written.
             SetError::Io(error) => {
                 SetError::Io(std::io::Error::new(error.kind(), format!("{}: {error}", output.display())))
             }
@@ -190,49 +188,25 @@ pub(crate) fn build(
     Ok((set, report))
 }
 
-/// Where the changes to a built set lie.
-pub(crate) fn changes_of(path: &Path) -> PathBuf {
-    beside(path, ".delta")
+/// The file of a built set, with its changes beside it.
+pub(crate) fn store(path: &Path) -> Result<SetStore> {
+    SetStore::new(path).map_err(|error| Failure::bad(&error))
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
+/// Waits until nobody else changes a built set.
+pub(crate) fn changing<'a>(path: &Path, store: &'a SetStore) -> Result<SetChanger<'a>> {
+    let waiting = || eprintln!("note: {} is being changed; waiting for the end of that", path.display());
+    store.change(waiting).map_err(|error| Failure::bad(&error))
 }
 
-/// Waits until nobody else changes a built set; none does as long as the answer lives. Changes are read, added to and written
-/// again, and of two that do so at once the first would be lost without a word.
-///
-/// A file of its own is locked: the set is replaced by another when it is compacted, and on some systems what is locked cannot be
-/// read. It stays there, empty, since whoever waits for it has it open.
-pub(crate) fn changing(path: &Path) -> Result<Option<File>> {
-    if !path.exists() {
-        return Ok(None);
+/// As [`changing`], for a file that is to be replaced by another set; changes that would be lost are refused, with a way out.
+pub(crate) fn replacing<'a>(store: &'a SetStore, way_out: &str) -> Result<SetChanger<'a>> {
+    let changer = changing(store.path(), store)?;
+    if changer.may_replace().map_err(|error| Failure::bad(&error))? {
+        return Ok(changer);
     }
-    let name = beside(path, ".lock");
-    let failed = |error: std::io::Error| Failure::file(&name, error);
-    let file = File::options().create(true).append(true).open(&name).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            eprintln!("note: {} is being changed; waiting for the end of that", path.display());
-            file.lock().map_err(failed)?;
-        }
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
-    }
-    Ok(Some(file))
-}
-
-/// The changes that lie beside a built set.
-pub(crate) fn delta(path: &Path, set: &ItemSet) -> Result<Option<Delta>> {
-    let changes = changes_of(path);
-    match Delta::open(&changes, set) {
-        Ok(delta) => Ok(Some(delta)),
-        Err(SetFileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        Err(SetFileError::Io { source, .. }) => Err(Failure::file(&changes, source)),
-        Err(other) => Err(Failure::file(&changes, format!("{}; or delete this file", chain(&other)))),
-    }
+    let lost = format!("here lie changes to the set that is to be replaced; {way_out}");
+    Err(Failure::file(store.changes(), lost))
 }
 
 /// Changes a built set by the lines of a file. Answers with the set, all changes to it, and what was changed now.
@@ -242,10 +216,13 @@ pub(crate) fn edit(
     add: bool,
     tokens: &Tokens,
 ) -> Result<(ItemSet, Delta, DeltaReport)> {
-    let _lock = changing(path)?;
-    let set = open(path, tokens)?;
+    let store = store(path)?;
+    inputs::refuse(store.changes(), &[lines])?;
+    let changer = changing(path, &store)?;
+    let (set, before) = verified(path, changer.read())?;
+    set.check_vocabulary(&tokens.vocabulary).map_err(|error| Failure::file(path, chain(&error)))?;
     let file = items_of(lines)?;
-    let before = delta(path, &set)?.unwrap_or_else(|| Delta::new(&set));
+    let before = before.unwrap_or_else(|| Delta::new(&set));
     let mut delta = before
         .for_vocabulary(&set, Arc::clone(&tokens.vocabulary))
         .map_err(|error| Failure::file(path, chain(&error)))?;
@@ -256,14 +233,8 @@ pub(crate) fn edit(
         delta.remove_lines(&set, file.text(), encode)
     };
     let report = report.map_err(|error| Failure::file(lines, chain(&error)))?;
-    let changes = changes_of(path);
-    if delta.is_empty() {
-        match std::fs::remove_file(&changes) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(Failure::file(&changes, error)),
-            _ => {}
-        }
-    } else if report.changed > 0 {
-        delta.save(&changes).map_err(|error| Failure::other(&error))?;
+    if report.changed > 0 {
+        changer.save(&delta).map_err(|error| Failure::bad(&error))?;
     }
     Ok((set, delta, report))
 }
@@ -285,20 +256,40 @@ fn items_of(path: &Path) -> Result<SetFile<'_>> {
     Ok(file)
 }
 
-/// Opens a built set, compares all its checksums, and its tokens with those of a model.
-fn open(path: &Path, tokens: &Tokens) -> Result<ItemSet> {
-    let set = opened(path)?;
+/// Opens a built set with its changes, compares all checksums, and its tokens with those of a model.
+fn open(path: &Path, tokens: &Tokens) -> Result<(ItemSet, Option<Delta>)> {
+    let (set, delta) = opened(path)?;
     set.check_vocabulary(&tokens.vocabulary).map_err(|error| Failure::file(path, chain(&error)))?;
-    Ok(set)
+    Ok((set, delta))
 }
 
-/// Opens a built set and compares all its checksums.
-pub(crate) fn opened(path: &Path) -> Result<ItemSet> {
-    let set = ItemSet::open_any(path).and_then(|set| set.verify().map(|()| set));
-    set.map_err(|error| match error {
-        SetFileError::Io { source, .. } => Failure::file(path, source),
+/// Opens a built set with its changes, and compares all checksums.
+pub(crate) fn opened(path: &Path) -> Result<(ItemSet, Option<Delta>)> {
+    verified(path, store(path)?.read())
+}
+
+/// What was read of a set, with all checksums compared.
+pub(crate) fn verified(
+    path: &Path,
+    read: std::result::Result<(ItemSet, Option<Delta>), SetFileError>,
+) -> Result<(ItemSet, Option<Delta>)> {
+    let verified = read.and_then(|(set, delta)| set.verify().map(|()| (set, delta)));
+    verified.map_err(|error| match error {
+        SetFileError::Beside { path, error } => {
+            Failure::file(&path, format!("{}; or delete this file", chain(&error)))
+        }
+        SetFileError::Io { path, source } => Failure::file(&path, source),
         other => Failure::file(path, chain(&other)),
     })
+}
+
+/// What is in a file of items, for checksums: as it lies there, or a built set and the changes beside it.
+pub(crate) fn content(path: &Path) -> Result<Option<(ItemSet, Vec<u8>)>> {
+    if !SetFile::open(path)?.is_built() {
+        return Ok(None);
+    }
+    let (set, delta) = opened(path)?;
+    Ok(Some((set, delta.map_or_else(Vec::new, |delta| delta.to_bytes()))))
 }
 
 /// A file of items, of which the beginning has been read: it may be a pipe, which cannot be opened twice.

@@ -214,3 +214,25 @@ impl Proposer<GrammarConstraint> for CountModel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_of_saved_counts_is_under_the_checksum() {
+        let config = CountConfig::default();
+        let counts = |token| Counts { total: 3, tokens: vec![(TokenId(token), 2), (TokenId(9), 1)] };
+        let counts = HashMap::from([(7, counts(1)), (1 << 40, counts(2))]);
+        let bytes = CountModel { counts, config, frozen: false }.to_bytes();
+        assert_eq!(CountModel::from_bytes(&bytes, config).unwrap().to_bytes(), bytes);
+        for at in 0..bytes.len() {
+            CountModel::from_bytes(&bytes[..at], config).unwrap_err();
+            for change in 1..=255 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= change;
+                CountModel::from_bytes(&damaged, config).unwrap_err();
+            }
+        }
+    }
+}

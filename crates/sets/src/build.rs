@@ -16,6 +16,7 @@ use std::{
 };
 
 use unskew_core::{TokenId, TokenMask, Vocabulary};
+use unskew_files::NewFile;
 
 use crate::{
     ItemSet,
@@ -234,8 +235,8 @@ impl SetBuilder {
     /// [`SetError`].
     pub fn build_to(self, path: impl AsRef<Path>) -> Result<(ItemSet, BuildReport), SetError> {
         let path = path.as_ref();
-        let (file, report) = self.write(new_file_beside(path)?)?;
-        file.persist(path).map_err(|error| error.error)?;
+        let (file, report) = self.write(NewFile::create(path)?)?;
+        file.commit()?;
         let set = ItemSet::open_any(path).map_err(|error| match error {
             SetFileError::Io { source, .. } => SetError::Io(source),
             other => SetError::Io(std::io::Error::other(other)),
@@ -276,18 +277,4 @@ impl SetBuilder {
         report.items = shape.items.into();
         Ok((out, report))
     }
-}
-
-/// A temporary file beside `path`, with the permissions of any new file.
-pub(crate) fn new_file_beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".unskew-set-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // What the umask leaves of it.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
 }

@@ -4,6 +4,18 @@
 //! small set that is read along. [`Delta::compact_to`] makes one set of the two when the delta has grown: one pass over the
 //! items, which are in order already.
 //!
+//! A delta names its set by what is in it, and by its lineage and generation: how often the set was compacted since it was built.
+//! A compacted set names the changes that became part of it. So a delta that was left beside its set after they were made one is
+//! known as such, and every other delta that does not fit is an error. [`SetStore`](crate::SetStore) keeps the two together.
+//!
+//! ```text
+//! "unskew delta"  version: u32  checksum: u64  lineage: u64  generation: u64  identity of the set: u64
+//! items of the set: u32  removed: u32, their places ..  added: u32, each its length and tokens ..
+//! ```
+//!
+//! The checksum, XXH3, is of all that stands behind it, and its seed is the version. Version 1 has neither lineage nor generation
+//! nor a seed, and is read as changes to a set that was never compacted.
+//!
 //! Subsets are of the set alone: what a delta adds is in none of them until the two are made one, and then subsets keep their
 //! items.
 
@@ -16,20 +28,31 @@ use std::{
 
 use twox_hash::XxHash3_64;
 use unskew_core::{TokenId, Vocabulary};
+use unskew_files::NewFile;
 
 use crate::{
     ItemSet, SetBuilder, SetError, SetFileError, SetLimits, Subset,
-    build::new_file_beside,
     error::Line,
+    layout::Origin,
     lines::{Failed, Form, Found, encode_lines, shown},
     subset::subsets_to_bytes,
     write::{SetWriter, Shape},
 };
 
 const MAGIC: &[u8; 12] = b"unskew delta";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// As [`VERSION`], but it names its set by its identity alone.
+const WITHOUT_LINEAGE: u32 = 1;
 /// Magic, version, checksum.
 const SUMMED: usize = 24;
+/// And lineage, generation, identity: behind it the changes.
+const CHANGES: usize = SUMMED + 24;
+
+/// Of all that stands behind it, and of the version in front of it.
+fn checksum(version: u32, bytes: &[u8]) -> u64 {
+    let seed = if version == WITHOUT_LINEAGE { 0 } else { u64::from(version) };
+    XxHash3_64::oneshot_with_seed(seed, bytes)
+}
 
 /// What became of the lines of a text with which a delta was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -69,6 +92,8 @@ pub struct DeltaReport {
 pub struct Delta {
     /// Of the set that this belongs to.
     identity: u64,
+    lineage: u64,
+    generation: u64,
     len: u32,
     /// Not in the set.
     added: BTreeSet<Vec<TokenId>>,
@@ -81,6 +106,8 @@ impl Delta {
     pub fn new(set: &ItemSet) -> Self {
         Self {
             identity: set.identity(),
+            lineage: set.layout().origin.lineage,
+            generation: set.layout().origin.generation,
             len: set.len() as u32,
             added: BTreeSet::new(),
             removed: BTreeSet::new(),
@@ -296,7 +323,13 @@ impl Delta {
         let old: Vec<Subset> = names.iter().map(|name| set.subset(name)).collect::<Result<_, _>>()?;
         self.items(set)?.try_for_each(|(_, item)| shape.count(item.len()))?;
         let mut new = vec![Subset::none(shape.items as usize); old.len()];
-        let mut writer = SetWriter::new(out, &shape, set.vocab_len(), set.fingerprint())?;
+        let origin = Origin {
+            lineage: self.lineage,
+            generation: self.generation.saturating_add(1),
+            absorbed: XxHash3_64::oneshot(&self.to_bytes()[CHANGES..]),
+        };
+        let writer = SetWriter::new(out, &shape, set.vocab_len(), set.fingerprint())?;
+        let mut writer = writer.from(origin);
         let mut tokens = Vec::new();
         for ((before, item), now) in self.items(set)?.zip(0..) {
             tokens.clear();
@@ -323,14 +356,13 @@ impl Delta {
     }
 
     /// As [`compact`](Self::compact), into a file, which may be that of `set`: it has its name only when it is complete.
+    /// [`SetChanger::compact`](crate::SetChanger::compact) also removes the changes.
     ///
     /// # Errors
     ///
-    /// As [`compact`](Self::compact), and [`SetError::Io`].
+    /// As [`compact`](Self::compact), [`SetError::Write`] and [`SetError::Io`].
     pub fn compact_to(&self, set: &ItemSet, path: impl AsRef<Path>) -> Result<(), SetError> {
-        let file = self.compact_into(set, new_file_beside(path.as_ref())?)?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        Ok(self.compact_into(set, NewFile::create(path)?)?.commit()?)
     }
 
     /// The delta as bytes, for [`from_bytes`](Self::from_bytes).
@@ -338,7 +370,7 @@ impl Delta {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
         bytes.resize(SUMMED, 0);
-        bytes.extend(self.identity.to_le_bytes());
+        [self.lineage, self.generation, self.identity].iter().for_each(|id| bytes.extend(id.to_le_bytes()));
         let mut put = |number: usize| {
             let number = u32::try_from(number).expect("a delta is small");
             bytes.extend(number.to_le_bytes());
@@ -351,7 +383,7 @@ impl Delta {
             put(item.len());
             item.iter().for_each(|token| put(token.index()));
         }
-        let checksum = XxHash3_64::oneshot(&bytes[SUMMED..]);
+        let checksum = checksum(VERSION, &bytes[SUMMED..]);
         bytes[SUMMED - 8..SUMMED].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -360,15 +392,9 @@ impl Delta {
     ///
     /// # Errors
     ///
-    /// [`SetFileError::Io`].
+    /// [`SetFileError::Write`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SetFileError> {
-        let path = path.as_ref();
-        let all = || {
-            let mut file = new_file_beside(path)?;
-            file.write_all(&self.to_bytes())?;
-            file.persist(path).map_err(|error| error.error)
-        };
-        all().map(drop).map_err(|source| SetFileError::Io { path: path.to_owned(), source })
+        Ok(unskew_files::write(path, &self.to_bytes())?)
     }
 
     /// Reads the delta to `set` in a file.
@@ -387,34 +413,59 @@ impl Delta {
     ///
     /// # Errors
     ///
-    /// [`SetFileError`], with [`OtherSet`](SetFileError::OtherSet) where it is one to another set. Subsets do not matter.
+    /// [`SetFileError`], with [`OtherSet`](SetFileError::OtherSet) where it is one to another set,
+    /// [`Absorbed`](SetFileError::Absorbed) where `set` was compacted with it, and
+    /// [`OtherGeneration`](SetFileError::OtherGeneration) where it lacks it otherwise. Subsets do not matter.
     pub fn from_bytes(bytes: &[u8], set: &ItemSet) -> Result<Self, SetFileError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(SetFileError::NoDelta)?;
-        let cut_off = SetFileError::Invalid { part: "changes" };
-        let Some((version, rest)) = rest.split_first_chunk() else { return Err(cut_off) };
+        let invalid = || SetFileError::Invalid { part: "changes" };
+        let (version, rest) = rest.split_first_chunk().ok_or_else(invalid)?;
         let version = u32::from_le_bytes(*version);
-        if version != VERSION {
+        if ![WITHOUT_LINEAGE, VERSION].contains(&version) {
             return Err(SetFileError::Version { version, supported: VERSION });
         }
-        let Some((checksum, rest)) = rest.split_first_chunk() else { return Err(cut_off) };
-        let (found, expected) = (XxHash3_64::oneshot(rest), u64::from_le_bytes(*checksum));
+        let (expected, mut rest) = rest.split_first_chunk().ok_or_else(invalid)?;
+        let (found, expected) = (checksum(version, rest), u64::from_le_bytes(*expected));
         if found != expected {
             return Err(SetFileError::Checksum { part: "delta", found, expected });
         }
-        let delta = Self::read(rest, set).ok_or(SetFileError::Invalid { part: "changes" })?;
-        let invalid = SetFileError::Invalid { part: "changes" };
-        if delta.identity != set.identity() {
-            return Err(SetFileError::OtherSet { found: delta.len.into(), expected: set.len() as u64 });
+        let mut long = || -> Option<u64> {
+            let (long, behind) = rest.split_first_chunk()?;
+            rest = behind;
+            Some(u64::from_le_bytes(*long))
+        };
+        let of = if version == VERSION {
+            (|| Some([long()?, long()?, long()?]))()
+        } else {
+            // What it is changes to had never been compacted.
+            long().map(|identity| [identity, 0, identity])
+        };
+        let [lineage, generation, identity] = of.ok_or_else(invalid)?;
+        let changes = rest;
+        let len = changes.first_chunk().map(|len| u32::from_le_bytes(*len)).ok_or_else(invalid)?;
+        let origin = set.layout().origin;
+        let expected = origin.generation;
+        if lineage == origin.lineage && generation != expected {
+            let is_in_it = generation.checked_add(1) == Some(expected)
+                && XxHash3_64::oneshot(changes) == origin.absorbed;
+            return Err(if is_in_it {
+                SetFileError::Absorbed
+            } else {
+                SetFileError::OtherGeneration { found: generation, expected }
+            });
         }
+        if lineage != origin.lineage || identity != set.identity() {
+            return Err(SetFileError::OtherSet { found: len.into(), expected: set.len() as u64 });
+        }
+        let delta = Self::read(changes, set).ok_or_else(invalid)?;
         let fits = delta.len as usize == set.len()
             && delta.removed.last().is_none_or(|place| *place < delta.len)
             && delta.added.iter().all(|item| set.find(item).is_none());
-        if fits { Ok(delta) } else { Err(invalid) }
+        if fits { Ok(delta) } else { Err(invalid()) }
     }
 
-    fn read(rest: &[u8], set: &ItemSet) -> Option<Self> {
-        let (identity, rest) = rest.split_first_chunk()?;
-        let (words, []) = rest.as_chunks::<4>() else { return None };
+    fn read(changes: &[u8], set: &ItemSet) -> Option<Self> {
+        let (words, []) = changes.as_chunks::<4>() else { return None };
         let mut words = words.iter().map(|word| u32::from_le_bytes(*word));
         let len = words.next()?;
         let mut removed = BTreeSet::new();
@@ -434,12 +485,6 @@ impl Delta {
             added.insert(item);
         }
         let is_all = words.next().is_none();
-        is_all.then_some(Self {
-            identity: u64::from_le_bytes(*identity),
-            len,
-            added,
-            removed,
-            vocabulary: None,
-        })
+        is_all.then_some(Self { len, added, removed, ..Self::new(set) })
     }
 }

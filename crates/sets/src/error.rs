@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf};
 
 use unskew_core::TokenId;
+use unskew_files::FileError;
 
 /// Where an item came from, for messages: the line of a text, or the how manieth sequence, from 1.
 pub type Line = u64;
@@ -132,6 +133,9 @@ pub enum SetError {
     /// The file of a set is damaged.
     #[error(transparent)]
     File(#[from] SetFileError),
+    /// The file of a set cannot be written.
+    #[error(transparent)]
+    Write(#[from] FileError),
     /// What was read could not be, or a temporary file could not be written.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -156,6 +160,37 @@ pub enum SetFileError {
         found: u64,
         /// The number of items of the set at hand.
         expected: u64,
+    },
+    /// The changes are to a set that was compacted from this one, or that this one was compacted from, and they are not in it.
+    #[error(
+        "these are changes to generation {found} of this set, which is of generation {expected} and does not have them: put the \
+         set of that generation back, or make them anew for this one"
+    )]
+    OtherGeneration {
+        /// How often the set that the changes are to was compacted.
+        found: u64,
+        /// How often the set at hand was.
+        expected: u64,
+    },
+    /// The changes are part of the set.
+    #[error("these changes are part of the set, which was compacted with them: delete them")]
+    Absorbed,
+    /// What lies beside a set is not what belongs there.
+    #[error("{}: {error}", path.display())]
+    Beside {
+        /// The file of the changes.
+        path: PathBuf,
+        /// Why it is not used.
+        #[source]
+        error: Box<SetFileError>,
+    },
+    /// The set was replaced again and again while it was opened.
+    #[error("{}: replaced {times} times while it was opened: try again", path.display())]
+    Restless {
+        /// The set.
+        path: PathBuf,
+        /// How often it was tried.
+        times: usize,
     },
     /// The file was written by another version of this library.
     #[error("the set is of version {version} and this library reads version {supported}: build it again")]
@@ -210,6 +245,9 @@ pub enum SetFileError {
         /// Those that there are.
         known: Vec<String>,
     },
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] FileError),
     /// The file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {

@@ -222,7 +222,7 @@ impl ItemSet {
     /// [`SetFileError::Checksum`] of the first part that is not what was written, or [`SetFileError::Invalid`] where there
     /// is something between the parts.
     pub fn verify(&self) -> Result<(), SetFileError> {
-        let mut end = Layout::header_len(self.layout.columns.len());
+        let mut end = self.layout.header_len();
         for (name, part) in self.layout.parts() {
             self.verify_part(name, part)?;
             if self.bytes[end..part.begin].iter().any(|byte| *byte != 0) {
@@ -291,12 +291,8 @@ impl ItemSet {
         self.layout.fingerprint
     }
 
-    /// What tells this set from another: a checksum of its header, in which are those of all parts. Subsets leave no trace, so
-    /// that changes to a set stay changes to it when it gets a subset.
     pub(crate) fn identity(&self) -> u64 {
-        let mut layout = self.layout.clone();
-        (layout.sections[SUBSETS], layout.len) = (Part::default(), 0);
-        XxHash3_64::oneshot(&layout.to_bytes())
+        self.layout.identity()
     }
 
     /// The memory that the set takes, in bytes: that of a mapped file, which the system takes back as it likes, and of the

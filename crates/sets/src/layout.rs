@@ -2,18 +2,22 @@
 //!
 //! ```text
 //! "unskew items"  version: u32  checksum: u64  length: u64  fingerprint: u64  items: u64
-//! vocab_len: u32  width: u32  columns: u32  flags: u32  (length: u64  checksum: u64) for each of five sections
+//! vocab_len: u32  width: u32  columns: u32  flags: u32  lineage: u64  generation: u64  absorbed: u64
+//! (length: u64  checksum: u64) for each of five sections
 //! (tokens: u32  0: u32  checksum of tokens: u64  checksum of ends: u64) for each column
 //! columns, each its tokens and its ends ..  sections ..
 //! ```
 //!
 //! All numbers are little-endian, and every part begins at a multiple of 64 bytes. Where a part lies follows from the
 //! lengths of those in front of it, so a file cannot make parts overlap. The checksum of the header, XXH3, is of all that
-//! stands behind it up to the end of the table; each part has its own. So a file is opened by reading its header and the
+//! stands behind it up to the end of the table, and its seed is the version; each part has its own. So a file is opened by reading its header and the
 //! index of the first column, whatever its size, and [`verify`](crate::ItemSet::verify) reads the rest when it is asked to.
 //!
 //! A part whose checksum nobody has compared may hold anything: whatever reads it gives wrong tokens at worst, and
 //! neither panics nor loops.
+//!
+//! A set of version 2 has no [`Origin`] in its header, and its checksum no seed. It is read as the first of its line, and a copy of
+//! it with other subsets is of version 2 again, so that changes to it stay changes to it. Compacted it is of this version.
 
 use twox_hash::XxHash3_64;
 
@@ -22,13 +26,19 @@ use crate::{column::end_bytes, error::SetFileError};
 const MAGIC: &[u8; 12] = b"unskew items";
 
 /// To be raised whenever the layout changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// As [`VERSION`], but without an [`Origin`] in the header.
+const WITHOUT_ORIGIN: u32 = 2;
 
 /// Where the checksum lies, and behind it what it is of.
 const CHECKSUM: usize = MAGIC.len() + 4;
 const SUMMED: usize = CHECKSUM + 8;
+/// Where the numbers of 32 bits lie.
+const NUMBERS: usize = SUMMED + 3 * 8;
+/// Where the origin lies.
+const ORIGIN: usize = NUMBERS + 4 * 4;
 /// The fixed part of the header.
-const FIXED: usize = SUMMED + 3 * 8 + 4 * 4;
+const FIXED: usize = ORIGIN + 3 * 8;
 const SECTION: usize = 16;
 const COLUMN: usize = 24;
 
@@ -79,6 +89,24 @@ pub(crate) struct Column {
     pub(crate) ends: Part,
 }
 
+/// Of all that stands behind it in a header, and of the version in front of it.
+fn checksum(version: u32, bytes: &[u8]) -> u64 {
+    let seed = if version == WITHOUT_ORIGIN { 0 } else { u64::from(version) };
+    XxHash3_64::oneshot_with_seed(seed, bytes)
+}
+
+/// Where a set comes from, so that changes which are part of it already are known as such: see
+/// [`SetStore`](crate::SetStore).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Origin {
+    /// The identity of the set that was built from items: all that are compacted from it, one after the other, share it.
+    pub(crate) lineage: u64,
+    /// How often it was compacted since.
+    pub(crate) generation: u64,
+    /// The checksum of the changes that became part of it the last time.
+    pub(crate) absorbed: u64,
+}
+
 /// Where everything lies.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Layout {
@@ -89,6 +117,9 @@ pub(crate) struct Layout {
     /// Bytes of a token.
     pub(crate) width: usize,
     pub(crate) has_empty: bool,
+    pub(crate) origin: Origin,
+    /// Of a version without an origin in the header.
+    pub(crate) without_origin: bool,
     pub(crate) columns: Vec<Column>,
     pub(crate) sections: [Part; SECTIONS],
     /// The number of bytes.
@@ -97,13 +128,25 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// The number of bytes of the header and its table.
-    pub(crate) fn header_len(columns: usize) -> usize {
-        FIXED + SECTIONS * SECTION + columns * COLUMN
+    pub(crate) fn header_len(&self) -> usize {
+        Self::fixed_len(self.without_origin) + SECTIONS * SECTION + self.columns.len() * COLUMN
+    }
+
+    fn fixed_len(without_origin: bool) -> usize {
+        if without_origin { ORIGIN } else { FIXED }
+    }
+
+    /// What tells this set from another: a checksum of its header, in which are those of all parts. Subsets leave no trace, so
+    /// that changes to a set stay changes to it when it gets a subset.
+    pub(crate) fn identity(&self) -> u64 {
+        let mut layout = self.clone();
+        (layout.sections[SUBSETS], layout.len) = (Part::default(), 0);
+        XxHash3_64::oneshot(&layout.to_bytes())
     }
 
     /// Places all parts one behind the other, from their lengths. `None` where that is more than can be addressed.
     pub(crate) fn place(&mut self) -> Option<()> {
-        let mut end = Self::header_len(self.columns.len());
+        let mut end = self.header_len();
         let mut put = |part: &mut Part, len: usize| {
             part.begin = end.checked_next_multiple_of(ALIGN)?;
             part.len = len;
@@ -132,7 +175,8 @@ impl Layout {
     /// The header with its checksum.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(VERSION.to_le_bytes());
+        let version = if self.without_origin { WITHOUT_ORIGIN } else { VERSION };
+        bytes.extend(version.to_le_bytes());
         bytes.resize(SUMMED, 0);
         for number in [self.len as u64, self.fingerprint, u64::from(self.items)] {
             bytes.extend(number.to_le_bytes());
@@ -140,6 +184,10 @@ impl Layout {
         let flags = if self.has_empty { HAS_EMPTY } else { 0 };
         for number in [self.vocab_len, self.width as u32, self.columns.len() as u32, flags] {
             bytes.extend(number.to_le_bytes());
+        }
+        if !self.without_origin {
+            let Origin { lineage, generation, absorbed } = self.origin;
+            [lineage, generation, absorbed].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         }
         for section in &self.sections {
             bytes.extend((section.len as u64).to_le_bytes());
@@ -151,7 +199,7 @@ impl Layout {
             bytes.extend(column.tokens.checksum.to_le_bytes());
             bytes.extend(column.ends.checksum.to_le_bytes());
         }
-        let checksum = XxHash3_64::oneshot(&bytes[SUMMED..]);
+        let checksum = checksum(version, &bytes[SUMMED..]);
         bytes[CHECKSUM..SUMMED].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -161,52 +209,57 @@ impl Layout {
         let found = bytes.len() as u64;
         let rest = bytes.strip_prefix(MAGIC).ok_or(SetFileError::Magic)?;
         let version = rest.first_chunk().map(|version| u32::from_le_bytes(*version));
-        match version {
-            Some(VERSION) => {}
-            Some(version) => return Err(SetFileError::Version { version, supported: VERSION }),
-            None => return Err(SetFileError::Length { len: found, expected: FIXED as u64 }),
-        }
-        if bytes.len() < FIXED {
-            return Err(SetFileError::Length { len: found, expected: FIXED as u64 });
+        let short = |expected: usize| SetFileError::Length { len: found, expected: expected as u64 };
+        let version = version.ok_or(short(FIXED))?;
+        let without_origin = match version {
+            VERSION => false,
+            WITHOUT_ORIGIN => true,
+            _ => return Err(SetFileError::Version { version, supported: VERSION }),
+        };
+        let fixed = Self::fixed_len(without_origin);
+        if bytes.len() < fixed {
+            return Err(short(fixed));
         }
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         if long(SUMMED) != found {
             return Err(SetFileError::Length { len: found, expected: long(SUMMED) });
         }
-        let numbers = FIXED - 16;
-        let (columns, flags) = (word(numbers + 8) as usize, word(numbers + 12));
+        let (columns, flags) = (word(NUMBERS + 8) as usize, word(NUMBERS + 12));
         let invalid = |part| SetFileError::Invalid { part };
         // A column has 24 bytes in the table, so the length of the file bounds their number.
-        if columns > bytes.len() / COLUMN || Self::header_len(columns) > bytes.len() {
+        let table = fixed + SECTIONS * SECTION;
+        if columns > bytes.len() / COLUMN || table + columns * COLUMN > bytes.len() {
             return Err(invalid("columns"));
         }
-        let header = &bytes[..Self::header_len(columns)];
-        let (sum, expected) = (XxHash3_64::oneshot(&header[SUMMED..]), long(CHECKSUM));
+        let header = &bytes[..table + columns * COLUMN];
+        let (sum, expected) = (checksum(version, &header[SUMMED..]), long(CHECKSUM));
         if sum != expected {
             return Err(SetFileError::Checksum { part: "header", found: sum, expected });
         }
 
         let section = |index: usize| {
-            let at = FIXED + index * SECTION;
+            let at = fixed + index * SECTION;
             let len = usize::try_from(long(at)).map_err(|_| invalid("sections"))?;
-            Ok(Part { begin: 0, len, checksum: long(at + 8) })
+            Ok::<_, SetFileError>(Part { begin: 0, len, checksum: long(at + 8) })
         };
         let mut sections = [Part::default(); SECTIONS];
         for (index, part) in sections.iter_mut().enumerate() {
             *part = section(index)?;
         }
         let column = |index: usize| {
-            let at = FIXED + SECTIONS * SECTION + index * COLUMN;
+            let at = table + index * COLUMN;
             let part = |at| Part { checksum: long(at), ..Part::default() };
             Column { len: word(at), tokens: part(at + 8), ends: part(at + 16) }
         };
         let mut layout = Self {
             fingerprint: long(SUMMED + 8),
             items: u32::try_from(long(SUMMED + 16)).map_err(|_| invalid("items"))?,
-            vocab_len: word(numbers),
-            width: word(numbers + 4) as usize,
+            vocab_len: word(NUMBERS),
+            width: word(NUMBERS + 4) as usize,
             has_empty: flags == HAS_EMPTY,
+            origin: Origin::default(),
+            without_origin,
             columns: (0..columns).map(column).collect(),
             sections,
             len: 0,
@@ -218,6 +271,11 @@ impl Layout {
         if flags > HAS_EMPTY {
             return Err(invalid("flags"));
         }
+        layout.origin = if without_origin {
+            Origin { lineage: layout.identity(), ..Origin::default() }
+        } else {
+            Origin { lineage: long(ORIGIN), generation: long(ORIGIN + 8), absorbed: long(ORIGIN + 16) }
+        };
         Ok(layout)
     }
 

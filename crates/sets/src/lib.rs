@@ -15,6 +15,11 @@
 //! same text are not allowed, as in the paper. An item may begin with another item: whether an output may end is a column of
 //! its own, in bits.
 //!
+//! # Sets in files
+//!
+//! A [`SetStore`] is a set in a file and the changes beside it. Readers see the state before or after each change, and a process that
+//! is killed in the middle of one leaves one of the two.
+//!
 //! # Should you use this crate?
 //!
 //! From some hundreds of items on, and for millions. For a handful of choices in every spelling, and for whatever a pattern
@@ -73,6 +78,7 @@ mod lines;
 mod memory;
 mod save;
 mod sort;
+mod store;
 mod subset;
 mod wide;
 mod write;
@@ -85,6 +91,7 @@ pub use exclusion::ExclusionConstraint;
 #[cfg(feature = "wgpu")]
 pub use gpu::{Choice, Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, LogitRows, Next, Rule};
 pub use item_set::{Cursor, ItemSet, Items};
+pub use store::{SetChanger, SetStore};
 pub use subset::Subset;
 #[cfg(feature = "wgpu")]
 pub use unskew_shaders::Interval;

@@ -6,17 +6,16 @@ use std::{
 };
 
 use twox_hash::XxHash3_64;
+use unskew_files::NewFile;
 
-use crate::{
-    ItemSet, SetFileError, Subset, build::new_file_beside, layout::SUBSETS, subset::subsets_to_bytes,
-};
+use crate::{ItemSet, SetFileError, Subset, layout::SUBSETS, subset::subsets_to_bytes};
 
 impl ItemSet {
-    /// Writes the set as it is to a file, for [`open`](Self::open).
+    /// Writes the set as it is to a file, for [`open`](Self::open). The file has its name only when it is complete.
     ///
     /// # Errors
     ///
-    /// [`SetFileError::Io`].
+    /// [`SetFileError::Write`], and [`SetFileError::Io`] while it is written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SetFileError> {
         self.write_file(path.as_ref(), |file| file.write_all(self.as_bytes()))
     }
@@ -25,7 +24,7 @@ impl ItemSet {
     ///
     /// # Errors
     ///
-    /// [`SetFileError::Io`].
+    /// As [`save`](Self::save).
     ///
     /// # Panics
     ///
@@ -56,11 +55,8 @@ impl ItemSet {
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), SetFileError> {
-        let all = || {
-            let mut file = new_file_beside(path)?;
-            write(&mut file)?;
-            file.persist(path).map_err(|error| error.error)
-        };
-        all().map(drop).map_err(|source| SetFileError::Io { path: path.to_owned(), source })
+        let mut file = NewFile::create(path)?;
+        write(&mut file).map_err(|source| SetFileError::Io { path: path.to_owned(), source })?;
+        Ok(file.commit()?)
     }
 }

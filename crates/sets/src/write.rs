@@ -14,7 +14,7 @@ use twox_hash::XxHash3_64;
 use crate::{
     column::{EndsWriter, width_for},
     error::SetError,
-    layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, MAX_VOCAB, Part, SUBSETS, WIDE},
+    layout::{FIRST_STARTS, FIRST_TOKENS, FOLLOWERS, Layout, MAX_VOCAB, Origin, Part, SUBSETS, WIDE},
     wide::{SHARE, WideWriter},
 };
 
@@ -139,6 +139,12 @@ impl<W: Write + Seek> SetWriter<W> {
         Ok(Self { out, layout, columns, index, wide, flush_at })
     }
 
+    /// The same writer, of a set that is made from another one.
+    pub(crate) fn from(mut self, origin: Origin) -> Self {
+        self.layout.origin = origin;
+        self
+    }
+
     pub(crate) fn push(&mut self, item: &[u32]) -> io::Result<()> {
         self.index.push(item);
         self.wide.push(item);
@@ -186,6 +192,9 @@ impl<W: Write + Seek> SetWriter<W> {
             let mut part = PartWriter::new(place.begin);
             part.buffer = bytes;
             end(part, &mut self.out, place)?;
+        }
+        if self.layout.origin == Origin::default() {
+            self.layout.origin.lineage = self.layout.identity();
         }
         // An empty last part may lie behind what was written, and an empty set is its header and the padding behind it.
         self.out.seek(SeekFrom::Start(0))?;

@@ -135,7 +135,7 @@ fn many_lines_keep_their_numbers() {
 fn a_file_that_cannot_be_written_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let error = SetBuilder::new(3).build_to(folder.path().join("no/such/folder")).unwrap_err();
-    assert!(matches!(error, SetError::Io(_)));
+    assert!(matches!(error, SetError::Write(_)));
     let set: ItemSet = SetBuilder::new(3).build().unwrap().0;
     assert!(set.is_empty() && set.items().next().is_none());
 }

@@ -7,7 +7,7 @@ use std::{path::Path, sync::Arc};
 use common::{Kind, below, build, compare, ids, random_items, rng};
 use twox_hash::XxHash3_64;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_sets::{Delta, ItemSet, SetBuilder, SetConstraint, SetFileError, Subset};
+use unskew_sets::{Delta, ItemSet, SetBuilder, SetConstraint, SetFileError, SetStore, Subset};
 
 fn example(vocab_len: u32) -> ItemSet {
     let kind = Kind { vocab_len, items: 400, longest: 6, distinct: vocab_len.min(9), with_empty: true };
@@ -56,6 +56,72 @@ fn no_cut_and_no_flipped_bit_goes_unseen() {
             assert!(seen.is_err(), "byte {at} of {}", bytes.len());
         }
     }
+    // All bits of small files, and whole bytes, which may make one version of another.
+    let small = build(&[vec![1, 2, 3], vec![1, 2], vec![4]], 9).0;
+    let mut delta = Delta::new(&small);
+    delta.add(&small, &ids(&[7])).unwrap();
+    let old = ItemSet::from_bytes(OLD_SET.to_vec()).unwrap();
+    each_damage(small.as_bytes(), |bytes| ItemSet::from_bytes(bytes).and_then(|set| set.verify()));
+    each_damage(OLD_SET, |bytes| ItemSet::from_bytes(bytes).and_then(|set| set.verify()));
+    each_damage(&delta.to_bytes(), |bytes| Delta::from_bytes(&bytes, &small).map(drop));
+    each_damage(OLD_DELTA, |bytes| Delta::from_bytes(&bytes, &old).map(drop));
+}
+
+/// Every other value of every byte is an error.
+fn each_damage(bytes: &[u8], read: impl Fn(Vec<u8>) -> Result<(), SetFileError>) {
+    read(bytes.to_vec()).unwrap();
+    for at in 0..bytes.len() {
+        for change in 1..=255 {
+            let mut changed = bytes.to_vec();
+            changed[at] ^= change;
+            assert!(read(changed).is_err(), "byte {at} of {}, changed by {change:#x}", bytes.len());
+        }
+    }
+}
+
+/// Of the versions before: the items "", 1 2, 1 2 3 and 4, with a subset of the second and the last; 5 6 is added, 4 removed.
+const OLD_SET: &[u8] = include_bytes!("data/version_2.set");
+const OLD_DELTA: &[u8] = include_bytes!("data/version_1.delta");
+
+#[test]
+fn files_of_the_version_before_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SetStore::new(folder.path().join("set")).unwrap();
+    std::fs::write(store.path(), OLD_SET).unwrap();
+    std::fs::write(store.changes(), OLD_DELTA).unwrap();
+    let items = || -> Vec<Vec<TokenId>> {
+        let (set, delta) = store.read().unwrap();
+        set.verify().unwrap();
+        let delta = delta.unwrap_or_else(|| Delta::new(&set));
+        delta.items(&set).unwrap().map(|(_, item)| item).collect()
+    };
+    let expected = [ids(&[]), ids(&[1, 2]), ids(&[1, 2, 3]), ids(&[5, 6])];
+    assert_eq!(items(), expected);
+
+    let changer = store.change(|| ()).unwrap();
+    let (set, delta) = changer.read().unwrap();
+    let mut delta = delta.unwrap();
+    // Other subsets leave the changes what they are, and changes that are saved again too.
+    set.save_with_subsets(store.path(), &[("all", &Subset::all(4)), ("one", &set.subset("one").unwrap())])
+        .unwrap();
+    assert_eq!(items(), expected);
+    delta.add(&set, &ids(&[7])).unwrap();
+    changer.save(&delta).unwrap();
+    let expected = [&expected[..], &[ids(&[7])]].concat();
+    assert_eq!(items(), expected);
+    assert_eq!(store.read().unwrap().0.subset_names().unwrap(), ["all", "one"]);
+
+    let bytes = std::fs::read(store.changes()).unwrap();
+    let (set, delta) = changer.read().unwrap();
+    changer.compact(&set, &delta.unwrap()).unwrap();
+    assert_eq!((items(), store.changes().exists()), (expected.clone(), false));
+    assert_eq!(store.read().unwrap().0.subset("one").unwrap().count(), 1);
+    std::fs::write(store.changes(), bytes).unwrap();
+    assert_eq!(items(), expected);
+    // The first file is of the same generation, and without what was added since.
+    std::fs::write(store.changes(), OLD_DELTA).unwrap();
+    let Err(SetFileError::Beside { error, .. }) = store.read() else { panic!("an error") };
+    assert!(matches!(*error, SetFileError::OtherGeneration { found: 0, expected: 1 }));
 }
 
 #[test]
@@ -73,7 +139,7 @@ fn reasons_are_given() {
     );
     assert_eq!(
         error(&|bytes| bytes[12] = 9),
-        "the set is of version 9 and this library reads version 2: build it again"
+        "the set is of version 9 and this library reads version 3: build it again"
     );
     assert_eq!(
         error(&|bytes| bytes.truncate(len - 1)),
@@ -153,7 +219,7 @@ fn damaged_deltas_are_refused() {
         changed[at] ^= 4;
         assert!(Delta::from_bytes(&changed, &set).is_err());
         // With a checksum that fits: any answer, but no panic.
-        let checksum = XxHash3_64::oneshot(&changed[24..]);
+        let checksum = XxHash3_64::oneshot_with_seed(2, &changed[24..]);
         changed[16..24].copy_from_slice(&checksum.to_le_bytes());
         if let Ok(delta) = Delta::from_bytes(&changed, &set) {
             delta.compact(&set).unwrap();
@@ -171,7 +237,7 @@ fn what_is_not_verified_does_no_harm() {
         let vocab_len = [9, 300, 70_000][round % 3];
         let set = if round % 2 == 0 { example(vocab_len) } else { wide_example(vocab_len) };
         let mut bytes = set.as_bytes().to_vec();
-        let header = bytes.len().min(120 + 24 * set.longest());
+        let header = bytes.len().min(168 + 24 * set.longest());
         for _ in 0..=below(rng, 40) {
             let at = header + below(rng, (bytes.len() - header) as u32) as usize;
             bytes[at] = below(rng, 256) as u8;

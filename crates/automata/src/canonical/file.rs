@@ -121,7 +121,10 @@ pub enum AutomatonFileError {
         /// What is wrong in it.
         section: &'static str,
     },
-    /// The file cannot be read or written.
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] unskew_files::FileError),
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
@@ -193,15 +196,13 @@ impl TokenizerAutomaton {
         bytes
     }
 
-    /// Writes the automaton to a file, for [`load`](Self::load).
+    /// Writes the automaton to a file, for [`load`](Self::load). The file has its name only when it is complete.
     ///
     /// # Errors
     ///
-    /// [`AutomatonFileError::Io`].
+    /// [`AutomatonFileError::Write`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), AutomatonFileError> {
-        let path = path.as_ref();
-        std::fs::write(path, self.to_bytes())
-            .map_err(|source| AutomatonFileError::Io { path: path.to_owned(), source })
+        Ok(unskew_files::write(path, &self.to_bytes())?)
     }
 
     /// The automaton that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. `vocabulary` may be padded otherwise

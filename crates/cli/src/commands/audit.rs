@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fs::File,
     io::{IsTerminal, Write},
 };
 
@@ -28,6 +27,7 @@ use crate::{
     any_model::AnyModel,
     args::{AuditArgs, Format, ModelChoice, SamplerKind},
     error::{Failure, Result},
+    inputs,
     load::{self, Tokens},
     samplers::{boxed, choose},
     speculate::{Like, Made, Total},
@@ -126,10 +126,11 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     }
     let counted = args.speculation.counted(&args.constraint)?;
     // The page is written at the end of what may be minutes: see now whether it can be.
-    let page = match &args.out {
-        Some(path) => Some(File::create(path).map_err(|error| Failure::file(path, error))?),
-        None => None,
-    };
+    if let Some(path) = &args.out {
+        let draft = inputs::of_draft(args.speculation.draft_model.as_ref());
+        let read = [inputs::of_model(&args.model), inputs::of_constraint(&args.constraint), draft];
+        inputs::check_output(path, &read.concat())?;
+    }
     let (model, tokens) = load::model(&args.model)?;
     let before = choose(args.samplers[0], &args.options, false, 1)?.before;
     // Counts need the grammar itself.
@@ -137,13 +138,13 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
         let constraint = load::grammar_constraint(path, &args.constraint, &tokens, "")?;
         let drafting: Drafting<'_, GrammarConstraint> =
             &|kind, task| args.speculation.counting(kind, &args.options, task);
-        return audit_of(args, model, before, &tokens, &constraint, drafting, page, out);
+        return audit_of(args, model, before, &tokens, &constraint, drafting, out);
     }
     let constraint = load::constraint(&args.constraint, &tokens, "")?;
     let like = Like { tokens: &tokens, temperature: args.options.temperature, truncation: before };
     let drafting: Drafting<'_, AnyConstraint> =
         &|kind, task| args.speculation.sampler(kind, &args.options, task, like);
-    audit_of(args, model, before, &tokens, &constraint, drafting, page, out)
+    audit_of(args, model, before, &tokens, &constraint, drafting, out)
 }
 
 /// The audit of a model under a constraint.
@@ -155,7 +156,6 @@ fn audit_of<C: Constraint>(
     tokens: &Tokens,
     constraint: &C,
     drafting: Drafting<'_, C>,
-    mut page: Option<File>,
     out: &mut dyn Write,
 ) -> Result<()> {
     let prompt = tokens.encode_prompt(&args.prompt)?;
@@ -198,10 +198,10 @@ fn audit_of<C: Constraint>(
         Format::Jsonl => lines.iter().try_for_each(|line| write_json(line, out))?,
         Format::Text => table(&lines, exact.as_ref(), out)?,
     }
-    if let (Some(file), Some(path)) = (&mut page, &args.out) {
+    if let Some(path) = &args.out {
         let task = task(&mut model, constraint, tokens, &prompt, max_tokens);
         let page = describe_page(args, seed, exact.as_ref(), &target, &drawn, lines, tokens, task)?;
-        file.write_all(report::html(&page).as_bytes()).map_err(|error| Failure::file(path, error))?;
+        unskew_files::write(path, report::html(&page).as_bytes()).map_err(|error| Failure::bad(&error))?;
         eprintln!("report written to {}", path.display());
     }
     Ok(())

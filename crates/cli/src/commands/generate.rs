@@ -23,6 +23,7 @@ use crate::{
     any_model::{AnyModel, AnyModelError},
     args::{ConstraintArgs, Format, GenerateArgs, SamplerKind},
     error::{Failure, Result},
+    inputs,
     load::{self, Tokens},
     resume::{Parts, Saved, Target},
     samplers::{Choice, boxed, choose, learning},
@@ -163,6 +164,12 @@ where
     };
     if let Some((path, saved)) = &saved {
         saved.load(path, &mut sampler)?;
+    }
+    if let Some(path) = &args.save_trie {
+        inputs::refuse(
+            path,
+            &[inputs::of_model(&args.model), inputs::of_constraint(&args.constraint)].concat(),
+        )?;
     }
     let target = args.save_trie.as_deref().map(Target::new).transpose()?;
     let mut rng = match &saved {

@@ -4,12 +4,13 @@ use std::{io::Write, time::Instant};
 
 use serde::Serialize;
 use unskew::sets::{Delta, ItemSet, Subset};
+use unskew_files::is_same;
 
 use super::write_json;
 use crate::{
     args::{Format, SetBuildArgs, SetCommand, SetCompactArgs, SetEditArgs, SetInfoArgs, SetSubsetArgs},
     error::{Failure, Result, chain},
-    load, sets,
+    inputs, load, sets,
 };
 
 /// What is in a set.
@@ -140,6 +141,7 @@ pub(crate) fn set(command: &SetCommand, out: &mut dyn Write) -> Result<()> {
 }
 
 fn build(args: &SetBuildArgs, out: &mut dyn Write) -> Result<()> {
+    inputs::refuse(&args.output, &inputs::of_model(&args.model))?;
     let tokens = load::tokens(&args.model)?;
     let begin = Instant::now();
     let memory = args.memory.get().saturating_mul(1_000_000);
@@ -155,9 +157,9 @@ fn build(args: &SetBuildArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 fn info(args: &SetInfoArgs, out: &mut dyn Write) -> Result<()> {
-    let set = sets::opened(&args.file)?;
+    let (set, delta) = sets::opened(&args.file)?;
     let subsets = set.subset_names().map_err(|error| Failure::file(&args.file, chain(&error)))?;
-    let pending = sets::delta(&args.file, &set)?.as_ref().map(Pending::new);
+    let pending = delta.as_ref().map(Pending::new);
     Answer { subsets: Some(subsets), pending, ..Answer::new(&set) }.write(args.format, out)
 }
 
@@ -188,28 +190,26 @@ fn edit(args: &SetEditArgs, add: bool, out: &mut dyn Write) -> Result<()> {
 fn compact(args: &SetCompactArgs, out: &mut dyn Write) -> Result<()> {
     let begin = Instant::now();
     let bad = |error: &(dyn std::error::Error + 'static)| Failure::file(&args.file, chain(error));
-    let _lock = sets::changing(&args.file)?;
-    let set = sets::opened(&args.file)?;
-    let delta = sets::delta(&args.file, &set)?;
-    let output = args.output.as_ref().unwrap_or(&args.file);
-    let changes = sets::changes_of(output);
-    if args.output.is_some() && changes.exists() && output != &args.file {
-        return Err(Failure::file(
-            &changes,
-            "here lie changes to the set that is to be replaced; delete them, or write to another file",
-        ));
+    let store = sets::store(&args.file)?;
+    let other = args.output.as_ref().filter(|output| !is_same(output, &args.file));
+    if let Some(output) = other {
+        inputs::check_output(output, &[store.changes()])?;
+        let (set, delta) = sets::opened(&args.file)?;
+        let target = sets::store(output)?;
+        let _changer = sets::replacing(&target, "delete them, or write to another file")?;
+        match delta {
+            Some(delta) => delta.compact_to(&set, output).map_err(|error| bad(&error))?,
+            None => set.save(output).map_err(|error| Failure::bad(&error))?,
+        }
+    } else {
+        let changer = sets::changing(&args.file, &store)?;
+        if let (set, Some(delta)) = sets::verified(&args.file, changer.read())? {
+            changer.compact(&set, &delta).map_err(|error| bad(&error))?;
+        }
     }
-    match &delta {
-        Some(delta) => delta.compact_to(&set, output).map_err(|error| bad(&error))?,
-        None if output != &args.file => set.save(output).map_err(|error| Failure::other(&error))?,
-        None => {}
-    }
-    // The changes are part of the set that has taken the place of the old one.
-    if delta.is_some() && output == &args.file {
-        std::fs::remove_file(&changes).map_err(|error| Failure::file(&changes, error))?;
-    }
+    let output = other.unwrap_or(&args.file);
     let build_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let new = sets::opened(output)?;
+    let (new, _) = sets::opened(output)?;
     let subsets = new.subset_names().map_err(|error| bad(&error))?;
     Answer { build_ms: Some(build_ms), subsets: Some(subsets), ..Answer::new(&new) }.write(args.format, out)
 }
@@ -217,9 +217,10 @@ fn compact(args: &SetCompactArgs, out: &mut dyn Write) -> Result<()> {
 fn subset(args: &SetSubsetArgs, out: &mut dyn Write) -> Result<()> {
     let (path, name) = (&args.file, &args.name);
     let bad = |error: &(dyn std::error::Error + 'static)| Failure::file(path, chain(error));
-    let _lock = sets::changing(path)?;
-    let set = sets::opened(path)?;
-    if sets::delta(path, &set)?.is_some() {
+    let store = sets::store(path)?;
+    let changer = sets::changing(path, &store)?;
+    let (set, delta) = sets::verified(path, changer.read())?;
+    if delta.is_some() {
         return Err(Failure::file(
             path,
             "changes lie beside the set, and subsets are of the set alone; run `unskew set compact` first",
@@ -239,7 +240,7 @@ fn subset(args: &SetSubsetArgs, out: &mut dyn Write) -> Result<()> {
     let items = new.as_ref().map(Subset::count);
     subsets.extend(new.map(|subset| (&**name, subset)));
     let saved: Vec<(&str, &Subset)> = subsets.iter().map(|(name, subset)| (*name, subset)).collect();
-    set.save_with_subsets(path, &saved).map_err(|error| Failure::other(&error))?;
+    set.save_with_subsets(path, &saved).map_err(|error| Failure::bad(&error))?;
     let named = Named {
         name,
         items,

@@ -3,6 +3,7 @@
 mod audit;
 mod canonical;
 mod commands;
+mod files;
 mod grammars;
 mod options;
 mod refusals;

@@ -37,9 +37,12 @@ const VERSION: u32 = 1;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryFileError {
-    /// The file cannot be read or written.
+    /// The file cannot be read.
     #[error("the library's file cannot be used: {0}")]
     Io(#[from] io::Error),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] unskew_files::FileError),
     /// The file is something else.
     #[error("the file is no library of sub-automata: it does not begin with UNSKEWVL")]
     Magic,
@@ -112,13 +115,13 @@ impl VegasLibrary {
         bytes
     }
 
-    /// Writes [`to_bytes`](Self::to_bytes) to a file.
+    /// Writes [`to_bytes`](Self::to_bytes) to a file, which has its name only when it is complete.
     ///
     /// # Errors
     ///
-    /// [`LibraryFileError::Io`].
+    /// [`LibraryFileError::Write`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), LibraryFileError> {
-        Ok(fs::write(path, self.to_bytes())?)
+        Ok(unskew_files::write(path, &self.to_bytes())?)
     }
 
     /// The library of a file that [`save`](Self::save) wrote, for the same tokenizer. Blocks beyond `limit` bytes are
