@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use unskew_core::{
     Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary,
 };
@@ -163,7 +163,7 @@ struct Tracking {
     removed: HashMap<Place, Arc<[TokenId]>>,
     removed_bytes: usize,
     /// The tokens that hold a text which was used in some place.
-    holding_used: Vec<TokenId>,
+    holding_used: HashSet<TokenId>,
 }
 
 /// What a scratch has done so far. The counts are the same on every machine.
@@ -182,6 +182,8 @@ pub struct GrammarStats {
     pub steps: u64,
     /// The readings that were looked at for that.
     pub readings: u64,
+    /// How often a text that may not come again was looked at, or looked for among those that were used.
+    pub used_texts: u64,
     /// How often the tables were full.
     pub emptied: u64,
 }
@@ -457,17 +459,17 @@ impl GrammarConstraint {
         let pieces = &scratch.masks[&at.place];
         let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
         let mut removed: Vec<TokenId>;
-        match on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie) {
+        match on_used_ways(&self.compiled, &mut tracking.places, place, &self.vocabulary, &self.trie) {
             Some(OnUsedWays { mut doubtful, certain, others }) => {
                 if let Some(distinct) = &self.distinct {
                     let texts = tracking.untracked.take_used();
                     for text in
                         tracking.places.texts().iter().flat_map(|all| texts.iter().map(|text| all.of(*text)))
                     {
-                        tracking.holding_used.extend_from_slice(distinct.holding_text(text));
+                        tracking.holding_used.extend(distinct.holding_text(text));
                     }
                 }
-                doubtful.extend_from_slice(&tracking.holding_used);
+                doubtful.extend(&tracking.holding_used);
                 doubtful = pieces.added_among(&doubtful, buffer);
                 doubtful.extend_from_slice(&pieces.doubtful);
                 doubtful.sort_unstable();
@@ -487,6 +489,11 @@ impl GrammarConstraint {
             }
         }
         let removed: Arc<[TokenId]> = removed.into();
+        // Of a thousand places each may have a thousand of them.
+        if tracking.removed_bytes > self.scratch_bytes / 4 {
+            tracking.removed.clear();
+            tracking.removed_bytes = 0;
+        }
         tracking.removed_bytes += size_of_val(&removed[..]) + 64;
         tracking.removed.insert(place, Arc::clone(&removed));
         Some(removed)
@@ -547,7 +554,9 @@ impl GrammarScratch {
     /// What it has done so far.
     pub fn stats(&self) -> GrammarStats {
         let Work { reads, mut steps, mut readings } = self.places.work;
+        let mut used_texts = 0;
         if let Some(tracking) = &self.tracking {
+            used_texts = tracking.places.looks();
             steps += tracking.places.work.steps;
             readings += tracking.places.work.readings;
         }
@@ -556,6 +565,7 @@ impl GrammarScratch {
             reads: before.reads + reads,
             steps: before.steps + steps,
             readings: before.readings + readings,
+            used_texts: before.used_texts + used_texts,
             ..*before
         }
     }
@@ -620,7 +630,7 @@ impl Constraint for GrammarConstraint {
                 untracked: Untracked::default(),
                 removed: HashMap::new(),
                 removed_bytes: 0,
-                holding_used: Vec::new(),
+                holding_used: HashSet::new(),
             }),
             stats: GrammarStats::default(),
         }
