@@ -32,7 +32,7 @@ use crate::{
     portable::{Exchange, PortablePlace},
     rules::{Position, Rules},
     terminals::{Terminals, names},
-    tracked::{Distinct, Holding, OnUsedWays, on_used_ways},
+    tracked::{Distinct, Holding, OnUsedWays, goes_on, on_used_ways},
     trees::TreeLibrary,
     untracked::{Both, Untracked},
 };
@@ -450,6 +450,17 @@ impl GrammarConstraint {
         }
     }
 
+    /// Whether anything is behind `token`. For a text no places are made, of which thousands would be met once.
+    fn reads_in(&self, places: &mut Places, place: Place, token: TokenId) -> bool {
+        match self.vocabulary.kind(token) {
+            TokenKind::Text => {
+                let text = self.vocabulary.text(token).unwrap_or_default();
+                !text.is_empty() && places.reads(&self.compiled, place, text)
+            }
+            _ => self.behind_in(places, place, token) != DEAD,
+        }
+    }
+
     /// The tokens that the mask of `at` has too many, the mask being made.
     fn removed(&self, scratch: &mut GrammarScratch, at: At) -> Option<Arc<[TokenId]>> {
         let (place, tracking) = at.tracked.zip(scratch.tracking.as_mut())?;
@@ -458,36 +469,31 @@ impl GrammarConstraint {
         }
         let pieces = &scratch.masks[&at.place];
         let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
-        let mut removed: Vec<TokenId>;
-        match on_used_ways(&self.compiled, &mut tracking.places, place, &self.vocabulary, &self.trie) {
-            Some(OnUsedWays { mut doubtful, certain, others }) => {
-                if let Some(distinct) = &self.distinct {
-                    let texts = tracking.untracked.take_used();
-                    for text in
-                        tracking.places.texts().iter().flat_map(|all| texts.iter().map(|text| all.of(*text)))
-                    {
-                        tracking.holding_used.extend(distinct.holding_text(text));
-                    }
-                }
-                doubtful.extend(&tracking.holding_used);
-                doubtful = pieces.added_among(&doubtful, buffer);
-                doubtful.extend_from_slice(&pieces.doubtful);
-                doubtful.sort_unstable();
-                doubtful.dedup();
-                doubtful.retain(|token| self.behind_in(&mut tracking.places, place, *token) == DEAD);
-                removed = pieces.added_among(&certain, buffer);
-                removed.retain(|token| {
-                    others == DEAD || self.behind_in(&mut tracking.places, others, *token) == DEAD
-                });
-                removed.append(&mut doubtful);
-            }
-            None => {
-                let mut mask = TokenMask::new(self.vocab_len());
-                pieces.write(mask.as_mut());
-                removed = mask.ids().collect();
-                removed.retain(|token| self.behind_in(&mut tracking.places, place, *token) == DEAD);
+        let ways = on_used_ways(&self.compiled, &mut tracking.places, place, &self.vocabulary, &self.trie);
+        let OnUsedWays { mut doubtful, certain, others, used } = ways;
+        if let Some(begun) = used {
+            let mut mask = TokenMask::new(self.vocab_len());
+            pieces.write(mask.as_mut());
+            let goes_on = |token: &TokenId| {
+                let text = self.vocabulary.text(*token).filter(|text| !text.is_empty());
+                text.is_some_and(|text| goes_on(&self.compiled, begun, text))
+            };
+            doubtful.extend(mask.ids().filter(|token| !goes_on(token)));
+        }
+        if let Some((distinct, all)) = self.distinct.as_ref().zip(tracking.places.texts()) {
+            for text in tracking.untracked.take_used() {
+                tracking.holding_used.extend(distinct.holding_text(all.of(text)));
             }
         }
+        doubtful.extend(&tracking.holding_used);
+        doubtful = pieces.added_among(&doubtful, buffer);
+        doubtful.extend_from_slice(&pieces.doubtful);
+        doubtful.sort_unstable();
+        doubtful.dedup();
+        doubtful.retain(|token| !self.reads_in(&mut tracking.places, place, *token));
+        let mut removed = pieces.added_among(&certain, buffer);
+        removed.retain(|token| others == DEAD || !self.reads_in(&mut tracking.places, others, *token));
+        removed.append(&mut doubtful);
         let removed: Arc<[TokenId]> = removed.into();
         // Of a thousand places each may have a thousand of them.
         if tracking.removed_bytes > self.scratch_bytes / 4 {

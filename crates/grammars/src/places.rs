@@ -293,6 +293,14 @@ impl Places {
         place
     }
 
+    /// Whether anything is behind `bytes`. No places are made.
+    pub(crate) fn reads(&mut self, compiled: &Compiled, place: Place, bytes: &[u8]) -> bool {
+        let (at, behind) = self.read_all(compiled, place, bytes);
+        let reads = !at.is_empty();
+        self.buffers = (at, behind);
+        reads
+    }
+
     /// The readings behind `bytes`; and a buffer. Both are to be put back.
     fn read_all(
         &mut self,

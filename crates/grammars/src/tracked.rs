@@ -362,17 +362,26 @@ pub(crate) struct OnUsedWays {
     pub(crate) certain: Vec<TokenId>,
     /// The place of all other readings; [`DEAD`] if there are none.
     pub(crate) others: Place,
+    /// A terminal and its state, if a text of it that was used might end in front of any token: in doubt are those with which it
+    /// does not [go on](goes_on).
+    pub(crate) used: Option<(u32, u32)>,
 }
 
-/// The tokens on the ways of texts that were used, from `place`, in which texts are tracked. `None` if a text that was used might
-/// end in front of any token. O(log n) for n used texts, and a look at each of these tokens.
+/// Whether a text of `terminal` goes on with all of `bytes`.
+pub(crate) fn goes_on(compiled: &Compiled, (terminal, state): (u32, u32), bytes: &[u8]) -> bool {
+    let terminals = &compiled.terminals;
+    let step = |state, byte: &u8| Some(terminals.step(terminal, state, terminals.class(*byte)));
+    bytes.iter().try_fold(state, |state, byte| step(state, byte).filter(|next| *next != NONE)).is_some()
+}
+
+/// The tokens on the ways of texts that were used, from `place`, in which texts are tracked. O(log n) for n used texts, and a look at each of these tokens.
 pub(crate) fn on_used_ways(
     compiled: &Compiled,
     places: &mut Places,
     place: Place,
     vocabulary: &Vocabulary,
     trie: &TokenTrie,
-) -> Option<OnUsedWays> {
+) -> OnUsedWays {
     let terminals = &compiled.terminals;
     let mut found = OnUsedWays { others: DEAD, ..OnUsedWays::default() };
     for at in 0..places.readings(place).len() {
@@ -381,15 +390,15 @@ pub(crate) fn on_used_ways(
             continue;
         }
         let Some(pending) = places.pending(compiled, todo, terminal) else { continue };
-        let Some((except, _)) = terminals.remaining(terminal) else { continue };
         let mut sets: SmallVec<[Used; 4]> = places.parser.used_before(pending).collect();
         sets.sort_unstable();
         sets.dedup();
         let Some(texts) = places.texts_mut() else { continue };
-        if terminals.is_accepting(terminal, texts.state(begun)) {
+        let state = texts.state(begun);
+        if terminals.is_accepting(terminal, state) {
             let text = texts.whole(begun);
             if sets.iter().any(|used| places.parser.used.contains(*used, text)) {
-                return None;
+                found.used = Some((terminal, state));
             }
         }
         let is_first = found.certain.is_empty();
@@ -400,17 +409,9 @@ pub(crate) fn on_used_ways(
                 let tokens = trie.beginning_with(&rest);
                 if !is_last {
                     // Those with which the text goes on are none that it ends in.
-                    let ends = |token: &&TokenId| {
-                        let behind = vocabulary.text(**token).unwrap_or_default()[rest.len()..].iter();
-                        let state = of.texts.state(at);
-                        behind
-                            .copied()
-                            .try_fold(state, |state, byte| match except.step(state, byte) {
-                                NONE => None,
-                                next => Some(next),
-                            })
-                            .is_none()
-                    };
+                    let begun = (terminal, of.texts.state(at));
+                    let behind = |token: TokenId| &vocabulary.text(token).unwrap_or_default()[rest.len()..];
+                    let ends = |token: &&TokenId| !goes_on(compiled, begun, behind(**token));
                     found.doubtful.extend(tokens.iter().filter(ends));
                     continue;
                 }
@@ -425,7 +426,7 @@ pub(crate) fn on_used_ways(
             found.others = places.without(place, at);
         }
     }
-    Some(found)
+    found
 }
 
 #[cfg(test)]
