@@ -243,7 +243,6 @@ fn texts_that_were_used_cost_no_more_as_they_become_many() {
                 steps = steps.max(after.steps - before.steps);
             }
         }
-        println!("{name} {looks} {steps}");
         assert!(looks <= most[0] && steps <= most[1], "{name}: {looks} looks and {steps} steps at a token");
     }
 }
