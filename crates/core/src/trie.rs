@@ -215,6 +215,40 @@ impl TokenTrie {
         fill::is_diverted(&self.bytes, &self.quotients, automaton, start, &mut Kinds::new(self.vocab_len))
     }
 
+    /// The length of the longest token, in bytes.
+    pub fn longest(&self) -> usize {
+        self.max_depth
+    }
+
+    /// The tokens that begin with `prefix`, in the order of their bytes.
+    ///
+    /// Cost: a search for each byte of `prefix`, up to the first that no token goes on with.
+    pub fn beginning_with(&self, prefix: &[u8]) -> &[TokenId] {
+        let Some((first, others)) = prefix.split_first().filter(|_| prefix.len() <= self.max_depth) else {
+            return if prefix.is_empty() { &self.bytes.tokens } else { &[] };
+        };
+        let search = |children: &[(u8, u32)], byte: u8| {
+            let found = children.binary_search_by_key(&byte, |(byte, _)| *byte).ok()?;
+            Some(children[found].1 as usize)
+        };
+        let nodes = &self.bytes.nodes;
+        let child = |node: usize, byte: u8| match self.wide_children(node) {
+            Some(children) => search(children, byte),
+            None => {
+                let (mut at, end) = (node + 1, nodes[node].end as usize);
+                while at < end && nodes[at].byte() < byte {
+                    at = nodes[at].end as usize;
+                }
+                (at < end && nodes[at].byte() == byte).then_some(at)
+            }
+        };
+        let first = search(&self.roots, *first);
+        let node = first.and_then(|first| others.iter().try_fold(first, |at, byte| child(at, *byte)));
+        let Some(node) = node else { return &[] };
+        let end = nodes[node].end as usize;
+        &self.bytes.tokens[nodes[node].first_token as usize..nodes[end].first_token as usize]
+    }
+
     /// Runs an automaton over the bytes of every token, from `start`, and calls `visit` with each token that is read
     /// to its end and the state there, in the order of the tokens' bytes. A prefix on which `step` answers `None` is
     /// left with all that lies below it.
@@ -477,6 +511,13 @@ mod tests {
                 .filter_map(|(id, text)| Some((id, text.iter().try_fold(1, |state, byte| step(state, *byte))?)))
                 .collect();
             prop_assert_eq!(visited, expected);
+
+            for prefix in texts.iter().flat_map(|text| (0..=text.len()).map(|len| &text[..len])).chain([&[3, 3, 9][..], &[4]]) {
+                let mut found: Vec<_> = trie.beginning_with(prefix).to_vec();
+                found.sort();
+                let begins = |(_, text): &(TokenId, &[u8])| !text.is_empty() && text.starts_with(prefix);
+                prop_assert_eq!(found, vocabulary.text_tokens().filter(begins).map(|(id, _)| id).collect::<Vec<_>>());
+            }
         }
     }
 

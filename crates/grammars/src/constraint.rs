@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use unskew_core::{
     Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary,
 };
@@ -32,7 +32,7 @@ use crate::{
     portable::{Exchange, PortablePlace},
     rules::{Position, Rules},
     terminals::{Terminals, names},
-    tracked::{Distinct, Holding, OnUsedWays, on_used_ways},
+    tracked::{Distinct, Holding, OnUsedWays, goes_on, on_used_ways},
     trees::TreeLibrary,
     untracked::{Both, Untracked},
 };
@@ -166,7 +166,7 @@ struct Tracking {
     removed: HashMap<Place, Arc<[TokenId]>>,
     removed_bytes: usize,
     /// The tokens that hold a text which was used in some place.
-    holding_used: Vec<TokenId>,
+    holding_used: HashSet<TokenId>,
 }
 
 /// What a scratch has done so far. The counts are the same on every machine.
@@ -188,6 +188,8 @@ pub struct GrammarStats {
     /// The items of the parser that were looked at: in its states, where rules end, and in what these return to. How many that
     /// are for a byte grows with the text where the grammar is ambiguous in a way that nothing of it can be merged.
     pub items: u64,
+    /// How often a text that may not come again was looked at, or looked for among those that were used.
+    pub used_texts: u64,
     /// How often the tables were full.
     pub emptied: u64,
 }
@@ -464,6 +466,17 @@ impl GrammarConstraint {
         }
     }
 
+    /// Whether anything is behind `token`. For a text no places are made, of which thousands would be met once.
+    fn reads_in(&self, places: &mut Places, place: Place, token: TokenId) -> bool {
+        match self.vocabulary.kind(token) {
+            TokenKind::Text => {
+                let text = self.vocabulary.text(token).unwrap_or_default();
+                !text.is_empty() && places.reads(&self.compiled, place, text)
+            }
+            _ => self.behind_in(places, place, token) != DEAD,
+        }
+    }
+
     /// The tokens that the mask of `at` has too many, the mask being made.
     fn removed(&self, scratch: &mut GrammarScratch, at: At) -> Option<Arc<[TokenId]>> {
         let (place, tracking) = at.tracked.zip(scratch.tracking.as_mut())?;
@@ -472,37 +485,37 @@ impl GrammarConstraint {
         }
         let pieces = &scratch.masks[&at.place];
         let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
-        let mut removed: Vec<TokenId>;
-        match on_used_ways(&self.compiled, &mut tracking.places, place, &self.trie) {
-            Some(OnUsedWays { mut doubtful, certain, others }) => {
-                if let Some(distinct) = &self.distinct {
-                    let texts = tracking.untracked.take_used();
-                    for text in
-                        tracking.places.texts().iter().flat_map(|all| texts.iter().map(|text| all.of(*text)))
-                    {
-                        tracking.holding_used.extend_from_slice(distinct.holding_text(text));
-                    }
-                }
-                doubtful.extend_from_slice(&tracking.holding_used);
-                doubtful = pieces.added_among(&doubtful, buffer);
-                doubtful.extend_from_slice(&pieces.doubtful);
-                doubtful.sort_unstable();
-                doubtful.dedup();
-                doubtful.retain(|token| self.behind_in(&mut tracking.places, place, *token) == DEAD);
-                removed = pieces.added_among(&certain, buffer);
-                removed.retain(|token| {
-                    others == DEAD || self.behind_in(&mut tracking.places, others, *token) == DEAD
-                });
-                removed.append(&mut doubtful);
-            }
-            None => {
-                let mut mask = TokenMask::new(self.vocab_len());
-                pieces.write(mask.as_mut());
-                removed = mask.ids().collect();
-                removed.retain(|token| self.behind_in(&mut tracking.places, place, *token) == DEAD);
+        let ways = on_used_ways(&self.compiled, &mut tracking.places, place, &self.vocabulary, &self.trie);
+        let OnUsedWays { mut doubtful, certain, others, used } = ways;
+        if let Some(begun) = used {
+            let mut mask = TokenMask::new(self.vocab_len());
+            pieces.write(mask.as_mut());
+            let goes_on = |token: &TokenId| {
+                let text = self.vocabulary.text(*token).filter(|text| !text.is_empty());
+                text.is_some_and(|text| goes_on(&self.compiled, begun, text))
+            };
+            doubtful.extend(mask.ids().filter(|token| !goes_on(token)));
+        }
+        if let Some((distinct, all)) = self.distinct.as_ref().zip(tracking.places.texts()) {
+            for text in tracking.untracked.take_used() {
+                tracking.holding_used.extend(distinct.holding_text(all.of(text)));
             }
         }
+        doubtful.extend(&tracking.holding_used);
+        doubtful = pieces.added_among(&doubtful, buffer);
+        doubtful.extend_from_slice(&pieces.doubtful);
+        doubtful.sort_unstable();
+        doubtful.dedup();
+        doubtful.retain(|token| !self.reads_in(&mut tracking.places, place, *token));
+        let mut removed = pieces.added_among(&certain, buffer);
+        removed.retain(|token| others == DEAD || !self.reads_in(&mut tracking.places, others, *token));
+        removed.append(&mut doubtful);
         let removed: Arc<[TokenId]> = removed.into();
+        // Of a thousand places each may have a thousand of them.
+        if tracking.removed_bytes > self.scratch_bytes / 4 {
+            tracking.removed.clear();
+            tracking.removed_bytes = 0;
+        }
         tracking.removed_bytes += size_of_val(&removed[..]) + 64;
         tracking.removed.insert(place, Arc::clone(&removed));
         Some(removed)
@@ -577,7 +590,9 @@ impl GrammarScratch {
     pub fn stats(&self) -> GrammarStats {
         let Work { reads, mut steps, mut readings } = self.places.work;
         let mut items = self.places.parser.looked_at();
+        let mut used_texts = 0;
         if let Some(tracking) = &self.tracking {
+            used_texts = tracking.places.looks();
             steps += tracking.places.work.steps;
             readings += tracking.places.work.readings;
             items += tracking.places.parser.looked_at();
@@ -588,6 +603,7 @@ impl GrammarScratch {
             steps: before.steps + steps,
             readings: before.readings + readings,
             items: before.items + items,
+            used_texts: before.used_texts + used_texts,
             ..*before
         }
     }
@@ -652,7 +668,7 @@ impl Constraint for GrammarConstraint {
                 untracked: Untracked::default(),
                 removed: HashMap::new(),
                 removed_bytes: 0,
-                holding_used: Vec::new(),
+                holding_used: HashSet::new(),
             }),
             turns: self.trees.as_ref().map_or(0, |trees| trees.library.kept.turns()),
             stats: GrammarStats::default(),

@@ -18,11 +18,19 @@
 //! - Both parsers side by side, each reading the tokens. Where a text is read in two ways and one of them has ended, the one
 //!   without a memory goes on with both, and its masks have too much that is nowhere near a used text.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use petgraph::graph::DiGraph;
+use smallvec::SmallVec;
 use unskew_automata::{Dfa, StateId};
 
-use crate::{Except, rules::NONE, terminals::Terminals};
+use crate::{
+    Except,
+    rules::NONE,
+    terminals::Terminals,
+    versions::{EMPTY, Map, Versions},
+};
 
 /// A set of texts that were used.
 pub(crate) type Used = u32;
@@ -42,45 +50,76 @@ pub(crate) type Begun = u32;
 /// Sets of texts, kept once in the order in which the texts came.
 #[derive(Debug)]
 pub(crate) struct UsedTexts {
-    /// The texts of each set but its last, the last one, and how many they are.
-    sets: Vec<(Used, Text, u32)>,
+    sets: Vec<Set>,
     ids: HashMap<(Used, Text), Used>,
+    versions: Versions,
+    /// How many texts were looked at.
+    pub(crate) looks: u64,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Set {
+    /// All texts but the last one.
+    others: Used,
+    last: Text,
+    len: u32,
+    /// Its texts, if they are more than [`FEW`].
+    texts: Map,
+}
+
+/// So many texts are sooner looked through than searched.
+const FEW: u32 = 8;
 
 impl Default for UsedTexts {
     fn default() -> Self {
-        Self { sets: vec![(NOTHING, NONE, 0)], ids: HashMap::new() }
+        let nothing = Set { others: NOTHING, last: NONE, len: 0, texts: EMPTY };
+        Self { sets: vec![nothing], ids: HashMap::new(), versions: Versions::default(), looks: 0 }
     }
 }
 
 impl UsedTexts {
-    /// The set with one text more.
+    /// The set with one text more. O(log n) for n texts.
     pub(crate) fn with(&mut self, used: Used, text: Text) -> Used {
+        if let Some(known) = self.ids.get(&(used, text)) {
+            return *known;
+        }
         let next = u32::try_from(self.sets.len()).expect("bounded memory");
-        let sets = &mut self.sets;
-        *self.ids.entry((used, text)).or_insert_with(|| {
-            sets.push((used, text, sets[used as usize].2 + 1));
-            next
-        })
+        let Set { len, mut texts, .. } = self.sets[used as usize];
+        if len >= FEW {
+            if len == FEW {
+                let all: SmallVec<[Text; FEW as usize]> = self.texts(used).collect();
+                texts = all.into_iter().fold(EMPTY, |texts, text| self.versions.with(texts, text, 0));
+            }
+            texts = self.versions.with(texts, text, 0);
+        }
+        self.sets.push(Set { others: used, last: text, len: len + 1, texts });
+        self.ids.insert((used, text), next);
+        next
     }
 
     /// The last text of a set and the others; `None` if there is none.
     pub(crate) fn last(&self, used: Used) -> Option<(Used, Text)> {
-        let (others, text, len) = self.sets[used as usize];
-        (len > 0).then_some((others, text))
+        let Set { others, last, len, .. } = self.sets[used as usize];
+        (len > 0).then_some((others, last))
     }
 
     /// The texts of a set, the last one first.
-    pub(crate) fn texts(&self, used: Used) -> impl Iterator<Item = Text> {
+    fn texts(&self, used: Used) -> impl Iterator<Item = Text> {
         std::iter::successors(self.last(used), |(others, _)| self.last(*others)).map(|(_, text)| text)
     }
 
-    pub(crate) fn contains(&self, used: Used, text: Text) -> bool {
+    /// O(log n) for n texts.
+    pub(crate) fn contains(&mut self, used: Used, text: Text) -> bool {
+        let Set { len, texts, .. } = self.sets[used as usize];
+        self.looks += 1 + u64::from(len.min(FEW));
+        if len > FEW {
+            return self.versions.get(texts, text).is_some();
+        }
         self.texts(used).any(|other| other == text)
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        self.sets.len() * 5 * size_of::<(Used, Text, u32)>()
+        self.sets.len() * (2 * size_of::<Set>() + 40) + self.versions.memory_usage()
     }
 }
 
@@ -102,8 +141,8 @@ pub(crate) struct Texts {
     beginnings: Vec<Beginning>,
     /// By terminal or beginning, and whether it is a terminal; and byte.
     ids: HashMap<(u32, bool, u8), Begun>,
-    texts: Vec<Box<[u8]>>,
-    text_ids: HashMap<Box<[u8]>, Text>,
+    texts: Vec<Arc<[u8]>>,
+    text_ids: HashMap<Arc<[u8]>, Text>,
     bytes: usize,
 }
 
@@ -137,14 +176,22 @@ impl Texts {
         id
     }
 
-    /// The beginning of a text of `terminal` with these bytes, at least one; or [`NONE`].
-    pub(crate) fn begun(&mut self, terminals: &Terminals, terminal: u32, bytes: &[u8]) -> Begun {
-        let Some((first, rest)) = bytes.split_first() else { return NONE };
-        let first = self.first(terminals, terminal, *first);
-        rest.iter().fold(first, |begun, byte| match begun {
-            NONE => NONE,
-            begun => self.step(terminals, begun, *byte),
-        })
+    /// `before`, or nothing for [`NONE`], and these bytes behind it, as the beginning of a text of `terminal`; or [`NONE`].
+    pub(crate) fn begun(
+        &mut self,
+        terminals: &Terminals,
+        terminal: u32,
+        before: Begun,
+        bytes: &[u8],
+    ) -> Begun {
+        let mut bytes = bytes.iter();
+        let first = match before {
+            NONE => bytes.next().map_or(NONE, |first| self.first(terminals, terminal, *first)),
+            before => before,
+        };
+        bytes
+            .try_fold(first, |begun, byte| (begun != NONE).then(|| self.step(terminals, begun, *byte)))
+            .unwrap_or(NONE)
     }
 
     /// The state of the scanner.
@@ -153,14 +200,22 @@ impl Texts {
         self.beginnings[begun as usize].state
     }
 
-    /// The bytes of a beginning.
-    pub(crate) fn bytes(&self, begun: Begun) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let mut at = begun;
-        while let Some(Beginning { before, byte, .. }) = self.beginnings.get(at as usize) {
-            bytes.push(*byte);
-            at = *before;
-        }
+    /// A beginning without its last byte, or [`NONE`]; and that byte.
+    #[inline]
+    pub(crate) fn last(&self, begun: Begun) -> (Begun, u8) {
+        let Beginning { before, byte, .. } = self.beginnings[begun as usize];
+        (before, byte)
+    }
+
+    /// All beginnings of a beginning but those of `from`, the longest one first; each with its last byte.
+    pub(crate) fn since(&self, from: Begun, begun: Begun) -> impl Iterator<Item = (Begun, u8)> {
+        let at = move |begun: Begun| (begun != from && begun != NONE).then(|| (begun, self.last(begun).1));
+        std::iter::successors(at(begun), move |(begun, _)| at(self.last(*begun).0))
+    }
+
+    /// The bytes of a beginning behind those of `from`, which it begins with; all for [`NONE`].
+    pub(crate) fn bytes(&self, from: Begun, begun: Begun) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.since(from, begun).map(|(_, byte)| byte).collect();
         bytes.reverse();
         bytes
     }
@@ -171,7 +226,7 @@ impl Texts {
         if known != NONE {
             return known;
         }
-        let text = self.text(&self.bytes(begun));
+        let text = self.text(&self.bytes(NONE, begun));
         self.beginnings[begun as usize].text = text;
         text
     }
@@ -182,14 +237,15 @@ impl Texts {
             return *known;
         }
         let id = u32::try_from(self.texts.len()).expect("bounded memory");
-        self.bytes += 2 * bytes.len();
-        self.texts.push(bytes.into());
-        self.text_ids.insert(bytes.into(), id);
+        let bytes: Arc<[u8]> = bytes.into();
+        self.bytes += bytes.len();
+        self.texts.push(Arc::clone(&bytes));
+        self.text_ids.insert(bytes, id);
         id
     }
 
     /// The bytes of a whole text.
-    pub(crate) fn of(&self, text: Text) -> &[u8] {
+    pub(crate) fn of(&self, text: Text) -> &Arc<[u8]> {
         &self.texts[text as usize]
     }
 
@@ -289,5 +345,22 @@ mod tests {
         assert_ne!(one, two);
         assert_eq!(used.texts(two).collect::<Vec<_>>(), [8, 7]);
         assert!(used.contains(two, 7) && !used.contains(one, 8) && !used.contains(NOTHING, 7));
+    }
+
+    #[test]
+    fn large_sets_have_their_texts_and_no_others() {
+        let mut used = UsedTexts::default();
+        let sets: Vec<Used> = (0..40)
+            .scan(NOTHING, |set, text| {
+                *set = used.with(*set, 3 * text);
+                Some(*set)
+            })
+            .collect();
+        for (len, set) in (1..).zip(sets) {
+            assert!(
+                (0..130).all(|text| used.contains(set, text) == (text % 3 == 0 && text < 3 * len)),
+                "{len}"
+            );
+        }
     }
 }

@@ -90,6 +90,8 @@ mod tracked;
 mod trees;
 mod unordered;
 mod untracked;
+mod used_ways;
+mod versions;
 mod wide;
 
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};

@@ -17,11 +17,12 @@ use smallvec::SmallVec;
 use unskew_core::{ByteSet, TokenId};
 
 use crate::{
-    distinct::{Begun, MANY, Texts},
+    distinct::{Begun, MANY, Texts, Used},
     ids::Ids,
     parser::{Parser, Pending, Todo},
     rules::{NONE, Rules},
     terminals::Terminals,
+    used_ways::{Of, UsedWays},
 };
 
 /// A set of readings.
@@ -89,6 +90,7 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct Tracked {
     texts: Texts,
+    ways: UsedWays,
 }
 
 /// Measures of work that are the same on every machine; see [`GrammarStats`](crate::GrammarStats).
@@ -291,6 +293,14 @@ impl Places {
         place
     }
 
+    /// Whether anything is behind `bytes`. No places are made.
+    pub(crate) fn reads(&mut self, compiled: &Compiled, place: Place, bytes: &[u8]) -> bool {
+        let (at, behind) = self.read_all(compiled, place, bytes);
+        let reads = !at.is_empty();
+        self.buffers = (at, behind);
+        reads
+    }
+
     /// The readings behind `bytes`; and a buffer. Both are to be put back.
     fn read_all(
         &mut self,
@@ -430,7 +440,10 @@ impl Places {
             + self.first.len() * (3 * size_of::<u32>() + Ids::ENTRY)
             + self.next.len() * size_of::<Place>()
             + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<ByteSet>()
-            + self.tracked.as_ref().map_or(0, |tracked| tracked.texts.memory_usage())
+            + self
+                .tracked
+                .as_ref()
+                .map_or(0, |tracked| tracked.texts.memory_usage() + tracked.ways.memory_usage())
     }
 
     /// The texts that are tracked.
@@ -441,6 +454,17 @@ impl Places {
     /// The same, to add to.
     pub(crate) fn texts_mut(&mut self) -> Option<&mut Texts> {
         self.tracked.as_mut().map(|tracked| &mut tracked.texts)
+    }
+
+    /// What used texts do to the beginnings of others, and what it is found with.
+    pub(crate) fn used_ways<'a>(&'a mut self, compiled: &'a Compiled) -> Option<(Of<'a>, &'a mut UsedWays)> {
+        let Tracked { texts, ways } = self.tracked.as_mut()?;
+        Some((Of { terminals: &compiled.terminals, texts, sets: &self.parser.used }, ways))
+    }
+
+    /// How many texts that were used were looked at.
+    pub(crate) fn looks(&self) -> u64 {
+        self.parser.used.looks + self.tracked.as_ref().map_or(0, |tracked| tracked.ways.looks)
     }
 
     /// What is pending behind a text of `terminal` that was begun where `todo` is left to do.
@@ -505,19 +529,13 @@ impl Places {
             return true;
         }
         let Some(texts) = self.texts() else { return true };
-        let ways = remaining.of(except.state(texts.state(begun)));
-        if ways == MANY {
+        if remaining.of(except.state(texts.state(begun))) == MANY {
             return true;
         }
-        let prefix = texts.bytes(begun);
-        let left_out = except.texts().filter(|text| text.starts_with(&prefix)).count();
         let Some(pending) = self.pending(compiled, todo, terminal) else { return false };
-        let Some(texts) = self.texts() else { return true };
-        self.parser.used_before(pending).any(|used| {
-            let used = self.parser.used.texts(used).map(|text| texts.of(text));
-            let used = used.filter(|text| text.starts_with(&prefix) && except.accepts(text)).count();
-            left_out + used < ways as usize
-        })
+        let sets: SmallVec<[Used; 4]> = self.parser.used_before(pending).collect();
+        let Some((mut of, ways)) = self.used_ways(compiled) else { return true };
+        sets.into_iter().any(|used| !ways.is_exhausted(&mut of, terminal, used, begun))
     }
 
     /// What is left to do behind the readings that may end here.

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::{
-    distinct::{INHERITED, NOTHING, Used},
+    distinct::{Begun, INHERITED, NOTHING, Texts, Used},
     parser::{Item, Parser, Return},
     places::{BOUNDARY, Compiled, Place, Places, Reading},
-    rules::Position,
+    rules::{NONE, Position},
+    terminals::Terminals,
     unordered::{Seen, is_of_group},
 };
 
@@ -31,7 +32,7 @@ struct PortableReading {
     terminal: u32,
     state: u32,
     /// Where texts are tracked, the beginning of one that the state is.
-    begun: Option<Box<[u8]>>,
+    begun: Option<Arc<PortableBegun>>,
     todo: Box<[(PortablePosition, Link, PortableUsed)]>,
 }
 
@@ -47,7 +48,25 @@ enum PortableUsed {
 #[derive(Debug)]
 struct UsedTexts {
     others: PortableUsed,
-    text: Box<[u8]>,
+    text: Arc<[u8]>,
+}
+
+/// The beginning of a text: a shorter one that was spelled out, and the bytes behind that. So a long text is not spelled out again at
+/// each place of it.
+#[derive(Debug)]
+struct PortableBegun {
+    before: Option<Arc<PortableBegun>>,
+    bytes: Box<[u8]>,
+}
+
+impl Drop for PortableBegun {
+    /// Without recursion: a text may be long.
+    fn drop(&mut self) {
+        let mut next = self.before.take();
+        while let Some(mut begun) = next.and_then(Arc::into_inner) {
+            next = begun.before.take();
+        }
+    }
 }
 
 impl Drop for UsedTexts {
@@ -139,6 +158,11 @@ pub(crate) struct Exchange {
     by_used: HashMap<Used, Arc<UsedTexts>>,
     /// The items of places and groups that were spelled out or read, which these tables keep.
     items: usize,
+    /// By address, as above, and terminal.
+    begun: HashMap<(usize, u32), (Arc<PortableBegun>, Begun)>,
+    by_begun: HashMap<Begun, Arc<PortableBegun>>,
+    /// The bytes of beginnings.
+    bytes: usize,
 }
 
 impl PortablePlace {
@@ -175,8 +199,10 @@ impl Exchange {
                 )
             });
             let is_begun = reading.terminal != BOUNDARY && compiled.terminals.is_distinct(reading.terminal);
-            let begun = places.texts().filter(|_| is_begun).map(|texts| texts.bytes(reading.state).into());
-            PortableReading { terminal: reading.terminal, state: reading.state, begun, todo: todo.collect() }
+            let todo = todo.collect();
+            let begun = places.texts().filter(|_| is_begun);
+            let begun = begun.map(|texts| self.export_begun(texts, reading.terminal, reading.state));
+            PortableReading { terminal: reading.terminal, state: reading.state, begun, todo }
         });
         let portable = Arc::new(PortablePlace { readings: readings.collect() });
         self.items += portable.items();
@@ -206,7 +232,7 @@ impl Exchange {
             let todo = places.parser.todo(&mut items, &compiled.rules);
             let mut state = reading.state;
             if let Some((begun, texts)) = reading.begun.as_ref().zip(places.texts_mut()) {
-                state = texts.begun(&compiled.terminals, reading.terminal, begun);
+                state = self.import_begun(texts, &compiled.terminals, reading.terminal, begun);
             }
             readings.push(Reading { terminal: reading.terminal, state, ended: 0, todo });
         }
@@ -220,9 +246,52 @@ impl Exchange {
     /// The memory that its tables take, in bytes, about.
     pub(crate) fn memory_usage(&self) -> usize {
         const ENTRY: usize = 64;
-        let ours = self.by_place.len() + self.by_group.len() + self.by_used.len();
-        (self.places.len() + self.groups.len() + self.used.len() + ours * 4) * ENTRY
+        let ours = self.by_place.len() + self.by_group.len() + self.by_used.len() + self.by_begun.len();
+        let all = self.places.len() + self.groups.len() + self.used.len() + self.begun.len();
+        (all + ours * 4) * ENTRY
             + self.items * size_of::<(PortablePosition, Target, PortableUsed)>()
+            + self.bytes
+    }
+
+    fn export_begun(&mut self, texts: &Texts, terminal: u32, begun: Begun) -> Arc<PortableBegun> {
+        let known = texts.since(NONE, begun).find_map(|(at, _)| Some((at, self.by_begun.get(&at)?)));
+        let (from, before) = match known {
+            Some((at, known)) if at == begun => return Arc::clone(known),
+            Some((at, known)) => (at, Some(Arc::clone(known))),
+            None => (NONE, None),
+        };
+        let made = Arc::new(PortableBegun { before, bytes: texts.bytes(from, begun).into() });
+        self.bytes += made.bytes.len();
+        self.begun.insert((Arc::as_ptr(&made).addr(), terminal), (Arc::clone(&made), begun));
+        self.by_begun.insert(begun, Arc::clone(&made));
+        made
+    }
+
+    fn import_begun(
+        &mut self,
+        texts: &mut Texts,
+        terminals: &Terminals,
+        terminal: u32,
+        begun: &Arc<PortableBegun>,
+    ) -> Begun {
+        let address = |begun: &Arc<PortableBegun>| (Arc::as_ptr(begun).addr(), terminal);
+        let mut open: Vec<&Arc<PortableBegun>> = Vec::new();
+        let mut next = Some(begun);
+        let mut at = NONE;
+        while let Some(begun) = next {
+            if let Some((_, known)) = self.begun.get(&address(begun)) {
+                at = *known;
+                break;
+            }
+            open.push(begun);
+            next = begun.before.as_ref();
+        }
+        for begun in open.into_iter().rev() {
+            at = texts.begun(terminals, terminal, at, &begun.bytes);
+            self.begun.insert(address(begun), (Arc::clone(begun), at));
+            self.by_begun.entry(at).or_insert_with(|| Arc::clone(begun));
+        }
+        at
     }
 
     fn export_used(&mut self, places: &Places, used: Used) -> PortableUsed {
@@ -243,7 +312,7 @@ impl Exchange {
             at = others;
         }
         for (set, text) in open.into_iter().rev() {
-            let text: Box<[u8]> = texts.map_or_else(Box::default, |texts| texts.of(text).into());
+            let text = texts.map_or_else(|| [].into(), |texts| Arc::clone(texts.of(text)));
             let link = Arc::new(UsedTexts { others: made, text });
             self.used.insert(Arc::as_ptr(&link).addr(), (Arc::clone(&link), set));
             self.by_used.insert(set, Arc::clone(&link));

@@ -24,6 +24,7 @@ use crate::{
     distinct::{MANY, Remaining, Used},
     places::{BOUNDARY, Compiled, DEAD, Place, Places, Reading},
     rules::NONE,
+    used_ways::Hit,
 };
 
 /// What a compiled grammar knows of its terminals whose texts may not come twice.
@@ -222,17 +223,21 @@ fn may_end(compiled: &Compiled, terminal: u32, text: &[u8]) -> bool {
 /// From where to where in a token.
 type Span = (usize, usize);
 
-/// Where in `text` there are texts of an automaton.
+/// Where in `text` there are texts of an automaton that end there: not where it reads on to the end and may still go on, for then it
+/// makes no difference what was used.
 fn spans(dfa: &Dfa, text: &[u8]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for from in 0..text.len() {
-        let mut at = dfa.start();
+        let (known, mut at) = (spans.len(), Some(dfa.start()));
         for (end, byte) in (from + 1..).zip(&text[from..]) {
-            let Some(next) = dfa.step(at, *byte) else { break };
-            at = next;
+            at = at.and_then(|at| dfa.step(at, *byte));
+            let Some(at) = at else { break };
             if dfa.is_accepting(at) {
                 spans.push((from, end));
             }
+        }
+        if at.is_some_and(|at| dfa.edges(at).next().is_some()) {
+            spans.truncate(known);
         }
     }
     spans
@@ -357,16 +362,26 @@ pub(crate) struct OnUsedWays {
     pub(crate) certain: Vec<TokenId>,
     /// The place of all other readings; [`DEAD`] if there are none.
     pub(crate) others: Place,
+    /// A terminal and its state, if a text of it that was used might end in front of any token: in doubt are those with which it
+    /// does not [go on](goes_on).
+    pub(crate) used: Option<(u32, u32)>,
 }
 
-/// The tokens on the ways of texts that were used, from `place`, in which texts are tracked. `None` if a text that was used might
-/// end in front of any token.
+/// Whether a text of `terminal` goes on with all of `bytes`.
+pub(crate) fn goes_on(compiled: &Compiled, (terminal, state): (u32, u32), bytes: &[u8]) -> bool {
+    let terminals = &compiled.terminals;
+    let step = |state, byte: &u8| Some(terminals.step(terminal, state, terminals.class(*byte)));
+    bytes.iter().try_fold(state, |state, byte| step(state, byte).filter(|next| *next != NONE)).is_some()
+}
+
+/// The tokens on the ways of texts that were used, from `place`, in which texts are tracked. O(log n) for n used texts, and a look at each of these tokens.
 pub(crate) fn on_used_ways(
     compiled: &Compiled,
     places: &mut Places,
     place: Place,
+    vocabulary: &Vocabulary,
     trie: &TokenTrie,
-) -> Option<OnUsedWays> {
+) -> OnUsedWays {
     let terminals = &compiled.terminals;
     let mut found = OnUsedWays { others: DEAD, ..OnUsedWays::default() };
     for at in 0..places.readings(place).len() {
@@ -375,71 +390,43 @@ pub(crate) fn on_used_ways(
             continue;
         }
         let Some(pending) = places.pending(compiled, todo, terminal) else { continue };
-        let Some((except, remaining)) = terminals.remaining(terminal) else { continue };
-        let Some(texts) = places.texts() else { continue };
-        let (prefix, state) = (texts.bytes(begun), texts.state(begun));
         let mut sets: SmallVec<[Used; 4]> = places.parser.used_before(pending).collect();
         sets.sort_unstable();
         sets.dedup();
-        // What is left of them. That of texts which are left out counts too where few are left.
-        let used = sets.iter().flat_map(|used| places.parser.used.texts(*used)).map(|text| texts.of(text));
-        let left_out = except.texts().filter(|_| remaining.is_scarce);
-        let mut rests: Vec<&[u8]> =
-            used.chain(left_out).filter_map(|text| text.strip_prefix(&prefix[..])).collect();
-        rests.sort_unstable();
-        rests.dedup();
-        match rests.first() {
-            Some([]) => return None,
-            Some(_) => {}
-            None => continue,
-        }
-        /// On the way: the texts from here to there that agree in so many bytes, the state, and whether the text may have ended
-        /// before. Or behind the end of one: in doubt, or not to be read.
-        #[derive(Clone, Copy)]
-        enum Way {
-            On(usize, usize, usize, u32, bool),
-            Behind,
-            Dead,
+        let Some(texts) = places.texts_mut() else { continue };
+        let state = texts.state(begun);
+        if terminals.is_accepting(terminal, state) {
+            let text = texts.whole(begun);
+            if sets.iter().any(|used| places.parser.used.contains(*used, text)) {
+                found.used = Some((terminal, state));
+            }
         }
         let is_first = found.certain.is_empty();
-        let step = |way: Way, byte: u8| {
-            let Way::On(first, end, depth, state, has_ended) = way else { return Some(way) };
-            let among = &rests[first..end];
-            let from = first + among.partition_point(|rest| rest.get(depth).copied() < Some(byte));
-            let to = first + among.partition_point(|rest| rest.get(depth).copied() <= Some(byte));
-            if from == to {
-                return None;
-            }
-            let has_ended = has_ended || terminals.is_accepting(terminal, state);
-            let state = except.step(state, byte);
-            if state == NONE {
-                // A text of another terminal.
-                return None;
-            }
-            // Others may go on from the end of this one; what is behind it is looked at in any case.
-            Some(if rests[from].len() == depth + 1 {
-                let must_end = terminals.is_final(terminal, state);
-                // Whatever was read before, this text was used.
-                if is_first && sets.len() == 1 && must_end && !has_ended { Way::Dead } else { Way::Behind }
-            } else {
-                Way::On(from, to, depth + 1, state, has_ended)
-            })
-        };
-        let visit = |token: TokenId, way: Way| match way {
-            Way::Behind => found.doubtful.push(token),
-            Way::Dead => found.certain.push(token),
-            Way::On(.., state, _) => {
-                if remaining.of(except.state(state)) < MANY {
-                    found.doubtful.push(token);
+        let Some((mut of, ways)) = places.used_ways(compiled) else { continue };
+        for used in &sets {
+            for Hit { at, is_last } in ways.hits(&mut of, trie, (terminal, begun), *used) {
+                let rest = of.texts.bytes(begun, at);
+                let tokens = trie.beginning_with(&rest);
+                if !is_last {
+                    // Those with which the text goes on are none that it ends in.
+                    let begun = (terminal, of.texts.state(at));
+                    let behind = |token: TokenId| &vocabulary.text(token).unwrap_or_default()[rest.len()..];
+                    let ends = |token: &&TokenId| !goes_on(compiled, begun, behind(**token));
+                    found.doubtful.extend(tokens.iter().filter(ends));
+                    continue;
                 }
+                let mut before = of.texts.since(begun, at).map(|(at, _)| of.texts.last(at).0);
+                let has_ended = before.any(|at| terminals.is_accepting(terminal, of.texts.state(at)));
+                // Whatever was read before, these texts were used.
+                let is_certain = is_first && sets.len() == 1 && !has_ended;
+                if is_certain { &mut found.certain } else { &mut found.doubtful }.extend_from_slice(tokens);
             }
-        };
-        trie.walk(Way::On(0, rests.len(), 0, state, false), step, visit);
+        }
         if is_first && !found.certain.is_empty() {
             found.others = places.without(place, at);
         }
     }
-    Some(found)
+    found
 }
 
 #[cfg(test)]

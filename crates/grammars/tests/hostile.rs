@@ -11,6 +11,7 @@ use std::{
 };
 
 use peak_alloc::PeakAlloc;
+use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, TreeLibrary};
 
@@ -230,4 +231,37 @@ fn tokens_with_many_ways_to_be_cut() {
         let time = processor_time(Instant::now()) - begin;
         assert!(cfg!(debug_assertions) || time < Duration::from_millis(400), "{text}: {time:?}");
     }
+}
+
+/// A state holds what was read of a text that may not come again, and shares it with the states before.
+#[test]
+fn a_long_text_is_not_spelled_out_at_each_token() {
+    let _alone = alone();
+    let mut vocabulary = Vocabulary::builder();
+    (0..=255u8).for_each(|byte| {
+        vocabulary.text(&[byte]);
+    });
+    let vocabulary = Arc::new(vocabulary.build().unwrap());
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let limits = GrammarLimits::default();
+    let mut builder = Grammar::builder(&limits);
+    let dfa = Arc::new(Dfa::from_pattern("[a-z]*;", &limits.regex).unwrap());
+    let text = builder.distinct("text", &dfa, [""; 0], None).unwrap();
+    let body = builder.repeat(text, 0, None);
+    let list = builder.rule("list");
+    builder.define(list, body);
+    let grammar = builder.build(list).unwrap();
+    let constraint = GrammarConstraint::new(&grammar, vocabulary, trie, &limits).unwrap();
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
+    for byte in "long".repeat(10_000).bytes() {
+        constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte))).unwrap();
+    }
+    let bytes = ALLOCATOR.peak_usage() - before;
+    // Spelled out at each eighth token it is 100 MB.
+    assert!(bytes < 32 << 20, "{bytes} bytes");
+    let other = &mut constraint.scratch();
+    constraint.advance(other, &mut state, TokenId(u32::from(b';'))).unwrap();
+    assert!(constraint.is_accepting(&state));
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
+use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenMask};
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, GrammarStats, LarkOptions,
@@ -191,4 +192,57 @@ fn ten_times_the_rules_take_at_most_twelve_times_the_work() {
     let (few, many) = (cost(50), cost(500));
     assert!(few.steps > 0);
     assert_within(many, [1, 12 * few.reads, 12 * few.steps, 12 * few.readings]);
+}
+
+/// At most so many texts of `pattern` that may not come twice, each with `behind` after it.
+fn unique(pattern: &str, behind: &str, most: u32, subject: &Subject) -> GrammarConstraint {
+    let limits = GrammarLimits::default();
+    let mut builder = Grammar::builder(&limits);
+    let dfa = Arc::new(Dfa::from_pattern(pattern, &limits.regex).unwrap());
+    let item = builder.distinct("item", &dfa, [""; 0], Some(most)).unwrap();
+    let behind = builder.literal(behind);
+    let item = builder.sequence([item, behind]);
+    let body = builder.repeat(item, 0, Some(most));
+    let list = builder.rule("list");
+    builder.define(list, body);
+    builder.scope(list);
+    let grammar = builder.build(list).unwrap();
+    let library = TreeLibrary::new(subject.vocabulary.clone(), subject.trie.clone(), 64 << 20);
+    GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap()
+}
+
+/// The thousandth text costs what the tenth does: a mask looks at the used texts that tokens come to, and not at all of them.
+#[test]
+fn texts_that_were_used_cost_no_more_as_they_become_many() {
+    const STRING: &str = "\"[^\"\\x00-\\x1f]*\"";
+    let subject = tiny();
+    let all = |count: usize, text: &str| -> Vec<String> {
+        (0..count).map(|index| format!("\"{text}{index:04}\"")).collect()
+    };
+    let long = "the same beginning of all names, ".repeat(3);
+    let enumerated = all(1_000, "value ").join("|");
+    let digits: Vec<String> = (0..1_000).map(|index| index.to_string()).collect();
+    for (name, pattern, behind, texts, most) in [
+        ("names", STRING, ":0,", all(6_000, "key_"), [20, 80]),
+        ("names with a common beginning", STRING, ":0,", all(500, &long), [20, 80]),
+        ("strings", STRING, ",", all(3_000, "item "), [20, 80]),
+        ("enumerated strings", &enumerated, ",", all(1_000, "value "), [200, 400]),
+        ("integers", "0|[1-9][0-9]*", ",", digits.clone(), [200, 400]),
+        ("enumerated integers", &digits.join("|"), ",", digits, [6_000, 6_000]),
+    ] {
+        let constraint = unique(pattern, behind, u32::try_from(texts.len()).unwrap(), &subject);
+        let mut sequence = Sequence::new(&constraint);
+        let (mut looks, mut steps) = (0, 0);
+        for text in &texts {
+            for token in sequence.tokenizer.encode(&format!("{text}{behind}"), false).unwrap() {
+                let before = sequence.scratch.stats();
+                sequence.mask();
+                constraint.advance(&mut sequence.scratch, &mut sequence.state, token).unwrap();
+                let after = sequence.scratch.stats();
+                looks = looks.max(after.used_texts - before.used_texts);
+                steps = steps.max(after.steps - before.steps);
+            }
+        }
+        assert!(looks <= most[0] && steps <= most[1], "{name}: {looks} looks and {steps} steps at a token");
+    }
 }
