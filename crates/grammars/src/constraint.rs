@@ -134,8 +134,8 @@ struct At {
     tracked: Option<Place>,
 }
 
-/// The tables of a [`GrammarConstraint`]: what it has found out on the way. They are emptied when they pass
-/// [`GrammarLimits::scratch_bytes`].
+/// The tables of a [`GrammarConstraint`]: what it has found out on the way. When they pass [`GrammarLimits::scratch_bytes`], they
+/// are emptied, but for masks that were asked for since they were half full.
 pub struct GrammarScratch {
     /// No two scratches have the same one, nor has one before and after it was emptied.
     stamp: u64,
@@ -147,7 +147,7 @@ pub struct GrammarScratch {
     /// For the tokens of a mask in the making.
     ids: Vec<TokenId>,
     doubtful: Vec<TokenId>,
-    masks: HashMap<Place, Pieces>,
+    masks: HashMap<Place, Made>,
     /// An empty mask, once it was needed.
     buffer: Option<TokenMask>,
     mask_bytes: usize,
@@ -155,6 +155,13 @@ pub struct GrammarScratch {
     /// The turns of the library when the scratch last forgot nodes.
     turns: u64,
     stats: GrammarStats,
+}
+
+/// A mask that a scratch has made.
+struct Made {
+    pieces: Pieces,
+    /// Whether it was asked for since the tables were half full.
+    is_young: bool,
 }
 
 /// The tables of the parser that tracks texts.
@@ -392,10 +399,7 @@ impl GrammarConstraint {
     /// How `state` is called in `scratch`.
     fn at(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> At {
         if scratch.memory_usage() > self.scratch_bytes {
-            *scratch = GrammarScratch {
-                stats: GrammarStats { emptied: scratch.stats.emptied + 1, ..scratch.stats() },
-                ..self.scratch()
-            };
+            self.renew(scratch);
         }
         if let Some(trees) = &self.trees {
             scratch.follow(trees.library.kept.turns());
@@ -415,6 +419,27 @@ impl GrammarConstraint {
             at = self.named(scratch, next);
         }
         at
+    }
+
+    /// Empties the tables, but for the masks that were asked for since they were half full: their places are spelled out and read
+    /// again, as far as that fills no more than half.
+    fn renew(&self, scratch: &mut GrammarScratch) {
+        let mut new = GrammarScratch {
+            stats: GrammarStats { emptied: scratch.stats.emptied + 1, ..scratch.stats() },
+            ..self.scratch()
+        };
+        let mut masks: Vec<(Place, Made)> = scratch.masks.drain().filter(|(_, made)| made.is_young).collect();
+        masks.sort_unstable_by_key(|(place, _)| *place);
+        for (place, Made { pieces, .. }) in masks {
+            if new.memory_usage() + pieces.memory_usage() > self.scratch_bytes / 2 {
+                break;
+            }
+            let portable = scratch.exchange.export(&scratch.places, &self.compiled, place);
+            let place = new.exchange.import(&mut new.places, &self.compiled, &portable);
+            new.mask_bytes += pieces.memory_usage();
+            new.masks.insert(place, Made { pieces, is_young: false });
+        }
+        *scratch = new;
     }
 
     /// The names of `place`, which if texts are tracked is one of those that do.
@@ -483,7 +508,7 @@ impl GrammarConstraint {
         if let Some(known) = tracking.removed.get(&place) {
             return Some(Arc::clone(known));
         }
-        let pieces = &scratch.masks[&at.place];
+        let pieces = &scratch.masks[&at.place].pieces;
         let buffer = scratch.buffer.get_or_insert_with(|| TokenMask::new(self.vocab_len()));
         let ways = on_used_ways(&self.compiled, &mut tracking.places, place, &self.vocabulary, &self.trie);
         let OnUsedWays { mut doubtful, certain, others, used } = ways;
@@ -523,7 +548,9 @@ impl GrammarConstraint {
 
     /// Makes the mask of `place`, if it is not there.
     fn make_mask(&self, scratch: &mut GrammarScratch, place: Place) {
-        if scratch.masks.contains_key(&place) {
+        let is_young = scratch.memory_usage() > self.scratch_bytes / 2;
+        if let Some(made) = scratch.masks.get_mut(&place) {
+            made.is_young |= is_young;
             return;
         }
         scratch.stats.made += 1;
@@ -568,7 +595,7 @@ impl GrammarConstraint {
         }
         scratch.ids = pieces.fit();
         scratch.mask_bytes += pieces.memory_usage();
-        scratch.masks.insert(place, pieces);
+        scratch.masks.insert(place, Made { pieces, is_young });
     }
 }
 
@@ -718,7 +745,7 @@ impl Constraint for GrammarConstraint {
             return;
         }
         self.make_mask(scratch, at.place);
-        scratch.masks[&at.place].write(mask.reborrow());
+        scratch.masks[&at.place].pieces.write(mask.reborrow());
         if let Some(removed) = self.removed(scratch, at) {
             removed.iter().for_each(|token| mask.remove(*token));
         }
@@ -732,7 +759,7 @@ impl Constraint for GrammarConstraint {
                 return None;
             }
         }
-        let words = scratch.masks.get(&place)?.ready()?;
+        let words = scratch.masks.get(&place)?.pieces.ready()?;
         Some(MaskRef::new(words, self.vocab_len()))
     }
 
@@ -754,12 +781,12 @@ impl Constraint for GrammarConstraint {
         match self.removed(scratch, at) {
             Some(removed) if !removed.is_empty() => {
                 let mut mask = TokenMask::new(self.vocab_len());
-                scratch.masks[&at.place].write(mask.as_mut());
+                scratch.masks[&at.place].pieces.write(mask.as_mut());
                 removed.iter().for_each(|token| mask.as_mut().remove(*token));
                 let mut ids = mask.ids();
                 ids.next().filter(|_| ids.next().is_none())
             }
-            _ => scratch.masks[&at.place].only(),
+            _ => scratch.masks[&at.place].pieces.only(),
         }
     }
 }

@@ -73,6 +73,7 @@ fn library(vocabulary: &Arc<Vocabulary>, limit: usize) -> Arc<TreeLibrary> {
 #[test]
 fn a_library_keeps_its_limit_and_its_masks() {
     the_limit_holds_for_an_allocator();
+    a_full_scratch_keeps_masks_in_use();
     threads_get_the_masks_of_a_fresh_library();
 }
 
@@ -108,6 +109,48 @@ fn the_limit_holds_for_an_allocator() {
     let fresh = self::library(&vocabulary, LIMIT);
     let expected = GrammarConstraint::with_library(&again, &fresh, &limits).unwrap();
     assert_eq!(masks(&constraint, 7, 20), masks(&expected, 7, 20));
+}
+
+/// A scratch that is full keeps the masks in use, and the text goes on with the same ones.
+fn a_full_scratch_keeps_masks_in_use() {
+    let vocabulary = vocabulary();
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    // Each nesting is another state.
+    let grammar = Grammar::from_lark(
+        "start: \"[\" start* \"]\" | \"(\" start* \")\"",
+        &LarkOptions::default(),
+        &GrammarLimits::default(),
+    )
+    .unwrap();
+    let limits = |scratch_bytes| GrammarLimits { scratch_bytes, ..GrammarLimits::default() };
+    let constraint = |bytes| {
+        let (vocabulary, trie) = (Arc::clone(&vocabulary), Arc::clone(&trie));
+        GrammarConstraint::new(&grammar, vocabulary, trie, &limits(bytes)).unwrap()
+    };
+    let (small, large) = (constraint(100_000), constraint(1 << 30));
+    let (mut scratch, mut others) = (small.scratch(), large.scratch());
+    let (mut state, mut other) = (small.start(), large.start());
+    let mut masks = [TokenMask::new(small.vocab_len()), TokenMask::new(small.vocab_len())];
+    let (hot, mut made_hot) = (small.start(), 0);
+    for step in 0..2_000u32 {
+        let before = scratch.stats().made;
+        small.fill_mask(&mut scratch, &hot, masks[0].as_mut());
+        made_hot += scratch.stats().made - before;
+        if step % 50 == 0 {
+            (state, other) = (small.start(), large.start());
+        }
+        let open = b"[("[(step.wrapping_mul(0x9E37_79B1) >> 31) as usize];
+        let open = TokenId(u32::from(open));
+        small.advance(&mut scratch, &mut state, open).unwrap();
+        large.advance(&mut others, &mut other, open).unwrap();
+        small.fill_mask(&mut scratch, &state, masks[0].as_mut());
+        large.fill_mask(&mut others, &other, masks[1].as_mut());
+        assert_eq!(masks[0], masks[1], "after {step} brackets");
+        assert!(scratch.memory_usage() < 200_000);
+    }
+    let stats = scratch.stats();
+    assert!(stats.emptied > 3, "{stats:?}");
+    assert_eq!(made_hot, 1, "the mask of the start is asked for at each step: {stats:?}");
 }
 
 fn threads_get_the_masks_of_a_fresh_library() {
