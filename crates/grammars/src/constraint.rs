@@ -376,9 +376,10 @@ impl GrammarConstraint {
         Ok(Self { compiled, vocabulary, trie, trees: None, start, distinct, scratch_bytes, state_items })
     }
 
-    /// The memory that the compiled grammar takes, in bytes; vocabulary and trie are not counted.
+    /// The memory that the compiled grammar takes, in bytes: rules, literals and automata, of which a [`Grammar`] or a
+    /// [`TreeLibrary`] may hold the same. Vocabulary, trie and library are not counted. O(n) for n terminals.
     pub fn memory_usage(&self) -> usize {
-        self.compiled.rules.memory_usage()
+        size_of::<Self>() + self.compiled.rules.memory_usage() + self.compiled.terminals.memory_usage()
     }
 
     pub(crate) fn context(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Context {

@@ -67,6 +67,12 @@ pub(crate) enum Horizon {
 }
 
 impl Counted {
+    /// What marks and texts take, in bytes; the automaton of the unit is not counted.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let reach = self.reach.iter().map(|text| size_of_val(text) + text.len());
+        size_of::<Self>() + 2 * size_of::<usize>() + self.open.len() + self.close.len() + reach.sum::<usize>()
+    }
+
     /// # Errors
     ///
     /// What is wrong with it, in words.

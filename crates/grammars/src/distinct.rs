@@ -267,6 +267,10 @@ pub(crate) struct Remaining {
 pub(crate) const MANY: u32 = u32::MAX;
 
 impl Remaining {
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of::<Self>() + 2 * size_of::<usize>() + size_of_val(&self.counts[..])
+    }
+
     pub(crate) fn new(dfa: &Dfa) -> Self {
         let mut graph = DiGraph::<(), ()>::with_capacity(dfa.len(), dfa.len());
         let nodes: Vec<_> = dfa.states().map(|_| graph.add_node(())).collect();

@@ -72,6 +72,16 @@ pub(crate) enum Below {
 }
 
 impl Except {
+    /// What the texts and their trie take, in bytes; the automaton is not counted.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let texts = self.texts.iter().map(|text| size_of_val(text) + text.len());
+        size_of::<Self>()
+            + 2 * size_of::<usize>()
+            + texts.sum::<usize>()
+            + size_of_val(&self.nodes[..])
+            + size_of_val(&self.children[..])
+    }
+
     /// The language of `base` without `texts`; `None` if nothing is left.
     pub(crate) fn new(base: Arc<Dfa>, texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Option<Self> {
         let accepted = texts.into_iter().filter(|text| base.accepts(text.as_ref()));

@@ -245,9 +245,17 @@ impl Rules {
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        self.accepting.len() * (1 + 2 * size_of::<u32>())
-            + (self.starts.len() + self.order.len()) * size_of::<u32>()
-            + (self.terminals.edges.len() + self.calls.edges.len()) * size_of::<(u32, Position)>()
+        let numbers = [&self.starts, &self.order, &self.terminals.first, &self.calls.first];
+        let edges = [&self.terminals.edges, &self.calls.edges];
+        let members = self.groups.iter().map(|group| group.members.capacity() * size_of::<(u32, bool)>());
+        numbers.iter().map(|numbers| numbers.capacity() * size_of::<u32>()).sum::<usize>()
+            + edges.iter().map(|edges| edges.capacity() * size_of::<(u32, Position)>()).sum::<usize>()
+            + [&self.accepting, &self.scopes, &self.distinct]
+                .iter()
+                .map(|bits| bits.capacity())
+                .sum::<usize>()
+            + self.groups.capacity() * size_of::<Group>()
+            + members.sum::<usize>()
     }
 
     fn add(&mut self, rule: RuleId, network: &Network) -> Position {

@@ -6,7 +6,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary};
 
@@ -68,6 +68,34 @@ pub(crate) fn names(grammar: &Grammar) -> Vec<u32> {
 }
 
 impl Terminals {
+    /// What the terminals take with their automata, each counted once, in bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        const COUNTS: usize = 2 * size_of::<usize>();
+        let mut seen: HashSet<*const Dfa> = HashSet::new();
+        let mut automaton = |dfa: &Arc<Dfa>| {
+            let is_new = seen.insert(Arc::as_ptr(dfa));
+            if is_new { dfa.memory_usage() + size_of::<Dfa>() + COUNTS } else { 0 }
+        };
+        let scanners = self.scanners.iter().map(|scanner| match scanner {
+            Scanner::Automaton(dfa, ends) => automaton(dfa) + ends.len(),
+            Scanner::Except(except, ends) => automaton(except.base()) + except.memory_usage() + ends.len(),
+            Scanner::Counted(counted) => automaton(counted.unit()) + counted.memory_usage(),
+            Scanner::Token(_) | Scanner::End => 0,
+        });
+        let remaining = self.distinct.iter().flatten().map(|remaining| remaining.memory_usage());
+        let literals = self.literals.iter().map(|text| text.len());
+        scanners.sum::<usize>()
+            + remaining.sum::<usize>()
+            + literals.sum::<usize>()
+            + self.literals.capacity() * size_of::<Box<[u8]>>()
+            + self.scanners.capacity() * size_of::<Scanner>()
+            + self.distinct.capacity() * size_of::<Option<Arc<Remaining>>>()
+            + self.first_bytes.capacity() * size_of::<ByteSet>()
+            + self.bytes.capacity()
+            + size_of_val(&*self.beginning)
+            + size_of_val(&*self.classes)
+    }
+
     /// The terminals of `grammar` with these `names`.
     ///
     /// # Errors

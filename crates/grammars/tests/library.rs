@@ -74,6 +74,7 @@ fn library(vocabulary: &Arc<Vocabulary>, limit: usize) -> Arc<TreeLibrary> {
 fn a_library_keeps_its_limit_and_its_masks() {
     the_limit_holds_for_an_allocator();
     a_full_scratch_keeps_masks_in_use();
+    what_is_said_of_memory_is_what_is_held();
     threads_get_the_masks_of_a_fresh_library();
 }
 
@@ -109,6 +110,31 @@ fn the_limit_holds_for_an_allocator() {
     let fresh = self::library(&vocabulary, LIMIT);
     let expected = GrammarConstraint::with_library(&again, &fresh, &limits).unwrap();
     assert_eq!(masks(&constraint, 7, 20), masks(&expected, 7, 20));
+}
+
+/// What a constraint says that it takes is within a fifth of what the allocator has given it.
+fn what_is_said_of_memory_is_what_is_held() {
+    let vocabulary = vocabulary();
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let names: String = (0..200).map(|name| format!("\"name{name:x}\" | ")).collect();
+    let texts = [
+        "start: /[a-z]{1,20}(-[0-9a-f]{4}){3}/ \":\" /\"([^\"\\\\]|\\\\.)*\"/".to_owned(),
+        format!("start: {names} /[0-9]+/"),
+        (0..100).map(|rule| format!("r{rule}: \"a\" r{} | \"b\"\n", (rule + 1) % 100)).collect::<String>()
+            + "start: r0",
+    ];
+    for text in texts {
+        let base = ALLOCATOR.current_usage();
+        let constraint = {
+            let grammar =
+                Grammar::from_lark(&text, &LarkOptions::default(), &GrammarLimits::default()).unwrap();
+            let (vocabulary, trie) = (Arc::clone(&vocabulary), Arc::clone(&trie));
+            Box::new(GrammarConstraint::new(&grammar, vocabulary, trie, &GrammarLimits::default()).unwrap())
+        };
+        let held = ALLOCATOR.current_usage() - base;
+        let share = constraint.memory_usage() as f64 / held as f64;
+        assert!((0.8..1.2).contains(&share), "{share} of {held}: {}", &text[..40]);
+    }
 }
 
 /// A scratch that is full keeps the masks in use, and the text goes on with the same ones.
