@@ -26,6 +26,7 @@ use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler};
 use crate::{
     SampleError, Task, TrieFileError, Usage,
     draws::{Draws, Method, Verdict},
+    limits,
     prefixes::Scope,
     random::{uniform, weighted},
     walk::{Coins, End, Output, Proposal, Walk},
@@ -180,6 +181,13 @@ impl Method for DiscConfig {
 
     fn counts_cost(&self) -> bool {
         self.max_positions < u64::MAX
+    }
+
+    fn check<E>(&self) -> Result<(), SampleError<E>> {
+        // Those that are refused are kept, or as many fresh ones as are asked for.
+        let candidates = if self.form == Form::Reuse { self.max_tries } else { self.particles };
+        let candidates = usize::try_from(candidates).unwrap_or(usize::MAX);
+        limits::check("candidates of DISC", candidates, limits::MAX_CANDIDATES)
     }
 
     fn begin(&self, memory: &mut Candidates, _rng: &mut dyn Rng) -> Walk {
