@@ -4,6 +4,7 @@ mod audit;
 mod canonical;
 mod commands;
 mod grammars;
+mod hostile;
 mod options;
 mod refusals;
 mod resume;
