@@ -91,15 +91,11 @@ fn counts_that_no_memory_holds_are_refused() {
     let vocabulary = model.vocabulary().clone();
     let task = || Task::new(model.clone(), Unconstrained::new(&vocabulary), &vocabulary, 4);
     let many = 1 << 40;
-    let disc = |form, max_tries, particles| {
-        let config = DiscConfig { form, max_tries, particles, max_positions: u64::MAX };
-        Box::new(Disc::new(task(), config)) as AnySampler
-    };
-    let samplers: [(&str, AnySampler); 7] = [
+    let disc = DiscConfig { form: Form::Fresh, particles: many as u64, ..DiscConfig::default() };
+    let samplers: [(&str, AnySampler); 6] = [
         ("particles", Box::new(Smc::new(task(), SmcConfig { particles: many, ..SmcConfig::default() }))),
         ("prefixes of a beam", Box::new(Beam::new(task(), many))),
-        ("candidates of DISC", disc(Form::Fresh, 1, many as u64)),
-        ("candidates of DISC", disc(Form::Reuse, many as u64, 1)),
+        ("candidates of DISC", Box::new(Disc::new(task(), disc))),
         ("draws that learn together", Box::new(Cars::new(task(), 10).grouped(many))),
         ("draws that learn together", Box::new(Ars::new(task(), 10).grouped(many))),
         ("draws that learn together", Box::new(Asap::new(task(), 10).grouped(many))),
