@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unskew::schema::Whitespace;
 
-use crate::speculate::SpeculationArgs;
+use crate::{limits::number, speculate::SpeculationArgs};
 
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]
@@ -63,7 +63,7 @@ pub(crate) struct SetBuildArgs {
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
     /// How much memory the items may take, in megabytes, before they are sorted in temporary files
-    #[arg(long, value_name = "MB", default_value = "2000")]
+    #[arg(long, value_name = "MB", default_value = "2000", value_parser = number::<NonZeroUsize>("--memory"))]
     pub(crate) memory: NonZeroUsize,
     /// How the answer is written
     #[arg(long, value_enum, default_value = "text")]
@@ -177,7 +177,7 @@ pub(crate) struct ConstraintArgs {
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) grammar: Option<PathBuf>,
     /// Lark: how many characters may be ignored (%ignore) in one place (default: any number)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u32>("--max-ignored"))]
     pub(crate) max_ignored: Option<u32>,
     /// Cut outputs into the terminals of a --grammar as the scanner of a compiler does: each as long as possible
     ///
@@ -201,7 +201,7 @@ pub(crate) struct ConstraintArgs {
     pub(crate) ascii: bool,
     /// JSON Schema: numbers under a condition (`integer`, bounds, `enum`) are also written with exponents up to N; compiling takes
     /// ten times longer for 3 and hundreds of times longer for 20
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100), requires = "json_schema")]
+    #[arg(long, value_name = "N", requires = "json_schema", value_parser = number::<u32>("--exponents"))]
     pub(crate) exponents: Option<u32>,
     /// JSON Schema: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path in the folder
     #[arg(long, value_name = "DIR", requires = "json_schema")]
@@ -310,7 +310,7 @@ pub(crate) struct SamplerOptions {
     #[arg(long, value_name = "T", default_value_t = 1.0)]
     pub(crate) temperature: f64,
     /// Keep the K most probable tokens
-    #[arg(long, value_name = "K", requires = "truncate")]
+    #[arg(long, value_name = "K", requires = "truncate", value_parser = number::<usize>("--top-k"))]
     pub(crate) top_k: Option<usize>,
     /// Keep the most probable tokens that together reach this probability
     #[arg(long, value_name = "P", requires = "truncate")]
@@ -320,20 +320,20 @@ pub(crate) struct SamplerOptions {
     pub(crate) truncate: Option<TruncateOrder>,
     /// DISC: try K times, then resample among K proposals (default: many tries within a bounded number of model calls,
     /// then 16 proposals)
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = number::<u32>("--disc-k"))]
     pub(crate) disc_k: Option<u32>,
     /// DISC: only the M most probable tokens of each step are candidates, where one of them is allowed (another law: that of
     /// outputs made of such tokens)
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = number::<NonZeroUsize>("--disc-top-m"))]
     pub(crate) disc_top_m: Option<NonZeroUsize>,
     /// DISC: what is proposed, and what is resampled when nothing was accepted (default: learned; fresh with a draft)
     #[arg(long, value_enum)]
     pub(crate) disc_form: Option<DiscForm>,
     /// ASAp: so many outputs are drawn and only learned from, before the first that is shown (default: 0)
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = number::<u64>("--asap-iterations"))]
     pub(crate) asap_iterations: Option<u64>,
     /// SMC: the number of outputs in a population (default: 10)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<NonZeroUsize>("--smc-particles"))]
     pub(crate) smc_particles: Option<NonZeroUsize>,
     /// SMC: draw a population anew when its effective number is below this share: 0 never, 1 always (default: 0.5)
     #[arg(long, value_name = "T")]
@@ -342,20 +342,20 @@ pub(crate) struct SamplerOptions {
     #[arg(long)]
     pub(crate) smc_twisted: bool,
     /// MCMC: the steps of a chain (default: 10)
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = number::<u64>("--mcmc-steps"))]
     pub(crate) mcmc_steps: Option<u64>,
     /// MCMC: where an output is cut to be written anew (default: prefix)
     #[arg(long, value_enum)]
     pub(crate) mcmc_cut: Option<McmcCut>,
     /// Beam search: the width of the beam; at least the number of outputs (default: 8)
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = number::<NonZeroUsize>("--beams"))]
     pub(crate) beams: Option<NonZeroUsize>,
     /// Samplers that reject one output as a whole or token by token (rejection, rsft, ars, cars, asap, awrs, smc, mcmc): give up
-    /// after this many tries for one output (default: 100000)
-    #[arg(long, value_name = "N")]
+    /// after this many tries for one output (default: 100000); smc counts the outputs of its populations
+    #[arg(long, value_name = "N", value_parser = number::<NonZeroU64>("--max-tries"))]
     pub(crate) max_tries: Option<NonZeroU64>,
     /// The most outputs that go through the model together, where the sampler allows it; no output depends on it
-    #[arg(long, value_name = "N", default_value = "16")]
+    #[arg(long, value_name = "N", default_value = "16", value_parser = number::<NonZeroUsize>("--batch"))]
     pub(crate) batch: NonZeroUsize,
 }
 
@@ -378,15 +378,16 @@ pub(crate) struct GenerateArgs {
     #[arg(long)]
     pub(crate) heal: bool,
     /// How many outputs
-    #[arg(short, value_name = "N", default_value = "1")]
+    #[arg(short, value_name = "N", default_value = "1", value_parser = number::<NonZeroUsize>("-n"))]
     pub(crate) n: NonZeroUsize,
     /// The most tokens of an output (default: 256, or what the model's context leaves)
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = number::<NonZeroUsize>("--max-tokens"))]
     pub(crate) max_tokens: Option<NonZeroUsize>,
     /// The seed of all random choices (default: another one each time)
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
-    /// Keep what was learned in this file (samplers ars, asap, cars and disc), also where they stop early
+    /// Keep what was learned in this file (samplers ars, asap, cars and disc), also where they give up or are interrupted (SIGINT or
+    /// SIGTERM: exit code 130; a second one ends the program at once, and nothing is kept)
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trie: Option<PathBuf>,
     /// Go on from a file of --save-trie: for the same model, constraint, prompt, limit and temperature. Without --seed the outputs are
@@ -412,7 +413,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "masked,asap,cars,disc")]
     pub(crate) samplers: Vec<SamplerKind>,
     /// How many outputs of each
-    #[arg(long, value_name = "N", default_value = "500")]
+    #[arg(long, value_name = "N", default_value = "500", value_parser = number::<NonZeroUsize>("--samples"))]
     pub(crate) samples: NonZeroUsize,
     /// A report with plots, as one HTML file that needs no network
     #[arg(long, value_name = "FILE")]
@@ -421,13 +422,13 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) prompt: String,
     /// The most tokens of an output (default: 256, or what the model's context leaves)
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = number::<NonZeroUsize>("--max-tokens"))]
     pub(crate) max_tokens: Option<NonZeroUsize>,
     /// The seed of all random choices (default: another one each time)
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Of a table model: give up the exact law beyond this many prefixes of outputs (default: 200000)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<usize>("--max-prefixes"))]
     pub(crate) max_prefixes: Option<usize>,
     /// How results are written
     #[arg(long, value_enum, default_value = "text")]

@@ -14,6 +14,7 @@ use crate::{
     args::{DiscForm, GenerateArgs, SamplerKind},
     error::{Failure, Result, chain},
     load::{self, Tokens},
+    plain::say,
     samplers::Choice,
     sets,
 };
@@ -93,5 +94,5 @@ fn method(args: &GenerateArgs, choice: &Choice) -> SetMethod {
 }
 
 fn warn(reason: &dyn std::fmt::Display) {
-    eprintln!("warning: --gpu: {reason}; the model runs on the CPU");
+    say(format_args!("warning: --gpu: {reason}; the model runs on the CPU"));
 }

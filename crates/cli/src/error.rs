@@ -9,6 +9,8 @@ pub(crate) enum Failure {
     Input(String),
     /// Anything else: exit code 1.
     Other(String),
+    /// A signal asked for the end; so many outputs were written. Exit code 130.
+    Interrupted(usize),
     /// Whoever read our output has had enough: no message, exit code 0.
     OutputClosed,
 }
@@ -40,6 +42,7 @@ impl From<Failure> for Box<dyn std::error::Error + Send + Sync> {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Input(message) | Failure::Other(message) => message.into(),
+            Failure::Interrupted(_) => "interrupted".into(),
             Failure::OutputClosed => "the output was closed".into(),
         }
     }

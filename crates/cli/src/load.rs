@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,15 +20,9 @@ use crate::{
     any_model::AnyModel,
     args::{ConstraintArgs, ModelArgs, ModelChoice},
     error::{Failure, Result, chain},
+    read::{self, MAX_TABLE_BYTES, MAX_TEXT_BYTES},
     sets,
 };
-
-/// The largest table that is read, in bytes.
-const MAX_TABLE_BYTES: u64 = 1 << 30;
-
-/// How much of a regex or grammar is read, in bytes: far beyond the engines' own limits, so that their errors can name the
-/// size.
-const MAX_TEXT_BYTES: u64 = 1 << 28;
 
 /// What tokens are, and how a text becomes tokens.
 pub(crate) struct Tokens {
@@ -272,16 +265,12 @@ fn read_end_of_sequence(folder: &Path) -> Result<Vec<u32>> {
     if !path.is_file() {
         return Ok(Vec::new());
     }
-    let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, error))?;
+    let text = read::text(&path, MAX_TEXT_BYTES)?;
     ModelConfig::eos_token_ids_from_json(&text).map_err(|error| Failure::bad(&error))
 }
 
 fn table(path: &Path) -> Result<TableModel> {
-    let size = fs::metadata(path).map_err(|error| Failure::file(path, error))?.len();
-    if size > MAX_TABLE_BYTES {
-        return Err(Failure::file(path, format!("{size} bytes; a table may have at most {MAX_TABLE_BYTES}")));
-    }
-    let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
+    let text = read::utf8(path, MAX_TABLE_BYTES)?;
     TableModel::from_json(&text).map_err(|error| Failure::file(path, error))
 }
 
@@ -491,10 +480,7 @@ pub(crate) fn grammar_format(path: &Path) -> Result<GrammarFormat> {
 
 /// A text from a file, without the line break at its end.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
-    let file = fs::File::open(path).map_err(|error| Failure::file(path, error))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_TEXT_BYTES).read_to_end(&mut bytes).map_err(|error| Failure::file(path, error))?;
-    let pattern = String::from_utf8(bytes).map_err(|error| Failure::file(path, error))?;
+    let pattern = read::text(path, MAX_TEXT_BYTES)?;
     Ok(pattern.strip_suffix('\n').map_or(pattern.clone(), str::to_owned))
 }
 

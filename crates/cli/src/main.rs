@@ -1,9 +1,8 @@
 //! The command line of unskew; see `unskew --help`.
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 on success, 2 on bad usage or
-//! bad input (with one line that says what, where, and how to mend it), and 1 on anything else.
-
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the program that talks to the user")]
+//! bad input (with one line that says what, where, and how to mend it), 130 where a signal ended the drawing of outputs (those that
+//! were drawn are written), and 1 on anything else.
 
 mod any_model;
 mod args;
@@ -12,19 +11,27 @@ mod commands;
 mod device;
 mod error;
 mod inputs;
+mod interrupt;
+mod limits;
 mod load;
+mod plain;
+mod read;
 mod resume;
 mod samplers;
 mod sets;
 mod speculate;
 
-use std::{io::Write, process::ExitCode};
+use std::{
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
 
 use clap::{Parser, error::ErrorKind};
 
 use crate::{
     args::{Cli, Command},
     error::{Failure, one_line},
+    plain::{Output, say},
 };
 
 fn main() -> ExitCode {
@@ -32,7 +39,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let stdout = std::io::stdout().lock();
+    let is_terminal = stdout.is_terminal();
+    let mut out = Output::new(std::io::BufWriter::new(stdout), is_terminal);
     let result = match &cli.command {
         Command::Generate(args) => commands::generate(args, &mut out),
         Command::Audit(args) => commands::audit(args, &mut out),
@@ -52,9 +61,12 @@ fn main() -> ExitCode {
             let (message, code) = match failure {
                 Failure::Input(message) => (message, 2),
                 Failure::Other(message) => (message, 1),
+                Failure::Interrupted(outputs) => {
+                    (format!("interrupted after {outputs} outputs"), interrupt::EXIT_CODE)
+                }
                 Failure::OutputClosed => unreachable!("matched above"),
             };
-            eprintln!("error: {message}");
+            say(format_args!("error: {message}"));
             ExitCode::from(code)
         }
     }
@@ -73,6 +85,6 @@ fn usage(error: &clap::Error) -> ExitCode {
     // The first paragraph is the message; the rest is the usage, which `--help` shows.
     let text = error.render().to_string();
     let message = text.split("\n\n").next().unwrap_or_default();
-    eprintln!("{} (see --help)", one_line(message));
+    say(format_args!("{} (see --help)", one_line(message)));
     ExitCode::from(2)
 }

@@ -29,15 +29,14 @@ use unskew::{
 use crate::{
     args::{ConstraintArgs, GenerateArgs, ModelArgs, ModelChoice, SamplerOptions},
     error::{Failure, Result},
-    inputs, sets,
+    inputs,
+    read::{self, MAX_TRIE_BYTES},
+    sets,
 };
 
 const MAGIC: &[u8; 12] = b"unskew-draws";
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = MAGIC.len() + 4 + 4 * 8 + 32 + 16;
-
-/// The largest file that is read, in bytes: several times what the prefixes of a run may take.
-const MAX_BYTES: u64 = 1 << 30;
 
 /// Why a file is not one to go on from.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -117,6 +116,12 @@ impl Sum {
 
     /// The content of a file, piece by piece.
     fn add_file(&mut self, path: &Path) -> Result<()> {
+        // A second time a pipe gives nothing, or waits for ever.
+        if !std::fs::metadata(path).map_err(|error| Failure::file(path, error))?.is_file() {
+            let message =
+                "no regular file; what --save-trie and --load-trie compare is read twice, so give it in one";
+            return Err(Failure::file(path, message));
+        }
         let file = File::open(path).map_err(|error| Failure::file(path, error))?;
         let mut reader = BufReader::new(file);
         let (mut buffer, mut all) = (vec![0; 1 << 20], XxHash3_64::with_seed(0));
@@ -241,13 +246,7 @@ pub(crate) struct Saved {
 impl Saved {
     /// Reads a file that was saved for the same parts.
     pub(crate) fn read(path: &Path, parts: &Parts) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Failure::file(path, error))?;
-        let mut bytes = Vec::new();
-        let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| Failure::file(path, error))?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(Failure::file(path, format!("larger than the limit of {MAX_BYTES} bytes")));
-        }
+        let bytes = read::bytes(path, MAX_TRIE_BYTES)?;
         Self::parse(&bytes, parts).map_err(|error| Failure::file(path, error))
     }
 

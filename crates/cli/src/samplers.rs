@@ -86,6 +86,27 @@ pub(crate) fn refuse_unread(
     )))
 }
 
+/// Why a sampler has no output, with the options that help.
+pub(crate) fn failed<E>(kind: SamplerKind, error: &SampleError<E>) -> Failure
+where
+    SampleError<E>: std::error::Error + 'static,
+{
+    let Failure::Other(message) = Failure::other(error) else { unreachable!("that is how it is made") };
+    let way_out = match (error, kind) {
+        (SampleError::NoOutput { .. }, SamplerKind::Beam) => {
+            "a wider beam is --beams, longer outputs are --max-tokens"
+        }
+        (SampleError::NoOutput { .. }, kind) if REJECTING.contains(&kind) => {
+            "more tries are --max-tries; --sampler disc ends within bounds, and --sampler masked never rejects"
+        }
+        (SampleError::NoOutput { .. }, _) => {
+            "longer outputs are --max-tokens; --sampler masked never rejects"
+        }
+        _ => return Failure::Other(message),
+    };
+    Failure::Other(format!("{message} ({way_out})"))
+}
+
 /// A sampler, and what is cut off before and after the mask.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
@@ -274,8 +295,11 @@ where
         (SamplerKind::Rsft, _) => Box::new(Rsft::new(task, tries)),
         (SamplerKind::Awrs, _) => Box::new(Awrs::new(task, tries)),
         (SamplerKind::Smc, _) => {
+            let particles = options.smc_particles.map_or(10, NonZeroUsize::get);
+            // Each population is as many tries as it has outputs.
+            let tries = tries.div_ceil(particles as u64);
             let config = SmcConfig {
-                particles: options.smc_particles.map_or(10, NonZeroUsize::get),
+                particles,
                 threshold: options.smc_threshold.unwrap_or(0.5),
                 twisted: options.smc_twisted,
                 max_tries: tries,

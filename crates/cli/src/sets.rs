@@ -21,6 +21,8 @@ use crate::{
     error::{Failure, Result, chain},
     inputs,
     load::Tokens,
+    plain::say,
+    read::{self, Limited, MAX_LINES_BYTES},
 };
 
 /// What a built set begins with.
@@ -96,7 +98,7 @@ pub(crate) fn set_constraint(
 /// The constraint with masks from a GPU, or the one that there is, and a warning.
 fn on_gpu(constraint: SetConstraint) -> AnyConstraint {
     fn warn(reason: &dyn std::fmt::Display) {
-        eprintln!("warning: --gpu: {reason}; the CPU makes the masks");
+        say(format_args!("warning: --gpu: {reason}; the CPU makes the masks"));
     }
     #[cfg(feature = "gpu")]
     {
@@ -195,7 +197,8 @@ pub(crate) fn store(path: &Path) -> Result<SetStore> {
 
 /// Waits until nobody else changes a built set.
 pub(crate) fn changing<'a>(path: &Path, store: &'a SetStore) -> Result<SetChanger<'a>> {
-    let waiting = || eprintln!("note: {} is being changed; waiting for the end of that", path.display());
+    let waiting =
+        || say(format_args!("note: {} is being changed; waiting for the end of that", path.display()));
     store.change(waiting).map_err(|error| Failure::bad(&error))
 }
 
@@ -296,15 +299,19 @@ pub(crate) fn content(path: &Path) -> Result<Option<(ItemSet, Vec<u8>)>> {
 struct SetFile<'a> {
     path: &'a Path,
     begin: Vec<u8>,
-    rest: File,
+    rest: Limited<File>,
+    bytes: u64,
 }
 
 impl<'a> SetFile<'a> {
     fn open(path: &'a Path) -> Result<Self> {
         let no_file = |error| Failure::file(path, error);
-        let (mut rest, mut begin) = (File::open(path).map_err(no_file)?, Vec::new());
+        let file = File::open(path).map_err(no_file)?;
+        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let (mut rest, mut begin) = (Limited::new(file, MAX_LINES_BYTES), Vec::new());
         rest.by_ref().take(BUILT.len() as u64).read_to_end(&mut begin).map_err(no_file)?;
-        Ok(Self { path, begin, rest })
+        begin.drain(..read::mark(&begin).map_err(|error| Failure::file(path, error))?);
+        Ok(Self { path, begin, rest, bytes })
     }
 
     fn is_built(&self) -> bool {
@@ -323,8 +330,7 @@ fn from_lines(
     tokens: &Tokens,
     build: impl FnOnce(SetBuilder) -> std::result::Result<(ItemSet, BuildReport), SetError>,
 ) -> Result<(ItemSet, BuildReport)> {
-    let path = file.path;
-    let bytes = file.rest.metadata().map_or(0, |metadata| metadata.len());
+    let SetFile { path, bytes, .. } = file;
     let bar = if std::io::stderr().is_terminal() && bytes > 1 << 20 {
         let style =
             ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {eta}").expect("a valid template");
@@ -347,12 +353,16 @@ fn tell(path: &Path, report: &BuildReport) {
         let named: Vec<String> =
             lines.iter().map(|(line, first)| format!("line {line} is line {first}")).collect();
         let more = more(lines.len(), *duplicates);
-        eprintln!("{}: left out as duplicates: {duplicates} ({}{more})", path.display(), named.join(", "));
+        say(format_args!(
+            "{}: left out as duplicates: {duplicates} ({}{more})",
+            path.display(),
+            named.join(", ")
+        ));
     }
     if report.blank > 0 {
         let BuildReport { blank, blank_lines: lines, .. } = report;
         let named: Vec<String> = lines.iter().map(|line| format!("line {line}")).collect();
         let more = more(lines.len(), *blank);
-        eprintln!("{}: left out as blank: {blank} ({}{more})", path.display(), named.join(", "));
+        say(format_args!("{}: left out as blank: {blank} ({}{more})", path.display(), named.join(", ")));
     }
 }

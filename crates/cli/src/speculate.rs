@@ -9,7 +9,7 @@ use unskew::{
     core::{Constraint, Draw, LanguageModel, Proposer, Sampler, TokenId},
     grammars::{CountConfig, CountModel, GrammarConstraint, GrammarScratch, GrammarState},
     samplers::{
-        DiscConfig, Form, SampleError, Task, Truncation, Warped,
+        DiscConfig, Form, MAX_DRAFT, SampleError, Task, Truncation, Warped,
         speculative::{
             Budget, Draft, DraftLength, ModelDraft, Ngram, ProposerDraft, Speculation, Speculative,
             SpeculativeConfig, Under, check_vocabularies,
@@ -72,9 +72,6 @@ impl FromStr for DraftChoice {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Length(DraftLength);
 
-/// The longest draft: each of its positions takes a row of logits.
-const LONGEST: usize = 256;
-
 impl FromStr for Length {
     type Err = String;
 
@@ -83,8 +80,8 @@ impl FromStr for Length {
             return Ok(Self(DraftLength::default()));
         }
         match text.parse() {
-            Ok(length) if length <= LONGEST => Ok(Self(DraftLength::Fixed(length))),
-            _ => Err(format!("give `auto`, or a number of tokens up to {LONGEST}")),
+            Ok(length) if length <= MAX_DRAFT => Ok(Self(DraftLength::Fixed(length))),
+            _ => Err(format!("give `auto`, or a number of tokens up to {MAX_DRAFT}")),
         }
     }
 }

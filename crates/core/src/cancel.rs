@@ -20,6 +20,13 @@ use std::sync::{
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
+/// A flag that exists already, such as the one that a signal handler sets.
+impl From<Arc<AtomicBool>> for Cancel {
+    fn from(flag: Arc<AtomicBool>) -> Self {
+        Self(flag)
+    }
+}
+
 impl Cancel {
     /// Asks for the end.
     pub fn cancel(&self) {

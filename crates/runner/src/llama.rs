@@ -144,7 +144,8 @@ impl Llama {
         let path = folder.join("config.json");
         let text = String::from_utf8(weights::read(&path)?)
             .map_err(|error| LoadError::Damaged { path, reason: error.to_string() })?;
-        let config = ModelConfig::from_json(&text)?;
+        // Editors on Windows put a byte order mark in front.
+        let config = ModelConfig::from_json(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
         let values = weights::from_folder(&config, folder)?;
         Ok(Self::new(config, values, Backend::Cpu))
     }

@@ -118,9 +118,13 @@ pub(crate) fn from_folder(config: &ModelConfig, folder: &Path) -> Result<Values,
     Ok(loader.values)
 }
 
-/// Reads a file whole.
+/// Reads a file whole. Only regular files have an end that is known, and so what they take is bounded by the disk.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
-    fs::read(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })
+    let failed = |source| LoadError::Io { path: path.to_owned(), source };
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(LoadError::Damaged { path: path.to_owned(), reason: "it is no regular file".to_owned() });
+    }
+    fs::read(path).map_err(failed)
 }
 
 /// Which rows of the table each shard holds, by the index file.

@@ -10,7 +10,7 @@ use rand_core::Rng;
 use unskew_core::{Constraint, Cost, Draw, Finish, LanguageModel, Origin, Sampler, TokenId};
 
 use crate::{
-    SampleError, Task,
+    SampleError, Task, limits,
     prefixes::{Held, Prefixes, Scope, Wanted},
     trie::{NodeId, Trie},
 };
@@ -49,6 +49,7 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
     ///
     /// [`SampleError`] when the model fails, or no prefix in the beam ends with an output.
     pub fn search(&mut self) -> Result<Vec<Draw>, SampleError<M::Error>> {
+        limits::check("prefixes of a beam", self.beams, limits::MAX_BEAMS)?;
         self.prefixes.keep_within_limit();
         self.prefixes.trie_mut().tick();
         let mut cost = Cost { proposals: 1, ..Cost::default() };
@@ -57,19 +58,29 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
         while !open.is_empty() {
             // The log-probability, the place in the beam, and the token (none: the end).
             let mut candidates: Vec<(f64, usize, TokenId)> = Vec::new();
-            let rows = self.rows(&open, &mut cost)?;
-            for (index, (from, row)) in open.iter().zip(&rows).enumerate() {
-                let stop = self.prefixes.trie().stop(from.node);
-                if stop > f64::NEG_INFINITY {
-                    finished.push((from.log_prob + stop, self.prefixes.trie().tokens(from.node)));
+            let (beams, batch) = (self.beams, self.prefixes.batch());
+            // The worst candidate that is still among the best, where there are enough of them.
+            let mut least = f64::NEG_INFINITY;
+            // The rows of all prefixes at once would be as many as the beam is wide, and so would their candidates.
+            for first in (0..open.len()).step_by(batch) {
+                let some = &open[first..open.len().min(first.saturating_add(batch))];
+                let rows = self.rows(some, &mut cost)?;
+                for (index, (from, row)) in (first..).zip(some.iter().zip(&rows)) {
+                    let stop = self.prefixes.trie().stop(from.node);
+                    if stop > f64::NEG_INFINITY {
+                        finished.push((from.log_prob + stop, self.prefixes.trie().tokens(from.node)));
+                    }
+                    let row = row.list();
+                    let tokens = row.tokens().iter().enumerate();
+                    let longer = tokens.map(|(at, token)| (from.log_prob + row.log_prob(at), index, *token));
+                    candidates.extend(longer.filter(|(log_prob, ..)| *log_prob > least));
+                    if candidates.len() >= 2 * beams {
+                        best(&mut candidates, beams);
+                        least = candidates[beams - 1].0;
+                    }
                 }
-                let row = row.list();
-                let tokens = row.tokens().iter().enumerate();
-                candidates
-                    .extend(tokens.map(|(at, token)| (from.log_prob + row.log_prob(at), index, *token)));
             }
-            best(&mut finished, self.beams);
-            let beams = self.beams;
+            best(&mut finished, beams);
             // The worst output that would still be handed over.
             let worst = finished.get(beams - 1).map_or(f64::NEG_INFINITY, |(log_prob, _)| *log_prob);
             candidates.retain(|(log_prob, ..)| *log_prob > worst);

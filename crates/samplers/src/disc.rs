@@ -26,6 +26,7 @@ use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler};
 use crate::{
     SampleError, Task, TrieFileError, Usage,
     draws::{Draws, Method, Verdict},
+    limits,
     prefixes::Scope,
     random::{uniform, weighted},
     walk::{Coins, End, Output, Proposal, Walk},
@@ -39,7 +40,8 @@ pub enum Form {
     Learned,
     /// As published: masked proposals; fresh ones are resampled, with weights `x`.
     Fresh,
-    /// Masked proposals; the refused ones themselves are resampled, with weights `x / (1 - x)`.
+    /// Masked proposals; the refused ones themselves are resampled, with weights `x / (1 - x)`. No try is begun once
+    /// [`MAX_CANDIDATES`](crate::MAX_CANDIDATES) of them are kept.
     Reuse,
 }
 
@@ -182,6 +184,13 @@ impl Method for DiscConfig {
         self.max_positions < u64::MAX
     }
 
+    fn check<E>(&self) -> Result<(), SampleError<E>> {
+        // Refused proposals are kept by need, and fresh ones are as many as are asked for.
+        let candidates = if self.form == Form::Reuse { 0 } else { self.particles };
+        let candidates = usize::try_from(candidates).unwrap_or(usize::MAX);
+        limits::check("candidates of DISC", candidates, limits::MAX_CANDIDATES)
+    }
+
     fn begin(&self, memory: &mut Candidates, _rng: &mut dyn Rng) -> Walk {
         let (coins, proposal) = match self.form {
             Form::Learned => (Coins::BelowRoot, Proposal::Learned),
@@ -217,7 +226,8 @@ impl Method for DiscConfig {
             End::Stuck(tokens) if tokens.is_empty() => return Verdict::Impossible,
             End::Stuck(_) | End::Refused => {}
         }
-        if tries < self.max_tries && positions < self.max_positions {
+        let has_room = memory.outputs.len() < limits::MAX_CANDIDATES;
+        if tries < self.max_tries && positions < self.max_positions && has_room {
             return Verdict::Again;
         }
         self.give_up(memory, rng)

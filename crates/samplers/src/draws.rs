@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use unskew_core::{Constraint, Cost, Draw, LanguageModel, Origin, TokenId};
 
 use crate::{
-    SampleError, Task, TrieFileError,
+    SampleError, Task, TrieFileError, limits,
     prefixes::{Prefixes, Scope, Wanted},
     trie::Trie,
     walk::{End, Output, Progress, Step, Walk, Walker},
@@ -50,6 +50,11 @@ pub(crate) trait Method {
     /// Whether a draw depends on its own cost, which depends on what others have computed: such draws are made one by one.
     fn counts_cost(&self) -> bool {
         false
+    }
+
+    /// Refuses counts that memory is not meant for.
+    fn check<E>(&self) -> Result<(), SampleError<E>> {
+        Ok(())
     }
 
     /// The next walk of a draw.
@@ -174,7 +179,7 @@ impl<M: LanguageModel, C: Constraint, T: Method> Draws<M, C, T> {
             return Ok(draw);
         }
         let count = if self.method.learns() { self.group } else { 1 };
-        let mut draws = Vec::with_capacity(count);
+        let mut draws = Vec::new();
         let result = self.run(count, rng, &mut draws);
         self.ready.extend(draws);
         match self.ready.pop_front() {
@@ -206,6 +211,8 @@ impl<M: LanguageModel, C: Constraint, T: Method> Draws<M, C, T> {
         rng: &mut dyn Rng,
         draws: &mut Vec<Draw>,
     ) -> Result<(), SampleError<M::Error>> {
+        self.method.check()?;
+        limits::check("draws that learn together", self.group, limits::MAX_GROUP)?;
         let rounds = self.method.learns();
         let batch = self.prefixes.batch();
         let mut lanes: Vec<Lane<C, T::Memory>> = Vec::new();

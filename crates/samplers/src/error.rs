@@ -38,6 +38,16 @@ pub enum SampleError<E> {
         /// The task's limit, in tokens.
         max_tokens: usize,
     },
+    /// More is asked for at once than memory is meant for. Nothing was drawn.
+    #[error("{count} {what} are asked for at once; the limit is {limit}")]
+    TooMany {
+        /// What is counted.
+        what: &'static str,
+        /// How many are asked for.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// No proposal was accepted.
     #[error(
         "no output in {tries} tries: the model rarely or never satisfies the constraint within {max_tokens} tokens; \

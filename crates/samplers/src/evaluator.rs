@@ -77,7 +77,7 @@ impl<M: LanguageModel> Evaluator<M> {
             base,
             prompted: false,
             slots: Vec::new(),
-            max_slots: batch.max(1) + SPARE,
+            max_slots: batch.max(1).saturating_add(SPARE),
             buffers: Vec::new(),
             clock: 0,
             latest: 0,

@@ -18,6 +18,7 @@ use unskew_core::{Constraint, Cost, Draw, LanguageModel, Origin, Sampler, logpro
 use crate::{
     SampleError, Task,
     draws::stream,
+    limits,
     prefixes::{Prefixes, Scope},
     random::{uniform, weighted},
     walk::{Coins, End, Output, Progress, Proposal, Walk, Walker, together},
@@ -26,7 +27,7 @@ use crate::{
 /// How a population is run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SmcConfig {
-    /// The number of particles, N.
+    /// The number of particles, N; at most [`MAX_PARTICLES`](crate::MAX_PARTICLES).
     pub particles: usize,
     /// Draw the population anew when the effective number of particles is below this share of N: 0 never, 1 always.
     pub threshold: f64,
@@ -81,6 +82,7 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
     /// Runs a population; answers with the outputs and their weights, and the mean weight.
     fn run(&mut self, rng: &mut dyn Rng, cost: &mut Cost) -> Result<(Weighted, f64), SampleError<M::Error>> {
         let SmcConfig { particles, threshold, twisted, .. } = self.config;
+        limits::check("particles", particles, limits::MAX_PARTICLES)?;
         let many = particles.max(1);
         self.prefixes.keep_within_limit();
         let proposal = if twisted { Proposal::Learned } else { Proposal::Masked };

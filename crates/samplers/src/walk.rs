@@ -605,6 +605,8 @@ pub(crate) fn together<M: LanguageModel, C: Constraint>(
     cost: &mut Cost,
 ) -> Result<(), SampleError<M::Error>> {
     loop {
+        // Where all rows are at hand no pass of the model asks.
+        prefixes.check_cancelled()?;
         for (walker, (rng, progress)) in walkers.iter_mut().zip(rngs.iter_mut().zip(progress.iter_mut())) {
             if *progress == Progress::Waits {
                 *progress = walker.go(prefixes, rng)?;

@@ -28,9 +28,20 @@ pub struct Warped<M> {
     truncation: Option<Truncation>,
 }
 
-/// A temperature that is not a positive number.
+/// The least temperature: a lower one would make infinities of logits of 10^8, which are no distribution. Of models that are in
+/// use, temperatures far above it leave the most probable token alone.
+pub const MIN_TEMPERATURE: f64 = 1e-30;
+
+/// The greatest temperature: all tokens are equally probable long before.
+pub const MAX_TEMPERATURE: f64 = 1e30;
+
+/// A temperature that logits cannot be divided by.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
-#[error("the temperature must be above 0 and finite, not {value}")]
+#[error(
+    "the temperature {value:?} is {}: give one from {MIN_TEMPERATURE:e} to {MAX_TEMPERATURE:e} (for the most probable tokens \
+     alone there is greedy decoding)",
+    if value.is_nan() { "not a number" } else if *value < 1.0 { "too small" } else { "too large" }
+)]
 #[non_exhaustive]
 pub struct TemperatureError {
     /// The temperature.
@@ -43,9 +54,9 @@ impl<M: LanguageModel> Warped<M> {
     ///
     /// # Errors
     ///
-    /// [`TemperatureError`] when the temperature is not a positive number.
+    /// [`TemperatureError`] when the temperature is below [`MIN_TEMPERATURE`] or above [`MAX_TEMPERATURE`].
     pub fn new(model: M, temperature: f64, truncation: Option<Truncation>) -> Result<Self, TemperatureError> {
-        if !temperature.is_finite() || temperature <= 0.0 {
+        if !(MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&temperature) {
             return Err(TemperatureError { value: temperature });
         }
         Ok(Self { model, temperature, truncation })
@@ -132,8 +143,27 @@ mod tests {
 
     #[test]
     fn a_temperature_that_is_none_is_an_error() {
-        for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-320, 1e31] {
             assert!(Warped::new(TableModel::uniform(["a"]), value, None).is_err());
+        }
+        let message = Warped::new(TableModel::uniform(["a"]), 1e-320, None).unwrap_err().to_string();
+        assert!(
+            message.starts_with("the temperature 1e-320 is too small: give one from 1e-30 to 1e30"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn the_least_temperature_leaves_a_distribution() {
+        let table = TableModel::new(["a", "b"], vec![0.5, 0.3, 0.2], []).unwrap();
+        for temperature in [MIN_TEMPERATURE, MAX_TEMPERATURE] {
+            let mut warped = Warped::new(table.clone(), temperature, None).unwrap();
+            let (mut sequence, mut logits) = (warped.start(), Logits::new());
+            let rows = unskew_core::Rows::Last;
+            warped
+                .extend(&mut [Extension { sequence: &mut sequence, tokens: &[], rows }], &mut logits)
+                .unwrap();
+            assert!(logits.row(0).iter().all(|logit| logit.is_finite()), "{:?}", logits.row(0));
         }
     }
 }

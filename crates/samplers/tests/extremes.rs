@@ -8,7 +8,7 @@ use unskew_core::{
     TableModelError, TokenId, Unconstrained,
 };
 use unskew_samplers::{
-    Ars, Asap, Awrs, Beam, Cancel, Cars, Cut, Disc, DiscConfig, Greedy, Masked, Mcmc, Rejection, Rsft,
+    Ars, Asap, Awrs, Beam, Cancel, Cars, Cut, Disc, DiscConfig, Form, Greedy, Masked, Mcmc, Rejection, Rsft,
     SampleError, Smc, SmcConfig, Task,
 };
 
@@ -82,6 +82,35 @@ fn outputs_of_ten_thousand_tokens_keep_their_probability() {
     let mut asap = Asap::new(task(), 10);
     asap.warm_up(2, &mut rng(2)).unwrap();
     assert!(asap.log_bound() < 0.0 && asap.log_bound().is_finite());
+}
+
+/// A count that comes from a user must not end the process: what is held at once has a limit, and the rest is made by need.
+#[test]
+fn counts_that_no_memory_holds_are_refused() {
+    let model = TableModel::uniform(["0", "1"]);
+    let vocabulary = model.vocabulary().clone();
+    let task = || Task::new(model.clone(), Unconstrained::new(&vocabulary), &vocabulary, 4);
+    let many = 1 << 40;
+    let disc = DiscConfig { form: Form::Fresh, particles: many as u64, ..DiscConfig::default() };
+    let samplers: [(&str, AnySampler); 6] = [
+        ("particles", Box::new(Smc::new(task(), SmcConfig { particles: many, ..SmcConfig::default() }))),
+        ("prefixes of a beam", Box::new(Beam::new(task(), many))),
+        ("candidates of DISC", Box::new(Disc::new(task(), disc))),
+        ("draws that learn together", Box::new(Cars::new(task(), 10).grouped(many))),
+        ("draws that learn together", Box::new(Ars::new(task(), 10).grouped(many))),
+        ("draws that learn together", Box::new(Asap::new(task(), 10).grouped(many))),
+    ];
+    for (what, mut sampler) in samplers {
+        let error = sampler.draw(&mut rng(1)).unwrap_err();
+        assert!(
+            matches!(error, SampleError::TooMany { what: found, count, .. } if (found, count) == (what, many)),
+            "{what}: {error}"
+        );
+    }
+    // Tries and steps, and draws that share passes, take no memory before they are there.
+    let sampler = Rejection::new(Task { batch: usize::MAX, ..task() }, u64::MAX).draw(&mut rng(1));
+    assert!(sampler.is_ok());
+    assert!(Beam::new(Task { batch: usize::MAX, ..task() }, 3).draw(&mut rng(1)).is_ok());
 }
 
 /// A bound far below what an f64 holds: one forced output of probability e^-50,000.

@@ -45,6 +45,25 @@ pub enum SchemaError {
         /// What is the matter with it.
         source: RegexError,
     },
+    /// The automaton of the texts or numbers that `enum` lists is too large.
+    #[error(
+        "{pointer}: `{keyword}` lists {count} values, and their automaton passes {limit} {unit} (Limits::{field}): list fewer, \
+         raise `SchemaLimits::automata`, or make a set of the outputs (`unskew-sets`), which takes millions"
+    )]
+    Values {
+        /// The schema, as a JSON pointer.
+        pointer: String,
+        /// The keyword.
+        keyword: String,
+        /// How many values it lists.
+        count: usize,
+        /// The limit.
+        limit: u64,
+        /// What is limited.
+        unit: &'static str,
+        /// The field of the limits of automata.
+        field: &'static str,
+    },
     /// Something is too large.
     #[error("{pointer}{what} pass {limit}; raise `SchemaLimits::{field}`, or simplify the schema")]
     Limit {
@@ -81,7 +100,9 @@ impl SchemaError {
     /// The keyword that the error is about, if it is about one.
     pub fn keyword(&self) -> Option<&str> {
         match self {
-            Self::Invalid { keyword, .. } | Self::Unsupported { keyword, .. } => Some(keyword),
+            Self::Invalid { keyword, .. }
+            | Self::Unsupported { keyword, .. }
+            | Self::Values { keyword, .. } => Some(keyword),
             _ => None,
         }
     }
@@ -91,6 +112,7 @@ impl SchemaError {
         match self {
             Self::Invalid { pointer, .. }
             | Self::Unsupported { pointer, .. }
+            | Self::Values { pointer, .. }
             | Self::Automaton { pointer, .. } => Some(pointer),
             _ => None,
         }

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use unskew_automata::RegexError;
 use unskew_grammars::Fate;
 
 use crate::{
@@ -173,7 +174,7 @@ impl Reader<'_> {
         self.ex.schemas.literal(node)
     }
 
-    pub(crate) fn located<T>(&self, made: Result<T, unskew_automata::RegexError>) -> Result<T, SchemaError> {
+    pub(crate) fn located<T>(&self, made: Result<T, RegexError>) -> Result<T, SchemaError> {
         self.ex.located(Some(self.node), made)
     }
 
@@ -388,8 +389,26 @@ impl Reader<'_> {
         Ok(true)
     }
 
+    /// What was made of the `count` values of `key`. What a regex should do about its size does not help a list.
+    fn listed(
+        &self,
+        key: &str,
+        count: usize,
+        made: Result<Language, RegexError>,
+    ) -> Result<Language, SchemaError> {
+        let (limit, unit, field) = match &made {
+            Err(RegexError::TooManyDfaStates { limit }) => (*limit as u64, "states", "dfa_states"),
+            Err(RegexError::DfaTooLarge { limit, .. }) => (*limit as u64, "bytes", "dfa_bytes"),
+            Err(RegexError::DfaTooCostly { limit, .. }) => (*limit, "steps", "dfa_steps"),
+            _ => return self.located(made),
+        };
+        let (pointer, keyword) = (self.ex.schemas.pointer(self.node), key.to_owned());
+        Err(SchemaError::Values { pointer, keyword, count, limit, unit, field })
+    }
+
     /// The value is one of these.
     fn values(&mut self, key: &str, values: Vec<NodeId>) -> Result<(), SchemaError> {
+        let count = values.len();
         let (mut types, mut texts, mut numbers, mut others) = (0, vec![], vec![], vec![]);
         // A number that is refused is a number all the same.
         let mut all_numbers = true;
@@ -427,9 +446,9 @@ impl Reader<'_> {
         }
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
         let texts = self.ex.languages.texts(&texts);
-        let texts = self.located(texts)?;
+        let texts = self.listed(key, count, texts)?;
         let numbers = self.ex.languages.any(&numbers);
-        let numbers = self.located(numbers)?;
+        let numbers = self.listed(key, count, numbers)?;
         if self.positive {
             self.found.atoms.push(Atom::Types(types));
             self.found.atoms.extend((types & STRING != 0).then_some(Atom::Strings(texts)));

@@ -148,7 +148,11 @@ pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Dra
         Kind::Count => {
             let count = number.and_then(Decimal::count);
             let is_whole = |count| count == u64::MAX || !(fewer && document.is_pointed(value));
-            (count.is_some_and(is_whole), "must be a whole number from zero on")
+            let message = match count {
+                Some(_) => "must be written without a point and without an exponent in draft 4",
+                None => "must be a whole number from zero on",
+            };
+            (count.is_some_and(is_whole), message)
         }
         Kind::Type => {
             let is_type = |node: &NodeId| document.text(*node).is_some_and(is_type);

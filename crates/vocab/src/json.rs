@@ -100,6 +100,8 @@ impl File {
                 reason: "not UTF-8".to_owned(),
             }
         })?;
+        // Editors on Windows put one in front.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // Ours reads a struct from a list, too.
         if text.trim_start().starts_with('[') {
             return Err(TokenizerError::not_tokenizer("the file", "an object is expected, it is a list"));

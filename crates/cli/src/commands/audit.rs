@@ -27,8 +27,9 @@ use crate::{
     any_model::AnyModel,
     args::{AuditArgs, Format, ModelChoice, SamplerKind},
     error::{Failure, Result},
-    inputs,
+    inputs, interrupt,
     load::{self, Tokens},
+    plain::say,
     samplers::{boxed, choose},
     speculate::{Like, Made, Total},
 };
@@ -167,7 +168,11 @@ fn audit_of<C: Constraint>(
     let mut model =
         Warped::new(model, args.options.temperature, before).map_err(|error| Failure::bad(&error))?;
     let seed = args.seed.unwrap_or_else(any_seed);
-    eprintln!("{}; {} samples of each sampler, seed {seed}", describe(&args.constraint), args.samples);
+    say(format_args!(
+        "{}; {} samples of each sampler, seed {seed}",
+        describe(&args.constraint),
+        args.samples
+    ));
 
     let end = tokens.vocabulary.end_of_sequence().to_vec();
     let exact = if enumerable {
@@ -176,7 +181,7 @@ fn audit_of<C: Constraint>(
         match law {
             Ok(law) => Some(law),
             Err(error) => {
-                eprintln!("warning: {error}; the distances are from what was observed");
+                say(format_args!("warning: {error}; the distances are from what was observed"));
                 None
             }
         }
@@ -184,9 +189,14 @@ fn audit_of<C: Constraint>(
         None
     };
     let mut drawn = Vec::new();
+    let cancel = interrupt::watch()?;
     for kind in &args.samplers {
         let task = task(&mut model, constraint, tokens, &prompt, max_tokens);
-        drawn.push(draw(args, *kind, seed, Task { batch: args.options.batch.get(), ..task }, drafting)?);
+        let task = Task { batch: args.options.batch.get(), cancel: cancel.clone(), ..task };
+        drawn.push(draw(args, *kind, seed, task, drafting)?);
+        if cancel.is_cancelled() {
+            break;
+        }
     }
     let target = match &exact {
         Some(law) => law.iter().map(|(output, p)| (output.to_vec(), p)).collect(),
@@ -202,7 +212,10 @@ fn audit_of<C: Constraint>(
         let task = task(&mut model, constraint, tokens, &prompt, max_tokens);
         let page = describe_page(args, seed, exact.as_ref(), &target, &drawn, lines, tokens, task)?;
         unskew_files::write(path, report::html(&page).as_bytes()).map_err(|error| Failure::bad(&error))?;
-        eprintln!("report written to {}", path.display());
+        say(format_args!("report written to {}", path.display()));
+    }
+    if cancel.is_cancelled() {
+        return Err(Failure::Interrupted(drawn.iter().map(|drawn| drawn.draws.len()).sum()));
     }
     Ok(())
 }

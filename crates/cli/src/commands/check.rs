@@ -1,7 +1,6 @@
 //! `unskew check`: is a text, or a sequence of tokens, what the constraint asks for?
 
 use std::{
-    fs::File,
     io::{BufRead, BufReader, Read, Write},
     path::Path,
     time::Instant,
@@ -15,6 +14,7 @@ use crate::{
     args::{CheckArgs, Format},
     error::{Failure, Result, one_line},
     load::{self, Tokens},
+    read::{self, MAX_LINES_BYTES},
 };
 
 /// The longest line that is read, in bytes.
@@ -71,7 +71,7 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
             checker.check_lines(path, &mut std::io::stdin().lock(), args.format, out)?;
         }
         (None, None, Some(path)) => {
-            let file = File::open(path).map_err(|error| Failure::file(path, error))?;
+            let file = read::open(path, MAX_LINES_BYTES)?;
             checker.check_lines(path, &mut BufReader::new(file), args.format, out)?;
         }
         (None, None, None) => unreachable!("one of the three is required"),
@@ -100,6 +100,9 @@ impl Checker<'_> {
             }
             if line.len() as u64 > MAX_LINE_BYTES {
                 return Err(at(&format!("longer than {MAX_LINE_BYTES} bytes")));
+            }
+            if number == 1 {
+                line.drain(..read::mark(&line).map_err(|error| at(&error))?);
             }
             if line.trim_ascii().is_empty() {
                 continue;

@@ -5,8 +5,8 @@ use std::{io::Write, path::Path};
 use serde::Serialize;
 use unskew::{
     automata::{Dfa, Limits, RegexError},
-    grammars::{Fate, Grammar, GrammarLimits, explain as explain_text},
-    schema::{SchemaLimits, SchemaOptions, explain as explain_schema},
+    grammars::{Fate, Grammar, GrammarError, GrammarLimits, SyntaxErrorKind, explain as explain_text},
+    schema::{self, SchemaError, SchemaLimits, SchemaOptions, explain as explain_schema},
 };
 
 use super::write_json;
@@ -45,7 +45,7 @@ pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
     let answers = match (&args.grammar, &args.json_schema, &args.regex) {
         (Some(path), ..) => of_grammar(path, args.maximal_munch)?,
         (None, Some(path), _) => of_schema(path, args.schema_registry.as_deref())?,
-        (None, None, Some(pattern)) => vec![of_regex(pattern)],
+        (None, None, Some(pattern)) => vec![of_regex(pattern)?],
         (None, None, None) => unreachable!("one of them is required"),
     };
     for answer in &answers {
@@ -58,14 +58,27 @@ pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
             }
         }
     }
-    // What would be refused elsewhere is an answer here.
+    // A construct that would be refused elsewhere is an answer here. A text that cannot be read has none.
     Ok(out.flush()?)
 }
 
 fn of_grammar(path: &Path, maximal_munch: bool) -> Result<Vec<Answer>> {
     let format = load::grammar_format(path)?;
     let text = load::read_text(path)?;
-    let fates = explain_text(&text, format, &GrammarLimits::default());
+    let limits = GrammarLimits::default();
+    let grammar = Grammar::parse(&text, format, &limits);
+    if let Err(GrammarError::Syntax(error)) = &grammar
+        && matches!(
+            error.kind,
+            SyntaxErrorKind::TooLong { .. }
+                | SyntaxErrorKind::NestTooDeep { .. }
+                | SyntaxErrorKind::Unexpected { .. }
+                | SyntaxErrorKind::Unclosed { .. }
+        )
+    {
+        return Err(Failure::file(path, chain(error)));
+    }
+    let fates = explain_text(&text, format, &limits);
     let answers = fates.into_iter().map(|fate| Answer {
         pointer: None,
         span: fate.location.map(|place| format!("{}:{}", place.line, place.column)),
@@ -74,9 +87,9 @@ fn of_grammar(path: &Path, maximal_munch: bool) -> Result<Vec<Answer>> {
         why: fate.why,
     });
     let mut answers: Vec<_> = answers.collect();
-    // A text that is no grammar has been answered for.
-    if maximal_munch && let Ok(grammar) = Grammar::parse(&text, format, &GrammarLimits::default()) {
-        let (fate, why) = match grammar.check_maximal_munch(&GrammarLimits::default()) {
+    // Of a text that is no grammar the answers are there.
+    if maximal_munch && let Ok(grammar) = grammar {
+        let (fate, why) = match grammar.check_maximal_munch(&limits) {
             Ok(()) => (
                 Fate::Enforced,
                 "terminals are as long as possible, and no text comes to a dead end".to_owned(),
@@ -93,7 +106,15 @@ fn of_schema(path: &Path, registry: Option<&Path>) -> Result<Vec<Answer>> {
     let text = load::read_text(path)?;
     let mut options = SchemaOptions::default();
     options.registry = load::registry(registry)?;
-    let fates = explain_schema(&text, &options, &SchemaLimits::default());
+    let limits = SchemaLimits::default();
+    let fates = explain_schema(&text, &options, &limits);
+    // Reading has stopped: at a construct, or because the text is no JSON.
+    if let [only] = &fates[..]
+        && only.keyword.is_empty()
+        && let Err(error @ SchemaError::Json { .. }) = schema::grammar(&text, &options, &limits)
+    {
+        return Err(Failure::file(path, chain(&error)));
+    }
     let answers = fates.into_iter().map(|fate| Answer {
         pointer: Some(fate.pointer),
         span: None,
@@ -113,9 +134,9 @@ fn word(fate: Fate) -> &'static str {
     }
 }
 
-fn of_regex(pattern: &str) -> Answer {
+fn of_regex(pattern: &str) -> Result<Answer> {
     let construct = "regex".to_owned();
-    match Dfa::from_pattern(pattern, &Limits::default()) {
+    Ok(match Dfa::from_pattern(pattern, &Limits::default()) {
         Ok(dfa) => Answer {
             pointer: None,
             span: Some("1:1".to_owned()),
@@ -135,6 +156,12 @@ fn of_regex(pattern: &str) -> Answer {
             why: "its automaton is too large to be made at once; its states are made when they are reached"
                 .to_owned(),
         },
+        Err(
+            error @ (RegexError::Syntax { .. }
+            | RegexError::PatternTooLong { .. }
+            | RegexError::NestTooDeep { .. }
+            | RegexError::SyntaxTooCostly { .. }),
+        ) => return Err(Failure::bad(&error)),
         Err(error) => Answer {
             pointer: None,
             span: error.place().map(|place| format!("{}:{}", place.line, place.column)),
@@ -142,5 +169,5 @@ fn of_regex(pattern: &str) -> Answer {
             fate: "rejected",
             why: chain(&error),
         },
-    }
+    })
 }

@@ -4,6 +4,7 @@ use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::{IsTerminal, Write},
     num::NonZeroUsize,
+    time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,7 +13,7 @@ use serde::Serialize;
 #[cfg(feature = "wgpu")]
 use unskew::runner::SetTask;
 use unskew::{
-    core::{Constraint, Draw, Finish, LanguageModel, Origin, Sampler, TokenId},
+    core::{Cancel, Constraint, Draw, Finish, LanguageModel, Origin, Sampler, TokenId},
     samplers::{Beam, SampleError, Task, Warped},
 };
 
@@ -23,10 +24,11 @@ use crate::{
     any_model::{AnyModel, AnyModelError},
     args::{ConstraintArgs, Format, GenerateArgs, SamplerKind},
     error::{Failure, Result},
-    inputs,
+    inputs, interrupt,
     load::{self, Tokens},
+    plain::say,
     resume::{Parts, Saved, Target},
-    samplers::{Choice, boxed, choose, learning},
+    samplers::{self, Choice, boxed, choose, learning},
     speculate::{self, Like, SpeculationLine, Tallies},
 };
 
@@ -34,6 +36,16 @@ use crate::{
 const DEFAULT_MAX_TOKENS: usize = 256;
 
 type DynSampler<'a> = dyn Sampler<Error = SampleError<AnyModelError>> + 'a;
+
+/// What a run needs beside its sampler: what was asked for, how outputs are written, and who may end it.
+struct Run<'a> {
+    args: &'a GenerateArgs,
+    choice: &'a Choice,
+    tokens: &'a Tokens,
+    /// The text that outputs begin with and that is not shown.
+    healed: &'a str,
+    cancel: Cancel,
+}
 
 /// One output as a line of JSON.
 #[derive(Serialize)]
@@ -90,8 +102,10 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
             temperature: options.temperature as f32,
         };
         if let Some(mut sampler) = device::sampler(args, &choice, &model, &tokens, &healed, task)? {
-            let mut rng = begin(args, &choice);
-            return draw(args, &mut sampler, None, &tokens, &healed, &mut rng, out);
+            let run =
+                Run { args, choice: &choice, tokens: &tokens, healed: &healed, cancel: interrupt::watch()? };
+            let mut rng = begin(&run);
+            return draw(&run, &mut sampler, None, &mut rng, out);
         }
     }
     let model =
@@ -101,59 +115,72 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     if let Some(path) = counted {
         let constraint = load::grammar_constraint(path, &args.constraint, &tokens, &healed)?;
         let task = Task::new(model, &constraint, &tokens.vocabulary, max_tokens).after(prompt);
+        let cancel = interrupt::watch()?;
+        let task = Task { cancel: cancel.clone(), ..task };
+        let run = Run { args, choice: &choice, tokens: &tokens, healed: &healed, cancel };
         let (mut sampler, tallies) = args.speculation.counting(choice.kind, options, task)?;
-        let mut rng = begin(args, &choice);
-        return draw(args, &mut *sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
+        let mut rng = begin(&run);
+        return draw(&run, &mut *sampler, Some(&tallies), &mut rng, out);
     }
     let constraint = load::constraint(&args.constraint, &tokens, &healed)?;
     let task = Task::new(model, constraint, &tokens.vocabulary, max_tokens).after(prompt);
-    let task = Task { batch: options.batch.get(), ..task };
+    let cancel = interrupt::watch()?;
+    let task = Task { batch: options.batch.get(), cancel: cancel.clone(), ..task };
+    let run = Run { args, choice: &choice, tokens: &tokens, healed: &healed, cancel };
     if drafts {
         let like = Like { tokens: &tokens, temperature: options.temperature, truncation: choice.before };
         let (mut sampler, tallies) = args.speculation.sampler(choice.kind, options, task, like)?;
-        let mut rng = begin(args, &choice);
-        return draw(args, &mut *sampler, Some(&tallies), &tokens, &healed, &mut rng, out);
+        let mut rng = begin(&run);
+        return draw(&run, &mut *sampler, Some(&tallies), &mut rng, out);
     }
     if keeps {
-        return keep(args, &choice, task, &tokens, &healed, out);
+        return keep(&run, task, out);
     }
-    let mut rng = begin(args, &choice);
+    let mut rng = begin(&run);
     if choice.kind == SamplerKind::Beam {
-        return search(args, task, &tokens, &healed, out);
+        return search(&run, task, out);
     }
     let mut sampler = boxed(options, &choice, task);
-    warm_up(args, &choice, &mut *sampler, &mut rng)?;
-    draw(args, &mut *sampler, None, &tokens, &healed, &mut rng, out)
+    warm_up(&run, &mut *sampler, &mut rng)?;
+    draw(&run, &mut *sampler, None, &mut rng, out)
+}
+
+impl Run<'_> {
+    /// Why nothing more was drawn, after so many outputs.
+    fn failed(&self, error: &(dyn std::error::Error + 'static), written: usize) -> Failure {
+        match error.downcast_ref() {
+            _ if self.cancel.is_cancelled() => Failure::Interrupted(written),
+            Some(error) => samplers::failed::<AnyModelError>(self.choice.kind, error),
+            None => Failure::other(error),
+        }
+    }
 }
 
 /// Lets ASAp learn before the first output that is shown.
-fn warm_up(
-    args: &GenerateArgs,
-    choice: &Choice,
-    sampler: &mut DynSampler<'_>,
-    rng: &mut ChaCha8Rng,
-) -> Result<()> {
-    if choice.kind == SamplerKind::Asap {
-        for _ in 0..args.sampler.options.asap_iterations.unwrap_or(0) {
-            sampler.draw(rng).map_err(|error| Failure::other(&error))?;
+fn warm_up(run: &Run<'_>, sampler: &mut DynSampler<'_>, rng: &mut ChaCha8Rng) -> Result<()> {
+    let iterations = run.args.sampler.options.asap_iterations.unwrap_or(0);
+    if run.choice.kind == SamplerKind::Asap && iterations > 0 {
+        let bar = progress(usize::try_from(iterations).unwrap_or(usize::MAX));
+        for _ in 0..iterations {
+            let drawn = sampler.draw(rng);
+            bar.inc(1);
+            drawn.map_err(|error| {
+                bar.finish_and_clear();
+                run.failed(&error, 0)
+            })?;
         }
+        bar.finish_and_clear();
     }
     Ok(())
 }
 
 /// With what was learned read from a file, or written to one.
-fn keep<M, C>(
-    args: &GenerateArgs,
-    choice: &Choice,
-    task: Task<M, C>,
-    tokens: &Tokens,
-    healed: &str,
-    out: &mut dyn Write,
-) -> Result<()>
+fn keep<M, C>(run: &Run<'_>, task: Task<M, C>, out: &mut dyn Write) -> Result<()>
 where
     M: LanguageModel<Error = AnyModelError>,
     C: Constraint,
 {
+    let Run { args, choice, healed, .. } = *run;
     let parts = Parts::of(args, &task.prompt, healed)?;
     let saved = match &args.load_trie {
         Some(path) => Some((path, Saved::read(path, &parts)?)),
@@ -175,18 +202,18 @@ where
     let mut rng = match &saved {
         Some((path, saved)) if args.seed.is_none() => {
             if args.format == Format::Text {
-                let heading = format!("{}\nsampler {}", describe(&args.constraint), choice.explain());
-                eprintln!("{heading}; goes on from {}", path.display());
+                say(describe(&args.constraint));
+                say(format_args!("sampler {}; goes on from {}", choice.explain(), path.display()));
             }
             saved.rng.clone()
         }
-        _ => begin(args, choice),
+        _ => begin(run),
     };
     let mut result = Ok(());
     if saved.is_none() {
-        result = warm_up(args, choice, &mut *sampler, &mut rng);
+        result = warm_up(run, &mut *sampler, &mut rng);
     }
-    let result = result.and_then(|()| draw(args, &mut *sampler, None, tokens, healed, &mut rng, out));
+    let result = result.and_then(|()| draw(run, &mut *sampler, None, &mut rng, out));
     // What was learned before a failure is worth as much.
     match target {
         Some(target) => target.save(&parts, &rng, &mut sampler).and(result),
@@ -195,12 +222,16 @@ where
 }
 
 /// Says what will be drawn, and with which seed.
-fn begin(args: &GenerateArgs, choice: &Choice) -> ChaCha8Rng {
+fn begin(run: &Run<'_>) -> ChaCha8Rng {
+    let Run { args, choice, .. } = *run;
     let seed = args.seed.unwrap_or_else(any_seed);
     match args.format {
-        Format::Text => eprintln!("{}", heading(args, choice, seed)),
+        Format::Text => {
+            say(describe(&args.constraint));
+            say(format_args!("sampler {}; seed {seed}", choice.explain()));
+        }
         // A script that wants the same lines again needs the seed, and nothing else.
-        Format::Jsonl if args.seed.is_none() => eprintln!("seed {seed}"),
+        Format::Jsonl if args.seed.is_none() => say(format_args!("seed {seed}")),
         Format::Jsonl => {}
     }
     ChaCha8Rng::seed_from_u64(seed)
@@ -208,61 +239,66 @@ fn begin(args: &GenerateArgs, choice: &Choice) -> ChaCha8Rng {
 
 /// Draws and writes the outputs.
 fn draw<E: std::error::Error + Send + Sync + 'static>(
-    args: &GenerateArgs,
+    run: &Run<'_>,
     sampler: &mut dyn Sampler<Error = E>,
     tallies: Option<&Tallies>,
-    tokens: &Tokens,
-    healed: &str,
     rng: &mut ChaCha8Rng,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let (mut total, mut written, mut passes) = (speculate::Total::default(), 0, 0);
+    let args = run.args;
+    let (mut total, mut tokens, mut passes) = (speculate::Total::default(), 0, 0);
     let bar = progress(args.n.get());
-    let mut left = args.n.get();
-    while left > 0 {
+    let mut written = 0;
+    while written < args.n.get() {
         // As many as share passes of the model; each is written as soon as they are there.
         let mut draws = Vec::new();
         let batch = args.sampler.options.batch.get();
-        let result = sampler.draw_many(left.min(batch), rng, &mut draws);
-        left -= draws.len();
+        let result = sampler.draw_many((args.n.get() - written).min(batch), rng, &mut draws);
         for draw in draws {
             let speculation = tallies.and_then(|tallies| tallies.borrow_mut().pop_front());
-            bar.suspend(|| write(args.format, tokens, healed, &draw, speculation, out))?;
+            bar.suspend(|| write(run, &draw, speculation, out))?;
             bar.inc(1);
             speculation.iter().for_each(|line| total.add(line));
-            written += draw.tokens.len();
+            written += 1;
+            tokens += draw.tokens.len();
             passes += draw.cost.passes;
         }
-        result.map_err(|error| {
-            bar.finish_and_clear();
-            Failure::other(&error)
-        })?;
+        let result = result.map_err(|error| run.failed(&error, written));
+        // Not every sampler asks within an output.
+        let asked = run.cancel.is_cancelled() && written < args.n.get();
+        result.and_then(|()| if asked { Err(Failure::Interrupted(written)) } else { Ok(()) }).inspect_err(
+            |_| {
+                bar.finish_and_clear();
+            },
+        )?;
     }
     bar.finish_and_clear();
     if tallies.is_some() && args.format == Format::Text {
-        eprintln!("{}", total.summary(written, passes));
+        say(total.summary(tokens, passes));
     }
     Ok(())
 }
 
 /// The best outputs of a beam, the best first.
-fn search<M: LanguageModel, C: Constraint>(
-    args: &GenerateArgs,
-    task: Task<M, C>,
-    tokens: &Tokens,
-    healed: &str,
-    out: &mut dyn Write,
-) -> Result<()> {
+fn search<M, C>(run: &Run<'_>, task: Task<M, C>, out: &mut dyn Write) -> Result<()>
+where
+    M: LanguageModel<Error = AnyModelError>,
+    C: Constraint,
+{
+    let args = run.args;
     let beams = args.sampler.options.beam().max(args.n).get();
-    let draws = Beam::new(task, beams).search().map_err(|error| Failure::other(&error))?;
+    let bar = progress(1);
+    let draws = Beam::new(task, beams).search();
+    bar.finish_and_clear();
+    let draws = draws.map_err(|error| run.failed(&error, 0))?;
     if draws.len() < args.n.get() {
-        eprintln!(
+        say(format_args!(
             "warning: a beam of {beams} found {} outputs, not {}; widen it with --beams",
             draws.len(),
             args.n
-        );
+        ));
     }
-    draws.iter().take(args.n.get()).try_for_each(|draw| write(args.format, tokens, healed, draw, None, out))
+    draws.iter().take(args.n.get()).try_for_each(|draw| write(run, draw, None, out))
 }
 
 pub(super) fn max_tokens(asked: Option<NonZeroUsize>, model: &AnyModel, prompt: &[TokenId]) -> Result<usize> {
@@ -288,11 +324,6 @@ pub(super) fn max_tokens(asked: Option<NonZeroUsize>, model: &AnyModel, prompt: 
 /// A seed that differs from run to run.
 pub(super) fn any_seed() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-fn heading(args: &GenerateArgs, choice: &Choice, seed: u64) -> String {
-    let constraint = describe(&args.constraint);
-    format!("{constraint}\nsampler {}; seed {seed}", choice.explain())
 }
 
 /// A constraint in a few words.
@@ -321,23 +352,29 @@ pub(super) fn describe(args: &ConstraintArgs) -> String {
     format!("{constraint}{canonical}")
 }
 
+/// A line that says on a terminal how far the work is, or of a single piece of work for how long it has been going on.
 fn progress(outputs: usize) -> ProgressBar {
-    if outputs == 1 || !std::io::stderr().is_terminal() {
+    if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}").expect("a valid template");
-    ProgressBar::new(outputs as u64).with_style(style)
+    let (bar, template) = match outputs {
+        1 => (ProgressBar::new_spinner(), "{spinner} {elapsed}"),
+        _ => (ProgressBar::new(outputs as u64), "{bar:40} {pos}/{len} {elapsed}, {eta} left"),
+    };
+    let bar = bar.with_style(ProgressStyle::with_template(template).expect("a valid template"));
+    // A single output may take minutes.
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
 }
 
 /// Writes one output, without the end of the prompt that it begins with.
 fn write(
-    format: Format,
-    tokens: &Tokens,
-    healed: &str,
+    run: &Run<'_>,
     draw: &Draw,
     speculation: Option<SpeculationLine>,
     out: &mut dyn Write,
 ) -> Result<()> {
+    let Run { tokens, healed, .. } = *run;
     let text = tokens.decode(&draw.tokens);
     // An output that was cut off may end inside of it.
     let text = text.strip_prefix(healed).unwrap_or_default();
@@ -352,7 +389,7 @@ fn write(
         Finish::Stop => "stop",
         Finish::Length => "length",
     };
-    match format {
+    match run.args.format {
         Format::Jsonl => {
             let line = Line {
                 text,

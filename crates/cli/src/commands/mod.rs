@@ -14,7 +14,10 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::error::{Failure, Result};
+use crate::{
+    error::{Failure, Result},
+    plain,
+};
 
 pub(crate) use audit::audit;
 pub(crate) use check::check;
@@ -28,5 +31,5 @@ pub(crate) use set::set;
 /// Writes one JSON value as a line.
 fn write_json(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
     let line = serde_json::to_string(value).map_err(|error| Failure::other(&error))?;
-    Ok(writeln!(out, "{line}")?)
+    Ok(writeln!(out, "{}", plain::json(line))?)
 }

@@ -5,6 +5,7 @@ mod canonical;
 mod commands;
 mod files;
 mod grammars;
+mod hostile;
 mod options;
 mod refusals;
 mod resume;

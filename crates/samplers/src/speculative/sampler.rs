@@ -11,7 +11,7 @@ use super::{
     draft::{Drawn, Step},
     stepper::{Coins, End, Output, Stepper},
 };
-use crate::{DiscConfig, Form, SampleError, Task, random::weighted};
+use crate::{DiscConfig, Form, MAX_DRAFT, SampleError, Task, draws::Method, random::weighted};
 
 /// What is drafted, and what may be spent.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -66,6 +66,14 @@ pub enum SpeculationError {
     /// A share that is none.
     #[error(transparent)]
     Share(#[from] ShareError),
+    /// Drafts that are longer than memory is meant for.
+    #[error(
+        "a draft of {length} tokens is too long: each takes a row of logits, and the limit is {MAX_DRAFT}"
+    )]
+    DraftLength {
+        /// The length.
+        length: usize,
+    },
     /// The draft's rows are not over the target's tokens.
     #[error(
         "the draft model has {draft} tokens and the target {target}: a draft needs the target's own tokens"
@@ -248,6 +256,10 @@ where
         config: SpeculativeConfig,
     ) -> Result<Self, SpeculationError> {
         config.budget.check()?;
+        let (DraftLength::Fixed(length) | DraftLength::Auto { most: length, .. }) = config.length;
+        if length > MAX_DRAFT {
+            return Err(SpeculationError::DraftLength { length });
+        }
         let target = task.model.vocab_len();
         if let Some(draft) = draft.vocab_len().filter(|draft| *draft != target) {
             return Err(SpeculationError::VocabularyLength { draft, target });
@@ -301,6 +313,7 @@ where
         config: DiscConfig,
         rng: &mut dyn Rng,
     ) -> Result<(Output, Origin, u64), SampleError<M::Error>> {
+        Method::check(&config)?;
         let mut tries = 0;
         while tries < config.max_tries && self.stepper.cost.positions < config.max_positions {
             tries += 1;
