@@ -397,6 +397,12 @@ impl Parser {
         behind
     }
 
+    /// What is left to do behind a text that may come in every way.
+    pub(crate) fn behind_any(&mut self, pending: Pending, rules: &Rules) -> Todo {
+        let mut items = self.pending.get(pending).to_vec();
+        self.todo(&mut items, rules)
+    }
+
     /// The sets of texts one of which was used where this is pending.
     pub(crate) fn used_before(&self, pending: Pending) -> impl Iterator<Item = Used> {
         self.pending.get(pending).iter().map(|(.., used)| *used)

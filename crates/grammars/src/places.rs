@@ -91,6 +91,15 @@ pub(crate) struct Places {
 struct Tracked {
     texts: Texts,
     ways: UsedWays,
+    /// By what is pending: the bytes that it may begin with.
+    behind: HashMap<Pending, ByteSet>,
+}
+
+impl Tracked {
+    fn memory_usage(&self) -> usize {
+        const ENTRY: usize = 80;
+        self.texts.memory_usage() + self.ways.memory_usage() + self.behind.len() * ENTRY
+    }
 }
 
 /// Measures of work that are the same on every machine; see [`GrammarStats`](crate::GrammarStats).
@@ -440,10 +449,7 @@ impl Places {
             + self.first.len() * (3 * size_of::<u32>() + Ids::ENTRY)
             + self.next.len() * size_of::<Place>()
             + (self.first_bytes.len() + 2 * self.next_bytes.len()) * size_of::<ByteSet>()
-            + self
-                .tracked
-                .as_ref()
-                .map_or(0, |tracked| tracked.texts.memory_usage() + tracked.ways.memory_usage())
+            + self.tracked.as_ref().map_or(0, Tracked::memory_usage)
     }
 
     /// The texts that are tracked.
@@ -458,7 +464,7 @@ impl Places {
 
     /// What used texts do to the beginnings of others, and what it is found with.
     pub(crate) fn used_ways<'a>(&'a mut self, compiled: &'a Compiled) -> Option<(Of<'a>, &'a mut UsedWays)> {
-        let Tracked { texts, ways } = self.tracked.as_mut()?;
+        let Tracked { texts, ways, .. } = self.tracked.as_mut()?;
         Some((Of { terminals: &compiled.terminals, texts, sets: &self.parser.used }, ways))
     }
 
@@ -545,6 +551,28 @@ impl Places {
             ended.extend(self.behind(compiled, self.readings[at as usize]));
         }
         ended
+    }
+
+    /// Whether a text that is tracked may end here, and anything behind it begin with `byte`; true for all others. Of thousands of texts that tokens go on
+    /// in, none has to be added to those that were used.
+    fn may_begin_behind(&mut self, compiled: &Compiled, reading: Reading, byte: u8) -> bool {
+        if reading.terminal == BOUNDARY || !self.tracks(compiled, reading.terminal) {
+            return true;
+        }
+        let Some(texts) = self.texts() else { return true };
+        if !compiled.terminals.is_accepting(reading.terminal, texts.state(reading.state)) {
+            return false;
+        }
+        let Some(pending) = self.pending(compiled, reading.todo, reading.terminal) else { return false };
+        if let Some(bytes) = self.tracked.as_ref().and_then(|tracked| tracked.behind.get(&pending)) {
+            return bytes.contains(byte);
+        }
+        let todo = self.parser.behind_any(pending, &compiled.rules);
+        let bytes = self.first_bytes(compiled, todo);
+        if let Some(tracked) = &mut self.tracked {
+            tracked.behind.insert(pending, bytes);
+        }
+        bytes.contains(byte)
     }
 
     /// What is left to do behind `reading`, if it may end here.
@@ -640,7 +668,7 @@ impl Places {
                         }
                     }
                 }
-                if begins == NONE || !may_begin {
+                if begins == NONE || !may_begin || !self.may_begin_behind(compiled, reading, byte) {
                     continue;
                 }
                 if let Some(todo) = self.behind(compiled, reading) {

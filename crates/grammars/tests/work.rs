@@ -227,7 +227,7 @@ fn texts_that_were_used_cost_no_more_as_they_become_many() {
         ("names with a common beginning", STRING, ":0,", all(500, &long), [20, 80]),
         ("strings", STRING, ",", all(3_000, "item "), [20, 80]),
         ("enumerated strings", &enumerated, ",", all(1_000, "value "), [200, 400]),
-        ("integers", "0|[1-9][0-9]*", ",", digits.clone(), [200, 400]),
+        ("integers", "0|[1-9][0-9]*", ",", digits.clone(), [300, 400]),
         ("enumerated integers", &digits.join("|"), ",", digits, [6_000, 6_000]),
     ] {
         let constraint = unique(pattern, behind, u32::try_from(texts.len()).unwrap(), &subject);
