@@ -506,8 +506,10 @@ impl Constraint for CanonicalConstraint {
             next.extend(self.go_on(ask, *at, token));
             let fresh = self.behind_boundary(ask, *at);
             next.extend(fresh.and_then(|fresh| self.begin(ask, fresh, token)));
-            if self.context.index.automaton.is_added(token.0) {
-                let behind = self.added_behind(ask, *at).into_iter().filter(|(added, _)| *added == token.0);
+            let number = self.context.index.automaton.number_of_added(token.0);
+            if let Some(number) = number.filter(|_| self.may_end(at.front)) {
+                let behind = self.context.automata().added_one(at.position, number);
+                let behind = behind.filter(|(_, behind)| ask.leads_on(*behind));
                 next.extend(behind.map(|(_, position)| Configuration { position, front: Front::Nothing }));
             }
         }
