@@ -194,6 +194,17 @@ pub enum RegexError {
         /// How many states of the DFA there were.
         states: usize,
     },
+    /// Many optional parts stand one after another, so that each state of the NFA can reach most others without reading.
+    #[error(
+        "what can be reached over optional parts of the regex takes more than {limit} steps (Limits::dfa_steps) to find, \
+         {states} states of the NFA into it: put fewer optional parts one after another, or raise the limit"
+    )]
+    ClosuresTooCostly {
+        /// The limit.
+        limit: u64,
+        /// How many states of the NFA were done.
+        states: usize,
+    },
     /// The [`Cancel`](unskew_core::Cancel) of the limits asked for the end.
     #[error("the work was cancelled")]
     Cancelled,

@@ -3,6 +3,9 @@
 //! The state of a sequence is the set of NFA states that read its next byte. The NFA is trimmed first: whatever it can
 //! still read, it can complete. So a set that is not empty has no dead end, and a mask needs no look ahead.
 //!
+//! Members that others include are left out of sets (`inclusion`, `closures`): so a chain of optional parts has sets of a
+//! few members, however long it is, and a bounded repetition is in one of its copies.
+//!
 //! **Masks** are walks over the vocabulary through a DFA whose transitions are made when they are first asked for. That
 //! DFA is not the pattern's. For a mask it does not matter whether a text may end, so a member of a set is left out
 //! where another member reads all that it can read: where some member is the loop of a `.*`, the thousand words that
@@ -29,6 +32,7 @@ use unskew_core::{
 use crate::{
     ByteClasses, Limits, RegexConstraint, RegexError,
     closure::{ACCEPTING, Closure},
+    closures::{self, Closures},
     determinize::mark_begins,
     nfa::{Nfa, NfaId, NfaState, Transition},
     syntax,
@@ -40,8 +44,11 @@ const UNKNOWN: u32 = u32::MAX - 1;
 /// How many members of a set are compared with the others: those that read the most different bytes.
 const WIDEST: usize = 4;
 
-/// How many pairs of NFA states are compared before a cache is thrown away.
+/// How many pairs of NFA states are compared before a cache is thrown away, and members looked at for them.
 const SIMULATION_STEPS: u32 = 1 << 18;
+
+/// How many of these a single simulation may take.
+const SIMULATION: u32 = 1 << 15;
 
 /// What an entry of a map costs beside its contents, in bytes.
 const OVERHEAD: usize = 96;
@@ -81,8 +88,7 @@ pub struct LazyRegexConstraint {
     nfa: Nfa,
     classes: ByteClasses,
     start: LazyState,
-    /// By NFA state: how many bytes it reads.
-    widths: Vec<u16>,
+    closures: Closures,
     vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     cache_bytes: usize,
@@ -92,6 +98,13 @@ pub struct LazyRegexConstraint {
 /// allow the same sequences; the converse does not hold.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LazyState(Arc<[u32]>);
+
+impl LazyState {
+    /// How many states of the NFA may read the next byte, without those that others include: what a step costs.
+    pub fn members(&self) -> usize {
+        self.0.strip_suffix(&[ACCEPTING]).unwrap_or(&self.0).len()
+    }
+}
 
 /// The buffers and the cache of a [`LazyRegexConstraint`]: four bytes for each state of the NFA, and up to about
 /// [`Limits::lazy_bytes`].
@@ -152,7 +165,7 @@ impl LazyRegexConstraint {
         if trie.vocab_len() != vocabulary.len() {
             return Err(RegexError::TrieMismatch { trie: trie.vocab_len(), vocabulary: vocabulary.len() });
         }
-        let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?.trimmed();
+        let (nfa, accepts) = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?.trimmed();
         let mut closure = Closure::new(nfa.len());
         closure.run(&nfa, &[nfa.start()], true);
         if closure.set.is_empty() {
@@ -173,25 +186,29 @@ impl LazyRegexConstraint {
         }
         let mut begins = [false; 256];
         mark_begins(nfa.transitions(), &mut begins);
-        let widths = (0..nfa.len()).map(|id| width(&nfa, NfaId(id as u32))).collect();
-        let start = LazyState(Arc::from(&closure.set[..]));
+        let closures = Closures::new(&nfa, accepts, limits)?;
+        let mut start = closure.set;
+        let may_end = start.pop_if(|last| *last == ACCEPTING);
+        closures.reduce(&nfa, &mut start);
+        start.extend(may_end);
+        let start = LazyState(Arc::from(start));
         let classes = ByteClasses::from_begins(&begins);
-        Ok(Self { nfa, classes, start, widths, vocabulary, trie, cache_bytes: limits.lazy_bytes })
+        Ok(Self { nfa, classes, start, closures, vocabulary, trie, cache_bytes: limits.lazy_bytes })
     }
 
     /// The memory of the NFA, in bytes; scratches, and the vocabulary and its trie, which are shared, are not counted.
     pub fn memory_usage(&self) -> usize {
-        self.nfa.memory_usage() + size_of_val(&self.widths[..])
+        self.nfa.memory_usage() + self.closures.memory_usage()
     }
 
-    /// Puts into `work.closure.set` the set after `text`, read from `set`. False if nothing goes on like this.
+    /// Puts into `work.set` the set after `text`, read from `set`. False if nothing goes on like this.
     fn run(&self, work: &mut Work, set: &[u32], text: &[u8]) -> bool {
         for (index, byte) in text.iter().enumerate() {
             let mut targets = std::mem::take(&mut work.targets);
             targets.clear();
-            let members = if index == 0 { set } else { &work.closure.set };
+            let members = if index == 0 { set } else { &work.set };
             self.targets(members, *byte, &mut targets);
-            work.closure.run(&self.nfa, &targets, false);
+            self.closures.of(&self.nfa, &targets, &mut work.walk, &mut work.set);
             work.targets = targets;
             if work.targets.is_empty() {
                 return false;
@@ -233,8 +250,8 @@ impl LazyRegexConstraint {
                     return None;
                 }
                 match after.first_mut() {
-                    Some(next) => next.clone_from(&work.closure.set),
-                    None => sets.push(work.closure.set.clone()),
+                    Some(next) => next.clone_from(&work.set),
+                    None => sets.push(work.set.clone()),
                 }
                 Some(depth + 1)
             },
@@ -251,20 +268,12 @@ fn reads(nfa: &Nfa, member: u32) -> &[Transition] {
     }
 }
 
-fn width(nfa: &Nfa, id: NfaId) -> u16 {
-    match nfa.state(id) {
-        NfaState::Bytes { first, last } => nfa
-            .bytes(first, last)
-            .iter()
-            .map(|transition| u16::from(transition.last - transition.first) + 1)
-            .sum(),
-        _ => 0,
-    }
-}
-
 /// Buffers without a meaning between calls.
+#[derive(Default)]
 struct Work {
-    closure: Closure,
+    walk: closures::Walk,
+    /// The present set.
+    set: Vec<u32>,
     targets: Vec<NfaId>,
 }
 
@@ -385,10 +394,10 @@ impl Walk<'_> {
         if let Some(known) = self.cache.closures.get(&target) {
             return known.clone();
         }
-        let closure = &mut self.work.closure;
-        closure.run(&self.constraint.nfa, &[NfaId(target)], false);
-        let whole: Arc<[u32]> = Arc::from(closure.set.strip_suffix(&[ACCEPTING]).unwrap_or(&closure.set));
-        let widths = &self.constraint.widths;
+        let Work { walk, set, .. } = &mut *self.work;
+        self.constraint.closures.of(&self.constraint.nfa, &[NfaId(target)], walk, set);
+        let whole: Arc<[u32]> = Arc::from(set.strip_suffix(&[ACCEPTING]).unwrap_or(set));
+        let widths = self.constraint.closures.widths();
         let widest = whole.iter().copied().max_by_key(|member| (widths[*member as usize], *member));
         self.cache.bytes += OVERHEAD + size_of_val(&whole[..]);
         self.cache.closures.insert(target, (Arc::clone(&whole), widest));
@@ -414,7 +423,7 @@ impl Walk<'_> {
             return;
         }
         // Earlier parts of a pattern have the greater numbers.
-        let widths = &self.constraint.widths;
+        let widths = self.constraint.closures.widths();
         let mut widest: Vec<u32> = Vec::with_capacity(WIDEST + 1);
         for member in set.iter().rev() {
             let width = |member: u32| widths[member as usize];
@@ -435,7 +444,7 @@ impl Walk<'_> {
 
     /// Whether `wide` is known to read all that `narrow` reads.
     fn covers(&mut self, wide: u32, narrow: u32) -> bool {
-        let widths = &self.constraint.widths;
+        let widths = self.constraint.closures.widths();
         if widths[wide as usize] < widths[narrow as usize] {
             return false;
         }
@@ -455,9 +464,10 @@ impl Walk<'_> {
         let mut assumed = vec![(narrow, wide)];
         let mut seen = HashSet::from([(narrow, wide)]);
         let mut at = 0;
+        let limit = self.cache.simulation_steps.saturating_add(SIMULATION).min(SIMULATION_STEPS);
         while let Some((narrow, wide)) = assumed.get(at).copied() {
             at += 1;
-            if self.cache.simulation_steps >= SIMULATION_STEPS {
+            if self.cache.simulation_steps >= limit || self.cache.bytes > constraint.cache_bytes {
                 return false;
             }
             self.cache.simulation_steps += 1;
@@ -495,11 +505,12 @@ impl Walk<'_> {
         assumed: &mut Vec<(u32, u32)>,
         seen: &mut HashSet<(u32, u32)>,
     ) -> bool {
-        if narrow == wide {
+        if self.constraint.closures.includes(wide, narrow) {
             return true;
         }
         let ((narrow, _), (wide, widest)) = (self.closure(narrow), self.closure(wide));
-        let widths = &self.constraint.widths;
+        self.cache.simulation_steps = self.cache.simulation_steps.saturating_add(narrow.len() as u32 / 16);
+        let widths = self.constraint.closures.widths();
         for member in narrow.iter().filter(|member| wide.binary_search(member).is_err()) {
             let Some(widest) = widest else { return false };
             if widths[widest as usize] < widths[*member as usize] {
@@ -529,8 +540,7 @@ impl Constraint for LazyRegexConstraint {
     }
 
     fn scratch(&self) -> LazyScratch {
-        let work = Work { closure: Closure::new(self.nfa.len()), targets: vec![] };
-        LazyScratch { work, cache: Cache::default() }
+        LazyScratch { work: Work::default(), cache: Cache::default() }
     }
 
     /// O(b n) for a token of b bytes and a set of n NFA states.
@@ -544,7 +554,7 @@ impl Constraint for LazyRegexConstraint {
         if !self.run(&mut scratch.work, &state.0, text) {
             return Err(Rejected::new(token));
         }
-        *state = LazyState(Arc::from(&scratch.work.closure.set[..]));
+        *state = LazyState(Arc::from(&scratch.work.set[..]));
         Ok(())
     }
 

@@ -54,6 +54,18 @@ pub(crate) struct Nfa {
     transitions: Vec<Transition>,
     alternatives: Vec<NfaId>,
     start: NfaId,
+    chains: Vec<Chain>,
+}
+
+/// The states of an optional tail `x{0,n}`: n copies of the same states, each before a state at which the copies may be
+/// left. The copies of the text's end come first. So a state includes the one at its place in any copy of less number:
+/// the two differ in how many copies follow, and all of them may be left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Chain {
+    pub(crate) begin: u32,
+    pub(crate) end: u32,
+    /// The number of states of a copy.
+    pub(crate) stride: u32,
 }
 
 impl Nfa {
@@ -100,16 +112,23 @@ impl Nfa {
         &self.alternatives[first as usize..last as usize]
     }
 
+    /// The optional tails of more than one copy, those inside before those around.
+    pub(crate) fn chains(&self) -> &[Chain] {
+        &self.chains
+    }
+
     /// The memory of the tables, in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of_val(&self.states[..])
+            + size_of_val(&self.chains[..])
             + size_of_val(&self.transitions[..])
             + size_of_val(&self.alternatives[..])
     }
 
     /// The NFA with the same language in which each transition leads on to the end of some text: those that do not are
-    /// gone, and states that had only such ones no longer read. State numbers stay. O(n) for n states and transitions.
-    pub(crate) fn trimmed(mut self) -> Self {
+    /// gone, and states that had only such ones no longer read. State numbers stay. Also answers by state whether the text
+    /// may end there. O(n log n) for n states and transitions.
+    pub(crate) fn trimmed(mut self) -> (Self, Vec<bool>) {
         // Two copies of each state: before the end, and at the end, where `$` was passed and nothing is read any more.
         // Nothing here is the beginning of the text, so `^` leads nowhere: the start's own closure needs no trimming.
         let states = self.states.len();
@@ -157,7 +176,7 @@ impl Nfa {
             }
         }
         self.transitions = transitions;
-        self
+        (self, alive.split_off(states))
     }
 
     /// States and transitions together: what the limit is about.
@@ -265,6 +284,8 @@ enum Task<'h> {
     Alternatives { parts: &'h [Hir], at: usize, join: NfaId, entries: Vec<NfaId> },
     /// `left` more copies that may each be left out, leading to `exit` then.
     Optional { sub: &'h Hir, left: u32, exit: NfaId },
+    /// The states from `begin` on are so many optional copies.
+    Chain { begin: u32, copies: u32 },
     /// What begins at `next` may be left out.
     Fork { exit: NfaId },
     /// `left` more copies.
@@ -283,8 +304,13 @@ struct Compiler<'c> {
 impl<'c> Compiler<'c> {
     fn new(classes: &'c Classes) -> Self {
         let accept = NfaId(0);
-        let nfa =
-            Nfa { states: vec![NfaState::Accept], transitions: vec![], alternatives: vec![], start: accept };
+        let nfa = Nfa {
+            states: vec![NfaState::Accept],
+            transitions: vec![],
+            alternatives: vec![],
+            start: accept,
+            chains: vec![],
+        };
         Self { classes, nfa, next: accept }
     }
 
@@ -318,6 +344,10 @@ impl<'c> Compiler<'c> {
                     tasks.push(Task::Fork { exit });
                     tasks.push(Task::Compile(sub));
                 }
+            }
+            Task::Chain { begin, copies } => {
+                let end = index(self.nfa.states.len());
+                self.nfa.chains.push(Chain { begin, end, stride: (end - begin) / copies });
             }
             Task::Fork { exit } => self.next = self.push_split(&[self.next, exit]),
             Task::Copies { sub, left } => {
@@ -372,7 +402,11 @@ impl<'c> Compiler<'c> {
                     }
                     Some(max) => {
                         tasks.push(Task::Copies { sub, left: min });
-                        tasks.push(Task::Optional { sub, left: max - min, exit: self.next });
+                        let (left, begin) = (max - min, index(self.nfa.states.len()));
+                        if left > 1 {
+                            tasks.push(Task::Chain { begin, copies: left });
+                        }
+                        tasks.push(Task::Optional { sub, left, exit: self.next });
                     }
                 }
             }
@@ -433,8 +467,13 @@ impl Assembly {
     /// An NFA of the empty text.
     pub(crate) fn new(limits: &Limits) -> Self {
         let end = NfaId(0);
-        let nfa =
-            Nfa { states: vec![NfaState::Accept], transitions: vec![], alternatives: vec![], start: end };
+        let nfa = Nfa {
+            states: vec![NfaState::Accept],
+            transitions: vec![],
+            alternatives: vec![],
+            start: end,
+            chains: vec![],
+        };
         // Ids are 32 bits wide.
         Self { nfa, next: end, limit: limits.nfa_size.min(u64::from(u32::MAX)) }
     }

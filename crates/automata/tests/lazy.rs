@@ -180,3 +180,65 @@ fn the_kind_is_chosen_by_the_limits() {
     let error = Dfa::from_pattern("(a|b)*a(a|b){10}", &limits).unwrap_err();
     assert_eq!(error, RegexError::TooManyDfaStates { limit: 100 });
 }
+
+/// The greatest set along a text of the pattern, and the memory of the constraint for each byte of its pattern.
+fn chain(pattern: &str, text: &str) -> (usize, usize) {
+    let (vocabulary, trie) = texts((0..=255u8).map(|byte| [byte]).collect::<Vec<_>>());
+    let limits = Limits::default();
+    let constraint = LazyRegexConstraint::new(pattern, vocabulary, trie, &limits).unwrap();
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let mut most = state.members();
+    for byte in text.bytes() {
+        let expected = mask(&constraint, &mut scratch, &state);
+        assert!(expected.contains(TokenId(u32::from(byte))));
+        constraint.advance(&mut scratch, &mut state, TokenId(u32::from(byte))).unwrap();
+        assert!(constraint.is_accepting(&state));
+        most = most.max(state.members());
+    }
+    (most, constraint.memory_usage() / pattern.len())
+}
+
+/// Without what members include of others, each set has a member for each part that is left.
+#[test]
+fn chains_of_optional_parts_have_small_sets() {
+    for (piece, text) in [
+        ("a?", "aaaa"),
+        ("(a|)", "aaaa"),
+        ("a?b?", "abbaab"),
+        ("a*b*", "abbaab"),
+        ("[a-m]?[f-z]?", "amfza"),
+        ("(hello )?", ""),
+        ("(?:a?b?){0,3}", "abbaab"),
+    ] {
+        let (most, bytes) = chain(&piece.repeat(100_000 / piece.len()), text);
+        assert!(most <= 4, "{piece}: {most}");
+        assert!(bytes < 200, "{piece}: {bytes}");
+    }
+}
+
+/// Which `x` was the one of the pattern: without what copies include of later ones, a set for each choice of them.
+#[test]
+fn a_word_with_a_letter_inside_has_small_sets() {
+    let (vocabulary, trie) =
+        texts((0..=255u8).map(|byte| vec![byte]).chain([b"xxaxxbxx".to_vec()]).collect::<Vec<_>>());
+    let pattern = r"\w{0,300}x\w{0,300}";
+    let constraint = LazyRegexConstraint::new(pattern, vocabulary, trie, &Limits::default()).unwrap();
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    for length in 1..=40 {
+        assert!(mask(&constraint, &mut scratch, &state).contains(TokenId(256)), "{length}");
+        constraint.advance(&mut scratch, &mut state, TokenId(256)).unwrap();
+        assert!(state.members() <= 4, "{length}: {}", state.members());
+        assert!(constraint.is_accepting(&state));
+    }
+}
+
+/// Optional parts that all read something else have sets as large as the pattern, and more of them than are worked out.
+#[test]
+fn chains_of_parts_that_all_differ_are_refused() {
+    let (vocabulary, trie) = texts((0..=255u8).map(|byte| [byte]).collect::<Vec<_>>());
+    let pattern: String = ('\u{4e00}'..'\u{9000}').flat_map(|char| [char, '?']).collect();
+    let limits = Limits { dfa_steps: 1_000_000, ..Limits::default() };
+    let error = LazyRegexConstraint::new(&pattern, vocabulary, trie, &limits).unwrap_err();
+    assert!(matches!(error, RegexError::ClosuresTooCostly { limit: 1_000_000, states: 1.. }), "{error}");
+    assert!(error.to_string().contains("Limits::dfa_steps"));
+}

@@ -18,14 +18,19 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use smallvec::SmallVec;
+
 use super::CanonicalError;
 use crate::{ByteClasses, table::DEAD};
 
 /// The most states that the automaton may have.
 const STATE_LIMIT: usize = 1 << 18;
 
-/// The most tokens that are followed in all states together.
+/// The most tokens that are followed in all states together, and steps of what is written behind them.
 const WORK_LIMIT: usize = 1 << 26;
+
+/// The most places where an added token leads elsewhere than from the start.
+const OTHERWISE_LIMIT: usize = 1 << 22;
 
 /// An automaton over bytes and added tokens in which every state accepts: a text is refused by having no transition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,16 +102,20 @@ impl TextDfa {
     /// The sequences in which a search for `matched` finds what they have. `texts` are the contents of the tokens that are
     /// text, by number.
     pub(crate) fn new(matched: &[Matched], texts: &[&[u8]]) -> Result<Self, CanonicalError> {
+        Self::counted(matched, texts, &mut 0)
+    }
+
+    /// As [`new`](Self::new); adds to `steps` the tokens that were followed and what was looked at behind them.
+    fn counted(matched: &[Matched], texts: &[&[u8]], steps: &mut usize) -> Result<Self, CanonicalError> {
         if matched.is_empty() {
             return Ok(Self::any());
         }
         let too_many = || CanonicalError::TooManyTextStates { limit: STATE_LIMIT };
-        if matched.iter().map(|matched| matched.content.len()).sum::<usize>() > STATE_LIMIT {
-            return Err(too_many());
-        }
-        let searches = [false, true].map(|normalized| {
-            Trie::new(matched.iter().filter(|one| one.normalized == normalized).map(|one| &one.content[..]))
-        });
+        let search = |normalized: bool| {
+            let contents = matched.iter().filter(|one| one.normalized == normalized);
+            Trie::new(contents.map(|one| (&one.content[..], one.text))).ok_or_else(too_many)
+        };
+        let searches = [search(false)?, search(true)?];
         // Two bytes are together if no content holds either alone.
         let mut begins = [false; 256];
         for byte in matched.iter().flat_map(|one| &one.content) {
@@ -114,13 +123,9 @@ impl TextDfa {
             begins[usize::from(byte.saturating_add(1))] = true;
         }
         let classes = ByteClasses::from_begins(&begins);
-        let mut tokens_by_first: HashMap<u8, Vec<usize>> = HashMap::new();
         let mut is_normalized = vec![false; texts.len()];
         for one in matched {
-            if let (Some(number), Some(first)) = (one.text, one.content.first()) {
-                is_normalized[number] = one.normalized;
-                tokens_by_first.entry(*first).or_default().push(number);
-            }
+            one.text.into_iter().for_each(|number| is_normalized[number] = one.normalized);
         }
         let mut builder = Builder { searches, ids: HashMap::new(), states: Vec::new(), work: 0 };
         let start = builder.id(Search::default()).ok_or_else(too_many)?;
@@ -128,12 +133,13 @@ impl TextDfa {
         let (mut behind, mut otherwise) = (vec![DEAD; texts.len()], Vec::new());
         let mut at = 0;
         while let Some(state) = builder.states.get(at).cloned() {
-            for byte in classes.representatives() {
-                let target = match builder.read(&state, byte) {
+            let row = next.len();
+            next.resize(row + classes.len(), start);
+            for byte in builder.bytes(&state) {
+                next[row + usize::from(classes.get(byte))] = match builder.read(&state, byte) {
                     Some(target) => builder.id(target).ok_or_else(too_many)?,
                     None => DEAD,
                 };
-                next.push(target);
             }
             let write = |builder: &mut Builder, number: usize| match builder.write(
                 &state,
@@ -148,12 +154,8 @@ impl TextDfa {
                     *target = write(&mut builder, number)?;
                 }
             } else {
-                // Where nothing that is begun goes on with a token's first byte, nothing is begun.
-                let mut firsts: Vec<u8> = builder.going_on(&state);
-                firsts.sort_unstable();
-                firsts.dedup();
-                let mut numbers: Vec<usize> =
-                    firsts.iter().filter_map(|first| tokens_by_first.get(first)).flatten().copied().collect();
+                // Where nothing that is begun goes on through a token, it is as where nothing is begun.
+                let mut numbers = builder.going_on(&state).ok_or_else(too_many)?;
                 numbers.sort_unstable();
                 for number in numbers {
                     let target = write(&mut builder, number)?;
@@ -162,9 +164,13 @@ impl TextDfa {
                         otherwise.push([at, number, target]);
                     }
                 }
+                if otherwise.len() > OTHERWISE_LIMIT {
+                    return Err(too_many());
+                }
             }
             at += 1;
         }
+        *steps += builder.work;
         Ok(Self { classes, next, start, behind, otherwise })
     }
 }
@@ -199,6 +205,19 @@ impl Builder {
         Some(id)
     }
 
+    /// The bytes that lead anywhere but to the start: something begins with them, or goes on. In ascending order.
+    fn bytes(&self, state: &Search) -> Vec<u8> {
+        let of = |(trie, begun): (&Trie, &Vec<u32>)| {
+            let nodes = begun.iter().copied().chain([0]);
+            let bytes = nodes.flat_map(|node| trie.children[node as usize].iter().map(|(byte, _)| *byte));
+            bytes.collect::<SmallVec<[u8; 16]>>()
+        };
+        let mut bytes: Vec<u8> = self.searches.iter().zip(&state.begun).flat_map(of).collect();
+        bytes.sort_unstable();
+        bytes.dedup();
+        bytes
+    }
+
     /// The state behind a byte of text. `None` if a token is found.
     fn read(&self, state: &Search, byte: u8) -> Option<Search> {
         let [raw, normalized] = [0, 1].map(|search| self.searches[search].read(&state.begun[search], byte));
@@ -216,13 +235,36 @@ impl Builder {
         Some(Search { begun: [first, normalized.write(&state.begun[1], content)?] })
     }
 
-    /// The bytes that something which is begun goes on with.
-    fn going_on(&self, state: &Search) -> Vec<u8> {
-        let of = |(trie, begun): (&Trie, &Vec<u32>)| {
-            let children = begun.iter().flat_map(|node| trie.children[*node as usize].iter());
-            children.map(|(byte, _)| *byte).collect::<Vec<u8>>()
-        };
-        self.searches.iter().zip(&state.begun).flat_map(of).collect()
+    /// The tokens, by number, through which something that is begun goes on, or is completed in. `None` if that takes too
+    /// long.
+    fn going_on(&mut self, state: &Search) -> Option<Vec<usize>> {
+        let mut found = Vec::new();
+        // What is written, as a node of its own search, and what of the begun ones is left; no search once one is completed.
+        for written in [0, 1] {
+            // A token that is not normalized ends the search for those that are.
+            let searches = &self.searches;
+            let of = |search: usize| match search <= written {
+                true => state.begun[search].clone(),
+                false => Vec::new(),
+            };
+            let mut open: Vec<(u32, Option<[Vec<u32>; 2]>)> = vec![(0, Some([of(0), of(1)]))];
+            while let Some((node, begun)) = open.pop() {
+                self.work += 1;
+                if self.work > WORK_LIMIT {
+                    return None;
+                }
+                found.extend(&searches[written].numbers[node as usize]);
+                for (byte, child) in &searches[written].children[node as usize] {
+                    let next = begun.as_ref().and_then(|[raw, normalized]| {
+                        Some([searches[0].go_on(raw, *byte)?, searches[1].go_on(normalized, *byte)?])
+                    });
+                    if next.as_ref().is_none_or(|begun| begun.iter().any(|nodes| !nodes.is_empty())) {
+                        open.push((*child, next));
+                    }
+                }
+            }
+        }
+        Some(found)
     }
 }
 
@@ -231,12 +273,16 @@ struct Trie {
     /// By node: bytes and nodes, in ascending order. Node 0 is the root.
     children: Vec<Vec<(u8, u32)>>,
     is_token: Vec<bool>,
+    /// By node: the numbers of the tokens that are text and end here.
+    numbers: Vec<SmallVec<[usize; 1]>>,
 }
 
 impl Trie {
-    fn new<'a>(contents: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut trie = Self { children: vec![vec![]], is_token: vec![false] };
-        for content in contents {
+    /// `None` if there are more beginnings of tokens than an automaton may have states.
+    fn new<'a>(contents: impl Iterator<Item = (&'a [u8], Option<usize>)>) -> Option<Self> {
+        let mut trie = Self { children: vec![vec![]], is_token: vec![false], numbers: vec![SmallVec::new()] };
+        let mut inner = 1;
+        for (content, number) in contents {
             let mut at = 0;
             for byte in content {
                 let place = trie.children[at].binary_search_by_key(byte, |(byte, _)| *byte);
@@ -244,16 +290,22 @@ impl Trie {
                     Ok(place) => trie.children[at][place].1 as usize,
                     Err(place) => {
                         let node = trie.children.len();
+                        inner += usize::from(trie.children[at].is_empty());
+                        if inner > STATE_LIMIT {
+                            return None;
+                        }
                         trie.children[at].insert(place, (*byte, u32::try_from(node).expect("limited")));
                         trie.children.push(vec![]);
                         trie.is_token.push(false);
+                        trie.numbers.push(SmallVec::new());
                         node
                     }
                 };
             }
             trie.is_token[at] = true;
+            trie.numbers[at].extend(number);
         }
-        trie
+        Some(trie)
     }
 
     fn child(&self, node: u32, byte: u8) -> Option<u32> {
@@ -296,5 +348,58 @@ impl Trie {
         // What no token goes on from is forgotten.
         others.retain(|node| !self.children[*node as usize].is_empty());
         Some(others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The automaton of `count` tokens, and the steps for it.
+    fn many(count: usize) -> (TextDfa, usize) {
+        let contents: Vec<Vec<u8>> =
+            (0..count).map(|number| format!("<|x_{number}|>").into_bytes()).collect();
+        let matched = |(number, content): (usize, &Vec<u8>)| Matched {
+            content: content.clone(),
+            normalized: number % 2 == 0,
+            text: Some(number),
+        };
+        let matched: Vec<Matched> = contents.iter().enumerate().map(matched).collect();
+        let texts: Vec<&[u8]> = contents.iter().map(|content| &content[..]).collect();
+        let mut steps = 0;
+        let automaton = TextDfa::counted(&matched, &texts, &mut steps).unwrap();
+        (automaton, steps)
+    }
+
+    #[test]
+    fn many_tokens_take_steps_in_proportion() {
+        let ((few, few_steps), (more, more_steps)) = (many(5_000), many(100_000));
+        assert!(more_steps < 30 * few_steps && more_steps < 3_000_000, "{few_steps} {more_steps}");
+        assert!(more.next.len() < 30 * few.next.len());
+        assert_eq!((more.behind.len(), more.otherwise.len()), (100_000, 0));
+        let run = |text: &str| {
+            text.bytes()
+                .try_fold(more.start, |state, byte| Some(more.step(state, byte)).filter(|next| *next != DEAD))
+        };
+        assert!(run("<|x_99999|").is_some() && run("<|x_100000|>").is_some());
+        assert!(run("<<|x_9|>").is_none() && run("<|x_99999|>").is_none());
+    }
+
+    /// Every token begins inside of every other one: what would be a table of all pairs is refused.
+    #[test]
+    fn tokens_that_all_overlap_are_refused() {
+        let letters = b'0'..=b'Z';
+        let pairs = letters.clone().flat_map(|one| letters.clone().map(move |two| [one, two]));
+        let contents: Vec<[u8; 3]> =
+            pairs.flat_map(|[one, two]| letters.clone().map(move |three| [one, two, three])).collect();
+        let matched = contents.iter().enumerate().map(|(number, content)| Matched {
+            content: content.to_vec(),
+            normalized: false,
+            text: Some(number),
+        });
+        let matched: Vec<Matched> = matched.collect();
+        let texts: Vec<&[u8]> = contents.iter().map(|content| &content[..]).collect();
+        let error = TextDfa::new(&matched, &texts).unwrap_err();
+        assert!(matches!(error, CanonicalError::TooManyTextStates { .. }), "{error}");
     }
 }

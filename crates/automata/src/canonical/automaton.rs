@@ -10,7 +10,10 @@
 //! neither necessary (`1`, two blanks, a blank, `2` is canonical, and the blanks alone are not) nor sufficient
 //! (`bas`, `'`, `Sa` under o200k: the contraction belongs to the word).
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, UnicodeForm, Vocabulary};
 
@@ -85,6 +88,15 @@ pub struct TokenizerAutomaton {
     pub(crate) form: Option<UnicodeForm>,
     /// Added tokens that are text, in ascending order.
     pub(crate) added: Vec<AddedText>,
+    /// The places of these in the order of what they spell.
+    pub(crate) added_order: Vec<u32>,
+}
+
+/// The places of `added` in the order of what they spell.
+pub(crate) fn order_of(added: &[AddedText]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..).take(added.len()).collect();
+    order.sort_by(|one, other| added[*one as usize].content.cmp(&added[*other as usize].content));
+    order
 }
 
 impl TokenizerAutomaton {
@@ -175,9 +187,8 @@ impl TokenizerAutomaton {
         if tokenization.whole_pieces {
             // A piece that reads like the name of a token is that token, even where the token spells something else.
             let bytes = (0..=255u8).zip(&fallback).filter(|(_, token)| **token != NONE);
-            let controls = vocabulary
-                .control_tokens()
-                .filter(|(id, _)| tokenization.added.iter().all(|added| added.id != *id));
+            let added: HashSet<TokenId> = tokenization.added.iter().map(|added| added.id).collect();
+            let controls = vocabulary.control_tokens().filter(|(id, _)| !added.contains(id));
             let names = bytes
                 .map(|(byte, token)| (TokenId(*token), format!("<0x{byte:02X}>")))
                 .chain(controls.map(|(token, name)| (token, name.into_owned())));
@@ -231,6 +242,7 @@ impl TokenizerAutomaton {
             split,
             text: facts.dfa,
             form: facts.form,
+            added_order: order_of(&facts.added),
             added: facts.added,
         })
     }
@@ -269,9 +281,9 @@ impl TokenizerAutomaton {
         forbidden
     }
 
-    /// Whether `token` is an added token that is text.
-    pub(crate) fn is_added(&self, token: u32) -> bool {
-        self.added.binary_search_by_key(&token, |added| added.token).is_ok()
+    /// The number of `token` among the added tokens that are text.
+    pub(crate) fn number_of_added(&self, token: u32) -> Option<usize> {
+        self.added.binary_search_by_key(&token, |added| added.token).ok()
     }
 
     /// Whether `token` is a symbol or made by merges.

@@ -27,9 +27,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustc_hash::{FxHashMap as Map, FxHashSet as Set};
+use rustc_hash::{FxBuildHasher, FxHashSet as Set};
 use smallvec::SmallVec;
-use unskew_core::{ByteSet, TokenId};
+use unskew_core::{ByteSet, Generations, TokenId};
 
 use super::{
     automaton::{Role, TokenizerAutomaton},
@@ -66,8 +66,8 @@ static TRAILING: LazyLock<[ByteSet; 8]> = LazyLock::new(|| {
     [0, 1, 2, 3, 4, 5, 6, 7].map(|place| (0x80..0xc0u8).filter(|byte| may_come(place, byte)).collect())
 });
 
-/// What an entry of a map costs beside its contents, in bytes.
-pub(super) const OVERHEAD: usize = 48;
+/// What an allocation costs beside its contents, in bytes.
+pub(super) const OVERHEAD: usize = 32;
 
 /// Pairs of states where nothing is certain: with more of them a constraint is completed whole, within the limits.
 const PAIRS: usize = 1 << 24;
@@ -90,26 +90,30 @@ pub(crate) struct ByNeed {
     limit: usize,
 }
 
-/// Answers that were found.
-#[derive(Clone, Default)]
+/// Answers by key, of which those that were asked for last are kept.
+type Answers<K, V> = Generations<K, V, FxBuildHasher>;
+
+/// Answers that were found. All tables turn together, so that no part of the memory is set aside for one of them.
+#[derive(Clone)]
 pub(crate) struct Memo {
-    alive: Map<Position, bool>,
+    alive: Answers<Position, bool>,
     /// By position: whether the piece may end there.
-    boundary: Map<Position, bool>,
+    boundary: Answers<Position, bool>,
     /// By state of the DFA and place in a character: see [`Query::is_free`].
-    free: Map<(StateId, u8), bool>,
+    free: Answers<(StateId, u8), bool>,
     /// By position: tokens that lead on.
-    followers: Map<Position, Vec<Follower>>,
+    followers: Answers<Position, Vec<Follower>>,
     /// By position: all tokens that can be read, where they are few.
-    reads: Map<Position, Arc<[(u32, Position)]>>,
+    reads: Answers<Position, Arc<[(u32, Position)]>>,
     /// By the class of a token and a position behind it: whether they can be completed.
-    complete: Map<(u32, Position), bool>,
+    complete: Answers<(u32, Position), bool>,
     /// By state of the DFA: the tokens that it reads.
-    pub(super) lifted: Map<StateId, Arc<Lifted>>,
-    pub(super) rows: Map<Position, Row>,
+    pub(super) lifted: Answers<StateId, Arc<Lifted>>,
+    pub(super) rows: Answers<Position, Row>,
     /// Positions of which a row was asked for.
-    pub(super) begun: Set<Position>,
-    pub(super) bytes: usize,
+    pub(super) begun: Answers<Position, ()>,
+    /// The bytes of what was tested for followers, of the young ones and of the old ones.
+    tested: [usize; 2],
 }
 
 /// A token that leads on from a position.
@@ -176,8 +180,8 @@ impl ByNeed {
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
-        if memo.bytes > self.limit {
-            *memo = Memo::default();
+        if memo.young_bytes() > self.limit / 2 {
+            memo.turn();
         }
         let index = &context.index;
         Query {
@@ -221,9 +225,68 @@ impl ByNeed {
     }
 }
 
+impl Default for Memo {
+    fn default() -> Self {
+        // The limit is that of all tables together.
+        let all = usize::MAX;
+        Self {
+            alive: Generations::new(all),
+            boundary: Generations::new(all),
+            free: Generations::new(all),
+            followers: Generations::new(all),
+            reads: Generations::new(all),
+            complete: Generations::new(all),
+            lifted: Generations::new(all),
+            rows: Generations::new(all),
+            begun: Generations::new(all),
+            tested: [0, 0],
+        }
+    }
+}
+
 impl Memo {
-    fn entries(&mut self, count: usize) {
-        self.bytes += count * OVERHEAD;
+    /// Forgets the older half.
+    fn turn(&mut self) {
+        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        alive.turn();
+        boundary.turn();
+        free.turn();
+        followers.turn();
+        reads.turn();
+        complete.turn();
+        lifted.turn();
+        rows.turn();
+        begun.turn();
+        *tested = [0, tested[0]];
+    }
+
+    fn young_bytes(&self) -> usize {
+        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        alive.young_bytes()
+            + boundary.young_bytes()
+            + free.young_bytes()
+            + followers.young_bytes()
+            + reads.young_bytes()
+            + complete.young_bytes()
+            + lifted.young_bytes()
+            + rows.young_bytes()
+            + begun.young_bytes()
+            + tested[0]
+    }
+
+    /// The memory of all answers, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        alive.bytes()
+            + boundary.bytes()
+            + free.bytes()
+            + followers.bytes()
+            + reads.bytes()
+            + complete.bytes()
+            + lifted.bytes()
+            + rows.bytes()
+            + begun.bytes()
+            + tested.iter().sum::<usize>()
     }
 }
 
@@ -260,15 +323,13 @@ impl<'a> Query<'a> {
             return *known;
         }
         if self.is_alive_soon(at) {
-            self.memo.alive.insert(at, true);
-            self.memo.entries(1);
+            self.memo.alive.insert(at, true, 0);
             return true;
         }
         let mut targets: Vec<Position> = Vec::new();
         self.need.targets(self.automata, at, &mut targets);
         if targets.is_empty() {
-            self.memo.alive.insert(at, false);
-            self.memo.entries(1);
+            self.memo.alive.insert(at, false, 0);
             return false;
         }
         // What was met, each with its place in the list of what it was met from.
@@ -285,8 +346,7 @@ impl<'a> Query<'a> {
                     // All on the way here are alive; of the others nothing is known.
                     let mut on = next;
                     loop {
-                        self.memo.alive.insert(met[on].0, true);
-                        self.memo.entries(1);
+                        self.memo.alive.insert(met[on].0, true, 0);
                         if on == 0 {
                             return true;
                         }
@@ -299,8 +359,7 @@ impl<'a> Query<'a> {
             }
             next += 1;
         }
-        self.memo.entries(met.len());
-        self.memo.alive.extend(met.into_iter().map(|(dead, _)| (dead, false)));
+        met.into_iter().for_each(|(dead, _)| self.memo.alive.insert(dead, false, 0));
         false
     }
 
@@ -346,8 +405,7 @@ impl<'a> Query<'a> {
         }
         let added: Vec<Position> = self.automata.added(at).map(|(_, behind)| behind).collect();
         let is_boundary = mark.into_iter().chain(added).any(|behind| self.is_alive(behind));
-        self.memo.boundary.insert(at, is_boundary);
-        self.memo.entries(1);
+        self.memo.boundary.insert(at, is_boundary, 0);
         is_boundary
     }
 
@@ -393,8 +451,7 @@ impl<'a> Query<'a> {
                 last.replace((next, place)) == Some((next, place)) || self.is_free(next, place)
             })
         };
-        self.memo.free.insert((state, place), is_free);
-        self.memo.entries(1);
+        self.memo.free.insert((state, place), is_free, 0);
         is_free
     }
 
@@ -423,13 +480,14 @@ impl<'a> Query<'a> {
         if self.is_followed(token, at) {
             return Some(true);
         }
-        self.memo.complete.get(&(self.class(token), at)).copied()
+        let key = (self.class(token), at);
+        self.memo.complete.get(&key).copied()
     }
 
     /// Whether a token that is known to lead on from `at` may follow `token`. The last one that did is asked first.
     fn is_followed(&mut self, token: u32, at: Position) -> bool {
         let index = self.index;
-        let Memo { followers, bytes, .. } = &mut *self.memo;
+        let Memo { followers, tested: [bytes, _], .. } = &mut *self.memo;
         let Some(followers) = followers.get_mut(&at) else { return false };
         let found = followers.iter_mut().position(|follower| follower.may_follow(index, token, bytes));
         found.into_iter().for_each(|found| followers.swap(0, found));
@@ -464,8 +522,7 @@ impl<'a> Query<'a> {
                 return true;
             }
             Err(reads) if !reads.iter().any(|(next, _)| self.may_follow(token, *next)) => {
-                self.memo.complete.insert((self.class(token), at), false);
-                self.memo.entries(1);
+                self.memo.complete.insert((self.class(token), at), false, 0);
                 return false;
             }
             Err(reads) => Open { token, at, left: reads.len(), reads, is_cyclic: false },
@@ -492,8 +549,9 @@ impl<'a> Query<'a> {
             }
             let Some(last) = open.last_mut() else {
                 // What failed because of what was open failed with that.
-                self.memo.entries(seen.len() + 1);
-                self.memo.complete.extend(seen.into_iter().chain([begun]).map(|failed| (failed, false)));
+                seen.into_iter()
+                    .chain([begun])
+                    .for_each(|failed| self.memo.complete.insert(failed, false, 0));
                 return false;
             };
             if let Some(left) = last.left.checked_sub(1) {
@@ -515,8 +573,7 @@ impl<'a> Query<'a> {
                 }
             } else if let Some(Open { token, at, is_cyclic, .. }) = open.pop() {
                 if !is_cyclic {
-                    self.memo.complete.insert((self.class(token), at), false);
-                    self.memo.entries(1);
+                    self.memo.complete.insert((self.class(token), at), false, 0);
                 } else if let Some(before) = open.last_mut() {
                     before.is_cyclic = true;
                 }
@@ -527,12 +584,15 @@ impl<'a> Query<'a> {
     /// Keeps that `follower` leads on behind `token` and `at`.
     fn keep(&mut self, token: u32, at: Position, follower: u32) {
         let class = self.class(token);
-        self.memo.complete.insert((class, at), true);
-        let followers = self.memo.followers.entry(at).or_default();
-        if followers.len() < FOLLOWERS && followers.iter().all(|known| known.token != follower) {
-            followers.push(Follower { token: follower, asked: 0, tested: None });
+        self.memo.complete.insert((class, at), true, 0);
+        let new = || Follower { token: follower, asked: 0, tested: None };
+        match self.memo.followers.get_mut(&at) {
+            Some(known) if known.len() < FOLLOWERS && known.iter().all(|known| known.token != follower) => {
+                known.push(new());
+            }
+            Some(_) => {}
+            None => self.memo.followers.insert(at, vec![new()], FOLLOWERS * size_of::<Follower>()),
         }
-        self.memo.entries(2);
     }
 
     /// Keeps that all of `open` lead on, one to the next and the last to `follower`.
@@ -589,8 +649,7 @@ impl<'a> Query<'a> {
         }
         let all: Arc<[(u32, Position)]> = all.into();
         if all.len() <= FEW {
-            self.memo.bytes += OVERHEAD + size_of_val(&all[..]);
-            self.memo.reads.insert(at, Arc::clone(&all));
+            self.memo.reads.insert(at, Arc::clone(&all), OVERHEAD + size_of_val(&all[..]));
         }
         Err(all)
     }

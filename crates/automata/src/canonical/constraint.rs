@@ -9,16 +9,16 @@
 //! A state is a set of configurations, nearly always one: a position and what stands in front of it in its piece. There are
 //! two while it is open whether a piece has ended.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use smallvec::SmallVec;
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, words_for};
+use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, words_for};
 
 use super::{
     CanonicalError,
     added::TextDfa,
     automaton::{Role, TokenizerAutomaton},
-    by_need::{ByNeed, Memo, Query},
+    by_need::{ByNeed, Memo, OVERHEAD, Query},
     complete::Complete,
     completion::bits,
     error::NothingCanonical,
@@ -41,8 +41,6 @@ pub(super) const SHORT: usize = 64;
 pub struct CanonicalConstraint {
     context: Context,
     engine: Engine,
-    /// How many masks a scratch may keep.
-    masks: usize,
     /// What each scratch begins with: the mask of the start, which every output needs, and what was found out for it.
     begun: CanonicalScratch,
 }
@@ -109,12 +107,19 @@ struct Configuration {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CanonicalState(SmallVec<[Configuration; 2]>);
 
-/// Masks that were computed, by state, and what was found out on the way: up to about [`Limits::mask_cache_bytes`] and
-/// [`Limits::lazy_bytes`].
-#[derive(Clone, Default)]
+/// Masks that were computed, by state, and what was found out on the way: up to [`Limits::mask_cache_bytes`] and about
+/// [`Limits::lazy_bytes`]. Where one of the two is full its older half is forgotten.
+#[derive(Clone)]
 pub struct CanonicalScratch {
-    masks: HashMap<CanonicalState, Kept>,
+    masks: Generations<CanonicalState, Kept>,
     memo: Memo,
+}
+
+/// For the default limits.
+impl Default for CanonicalScratch {
+    fn default() -> Self {
+        Self::new(&Limits::default())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -125,8 +130,13 @@ struct Kept {
 }
 
 impl CanonicalScratch {
-    fn memory_usage(&self) -> usize {
-        self.memo.bytes + self.masks.values().map(|kept| size_of_val(&kept.words[..])).sum::<usize>()
+    fn new(limits: &Limits) -> Self {
+        Self { masks: Generations::new(limits.mask_cache_bytes), memo: Memo::default() }
+    }
+
+    /// The memory of the masks and of what was found out, in bytes: at most about the two limits together.
+    pub fn memory_usage(&self) -> usize {
+        self.memo.bytes() + self.masks.bytes()
     }
 }
 
@@ -214,8 +224,8 @@ impl CanonicalConstraint {
             Some(by_need) => Engine::ByNeed(by_need),
             None => Engine::Complete(Box::new(Complete::new(&context, library, limits, masks)?)),
         };
-        let mut constraint = Self { context, engine, masks, begun: CanonicalScratch::default() };
-        let mut begun = CanonicalScratch::default();
+        let mut constraint = Self { context, engine, begun: CanonicalScratch::new(limits) };
+        let mut begun = CanonicalScratch::new(limits);
         let start = constraint.context.automata().start();
         if !constraint.ask(&mut begun.memo).leads_on(start) {
             return Err(CanonicalError::NothingCanonical { reason: constraint.why_nothing() });
@@ -506,8 +516,10 @@ impl Constraint for CanonicalConstraint {
             next.extend(self.go_on(ask, *at, token));
             let fresh = self.behind_boundary(ask, *at);
             next.extend(fresh.and_then(|fresh| self.begin(ask, fresh, token)));
-            if self.context.index.automaton.is_added(token.0) {
-                let behind = self.added_behind(ask, *at).into_iter().filter(|(added, _)| *added == token.0);
+            let number = self.context.index.automaton.number_of_added(token.0);
+            if let Some(number) = number.filter(|_| self.may_end(at.front)) {
+                let behind = self.context.automata().added_one(at.position, number);
+                let behind = behind.filter(|(_, behind)| ask.leads_on(*behind));
                 next.extend(behind.map(|(_, position)| Configuration { position, front: Front::Nothing }));
             }
         }
@@ -528,21 +540,17 @@ impl Constraint for CanonicalConstraint {
     /// O(v) for v ids if the mask is kept in `scratch`. Otherwise a walk through the trie for a state that no mask was
     /// asked for before, and a step for each token that the one in front forbids.
     fn fill_mask(&self, scratch: &mut CanonicalScratch, state: &CanonicalState, mut mask: MaskMut<'_>) {
-        if let Some(kept) = self.ready_mask(scratch, state) {
-            mask.copy_from(kept);
+        if let Some(kept) = scratch.masks.get(state) {
+            mask.copy_from(MaskRef::new(&kept.words, self.vocab_len()));
             return;
         }
         self.compute_mask(&mut scratch.memo, state, mask.reborrow());
-        if self.masks > 0 {
-            if scratch.masks.len() >= self.masks {
-                scratch.masks.clear();
-            }
-            let mut ids = mask.as_ref().into_ids();
-            let only = ids.next().filter(|_| ids.next().is_none());
-            drop(ids);
-            let words = mask.as_ref().words().into();
-            scratch.masks.insert(state.clone(), Kept { words, only });
-        }
+        let mut ids = mask.as_ref().into_ids();
+        let only = ids.next().filter(|_| ids.next().is_none());
+        drop(ids);
+        let words: Box<[u32]> = mask.as_ref().words().into();
+        let bytes = OVERHEAD + size_of_val(&words[..]);
+        scratch.masks.insert(state.clone(), Kept { words, only }, bytes);
     }
 
     fn ready_mask<'a>(
@@ -550,7 +558,7 @@ impl Constraint for CanonicalConstraint {
         scratch: &'a CanonicalScratch,
         state: &CanonicalState,
     ) -> Option<MaskRef<'a>> {
-        let kept = scratch.masks.get(state)?;
+        let kept = scratch.masks.peek(state)?;
         Some(MaskRef::new(&kept.words, self.vocab_len()))
     }
 

@@ -40,7 +40,7 @@ use unskew_core::{TokenId, Tokenization, UnicodeForm, Vocabulary};
 use super::{
     MergeOrder,
     added::TextDfa,
-    automaton::{Role, TokenizerAutomaton, sets_of_roles},
+    automaton::{Role, TokenizerAutomaton, order_of, sets_of_roles},
     derivation::{Derivations, NONE},
     fingerprint::{FORMS, fingerprint, form_number},
     forest::{Forest, Neighbours, Partners},
@@ -384,6 +384,7 @@ impl TokenizerAutomaton {
             split,
             text: text.ok_or(invalid("texts"))?,
             form,
+            added_order: order_of(&added),
             added,
         })
     }

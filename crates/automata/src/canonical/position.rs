@@ -14,6 +14,9 @@ use std::collections::HashMap;
 use super::{added::TextDfa, automaton::TokenizerAutomaton, form::texts};
 use crate::{Dfa, StateId, table::DEAD};
 
+/// More added tokens than so many are not tried one by one.
+const MANY: usize = if cfg!(test) { 1 } else { 32 };
+
 /// Where each of the automata is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Position {
@@ -115,30 +118,71 @@ impl<'a> Automata<'a> {
     }
 
     /// The added tokens that may follow, and the positions behind them. The text between two is encoded by itself.
+    ///
+    /// Where there are many tokens, those that the constraint reads are found by their beginnings.
     pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
         let automata = *self;
-        let TokenizerAutomaton { split, text, added, .. } = automata.tokenizer;
-        let ends = split.accepting[at.split as usize];
-        let ends_stripped = split.before_strip.get(at.split as usize).copied().unwrap_or(ends);
-        let may_follow = move |strips: bool| if strips { ends_stripped } else { ends };
-        added.iter().enumerate().filter(move |(_, added)| may_follow(added.strips)).filter_map(
-            move |(number, added)| {
-                let regex = automata.dfa.run(at.regex, &added.content)?;
-                let text = text.step_added(at.text, number);
-                let split = split.sections[added.section];
-                (text != DEAD && split != DEAD).then_some(())?;
-                // The normaliser reads a token that is found behind it, too.
-                let form = match added.normalized {
-                    true => added.content.iter().fold(at.form, |form, byte| match form {
-                        DEAD => DEAD,
-                        form => automata.form.step(form, *byte),
-                    }),
-                    false => automata.form.start,
+        let tokens = &automata.tokenizer.added;
+        let (all, read) = match tokens.len() {
+            0..=MANY => (0..tokens.len(), Vec::new()),
+            _ => (0..0, self.read_added(at.regex)),
+        };
+        all.chain(read).filter_map(move |number| automata.added_one(at, number))
+    }
+
+    /// The added token with this number and the position behind it, if it may follow.
+    pub(crate) fn added_one(&self, at: Position, number: usize) -> Option<(u32, Position)> {
+        let TokenizerAutomaton { split, text, added, .. } = self.tokenizer;
+        let added = &added[number];
+        let ends = match split.before_strip.get(at.split as usize) {
+            Some(ends) if added.strips => *ends,
+            _ => split.accepting[at.split as usize],
+        };
+        if !ends {
+            return None;
+        }
+        let regex = self.dfa.run(at.regex, &added.content)?;
+        let text = text.step_added(at.text, number);
+        let split = split.sections[added.section];
+        (text != DEAD && split != DEAD).then_some(())?;
+        // The normaliser reads a token that is found behind it, too.
+        let form = match added.normalized {
+            true => added.content.iter().fold(at.form, |form, byte| match form {
+                DEAD => DEAD,
+                form => self.form.step(form, *byte),
+            }),
+            false => self.form.start,
+        };
+        (form != DEAD).then_some(())?;
+        Some((added.token, Position { regex, text, form, split, fresh: true }))
+    }
+
+    /// The numbers of the added tokens that the constraint reads from `state`, in ascending order. O(log n) for each
+    /// beginning that it reads, of n tokens.
+    fn read_added(&self, state: StateId) -> Vec<usize> {
+        let TokenizerAutomaton { added, added_order, .. } = self.tokenizer;
+        let content = |place: usize| &added[added_order[place] as usize].content[..];
+        let mut found = Vec::new();
+        // Tokens with a common beginning of so many bytes, and the state behind it.
+        let mut open = vec![(0..added_order.len(), 0, state)];
+        while let Some((range, depth, state)) = open.pop() {
+            let mut begin = range.start;
+            while begin < range.end {
+                let Some(byte) = content(begin).get(depth).copied() else {
+                    found.push(added_order[begin] as usize);
+                    begin += 1;
+                    continue;
                 };
-                (form != DEAD).then_some(())?;
-                Some((added.token, Position { regex, text, form, split, fresh: true }))
-            },
-        )
+                let same = added_order[begin..range.end]
+                    .partition_point(|number| added[*number as usize].content.get(depth) == Some(&byte));
+                if let Some(next) = self.dfa.step(state, byte) {
+                    open.push((begin..begin + same, depth + 1, next));
+                }
+                begin += same;
+            }
+        }
+        found.sort_unstable();
+        found
     }
 
     /// The columns: bytes that none of the automata tells apart. Answers the column of each byte, and a byte of each

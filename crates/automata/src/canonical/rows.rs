@@ -165,14 +165,14 @@ impl<'a> Query<'a> {
             return read(row);
         }
         // Where one comes again with something else in front, it is worth to know all.
-        let front = front.filter(|_| self.memo.begun.insert(at));
+        let front = front.filter(|_| self.memo.begun.get(&at).is_none());
+        self.memo.begun.insert(at, (), 0);
         let (row, is_whole) = self.new_row(at, front);
         let answer = read(&row);
-        self.memo.bytes += OVERHEAD;
         if is_whole {
             let (Row::Short(list) | Row::Long(list)) = &row;
-            self.memo.bytes += size_of_val(&list[..]);
-            self.memo.rows.insert(at, row);
+            let bytes = OVERHEAD + size_of_val(&list[..]);
+            self.memo.rows.insert(at, row, bytes);
         }
         answer
     }
@@ -254,8 +254,7 @@ impl<'a> Query<'a> {
         let Ending { kinds, others, .. } = reader;
         let sure = kinds.into_iter().zip(sets).collect();
         let lifted = Arc::new(Lifted { sure, others: others.into() });
-        self.memo.bytes += OVERHEAD + lifted.bytes();
-        self.memo.lifted.insert(state, Arc::clone(&lifted));
+        self.memo.lifted.insert(state, Arc::clone(&lifted), OVERHEAD + lifted.bytes());
         lifted
     }
 
