@@ -7,6 +7,8 @@
 //!
 //! Times go into buckets of 1.6 %, so that an hour of masks takes as much memory as a minute.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
+
 use std::{
     fs,
     path::PathBuf,
@@ -327,7 +329,7 @@ impl Service {
         let mut served = 0u64;
         while Instant::now() < self.end {
             served += 1;
-            let is_new = random.next_u32() % 2 == 0;
+            let is_new = random.next_u32().is_multiple_of(2);
             let number = if is_new {
                 self.counts.distinct.fetch_add(1, Ordering::Relaxed);
                 KNOWN + served * 64 + thread
@@ -338,7 +340,7 @@ impl Service {
             self.request(number, &mut random, &mut own);
             self.counts.requests.fetch_add(1, Ordering::Relaxed);
             let now = self.tenth();
-            if now != tenth || served % 64 == 0 {
+            if now != tenth || served.is_multiple_of(64) {
                 self.times.lock().unwrap_or_else(PoisonError::into_inner)[tenth].merge(&own);
                 (own, tenth) = (Times::new(), now);
             }
@@ -349,7 +351,7 @@ impl Service {
     fn request(&self, number: u64, random: &mut ChaCha8Rng, times: &mut Times) {
         let request = request(number);
         let cancel = Cancel::default();
-        if random.next_u32() % 50 == 0 {
+        if random.next_u32().is_multiple_of(50) {
             cancel.cancel();
         }
         let Some(constraint) = self.compile(&request, &cancel, true) else {
@@ -357,7 +359,8 @@ impl Service {
             count.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let fresh = (random.next_u32() % 16 == 0).then(|| self.compile(&request, &Cancel::default(), false));
+        let fresh =
+            random.next_u32().is_multiple_of(16).then(|| self.compile(&request, &Cancel::default(), false));
         let mut fresh = fresh.flatten().map(|fresh| (fresh.scratch(), fresh.start(), fresh));
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
         let mut mask = TokenMask::new(constraint.vocab_len());

@@ -84,6 +84,7 @@ mod returns;
 mod rules;
 mod shared;
 mod speculation;
+mod stats;
 mod syntax;
 mod terminals;
 mod tracked;
@@ -95,7 +96,7 @@ mod versions;
 mod wide;
 
 pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
-pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats};
+pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
 pub use counted::Counted;
 pub use error::GrammarError;
 pub use except::Except;
@@ -104,6 +105,7 @@ pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, Termi
 pub use kept::LibraryStats;
 pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
+pub use stats::GrammarStats;
 pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};
 pub use trees::TreeLibrary;
 

@@ -115,7 +115,7 @@ impl Exits {
         let group = |group: &Group| {
             size_of::<Group>()
                 + size_of_val(&group.tokens[..])
-                + group.trie.get().map_or(0, |trie| trie.memory_usage())
+                + group.trie.get().map_or(0, Trie::memory_usage)
         };
         self.groups.iter().map(group).sum()
     }
