@@ -18,7 +18,7 @@ pub(crate) const TABLE: &[Most] = &[
     ("--samples", 1_000_000, "all outputs of a sampler are in memory at once"),
     ("--max-tokens", 1 << 20, "all prefixes of an output are in memory at once"),
     ("--max-prefixes", 4_000_000, "all outputs and their probabilities are in memory at once"),
-    ("--batch", 4_096, "each output holds a sequence of the model in memory"),
+    ("--batch", 1_024, "each output holds a sequence of the model, and all are compared at each step"),
     ("--top-k", 1 << 24, TOKENS),
     ("--disc-top-m", 1 << 24, TOKENS),
     ("--disc-k", MAX_CANDIDATES as u64, "all proposals that are resampled are in memory at once"),

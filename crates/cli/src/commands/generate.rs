@@ -257,14 +257,14 @@ fn draw<E: std::error::Error + Send + Sync + 'static>(
             tokens += draw.tokens.len();
             passes += draw.cost.passes;
         }
-        let result = result.map_err(|error| run.failed(&error, written));
-        // Not every sampler asks within an output.
-        let asked = run.cancel.is_cancelled() && written < args.n.get();
-        result.and_then(|()| if asked { Err(Failure::Interrupted(written)) } else { Ok(()) }).inspect_err(
-            |_| {
-                bar.finish_and_clear();
-            },
-        )?;
+        let failure = match result {
+            Err(error) => run.failed(&error, written),
+            // Not every sampler asks within an output.
+            Ok(()) if run.cancel.is_cancelled() && written < args.n.get() => Failure::Interrupted(written),
+            Ok(()) => continue,
+        };
+        bar.finish_and_clear();
+        return Err(failure);
     }
     bar.finish_and_clear();
     if tallies.is_some() && args.format == Format::Text {

@@ -46,13 +46,11 @@ fn every_number_has_a_limit() {
 #[test]
 fn a_sampler_that_accepts_nothing_names_the_option_and_another_sampler() {
     let files = Files::new(&[("t.json", TABLE)]);
-    for sampler in ["rejection", "rsft", "ars", "smc"] {
-        // SMC goes by populations of ten.
-        let never = ["--regex", "(01){12}1", "--max-tokens", "24", "--max-tries", "20", "--sampler", sampler];
-        let run = files.run(&[&MODEL[..], &never].concat());
-        if run.stderr.contains("probability zero") {
-            continue;
-        }
+    // SMC goes by the mask, in populations of ten, and finds only too late that the last token has no room.
+    let cases = [("rejection", "(01){12}"), ("rsft", "(01){12}"), ("ars", "(01){12}"), ("smc", "(01){12}1")];
+    for (sampler, regex) in cases {
+        let never = ["--regex", regex, "--max-tokens", "24", "--max-tries", "20", "--sampler", sampler];
+        let run = files.run(&[&MODEL[..], &never, &["--seed", "1"]].concat());
         assert_eq!(run.code, 1, "{sampler}: {}", run.stderr);
         let message = run.stderr.lines().last().unwrap();
         assert!(message.contains("no output in 20 tries"), "{sampler}: {message}");
@@ -121,8 +119,9 @@ fn an_interruption_keeps_what_was_drawn() {
         assert_eq!(status.code(), Some(130), "{name}: {message}");
         // All that is said to be drawn was written, and whole.
         assert!(text.ends_with('\n'));
-        let written =
-            text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()).count();
+        let written: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let written = written.len();
         assert_eq!(message, format!("error: interrupted after {written} outputs\n"));
         let next = files.run(&[&MODEL[..], &args[..], &["-n", "2", "--load-trie", "a.trie"]].concat());
         assert_eq!(next.json().len(), 2);
