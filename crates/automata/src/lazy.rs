@@ -31,10 +31,10 @@ use unskew_core::{
 };
 
 use crate::{
-    ByteClasses, Limits, RegexConstraint, RegexError,
+    ByteClasses, Dfa, Limits, RegexConstraint, RegexError,
     closure::{ACCEPTING, Closure},
     closures::{self, Closures},
-    determinize::mark_begins,
+    determinize::{determinize, mark_begins},
     nfa::{Nfa, NfaId, NfaState, Transition},
     syntax,
 };
@@ -136,8 +136,13 @@ pub fn regex(
     trie: Arc<TokenTrie>,
     limits: &Limits,
 ) -> Result<AnyConstraint, RegexError> {
-    let error = match RegexConstraint::new(pattern, Arc::clone(&vocabulary), Arc::clone(&trie), limits) {
-        Ok(constraint) => return Ok(AnyConstraint::new(constraint)),
+    let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
+    let error = match determinize(&nfa, limits) {
+        Ok(table) => {
+            drop(nfa);
+            let dfa = Arc::new(Dfa::from_table(table).ok_or(RegexError::MatchesNothing)?);
+            return RegexConstraint::from_dfa(dfa, vocabulary, trie, limits).map(AnyConstraint::new);
+        }
         Err(error) => error,
     };
     if !matches!(
@@ -148,7 +153,7 @@ pub fn regex(
     ) {
         return Err(error);
     }
-    match LazyRegexConstraint::new(pattern, vocabulary, trie, limits) {
+    match LazyRegexConstraint::from_nfa(nfa, vocabulary, trie, limits) {
         Ok(constraint) => Ok(AnyConstraint::new(constraint)),
         Err(RegexError::SpellingTooCostly { .. }) => Err(error),
         Err(other) => Err(other),
@@ -172,10 +177,20 @@ impl LazyRegexConstraint {
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, RegexError> {
+        let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
+        Self::from_nfa(nfa, vocabulary, trie, limits)
+    }
+
+    fn from_nfa(
+        nfa: Nfa,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
         if trie.vocab_len() != vocabulary.len() {
             return Err(RegexError::TrieMismatch { trie: trie.vocab_len(), vocabulary: vocabulary.len() });
         }
-        let (nfa, accepts) = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?.trimmed();
+        let (nfa, accepts) = nfa.trimmed();
         let mut closure = Closure::new(nfa.len());
         closure.run(&nfa, &[nfa.start()], true);
         if closure.set.is_empty() {
