@@ -43,6 +43,12 @@ pub(crate) struct Walk {
     pub(crate) steps: u64,
 }
 
+impl Walk {
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of::<u32>() * (self.seen.capacity() + self.open.capacity())
+    }
+}
+
 impl Closures {
     /// O(n) steps for an NFA of n states in which few members are needed.
     ///

@@ -13,8 +13,9 @@
 //! reads all of another is found by simulation with a bounded number of steps; a pair that is not settled within them
 //! counts as not comparable, which costs time and changes no mask.
 //!
-//! All that is made on the way lies in the [`LazyScratch`], in bounded memory: past the bound it is thrown away, and a
-//! mask that does not fit even then is a walk that keeps nothing but the sets along one token.
+//! All that is made on the way lies in the [`LazyScratch`], in bounded memory and in two halves: where the younger one is
+//! full the older one is forgotten, and what of it is asked for meanwhile is young again. A mask that does not fit even
+//! then is a walk that keeps nothing but the sets along one token.
 //!
 //! Tried instead: the same with whole sets. The first mask of `.*(w1|…|w2000).*` then makes 3,000 sets of 2,000 members.
 
@@ -30,10 +31,10 @@ use unskew_core::{
 };
 
 use crate::{
-    ByteClasses, Limits, RegexConstraint, RegexError,
+    ByteClasses, Dfa, Limits, RegexConstraint, RegexError,
     closure::{ACCEPTING, Closure},
     closures::{self, Closures},
-    determinize::mark_begins,
+    determinize::{determinize, mark_begins},
     nfa::{Nfa, NfaId, NfaState, Transition},
     syntax,
 };
@@ -48,7 +49,7 @@ const WIDEST: usize = 4;
 const SIMULATION_STEPS: u32 = 1 << 18;
 
 /// How many of these a single simulation may take.
-const SIMULATION: u32 = 1 << 15;
+const SIMULATION: u32 = 1 << 12;
 
 /// What an entry of a map costs beside its contents, in bytes.
 const OVERHEAD: usize = 96;
@@ -111,6 +112,15 @@ impl LazyState {
 pub struct LazyScratch {
     work: Work,
     cache: Cache,
+    /// The older half: a DFA with state numbers of its own.
+    old: Cache,
+}
+
+impl LazyScratch {
+    /// The memory of what was made so far, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        self.cache.memory_usage() + self.old.memory_usage() + self.work.memory_usage()
+    }
 }
 
 /// The constraint that the whole output matches `pattern`: a [`RegexConstraint`] if the pattern's DFA is within the
@@ -126,8 +136,13 @@ pub fn regex(
     trie: Arc<TokenTrie>,
     limits: &Limits,
 ) -> Result<AnyConstraint, RegexError> {
-    let error = match RegexConstraint::new(pattern, Arc::clone(&vocabulary), Arc::clone(&trie), limits) {
-        Ok(constraint) => return Ok(AnyConstraint::new(constraint)),
+    let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
+    let error = match determinize(&nfa, limits) {
+        Ok(table) => {
+            drop(nfa);
+            let dfa = Arc::new(Dfa::from_table(table).ok_or(RegexError::MatchesNothing)?);
+            return RegexConstraint::from_dfa(dfa, vocabulary, trie, limits).map(AnyConstraint::new);
+        }
         Err(error) => error,
     };
     if !matches!(
@@ -138,7 +153,7 @@ pub fn regex(
     ) {
         return Err(error);
     }
-    match LazyRegexConstraint::new(pattern, vocabulary, trie, limits) {
+    match LazyRegexConstraint::from_nfa(nfa, vocabulary, trie, limits) {
         Ok(constraint) => Ok(AnyConstraint::new(constraint)),
         Err(RegexError::SpellingTooCostly { .. }) => Err(error),
         Err(other) => Err(other),
@@ -162,10 +177,20 @@ impl LazyRegexConstraint {
         trie: Arc<TokenTrie>,
         limits: &Limits,
     ) -> Result<Self, RegexError> {
+        let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
+        Self::from_nfa(nfa, vocabulary, trie, limits)
+    }
+
+    fn from_nfa(
+        nfa: Nfa,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
         if trie.vocab_len() != vocabulary.len() {
             return Err(RegexError::TrieMismatch { trie: trie.vocab_len(), vocabulary: vocabulary.len() });
         }
-        let (nfa, accepts) = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?.trimmed();
+        let (nfa, accepts) = nfa.trimmed();
         let mut closure = Closure::new(nfa.len());
         closure.run(&nfa, &[nfa.start()], true);
         if closure.set.is_empty() {
@@ -277,6 +302,12 @@ struct Work {
     targets: Vec<NfaId>,
 }
 
+impl Work {
+    fn memory_usage(&self) -> usize {
+        self.walk.memory_usage() + self.set.capacity() * 4 + self.targets.capacity() * 4
+    }
+}
+
 /// The DFA of masks as far as it was made.
 #[derive(Default)]
 struct Cache {
@@ -296,8 +327,38 @@ struct Cache {
     simulation_steps: u32,
     /// By state.
     masks: HashMap<u32, Box<[u32]>>,
-    /// The memory of all of these.
+    /// The memory of all of these, as far as the limit goes.
     bytes: usize,
+    /// The memory of the sets and masks alone.
+    owned: usize,
+}
+
+impl Cache {
+    fn memory_usage(&self) -> usize {
+        self.owned
+            + self.sets.capacity() * size_of::<Arc<[u32]>>()
+            + self.next.capacity() * size_of::<u32>()
+            + table(&self.ids)
+            + table(&self.of_whole)
+            + table(&self.closures)
+            + table(&self.reduced)
+            + table(&self.covered)
+            + table(&self.masks)
+    }
+
+    /// Counts a set that is kept, and the entries with it.
+    fn count(&mut self, set: &[u32]) {
+        self.bytes += OVERHEAD + size_of_val(set);
+        self.owned += 2 * size_of::<usize>() + size_of_val(set);
+    }
+}
+
+/// The memory of a table: one in eight slots of a power of two is free, and each has a byte more.
+fn table<K, V>(map: &HashMap<K, V>) -> usize {
+    match map.capacity() {
+        0 => 0,
+        capacity => (capacity * 8 / 7).next_power_of_two() * (size_of::<(K, V)>() + 1),
+    }
 }
 
 /// A constraint with a scratch, for one mask.
@@ -305,6 +366,7 @@ struct Walk<'a> {
     constraint: &'a LazyRegexConstraint,
     work: &'a mut Work,
     cache: &'a mut Cache,
+    old: &'a mut Cache,
     /// Whether memory ran out, so that what was walked is of no use.
     overflow: bool,
 }
@@ -332,11 +394,19 @@ impl Walk<'_> {
     /// Makes the transition of `state` over `byte`, which is at `at` in the table.
     #[cold]
     fn make(&mut self, state: u32, byte: u8, at: usize) -> u32 {
-        if self.cache.bytes > self.constraint.cache_bytes {
+        let limit = self.constraint.cache_bytes;
+        if self.cache.bytes.saturating_add(self.old.bytes) > limit {
+            *self.old = Cache::default();
+        }
+        if self.cache.bytes > limit || self.cache.sets.len() >= UNKNOWN as usize {
             self.overflow = true;
             return DEAD;
         }
         let set = Arc::clone(&self.cache.sets[state as usize]);
+        if let Some(next) = self.made_before(&set, byte) {
+            self.cache.next[at] = next;
+            return next;
+        }
         let mut targets = std::mem::take(&mut self.work.targets);
         self.constraint.targets(&set, byte, &mut targets);
         let next = match &targets[..] {
@@ -361,6 +431,20 @@ impl Walk<'_> {
         next
     }
 
+    /// Where `byte` leads from the state of `set`, if the older half knows.
+    fn made_before(&mut self, set: &Arc<[u32]>, byte: u8) -> Option<u32> {
+        let classes = &self.constraint.classes;
+        let state = *self.old.ids.get(set)? as usize;
+        match self.old.next[state * classes.len() + usize::from(classes.get(byte))] {
+            UNKNOWN => None,
+            DEAD => Some(DEAD),
+            next => {
+                let set = Arc::clone(&self.old.sets[next as usize]);
+                Some(self.state(set))
+            }
+        }
+    }
+
     /// The state of a reduced set.
     fn state(&mut self, set: Arc<[u32]>) -> u32 {
         let cache = &mut *self.cache;
@@ -370,7 +454,8 @@ impl Walk<'_> {
         let id = cache.sets.len() as u32;
         let width = self.constraint.classes.len();
         cache.next.resize(cache.next.len() + width, UNKNOWN);
-        cache.bytes += OVERHEAD + size_of_val(&set[..]) + width * size_of::<u32>();
+        cache.count(&set);
+        cache.bytes += width * size_of::<u32>();
         cache.sets.push(Arc::clone(&set));
         cache.ids.insert(set, id);
         id
@@ -381,10 +466,16 @@ impl Walk<'_> {
         if let Some(id) = self.cache.of_whole.get(whole) {
             return *id;
         }
-        let mut set = whole.strip_suffix(&[ACCEPTING]).unwrap_or(whole).to_vec();
-        self.reduce(&mut set);
-        let id = self.state(Arc::from(set));
-        self.cache.bytes += OVERHEAD + size_of_val(&whole[..]);
+        let set = match self.old.of_whole.get(whole) {
+            Some(id) => Arc::clone(&self.old.sets[*id as usize]),
+            None => {
+                let mut set = whole.strip_suffix(&[ACCEPTING]).unwrap_or(whole).to_vec();
+                self.reduce(&mut set);
+                Arc::from(set)
+            }
+        };
+        let id = self.state(set);
+        self.cache.count(whole);
         self.cache.of_whole.insert(Arc::clone(whole), id);
         id
     }
@@ -399,7 +490,7 @@ impl Walk<'_> {
         let whole: Arc<[u32]> = Arc::from(set.strip_suffix(&[ACCEPTING]).unwrap_or(set));
         let widths = self.constraint.closures.widths();
         let widest = whole.iter().copied().max_by_key(|member| (widths[*member as usize], *member));
-        self.cache.bytes += OVERHEAD + size_of_val(&whole[..]);
+        self.cache.count(&whole);
         self.cache.closures.insert(target, (Arc::clone(&whole), widest));
         (whole, widest)
     }
@@ -409,10 +500,15 @@ impl Walk<'_> {
         if let Some(known) = self.cache.reduced.get(&target) {
             return Arc::clone(known);
         }
-        let mut set = self.closure(target).0.to_vec();
-        self.reduce(&mut set);
-        let set: Arc<[u32]> = Arc::from(set);
-        self.cache.bytes += OVERHEAD + size_of_val(&set[..]);
+        let set = match self.old.reduced.get(&target) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let mut set = self.closure(target).0.to_vec();
+                self.reduce(&mut set);
+                Arc::from(set)
+            }
+        };
+        self.cache.count(&set);
         self.cache.reduced.insert(target, Arc::clone(&set));
         set
     }
@@ -451,7 +547,8 @@ impl Walk<'_> {
         if let Some(known) = self.cache.covered.get(&(narrow, wide)) {
             return *known;
         }
-        let covered = self.simulate(narrow, wide);
+        let before = self.old.covered.get(&(narrow, wide)).copied();
+        let covered = before.unwrap_or_else(|| self.simulate(narrow, wide));
         self.cache.bytes += OVERHEAD / 2;
         self.cache.covered.insert((narrow, wide), covered);
         covered
@@ -508,20 +605,32 @@ impl Walk<'_> {
         if self.constraint.closures.includes(wide, narrow) {
             return true;
         }
+        let is_byte = |id: u32| matches!(self.constraint.nfa.state(NfaId(id)), NfaState::Bytes { .. });
+        if is_byte(narrow) && is_byte(wide) {
+            return self.assume_one(narrow, wide, assumed, seen);
+        }
         let ((narrow, _), (wide, widest)) = (self.closure(narrow), self.closure(wide));
         self.cache.simulation_steps = self.cache.simulation_steps.saturating_add(narrow.len() as u32 / 16);
+        let mut missing = narrow.iter().filter(|member| wide.binary_search(member).is_err());
+        missing.all(|member| widest.is_some_and(|widest| self.assume_one(*member, widest, assumed, seen)))
+    }
+
+    /// As [`assume`](Self::assume), for two states that read a byte.
+    fn assume_one(
+        &self,
+        narrow: u32,
+        wide: u32,
+        assumed: &mut Vec<(u32, u32)>,
+        seen: &mut HashSet<(u32, u32)>,
+    ) -> bool {
         let widths = self.constraint.closures.widths();
-        for member in narrow.iter().filter(|member| wide.binary_search(member).is_err()) {
-            let Some(widest) = widest else { return false };
-            if widths[widest as usize] < widths[*member as usize] {
-                return false;
-            }
-            match self.cache.covered.get(&(*member, widest)) {
-                Some(true) => {}
-                Some(false) => return false,
-                None if seen.insert((*member, widest)) => assumed.push((*member, widest)),
-                None => {}
-            }
+        if widths[wide as usize] < widths[narrow as usize] {
+            return false;
+        }
+        match self.cache.covered.get(&(narrow, wide)) {
+            Some(known) => return *known,
+            None if seen.insert((narrow, wide)) => assumed.push((narrow, wide)),
+            None => {}
         }
         true
     }
@@ -540,7 +649,7 @@ impl Constraint for LazyRegexConstraint {
     }
 
     fn scratch(&self) -> LazyScratch {
-        LazyScratch { work: Work::default(), cache: Cache::default() }
+        LazyScratch { work: Work::default(), cache: Cache::default(), old: Cache::default() }
     }
 
     /// O(b n) for a token of b bytes and a set of n NFA states.
@@ -563,25 +672,30 @@ impl Constraint for LazyRegexConstraint {
     }
 
     fn fill_mask(&self, scratch: &mut LazyScratch, state: &LazyState, mut mask: MaskMut<'_>) {
-        let LazyScratch { work, cache } = scratch;
-        if cache.bytes > self.cache_bytes {
-            *cache = Cache::default();
+        let LazyScratch { work, cache, old } = scratch;
+        if cache.bytes > self.cache_bytes / 2 {
+            *old = std::mem::take(cache);
         }
-        let mut walk = Walk { constraint: self, work, cache, overflow: false };
+        let mut walk = Walk { constraint: self, work, cache, old, overflow: false };
         let id = walk.state_of_whole(&state.0);
         if let Some(words) = walk.cache.masks.get(&id) {
             mask.copy_from(MaskRef::new(words, self.vocab_len()));
             return;
         }
-        mask.clear();
-        self.trie.fill(&mut walk, id, mask.reborrow());
+        if let Some(words) = walk.old.of_whole.get(&state.0).and_then(|id| walk.old.masks.get(id)) {
+            mask.copy_from(MaskRef::new(words, self.vocab_len()));
+        } else {
+            mask.clear();
+            self.trie.fill(&mut walk, id, mask.reborrow());
+        }
         if walk.overflow {
+            // One mask takes more than the younger half, so there is no older one any more.
             *walk.cache = Cache::default();
             mask.clear();
             self.fill_uncached(walk.work, &state.0, &mut mask);
         } else {
             let words = mask.as_ref().words();
-            cache.bytes += OVERHEAD + size_of_val(words);
+            cache.count(words);
             cache.masks.insert(id, words.into());
         }
     }
@@ -629,8 +743,8 @@ impl fmt::Debug for LazyRegexConstraint {
 impl fmt::Debug for LazyScratch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LazyScratch")
-            .field("states", &self.cache.sets.len())
-            .field("bytes", &self.cache.bytes)
+            .field("states", &(self.cache.sets.len() + self.old.sets.len()))
+            .field("bytes", &(self.cache.bytes + self.old.bytes))
             .finish_non_exhaustive()
     }
 }

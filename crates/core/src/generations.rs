@@ -123,6 +123,20 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generations<K, V, S> {
         self.young.entries.get(key).or_else(|| self.old.entries.get(key)).map(|(value, _)| value)
     }
 
+    /// The value of `key` if it is young: then [`get`](Self::get) changes nothing. For maps that threads share, which need
+    /// to exclude each other only where an entry moves.
+    pub fn peek_young<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.young.entries.get(key).map(|(value, _)| value)
+    }
+
+    /// All values, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.young.entries.values().chain(self.old.entries.values()).map(|(value, _)| value)
+    }
+
     /// Makes an old entry young.
     fn renew<Q: Hash + Eq + ?Sized>(&mut self, key: &Q)
     where
@@ -289,9 +303,11 @@ mod tests {
                 prop_assert_eq!(map.evicted(), model.evicted);
                 prop_assert_eq!(map.young_bytes(), Model::bytes(&model.young));
                 prop_assert!(map.bytes() <= limit);
+                prop_assert_eq!(map.values().count(), map.len());
                 for key in 0..40 {
                     let expected = model.young.get(&key).or(model.old.get(&key));
                     prop_assert_eq!(map.peek(&key), expected.map(|(value, _)| value));
+                    prop_assert_eq!(map.peek_young(&key), model.young.get(&key).map(|(value, _)| value));
                 }
             }
         }

@@ -591,7 +591,7 @@ impl<'a> Query<'a> {
                 known.push(new());
             }
             Some(_) => {}
-            None => self.memo.followers.insert(at, vec![new()], FOLLOWERS * size_of::<Follower>()),
+            None => self.memo.followers.insert(at, vec![new()], 4 * size_of::<Follower>()),
         }
     }
 

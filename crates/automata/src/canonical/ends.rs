@@ -5,13 +5,7 @@
 //! depend on the constraint, and is asked for in few states: some twenty between characters. Of 92,000 tokens that are read
 //! where a text begins nearly all end in one of five states, so that these are groups.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use unskew_core::{ByteSet, TokenId, words_for};
 
@@ -19,18 +13,14 @@ use super::{automaton::Role, certain::Closes, index::CanonicalIndex, kept::Kept,
 use crate::{split::SplitDfa, table::DEAD};
 
 /// How many bytes are kept.
-const KEPT: usize = 36 << 20;
+const KEPT: usize = 72 << 20;
 
 /// Groups of at least so many tokens are masks, and smaller ones lists.
 const LARGE: usize = 128;
 
 /// By state, twice: the tokens that are read from there, where a piece goes on or begins. Fallback tokens are not among them.
 #[derive(Debug)]
-pub(crate) struct Ends {
-    rows: Box<[OnceLock<Arc<EndsOf>>]>,
-    /// How many more bytes may be kept.
-    left: AtomicUsize,
-}
+pub(crate) struct Ends(Kept<(u32, bool), Arc<EndsOf>>);
 
 /// The tokens that are read from a state, in words of a mask.
 #[derive(Debug)]
@@ -83,6 +73,9 @@ impl End {
         self.0 as u8
     }
 }
+
+/// What an answer costs beside its words, in bytes.
+const OVERHEAD: usize = 96;
 
 /// How many answers are kept for each state.
 const MET: usize = 32;
@@ -292,17 +285,11 @@ impl EndsOf {
             group.tokens.iter().for_each(|token| set(&mut words, *token));
             group.tokens = words.into();
         }
+        let met = Kept::new(1, MET * (OVERHEAD + size_of_val(&made[..])));
         let mut leading = closed;
         groups.iter().for_each(|group| unite(&mut leading, &group.tokens));
         small.iter().flat_map(|group| &group.tokens).for_each(|token| set(&mut leading, *token));
-        Self {
-            made: made.into(),
-            end: end_of.into(),
-            groups,
-            small,
-            leading: leading.into(),
-            met: Kept::new(MET, MET),
-        }
+        Self { made: made.into(), end: end_of.into(), groups, small, leading: leading.into(), met }
     }
 
     /// The tokens that end between characters and lead on, one bit each, where a constraint certainly goes on with each of
@@ -334,19 +321,30 @@ impl EndsOf {
             }
         }
         let words: Arc<[u32]> = words.into();
-        self.met.keep(key, Arc::clone(&words), 1);
+        self.met.keep(key, Arc::clone(&words), OVERHEAD + size_of_val(&words[..]));
         words
     }
 
+    /// The most that it takes, in bytes.
     fn bytes(&self) -> usize {
-        let groups = self.groups.iter().chain(&self.small).map(|group| size_of_val(&group.tokens[..]));
-        size_of_val(&self.made[..]) * (2 + MET) + size_of_val(&self.end[..]) + groups.sum::<usize>()
+        self.own_bytes() + MET * (OVERHEAD + size_of_val(&self.made[..]))
+    }
+
+    fn own_bytes(&self) -> usize {
+        let groups = self.groups.iter().chain(&self.small);
+        let of = |group: &Group| {
+            size_of::<Group>() + size_of_val(&group.tokens[..]) + size_of_val(&group.needs[..])
+        };
+        size_of::<Self>()
+            + size_of_val(&self.made[..]) * 2
+            + size_of_val(&self.end[..])
+            + groups.map(of).sum::<usize>()
     }
 }
 
 impl Ends {
-    pub(crate) fn new(states: usize) -> Self {
-        Self { rows: (0..2 * states).map(|_| OnceLock::new()).collect(), left: AtomicUsize::new(KEPT) }
+    pub(crate) fn new() -> Self {
+        Self(Kept::new(1, KEPT))
     }
 
     /// What is read from `state`: kept, or made now.
@@ -355,21 +353,16 @@ impl Ends {
         // Where nothing is looked up as a whole, it makes no difference that a piece begins.
         let has_whole =
             !tokenizer.only_whole.is_empty() || !tokenizer.whole.children(WholePieces::ROOT).is_empty();
-        let is_fresh = is_fresh && has_whole;
-        let place = &self.rows[state as usize * 2 + usize::from(is_fresh)];
-        if let Some(row) = place.get() {
-            return Arc::clone(row);
+        let key = (state, is_fresh && has_whole);
+        if let Some(row) = self.0.get(key) {
+            return row;
         }
-        let row = Arc::new(EndsOf::new(index, state, is_fresh));
-        let take = |left: usize| left.checked_sub(row.bytes());
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
-            return Arc::clone(place.get_or_init(|| row));
-        }
+        let row = Arc::new(EndsOf::new(index, key.0, key.1));
+        self.0.keep(key, Arc::clone(&row), row.bytes());
         row
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        let kept = self.rows.iter().filter_map(OnceLock::get);
-        size_of_val(&self.rows[..]) + kept.map(|row| row.bytes()).sum::<usize>()
+        self.0.sum(|row| row.own_bytes() + row.met.memory_usage())
     }
 }

@@ -30,12 +30,12 @@ const SOME: usize = if cfg!(test) { 2 } else { 128 };
 /// More forbidden neighbours are kept as bits.
 const MANY: usize = if cfg!(test) { 2 } else { 512 };
 
-/// So many answers of each kind are kept, of so many bytes.
-const SLOTS: usize = 1 << 12;
-const KEPT: usize = 6 << 20;
+/// So many bytes of answers of each kind are kept, in so many maps.
+const KEPT: usize = 8 << 20;
+const MAPS: usize = 4;
 
 /// So many bytes of answers of pair tests are kept.
-const TESTED: usize = 3 << 20;
+const TESTED: usize = 6 << 20;
 
 /// What an entry costs beside its tokens, in bytes.
 const OVERHEAD: usize = 64;
@@ -102,9 +102,9 @@ impl Tested {
 impl Default for AllFollowers {
     fn default() -> Self {
         Self {
-            followers: Kept::new(SLOTS, KEPT),
-            forbidden: Kept::new(SLOTS, KEPT),
-            tested: Kept::new(SLOTS, TESTED),
+            followers: Kept::new(MAPS, KEPT),
+            forbidden: Kept::new(MAPS, KEPT),
+            tested: Kept::new(MAPS, TESTED),
         }
     }
 }

@@ -26,14 +26,15 @@ use super::{
 };
 use crate::{RegexError, table::DEAD};
 
-/// So many answers of [`CanonicalIndex::closes`] are kept.
-const CLOSES: usize = 1 << 14;
+/// So many bytes of answers of [`CanonicalIndex::closes`] are kept, in so many maps.
+const CLOSES: usize = 1 << 20;
+const CLOSES_MAPS: usize = 16;
 
 /// The automaton of a tokenizer together with one vocabulary and its trie: what every
 /// [`CanonicalConstraint`](super::CanonicalConstraint) over that vocabulary is made from.
 ///
 /// Constraints share one through an [`Arc`], from any thread. Sets of tokens that do not depend on a constraint are kept
-/// here when the first constraint asks for them, at most about 60 MB. A model with other padding needs an
+/// here when a constraint asks for them, at most about 100 MB; where that is full those that were used last stay. A model with other padding needs an
 /// index of its own, and may use the same automaton.
 ///
 /// # Example
@@ -130,9 +131,9 @@ impl CanonicalIndex {
             facts: OnceLock::new(),
             certain: OnceLock::new(),
             plain: OnceLock::new(),
-            ends: Ends::new(automaton.split.accepting.len()),
+            ends: Ends::new(),
             followers: AllFollowers::default(),
-            closes: Kept::new(CLOSES, usize::MAX),
+            closes: Kept::new(CLOSES_MAPS, CLOSES),
             by_last_byte: OnceLock::new(),
             automaton,
             vocabulary,
@@ -227,7 +228,10 @@ impl CanonicalIndex {
             + self.followers.memory_usage()
             + self.closes.memory_usage()
             + self.plain.get().map_or(0, Plain::memory_usage)
-            + by_last_byte.map(|tokens| size_of_val(&tokens[..])).sum::<usize>()
+            + by_last_byte
+                .map(|tokens| size_of_val(tokens) + tokens.capacity() * size_of::<u32>())
+                .sum::<usize>()
+            + size_of::<Self>()
     }
 }
 

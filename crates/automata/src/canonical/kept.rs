@@ -1,73 +1,72 @@
-//! Answers that are kept for all constraints of a tokenizer, written once and never changed, without a lock.
+//! Answers that are kept for all constraints of a tokenizer, within a limit of bytes, and shared by threads.
 //!
-//! A table of slots that are each written once. A key has a few slots where it may be; if all are taken by others, or the
-//! bytes that may be kept are used up, an answer is given and not kept. So what is kept first stays, which is what comes most
-//! often; a table that forgets would need a lock that all masks share.
+//! A few maps that each forget their older half when they are full ([`Generations`]), each with a lock. The lock is held
+//! for a look-up or an insertion and never while an answer is made: two threads may make the same answer, and one of the
+//! two is kept. A look-up of what was used lately takes the lock for reading, so that masks do not wait for each other.
+//!
+//! Tried instead: slots that are written once, without a lock. What came first stayed for good, and a constraint that came
+//! when all slots were taken made everything anew for each of its masks.
 
 use std::{
     hash::{BuildHasher, Hash},
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use rustc_hash::FxBuildHasher;
+use unskew_core::Generations;
 
-/// A key is in one of so many slots.
-const PROBES: usize = 8;
+type Map<K, V> = Generations<K, V, FxBuildHasher>;
 
 /// Some answers by key.
 #[derive(Debug)]
 pub(crate) struct Kept<K, V> {
-    slots: Box<[OnceLock<(K, V)>]>,
-    /// How many more bytes may be kept, of how many.
-    left: AtomicUsize,
-    bytes: usize,
+    maps: Box<[RwLock<Map<K, V>>]>,
 }
 
 impl<K: Hash + Eq + Copy, V: Clone> Kept<K, V> {
-    /// Room for at most so many answers of so many bytes together, beside what the slots take.
-    pub(crate) fn new(slots: usize, bytes: usize) -> Self {
-        let slots = (0..slots.max(PROBES)).map(|_| OnceLock::new()).collect();
-        Self { slots, left: AtomicUsize::new(bytes), bytes }
+    /// Room for so many bytes, keys and tables included, in so many maps of which each has a lock.
+    pub(crate) fn new(maps: usize, bytes: usize) -> Self {
+        let maps = maps.max(1);
+        Self { maps: (0..maps).map(|_| RwLock::new(Generations::new(bytes / maps))).collect() }
     }
 
-    /// The slots where `key` may be.
-    fn slots(&self, key: K) -> impl Iterator<Item = &OnceLock<(K, V)>> {
-        let hash = FxBuildHasher.hash_one(key);
-        let first = usize::try_from(hash % self.slots.len() as u64).unwrap_or(0);
-        self.slots.iter().cycle().skip(first).take(PROBES)
+    fn map(&self, key: K) -> &RwLock<Map<K, V>> {
+        // The maps look at the other bits.
+        &self.maps[(FxBuildHasher.hash_one(key) >> 20) as usize % self.maps.len()]
     }
 
     pub(crate) fn get(&self, key: K) -> Option<V> {
-        // They are taken in their order.
-        let taken = self.slots(key).map_while(OnceLock::get);
-        taken.filter(|(other, _)| *other == key).map(|(_, value)| value.clone()).next()
+        let map = self.map(key);
+        if let Some(value) = read(map).peek_young(&key) {
+            return Some(value.clone());
+        }
+        // What is not there is made next, so that one more lock is no matter.
+        write(map).get(&key).cloned()
     }
 
-    /// Keeps an answer of so many bytes, if there is room.
+    /// Keeps an answer that owns so many bytes.
     pub(crate) fn keep(&self, key: K, value: V, bytes: usize) {
-        let take = |left: usize| left.checked_sub(bytes);
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            return;
-        }
-        let mut entry = (key, value);
-        for slot in self.slots(key) {
-            match slot.set(entry) {
-                Ok(()) => return,
-                Err(back) => entry = back,
-            }
-            if slot.get().is_some_and(|(other, _)| *other == key) {
-                break;
-            }
-        }
-        self.left.fetch_add(bytes, Ordering::Relaxed);
+        write(self.map(key)).insert(key, value, bytes);
     }
 
-    pub(crate) fn memory_usage(&self) -> usize {
-        size_of_val(&self.slots[..]) + self.bytes - self.left.load(Ordering::Relaxed)
+    /// What `of` says of all answers together.
+    pub(crate) fn sum(&self, of: impl Fn(&V) -> usize) -> usize {
+        self.maps.iter().map(|map| read(map).values().map(&of).sum::<usize>()).sum()
     }
+
+    /// The memory, as far as answers are said to own it.
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.maps[..]) + self.maps.iter().map(|map| read(map).bytes()).sum::<usize>()
+    }
+}
+
+// Nothing panics while a lock is held, but for a lack of memory.
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -76,26 +75,22 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_what_was_given_and_no_more_than_fits() {
-        let kept: Kept<u32, u32> = Kept::new(64, 400);
-        for key in 0..200 {
+        let kept: Kept<u32, u32> = Kept::new(4, 40_000);
+        for key in 0..2_000 {
             assert_eq!(kept.get(key), None);
-            kept.keep(key, key * 3, 10);
-            kept.keep(key, key * 5, 10);
-            assert!(kept.get(key).is_none_or(|value| value == key * 3));
+            kept.keep(key, key * 3, 100);
+            assert_eq!(kept.get(key), Some(key * 3));
+            // What is asked for again and again stays, however much comes.
+            assert_eq!(kept.get(0), Some(0));
+            assert!(kept.memory_usage() <= 40_000 + 4 * size_of::<RwLock<Map<u32, u32>>>());
         }
-        let found = (0..200).filter(|key| kept.get(*key) == Some(key * 3)).count();
-        assert!((20..=40).contains(&found), "{found}");
-        let slots = 64 * size_of::<OnceLock<(u32, u32)>>();
-        assert_eq!(kept.memory_usage(), slots + found * 10);
-        // One slot for all.
-        let kept: Kept<u32, u32> = Kept::new(0, usize::MAX);
-        (0..100).for_each(|key| kept.keep(key, key, 1));
-        assert_eq!((0..100).filter(|key| kept.get(*key) == Some(*key)).count(), PROBES);
+        let found = (0..2_000).filter(|key| kept.get(*key) == Some(key * 3)).count();
+        assert!((80..=300).contains(&found), "{found}");
     }
 
     #[test]
     fn several_threads_may_keep_the_same() {
-        let kept: Kept<u32, u32> = Kept::new(1 << 10, usize::MAX);
+        let kept: Kept<u32, u32> = Kept::new(4, 1 << 16);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

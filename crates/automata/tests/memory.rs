@@ -1,0 +1,126 @@
+//! What is said about memory is what the allocator counts, and limits hold.
+//!
+//! A binary of its own, with one test: the allocator counts for all threads.
+
+use std::sync::Arc;
+
+use peak_alloc::PeakAlloc;
+use unskew_automata::{
+    CanonicalConstraint, CanonicalIndex, LazyRegexConstraint, Limits, RegexConstraint, TokenizerAutomaton,
+};
+use unskew_core::{Constraint, Generations, TokenId, TokenMask, TokenTrie};
+use unskew_vocab::Tokenizer;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// What `make` leaves allocated, with that.
+fn allocated<T>(make: impl FnOnce() -> T) -> (T, usize) {
+    let before = HEAP.current_usage();
+    let made = make();
+    (made, HEAP.current_usage().saturating_sub(before))
+}
+
+#[track_caller]
+fn agrees(what: &str, said: usize, counted: usize) {
+    let difference = said.abs_diff(counted);
+    assert!(difference <= counted / 5 + 4_096, "{what}: says {said}, and the allocator counts {counted}");
+}
+
+/// Masks along `outputs` texts, each of so many tokens drawn from the masks.
+fn walk<C: Constraint>(constraint: &C, scratch: &mut C::Scratch, outputs: u32, length: usize) {
+    let mut mask = TokenMask::new(constraint.vocab_len());
+    let mut random = 12_345u32;
+    let mut ids: Vec<TokenId> = Vec::with_capacity(constraint.vocab_len());
+    for _ in 0..outputs {
+        let mut state = constraint.start();
+        for _ in 0..length {
+            constraint.fill_mask(scratch, &state, mask.as_mut());
+            ids.clear();
+            ids.extend(mask.ids());
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let Some(token) = ids.get((random >> 8) as usize % ids.len().max(1)) else { break };
+            constraint.advance(scratch, &mut state, *token).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_said_is_what_is_counted() {
+    let (map, counted) = allocated(|| {
+        let mut map: Generations<u32, Vec<u8>> = Generations::new(1 << 20);
+        (0..20_000u32).for_each(|key| map.insert(key, vec![0; 100], 100));
+        map
+    });
+    agrees("Generations", map.bytes(), counted);
+    assert!(counted < 1 << 20 && map.evicted() > 0);
+
+    let tokenizer = Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).unwrap();
+    let vocabulary = Arc::new(tokenizer.vocabulary().clone());
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    let limits = Limits::default();
+    let parts = || (Arc::clone(&vocabulary), Arc::clone(&trie));
+
+    // Made by need, in bounded memory.
+    let lazy = |pattern: &str, limits: &Limits| {
+        let (vocabulary, trie) = parts();
+        LazyRegexConstraint::new(pattern, vocabulary, trie, limits).unwrap()
+    };
+    let pattern = r"\w{0,1000}x\w{0,1000}";
+    let (constraint, counted) = allocated(|| lazy(pattern, &limits));
+    agrees("LazyRegexConstraint", constraint.memory_usage(), counted);
+    let (chain, counted) = allocated(|| lazy(&"a?b?".repeat(50_000), &limits));
+    agrees("LazyRegexConstraint of a chain", chain.memory_usage(), counted);
+    for bytes in [4 << 20, 32 << 20] {
+        let constraint = lazy(pattern, &Limits { lazy_bytes: bytes, ..limits.clone() });
+        let (scratch, counted) = allocated(|| {
+            let mut scratch = constraint.scratch();
+            walk(&constraint, &mut scratch, 10, 40);
+            scratch
+        });
+        agrees("LazyScratch", scratch.memory_usage(), counted);
+        assert!(counted < 2 * bytes, "{counted} of {bytes}");
+        // No mask throws away what others need.
+        assert!(counted > 1 << 20, "{counted} of {bytes}");
+    }
+
+    let constraint = {
+        let (vocabulary, trie) = parts();
+        RegexConstraint::new(r"[a-z ]{1,300}", vocabulary, trie, &limits).unwrap()
+    };
+    let before = constraint.memory_usage();
+    let ((), counted) = allocated(|| walk(&constraint, &mut (), 10, 200));
+    agrees("RegexConstraint", constraint.memory_usage() - before, counted);
+
+    // The tokenizer's tables have parts that are made by need, too: once with an index that is thrown away.
+    let automaton = TokenizerAutomaton::new(&vocabulary, tokenizer.tokenization().unwrap()).unwrap();
+    let automaton = Arc::new(automaton);
+    let index = || {
+        let (vocabulary, trie) = parts();
+        Arc::new(CanonicalIndex::new(Arc::clone(&automaton), vocabulary, trie).unwrap())
+    };
+    let pattern = r"(?:[\w ,.]|é|\n){0,400}";
+    let small = Limits { lazy_bytes: 1 << 20, mask_cache_bytes: 1 << 18, ..limits.clone() };
+    let fill = |index: &Arc<CanonicalIndex>| {
+        let constraint = CanonicalConstraint::new(pattern, index, &small).unwrap();
+        let mut scratch = constraint.scratch();
+        walk(&constraint, &mut scratch, 10, 60);
+    };
+    fill(&index());
+    let (filled, counted) = allocated(|| {
+        let index = index();
+        fill(&index);
+        index
+    });
+    agrees("CanonicalIndex", filled.memory_usage(), counted);
+
+    let constraint = CanonicalConstraint::new(pattern, &filled, &small).unwrap();
+    walk(&constraint, &mut constraint.scratch(), 10, 60);
+    let (scratch, counted) = allocated(|| {
+        let mut scratch = constraint.scratch();
+        walk(&constraint, &mut scratch, 10, 60);
+        scratch
+    });
+    agrees("CanonicalScratch", scratch.memory_usage(), counted);
+    assert!(counted < 2 * (small.lazy_bytes + small.mask_cache_bytes), "{counted}");
+}
