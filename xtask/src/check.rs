@@ -42,7 +42,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         &[("RUSTDOCFLAGS", "--deny warnings")],
     )?;
     test(root)?;
-    attack::attack(root, &["2"])?;
+    attack::attack(root, &["1"])?;
     gpu(root)?;
     package(root)
 }
