@@ -3,7 +3,7 @@
 //! Half of the requests bring a constraint that nobody brought before: a schema, a grammar or a regex with names and bounds of its
 //! own. The others bring one of a few hundred that come again. Some requests are wrong, and some are cancelled while they compile.
 //! Each walks a random way through its constraint; one in sixteen compares every mask with that of an engine which shares
-//! nothing. What is measured is memory, the time of masks in the first and the last tenth, and masks that differ.
+//! nothing. It measures memory, the time of masks in the first and the last tenth, and masks that differ.
 //!
 //! Times go into buckets of 1.6 %, so that an hour of masks takes as much memory as a minute.
 
@@ -104,7 +104,7 @@ impl Times {
     }
 }
 
-/// What is printed and written.
+/// The figures that are printed and written.
 #[derive(Serialize)]
 struct Outcome {
     requests: u64,
@@ -136,7 +136,7 @@ struct Counts {
     different: AtomicU64,
 }
 
-/// What all threads share.
+/// Shared by all threads.
 struct Service {
     vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
@@ -149,7 +149,7 @@ struct Service {
     end: Instant,
 }
 
-/// What a request brings.
+/// The constraint of a request.
 enum Request {
     Schema(String),
     Lark(String),

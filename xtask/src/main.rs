@@ -25,7 +25,8 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const USAGE: &str = "\
 cargo xtask TASK
 
-  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, kernels, packages
+  check             all that CI runs, cheapest first: format, tidy, clippy, docs, tests, kernels, packages,
+                    a minute of attacks
   test              the tests alone
   gpu               the kernels on every adapter, bit for bit; skipped by name where there is none
   wgpu              what takes burn's wgpu, 25 CPU-minutes to build, and is in no other task: clippy, docs and tests of models

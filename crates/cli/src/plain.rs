@@ -44,7 +44,7 @@ pub(crate) fn say(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}", line(&message.to_string()));
 }
 
-/// JSON with the characters that it leaves to its writer written as `\uXXXX`: they stand in strings alone, and there the two are the same.
+/// JSON with control and format characters written as `\uXXXX`. They stand in strings alone, where the escape means the same.
 pub(crate) fn json(text: String) -> String {
     if !text.chars().any(is_active) {
         return text;

@@ -155,6 +155,8 @@ pub struct GrammarScratch {
     tracking: Option<Tracking>,
     /// The turns of the library when the scratch last forgot nodes.
     turns: u64,
+    /// Whether the tables took more than half of their limit when a state was last looked up.
+    is_half_full: bool,
     stats: GrammarStats,
 }
 
@@ -375,7 +377,9 @@ impl GrammarConstraint {
 
     /// How `state` is called in `scratch`.
     fn at(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> At {
-        if scratch.memory_usage() > self.scratch_bytes {
+        let bytes = scratch.memory_usage();
+        scratch.is_half_full = bytes > self.scratch_bytes / 2;
+        if bytes > self.scratch_bytes {
             self.renew(scratch);
         }
         if let Some(trees) = &self.trees {
@@ -525,7 +529,7 @@ impl GrammarConstraint {
 
     /// Makes the mask of `place`, if it is not there.
     fn make_mask(&self, scratch: &mut GrammarScratch, place: Place) {
-        let is_young = scratch.memory_usage() > self.scratch_bytes / 2;
+        let is_young = scratch.is_half_full;
         if let Some(made) = scratch.masks.get_mut(&place) {
             made.is_young |= is_young;
             return;
@@ -675,6 +679,7 @@ impl Constraint for GrammarConstraint {
                 holding_used: HashSet::new(),
             }),
             turns: self.trees.as_ref().map_or(0, |trees| trees.library.kept.turns()),
+            is_half_full: false,
             stats: GrammarStats::default(),
         }
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 use unskew_core::ByteSet;
 
-use crate::rules::NONE;
+use crate::{kept::COUNTS, rules::NONE};
 
 /// Units between two marks, at least and at most so many.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Counted {
     /// What marks and texts take, in bytes; the automaton of the unit is not counted.
     pub(crate) fn memory_usage(&self) -> usize {
         let reach = self.reach.iter().map(|text| size_of_val(text) + text.len());
-        size_of::<Self>() + 2 * size_of::<usize>() + self.open.len() + self.close.len() + reach.sum::<usize>()
+        size_of::<Self>() + COUNTS + self.open.len() + self.close.len() + reach.sum::<usize>()
     }
 
     /// # Errors

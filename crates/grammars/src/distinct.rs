@@ -27,6 +27,7 @@ use unskew_automata::{Dfa, StateId};
 
 use crate::{
     Except,
+    kept::COUNTS,
     rules::NONE,
     terminals::Terminals,
     versions::{EMPTY, Map, Versions},
@@ -268,7 +269,7 @@ pub(crate) const MANY: u32 = u32::MAX;
 
 impl Remaining {
     pub(crate) fn memory_usage(&self) -> usize {
-        size_of::<Self>() + 2 * size_of::<usize>() + size_of_val(&self.counts[..])
+        size_of::<Self>() + COUNTS + size_of_val(&self.counts[..])
     }
 
     pub(crate) fn new(dfa: &Dfa) -> Self {

@@ -15,7 +15,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use unskew_automata::{Dfa, StateId};
 
-use crate::rules::NONE;
+use crate::{kept::COUNTS, rules::NONE};
 
 /// A regular language without some texts. Never empty.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Except {
     pub(crate) fn memory_usage(&self) -> usize {
         let texts = self.texts.iter().map(|text| size_of_val(text) + text.len());
         size_of::<Self>()
-            + 2 * size_of::<usize>()
+            + COUNTS
             + texts.sum::<usize>()
             + size_of_val(&self.nodes[..])
             + size_of_val(&self.children[..])

@@ -126,7 +126,7 @@ pub(crate) struct Tables {
     pub(crate) shared: Shared,
 }
 
-/// What an `Arc` counts with.
+/// The two counts of an `Arc`, in bytes.
 pub(crate) const COUNTS: usize = 2 * size_of::<usize>();
 
 /// Calls `each` with an automaton and its bytes.

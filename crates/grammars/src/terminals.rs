@@ -14,6 +14,7 @@ use crate::{
     Counted, Except, GrammarError,
     distinct::Remaining,
     grammar::{Grammar, Terminal, TerminalId},
+    kept::COUNTS,
     rules::NONE,
 };
 
@@ -70,7 +71,6 @@ pub(crate) fn names(grammar: &Grammar) -> Vec<u32> {
 impl Terminals {
     /// What the terminals take with their automata, each counted once, in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
-        const COUNTS: usize = 2 * size_of::<usize>();
         let mut seen: HashSet<*const Dfa> = HashSet::new();
         let mut automaton = |dfa: &Arc<Dfa>| {
             let is_new = seen.insert(Arc::as_ptr(dfa));

@@ -153,7 +153,6 @@ impl Tokenizer {
             ModelKind::Bpe => merges(&mut model, &by_name)?,
             ModelKind::WordPiece | ModelKind::WordLevel | ModelKind::Unigram => Default::default(),
         };
-        drop(by_name);
         let unwritten =
             tokenization::unwritten(&vocabulary, &tokens.tokens, |token| spelling.is_written(token));
         let normalized_added = added.iter().map(|token| {
@@ -197,9 +196,8 @@ impl Tokenizer {
                 let left = |(token, named): &(&AddedToken, &Added)| {
                     token.special && !cut_out.contains(&token.id) && is_piece(named)
                 };
-                let names: HashSet<&str> = tokens.tokens.iter().map(|(name, _)| name.as_str()).collect();
                 let mut left = matched.iter().zip(&added).filter(left);
-                let control = left.find(|(_, named)| names.contains(named.content.as_str()));
+                let control = left.find(|(_, named)| by_name.contains_key(named.content.as_str()));
                 let facts = match control {
                     Some((token, _)) => Err(TokenizationError::ControlPiece { token: token.id }),
                     None => tokenization::facts(&normalizers, &splits, merges, &vocabulary, never_made),

@@ -156,6 +156,9 @@ fn regex(random: &mut Random) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// Written alike in the three notations of grammars.
+const OPERATORS: &[&str] = &["\n", "a", "(", ")", "|", "?", "*", "+"];
+
 fn lark(random: &mut Random) -> Vec<u8> {
     let n = random.length(50_000);
     let small = 1 + random.length(500);
@@ -182,36 +185,7 @@ fn lark(random: &mut Random) -> Vec<u8> {
         8 => format!("start: a*\na: {}\n%ignore /[ a]*/", "(\"a\" | /a+/) ".repeat(small)),
         _ => scraps(
             random,
-            &[
-                "start",
-                ": ",
-                "\n",
-                "a",
-                "B",
-                "\"x\"",
-                "/y+/",
-                "(",
-                ")",
-                "[",
-                "]",
-                "|",
-                "?",
-                "*",
-                "+",
-                "~3",
-                "..",
-                "%ignore ",
-                "%import common.INT",
-                "<|endoftext|>",
-                "{",
-                "}",
-                "-> x",
-                "[lazy]",
-                "suffix=",
-                "//",
-                "\\",
-                "é",
-            ],
+            &[OPERATORS, &["start", ": ", "B", "\"x\"", "/y+/", "[", "]", "~3", "..", "%ignore ", "%import common.INT", "<|endoftext|>", "{", "}", "-> x", "[lazy]", "suffix=", "//", "\\", "é"]].concat(),
             300,
         ),
     };
@@ -228,10 +202,7 @@ fn gbnf(random: &mut Random) -> Vec<u8> {
         4 => "root ::= root root | \"a\" | root".to_owned(),
         _ => scraps(
             random,
-            &[
-                "root", " ::= ", "\n", "a", "\"x\"", "[a-z]", "[^", "]", "(", ")", "|", "?", "*", "+", "{3}",
-                "{,", "}", "#", "\\x", "é",
-            ],
+            &[OPERATORS, &["root", " ::= ", "\"x\"", "[a-z]", "[^", "]", "{3}", "{,", "}", "#", "\\x", "é"]].concat(),
             300,
         ),
     };
@@ -246,27 +217,7 @@ fn ebnf(random: &mut Random) -> Vec<u8> {
         2 => format!("root ::= {}", "[#x20-#x10FFFF]* ".repeat(n.min(3_000))),
         _ => scraps(
             random,
-            &[
-                "root",
-                " ::= ",
-                "\n",
-                "a",
-                "'x'",
-                "[#x20-#xD7FF]",
-                "[^",
-                "]",
-                "(",
-                ")",
-                "|",
-                "?",
-                "*",
-                "+",
-                " - ",
-                "/*",
-                "*/",
-                "#x",
-                "\\",
-            ],
+            &[OPERATORS, &["root", " ::= ", "'x'", "[#x20-#xD7FF]", "[^", "]", " - ", "/*", "*/", "#x", "\\"]].concat(),
             300,
         ),
     };

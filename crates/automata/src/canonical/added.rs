@@ -239,7 +239,7 @@ impl Builder {
     /// long.
     fn going_on(&mut self, state: &Search) -> Option<Vec<usize>> {
         let mut found = Vec::new();
-        // What is written, as a node of its own search, and what of the begun ones is left; no search once one is completed.
+        // The node of the text in its own search, and the begun tokens that are left; no search once one is completed.
         for written in [0, 1] {
             // A token that is not normalized ends the search for those that are.
             let searches = &self.searches;

@@ -66,7 +66,7 @@ static TRAILING: LazyLock<[ByteSet; 8]> = LazyLock::new(|| {
     [0, 1, 2, 3, 4, 5, 6, 7].map(|place| (0x80..0xc0u8).filter(|byte| may_come(place, byte)).collect())
 });
 
-/// What an allocation costs beside its contents, in bytes.
+/// The cost of an allocation beside its contents, in bytes.
 pub(super) const OVERHEAD: usize = 32;
 
 /// Pairs of states where nothing is certain: with more of them a constraint is completed whole, within the limits.

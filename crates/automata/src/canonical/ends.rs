@@ -74,7 +74,7 @@ impl End {
     }
 }
 
-/// What an answer costs beside its words, in bytes.
+/// The cost of an answer beside its words, in bytes.
 const OVERHEAD: usize = 96;
 
 /// How many answers are kept for each state.

@@ -4,7 +4,7 @@
 //! for a look-up or an insertion and never while an answer is made: two threads may make the same answer, and one of the
 //! two is kept. A look-up of what was used lately takes the lock for reading, so that masks do not wait for each other.
 //!
-//! Tried instead: slots that are written once, without a lock. What came first stayed for good, and a constraint that came
+//! Tried instead: slots that are written once, without a lock. The first entries stayed for good, and a constraint that came
 //! when all slots were taken made everything anew for each of its masks.
 
 use std::{
