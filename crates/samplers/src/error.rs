@@ -60,3 +60,18 @@ pub enum SampleError<E> {
         max_tokens: usize,
     },
 }
+
+impl SampleError<std::convert::Infallible> {
+    /// The same error of a sampler over a model.
+    pub fn widen<E>(self) -> SampleError<E> {
+        match self {
+            Self::Model(never) => match never {},
+            Self::NotADistribution { tokens } => SampleError::NotADistribution { tokens },
+            Self::Cancelled => SampleError::Cancelled,
+            Self::DeadEnd { tokens } => SampleError::DeadEnd { tokens },
+            Self::Impossible { max_tokens } => SampleError::Impossible { max_tokens },
+            Self::TooMany { what, count, limit } => SampleError::TooMany { what, count, limit },
+            Self::NoOutput { tries, max_tokens } => SampleError::NoOutput { tries, max_tokens },
+        }
+    }
+}

@@ -37,67 +37,61 @@
 //! ```
 //! use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 //! use unskew_core::{Sampler, TableModel, Unconstrained};
-//! use unskew_samplers::{Disc, DiscConfig, Task};
+//! use unskew_samplers::{Exact, Sampling, Task};
 //!
 //! let model = TableModel::uniform(["a", "b"]);
 //! let vocabulary = model.vocabulary().clone();
 //! let task = Task::new(model, Unconstrained::new(&vocabulary), &vocabulary, 3);
-//! let draw = Disc::new(task, DiscConfig::default()).draw(&mut ChaCha8Rng::seed_from_u64(7))?;
+//! let draw = Sampling::new(task, Exact::disc()).draw(&mut ChaCha8Rng::seed_from_u64(7))?;
 //! assert!(draw.tokens.len() <= 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod ars;
-mod asap;
-mod awrs;
-mod beam;
-mod cars;
-mod disc;
-mod draws;
 mod error;
-mod evaluator;
-mod greedy;
 mod limits;
-mod masked;
-mod mcmc;
-#[cfg(test)]
-mod mutants;
-mod prefixes;
+mod machine;
+mod pool;
 mod random;
-mod rejection;
-mod retokenize;
-mod rows;
-mod rsft;
-mod smc;
-pub mod speculative;
 mod task;
-mod trace;
-mod trie;
+
+mod rollout;
+mod rows;
+mod scheduler;
+mod session;
+mod tree;
+
+mod asap;
+mod exact;
+mod mcmc;
+mod search;
+mod weighted;
+
+pub mod speculative;
+
 mod truncation;
-mod walk;
 mod warped;
 
-pub use ars::Ars;
-pub use asap::{Asap, Updates};
-pub use awrs::Awrs;
-pub use beam::Beam;
-pub use cars::Cars;
-pub use disc::{Disc, DiscConfig, Form};
-pub use draws::Usage;
+mod retokenize;
+mod trace;
+
+#[cfg(test)]
+mod mutants;
+
+pub use asap::Asap;
 pub use error::SampleError;
-pub use greedy::Greedy;
-pub use limits::{MAX_BEAMS, MAX_CANDIDATES, MAX_DRAFT, MAX_GROUP, MAX_PARTICLES};
-pub use masked::Masked;
+pub use exact::Exact;
+pub use limits::{MAX_BEAMS, MAX_CANDIDATES, MAX_DRAFT, MAX_PARTICLES};
+pub use machine::{Machine, Poll, Request, drive};
 pub use mcmc::{Cut, Mcmc};
-pub use rejection::Rejection;
+pub use pool::SequencePool;
 pub use retokenize::{Spelling, retokenize};
 pub use rows::{log_mass, log_normalizer};
-pub use rsft::Rsft;
-pub use smc::{Smc, SmcConfig};
-pub use speculative::Guessed;
-pub use task::Task;
+pub use scheduler::{Sampling, Scheduler, Usage};
+pub use search::{Beam, Greedy};
+pub use task::{RowLen, Task};
 pub use trace::{TraceStep, trace};
-pub use trie::TrieFileError;
+pub use tree::TrieFileError;
 pub use truncation::{Truncation, TruncationError};
 pub use unskew_core::Cancel;
 pub use warped::{MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Warped};
+pub use weighted::{Awrs, Masked, Populations, Smc, SmcConfig};

@@ -6,16 +6,13 @@
 
 use crate::SampleError;
 
-/// The most particles of a population ([`SmcConfig::particles`](crate::SmcConfig::particles)): a walk takes some kilobytes.
+/// The most particles of a population ([`SmcConfig::particles`](crate::SmcConfig::particles)): a rollout takes some kilobytes.
 pub const MAX_PARTICLES: usize = 1 << 14;
 
 /// The widest [`Beam`](crate::Beam): a prefix in it takes up to some kilobytes.
 pub const MAX_BEAMS: usize = 1 << 14;
 
-/// The most draws that learn together (`grouped`): each of them is a walk.
-pub const MAX_GROUP: usize = 1 << 14;
-
-/// The most outputs among which [`Disc`](crate::Disc) chooses: it holds all of them.
+/// The most outputs among which [DISC](crate::Exact::disc) chooses: it holds all of them.
 pub const MAX_CANDIDATES: usize = 1 << 14;
 
 /// The longest draft ([`DraftLength`](crate::speculative::DraftLength)): each of its positions takes a row of logits.

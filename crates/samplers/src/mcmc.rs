@@ -8,19 +8,17 @@
 //! ```
 //!
 //! where `q(w' | w)` is the sum over all cuts that both share of the probability of that cut in w times that of masked
-//! sampling from there to w'. So the target law is that of the chain at rest, and each state is a valid output; after `k`
-//! steps the law lies between that of masked sampling and the target, closer the larger `k` is. How close, nothing says:
-//! [`Cars`](crate::Cars) has no such question where its tries do not run out.
+//! sampling from there to w'. So the target distribution is that of the chain at rest, and each state is a valid output; after `k`
+//! steps the distribution lies between that of masked sampling and the target, closer the larger `k` is. How close, nothing says:
+//! [CARS](crate::Exact::cars) has no such question where its tries do not run out.
 
 use rand_core::Rng;
-use unskew_core::{Constraint, Draw, Finish, LanguageModel, Origin, Sampler, TokenId, logprob::log_sum_exp};
+use unskew_core::{Finish, Origin, TokenId, logprob::log_sum_exp};
 
 use crate::{
-    SampleError, Task,
-    draws::{Draws, Method, Verdict},
-    prefixes::Scope,
     random::{uniform, weighted},
-    walk::{Coins, End, Output, Proposal, Step, Walk},
+    rollout::{AcceptTest, End, Output, Proposal, RolloutConfig, Step},
+    scheduler::{Outcome, Policy, Tries},
 };
 
 /// Where an output is cut.
@@ -37,16 +35,11 @@ pub enum Cut {
 
 /// Markov chain Monte Carlo over valid outputs.
 ///
-/// - **Law**: that of masked sampling, moved `steps` steps towards the target law, which is the chain's own; each draw is a
+/// - **Distribution**: that of masked sampling, moved `steps` steps towards the target distribution, which is the chain's own; each draw is a
 ///   chain of its own. `origin` is [`Origin::Chained`].
-/// - **Cost**: one walk and `steps` parts of a walk; known prefixes cost nothing.
-#[derive(Debug)]
-pub struct Mcmc<M: LanguageModel, C: Constraint> {
-    draws: Draws<M, C, Chain>,
-}
-
-#[derive(Debug)]
-struct Chain {
+/// - **Cost**: one rollout and `steps` parts of a rollout; known prefixes cost nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mcmc {
     steps: u64,
     cut: Cut,
     max_tries: u64,
@@ -54,21 +47,19 @@ struct Chain {
 
 /// Where the chain of one draw is.
 #[derive(Debug, Default)]
-struct Memory {
+pub struct Memory {
     state: Option<Output>,
     taken: u64,
     /// How much of the state the present proposal keeps.
     kept: usize,
 }
 
-impl<M: LanguageModel, C: Constraint> Mcmc<M, C> {
-    /// A sampler for `task` whose chains take `steps` steps; `max_tries` bounds the walks until one reaches a first state.
-    pub fn new(task: Task<M, C>, steps: u64, cut: Cut, max_tries: u64) -> Self {
-        Self { draws: Draws::new(task, Scope::Allowed, Chain { steps, cut, max_tries }) }
+impl Mcmc {
+    /// Chains of `steps` steps; `max_tries` bounds the rollouts until one reaches a first state.
+    pub const fn new(steps: u64, cut: Cut, max_tries: u64) -> Self {
+        Self { steps, cut, max_tries }
     }
-}
 
-impl Chain {
     /// The probability of each cut of an output: before its first token, ..., before its end.
     fn cuts(&self, steps: &[Step]) -> Vec<f64> {
         let mut weights: Vec<f64> = match self.cut {
@@ -93,7 +84,7 @@ impl Chain {
         let mut behind = 0.0;
         let mut ways = Vec::with_capacity(shared + 1);
         for index in (0..to.steps.len()).rev() {
-            behind += to.steps[index].log_p - to.steps[index].mass;
+            behind += to.steps[index].log_p - to.steps[index].valid_mass;
             if index <= shared {
                 ways.push(cuts[index].ln() + behind);
             }
@@ -102,14 +93,14 @@ impl Chain {
     }
 }
 
-impl Method for Chain {
+impl Policy for Mcmc {
     type Memory = Memory;
 
-    fn begin(&self, memory: &mut Memory, rng: &mut dyn Rng) -> Walk {
+    fn begin(&self, memory: &mut Memory, rng: &mut dyn Rng) -> RolloutConfig {
         if let Some(state) = &memory.state {
             memory.kept = weighted(&self.cuts(&state.steps), rng).unwrap_or(0);
         }
-        Walk { entropy: self.cut == Cut::Priority, ..Walk::new(Proposal::Masked, Coins::None) }
+        RolloutConfig { entropy: self.cut == Cut::Priority, ..RolloutConfig::new(Proposal::Masked, AcceptTest::Never) }
     }
 
     fn prefix<'a>(&self, memory: &'a Memory) -> (&'a [TokenId], &'a [Step]) {
@@ -117,19 +108,18 @@ impl Method for Chain {
         memory.state.as_ref().map_or((&[], &[]), |state| (&state.tokens[..kept], &state.steps[..kept]))
     }
 
-    fn judge(
+    fn on_end(
         &self,
         memory: &mut Memory,
-        tries: u64,
-        _positions: u64,
+        tries: Tries,
         end: End,
         rng: &mut dyn Rng,
-    ) -> Verdict {
+    ) -> Outcome {
         match (end, &memory.state) {
             (End::Output(output), None) if output.finish == Finish::Stop => memory.state = Some(output),
-            (End::Stuck(tokens), None) if tokens.is_empty() => return Verdict::Impossible,
-            (_, None) if tries < self.max_tries => return Verdict::Again,
-            (_, None) => return Verdict::NoOutput,
+            (End::DeadEnd(tokens), None) if tokens.is_empty() => return Outcome::Impossible,
+            (_, None) if tries.rollouts < self.max_tries => return Outcome::Again,
+            (_, None) => return Outcome::NoOutput,
             (end, Some(state)) => {
                 memory.taken += 1;
                 // What does not end has probability zero under the target, and is never taken.
@@ -143,29 +133,9 @@ impl Method for Chain {
             }
         }
         if memory.taken < self.steps {
-            return Verdict::Again;
+            return Outcome::Again;
         }
         let output = memory.state.take().expect("the chain has begun");
-        Verdict::Done(output, Origin::Chained, 0.0)
-    }
-}
-
-impl<M: LanguageModel, C: Constraint> Sampler for Mcmc<M, C> {
-    type Error = SampleError<M::Error>;
-
-    /// # Errors
-    ///
-    /// [`SampleError`] when the model fails, or no walk reaches a first state.
-    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        self.draws.draw(rng)
-    }
-
-    fn draw_many(
-        &mut self,
-        count: usize,
-        rng: &mut dyn Rng,
-        draws: &mut Vec<Draw>,
-    ) -> Result<(), Self::Error> {
-        self.draws.draw_many(count, rng, draws)
+        Outcome::Done(output, Origin::Chained, 0.0)
     }
 }

@@ -9,7 +9,7 @@ use unskew_core::{
     laws::{check_sampler, chi_square},
 };
 
-use crate::{Asap, Cars, Task, trie::Mutant};
+use crate::{Asap, Exact, Sampling, Task, tree::Mutant};
 
 /// All texts of one to three letters that begin with `a`, but for `abb`.
 #[derive(Clone)]
@@ -82,12 +82,31 @@ fn law() -> ExactLaw {
 #[test]
 fn a_bound_that_is_not_told_to_those_above_fails_the_test_of_the_law() {
     let check = |mutant| {
-        let mut cars = Cars::new(task(), 10_000);
-        cars.draws_mut().prefixes.trie_mut().mutant = mutant;
+        let mut cars = Sampling::new(task(), Exact::cars(10_000));
+        cars.tree_mut().mutant = mutant;
         check_sampler(&mut cars, &law(), 20_000, &mut ChaCha8Rng::seed_from_u64(1))
     };
     check(None).unwrap();
     assert!(check(Some(Mutant::BoundsStayBelow)).is_err());
+}
+
+#[test]
+fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_law() {
+    // The first batch of many samplers: there rollouts learn from those that end beside them.
+    let deviation = |mutant| {
+        let law = law();
+        let mut counts: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
+        for session in 0..3_000 {
+            let mut cars = Sampling::new(task(), Exact::cars(10_000));
+            cars.tree_mut().mutant = mutant;
+            let mut draws = Vec::new();
+            cars.draw_many(8, &mut ChaCha8Rng::seed_from_u64(session), &mut draws).unwrap();
+            draws.into_iter().for_each(|draw| *counts.entry(draw.tokens).or_default() += 1);
+        }
+        chi_square(law.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p))).deviation
+    };
+    let (ours, planted) = (deviation(None), deviation(Some(Mutant::FallsAreFree)));
+    assert!(ours < 4.0 && planted > 4.0, "{ours} {planted}");
 }
 
 /// ASAp's second output. With the bound of one, a dead end is run into again and again, and what lies beside it keeps the
@@ -97,8 +116,8 @@ fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_law() {
     let deviation = |mutant, against: &BTreeMap<Vec<TokenId>, f64>| {
         let mut counts: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
         for session in 0..20_000 {
-            let mut asap = Asap::new(task(), 10_000);
-            asap.draws_mut().prefixes.trie_mut().mutant = mutant;
+            let mut asap = Sampling::new(task(), Asap::new(10_000));
+            asap.tree_mut().mutant = mutant;
             let mut rng = ChaCha8Rng::seed_from_u64(session);
             asap.warm_up(1, &mut rng).unwrap();
             *counts.entry(asap.draw(&mut rng).unwrap().tokens).or_default() += 1;

@@ -1,10 +1,14 @@
-//! What is to be drawn: a model, a constraint, a prompt and a limit.
+//! The task of a sampler: a model, a constraint, a prompt and a limit.
 
 use unskew_core::{Constraint, LanguageModel, TokenId, Vocabulary};
 
 use crate::Cancel;
 
-/// The draws that step together where nothing else is said.
+/// In place of a model: the length of its rows, for [machines](crate::Machine) that are fed the rows of a model elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowLen(pub usize);
+
+/// The rollouts that step together where nothing else is said.
 const BATCH: usize = 16;
 
 /// The memory for visited prefixes and their rows where nothing else is said, in bytes.
@@ -12,8 +16,8 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// One task: outputs of `model` after `prompt` that `constraint` accepts, of at most `max_tokens` tokens.
 ///
-/// Its target law is that of the model given those two conditions: the length limit is part of the constraint, and an
-/// output that would be cut off has probability zero. The model is the one whose law counts: to sample at another
+/// Its target distribution is that of the model given those two conditions: the length limit is part of the constraint, and an
+/// output that would be cut off has probability zero. The model is the one whose distribution counts: to sample at another
 /// temperature, put a [`Warped`](crate::Warped) model here.
 ///
 /// Both the model and the constraint may be borrowed: `&mut M` is a model, and `&C` a constraint.
@@ -29,8 +33,15 @@ pub struct Task<M, C> {
     pub end: Vec<TokenId>,
     /// The most tokens of an output, its end not counted.
     pub max_tokens: usize,
-    /// The most draws that step through the model together, where the sampler allows it: each holds a sequence of the
-    /// model. No output depends on it. 16 by default.
+    /// Makes the `top` most probable tokens of each step its only candidates: they are verified one by one (PPV for sets), and
+    /// no mask is made. All tokens are candidates by default.
+    ///
+    /// **The target distribution is another one**: that of the model, given an accepted output of which each token was among
+    /// the `top` of its step. Where none of them is allowed, all allowed tokens are candidates: such a step neither ends the
+    /// output nor leaves the constraint. The end of the sequence is always a candidate.
+    pub top: Option<usize>,
+    /// The most rollouts that step through the model together: each holds a sequence of the model. The outputs of a seed do not
+    /// depend on it, but for samplers that learn from one output for the next. 16 by default.
     pub batch: usize,
     /// The most memory for visited prefixes and rows of the model, in bytes; sequences of the model are not counted. What
     /// does not fit is forgotten and computed again. 256 MiB by default.
@@ -48,6 +59,7 @@ impl<M: LanguageModel, C: Constraint> Task<M, C> {
             prompt: Vec::new(),
             end: vocabulary.end_of_sequence().to_vec(),
             max_tokens,
+            top: None,
             batch: BATCH,
             max_bytes: MAX_BYTES,
             cancel: Cancel::default(),
@@ -59,5 +71,36 @@ impl<M: LanguageModel, C: Constraint> Task<M, C> {
     pub fn after(mut self, prompt: Vec<TokenId>) -> Self {
         self.prompt = prompt;
         self
+    }
+
+    /// The same task with the [`top`](Self::top) most probable tokens of each step as its only candidates.
+    #[must_use]
+    pub fn among(mut self, top: usize) -> Self {
+        self.top = Some(top);
+        self
+    }
+
+    /// The model, and the task without it.
+    pub fn split(self) -> (M, Task<RowLen, C>) {
+        let Self { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel } = self;
+        let len = RowLen(model.vocab_len());
+        (model, Task { model: len, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel })
+    }
+}
+
+impl<C: Constraint> Task<RowLen, C> {
+    /// The task without a prompt for rows of `row_len` logits, with the vocabulary's end-of-sequence ids.
+    pub fn without_model(row_len: usize, constraint: C, vocabulary: &Vocabulary, max_tokens: usize) -> Self {
+        Self {
+            model: RowLen(row_len),
+            constraint,
+            prompt: Vec::new(),
+            end: vocabulary.end_of_sequence().to_vec(),
+            max_tokens,
+            top: None,
+            batch: BATCH,
+            max_bytes: MAX_BYTES,
+            cancel: Cancel::default(),
+        }
     }
 }

@@ -8,7 +8,7 @@ use unskew_core::{
     TableModelError, TokenId, Unconstrained,
 };
 use unskew_samplers::{
-    Ars, Asap, Awrs, Beam, Cancel, Cars, Cut, Disc, DiscConfig, Form, Greedy, Masked, Mcmc, Rejection, Rsft,
+    Asap, Awrs, Beam, Cancel, Cut, Exact, Greedy, Masked, Mcmc, Sampling,
     SampleError, Smc, SmcConfig, Task,
 };
 
@@ -61,15 +61,15 @@ fn outputs_of_ten_thousand_tokens_keep_their_probability() {
     let expected = -(10_001.0 * 161f64.ln());
     assert!(expected < -50_000.0);
     let samplers: [(&str, AnySampler); 7] = [
-        ("masked", Box::new(Masked::new(task()))),
-        ("asap", Box::new(Asap::new(task(), 10))),
+        ("masked", Box::new(Sampling::new(task(), Masked::new()))),
+        ("asap", Box::new(Sampling::new(task(), Asap::new(10)))),
         (
             "disc",
-            Box::new(Disc::new(task(), DiscConfig { max_tries: 1, particles: 2, ..DiscConfig::default() })),
+            Box::new(Sampling::new(task(), Exact::disc().with_max_tries(1).with_particles(2))),
         ),
-        ("awrs", Box::new(Awrs::new(task(), 10))),
+        ("awrs", Box::new(Sampling::new(task(), Awrs::new(10)))),
         ("smc", Box::new(Smc::new(task(), SmcConfig { particles: 2, ..SmcConfig::default() }))),
-        ("mcmc", Box::new(Mcmc::new(task(), 1, Cut::Restart, 10))),
+        ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(1, Cut::Restart, 10)))),
         ("beam", Box::new(Beam::new(task(), 1))),
     ];
     for (name, mut sampler) in samplers {
@@ -79,7 +79,7 @@ fn outputs_of_ten_thousand_tokens_keep_their_probability() {
         assert!(draw.log_weight.is_finite(), "{name}: {}", draw.log_weight);
     }
     // Two outputs of probability e^-50,000, of which one dies: what is left of the bound is in the logarithm's range.
-    let mut asap = Asap::new(task(), 10);
+    let mut asap = Sampling::new(task(), Asap::new(10));
     asap.warm_up(2, &mut rng(2)).unwrap();
     assert!(asap.log_bound() < 0.0 && asap.log_bound().is_finite());
 }
@@ -91,14 +91,11 @@ fn counts_that_no_memory_holds_are_refused() {
     let vocabulary = model.vocabulary().clone();
     let task = || Task::new(model.clone(), Unconstrained::new(&vocabulary), &vocabulary, 4);
     let many = 1 << 40;
-    let disc = DiscConfig { form: Form::Fresh, particles: many as u64, ..DiscConfig::default() };
-    let samplers: [(&str, AnySampler); 6] = [
+    let disc = Exact::disc_published(10).with_particles(many as u64);
+    let samplers: [(&str, AnySampler); 3] = [
         ("particles", Box::new(Smc::new(task(), SmcConfig { particles: many, ..SmcConfig::default() }))),
         ("prefixes of a beam", Box::new(Beam::new(task(), many))),
-        ("candidates of DISC", Box::new(Disc::new(task(), disc))),
-        ("draws that learn together", Box::new(Cars::new(task(), 10).grouped(many))),
-        ("draws that learn together", Box::new(Ars::new(task(), 10).grouped(many))),
-        ("draws that learn together", Box::new(Asap::new(task(), 10).grouped(many))),
+        ("candidates of DISC", Box::new(Sampling::new(task(), disc))),
     ];
     for (what, mut sampler) in samplers {
         let error = sampler.draw(&mut rng(1)).unwrap_err();
@@ -108,7 +105,7 @@ fn counts_that_no_memory_holds_are_refused() {
         );
     }
     // Tries and steps, and draws that share passes, take no memory before they are there.
-    let sampler = Rejection::new(Task { batch: usize::MAX, ..task() }, u64::MAX).draw(&mut rng(1));
+    let sampler = Sampling::new(Task { batch: usize::MAX, ..task() }, Exact::rejection(u64::MAX)).draw(&mut rng(1));
     assert!(sampler.is_ok());
     assert!(Beam::new(Task { batch: usize::MAX, ..task() }, 3).draw(&mut rng(1)).is_ok());
 }
@@ -123,14 +120,14 @@ fn bounds_fall_below_all_numbers() {
     let task = || Task { batch: 2, ..Task::new(model.clone(), constraint, &vocabulary, TOKENS) };
     let expected = 10_000.0 * 0.006f64.ln() + 0.01f64.ln();
     assert!(expected < -50_000.0);
-    let mut asap = Asap::new(task(), 10);
+    let mut asap = Sampling::new(task(), Asap::new(10));
     for _ in 0..2 {
         let draw = asap.draw(&mut rng(1)).unwrap();
         assert!((draw.log_prob - expected).abs() < 1e-1, "{}", draw.log_prob);
     }
     assert!((asap.log_bound() - expected).abs() < 1e-1, "{}", asap.log_bound());
     // Once it is known, CARS draws it at once, though it has to try a few times before.
-    let mut cars = Cars::new(task(), 100_000);
+    let mut cars = Sampling::new(task(), Exact::cars(100_000));
     cars.draw(&mut rng(1)).unwrap();
     let draw = cars.draw(&mut rng(1)).unwrap();
     assert_eq!((draw.cost.proposals, draw.tokens.len()), (1, TOKENS));
@@ -178,13 +175,13 @@ fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {
     let vocabulary = model.vocabulary().clone();
     let task = || Task::new(model.clone(), Unconstrained::new(&vocabulary), &vocabulary, 12);
     let samplers: [(&str, AnySampler); 5] = [
-        ("rejection", Box::new(Rejection::new(task(), 300))),
-        ("rsft", Box::new(Rsft::new(task(), 300))),
-        ("ars", Box::new(Ars::new(task(), 300))),
-        ("cars", Box::new(Cars::new(task(), 300))),
+        ("rejection", Box::new(Sampling::new(task(), Exact::rejection(300)))),
+        ("rsft", Box::new(Sampling::new(task(), Exact::rsft(300)))),
+        ("ars", Box::new(Sampling::new(task(), Exact::ars(300)))),
+        ("cars", Box::new(Sampling::new(task(), Exact::cars(300)))),
         (
             "disc",
-            Box::new(Disc::new(task(), DiscConfig { max_tries: 300, particles: 0, ..DiscConfig::default() })),
+            Box::new(Sampling::new(task(), Exact::disc().with_max_tries(300).with_particles(0))),
         ),
     ];
     for (name, mut sampler) in samplers {
@@ -197,7 +194,7 @@ fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {
         assert!(message.contains("tries") && message.contains("12 tokens"), "{name}: {message}");
     }
     // All 4096 outputs of 12 tokens are known to end nowhere but there: the bound falls, and what is left is drawn.
-    let mut cars = Cars::new(task(), 200_000);
+    let mut cars = Sampling::new(task(), Exact::cars(200_000));
     let draw = cars.draw(&mut rng(1)).unwrap();
     assert!(
         (draw.log_prob
@@ -210,7 +207,7 @@ fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {
     let model = TableModel::new(["0", "1"], vec![0.5, 0.5, 0.0], []).unwrap();
     let task = Task::new(model, Unconstrained::new(&vocabulary), &vocabulary, 6);
     assert_eq!(
-        Cars::new(task, 200_000).draw(&mut rng(1)).unwrap_err(),
+        Sampling::new(task, Exact::cars(200_000)).draw(&mut rng(1)).unwrap_err(),
         SampleError::Impossible { max_tokens: 6 }
     );
 }
@@ -283,14 +280,14 @@ fn logits_that_are_none_name_their_step() {
             let task = || Task::new(model.clone(), outputs(["0101", "1010", "0000"], 3), &vocabulary, 6);
             // All that is forced, the step among it, is evaluated in one pass.
             let samplers: [(&str, AnySampler); 9] = [
-                ("masked", Box::new(Masked::new(task()))),
-                ("greedy", Box::new(Greedy::new(task()))),
-                ("rejection", Box::new(Rejection::new(task(), 10_000))),
-                ("cars", Box::new(Cars::new(task(), 10_000))),
-                ("ars", Box::new(Ars::new(task(), 10_000))),
-                ("awrs", Box::new(Awrs::new(task(), 10_000))),
+                ("masked", Box::new(Sampling::new(task(), Masked::new()))),
+                ("greedy", Box::new(Sampling::new(task(), Greedy))),
+                ("rejection", Box::new(Sampling::new(task(), Exact::rejection(10_000)))),
+                ("cars", Box::new(Sampling::new(task(), Exact::cars(10_000)))),
+                ("ars", Box::new(Sampling::new(task(), Exact::ars(10_000)))),
+                ("awrs", Box::new(Sampling::new(task(), Awrs::new(10_000)))),
                 ("smc", Box::new(Smc::new(task(), SmcConfig::default()))),
-                ("mcmc", Box::new(Mcmc::new(task(), 2, Cut::Prefix, 10_000))),
+                ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(2, Cut::Prefix, 10_000)))),
                 ("beam", Box::new(Beam::new(task(), 2))),
             ];
             for (name, mut sampler) in samplers {
@@ -307,11 +304,11 @@ fn what_was_drawn_before_the_end_was_asked_for_is_handed_over() {
     let (table, constraint) = random_task(3);
     assert!(law(&table, &constraint).is_some());
     let new: [fn(Task<Broken, Outputs>) -> AnySampler; 5] = [
-        |task| Box::new(Masked::new(task)),
-        |task| Box::new(Rejection::new(task, 100_000)),
-        |task| Box::new(Cars::new(task, 100_000)),
-        |task| Box::new(Awrs::new(task, 100_000)),
-        |task| Box::new(Mcmc::new(task, 3, Cut::Prefix, 100_000)),
+        |task| Box::new(Sampling::new(task, Masked::new())),
+        |task| Box::new(Sampling::new(task, Exact::rejection(100_000))),
+        |task| Box::new(Sampling::new(task, Exact::cars(100_000))),
+        |task| Box::new(Sampling::new(task, Awrs::new(100_000))),
+        |task| Box::new(Sampling::new(task, Mcmc::new(3, Cut::Prefix, 100_000))),
     ];
     for (index, new) in new.into_iter().enumerate() {
         let model = |cancel| Broken { table: table.clone(), at: usize::MAX, logit: 0.0, passes: 0, cancel };
@@ -342,5 +339,5 @@ fn a_task_without_memory_is_drawn_all_the_same() {
     let (model, constraint) = random_task(3);
     let law = law(&model, &constraint).unwrap();
     let task = Task { max_bytes: 0, ..task(&model, &constraint) };
-    unskew_core::laws::check_sampler(&mut Cars::new(task, 100_000), &law, 1_000, &mut rng(2)).unwrap();
+    unskew_core::laws::check_sampler(&mut Sampling::new(task, Exact::cars(100_000)), &law, 1_000, &mut rng(2)).unwrap();
 }

@@ -9,11 +9,10 @@ use unskew_core::{
     Draw, ExactLaw, Extension, Finish, LanguageModel, Logits, Origin, Sampler, TableModel, TokenId,
     laws::{check_constraint, check_sampler, chi_square},
 };
-use unskew_samplers::{Disc, DiscConfig, Form, Masked, Rejection, SampleError, Task, Truncation, Warped};
+use unskew_samplers::{Exact, Masked, SampleError, Sampling, Task, Truncation, Warped};
 
 /// Enough tries that no output is resampled on any of the tasks.
-const PATIENT: DiscConfig =
-    DiscConfig { max_tries: 1_000_000, max_positions: u64::MAX, particles: 1, form: Form::Learned };
+const PATIENT: Exact = Exact::disc().with_budget(1e6).with_particles(1);
 
 /// The outputs of `G_sk` (grammar-aligned decoding, example 2): `00000`, and everything of length five that starts
 /// with 1.
@@ -86,16 +85,16 @@ fn exact_samplers_follow_the_law_of_random_tasks() {
         let (model, constraint) = random_task(seed);
         let Some(law) = law(&model, &constraint) else { continue };
         tested += 1;
-        let of_form = |form| Disc::new(task(&model, &constraint), DiscConfig { form, ..PATIENT });
+        let of_form = |form: Exact| Sampling::new(task(&model, &constraint), form);
         for (name, sampler) in [
             (
                 "rejection",
-                &mut Rejection::new(task(&model, &constraint), 10_000_000) as &mut dyn Sampler<Error = _>,
+                &mut Sampling::new(task(&model, &constraint), Exact::rejection(10_000_000)) as &mut dyn Sampler<Error = _>,
             ),
-            ("disc, default", &mut Disc::new(task(&model, &constraint), DiscConfig::default())),
-            ("disc, learned", &mut of_form(Form::Learned)),
-            ("disc, fresh", &mut of_form(Form::Fresh)),
-            ("disc, reuse", &mut of_form(Form::Reuse)),
+            ("disc, default", &mut Sampling::new(task(&model, &constraint), Exact::disc())),
+            ("disc, learned", &mut of_form(PATIENT)),
+            ("disc, fresh", &mut of_form(Exact::disc_published(1_000_000).with_particles(1))),
+            ("disc, reuse", &mut of_form(Exact::disc_reusing(1_000_000))),
         ] {
             if let Err(error) = check_sampler(sampler, &law, 2_000, &mut rng(seed)) {
                 panic!("task {seed}, {name}: {error}");
@@ -110,7 +109,7 @@ fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_law() {
     let (model, constraint) = skewed();
     let law = law(&model, &constraint).unwrap();
     let fit = check_sampler(
-        &mut Disc::new(task(&model, &constraint), DiscConfig::default()),
+        &mut Sampling::new(task(&model, &constraint), Exact::disc()),
         &law,
         100_000,
         &mut rng(1),
@@ -125,7 +124,7 @@ fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_law() {
         .collect();
     assert!((masked[&ids("00000")] - 0.5).abs() < 1e-9);
     assert!((law.probability(&ids("00000")) - 1.0 / 17.0).abs() < 1e-5);
-    assert!(deviation(&mut Masked::new(task(&model, &constraint)), &masked, 20_000, 2) < 4.0);
+    assert!(deviation(&mut Sampling::new(task(&model, &constraint), Masked::new()), &masked, 20_000, 2) < 4.0);
 }
 
 #[test]
@@ -140,7 +139,7 @@ fn masked_sampling_is_the_proposal_and_its_weights_correct_it() {
         }
         let expected =
             proposal.iter().map(|(output, (probability, _))| (output.clone(), *probability)).collect();
-        let mut masked = Masked::new(task(&model, &constraint));
+        let mut masked = Sampling::new(task(&model, &constraint), Masked::new());
         assert!(deviation(&mut masked, &expected, 4_000, seed) < 4.0, "task {seed}");
 
         // E[weight] is the probability of the constraint, and weighted draws are the model's own.
@@ -174,13 +173,12 @@ fn bounded_disc_follows_its_published_law() {
         let target = law(&model, &constraint).unwrap();
         let proposal = proposal(&model, &constraint);
         let refused: f64 = proposal.values().map(|(probability, x)| probability * (1.0 - x)).sum();
-        for form in [Form::Fresh, Form::Reuse] {
+        for reuses in [false, true] {
             for k in [1, 2] {
                 // One candidate of the resampling: its probability, and its weight.
-                let candidate = |(probability, x): (f64, f64)| match form {
-                    Form::Fresh => (probability, x),
-                    Form::Reuse => (probability * (1.0 - x) / refused, x / (1.0 - x)),
-                    Form::Learned => unreachable!("its law depends on its past"),
+                let candidate = |(probability, x): (f64, f64)| match reuses {
+                    false => (probability, x),
+                    true => (probability * (1.0 - x) / refused, x / (1.0 - x)),
                 };
                 let mut resampled: BTreeMap<Vec<TokenId>, f64> = BTreeMap::new();
                 for (left, values) in &proposal {
@@ -207,8 +205,8 @@ fn bounded_disc_follows_its_published_law() {
                     })
                     .collect();
                 let k = u64::try_from(k).unwrap();
-                let mut disc =
-                    Disc::new(task(&model, &constraint), DiscConfig { form, ..DiscConfig::published(k) });
+                let form = if reuses { Exact::disc_reusing(k) } else { Exact::disc_published(k) };
+                let mut disc = Sampling::new(task(&model, &constraint), form);
                 let deviation = deviation(&mut disc, &expected, 20_000, k);
                 assert!(deviation < 4.0, "{form:?}, K = {k}: {deviation} on {constraint:?}");
             }
@@ -224,7 +222,7 @@ fn learning_changes_no_law() {
         let mut counts: [HashMap<Vec<TokenId>, u64>; 3] = Default::default();
         for session in 0..4_000 {
             let mut rng = rng(session);
-            let mut disc = Disc::new(task(&model, &constraint), PATIENT);
+            let mut disc = Sampling::new(task(&model, &constraint), PATIENT);
             for counts in &mut counts {
                 let draw = disc.draw(&mut rng).unwrap();
                 assert_eq!(draw.origin, Origin::Accepted);
@@ -244,7 +242,7 @@ fn what_is_known_is_not_refused_again() {
     let (model, constraint) = (biased(0.5, 0.5).0, outputs(["0000000", "1010101"], 3));
     let stop = vec![0.4, 0.4, 0.2];
     let model = TableModel::new(["0", "1"], stop, [(vec![], model.row(&[]).to_vec())]).unwrap();
-    let mut disc = Disc::new(task(&model, &constraint), DiscConfig::default());
+    let mut disc = Sampling::new(task(&model, &constraint), Exact::disc());
     let mut rng = rng(3);
     let first = disc.draw(&mut rng).unwrap();
     for _ in 0..100 {
@@ -258,7 +256,7 @@ fn what_is_known_is_not_refused_again() {
 #[test]
 fn resampled_outputs_say_so() {
     let (model, constraint) = biased(0.9, 0.01);
-    let mut disc = Disc::new(task(&model, &constraint), DiscConfig::published(1));
+    let mut disc = Sampling::new(task(&model, &constraint), Exact::disc_published(1));
     let (mut accepted, mut rng) = (0, rng(5));
     for _ in 0..1_000 {
         let draw = disc.draw(&mut rng).unwrap();
@@ -284,7 +282,7 @@ fn another_temperature_is_another_model_with_its_own_law() {
             continue;
         };
         let task = Task::new(warped(truncation), constraint.clone(), model.vocabulary(), 8);
-        check_sampler(&mut Disc::new(task, PATIENT), &law, 4_000, &mut rng(6)).unwrap();
+        check_sampler(&mut Sampling::new(task, PATIENT), &law, 4_000, &mut rng(6)).unwrap();
     }
 }
 
@@ -301,13 +299,13 @@ fn the_order_of_mask_and_truncation_matters() {
         let count = (0..4_000).filter(|_| sampler.draw(&mut rng).unwrap().tokens == ids("1")).count();
         f64::from(u32::try_from(count).unwrap()) / 4_000.0
     };
-    assert!((share(&mut Masked::new(task(&model, &constraint)).truncated(top)) - 0.75).abs() < 0.03);
+    assert!((share(&mut Sampling::new(task(&model, &constraint), Masked::truncated(top))) - 0.75).abs() < 0.03);
     let before = Warped::new(model.clone(), 1.0, Some(top)).unwrap();
     let task = Task::new(before, constraint, model.vocabulary(), 8);
-    assert!((share(&mut Masked::new(task)) - 1.0).abs() < 1e-9);
+    assert!((share(&mut Sampling::new(task, Masked::new())) - 1.0).abs() < 1e-9);
     let one = Truncation::new(Some(1), None).unwrap();
     let all = outputs(["0", "1", "3"], 5);
-    assert!((share(&mut Masked::new(support::task(&model, &all)).truncated(one))).abs() < 1e-9);
+    assert!((share(&mut Sampling::new(support::task(&model, &all), Masked::truncated(one)))).abs() < 1e-9);
 }
 
 #[test]
@@ -315,7 +313,7 @@ fn a_seed_decides_the_draws_and_a_prompt_their_context() {
     let (model, constraint) = skewed();
     let draws = |seed| {
         let mut rng = rng(seed);
-        let mut sampler = Disc::new(task(&model, &constraint), DiscConfig::default());
+        let mut sampler = Sampling::new(task(&model, &constraint), Exact::disc());
         let mut draws = Vec::new();
         sampler.draw_many(20, &mut rng, &mut draws).unwrap();
         draws
@@ -326,13 +324,13 @@ fn a_seed_decides_the_draws_and_a_prompt_their_context() {
     let contexts = [(ids("1"), vec![1.0, 0.0, 0.0]), (ids("10"), vec![0.0, 0.0, 1.0])];
     let model = TableModel::new(["0", "1"], vec![0.0, 1.0, 0.0], contexts).unwrap();
     let prompted = task(&model, &outputs(["0", "1"], 3)).after(ids("1"));
-    assert_eq!(Disc::new(prompted, PATIENT).draw(&mut rng(1)).unwrap().tokens, ids("0"));
+    assert_eq!(Sampling::new(prompted, PATIENT).draw(&mut rng(1)).unwrap().tokens, ids("0"));
 }
 
 #[test]
 fn forced_tokens_share_a_pass() {
     let model = TableModel::new(["0", "1"], vec![0.4, 0.4, 0.2], []).unwrap();
-    let mut masked = Masked::new(task(&model, &outputs(["010101"], 3)));
+    let mut masked = Sampling::new(task(&model, &outputs(["010101"], 3)), Masked::new());
     let draw = masked.draw(&mut rng(1)).unwrap();
     // The empty prefix, then the six that it forces; known prefixes cost nothing.
     assert_eq!((draw.cost.positions, draw.cost.passes), (7, 2));
@@ -344,17 +342,17 @@ fn forced_tokens_share_a_pass() {
 fn the_length_limit_cuts_masked_outputs_and_is_part_of_the_exact_law() {
     let (model, constraint) = skewed();
     let short = |max_tokens| Task { max_tokens, ..task(&model, &constraint) };
-    let draw = Masked::new(short(3)).draw(&mut rng(1)).unwrap();
+    let draw = Sampling::new(short(3), Masked::new()).draw(&mut rng(1)).unwrap();
     assert_eq!((draw.finish, draw.tokens.len()), (Finish::Length, 3));
     assert!((draw.log_prob - 3.0 * 0.45_f64.ln()).abs() < 1e-4);
 
     // Without learning, the sampler cannot know that all tries fail alike.
-    let fresh = DiscConfig { max_tries: 50, form: Form::Fresh, ..DiscConfig::default() };
-    let error = Disc::new(short(3), fresh).draw(&mut rng(1)).unwrap_err();
+    let fresh = Exact::disc_published(50).with_particles(16);
+    let error = Sampling::new(short(3), fresh).draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::NoOutput { tries: 66, max_tokens: 3 });
-    let error = Disc::new(short(3), DiscConfig::default()).draw(&mut rng(1)).unwrap_err();
+    let error = Sampling::new(short(3), Exact::disc()).draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::Impossible { max_tokens: 3 });
-    let error = Rejection::new(short(3), 20).draw(&mut rng(1)).unwrap_err();
+    let error = Sampling::new(short(3), Exact::rejection(20)).draw(&mut rng(1)).unwrap_err();
     assert!(error.to_string().starts_with("no output in 20 tries"), "{error}");
 }
 
@@ -362,10 +360,10 @@ fn the_length_limit_cuts_masked_outputs_and_is_part_of_the_exact_law() {
 fn what_the_model_cannot_write_is_a_dead_end() {
     let contexts = [(ids("0"), vec![0.0, 0.5, 0.5])];
     let model = TableModel::new(["0", "1"], vec![0.5, 0.25, 0.25], contexts).unwrap();
-    let error = Masked::new(task(&model, &outputs(["00"], 3))).draw(&mut rng(1)).unwrap_err();
+    let error = Sampling::new(task(&model, &outputs(["00"], 3)), Masked::new()).draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::DeadEnd { tokens: ids("0") });
     let error =
-        Disc::new(task(&model, &outputs(["00"], 3)), DiscConfig::default()).draw(&mut rng(1)).unwrap_err();
+        Sampling::new(task(&model, &outputs(["00"], 3)), Exact::disc()).draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::Impossible { max_tokens: 8 });
 }
 
@@ -398,6 +396,6 @@ impl LanguageModel for Broken {
 fn logits_that_are_no_numbers_are_an_error() {
     let vocabulary = TableModel::uniform(["0", "1"]).vocabulary().clone();
     let task = Task::new(Broken, outputs(["0", "1"], 3), &vocabulary, 4);
-    let error = Masked::new(task).draw(&mut rng(1)).unwrap_err();
+    let error = Sampling::new(task, Masked::new()).draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::NotADistribution { tokens: 0 });
 }

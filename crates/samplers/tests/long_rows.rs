@@ -7,7 +7,7 @@ use unskew_core::{
     laws::check_sampler,
 };
 use unskew_samplers::{
-    Ars, Asap, Awrs, Cars, Disc, DiscConfig, Greedy, Masked, Rejection, Rsft, SampleError, Task,
+    Asap, Awrs, Exact, Greedy, Masked, SampleError, Sampling, Task,
 };
 
 const TOKENS: usize = 9_000;
@@ -99,14 +99,14 @@ fn exact_samplers_follow_the_law() {
     const TRIES: u64 = 1_000_000;
     let law = law();
     assert!(law.len() > 5_000 && (0.1..0.6).contains(&law.mass()), "{} {}", law.len(), law.mass());
-    let disc = DiscConfig { max_tries: TRIES, max_positions: u64::MAX, ..DiscConfig::default() };
+    let disc = Exact::disc().with_budget(1e6);
     let samplers: [(&str, Boxed); 6] = [
-        ("rejection", Box::new(Rejection::new(task(), TRIES))),
-        ("rsft", Box::new(Rsft::new(task(), TRIES))),
-        ("ars", Box::new(Ars::new(task(), TRIES))),
-        ("cars", Box::new(Cars::new(task(), TRIES))),
-        ("cars, groups of 4", Box::new(Cars::new(task(), TRIES).grouped(4))),
-        ("disc", Box::new(Disc::new(task(), disc))),
+        ("rejection", Box::new(Sampling::new(task(), Exact::rejection(TRIES)))),
+        ("rsft", Box::new(Sampling::new(task(), Exact::rsft(TRIES)))),
+        ("ars", Box::new(Sampling::new(task(), Exact::ars(TRIES)))),
+        ("cars", Box::new(Sampling::new(task(), Exact::cars(TRIES)))),
+        ("cars, batches of 4", Box::new(Sampling::new(Task { batch: 4, ..task() }, Exact::cars(TRIES)))),
+        ("disc", Box::new(Sampling::new(task(), disc))),
     ];
     for (seed, (name, mut sampler)) in (1..).zip(samplers) {
         if let Err(error) = check_sampler(&mut sampler, &law, DRAWS, &mut rng(seed)) {
@@ -121,7 +121,7 @@ fn weights_average_to_the_mass_of_the_constraint() {
     const DRAWS: u32 = if cfg!(debug_assertions) { 3_000 } else { 100_000 };
     let law = law();
     let samplers: [(&str, Boxed); 2] =
-        [("masked", Box::new(Masked::new(task()))), ("awrs", Box::new(Awrs::new(task(), 1_000)))];
+        [("masked", Box::new(Sampling::new(task(), Masked::new()))), ("awrs", Box::new(Sampling::new(task(), Awrs::new(1_000))))];
     for (seed, (name, mut sampler)) in (1..).zip(samplers) {
         let mut rng = rng(seed);
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -142,7 +142,7 @@ fn weights_average_to_the_mass_of_the_constraint() {
 
 #[test]
 fn the_most_probable_token_is_found_and_asap_learns() {
-    let draw = Greedy::new(task()).draw(&mut rng(1)).unwrap();
+    let draw = Sampling::new(task(), Greedy).draw(&mut rng(1)).unwrap();
     let model = model();
     let mut prefix = Vec::new();
     loop {
@@ -158,7 +158,7 @@ fn the_most_probable_token_is_found_and_asap_learns() {
     }
     assert_eq!(draw.tokens, prefix);
     // Token 0, and what must follow it, is found to be worth half of its probability.
-    let mut asap = Asap::new(task(), 10);
+    let mut asap = Sampling::new(task(), Asap::new(10));
     asap.warm_up(50, &mut rng(1)).unwrap();
     assert!(asap.usage().prefixes > 20);
 }
@@ -167,7 +167,7 @@ fn the_most_probable_token_is_found_and_asap_learns() {
 #[test]
 fn draws_do_not_depend_on_what_is_kept() {
     let draws = |max_bytes: usize, batch: usize| {
-        let mut cars = Cars::new(Task { max_bytes, batch, ..task() }, 1_000_000);
+        let mut cars = Sampling::new(Task { max_bytes, batch, ..task() }, Exact::cars(1_000_000));
         let mut rng = rng(5);
         (0..60).map(|_| cars.draw(&mut rng).unwrap().tokens).collect::<Vec<_>>()
     };

@@ -71,6 +71,9 @@ fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
+/// The draws that are asked for together.
+const TOGETHER: usize = 50;
+
 /// Draws `count` outputs and compares them with the exact law.
 ///
 /// # Errors
@@ -85,8 +88,18 @@ pub fn check_sampler<S: Sampler + ?Sized>(
     rng: &mut dyn Rng,
 ) -> Result<Fit, LawError> {
     let mut counts: HashMap<Vec<TokenId>, u64> = HashMap::new();
-    for _ in 0..count {
-        let draw = sampler.draw(rng).map_err(|error| LawError::new("a sampler draws", error.to_string()))?;
+    let mut draws = Vec::new();
+    for index in 0..count {
+        if draws.is_empty() {
+            // One alone, and then some together.
+            let many = if index == 0 { 1 } else { TOGETHER.min(count - index) };
+            let drawn = sampler.draw_many(many, rng, &mut draws);
+            drawn.map_err(|error| LawError::new("a sampler draws", error.to_string()))?;
+            draws.reverse();
+        }
+        let Some(draw) = draws.pop() else {
+            return Err(LawError::new("a sampler draws", "fewer outputs than were asked for"));
+        };
         let probability = law.probability(&draw.tokens);
         if draw.finish != Finish::Stop || probability == 0.0 {
             let detail = format!("{:?} ended by {:?}", draw.tokens, draw.finish);

@@ -27,7 +27,7 @@ pub(crate) use listed::Listed;
 pub use pass::{log_mass, log_normalizer};
 pub(crate) use wide::Wide;
 
-use crate::trie::NodeId;
+use crate::tree::NodeId;
 
 /// From so many logits on a row is a long one.
 pub(crate) const LONG: usize = 1 << 13;
@@ -261,7 +261,7 @@ mod tests {
     use unskew_core::{Logits, MaskRef, laws::chi_square};
 
     use super::*;
-    use crate::trie::Trie;
+    use crate::tree::PrefixTree;
 
     fn row() -> Listed {
         let logits = [0.5f64, 0.2, 0.2, 0.1].map(|p| {
@@ -416,8 +416,8 @@ mod tests {
     fn the_least_recently_used_rows_go_first() {
         let row = || Row::listed(row(), f64::NEG_INFINITY);
         let bytes = row().bytes();
-        let mut trie = Trie::new();
-        let nodes: Vec<_> = (0..5).map(|token| trie.child(Trie::ROOT, TokenId(token))).collect();
+        let mut tree = PrefixTree::new();
+        let nodes: Vec<_> = (0..5).map(|token| tree.child(PrefixTree::ROOT, TokenId(token))).collect();
         let mut cache = RowCache::new(4 * bytes);
         for node in &nodes[..4] {
             cache.insert(*node, Arc::new(row()));

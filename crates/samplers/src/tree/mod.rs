@@ -5,17 +5,16 @@
 //! probability that the model, from there, completes an accepted output, and it is minus infinity at a dead end.
 //!
 //! Only what was visited is kept. A node has the mass of everything allowed that was never visited as one number
-//! ([`fresh`](Trie::fresh)), beside its visited children; what the mask forbids is in no number at all. So a node takes
+//! ([`unexplored`](PrefixTree::unexplored)), beside its visited children; what the mask forbids is in no number at all. So a node takes
 //! some 100 bytes whatever the vocabulary, and learning from an output of n tokens touches n nodes. The published code
 //! makes a child of every token of the mask, and adds all of them up again for each.
 //!
-//! Everything is a natural logarithm: the mass of a long output is far below what an `f64` can hold. Sums over children
+//! Everything is a natural logarithm: the probability of a long output is far below what an `f64` can hold. Sums over children
 //! are corrected by differences, and made again from the children before these lose their digits.
 //!
-//! A trie knows no model and no constraint; [`Prefixes`](crate::prefixes::Prefixes) reads both into it. Two facts about a
-//! node come at different times: it is *evaluated* when its row of the model was read, which is a cache and changes no
-//! law, and it is *learned* when it counts in the bounds above it, which changes what is proposed. Draws that step together
-//! propose from what was learned before all of them, so that evaluating must not be learning.
+//! A tree knows no model and no constraint; [`Session`](crate::session::Session) reads both into it. A node is *scored* when its
+//! row of the model was read: that is a cache, and changes no proposal. A node is *backed up* when it counts in the bounds above
+//! it, which changes the proposals of all rollouts.
 //!
 //! Nodes are forgotten, least recently used first, by giving their mass back to their parents with a bound of one. To keep
 //! the bound of a forgotten subtree would be wrong: its next visit proposes from the model itself, as everywhere that is
@@ -36,7 +35,7 @@ pub(crate) use file::{Header, read, write};
 pub(crate) struct NodeId(u32);
 
 impl NodeId {
-    /// The id after a [`shrink`](Trie::shrink) that answered with `map`.
+    /// The id after a [`shrink`](PrefixTree::shrink) that answered with `map`.
     pub(crate) fn renamed(self, map: &[Option<Self>]) -> Option<Self> {
         map.get(self.0 as usize).copied().flatten()
     }
@@ -44,21 +43,21 @@ impl NodeId {
 
 /// What the model and the constraint say about a prefix. Natural logarithms.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct NodeStats {
     /// The probability that the sequence ends here; minus infinity where it may not.
-    pub(crate) stop: f64,
+    pub(crate) eos: f64,
     /// The probability of all tokens that may be proposed.
     pub(crate) tokens: f64,
     /// What the mask leaves of the model's distribution, the end included.
-    pub(crate) mass: f64,
+    pub(crate) valid_mass: f64,
     /// Whether the output may not end here and only one token is allowed.
     pub(crate) forced: bool,
 }
 
-impl Facts {
+impl NodeStats {
     /// After this prefix there is nothing.
     pub(crate) const DEAD: Self =
-        Self { stop: f64::NEG_INFINITY, tokens: f64::NEG_INFINITY, mass: f64::NEG_INFINITY, forced: false };
+        Self { eos: f64::NEG_INFINITY, tokens: f64::NEG_INFINITY, valid_mass: f64::NEG_INFINITY, forced: false };
 }
 
 /// At most 100 bytes with its first child: a test holds it to that.
@@ -69,23 +68,23 @@ struct Node {
     /// The last token of the prefix; meaningless at the root.
     token: TokenId,
     depth: u32,
-    /// The last visit, by the trie's clock: never before that of a child.
+    /// The last visit, by the tree's clock: never before that of a child.
     used: u32,
     /// The log-probability of the token after the parent; NaN until it is known.
     log_p: f64,
-    stop: f64,
-    mass: f64,
+    eos: f64,
+    valid_mass: f64,
     /// The mass of what may be proposed and has no edge that counts.
-    fresh: f64,
+    unexplored: f64,
     /// The sum of the weights of the edges that count.
     visited: f64,
-    /// `fresh` and `visited` when they were last summed anew.
-    fresh_anchor: f32,
+    /// `unexplored` and `visited` when they were last summed anew.
+    unexplored_anchor: f32,
     visited_anchor: f32,
     /// How often `visited` was corrected since.
     corrections: u32,
-    evaluated: bool,
-    learned: bool,
+    scored: bool,
+    backed_up: bool,
     forced: bool,
     edges: Edges,
 }
@@ -98,22 +97,22 @@ impl Node {
             depth,
             used,
             log_p: f64::NAN,
-            stop: f64::NAN,
-            mass: f64::NAN,
-            fresh: f64::NAN,
+            eos: f64::NAN,
+            valid_mass: f64::NAN,
+            unexplored: f64::NAN,
             visited: f64::NEG_INFINITY,
-            fresh_anchor: 0.0,
+            unexplored_anchor: 0.0,
             visited_anchor: f32::NEG_INFINITY,
             corrections: 0,
-            evaluated: false,
-            learned: false,
+            scored: false,
+            backed_up: false,
             forced: false,
             edges: Edges::None,
         }
     }
 
     fn bound(&self) -> f64 {
-        if self.learned { add([self.stop, self.fresh, self.visited]) } else { 0.0 }
+        if self.backed_up { add([self.eos, self.unexplored, self.visited]) } else { 0.0 }
     }
 
     /// Adds up the weights of the edges.
@@ -170,11 +169,13 @@ pub(crate) enum Mutant {
     DeadEndsStay,
     /// A bound that falls is told to the parent, and not to those above it.
     BoundsStayBelow,
+    /// A rollout under way does not pay for a bound that has fallen since its prefix was proposed.
+    FallsAreFree,
 }
 
 /// The tree of visited prefixes.
 #[derive(Clone, Debug)]
-pub(crate) struct Trie {
+pub(crate) struct PrefixTree {
     #[cfg(test)]
     pub(crate) mutant: Option<Mutant>,
     nodes: Vec<Node>,
@@ -183,7 +184,7 @@ pub(crate) struct Trie {
     clock: u32,
 }
 
-impl Trie {
+impl PrefixTree {
     pub(crate) const ROOT: NodeId = NodeId(0);
 
     pub(crate) fn new() -> Self {
@@ -238,40 +239,40 @@ impl Trie {
         tokens
     }
 
-    pub(crate) fn is_evaluated(&self, node: NodeId) -> bool {
-        self.node(node).evaluated
+    pub(crate) fn is_scored(&self, node: NodeId) -> bool {
+        self.node(node).scored
     }
 
     /// Whether its bound is more than the 0 of a prefix of which nothing is known.
-    pub(crate) fn is_learned(&self, node: NodeId) -> bool {
-        self.node(node).learned
+    pub(crate) fn is_backed_up(&self, node: NodeId) -> bool {
+        self.node(node).backed_up
     }
 
     pub(crate) fn is_forced(&self, node: NodeId) -> bool {
         self.node(node).forced
     }
 
-    /// The log-probability that the sequence ends at an evaluated prefix.
-    pub(crate) fn stop(&self, node: NodeId) -> f64 {
-        self.node(node).stop
+    /// The log-probability that the sequence ends at an scored prefix.
+    pub(crate) fn eos(&self, node: NodeId) -> f64 {
+        self.node(node).eos
     }
 
-    /// The logarithm of what the mask leaves at an evaluated prefix.
-    pub(crate) fn mass(&self, node: NodeId) -> f64 {
-        self.node(node).mass
+    /// The logarithm of what the mask leaves at an scored prefix.
+    pub(crate) fn valid_mass(&self, node: NodeId) -> f64 {
+        self.node(node).valid_mass
     }
 
     /// The logarithm of the mass of what may be proposed and does not count among the edges.
-    pub(crate) fn fresh(&self, node: NodeId) -> f64 {
-        self.node(node).fresh
+    pub(crate) fn unexplored(&self, node: NodeId) -> f64 {
+        self.node(node).unexplored
     }
 
-    /// Where the next edge that counts has a log-probability that is not above this, [`learn`](Self::learn) does not ask what
-    /// is left without it: the fresh mass then falls by less than the half since it was last exact.
+    /// Where the next edge that counts has a log-probability that is not above this, [`back_up`](Self::back_up) does not ask what
+    /// is left without it: the unexplored mass then falls by less than the half since it was last exact.
     pub(crate) fn rest_matters_above(&self, node: NodeId) -> f64 {
-        let Node { fresh, fresh_anchor, .. } = *self.node(node);
+        let Node { unexplored, unexplored_anchor, .. } = *self.node(node);
         // ln(1 - 1/e) = -0.46, and with the 0.2 that is more than -ln(2) = -0.69: no rounding comes near.
-        if fresh >= f64::from(fresh_anchor) - 0.2 { fresh - 1.0 } else { f64::NEG_INFINITY }
+        if unexplored >= f64::from(unexplored_anchor) - 0.2 { unexplored - 1.0 } else { f64::NEG_INFINITY }
     }
 
     /// The bound; see the top of this file.
@@ -314,16 +315,16 @@ impl Trie {
     }
 
     /// Enters what was read about a prefix. The first time counts: a model may answer differently in its last digits.
-    pub(crate) fn evaluate(&mut self, node: NodeId, facts: Facts) {
+    pub(crate) fn score(&mut self, node: NodeId, facts: NodeStats) {
         let node = self.node_mut(node);
-        if node.evaluated {
+        if node.scored {
             return;
         }
-        node.evaluated = true;
-        node.stop = facts.stop;
-        node.mass = facts.mass;
-        node.fresh = facts.tokens;
-        node.fresh_anchor = to_f32(facts.tokens);
+        node.scored = true;
+        node.eos = facts.eos;
+        node.valid_mass = facts.valid_mass;
+        node.unexplored = facts.tokens;
+        node.unexplored_anchor = to_f32(facts.tokens);
         node.forced = facts.forced;
     }
 
@@ -335,22 +336,22 @@ impl Trie {
         }
     }
 
-    /// Takes a prefix and all above it into the bounds, as far from the root as they are evaluated: c~ after one more output (GAD, section 3.2).
+    /// Takes a prefix and all above it into the bounds, as far from the root as they are scored: c~ after one more output (GAD, section 3.2).
     ///
-    /// `fresh` answers, for a node and its depth, with the mass of what does not count among its edges, where its row is at
+    /// `unexplored` answers, for a node and its depth, with the mass of what does not count among its edges, where its row is at
     /// hand. It is asked only where a difference would lose digits. Cost: the depth of the node, and now and then the edges of one above it.
-    pub(crate) fn learn(
+    pub(crate) fn back_up(
         &mut self,
         node: NodeId,
-        mut fresh: impl FnMut(NodeId, usize, &[Edge]) -> Option<f64>,
+        mut unexplored: impl FnMut(NodeId, usize, &[Edge]) -> Option<f64>,
     ) {
         // Never a node whose parent does not count it: a walk would come to its bound by a way that takes it for one.
         let mut at = node;
         let mut above = node;
         loop {
-            let Node { evaluated, log_p, .. } = *self.node(above);
+            let Node { scored, log_p, .. } = *self.node(above);
             let parent = self.parent(above);
-            if !evaluated || (parent.is_some() && log_p.is_nan()) {
+            if !scored || (parent.is_some() && log_p.is_nan()) {
                 at = parent.unwrap_or(Self::ROOT);
             }
             match parent {
@@ -358,19 +359,19 @@ impl Trie {
                 None => break,
             }
         }
-        if !self.node(at).evaluated {
+        if !self.node(at).scored {
             return;
         }
         #[cfg(test)]
-        if self.mutant == Some(Mutant::DeadEndsStay) && self.node(at).mass == f64::NEG_INFINITY {
+        if self.mutant == Some(Mutant::DeadEndsStay) && self.node(at).valid_mass == f64::NEG_INFINITY {
             return;
         }
-        self.node_mut(at).learned = true;
+        self.node_mut(at).backed_up = true;
         while let Some(parent) = self.parent(at) {
             let Node { token, log_p, .. } = *self.node(at);
             let weight = log_p + self.bound(at);
             let above = self.node_mut(parent);
-            above.learned = true;
+            above.backed_up = true;
             let index = above.edges.search(token).expect("a node is a child of its parent");
             let old = above.edges[index].weight;
             #[cfg(test)]
@@ -383,33 +384,33 @@ impl Trie {
                 let old = (!old.is_nan()).then_some(old);
                 above.correct(old, weight);
                 if old.is_none() {
-                    self.take_fresh(parent, log_p, &mut fresh);
+                    self.take_unexplored(parent, log_p, &mut unexplored);
                 }
             }
             at = parent;
         }
     }
 
-    /// Takes a child's mass out of its parent's fresh mass.
-    fn take_fresh(
+    /// Takes the mass of a child out of the unexplored mass of its parent.
+    fn take_unexplored(
         &mut self,
         node: NodeId,
         log_p: f64,
-        fresh: &mut impl FnMut(NodeId, usize, &[Edge]) -> Option<f64>,
+        unexplored: &mut impl FnMut(NodeId, usize, &[Edge]) -> Option<f64>,
     ) {
         let at = self.node_mut(node);
         if at.forced {
-            at.fresh = f64::NEG_INFINITY;
+            at.unexplored = f64::NEG_INFINITY;
             return;
         }
-        let left = log_difference(at.fresh, log_p);
-        at.fresh = left;
-        if left < f64::from(at.fresh_anchor) - std::f64::consts::LN_2
-            && let Some(exact) = fresh(node, self.depth(node), &self.node(node).edges)
+        let left = log_difference(at.unexplored, log_p);
+        at.unexplored = left;
+        if left < f64::from(at.unexplored_anchor) - std::f64::consts::LN_2
+            && let Some(exact) = unexplored(node, self.depth(node), &self.node(node).edges)
         {
             let at = self.node_mut(node);
-            at.fresh = exact;
-            at.fresh_anchor = to_f32(exact);
+            at.unexplored = exact;
+            at.unexplored_anchor = to_f32(exact);
         }
     }
 
@@ -452,9 +453,9 @@ impl Trie {
             new.edges = edges.into();
             self.edge_bytes += new.edges.bytes();
             if !given_back.is_empty() {
-                given_back.push(new.fresh);
-                new.fresh = log_sum_exp(given_back);
-                new.fresh_anchor = to_f32(new.fresh);
+                given_back.push(new.unexplored);
+                new.unexplored = log_sum_exp(given_back);
+                new.unexplored_anchor = to_f32(new.unexplored);
             }
         }
         self.nodes = nodes;
@@ -462,14 +463,14 @@ impl Trie {
         map
     }
 
-    /// Whether each learned prefix counts in the bound of its parent, which is learned too.
+    /// Whether each backed_up prefix counts in the bound of its parent, which is backed_up too.
     #[cfg(test)]
     pub(crate) fn is_consistent(&self) -> bool {
         self.nodes.iter().enumerate().skip(1).all(|(id, node)| {
             let above = &self.nodes[node.parent as usize];
             let edge = above.edges.iter().find(|edge| edge.node.0 as usize == id);
             let counts = edge.is_some_and(Edge::counts);
-            counts == node.learned && (!counts || above.learned)
+            counts == node.backed_up && (!counts || above.backed_up)
         })
     }
 

@@ -1,51 +1,53 @@
-//! The model's side of a sampler: rows for many prefixes in one pass, with as little computed twice as a bounded number of
-//! sequences allows.
+//! The sequences of a model that rollouts share: rows for many prefixes in one pass, with little computed twice.
 //!
-//! A sequence holds what the model keeps for its tokens (keys and values). One with the prompt alone is always there, and a
-//! few others follow the walks. A prefix is evaluated by the sequence that shares most of its tokens: taken as it is where
-//! nothing of it is lost, truncated or forked otherwise. A sequence for each visited prefix was the alternative: it saves
-//! the appending of known tokens, and costs a cache of keys and values for each.
+//! A sequence holds what the model keeps for its tokens (keys and values). The pool has one sequence with each prompt alone,
+//! and a few others that follow the rollouts. A prefix is evaluated by the sequence that shares most of its tokens: the pool
+//! takes it as it is where nothing of it is lost, and truncates or forks it otherwise. Tried instead: a sequence for each visited
+//! prefix. It saves the appending of known tokens, and it costs a cache of keys and values for each.
 
 use std::{fmt, sync::Arc};
 
 use smallvec::SmallVec;
 use unskew_core::{Cost, Extension, LanguageModel, Logits, Rows, TokenId};
 
+use crate::Request;
+
 /// The most logits that one pass may return, in numbers: 256 MiB. Long runs of forced tokens are evaluated in pieces.
 const MAX_LOGITS: usize = 1 << 26;
 
-/// Sequences that are kept beside those of the draws that step together.
+/// Sequences that are kept beside those of one pass.
 const SPARE: usize = 2;
 
 /// Buffers of rows that are kept for the next pass.
 const BUFFERS: usize = 2;
 
-/// A prefix whose rows are wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Request<'a> {
-    /// The output tokens.
-    pub(crate) tokens: &'a [TokenId],
-    /// The depth of the first prefix of it whose row is wanted, at least 1; all from there on are.
-    pub(crate) first: usize,
+/// A sequence that holds a prompt and nothing else.
+struct Prompt<S> {
+    tokens: Arc<[TokenId]>,
+    sequence: S,
+    /// Whether the sequence has read the prompt.
+    read: bool,
+    used: u64,
 }
 
 struct Slot<S> {
     sequence: S,
-    /// The output tokens that it holds behind the prompt.
+    prompt: Arc<[TokenId]>,
+    /// The tokens that it holds after the prompt.
     tokens: Vec<TokenId>,
     used: u64,
-    /// Whether a request of the present batch has it.
+    /// Whether a request of the present pass has it.
     taken: bool,
 }
 
-pub(crate) struct Evaluator<M: LanguageModel> {
+/// A model and its sequences, as many as one pass extends and two more.
+///
+/// One pool serves any number of [machines](crate::Machine), of one prompt or of several.
+pub struct SequencePool<M: LanguageModel> {
     model: M,
-    prompt: Vec<TokenId>,
-    /// The prompt, and nothing else.
-    base: M::Sequence,
-    prompted: bool,
+    prompts: SmallVec<[Prompt<M::Sequence>; 1]>,
     slots: Vec<Slot<M::Sequence>>,
-    max_slots: usize,
+    batch: usize,
     /// Where the model writes rows, the last written at the end; those that nobody reads any more are used again.
     buffers: Vec<Arc<Logits>>,
     clock: u64,
@@ -53,9 +55,9 @@ pub(crate) struct Evaluator<M: LanguageModel> {
     latest: usize,
 }
 
-impl<M: LanguageModel> fmt::Debug for Evaluator<M> {
+impl<M: LanguageModel> fmt::Debug for SequencePool<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Evaluator").field("sequences", &self.slots.len()).finish_non_exhaustive()
+        f.debug_struct("SequencePool").field("sequences", &self.slots.len()).finish_non_exhaustive()
     }
 }
 
@@ -67,29 +69,28 @@ struct Item {
     held: usize,
 }
 
-impl<M: LanguageModel> Evaluator<M> {
-    /// `batch` is the number of sequences that step together.
-    pub(crate) fn new(mut model: M, prompt: Vec<TokenId>, batch: usize) -> Self {
-        let base = model.start();
+impl<M: LanguageModel> SequencePool<M> {
+    /// A pool over `model` whose passes extend up to `batch` sequences.
+    pub fn new(model: M, batch: usize) -> Self {
         Self {
             model,
-            prompt,
-            base,
-            prompted: false,
+            prompts: SmallVec::new(),
             slots: Vec::new(),
-            max_slots: batch.max(1).saturating_add(SPARE),
+            batch: batch.max(1),
             buffers: Vec::new(),
             clock: 0,
             latest: 0,
         }
     }
 
-    pub(crate) fn vocab_len(&self) -> usize {
-        self.model.vocab_len()
+    /// The most sequences that one pass extends.
+    pub fn batch(&self) -> usize {
+        self.batch
     }
 
-    pub(crate) fn prompt(&self) -> &[TokenId] {
-        &self.prompt
+    /// The model.
+    pub fn model(&self) -> &M {
+        &self.model
     }
 
     /// Puts a buffer that nobody reads at the end: the last one that was written, since the nearest cache still has it.
@@ -105,31 +106,49 @@ impl<M: LanguageModel> Evaluator<M> {
         self.buffers.push(Arc::default());
     }
 
-    /// The row after the prompt, the only one of what it answers with.
-    pub(crate) fn root(&mut self, cost: &mut Cost) -> Result<Arc<Logits>, M::Error> {
+    /// The sequence of a prompt; made where it is not there. No request of the present pass loses its own.
+    fn prompt(&mut self, tokens: &Arc<[TokenId]>) -> usize {
+        self.clock += 1;
+        let same = |prompt: &Prompt<_>| Arc::ptr_eq(&prompt.tokens, tokens) || prompt.tokens == *tokens;
+        let index = self.prompts.iter().position(same).unwrap_or_else(|| {
+            if self.prompts.len() >= self.batch.saturating_add(SPARE) {
+                let oldest = (0..self.prompts.len()).min_by_key(|index| self.prompts[*index].used);
+                self.prompts.remove(oldest.expect("there are some"));
+            }
+            let sequence = self.model.start();
+            self.prompts.push(Prompt { tokens: Arc::clone(tokens), sequence, read: false, used: 0 });
+            self.prompts.len() - 1
+        });
+        self.prompts[index].used = self.clock;
+        index
+    }
+
+    /// Reads a prompt, and writes the row after it.
+    fn read_prompt(&mut self, index: usize, cost: &mut Cost) -> Result<&Arc<Logits>, M::Error> {
         self.free_buffer();
         let logits = written(&mut self.buffers);
-        let tokens: &[TokenId] = if self.prompted { &[] } else { &self.prompt };
-        let extension = Extension { sequence: &mut self.base, tokens, rows: Rows::Last };
-        self.model.extend(&mut [extension], logits)?;
+        let Prompt { tokens, sequence, read, .. } = &mut self.prompts[index];
+        let tokens: &[TokenId] = if *read { &[] } else { tokens };
+        self.model.extend(&mut [Extension { sequence, tokens, rows: Rows::Last }], logits)?;
         // Asking for the last row again evaluates one position.
         cost.positions += tokens.len().max(1) as u64;
         cost.passes += 1;
-        self.prompted = true;
-        Ok(Arc::clone(self.buffers.last().expect("it was put there")))
+        *read = true;
+        Ok(self.buffers.last().expect("it was put there"))
     }
 
     /// The row of one prefix, where the sequence that was used last holds all of it but the last token: so it is, token after
-    /// token, while one walk goes on alone. None where it does not, and nothing has changed then. What it does is what
-    /// [`evaluate`](Self::evaluate) does there, by a way that is short: behind a pass over a long row, whatever code a token
-    /// runs through comes from a far cache, and a list of one request and one sequence is most of it.
-    pub(crate) fn next(
-        &mut self,
-        tokens: &[TokenId],
-        cost: &mut Cost,
-    ) -> Result<Option<&Arc<Logits>>, M::Error> {
-        let Some((last, before)) = tokens.split_last() else { return Ok(None) };
-        if !self.slots.get(self.latest).is_some_and(|slot| self.prompted && slot.tokens == before) {
+    /// token, while one rollout goes on alone. None where it does not, and nothing has changed then.
+    ///
+    /// It does what the general way does there, and is short: after a pass over a long row the code of a token comes from a far
+    /// cache, and a list of one request and one sequence is most of it.
+    fn next(&mut self, request: &Request, cost: &mut Cost) -> Result<Option<&Arc<Logits>>, M::Error> {
+        let Request { prompt, tokens, first } = request;
+        let Some((last, before)) = tokens.split_last().filter(|_| *first == tokens.len()) else {
+            return Ok(None);
+        };
+        let follows = |slot: &Slot<_>| slot.tokens == before && Arc::ptr_eq(&slot.prompt, prompt);
+        if !self.slots.get(self.latest).is_some_and(follows) {
             return Ok(None);
         }
         self.free_buffer();
@@ -146,22 +165,56 @@ impl<M: LanguageModel> Evaluator<M> {
         Ok(self.buffers.last())
     }
 
-    /// The wanted rows of all requests, in as few passes as the limit on logits allows: `read` takes the index of a request,
-    /// the depth of a prefix, and its row by index in what a pass wrote. The positions of each request are added to its cost; a pass is counted once, with
-    /// the first request that it serves.
+    /// Evaluates the rows of `requests`, [`batch`](Self::batch) requests in a pass, and in more passes where the prompts are
+    /// unread or a pass would write more than 256 MiB of logits.
     ///
-    /// The requests are different from each other, and no more than the batch.
-    pub(crate) fn evaluate(
+    /// `read` takes the index of a request, the depth of a prefix, and its row by index in the rows of a pass; for each request
+    /// in the order of depths. The positions of a request are added to its cost; a pass is counted once, with the first request
+    /// that it serves. No two requests with tokens have the same.
+    ///
+    /// # Errors
+    ///
+    /// When the model fails.
+    pub fn evaluate(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[Request],
         costs: &mut [Cost],
         mut read: impl FnMut(usize, usize, &Arc<Logits>, usize),
     ) -> Result<(), M::Error> {
-        if requests.is_empty() {
+        if let ([request], [cost]) = (requests, &mut *costs)
+            && let Some(logits) = self.next(request, cost)?
+        {
+            read(0, request.tokens.len(), logits, 0);
             return Ok(());
         }
-        if !self.prompted {
-            self.root(&mut costs[0])?;
+        for first in (0..requests.len()).step_by(self.batch) {
+            let end = requests.len().min(first.saturating_add(self.batch));
+            let read = |request: usize, depth: usize, logits: &Arc<Logits>, row: usize| {
+                read(first + request, depth, logits, row);
+            };
+            self.pass(&requests[first..end], &mut costs[first..end], read)?;
+        }
+        Ok(())
+    }
+
+    fn pass(
+        &mut self,
+        requests: &[Request],
+        costs: &mut [Cost],
+        mut read: impl FnMut(usize, usize, &Arc<Logits>, usize),
+    ) -> Result<(), M::Error> {
+        for index in 0..requests.len() {
+            let Request { prompt, first, .. } = &requests[index];
+            let same = |other: &Request| other.first == 0 && other.prompt == *prompt;
+            let at = self.prompt(prompt);
+            if *first == 0 && !requests[..index].iter().any(same) {
+                let logits = self.read_prompt(at, &mut costs[index])?;
+                for (other, _) in requests.iter().enumerate().skip(index).filter(|(_, other)| same(other)) {
+                    read(other, 0, logits, 0);
+                }
+            } else if !self.prompts[at].read {
+                self.read_prompt(at, &mut costs[index])?;
+            }
         }
         let mut items = self.assign(requests);
         while !items.is_empty() {
@@ -173,7 +226,7 @@ impl<M: LanguageModel> Evaluator<M> {
             let mut batch: SmallVec<[Extension<'_, M::Sequence>; 1]> = SmallVec::new();
             let mut slots = self.slots.iter_mut().enumerate();
             for item in &items {
-                let Request { tokens, first } = &requests[item.request];
+                let Request { tokens, first, .. } = &requests[item.request];
                 let piece = &tokens[item.held..tokens.len().min(item.held + chunk)];
                 let (_, slot) =
                     slots.find(|(index, _)| *index == item.slot).expect("items are in the order of slots");
@@ -210,33 +263,37 @@ impl<M: LanguageModel> Evaluator<M> {
         Ok(())
     }
 
-    /// A sequence for each request, which holds none of the tokens whose rows are wanted.
-    fn assign(&mut self, requests: &[Request<'_>]) -> SmallVec<[Item; 1]> {
+    /// A sequence for each request that has tokens. It holds none of the tokens whose rows are wanted.
+    fn assign(&mut self, requests: &[Request]) -> SmallVec<[Item; 1]> {
         for slot in &mut self.slots {
             slot.taken = false;
         }
-        requests
-            .iter()
-            .enumerate()
-            .map(|(request, Request { tokens, first })| {
-                let (slot, held) = self.slot(tokens, *first);
+        let with_tokens = requests.iter().enumerate().filter(|(_, request)| !request.tokens.is_empty());
+        with_tokens
+            .map(|(index, request)| {
+                let (slot, held) = self.slot(request);
                 self.latest = slot;
-                Item { request, slot, held }
+                Item { request: index, slot, held }
             })
             .collect()
     }
 
-    fn slot(&mut self, tokens: &[TokenId], first: usize) -> (usize, usize) {
-        self.clock += 1;
+    fn slot(&mut self, Request { prompt, tokens, first }: &Request) -> (usize, usize) {
+        let base = self.prompt(prompt);
+        let prompt = Arc::clone(&self.prompts[base].tokens);
         let keep = |slot: &Slot<M::Sequence>| {
+            if !Arc::ptr_eq(&slot.prompt, &prompt) {
+                return 0;
+            }
             // The row of a prefix is computed when its last token is appended.
             let shared = slot.tokens.iter().zip(tokens).take_while(|(left, right)| left == right).count();
-            shared.min(first - 1)
+            shared.min((*first).max(1) - 1)
         };
         let best = (0..self.slots.len()).max_by_key(|index| {
             let slot = &self.slots[*index];
-            (keep(slot), !slot.taken, slot.used)
+            (keep(slot), Arc::ptr_eq(&slot.prompt, &prompt), !slot.taken, slot.used)
         });
+        let best = best.filter(|index| Arc::ptr_eq(&self.slots[*index].prompt, &prompt));
         let kept = best.map_or(0, |index| keep(&self.slots[index]));
         // As it is, where nothing is lost.
         if let Some(index) =
@@ -249,7 +306,7 @@ impl<M: LanguageModel> Evaluator<M> {
                 .filter(|index| !self.slots[*index].taken)
                 .min_by_key(|index| self.slots[*index].used)
         };
-        let index = if self.slots.len() < self.max_slots {
+        let index = if self.slots.len() < self.batch.saturating_add(SPARE) {
             None
         } else {
             Some(oldest().expect("there are more sequences than requests"))
@@ -258,14 +315,15 @@ impl<M: LanguageModel> Evaluator<M> {
             return (self.take(index, kept), kept);
         }
         // A copy of what is shared.
-        let source = best.filter(|_| kept > 0).map_or(&self.base, |best| &self.slots[best].sequence);
+        let source = best.filter(|_| kept > 0);
+        let source = source.map_or(&self.prompts[base].sequence, |best| &self.slots[best].sequence);
         let mut sequence = self.model.fork(source);
-        self.model.truncate(&mut sequence, self.prompt.len() + kept);
+        self.model.truncate(&mut sequence, prompt.len() + kept);
         // The list of the sequence that it takes the place of has grown already.
         let mut own = index.map_or_else(Vec::new, |index| std::mem::take(&mut self.slots[index].tokens));
         own.clear();
         own.extend_from_slice(&tokens[..kept]);
-        let slot = Slot { sequence, tokens: own, used: self.clock, taken: true };
+        let slot = Slot { sequence, prompt, tokens: own, used: self.clock, taken: true };
         match index {
             Some(index) => {
                 self.slots[index] = slot;
@@ -280,14 +338,14 @@ impl<M: LanguageModel> Evaluator<M> {
 
     fn take(&mut self, index: usize, kept: usize) -> usize {
         let slot = &mut self.slots[index];
-        self.model.truncate(&mut slot.sequence, self.prompt.len() + kept);
+        self.model.truncate(&mut slot.sequence, slot.prompt.len() + kept);
         slot.tokens.truncate(kept);
         (slot.used, slot.taken) = (self.clock, true);
         index
     }
 }
 
-/// The buffer that [`free_buffer`](Evaluator::free_buffer) has found.
+/// The buffer that [`free_buffer`](SequencePool::free_buffer) has found.
 fn written(buffers: &mut [Arc<Logits>]) -> &mut Logits {
     buffers.last_mut().and_then(Arc::get_mut).expect("nobody reads it")
 }
@@ -319,8 +377,8 @@ mod tests {
     #[test]
     fn rows_are_those_of_a_fresh_sequence_in_any_order() {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
-        let prompt = vec![TokenId(1)];
-        let mut evaluator = Evaluator::new(model(), prompt.clone(), 3);
+        let prompt: Arc<[TokenId]> = [TokenId(1)].into();
+        let mut pool = SequencePool::new(model(), 3);
         let oracle = model();
         for _ in 0..300 {
             let mut texts: Vec<(Vec<TokenId>, usize)> = Vec::new();
@@ -331,11 +389,11 @@ mod tests {
                     texts.push((tokens, 1 + rng.next_u32() as usize % length));
                 }
             }
-            let requests: Vec<Request<'_>> =
-                texts.iter().map(|(tokens, first)| Request { tokens, first: *first }).collect();
+            let request = |(tokens, first)| Request { prompt: Arc::clone(&prompt), tokens, first };
+            let requests: Vec<Request> = texts.into_iter().map(request).collect();
             let mut costs = vec![Cost::default(); requests.len()];
             let mut seen = Vec::new();
-            evaluator
+            pool
                 .evaluate(&requests, &mut costs, |request, depth, logits, row| {
                     let row = logits.row(row);
                     let context = [&prompt[..], &requests[request].tokens[..depth]].concat();
@@ -356,54 +414,56 @@ mod tests {
             wanted.sort_unstable();
             assert_eq!(seen, wanted);
             assert!(costs.iter().map(|cost| cost.passes).sum::<u64>() <= 2);
-            assert!(evaluator.slots.len() <= 3 + SPARE);
+            assert!(pool.slots.len() <= 3 + SPARE);
         }
     }
 
     #[test]
     fn the_short_way_is_the_long_one() {
         let ids = |text: &[u32]| text.iter().copied().map(TokenId).collect::<Vec<_>>();
-        let (mut short, mut long) = (Evaluator::new(model(), vec![], 2), Evaluator::new(model(), vec![], 2));
+        let prompt: Arc<[TokenId]> = Arc::default();
+        let (mut short, mut long) = (SequencePool::new(model(), 2), SequencePool::new(model(), 2));
         let mut taken = 0;
         // Longer by a token, another branch, the same again, shorter, and longer by two.
         for text in [&[0][..], &[0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 1], &[0, 0, 1, 0], &[0], &[0, 1, 1]] {
             let tokens = ids(text);
-            let requests = [Request { tokens: &tokens, first: tokens.len() }];
+            let request = Request { prompt: Arc::clone(&prompt), first: tokens.len(), tokens };
+            let requests = std::slice::from_ref(&request);
             let (mut costs, mut expected) = ([Cost::default()], [Cost::default()]);
             let mut rows = [Vec::new(), Vec::new()];
-            long.evaluate(&requests, &mut expected, |_, _, logits, row| rows[0] = logits.row(row).to_vec())
-                .unwrap();
-            if let Some(logits) = short.next(&tokens, &mut costs[0]).unwrap() {
+            long.pass(requests, &mut expected, |_, _, logits, row| rows[0] = logits.row(row).to_vec()).unwrap();
+            if let Some(logits) = short.next(&request, &mut costs[0]).unwrap() {
                 taken += 1;
                 assert_eq!(logits.len(), 1);
                 rows[1] = logits.row(0).to_vec();
             } else {
                 assert_eq!(costs[0], Cost::default());
                 short
-                    .evaluate(&requests, &mut costs, |_, _, logits, row| rows[1] = logits.row(row).to_vec())
+                    .pass(requests, &mut costs, |_, _, logits, row| rows[1] = logits.row(row).to_vec())
                     .unwrap();
             }
             assert_eq!((rows[0] == rows[1], costs), (true, expected), "{text:?}");
             let of = |slots: &[Slot<_>]| -> Vec<_> {
-                slots.iter().map(|slot| (slot.tokens.clone(), slot.used)).collect()
+                slots.iter().map(|slot| slot.tokens.clone()).collect()
             };
             assert_eq!(of(&short.slots), of(&long.slots));
         }
         assert_eq!(taken, 3);
-        assert!(short.next(&[], &mut Cost::default()).unwrap().is_none());
+        let empty = Request { prompt, tokens: Vec::new(), first: 0 };
+        assert!(short.next(&empty, &mut Cost::default()).unwrap().is_none());
     }
 
     #[test]
     fn a_shared_prefix_is_not_computed_twice() {
-        let mut evaluator = Evaluator::new(model(), vec![], 4);
+        let mut pool = SequencePool::new(model(), 4);
         let mut cost = Cost::default();
         let ids = |text: &[u32]| text.iter().copied().map(TokenId).collect::<Vec<_>>();
         let mut run = |texts: &[&[u32]]| {
             let texts: Vec<_> = texts.iter().map(|text| ids(text)).collect();
-            let requests: Vec<_> =
-                texts.iter().map(|tokens| Request { tokens, first: tokens.len() }).collect();
+            let request = |tokens: Vec<TokenId>| Request { prompt: Arc::default(), first: tokens.len(), tokens };
+            let requests: Vec<_> = texts.into_iter().map(request).collect();
             let mut costs = vec![Cost::default(); requests.len()];
-            evaluator.evaluate(&requests, &mut costs, |_, _, _, _| {}).unwrap();
+            pool.evaluate(&requests, &mut costs, |_, _, _, _| {}).unwrap();
             cost = costs.into_iter().fold(Cost::default(), |mut sum, cost| {
                 sum += cost;
                 sum

@@ -12,12 +12,12 @@ use super::NodeId;
 pub(crate) struct Edge {
     pub(crate) token: TokenId,
     pub(crate) node: NodeId,
-    /// The log-probability of the token plus the bound of the node; NaN while the node is not learned.
+    /// The log-probability of the token plus the bound of the node; NaN while the node is not backed_up.
     pub(crate) weight: f64,
 }
 
 impl Edge {
-    /// Whether its mass has left the parent's fresh mass.
+    /// Whether its valid_mass has left the parent's unexplored valid_mass.
     pub(crate) fn counts(&self) -> bool {
         !self.weight.is_nan()
     }

@@ -6,25 +6,29 @@
 //! wanted, and what it has found is then the best that the beam could see. There is no length penalty: log-probabilities
 //! are exact.
 
+use std::sync::Arc;
+
 use rand_core::Rng;
-use unskew_core::{Constraint, Cost, Draw, Finish, LanguageModel, Origin, Sampler, TokenId};
+use unskew_core::{Constraint, Cost, Draw, Finish, LanguageModel, Logits, Origin, Sampler, TokenId};
 
 use crate::{
-    SampleError, Task, limits,
-    prefixes::{Held, Prefixes, Scope, Wanted},
-    trie::{NodeId, Trie},
+    Request, SampleError, SequencePool, Task, limits,
+    rows::Row,
+    session::{Scope, Session},
+    tree::{NodeId, PrefixTree},
 };
 
 /// Beam search.
 ///
-/// - **Law**: none; the same output each time, the most probable one that the beam saw. With a beam as wide as there are
+/// - **Distribution**: none; the same output each time, the most probable one that the beam saw. With a beam as wide as there are
 ///   prefixes, the most probable of all.
 /// - **Weight**: none; `log_prob` is the exact log-probability under the model. Outputs that do not end within the length
 ///   limit are no outputs.
 /// - **Cost**: a pass for each token of the longest output, with a position for each prefix in the beam.
 #[derive(Debug)]
 pub struct Beam<M: LanguageModel, C: Constraint> {
-    prefixes: Prefixes<M, C>,
+    pool: SequencePool<M>,
+    session: Session<C>,
     beams: usize,
 }
 
@@ -38,7 +42,10 @@ struct Open<S> {
 impl<M: LanguageModel, C: Constraint> Beam<M, C> {
     /// A search in `task` with a beam of `beams` prefixes.
     pub fn new(task: Task<M, C>, beams: usize) -> Self {
-        Self { prefixes: Prefixes::new(task, Scope::Allowed), beams: beams.max(1) }
+        let batch = task.batch;
+        let (model, task) = task.split();
+        let session = Session::new(task, Scope::Allowed);
+        Self { pool: SequencePool::new(model, batch), session, beams: beams.max(1) }
     }
 
     /// The most probable outputs, the best first: as many as the beam is wide, or as there are.
@@ -50,15 +57,15 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
     /// [`SampleError`] when the model fails, or no prefix in the beam ends with an output.
     pub fn search(&mut self) -> Result<Vec<Draw>, SampleError<M::Error>> {
         limits::check("prefixes of a beam", self.beams, limits::MAX_BEAMS)?;
-        self.prefixes.keep_within_limit();
-        self.prefixes.trie_mut().tick();
+        self.session.keep_within_limit();
+        self.session.tree_mut().tick();
         let mut cost = Cost { proposals: 1, ..Cost::default() };
         let mut finished: Vec<(f64, Vec<TokenId>)> = Vec::new();
-        let mut open = vec![Open { node: Trie::ROOT, state: self.prefixes.start(), log_prob: 0.0 }];
+        let mut open = vec![Open { node: PrefixTree::ROOT, state: self.session.start(), log_prob: 0.0 }];
         while !open.is_empty() {
             // The log-probability, the place in the beam, and the token (none: the end).
             let mut candidates: Vec<(f64, usize, TokenId)> = Vec::new();
-            let (beams, batch) = (self.beams, self.prefixes.batch());
+            let (beams, batch) = (self.beams, self.session.batch());
             // The worst candidate that is still among the best, where there are enough of them.
             let mut least = f64::NEG_INFINITY;
             // The rows of all prefixes at once would be as many as the beam is wide, and so would their candidates.
@@ -66,9 +73,9 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
                 let some = &open[first..open.len().min(first.saturating_add(batch))];
                 let rows = self.rows(some, &mut cost)?;
                 for (index, (from, row)) in (first..).zip(some.iter().zip(&rows)) {
-                    let stop = self.prefixes.trie().stop(from.node);
-                    if stop > f64::NEG_INFINITY {
-                        finished.push((from.log_prob + stop, self.prefixes.trie().tokens(from.node)));
+                    let eos = self.session.tree().eos(from.node);
+                    if eos > f64::NEG_INFINITY {
+                        finished.push((from.log_prob + eos, self.session.tree().tokens(from.node)));
                     }
                     let row = row.list();
                     let tokens = row.tokens().iter().enumerate();
@@ -89,15 +96,15 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
             for (log_prob, index, token) in candidates {
                 let Open { node, state, .. } = &open[index];
                 let mut state = state.clone();
-                self.prefixes.advance(&mut state, token);
-                let node = self.prefixes.trie_mut().child(*node, token);
-                self.prefixes.trie_mut().touch(node);
+                self.session.advance(&mut state, token);
+                let node = self.session.tree_mut().child(*node, token);
+                self.session.tree_mut().touch(node);
                 longer.push(Open { node, state, log_prob });
             }
             open = longer;
         }
         if finished.is_empty() {
-            return Err(SampleError::NoOutput { tries: 1, max_tokens: self.prefixes.max_tokens() });
+            return Err(SampleError::NoOutput { tries: 1, max_tokens: self.session.max_tokens() });
         }
         let draws = finished.into_iter().map(|(log_prob, tokens)| Draw {
             tokens,
@@ -115,27 +122,33 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
         &mut self,
         open: &[Open<C::State>],
         cost: &mut Cost,
-    ) -> Result<Vec<std::sync::Arc<crate::rows::Row>>, SampleError<M::Error>> {
-        let mut rows: Vec<_> = open.iter().map(|open| self.prefixes.row(open.node)).collect();
-        let missing: Vec<usize> = (0..open.len()).filter(|index| rows[*index].is_none()).collect();
-        for missing in missing.chunks(self.prefixes.batch()) {
-            let mut beams: Vec<_> = missing
-                .iter()
-                .map(|index| {
-                    let Open { node, state, .. } = &open[*index];
-                    let tokens = self.prefixes.trie().tokens(*node);
-                    (tokens, vec![(*node, state.clone())], Held::new(), Cost::default())
-                })
-                .collect();
-            let wanted =
-                beams.iter_mut().map(|(tokens, passed, held, cost)| Wanted { tokens, passed, held, cost });
-            self.prefixes.evaluate(&mut wanted.collect::<Vec<_>>())?;
-            for (index, (_, _, held, own)) in missing.iter().zip(beams) {
-                *cost += own;
-                rows[*index] = held.into_iter().next().map(|(_, row)| row);
-            }
+    ) -> Result<Vec<Arc<Row>>, SampleError<M::Error>> {
+        let Self { pool, session, .. } = self;
+        if session.is_cancelled() {
+            return Err(SampleError::Cancelled);
         }
-        Ok(rows.into_iter().map(|row| row.expect("evaluated above")).collect())
+        let mut rows: Vec<_> = open.iter().map(|open| session.row(open.node)).collect();
+        let missing: Vec<usize> = (0..open.len()).filter(|index| rows[*index].is_none()).collect();
+        let request = |index: &usize| {
+            let tokens = session.tree().tokens(open[*index].node);
+            Request { prompt: Arc::clone(session.prompt()), first: tokens.len(), tokens }
+        };
+        let requests: Vec<Request> = missing.iter().map(request).collect();
+        let mut costs = vec![Cost::default(); requests.len()];
+        let mut failure = None;
+        let read = |request: usize, _depth: usize, logits: &Arc<Logits>, row: usize| {
+            let Open { node, state, .. } = &open[missing[request]];
+            match session.read(*node, state, logits, row) {
+                Ok(row) => rows[missing[request]] = Some(row),
+                Err(error) => failure = Some(error),
+            }
+        };
+        pool.evaluate(&requests, &mut costs, read).map_err(SampleError::Model)?;
+        costs.into_iter().for_each(|own| *cost += own);
+        match failure {
+            Some(error) => Err(error.widen()),
+            None => Ok(rows.into_iter().map(|row| row.expect("evaluated above")).collect()),
+        }
     }
 }
 

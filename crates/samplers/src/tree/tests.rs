@@ -1,4 +1,4 @@
-//! The trie by itself: bounds in numbers, against their definition.
+//! The tree by itself: bounds in numbers, against their definition.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use super::*;
 
 const NEVER: f64 = f64::NEG_INFINITY;
 
-fn facts(stop: f64, tokens: f64) -> Facts {
-    Facts { stop: stop.ln(), tokens: tokens.ln(), mass: (stop + tokens).ln(), forced: false }
+fn facts(eos: f64, tokens: f64) -> NodeStats {
+    NodeStats { eos: eos.ln(), tokens: tokens.ln(), valid_mass: (eos + tokens).ln(), forced: false }
 }
 
 /// Visits a path of (token, its probability), each prefix with the given probabilities of the end and of all allowed tokens,
 /// and learns.
-fn visit(trie: &mut Trie, root: (f64, f64), path: &[(u32, f64, f64, f64)]) -> NodeId {
-    trie.tick();
-    let mut node = Trie::ROOT;
-    trie.touch(node);
-    trie.evaluate(node, facts(root.0, root.1));
-    for (token, probability, stop, tokens) in path {
-        node = trie.child(node, TokenId(*token));
-        trie.touch(node);
-        trie.set_log_p(node, probability.ln());
-        trie.evaluate(node, facts(*stop, *tokens));
+fn visit(tree: &mut PrefixTree, root: (f64, f64), path: &[(u32, f64, f64, f64)]) -> NodeId {
+    tree.tick();
+    let mut node = PrefixTree::ROOT;
+    tree.touch(node);
+    tree.score(node, facts(root.0, root.1));
+    for (token, probability, eos, tokens) in path {
+        node = tree.child(node, TokenId(*token));
+        tree.touch(node);
+        tree.set_log_p(node, probability.ln());
+        tree.score(node, facts(*eos, *tokens));
     }
-    trie.learn(node, |_, _, _| None);
+    tree.back_up(node, |_, _, _| None);
     node
 }
 
@@ -34,33 +34,33 @@ fn visit(trie: &mut Trie, root: (f64, f64), path: &[(u32, f64, f64, f64)]) -> No
 /// end has probability 1e-8, the bound of 0000 is 0.45e-8, and what begins with 0 has 0.45^5 * 1e-8 in all.
 #[test]
 fn the_worked_example_of_grammar_aligned_decoding() {
-    let mut trie = Trie::new();
+    let mut tree = PrefixTree::new();
     let zero = (0, 0.45, 0.0, 0.45);
-    let end = visit(&mut trie, (0.0, 0.9), &[zero, zero, zero, zero, (0, 0.45, 1e-8, 0.0)]);
+    let end = visit(&mut tree, (0.0, 0.9), &[zero, zero, zero, zero, (0, 0.45, 1e-8, 0.0)]);
     let relative = |left: f64, right: f64| (left - right).abs() / right;
-    let fourth = trie.parent(end).unwrap();
-    assert!(relative(trie.bound(fourth).exp(), 0.45e-8) < 1e-12, "{}", trie.bound(fourth).exp());
-    let first = trie.child(Trie::ROOT, TokenId(0));
-    let prefix_mass = (trie.log_p(first) + trie.bound(first)).exp();
+    let fourth = tree.parent(end).unwrap();
+    assert!(relative(tree.bound(fourth).exp(), 0.45e-8) < 1e-12, "{}", tree.bound(fourth).exp());
+    let first = tree.child(PrefixTree::ROOT, TokenId(0));
+    let prefix_mass = (tree.log_p(first) + tree.bound(first)).exp();
     assert!(relative(prefix_mass, 0.45f64.powi(5) * 1e-8) < 1e-12, "{prefix_mass}");
     // What begins with 1 was not visited.
-    assert!(relative(trie.fresh(Trie::ROOT).exp(), 0.45) < 1e-12);
-    assert!(relative(trie.bound(Trie::ROOT).exp(), 0.45 + 0.45f64.powi(5) * 1e-8) < 1e-12);
+    assert!(relative(tree.unexplored(PrefixTree::ROOT).exp(), 0.45) < 1e-12);
+    assert!(relative(tree.bound(PrefixTree::ROOT).exp(), 0.45 + 0.45f64.powi(5) * 1e-8) < 1e-12);
 }
 
 #[test]
 fn a_node_is_small() {
     assert!(size_of::<Node>() <= 96, "{}", size_of::<Node>());
     assert!(size_of::<Edge>() <= 16);
-    let mut trie = Trie::new();
-    let mut node = Trie::ROOT;
+    let mut tree = PrefixTree::new();
+    let mut node = PrefixTree::ROOT;
     for _ in 0..1000 {
-        node = trie.child(node, TokenId(1));
+        node = tree.child(node, TokenId(1));
     }
-    assert!(trie.bytes() <= 1001 * 100, "{}", trie.bytes());
+    assert!(tree.bytes() <= 1001 * 100, "{}", tree.bytes());
 }
 
-/// A random task of which the trie sees the visited part: the probabilities of two tokens and the end after each prefix.
+/// A random task of which the tree sees the visited part: the probabilities of two tokens and the end after each prefix.
 struct Task(BTreeMap<Vec<u32>, [f64; 4]>);
 
 impl Task {
@@ -107,44 +107,44 @@ fn bounds_are_those_of_the_definition_and_fall() {
     for seed in 0..40 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let task = Task::random(&mut rng, 4);
-        let mut trie = Trie::new();
+        let mut tree = PrefixTree::new();
         let mut visited: Vec<Vec<u32>> = Vec::new();
         let mut before = f64::INFINITY;
         for _ in 0..60 {
             let length = (rng.next_u32() % 5) as usize;
             let output: Vec<u32> = (0..length).map(|_| rng.next_u32() % 3).collect();
-            let mut node = Trie::ROOT;
+            let mut node = PrefixTree::ROOT;
             for cut in 0..=length {
                 let row = &task.0[&output[..cut]];
                 if cut > 0 {
-                    node = trie.child(node, TokenId(output[cut - 1]));
-                    trie.set_log_p(node, task.0[&output[..cut - 1]][output[cut - 1] as usize].ln());
+                    node = tree.child(node, TokenId(output[cut - 1]));
+                    tree.set_log_p(node, task.0[&output[..cut - 1]][output[cut - 1] as usize].ln());
                 }
-                trie.evaluate(node, facts(row[3], row[..3].iter().sum()));
+                tree.score(node, facts(row[3], row[..3].iter().sum()));
             }
-            let fresh = |trie: &Trie, node: NodeId, edges: &[Edge]| {
-                let row = &task.0[&trie.tokens(node).iter().map(|token| token.0).collect::<Vec<_>>()];
+            let unexplored = |tree: &PrefixTree, node: NodeId, edges: &[Edge]| {
+                let row = &task.0[&tree.tokens(node).iter().map(|token| token.0).collect::<Vec<_>>()];
                 let counts = |token: usize| {
                     edges.iter().any(|edge| edge.token == TokenId::from_index(token) && edge.counts())
                 };
                 (0..3).filter(|token| !counts(*token)).map(|token| row[token]).sum::<f64>().ln()
             };
-            let copy = trie.clone();
-            trie.learn(node, |node, _, edges| Some(fresh(&copy, node, edges)));
-            assert!(trie.is_consistent());
+            let copy = tree.clone();
+            tree.back_up(node, |node, _, edges| Some(unexplored(&copy, node, edges)));
+            assert!(tree.is_consistent());
             visited.push(output);
             for prefix in task.0.keys() {
-                let mut node = Some(Trie::ROOT);
+                let mut node = Some(PrefixTree::ROOT);
                 for token in prefix {
-                    let edges = node.map(|node| trie.edges(node)).unwrap_or_default();
+                    let edges = node.map(|node| tree.edges(node)).unwrap_or_default();
                     node = edges.iter().find(|edge| edge.token.0 == *token).map(|edge| edge.node);
                 }
-                let Some(node) = node.filter(|node| trie.is_learned(*node)) else { continue };
+                let Some(node) = node.filter(|node| tree.is_backed_up(*node)) else { continue };
                 let exact = task.bound(&visited, prefix);
-                let ours = trie.bound(node).exp();
+                let ours = tree.bound(node).exp();
                 assert!((ours - exact).abs() <= 1e-12 * exact, "{seed} {prefix:?}: {ours} and {exact}");
             }
-            let root = trie.bound(Trie::ROOT);
+            let root = tree.bound(PrefixTree::ROOT);
             assert!(root <= before + 1e-12);
             before = root;
         }
@@ -153,58 +153,58 @@ fn bounds_are_those_of_the_definition_and_fall() {
 
 #[test]
 fn what_is_forgotten_has_a_bound_of_one_again() {
-    let mut trie = Trie::new();
+    let mut tree = PrefixTree::new();
     // Two dead ends under 0, and one under 1, which is visited last.
-    visit(&mut trie, (0.1, 0.9), &[(0, 0.5, 0.0, 0.6), (0, 0.25, 0.0, 0.0)]);
-    visit(&mut trie, (0.1, 0.9), &[(0, 0.5, 0.0, 0.6), (1, 0.35, 0.0, 0.0)]);
-    visit(&mut trie, (0.1, 0.9), &[(1, 0.3, 0.2, 0.5), (0, 0.5, 0.0, 0.0)]);
+    visit(&mut tree, (0.1, 0.9), &[(0, 0.5, 0.0, 0.6), (0, 0.25, 0.0, 0.0)]);
+    visit(&mut tree, (0.1, 0.9), &[(0, 0.5, 0.0, 0.6), (1, 0.35, 0.0, 0.0)]);
+    visit(&mut tree, (0.1, 0.9), &[(1, 0.3, 0.2, 0.5), (0, 0.5, 0.0, 0.0)]);
     let near = |left: f64, right: f64| (left.exp() - right).abs() < 1e-12;
-    assert_eq!(trie.len(), 6);
+    assert_eq!(tree.len(), 6);
     // The end, what was never visited, nothing of 0, and the end after 1.
-    assert!(near(trie.bound(Trie::ROOT), 0.1 + 0.1 + 0.3 * 0.2));
-    let map = trie.shrink(trie.bytes() + 200);
-    assert_eq!(trie.len(), 3);
+    assert!(near(tree.bound(PrefixTree::ROOT), 0.1 + 0.1 + 0.3 * 0.2));
+    let map = tree.shrink(tree.bytes() + 200);
+    assert_eq!(tree.len(), 3);
     assert_eq!(map.iter().flatten().count(), 3);
     // All of 0 is back.
-    assert!(near(trie.bound(Trie::ROOT), 0.1 + 0.6 + 0.3 * 0.2));
-    assert!(near(trie.fresh(Trie::ROOT), 0.6));
-    trie.shrink(0);
-    assert_eq!((trie.len(), trie.edges(Trie::ROOT).len()), (1, 0));
-    assert!(near(trie.bound(Trie::ROOT), 1.0));
+    assert!(near(tree.bound(PrefixTree::ROOT), 0.1 + 0.6 + 0.3 * 0.2));
+    assert!(near(tree.unexplored(PrefixTree::ROOT), 0.6));
+    tree.shrink(0);
+    assert_eq!((tree.len(), tree.edges(PrefixTree::ROOT).len()), (1, 0));
+    assert!(near(tree.bound(PrefixTree::ROOT), 1.0));
 }
 
 /// What hangs on a prefix that does not count must not count either: its bound would be reached by a way that takes it for 1.
 #[test]
 fn nothing_is_learned_behind_what_does_not_count() {
-    let mut trie = Trie::new();
-    trie.evaluate(Trie::ROOT, facts(0.1, 0.9));
-    let child = trie.child(Trie::ROOT, TokenId(0));
-    let grandchild = trie.child(child, TokenId(0));
+    let mut tree = PrefixTree::new();
+    tree.score(PrefixTree::ROOT, facts(0.1, 0.9));
+    let child = tree.child(PrefixTree::ROOT, TokenId(0));
+    let grandchild = tree.child(child, TokenId(0));
     // The probability of the first token is not known.
-    trie.evaluate(child, facts(0.0, 0.5));
-    trie.set_log_p(grandchild, 0.5f64.ln());
-    trie.evaluate(grandchild, Facts::DEAD);
-    trie.learn(grandchild, |_, _, _| None);
-    assert!(trie.is_learned(Trie::ROOT) && !trie.is_learned(child) && !trie.is_learned(grandchild));
-    assert!(trie.is_consistent());
-    trie.set_log_p(child, 0.25f64.ln());
-    trie.learn(grandchild, |_, _, _| None);
-    assert!(trie.is_learned(grandchild) && trie.is_consistent());
+    tree.score(child, facts(0.0, 0.5));
+    tree.set_log_p(grandchild, 0.5f64.ln());
+    tree.score(grandchild, NodeStats::DEAD);
+    tree.back_up(grandchild, |_, _, _| None);
+    assert!(tree.is_backed_up(PrefixTree::ROOT) && !tree.is_backed_up(child) && !tree.is_backed_up(grandchild));
+    assert!(tree.is_consistent());
+    tree.set_log_p(child, 0.25f64.ln());
+    tree.back_up(grandchild, |_, _, _| None);
+    assert!(tree.is_backed_up(grandchild) && tree.is_consistent());
     // All but what led to 0, which is dead.
-    assert!((trie.bound(Trie::ROOT).exp() - 0.75).abs() < 1e-12);
+    assert!((tree.bound(PrefixTree::ROOT).exp() - 0.75).abs() < 1e-12);
 }
 
 #[test]
 fn differences_keep_their_digits() {
-    let mut trie = Trie::new();
+    let mut tree = PrefixTree::new();
     let rest: f64 = 1e-30;
     // Nearly everything is in the first child, which dies.
-    trie.evaluate(Trie::ROOT, Facts { stop: NEVER, tokens: 0.0, mass: 0.0, forced: false });
-    let child = trie.child(Trie::ROOT, TokenId(0));
-    trie.set_log_p(child, (-rest).ln_1p());
-    trie.evaluate(child, Facts::DEAD);
-    trie.learn(child, |_, _, _| Some(rest.ln()));
-    assert!((trie.bound(Trie::ROOT) - rest.ln()).abs() < 1e-12);
+    tree.score(PrefixTree::ROOT, NodeStats { eos: NEVER, tokens: 0.0, valid_mass: 0.0, forced: false });
+    let child = tree.child(PrefixTree::ROOT, TokenId(0));
+    tree.set_log_p(child, (-rest).ln_1p());
+    tree.score(child, NodeStats::DEAD);
+    tree.back_up(child, |_, _, _| Some(rest.ln()));
+    assert!((tree.bound(PrefixTree::ROOT) - rest.ln()).abs() < 1e-12);
 }
 
 #[test]
@@ -221,24 +221,24 @@ fn sums_of_a_few_are_those_of_the_list_to_the_last_bit() {
     }
 }
 
-/// A walk does not sum what is left without its token where the trie says that it will not ask; then it must not ask.
+/// A walk does not sum what is left without its token where the tree says that it will not ask; then it must not ask.
 #[test]
 fn what_is_left_is_asked_for_only_where_it_matters() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let (mut asked, mut not_asked) = (0, 0);
     for _ in 0..300 {
-        let mut trie = Trie::new();
+        let mut tree = PrefixTree::new();
         let mut left = 1.0;
-        trie.evaluate(Trie::ROOT, facts(0.0, left));
+        tree.score(PrefixTree::ROOT, facts(0.0, left));
         for token in 0..12 {
             let share = f64::from(rng.next_u32()) / 4_294_967_296.0;
             let probability = left * share;
-            let matters = probability.ln() > trie.rest_matters_above(Trie::ROOT);
-            let child = trie.child(Trie::ROOT, TokenId(token));
-            trie.set_log_p(child, probability.ln());
-            trie.evaluate(child, facts(0.5, 0.5));
+            let matters = probability.ln() > tree.rest_matters_above(PrefixTree::ROOT);
+            let child = tree.child(PrefixTree::ROOT, TokenId(token));
+            tree.set_log_p(child, probability.ln());
+            tree.score(child, facts(0.5, 0.5));
             let mut asks = false;
-            trie.learn(child, |_, _, _| {
+            tree.back_up(child, |_, _, _| {
                 asks = true;
                 Some((left - probability).ln())
             });

@@ -3,7 +3,7 @@
 //!
 //! At each prefix tokens are drawn from the model without replacement until the constraint takes one: that is a draw from
 //! the masked distribution, for as many questions to the constraint as there were wrong tokens, and one more. A mask asks
-//! about every token of the vocabulary. What the mask would have left of the model's distribution, which a weight needs, is
+//! about every token of the vocabulary. A weight needs the mass that the mask would have left, which is
 //! estimated: the drawing goes on, from all tokens that were not refused, until a second token is taken. With `m` the mass of
 //! what was refused before the first, and `n` the number of all refusals,
 //!
@@ -12,84 +12,62 @@
 //! ```
 //!
 //! and `E[Z; the token was v] = P(v)` for each allowed token `v`, exactly (a test adds up all orders). So the product of the
-//! `Z` along an output is a weight with which outputs stand for the model's own law, and its expectation is `P(L)`.
+//! `Z` along an output is a weight with which outputs stand for the model's own distribution, and its expectation is `P(L)`.
 //!
-//! Where the constraint has its masks at hand, masked sampling has the same law of outputs and weights without noise.
+//! Where the constraint has its masks at hand, masked sampling has the same distribution of outputs and weights without noise.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
 use rand_core::Rng;
-use unskew_core::{Constraint, Draw, LanguageModel, Origin, Sampler, TokenId, logprob::log_sum_exp};
+use unskew_core::{Origin, TokenId, logprob::log_sum_exp};
 
 use crate::{
-    SampleError, Task,
-    draws::{Draws, Method, Verdict},
-    prefixes::Scope,
     random::{uniform, weighted},
+    rollout::{AcceptTest, End, Proposal, RolloutConfig},
     rows::Row,
-    walk::{Coins, End, Proposal, Walk},
+    scheduler::{Outcome, Policy, Tries},
+    session::Scope,
 };
 
 /// Adaptive weighted rejection sampling.
 ///
-/// - **Law**: that of masked sampling; where a prefix cannot be gone on with, the output is begun anew, as often as
+/// - **Distribution**: that of masked sampling; where a prefix has no continuation, the output is begun anew, as often as
 ///   `max_tries` says.
 /// - **Weight**: `log_weight` is that of an estimate whose expectation, over tries, is `P(L)`: averages with these weights,
-///   normalised, tend to those under the target law.
+///   normalised, tend to those under the target distribution.
 /// - **Cost**: one evaluated position per token, and a question to the constraint for each token that it refused, twice.
-#[derive(Debug)]
-pub struct Awrs<M: LanguageModel, C: Constraint> {
-    draws: Draws<M, C, Rejecting>,
-}
-
-#[derive(Debug)]
-struct Rejecting {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Awrs {
     max_tries: u64,
 }
 
-impl<M: LanguageModel, C: Constraint> Awrs<M, C> {
-    /// A sampler for `task` that gives up after `max_tries` tries for one output.
-    pub fn new(task: Task<M, C>, max_tries: u64) -> Self {
-        Self { draws: Draws::new(task, Scope::Unmasked, Rejecting { max_tries }) }
+impl Awrs {
+    /// The sampler that gives up after `max_tries` tries for one output.
+    pub const fn new(max_tries: u64) -> Self {
+        Self { max_tries }
     }
 }
 
-impl Method for Rejecting {
+impl Policy for Awrs {
     type Memory = ();
 
-    fn begin(&self, (): &mut (), _rng: &mut dyn Rng) -> Walk {
-        Walk::new(Proposal::Rejecting, Coins::None)
+    fn scope(&self) -> Scope {
+        Proposal::Awrs.scope()
     }
 
-    fn judge(&self, (): &mut (), tries: u64, _positions: u64, end: End, _rng: &mut dyn Rng) -> Verdict {
+    fn begin(&self, (): &mut (), _rng: &mut dyn Rng) -> RolloutConfig {
+        RolloutConfig::new(Proposal::Awrs, AcceptTest::Never)
+    }
+
+    fn on_end(&self, (): &mut (), tries: Tries, end: End, _rng: &mut dyn Rng) -> Outcome {
         match end {
             End::Output(output) => {
                 let log_weight = output.log_weight;
-                Verdict::Done(output, Origin::Proposed, log_weight)
+                Outcome::Done(output, Origin::Proposed, log_weight)
             }
-            End::Stuck(_) | End::Refused if tries < self.max_tries => Verdict::Again,
-            End::Stuck(_) | End::Refused => Verdict::NoOutput,
+            End::DeadEnd(_) | End::Rejected if tries.rollouts < self.max_tries => Outcome::Again,
+            End::DeadEnd(_) | End::Rejected => Outcome::NoOutput,
         }
-    }
-}
-
-impl<M: LanguageModel, C: Constraint> Sampler for Awrs<M, C> {
-    type Error = SampleError<M::Error>;
-
-    /// # Errors
-    ///
-    /// [`SampleError`] when the model fails, or no try ends with an output.
-    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        self.draws.draw(rng)
-    }
-
-    fn draw_many(
-        &mut self,
-        count: usize,
-        rng: &mut dyn Rng,
-        draws: &mut Vec<Draw>,
-    ) -> Result<(), Self::Error> {
-        self.draws.draw_many(count, rng, draws)
     }
 }
 

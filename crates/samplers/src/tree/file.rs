@@ -1,4 +1,4 @@
-//! A trie as bytes, so that what was learnt in one run serves the next.
+//! A tree as bytes, so that what was learnt in one run serves the next.
 //!
 //! Nodes in the order in which they were made, parents first, with their own numbers; sums over children are made again when
 //! it is read, and are not trusted to a file. Everything is little-endian. The bounds are those of one task: a fingerprint
@@ -7,22 +7,22 @@
 //!
 //! ```text
 //! "unskew-trie"  version u32  fingerprint u64  clock u32  nodes u32
-//! node: parent u32  token u32  used u32  log_p f64  stop f64  mass f64  fresh f64  flags u8
+//! node: parent u32  token u32  used u32  log_p f64  eos f64  valid_mass f64  unexplored f64  flags u8
 //! XXH3 of all that stands before, u64
 //! ```
 
 use twox_hash::XxHash3_64;
 use unskew_core::TokenId;
 
-use super::{Edge, Node, NodeId, Trie, to_f32};
+use super::{Edge, Node, NodeId, PrefixTree, to_f32};
 
 const MAGIC: &[u8; 11] = b"unskew-trie";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = MAGIC.len() + 4 + 8 + 4 + 4;
 const NODE_BYTES: usize = 3 * 4 + 4 * 8 + 1;
 
-const EVALUATED: u8 = 1;
-const LEARNED: u8 = 2;
+const SCORED: u8 = 1;
+const BACKED_UP: u8 = 2;
 const FORCED: u8 = 4;
 /// The node counts among its parent's edges.
 const COUNTS: u8 = 8;
@@ -101,32 +101,32 @@ pub(crate) struct Header {
     pub(crate) max_bytes: usize,
 }
 
-/// The trie as bytes. Makes its sums anew, so that it goes on bit for bit as one that is read from them.
-pub(crate) fn write(trie: &mut Trie, fingerprint: u64) -> Vec<u8> {
-    trie.sum_all();
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + trie.nodes.len() * NODE_BYTES + 8);
+/// The tree as bytes. Makes its sums anew, so that it goes on bit for bit as one that is read from them.
+pub(crate) fn write(tree: &mut PrefixTree, fingerprint: u64) -> Vec<u8> {
+    tree.sum_all();
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + tree.nodes.len() * NODE_BYTES + 8);
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&fingerprint.to_le_bytes());
-    bytes.extend_from_slice(&trie.clock.to_le_bytes());
-    let nodes = u32::try_from(trie.nodes.len()).expect("node ids are 32 bits");
+    bytes.extend_from_slice(&tree.clock.to_le_bytes());
+    let nodes = u32::try_from(tree.nodes.len()).expect("node ids are 32 bits");
     bytes.extend_from_slice(&nodes.to_le_bytes());
-    for id in 0..trie.nodes.len() {
-        let node = &mut trie.nodes[id];
-        node.fresh_anchor = to_f32(node.fresh);
-        let node = &trie.nodes[id];
-        let above = &trie.nodes[node.parent as usize];
+    for id in 0..tree.nodes.len() {
+        let node = &mut tree.nodes[id];
+        node.unexplored_anchor = to_f32(node.unexplored);
+        let node = &tree.nodes[id];
+        let above = &tree.nodes[node.parent as usize];
         let counts = id > 0 && above.edges.search(node.token).is_ok_and(|index| above.edges[index].counts());
         for value in [node.parent, node.token.0, node.used] {
             bytes.extend_from_slice(&value.to_le_bytes());
         }
-        for value in [node.log_p, node.stop, node.mass, node.fresh] {
+        for value in [node.log_p, node.eos, node.valid_mass, node.unexplored] {
             bytes.extend_from_slice(&value.to_le_bytes());
         }
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         bytes.push(
-            flag(node.evaluated, EVALUATED)
-                | flag(node.learned, LEARNED)
+            flag(node.scored, SCORED)
+                | flag(node.backed_up, BACKED_UP)
                 | flag(node.forced, FORCED)
                 | flag(counts, COUNTS),
         );
@@ -142,8 +142,8 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     *taken
 }
 
-/// The trie that was written as `bytes`, for the task of `header`.
-pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<Trie, TrieFileError> {
+/// The tree that was written as `bytes`, for the task of `header`.
+pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<PrefixTree, TrieFileError> {
     if bytes.len() < HEADER_BYTES || !bytes.starts_with(MAGIC) {
         return Err(TrieFileError::Magic);
     }
@@ -170,47 +170,47 @@ pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<Trie, TrieFileError>
     if size > header.max_bytes {
         return Err(TrieFileError::TooLarge { nodes: count, bytes: size, limit: header.max_bytes });
     }
-    let mut trie = Trie::of(Vec::with_capacity(count as usize), clock);
+    let mut tree = PrefixTree::of(Vec::with_capacity(count as usize), clock);
     for id in 0..count {
-        read_node(&mut trie, id, &mut rest, header).map_err(|why| TrieFileError::Node { node: id, why })?;
+        read_node(&mut tree, id, &mut rest, header).map_err(|why| TrieFileError::Node { node: id, why })?;
     }
-    for (id, node) in trie.nodes.iter().enumerate() {
+    for (id, node) in tree.nodes.iter().enumerate() {
         let counted = node.edges.iter().filter(|edge| edge.counts());
-        if !node.learned && counted.count() > 0 {
+        if !node.backed_up && counted.count() > 0 {
             let node = u32::try_from(id).expect("there are `count` nodes");
             return Err(TrieFileError::Node { node, why: "children count in a bound that is not kept" });
         }
     }
-    trie.sum_all();
-    Ok(trie)
+    tree.sum_all();
+    Ok(tree)
 }
 
-fn read_node(trie: &mut Trie, id: u32, bytes: &mut &[u8], header: &Header) -> Result<(), &'static str> {
+fn read_node(tree: &mut PrefixTree, id: u32, bytes: &mut &[u8], header: &Header) -> Result<(), &'static str> {
     let [parent, token, used] = [0; 3].map(|_: u8| u32::from_le_bytes(take(bytes)));
-    let [log_p, stop, mass, fresh] = [0; 4].map(|_: u8| f64::from_le_bytes(take(bytes)));
+    let [log_p, eos, valid_mass, unexplored] = [0; 4].map(|_: u8| f64::from_le_bytes(take(bytes)));
     let [flags] = take(bytes);
     let is = |flag: u8| flags & flag != 0;
     if id > 0 && (parent >= id || token as usize >= header.vocab_len) {
         return Err("its parent comes after it, or its token is none");
     }
-    let depth = if id == 0 { 0 } else { trie.nodes[parent as usize].depth + 1 };
+    let depth = if id == 0 { 0 } else { tree.nodes[parent as usize].depth + 1 };
     if depth as usize > header.max_depth {
         return Err("it is longer than an output");
     }
     let is_log = |value: f64| value <= LARGEST_LOG;
-    if (is(EVALUATED) && ![stop, mass, fresh].into_iter().all(is_log)) || !(log_p.is_nan() || is_log(log_p)) {
+    if (is(SCORED) && ![eos, valid_mass, unexplored].into_iter().all(is_log)) || !(log_p.is_nan() || is_log(log_p)) {
         return Err("a number is not the logarithm of a probability");
     }
-    if (is(LEARNED) && !is(EVALUATED)) || (is(COUNTS) && (!is(LEARNED) || log_p.is_nan() || id == 0)) {
-        return Err("it counts in a bound and was not evaluated");
+    if (is(BACKED_UP) && !is(SCORED)) || (is(COUNTS) && (!is(BACKED_UP) || log_p.is_nan() || id == 0)) {
+        return Err("it counts in a bound and was not scored");
     }
     let mut node = Node::new(parent, TokenId(token), depth, used);
-    (node.log_p, node.stop, node.mass, node.fresh) = (log_p, stop, mass, fresh);
-    node.fresh_anchor = to_f32(fresh);
-    (node.evaluated, node.learned, node.forced) = (is(EVALUATED), is(LEARNED), is(FORCED));
-    trie.nodes.push(node);
+    (node.log_p, node.eos, node.valid_mass, node.unexplored) = (log_p, eos, valid_mass, unexplored);
+    node.unexplored_anchor = to_f32(unexplored);
+    (node.scored, node.backed_up, node.forced) = (is(SCORED), is(BACKED_UP), is(FORCED));
+    tree.nodes.push(node);
     if id > 0 {
-        let edges = &mut trie.nodes[parent as usize].edges;
+        let edges = &mut tree.nodes[parent as usize].edges;
         let Err(at) = edges.search(TokenId(token)) else {
             return Err("its parent has that token twice");
         };
@@ -218,7 +218,7 @@ fn read_node(trie: &mut Trie, id: u32, bytes: &mut &[u8], header: &Header) -> Re
         // Any number that is not NaN: the sums are made anew.
         let weight = if is(COUNTS) { 0.0 } else { f64::NAN };
         edges.insert(at, Edge { token: TokenId(token), node: NodeId(id), weight });
-        trie.edge_bytes += edges.bytes() - before;
+        tree.edge_bytes += edges.bytes() - before;
     }
     Ok(())
 }
@@ -226,34 +226,34 @@ fn read_node(trie: &mut Trie, id: u32, bytes: &mut &[u8], header: &Header) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trie::Facts;
+    use crate::tree::NodeStats;
 
     const HEADER: Header = Header { fingerprint: 7, vocab_len: 4, max_depth: 3, max_bytes: 1 << 20 };
 
-    fn small() -> Trie {
-        let mut trie = Trie::new();
-        trie.evaluate(Trie::ROOT, Facts { stop: -3.0, tokens: -0.1, mass: -0.05, forced: false });
+    fn small() -> PrefixTree {
+        let mut tree = PrefixTree::new();
+        tree.score(PrefixTree::ROOT, NodeStats { eos: -3.0, tokens: -0.1, valid_mass: -0.05, forced: false });
         for token in [2, 1] {
-            trie.tick();
-            trie.touch(Trie::ROOT);
-            let child = trie.child(Trie::ROOT, TokenId(token));
-            trie.touch(child);
-            trie.set_log_p(child, -1.5);
-            trie.evaluate(child, Facts { stop: -2.0, tokens: f64::NEG_INFINITY, mass: -2.0, forced: false });
-            trie.learn(child, |_, _, _| None);
+            tree.tick();
+            tree.touch(PrefixTree::ROOT);
+            let child = tree.child(PrefixTree::ROOT, TokenId(token));
+            tree.touch(child);
+            tree.set_log_p(child, -1.5);
+            tree.score(child, NodeStats { eos: -2.0, tokens: f64::NEG_INFINITY, valid_mass: -2.0, forced: false });
+            tree.back_up(child, |_, _, _| None);
         }
-        let leaf = trie.child(Trie::ROOT, TokenId(0));
-        trie.child(leaf, TokenId(3));
-        trie
+        let leaf = tree.child(PrefixTree::ROOT, TokenId(0));
+        tree.child(leaf, TokenId(3));
+        tree
     }
 
     #[test]
     fn what_was_saved_is_read_back_bit_by_bit() {
-        let mut trie = small();
-        let bytes = write(&mut trie, 7);
+        let mut tree = small();
+        let bytes = write(&mut tree, 7);
         let mut again = read(&bytes, &HEADER).unwrap();
-        assert_eq!(format!("{:?}", again.nodes), format!("{:?}", trie.nodes));
-        assert_eq!(again.clock, trie.clock);
+        assert_eq!(format!("{:?}", again.nodes), format!("{:?}", tree.nodes));
+        assert_eq!(again.clock, tree.clock);
         assert_eq!(write(&mut again, 7), bytes);
     }
 
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(read(&version, &HEADER).unwrap_err(), TrieFileError::Version { found: 9 });
     }
 
-    /// Every byte of the file, changed: with the old checksum an error, with a new one an error or a trie.
+    /// Every byte of the file, changed: with the old checksum an error, with a new one an error or a tree.
     #[test]
     fn damage_is_an_error_and_never_a_panic() {
         let bytes = write(&mut small(), 7);
@@ -288,7 +288,7 @@ mod tests {
                 let checksum = XxHash3_64::oneshot(&damaged[..end]).to_le_bytes();
                 damaged[end..].copy_from_slice(&checksum);
                 match read(&damaged, &HEADER) {
-                    Ok(trie) => assert!(!trie.bound(Trie::ROOT).is_nan()),
+                    Ok(tree) => assert!(!tree.bound(PrefixTree::ROOT).is_nan()),
                     Err(_) => refused += 1,
                 }
             }

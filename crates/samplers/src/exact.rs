@@ -1,0 +1,243 @@
+//! The samplers whose accepted outputs follow the target distribution exactly: one policy in the forms of five publications.
+//!
+//! A masked proposal `a` is drawn with `P(a) / x(a)`, where `x(a)` is the product of the masses that the masks left.
+//! Accepting it with probability `x(a)` gives exactly `P` given the constraint (DISC, Algorithm 1). The accept test is made
+//! prefix by prefix, so that a rejected proposal stops early. All methods of the family are that, and differ in three choices:
+//!
+//! | constructor | tokens are drawn from | learned from a rollout | when the tries are used up |
+//! |---|---|---|---|
+//! | [`Exact::rejection`] | the model, up to the first forbidden token | nothing | an error |
+//! | [`Exact::rsft`] | the same, but the first token from the mask | nothing | an error |
+//! | [`Exact::ars`] | the model times the bounds | the path that failed | an error |
+//! | [`Exact::cars`] | the model times the bounds | all that the masks on its way forbid | an error |
+//! | [`Exact::disc`] | the same | the same | one of several proposals, by weight |
+//! | [`Exact::disc_published`] | the mask | nothing | one of `K` fresh proposals, by the weights `x` |
+//! | [`Exact::disc_reusing`] | the mask | nothing | one of the `K` rejected proposals, by the weights `x / (1 - x)` |
+//!
+//! RSFT, ARS and CARS are from Parys et al. 2025 ("Constrained Adaptive Rejection Sampling"); RSFT and ARS are its baselines.
+//! The mass of the **empty prefix** is the same for all outputs. Leaving it out of every test (all but `rejection` do) changes
+//! no distribution and divides the number of tries by it: for a prompt after which the model would rarely begin as the
+//! constraint demands, that is most of the cost.
+//!
+//! Why learning keeps the distribution exact, and outputs independent: an output is accepted with probability `P / b`, where
+//! `b` is the bound of the empty prefix, whatever was learned before. The probability that a try is accepted, `P(L) / b`, only
+//! grows. Where all prefixes are known, the first try is accepted.
+//!
+//! Resampling is not exact; the output says which of the two it was ([`Origin`]). With `p` the probability that one try is
+//! rejected and `K` tries, the published forms draw from `(1 - p^K)` of the target plus `p^K` of the resampling's distribution
+//! (the paper's theorem 3.1).
+
+use rand_core::Rng;
+use unskew_core::Origin;
+
+use crate::{
+    SampleError, limits,
+    random::{uniform, weighted},
+    rollout::{AcceptTest, End, Output, Proposal, RolloutConfig},
+    scheduler::{Outcome, Policy, Tries},
+    session::Scope,
+};
+
+/// An exact sampler, or one that is exact where it says so: a policy for [`Sampling`](crate::Sampling) and
+/// [`Scheduler`](crate::Scheduler).
+///
+/// - **Distribution**: outputs that say [`Origin::Accepted`] follow the target distribution exactly, and are independent.
+/// - **Cost**: `b / P(L)` rollouts on average, where `P(L)` is the probability that the model satisfies the constraint by
+///   itself, and `b` is 1 for `rejection`, the probability that the first token is allowed for `rsft` and the published forms
+///   of DISC, and a bound that falls with each rollout for the others. Each rollout is given up at its first failed test; known
+///   prefixes cost nothing. Memory: some 120 bytes for each visited prefix.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Exact {
+    proposal: Proposal,
+    accept: AcceptTest,
+    max_tries: u64,
+    /// In rollouts of full length.
+    budget: Option<f64>,
+    on_exhausted: OnExhausted,
+}
+
+/// What is done when no try was accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OnExhausted {
+    Error,
+    /// Choose among so many fresh proposals.
+    Resample(u64),
+    /// Choose among the rejected ones.
+    Reuse,
+}
+
+impl Exact {
+    /// The tries of [`disc`](Self::disc), in rollouts of full length.
+    pub const DISC_BUDGET: f64 = 8.0;
+
+    /// The proposals that [`disc`](Self::disc) resamples.
+    pub const DISC_PARTICLES: u64 = 16;
+
+    const fn new(proposal: Proposal, accept: AcceptTest, max_tries: u64) -> Self {
+        Self { proposal, accept, max_tries, budget: None, on_exhausted: OnExhausted::Error }
+    }
+
+    /// Rejection sampling: let the model write, keep the outputs that satisfy the constraint. The yardstick of the others.
+    pub const fn rejection(max_tries: u64) -> Self {
+        Self::new(Proposal::Masked, AcceptTest::Every, max_tries)
+    }
+
+    /// Rejection sampling with a constrained first token.
+    pub const fn rsft(max_tries: u64) -> Self {
+        Self::new(Proposal::Masked, AcceptTest::ExceptFirst, max_tries)
+    }
+
+    /// Adaptive rejection sampling: forbidden tokens are drawn too, and each rules out the one path that it ends.
+    pub const fn ars(max_tries: u64) -> Self {
+        Self::new(Proposal::Ars, AcceptTest::ExceptFirst, max_tries)
+    }
+
+    /// Constrained adaptive rejection sampling: a rollout rules out all that the masks on its way forbid.
+    pub const fn cars(max_tries: u64) -> Self {
+        Self::new(Proposal::Cars, AcceptTest::ExceptFirst, max_tries)
+    }
+
+    /// CARS with a budget, and a choice among weighted proposals where nothing was accepted within it.
+    pub const fn disc() -> Self {
+        let tries = Self::cars(u64::MAX).with_budget(Self::DISC_BUDGET);
+        Self { on_exhausted: OnExhausted::Resample(Self::DISC_PARTICLES), ..tries }
+    }
+
+    /// Algorithm 1 of the DISC paper with its one parameter: `k` tries, then one of `k` fresh proposals.
+    pub const fn disc_published(k: u64) -> Self {
+        let tries = Self::rsft(k);
+        Self { on_exhausted: OnExhausted::Resample(k), ..tries }
+    }
+
+    /// DISC that resamples its rejected proposals: they follow the proposal's distribution times `1 - x`, so that no fresh one
+    /// is needed. Every proposal must be completed; no try is begun once [`MAX_CANDIDATES`](crate::MAX_CANDIDATES) are kept.
+    pub const fn disc_reusing(k: u64) -> Self {
+        let tries = Self::new(Proposal::Masked, AcceptTest::Never, k);
+        Self { on_exhausted: OnExhausted::Reuse, ..tries }
+    }
+
+    /// At most so many tries for one output.
+    #[must_use]
+    pub const fn with_max_tries(self, max_tries: u64) -> Self {
+        Self { max_tries, ..self }
+    }
+
+    /// No try is begun after the tries of an output have drawn `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens)
+    /// tokens at prefixes of which nothing was known. A rejected try costs the tokens that it drew, and one over known
+    /// prefixes nothing.
+    #[must_use]
+    pub const fn with_budget(self, rollouts: f64) -> Self {
+        Self { budget: Some(rollouts), ..self }
+    }
+
+    /// As many proposals are resampled where the tries are used up; without meaning for [`disc_reusing`](Self::disc_reusing).
+    #[must_use]
+    pub const fn with_particles(self, particles: u64) -> Self {
+        match self.on_exhausted {
+            OnExhausted::Reuse => self,
+            _ => Self { on_exhausted: OnExhausted::Resample(particles), ..self },
+        }
+    }
+
+    /// The proposals that are kept for resampling.
+    const fn particles(&self) -> u64 {
+        match self.on_exhausted {
+            OnExhausted::Resample(particles) => particles,
+            OnExhausted::Error | OnExhausted::Reuse => 0,
+        }
+    }
+
+    fn has_budget(&self, tries: Tries) -> bool {
+        #[allow(clippy::cast_precision_loss, reason = "a budget has no 53 digits")]
+        let within =
+            |rollouts: f64| (tries.new_tokens as f64) < rollouts * (tries.max_tokens.max(1) as f64);
+        tries.rollouts < self.max_tries && self.budget.is_none_or(within)
+    }
+
+    /// Without an accepted output: what comes next.
+    fn resample(&self, memory: &mut Candidates, rng: &mut dyn Rng) -> Outcome {
+        if *memory.particles.get_or_insert(0) < self.particles() {
+            return Outcome::Again;
+        }
+        let log_weight: fn(&Output) -> f64 = match self.on_exhausted {
+            // ln(x / (1 - x)); a rejected output has x < 1.
+            OnExhausted::Reuse => {
+                |output| log_mass_below_root(output) - (-log_mass_below_root(output).exp()).ln_1p()
+            }
+            // Each by its own proposal: the bounds change between two of them.
+            OnExhausted::Error | OnExhausted::Resample(_) => Output::log_ratio,
+        };
+        let log_weights: Vec<f64> = memory.outputs.iter().map(log_weight).collect();
+        // Products of many masses underflow: divide all by the greatest.
+        let greatest = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = log_weights.iter().map(|weight| (weight - greatest).exp()).collect();
+        weighted(&weights, rng).map_or(Outcome::NoOutput, |index| {
+            Outcome::Done(memory.outputs.swap_remove(index), Origin::Resampled, 0.0)
+        })
+    }
+}
+
+/// The proposals of one draw.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// The rejected proposals, and then those that are to be resampled.
+    outputs: Vec<Output>,
+    /// How many proposals were made for the resampling; none during the tries.
+    particles: Option<u64>,
+}
+
+impl Policy for Exact {
+    type Memory = Candidates;
+
+    fn scope(&self) -> Scope {
+        self.proposal.scope()
+    }
+
+    fn learns(&self) -> bool {
+        self.proposal.uses_bounds()
+    }
+
+    fn check(&self) -> Result<(), SampleError<std::convert::Infallible>> {
+        let candidates = usize::try_from(self.particles()).unwrap_or(usize::MAX);
+        limits::check("candidates of DISC", candidates, limits::MAX_CANDIDATES)
+    }
+
+    fn begin(&self, memory: &mut Candidates, _rng: &mut dyn Rng) -> RolloutConfig {
+        let accept = if memory.particles.is_some() { AcceptTest::Never } else { self.accept };
+        RolloutConfig::new(self.proposal, accept)
+    }
+
+    fn on_end(&self, memory: &mut Candidates, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome {
+        if let Some(particles) = &mut memory.particles {
+            *particles += 1;
+            if let End::Output(output) = end {
+                memory.outputs.push(output);
+            }
+            return self.resample(memory, rng);
+        }
+        match end {
+            End::Output(output) if self.on_exhausted == OnExhausted::Reuse => {
+                if uniform(rng).ln() < log_mass_below_root(&output) {
+                    return Outcome::Done(output, Origin::Accepted, 0.0);
+                }
+                memory.outputs.push(output);
+            }
+            End::Output(output) => return Outcome::Done(output, Origin::Accepted, 0.0),
+            // Nothing is left of the empty prefix: no number of tries will help.
+            End::DeadEnd(tokens) if tokens.is_empty() => return Outcome::Impossible,
+            End::DeadEnd(_) | End::Rejected => {}
+        }
+        if self.has_budget(tries) && memory.outputs.len() < limits::MAX_CANDIDATES {
+            return Outcome::Again;
+        }
+        match self.on_exhausted {
+            OnExhausted::Error => Outcome::NoOutput,
+            OnExhausted::Resample(_) | OnExhausted::Reuse => self.resample(memory, rng),
+        }
+    }
+}
+
+/// `ln x` without the empty prefix; rounding must not make it positive.
+fn log_mass_below_root(output: &Output) -> f64 {
+    (output.log_ratio() - output.log_root_mass).min(0.0)
+}

@@ -1,0 +1,516 @@
+//! One left-to-right generation, as a machine that stops where it needs the model, so that many of them can wait for one pass.
+//!
+//! Masked sampling draws each token from the part of the model's distribution that the mask leaves, renormalised. The mass
+//! of that part, multiplied along the output, is the ratio of the model's probability to the proposal's: `x` in the paper
+//! (DISC, section 2). Rejection sampling is the same rollout with an accept test at each prefix, which passes with the
+//! probability of that mass: the model itself would have drawn an allowed token with just that probability. So one test with
+//! probability `x` at the end, and a test with the mass at each prefix, give the same distribution; the second stops early,
+//! and most of its refusals cost nothing, because the first prefixes of a rollout are known.
+//!
+//! A rollout can also use the bounds of earlier ones ([`PrefixTree`]): it draws tokens in proportion to the model's
+//! probability times the bound of the prefix that they lead to (ASAp's proposal). Its accept tests then correct for all that
+//! the bounds did not know. [`paid`](Rollout::paid) is the bound with which the present prefix was proposed, 0 (the logarithm
+//! of one) where nothing was known of it; the test at that prefix passes with probability `bound now / paid`. All factors
+//! along an output cancel but the first, so that it is accepted with probability `P / b`, where `b` is the bound of the empty
+//! prefix when the rollout leaves it (CARS, Parys et al. 2025). No known failure is proposed twice.
+//!
+//! Because each factor is paid for when it is known, bounds may fall while a rollout is under way: rollouts that step
+//! together learn from each other at once, and each output keeps its distribution. Tried instead: groups of rollouts that
+//! propose from the same bounds and learn when all of them have ended. A group waits for its longest member.
+//!
+//! A forced token is appended without waiting for the model; its probability is computed with the next position that needs
+//! the model, in the same pass. The random numbers of a rollout depend on the task and on the bounds that it meets, and not on
+//! the contents of a cache.
+
+mod propose;
+mod waiting;
+
+use std::sync::Arc;
+
+use rand_core::Rng;
+use smallvec::SmallVec;
+use unskew_core::{Constraint, Finish, TokenId};
+
+pub(crate) use waiting::{HasRollout, Waiting};
+
+use crate::{
+    Truncation,
+    random::uniform,
+    rows::Row,
+    session::{Scope, Session},
+    tree::{NodeId, PrefixTree},
+};
+
+/// Which prefixes have an accept test.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AcceptTest {
+    /// None.
+    Never,
+    /// All but the empty prefix. Its mass is the same for every output: leaving it out multiplies the probability of
+    /// every acceptance alike, and so changes no distribution.
+    ExceptFirst,
+    /// All.
+    Every,
+}
+
+/// So many tokens a rollout has room for at once.
+const ROOM: usize = 63;
+
+/// In proportion to which weight a token is drawn.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Proposal {
+    /// The model's probability, of the tokens that the mask leaves: masked sampling.
+    Masked,
+    /// The same, of the most probable ones alone.
+    Truncated(Truncation),
+    /// The most probable token.
+    Greedy,
+    /// The model's probability times the bound of the prefix that the token leads to.
+    Cars,
+    /// The same over all tokens: one that is not allowed is drawn too, and ends the rollout.
+    Ars,
+    /// The model's probability, by adaptive weighted rejection, which asks the constraint about single tokens.
+    Awrs,
+}
+
+impl Proposal {
+    /// The tokens that it draws from.
+    pub(crate) fn scope(self) -> Scope {
+        match self {
+            Self::Masked | Self::Truncated(_) | Self::Greedy | Self::Cars => Scope::Allowed,
+            Self::Ars => Scope::Everything,
+            Self::Awrs => Scope::Unmasked,
+        }
+    }
+
+    pub(crate) fn uses_bounds(self) -> bool {
+        matches!(self, Self::Cars | Self::Ars)
+    }
+
+    /// Whether a token that the mask forces is appended without the model. Of the others a mask is not known, or the bound
+    /// of the prefix counts.
+    fn follows_masks(self) -> bool {
+        self.scope() == Scope::Allowed
+    }
+}
+
+/// What a rollout does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RolloutConfig {
+    pub(crate) proposal: Proposal,
+    pub(crate) accept: AcceptTest,
+    /// At the length limit: end with a prefix, as plain decoding does. Otherwise the output must stop there, and its
+    /// mass is the probability that it does.
+    pub(crate) cut: bool,
+    /// Yield after each token, for populations.
+    pub(crate) yields: bool,
+    /// Compute the entropy of each masked distribution.
+    pub(crate) entropy: bool,
+}
+
+impl RolloutConfig {
+    pub(crate) const fn new(proposal: Proposal, accept: AcceptTest) -> Self {
+        Self { proposal, accept, cut: false, yields: false, entropy: false }
+    }
+}
+
+/// How a rollout ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum End {
+    /// With an output.
+    Output(Output),
+    /// With an accept test that failed, or a token that is not allowed.
+    Rejected,
+    /// At a prefix after which nothing allowed has a positive probability.
+    DeadEnd(Vec<TokenId>),
+}
+
+/// One step of an output: a token, or the end of it. Natural logarithms.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Step {
+    /// The model's probability.
+    pub(crate) log_p: f64,
+    /// The part of the model's distribution that the mask left.
+    pub(crate) valid_mass: f64,
+    /// The entropy of the masked distribution, in nats, where the rollout was asked for it.
+    pub(crate) entropy: f64,
+}
+
+/// An output of the proposal.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Output {
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) finish: Finish,
+    /// Its log-probability under the model, the end included if there was one.
+    pub(crate) log_prob: f64,
+    /// Its log-probability under the rollout without accept tests; NaN where that is not known (AWRS).
+    pub(crate) log_proposal: f64,
+    /// The logarithm of a weight with which it stands for the model's distribution; see [`Rollout::log_weight`].
+    pub(crate) log_weight: f64,
+    /// The log of the mass of the empty prefix.
+    pub(crate) log_root_mass: f64,
+    /// For each token, and for the end.
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Output {
+    /// The ratio of the model's probability to the proposal's; for masked sampling, `ln x`.
+    pub(crate) fn log_ratio(&self) -> f64 {
+        self.log_prob - self.log_proposal
+    }
+}
+
+/// Where a rollout stands after a poll.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Progress {
+    /// It waits for the rows of its pending prefixes.
+    NeedsRows,
+    /// After a token.
+    Yielded,
+    Done(End),
+}
+
+/// The continuation of a prefix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Choice {
+    Token(TokenId),
+    End,
+}
+
+/// A prefix that was left by a token.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    node: NodeId,
+    /// Where the token was drawn from its row: the mass of the others, and how many edges counted then.
+    rest: Option<(f64, usize)>,
+}
+
+/// A rollout that drew "some unexplored token" and waits for the row to choose which.
+#[derive(Clone, Debug)]
+struct Unexplored {
+    /// The bound of the prefix at that draw.
+    bound: f64,
+    /// The explored tokens at that draw, ascending.
+    without: SmallVec<[TokenId; 8]>,
+}
+
+/// A generation under way.
+pub(crate) struct Rollout<C: Constraint> {
+    config: RolloutConfig,
+    tokens: Vec<TokenId>,
+    /// The prefixes that were left, one for each token.
+    left: Vec<Left>,
+    /// For each token whose probability is known.
+    steps: Vec<Step>,
+    /// Where it is now.
+    node: NodeId,
+    /// The constraint's state after the first `advanced` tokens.
+    state: C::State,
+    advanced: usize,
+    /// Prefixes that wait for their rows, with their states, the deepest last.
+    pending: Vec<(NodeId, C::State)>,
+    /// Rows that outlive the cache, until the token after them is drawn.
+    pinned: Vec<(NodeId, Arc<Row>)>,
+    /// How many of the prefixes that were left have had their accept tests.
+    tested: usize,
+    /// The bound with which the present prefix was proposed, as far as its accept tests have not lowered it. A logarithm.
+    paid: f64,
+    unexplored: Option<Unexplored>,
+    /// The mass that was left in the row that the last token was drawn from.
+    rest: Option<(f64, usize)>,
+    /// How many tokens it has drawn at prefixes of which nothing was known.
+    new_tokens: u64,
+    log_proposal: f64,
+    log_weight: f64,
+}
+
+impl<C: Constraint> Clone for Rollout<C> {
+    fn clone(&self) -> Self {
+        Self {
+            config: self.config,
+            tokens: self.tokens.clone(),
+            left: self.left.clone(),
+            steps: self.steps.clone(),
+            node: self.node,
+            state: self.state.clone(),
+            advanced: self.advanced,
+            pending: self.pending.clone(),
+            pinned: self.pinned.clone(),
+            tested: self.tested,
+            paid: self.paid,
+            unexplored: self.unexplored.clone(),
+            rest: self.rest,
+            new_tokens: self.new_tokens,
+            log_proposal: self.log_proposal,
+            log_weight: self.log_weight,
+        }
+    }
+}
+
+impl<C: Constraint> Rollout<C> {
+    /// A rollout that begins after a part of an earlier output, with the steps of that.
+    pub(crate) fn new(
+        session: &mut Session<C>,
+        config: RolloutConfig,
+        tokens: &[TokenId],
+        steps: &[Step],
+    ) -> Self {
+        session.tree_mut().tick();
+        let room = session.max_tokens().min(ROOM) + 1;
+        let mut own = Vec::with_capacity(room);
+        own.extend_from_slice(steps);
+        let mut rollout = Self {
+            config,
+            tokens: Vec::with_capacity(room),
+            left: Vec::with_capacity(room),
+            steps: own,
+            node: PrefixTree::ROOT,
+            state: session.start(),
+            advanced: 0,
+            pending: Vec::new(),
+            pinned: Vec::new(),
+            tested: tokens.len(),
+            paid: 0.0,
+            unexplored: None,
+            rest: None,
+            new_tokens: 0,
+            log_proposal: 0.0,
+            log_weight: 0.0,
+        };
+        for token in tokens {
+            session.tree_mut().touch(rollout.node);
+            rollout.descend(session, *token, 0.0);
+        }
+        rollout
+    }
+
+    /// The logarithm of the weight with which the rollout so far, without accept tests, stands for the model's distribution:
+    /// the product of the factors that the accept tests pass with; with AWRS, an estimate of that.
+    pub(crate) fn log_weight(&self) -> f64 {
+        self.log_weight
+    }
+
+    /// How many tokens it has drawn at prefixes of which nothing was known.
+    pub(crate) fn new_tokens(&self) -> u64 {
+        self.new_tokens
+    }
+
+    /// Takes the prefixes that it visited into the bounds.
+    pub(crate) fn back_up(&self, session: &mut Session<C>) {
+        // A rollout that was rejected half-way along forced tokens knows more of these than it has used.
+        for index in self.steps.len()..self.tokens.len() {
+            let child = self.left.get(index + 1).map_or(self.node, |left| left.node);
+            if let Some(row) = self.row(session, self.left[index].node) {
+                session.tree_mut().set_log_p(child, row.of(self.tokens[index]));
+            }
+        }
+        session.back_up(self.node, |depth| self.left.get(depth).and_then(|left| left.rest));
+    }
+
+    /// Whether it waits for rows that were not fed.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Gives back the rows that it holds, when it has ended.
+    pub(crate) fn give_back(&mut self, session: &mut Session<C>) {
+        session.give_back(&mut self.pinned);
+    }
+
+    /// Appends a token, which leads to a prefix that is proposed with the bound `paid`.
+    fn descend(&mut self, session: &mut Session<C>, token: TokenId, paid: f64) {
+        self.left.push(Left { node: self.node, rest: self.rest.take() });
+        self.tokens.push(token);
+        self.node = session.tree_mut().child(self.node, token);
+        self.paid = paid;
+    }
+
+    fn catch_up(&mut self, session: &mut Session<C>) {
+        while self.advanced < self.tokens.len() {
+            session.advance(&mut self.state, self.tokens[self.advanced]);
+            self.advanced += 1;
+        }
+    }
+
+    fn wait(&mut self, session: &mut Session<C>) -> Progress {
+        self.catch_up(session);
+        self.pending.push((self.node, self.state.clone()));
+        Progress::NeedsRows
+    }
+
+    fn row(&self, session: &mut Session<C>, node: NodeId) -> Option<Arc<Row>> {
+        if let Some((_, row)) = self.pinned.iter().rev().find(|(other, _)| *other == node) {
+            return Some(Arc::clone(row));
+        }
+        session.row(node)
+    }
+
+    /// Goes on until it needs rows, or ends.
+    pub(crate) fn poll(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> Progress {
+        let proposal = self.config.proposal;
+        loop {
+            session.tree_mut().touch(self.node);
+            let depth = self.tokens.len();
+            if self.config.cut && depth == session.max_tokens() {
+                if !self.pending.is_empty() {
+                    return Progress::NeedsRows;
+                }
+                let end = self.test_forced(session, rng);
+                return Progress::Done(end.unwrap_or_else(|| self.output(session, None)));
+            }
+            let backed_up = proposal.uses_bounds() && session.tree().is_backed_up(self.node);
+            if self.unexplored.is_none() {
+                // The state is needed unless the tree says that nothing is forced.
+                if !backed_up
+                    && proposal.follows_masks()
+                    && (!session.tree().is_scored(self.node) || session.tree().is_forced(self.node))
+                {
+                    self.catch_up(session);
+                    if let Some(token) = session.forced(self.node, &self.state) {
+                        self.append_forced(session, token);
+                        continue;
+                    }
+                }
+                if !session.tree().is_scored(self.node) {
+                    return self.wait(session);
+                }
+                if !self.pending.is_empty() {
+                    return Progress::NeedsRows;
+                }
+                if let Some(end) = self.test_forced(session, rng) {
+                    return Progress::Done(end);
+                }
+                if let Some(end) = self.test_here(session, rng, backed_up) {
+                    return Progress::Done(end);
+                }
+            }
+            let progress = match proposal {
+                Proposal::Awrs => self.draw_by_rejection(session, rng),
+                Proposal::Ars => self.draw_by_bounds(session, backed_up, rng),
+                Proposal::Cars if backed_up || self.unexplored.is_some() => {
+                    self.draw_by_bounds(session, backed_up, rng)
+                }
+                _ => self.draw_by_mask(session, rng),
+            };
+            match progress {
+                None if self.config.yields => return Progress::Yielded,
+                None => {}
+                Some(progress) => return progress,
+            }
+        }
+    }
+
+    /// Appends a forced token, and leaves its probability for later where it is not known.
+    fn append_forced(&mut self, session: &mut Session<C>, token: TokenId) {
+        let node = self.node;
+        let state = self.state.clone();
+        self.new_tokens += 1;
+        self.descend(session, token, 0.0);
+        let known = session.tree().is_scored(node)
+            && (!session.tree().log_p(self.node).is_nan() || self.row(session, node).is_some());
+        if !known {
+            self.pending.push((node, state));
+        }
+    }
+
+    /// The accept tests of the prefixes that were left by forced tokens; the end of the rollout, if it is one. All of them are
+    /// scored. Such a prefix was left by the only allowed token with a bound of one, so its factor is its mass.
+    fn test_forced(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> Option<End> {
+        while self.tested < self.left.len() {
+            let index = self.tested;
+            let node = self.left[index].node;
+            let valid_mass = session.tree().valid_mass(node);
+            if valid_mass == f64::NEG_INFINITY {
+                return Some(End::DeadEnd(session.tree().tokens(node)));
+            }
+            self.tested += 1;
+            if self.is_refused(index, valid_mass, rng) {
+                return Some(End::Rejected);
+            }
+            if index == self.steps.len() {
+                let child = self.left.get(index + 1).map_or(self.node, |left| left.node);
+                let mut log_p = session.tree().log_p(child);
+                if log_p.is_nan() {
+                    let row = self.row(session, node);
+                    log_p = row.map_or(f64::NEG_INFINITY, |row| row.of(self.tokens[index]));
+                    session.tree_mut().set_log_p(child, log_p);
+                }
+                self.steps.push(Step { log_p, valid_mass, entropy: 0.0 });
+            }
+        }
+        None
+    }
+
+    /// The accept test of the present prefix, with the ratio of its bound now to the bound that was paid; again where the bound
+    /// has fallen while the rollout waited for a row.
+    fn test_here(&mut self, session: &mut Session<C>, rng: &mut dyn Rng, backed_up: bool) -> Option<End> {
+        let tree = session.tree();
+        let valid_mass = tree.valid_mass(self.node);
+        let bound = match self.config.proposal {
+            _ if backed_up => tree.bound(self.node),
+            // Nothing is ruled out yet, or nothing is known to be.
+            Proposal::Ars | Proposal::Awrs => self.paid,
+            _ => valid_mass,
+        };
+        if valid_mass == f64::NEG_INFINITY || bound == f64::NEG_INFINITY {
+            return Some(End::DeadEnd(tree.tokens(self.node)));
+        }
+        #[cfg(test)]
+        if backed_up && tree.mutant == Some(crate::tree::Mutant::FallsAreFree) {
+            self.paid = bound;
+            return None;
+        }
+        let factor = bound - self.paid;
+        self.paid = bound;
+        self.is_refused(self.tokens.len(), factor, rng).then_some(End::Rejected)
+    }
+
+    /// Counts a factor in the weight, and tests with it where the prefix of length `depth` has a test. A factor of one or more
+    /// needs no random number.
+    fn is_refused(&mut self, depth: usize, factor: f64, rng: &mut dyn Rng) -> bool {
+        self.log_weight += factor;
+        let tests = match self.config.accept {
+            AcceptTest::Never => false,
+            AcceptTest::ExceptFirst => depth > 0,
+            AcceptTest::Every => true,
+        };
+        tests && factor < 0.0 && uniform(rng).ln() >= factor
+    }
+
+    /// Takes a choice whose probabilities are known; `None` where the rollout goes on, at a prefix that was proposed with the
+    /// bound `paid`.
+    fn commit(
+        &mut self,
+        session: &mut Session<C>,
+        choice: Choice,
+        step: Step,
+        log_q: f64,
+        paid: f64,
+    ) -> Option<Progress> {
+        self.log_proposal += log_q;
+        self.steps.push(step);
+        match choice {
+            Choice::End => Some(Progress::Done(self.output(session, Some(self.node)))),
+            Choice::Token(token) => {
+                self.descend(session, token, paid);
+                self.tested = self.left.len();
+                session.give_back(&mut self.pinned);
+                session.tree_mut().set_log_p(self.node, step.log_p);
+                None
+            }
+        }
+    }
+
+    /// The output of a rollout whose steps are all known; `end` is the prefix after which it stopped.
+    fn output(&self, session: &Session<C>, end: Option<NodeId>) -> End {
+        End::Output(Output {
+            tokens: self.tokens.clone(),
+            finish: if end.is_some() { Finish::Stop } else { Finish::Length },
+            log_prob: self.steps.iter().map(|step| step.log_p).sum(),
+            log_proposal: self.log_proposal,
+            log_weight: self.log_weight,
+            log_root_mass: session.tree().valid_mass(PrefixTree::ROOT),
+            steps: self.steps.clone(),
+        })
+    }
+}

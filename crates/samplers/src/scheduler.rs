@@ -1,0 +1,482 @@
+//! From rollouts to draws: many of them under way at once, over one session.
+//!
+//! A policy says which rollout comes next and what the end of one means; the rest is the same for all. Each draw has a stream
+//! of random numbers of its own, seeded from the caller's generator in the order of the draws, and waits for nobody: a draw
+//! whose rollout was rejected begins the next one while the others go on. Draws are handed over in the order in which they
+//! were begun, all of them: to hand over the first that end would prefer short outputs.
+//!
+//! Policies that learn take each rollout into the bounds when it ends, and rollouts under way go on with the new bounds
+//! ([`rollout`](crate::rollout) says why each output keeps its distribution). So the outputs of a seed depend on how many
+//! rollouts are under way at once there, and do not elsewhere.
+
+use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use unskew_core::{Constraint, Cost, Draw, LanguageModel, Logits, Origin, Sampler, TokenId};
+
+use crate::{
+    Machine, Poll, SampleError, SequencePool, Task, TrieFileError, machine,
+    rollout::{End, HasRollout, Output, Progress, Rollout, RolloutConfig, Step, Waiting},
+    session::{Scope, Session},
+    task::RowLen,
+    tree::PrefixTree,
+};
+
+/// The memory that a sampler holds for its task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Visited prefixes.
+    pub prefixes: usize,
+    /// The bytes that are kept of them for good.
+    pub trie_bytes: usize,
+    /// The bytes of the cache of the model's rows.
+    pub row_bytes: usize,
+}
+
+/// A sampler made of rollouts.
+pub trait Policy {
+    /// The memory of one draw between its rollouts.
+    type Memory: Default;
+
+    /// The tokens that rollouts draw from.
+    fn scope(&self) -> Scope {
+        Scope::Allowed
+    }
+
+    /// Whether rollouts learn.
+    fn learns(&self) -> bool {
+        false
+    }
+
+    /// Refuses counts that memory is not meant for.
+    fn check(&self) -> Result<(), SampleError<Infallible>> {
+        Ok(())
+    }
+
+    /// The next rollout of a draw.
+    fn begin(&self, memory: &mut Self::Memory, rng: &mut dyn Rng) -> RolloutConfig;
+
+    /// The part of an earlier output after which that rollout begins.
+    fn prefix<'a>(&self, memory: &'a Self::Memory) -> (&'a [TokenId], &'a [Step]) {
+        let _ = memory;
+        (&[], &[])
+    }
+
+    /// Says what becomes of a draw after its rollout number `tries`.
+    fn on_end(&self, memory: &mut Self::Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome;
+}
+
+/// How much a draw has tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tries {
+    /// Rollouts.
+    pub(crate) rollouts: u64,
+    /// Tokens that its rollouts drew at prefixes of which nothing was known.
+    pub(crate) new_tokens: u64,
+    /// The most tokens of an output.
+    pub(crate) max_tokens: usize,
+}
+
+/// The state of a draw after a rollout.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// Another rollout.
+    Again,
+    /// This output, with the logarithm of its weight.
+    Done(Output, Origin, f64),
+    /// The tries are used up.
+    NoOutput,
+    /// There is no output that the model can write.
+    Impossible,
+    /// Nothing may follow these tokens.
+    DeadEnd(Vec<TokenId>),
+}
+
+impl Outcome {
+    /// The outcome for a policy that takes the first output, for at most `max_tries` tries.
+    pub(crate) fn of_try(end: End, origin: Origin, tries: u64, max_tries: u64) -> Self {
+        match end {
+            End::Output(output) => Self::Done(output, origin, 0.0),
+            // Nothing is left of the empty prefix: no number of tries will help.
+            End::DeadEnd(tokens) if tokens.is_empty() => Self::Impossible,
+            End::DeadEnd(_) | End::Rejected if tries < max_tries => Self::Again,
+            End::DeadEnd(_) | End::Rejected => Self::NoOutput,
+        }
+    }
+}
+
+/// A draw under way.
+struct Slot<C: Constraint, T> {
+    index: usize,
+    rng: ChaCha8Rng,
+    memory: T,
+    cost: Cost,
+    new_tokens: u64,
+    rollout: Option<Rollout<C>>,
+    waits: bool,
+}
+
+impl<C: Constraint, T> HasRollout<C> for Slot<C, T> {
+    fn rollout(&self) -> Option<&Rollout<C>> {
+        self.rollout.as_ref().filter(|_| self.waits)
+    }
+
+    fn rollout_mut(&mut self) -> Option<&mut Rollout<C>> {
+        self.rollout.as_mut()
+    }
+}
+
+/// A stream of random numbers for one draw.
+pub(crate) fn stream(rng: &mut dyn Rng) -> ChaCha8Rng {
+    ChaCha8Rng::from_seed(seed(rng))
+}
+
+fn seed(rng: &mut dyn Rng) -> [u8; 32] {
+    let mut seed = [0; 32];
+    rng.fill_bytes(&mut seed);
+    seed
+}
+
+/// A policy and its rollouts, as a [`Machine`].
+///
+/// [`begin`](Self::begin) asks for draws, [`poll`](Machine::poll) and [`feed`](Machine::feed) make them, and
+/// [`take`](Self::take) hands them over.
+pub struct Scheduler<C: Constraint, P: Policy> {
+    session: Session<C>,
+    policy: P,
+    slots: Vec<Slot<C, P::Memory>>,
+    waiting: Waiting,
+    /// Of draws that were asked for and are not begun.
+    seeds: VecDeque<[u8; 32]>,
+    /// The draws that were begun, in their order.
+    done: VecDeque<Option<Result<Draw, SampleError<Infallible>>>>,
+    /// The number of the first of them.
+    first: usize,
+    failure: Option<SampleError<Infallible>>,
+}
+
+impl<C: Constraint, P: Policy + fmt::Debug> fmt::Debug for Scheduler<C, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("policy", &self.policy)
+            .field("session", &self.session)
+            .field("under_way", &self.slots.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Constraint, P: Policy> Scheduler<C, P> {
+    /// The machine of a policy for `task`. Up to [`Task::batch`] of its draws are under way at once.
+    pub fn new(task: Task<RowLen, C>, policy: P) -> Self {
+        Self {
+            session: Session::new(task, policy.scope()),
+            policy,
+            slots: Vec::new(),
+            waiting: Waiting::default(),
+            seeds: VecDeque::new(),
+            done: VecDeque::new(),
+            first: 0,
+            failure: None,
+        }
+    }
+
+    /// Asks for `count` more draws, whose streams of random numbers are seeded from `rng`.
+    pub fn begin(&mut self, count: usize, rng: &mut dyn Rng) {
+        self.seeds.extend((0..count).map(|_| seed(rng)));
+    }
+
+    /// The next draw, in the order of [`begin`](Self::begin), once it is made.
+    ///
+    /// # Errors
+    ///
+    /// [`SampleError`] where it cannot be made. The draws after it are given up.
+    pub fn take(&mut self) -> Option<Result<Draw, SampleError<Infallible>>> {
+        match self.done.front() {
+            Some(Some(_)) => {}
+            _ => {
+                let failure = self.failure.take()?;
+                self.give_up();
+                return Some(Err(failure));
+            }
+        }
+        self.first += 1;
+        let draw = self.done.pop_front().flatten();
+        if matches!(draw, Some(Err(_))) {
+            self.give_up();
+        }
+        draw
+    }
+
+    /// Forgets all that is under way or asked for.
+    fn give_up(&mut self) {
+        for slot in &mut self.slots {
+            if let Some(rollout) = &mut slot.rollout {
+                rollout.give_back(&mut self.session);
+            }
+        }
+        self.slots.clear();
+        self.seeds.clear();
+        self.first += self.done.len();
+        self.done.clear();
+        self.failure = None;
+    }
+
+    /// The bounds as bytes; see [`Sampling::save`].
+    pub fn save(&mut self, name: &str) -> Vec<u8> {
+        self.session.save(name)
+    }
+
+    /// Takes bounds; see [`Sampling::load`].
+    ///
+    /// # Errors
+    ///
+    /// [`TrieFileError`] where the bytes are damaged or belong to another task; nothing has changed then.
+    pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        self.session.load(name, bytes)
+    }
+
+    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself: 0 at
+    /// first, and lower with each rollout of a policy that learns.
+    pub fn log_bound(&self) -> f64 {
+        self.session.tree().bound(PrefixTree::ROOT).min(0.0)
+    }
+
+    /// The memory that it holds.
+    pub fn usage(&self) -> Usage {
+        let (prefixes, trie_bytes, row_bytes) = self.session.usage();
+        Usage { prefixes, trie_bytes, row_bytes }
+    }
+
+    /// Begins rollouts as long as there is room. A full tree is emptied when no rollout is under way, and no rollout begins
+    /// before.
+    fn fill(&mut self) {
+        let full = self.session.is_full();
+        let idle = self.slots.iter().all(|slot| slot.rollout.is_none());
+        if full && !idle {
+            return;
+        }
+        if full {
+            self.session.keep_within_limit();
+        }
+        while self.slots.len() < self.session.batch()
+            && let Some(seed) = self.seeds.pop_front()
+        {
+            self.slots.push(Slot {
+                index: self.first + self.done.len(),
+                rng: ChaCha8Rng::from_seed(seed),
+                memory: P::Memory::default(),
+                cost: Cost::default(),
+                new_tokens: 0,
+                rollout: None,
+                waits: false,
+            });
+            self.done.push_back(None);
+        }
+        for slot in self.slots.iter_mut().filter(|slot| slot.rollout.is_none()) {
+            let config = self.policy.begin(&mut slot.memory, &mut slot.rng);
+            let (tokens, steps) = self.policy.prefix(&slot.memory);
+            slot.rollout = Some(Rollout::new(&mut self.session, config, tokens, steps));
+            slot.cost.proposals += 1;
+        }
+    }
+
+    /// Lets the rollouts go on that do not wait. Answers whether one has ended.
+    fn step(&mut self) -> bool {
+        let mut some_ended = false;
+        for slot in self.slots.iter_mut().filter(|slot| !slot.waits) {
+            let Some(rollout) = &mut slot.rollout else { continue };
+            let end = loop {
+                match rollout.poll(&mut self.session, &mut slot.rng) {
+                    Progress::NeedsRows => break None,
+                    Progress::Yielded => {}
+                    Progress::Done(end) => break Some(end),
+                }
+            };
+            let Some(end) = end else {
+                slot.waits = true;
+                continue;
+            };
+            some_ended = true;
+            if self.policy.learns() {
+                rollout.back_up(&mut self.session);
+            }
+            slot.new_tokens += rollout.new_tokens();
+            rollout.give_back(&mut self.session);
+            slot.rollout = None;
+            let max_tokens = self.session.max_tokens();
+            let rollouts = slot.cost.proposals;
+            let tries = Tries { rollouts, new_tokens: slot.new_tokens, max_tokens };
+            let result = match self.policy.on_end(&mut slot.memory, tries, end, &mut slot.rng) {
+                Outcome::Again => continue,
+                Outcome::Done(output, origin, log_weight) => Ok(Draw {
+                    tokens: output.tokens,
+                    log_prob: output.log_prob,
+                    log_weight,
+                    finish: output.finish,
+                    origin,
+                    cost: slot.cost,
+                }),
+                Outcome::NoOutput => Err(SampleError::NoOutput { tries: rollouts, max_tokens }),
+                Outcome::Impossible => Err(SampleError::Impossible { max_tokens }),
+                Outcome::DeadEnd(tokens) => Err(SampleError::DeadEnd { tokens }),
+            };
+            if result.is_err() {
+                // Nothing after a failure is handed over.
+                self.seeds.clear();
+            }
+            self.done[slot.index - self.first] = Some(result);
+        }
+        if some_ended {
+            let failed = self.done.iter().position(|done| matches!(done, Some(Err(_))));
+            let (done, first) = (&self.done, self.first);
+            self.slots.retain(|slot| {
+                let at = slot.index - first;
+                done[at].is_none() && failed.is_none_or(|failed| at < failed)
+            });
+        }
+        some_ended
+    }
+}
+
+impl<C: Constraint, P: Policy> Machine for Scheduler<C, P> {
+    fn poll(&mut self) -> Poll {
+        if self.failure.is_none() {
+            self.failure = self.policy.check().err();
+        }
+        loop {
+            if self.session.is_cancelled() && (!self.slots.is_empty() || !self.seeds.is_empty()) {
+                self.failure.get_or_insert(SampleError::Cancelled);
+            }
+            if self.failure.is_some() {
+                self.slots.clear();
+                self.seeds.clear();
+                return Poll::Done;
+            }
+            self.fill();
+            if self.slots.is_empty() {
+                return Poll::Done;
+            }
+            if !self.step() {
+                return Poll::Rows(self.waiting.gather(&self.session, &self.slots));
+            }
+        }
+    }
+
+    fn feed(&mut self, request: usize, depth: usize, logits: &Arc<Logits>, row: usize) {
+        if self.failure.is_some() {
+            return;
+        }
+        let Self { session, slots, waiting, .. } = self;
+        if let Err(error) = waiting.feed(session, slots, (request, depth), logits, row) {
+            self.failure = Some(error);
+        }
+        for place in self.waiting.released(request, depth) {
+            self.slots[*place].waits = false;
+        }
+    }
+
+    fn charge(&mut self, request: usize, cost: Cost) {
+        if let Some(slot) = self.slots.get_mut(self.waiting.owner(request)) {
+            slot.cost += cost;
+        }
+    }
+}
+
+/// A policy over a model: the closed loop of the samplers.
+///
+/// [`draw`](Sampler::draw) makes one output at a time; [`draw_many`](Sampler::draw_many) keeps [`Task::batch`] rollouts under
+/// way, which share the passes of the model.
+#[derive(Debug)]
+pub struct Sampling<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> {
+    pool: SequencePool<M>,
+    scheduler: Scheduler<C, P>,
+}
+
+impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> {
+    /// The sampler of a policy for `task`.
+    pub fn new(task: Task<M, C>, policy: P) -> Self {
+        let batch = task.batch;
+        let (model, task) = task.split();
+        Self { pool: SequencePool::new(model, batch), scheduler: Scheduler::new(task, policy) }
+    }
+
+    /// Draws `count` outputs and forgets all but what they taught.
+    ///
+    /// # Errors
+    ///
+    /// As for [`draw`](Sampler::draw).
+    pub fn warm_up(&mut self, count: u64, rng: &mut dyn Rng) -> Result<(), SampleError<M::Error>> {
+        for _ in 0..count {
+            self.draw(rng)?;
+        }
+        Ok(())
+    }
+
+    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself: 0 at
+    /// first, and lower with each rollout of a policy that learns.
+    pub fn log_bound(&self) -> f64 {
+        self.scheduler.log_bound()
+    }
+
+    /// The memory that it holds.
+    pub fn usage(&self) -> Usage {
+        self.scheduler.usage()
+    }
+
+    /// The bounds as bytes. `name` names the model and the constraint, which have no name here: bounds of one task are wrong
+    /// for another, and with them the distribution.
+    pub fn save(&mut self, name: &str) -> Vec<u8> {
+        self.scheduler.save(name)
+    }
+
+    /// Goes on from bounds that were [saved](Self::save) for the same task under the same name: the draws that follow are
+    /// those that would have followed there.
+    ///
+    /// # Errors
+    ///
+    /// [`TrieFileError`] where the bytes are damaged or belong to another task; nothing has changed then.
+    pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        self.scheduler.load(name, bytes)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tree_mut(&mut self) -> &mut PrefixTree {
+        self.scheduler.session.tree_mut()
+    }
+}
+
+impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampler for Sampling<M, C, P> {
+    type Error = SampleError<M::Error>;
+
+    /// # Errors
+    ///
+    /// [`SampleError`] when the model fails, or the policy gives up.
+    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
+        let mut draws = Vec::with_capacity(1);
+        self.draw_many(1, rng, &mut draws)?;
+        Ok(draws.swap_remove(0))
+    }
+
+    /// # Errors
+    ///
+    /// As for [`draw`](Self::draw). The draws before the first that was not finished are there: which of the later ones are
+    /// finished depends on how long they are.
+    fn draw_many(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        draws: &mut Vec<Draw>,
+    ) -> Result<(), Self::Error> {
+        self.scheduler.begin(count, rng);
+        let driven = machine::run(&mut self.pool, &mut self.scheduler);
+        while let Some(draw) = self.scheduler.take() {
+            draws.push(draw.map_err(SampleError::widen)?);
+        }
+        driven.map_err(|error| {
+            self.scheduler.give_up();
+            SampleError::Model(error)
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! Searches for probable outputs. Their outputs are samples of no distribution.
+
+mod beam;
+mod greedy;
+
+pub use beam::Beam;
+pub use greedy::Greedy;

@@ -1,0 +1,379 @@
+//! SMC: a population of outputs that grow together, the improbable ones replaced by copies of the others (Lew et al. 2023;
+//! Loula et al. 2025).
+//!
+//! N outputs ("particles") are extended token by token by masked sampling. The mass that the mask left is a factor of an
+//! output's weight, and once the weights are uneven (their effective number is below a share of N) the population is drawn
+//! anew in proportion to them, systematically: one random number, N equidistant marks. At the end the mean weight is an
+//! unbiased estimate of `P(L)`, whatever was drawn anew and when, and one of the outputs, drawn by weight, with that mean
+//! as its own weight stands for the target distribution without bias; without it, the bias is of order 1/N.
+//!
+//! With **twists** the proposal and the weights use the bounds of the tree, as far as it is known: a prefix that has turned
+//! out to lead nowhere loses its weight at once, not when it ends. In the end the weights are the same ratio of the model's
+//! probability to the proposal's. A population is learned from when it is finished.
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc};
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::Rng;
+use unskew_core::{
+    Constraint, Cost, Draw, LanguageModel, Logits, Origin, Sampler, logprob::log_sum_exp,
+};
+
+use crate::{
+    Machine, Poll, SampleError, SequencePool, Task, limits, machine,
+    random::{uniform, weighted},
+    rollout::{AcceptTest, End, Output, Progress, Proposal, Rollout, RolloutConfig, Waiting},
+    scheduler::stream,
+    session::{Scope, Session},
+    task::RowLen,
+};
+
+/// How a population is run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SmcConfig {
+    /// The number of particles, N; at most [`MAX_PARTICLES`](crate::MAX_PARTICLES).
+    pub particles: usize,
+    /// Draw the population anew when the effective number of particles is below this share of N: 0 never, 1 always.
+    pub threshold: f64,
+    /// Use what earlier populations have learned.
+    pub twisted: bool,
+    /// The most populations for one output: one in which no particle ends with an output is run again.
+    pub max_tries: u64,
+}
+
+impl Default for SmcConfig {
+    /// 10 particles, drawn anew below a half; no twists; 1,000 tries.
+    fn default() -> Self {
+        Self { particles: 10, threshold: 0.5, twisted: false, max_tries: 1_000 }
+    }
+}
+
+/// Sequential Monte Carlo.
+///
+/// - **Distribution**: of one output without its weight, the target distribution up to a bias of order 1/N.
+/// - **Weight**: `log_weight` is the logarithm of the population's mean weight, whose expectation over populations is `P(L)`:
+///   averages with these weights, normalised, tend to those under the target distribution. A population without survivors has
+///   weight zero and is run again; `cost.proposals` counts the particles of all.
+/// - **Cost**: N rollouts in step: a pass for each token of the longest, with up to N positions.
+#[derive(Debug)]
+pub struct Smc<M: LanguageModel, C: Constraint> {
+    pool: SequencePool<M>,
+    populations: Populations<C>,
+}
+
+impl<M: LanguageModel, C: Constraint> Smc<M, C> {
+    /// An SMC sampler for `task`.
+    pub fn new(task: Task<M, C>, config: SmcConfig) -> Self {
+        let batch = task.batch;
+        let (model, task) = task.split();
+        Self { pool: SequencePool::new(model, batch), populations: Populations::new(task, config) }
+    }
+
+    /// All outputs of one population, each with its weight (whose mean over the particles is the estimate of `P(L)`; those
+    /// that did not survive have none), and their common cost in the first.
+    ///
+    /// # Errors
+    ///
+    /// [`SampleError`] when the model fails, or the task is cancelled.
+    pub fn population(&mut self, rng: &mut dyn Rng) -> Result<Vec<Draw>, SampleError<M::Error>> {
+        self.run(Wanted::All, rng)
+    }
+
+    fn run(&mut self, wanted: Wanted, rng: &mut dyn Rng) -> Result<Vec<Draw>, SampleError<M::Error>> {
+        self.populations.begin(wanted, rng);
+        let driven = machine::run(&mut self.pool, &mut self.populations);
+        let Some(draws) = self.populations.take() else {
+            self.populations.give_up();
+            return Err(driven.map_or_else(SampleError::Model, |()| SampleError::Cancelled));
+        };
+        draws.map_err(SampleError::widen)
+    }
+}
+
+impl<M: LanguageModel, C: Constraint> Sampler for Smc<M, C> {
+    type Error = SampleError<M::Error>;
+
+    /// # Errors
+    ///
+    /// [`SampleError`] when the model fails, or no population has a survivor.
+    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
+        Ok(self.run(Wanted::One, rng)?.swap_remove(0))
+    }
+}
+
+/// How many outputs of a population are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wanted {
+    /// One, by weight; as many populations as it takes.
+    One,
+    /// All of one population.
+    All,
+}
+
+/// Populations as a [`Machine`], one after the other.
+#[derive(Debug)]
+pub struct Populations<C: Constraint> {
+    session: Session<C>,
+    config: SmcConfig,
+    /// Those that are asked for.
+    wanted: VecDeque<(Wanted, ChaCha8Rng)>,
+    run: Option<Run<C>>,
+    waiting: Waiting,
+    done: VecDeque<Result<Vec<Draw>, SampleError<Infallible>>>,
+}
+
+/// A population under way.
+struct Run<C: Constraint> {
+    wanted: Wanted,
+    rng: ChaCha8Rng,
+    /// The populations for this output so far, this one included.
+    tries: u64,
+    cost: Cost,
+    streams: Vec<ChaCha8Rng>,
+    rollouts: Vec<Rollout<C>>,
+    progress: Vec<Progress>,
+    /// For each particle the part of its weight that is not its rollout's own: the one that resampling gave it.
+    shared: Vec<f64>,
+}
+
+impl<C: Constraint> std::fmt::Debug for Run<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("particles", &self.rollouts.len()).finish_non_exhaustive()
+    }
+}
+
+/// Outputs with the logarithms of their weights.
+type Weighted = Vec<(Output, f64)>;
+
+impl<C: Constraint> Populations<C> {
+    /// The machine for `task`.
+    pub fn new(task: Task<RowLen, C>, config: SmcConfig) -> Self {
+        Self {
+            session: Session::new(task, Scope::Allowed),
+            config,
+            wanted: VecDeque::new(),
+            run: None,
+            waiting: Waiting::default(),
+            done: VecDeque::new(),
+        }
+    }
+
+    /// Asks for one more output, whose random numbers are seeded from `rng`.
+    pub fn ask(&mut self, rng: &mut dyn Rng) {
+        self.begin(Wanted::One, rng);
+    }
+
+    fn begin(&mut self, wanted: Wanted, rng: &mut dyn Rng) {
+        self.wanted.push_back((wanted, stream(rng)));
+    }
+
+    /// The outputs that were asked for next, once they are made.
+    ///
+    /// # Errors
+    ///
+    /// [`SampleError`] where no population has a survivor, or the task is cancelled.
+    pub fn take(&mut self) -> Option<Result<Vec<Draw>, SampleError<Infallible>>> {
+        self.done.pop_front()
+    }
+
+    fn give_up(&mut self) {
+        self.run = None;
+        self.wanted.clear();
+        self.done.clear();
+    }
+
+    fn fail(&mut self, error: SampleError<Infallible>) {
+        self.give_up();
+        self.done.push_back(Err(error));
+    }
+
+    fn start(
+        &mut self,
+        (wanted, mut rng): (Wanted, ChaCha8Rng),
+        tries: u64,
+        mut cost: Cost,
+    ) -> Result<(), SampleError<Infallible>> {
+        let SmcConfig { particles, twisted, .. } = self.config;
+        limits::check("particles", particles, limits::MAX_PARTICLES)?;
+        let many = particles.max(1);
+        self.session.keep_within_limit();
+        let proposal = if twisted { Proposal::Cars } else { Proposal::Masked };
+        let config = RolloutConfig { yields: true, ..RolloutConfig::new(proposal, AcceptTest::Never) };
+        cost.proposals += many as u64;
+        let streams = (0..many).map(|_| stream(&mut rng)).collect();
+        let rollouts = (0..many).map(|_| Rollout::new(&mut self.session, config, &[], &[])).collect();
+        let (progress, shared) = (vec![Progress::NeedsRows; many], vec![0.0; many]);
+        self.run = Some(Run { wanted, rng, tries, cost, streams, rollouts, progress, shared });
+        Ok(())
+    }
+
+    /// After the end of a population: its outputs, or another population.
+    fn finish(&mut self, run: Run<C>) -> Result<(), SampleError<Infallible>> {
+        let Run { wanted, mut rng, tries, mut cost, rollouts, progress, shared, .. } = run;
+        if self.config.twisted {
+            rollouts.iter().for_each(|rollout| rollout.back_up(&mut self.session));
+        }
+        let many = rollouts.len();
+        let outputs = progress.into_iter().zip(shared).filter_map(|(progress, shared)| match progress {
+            Progress::Done(End::Output(output)) => {
+                let log_weight = shared + output.log_weight;
+                Some((output, log_weight))
+            }
+            _ => None,
+        });
+        let mut outputs: Weighted = outputs.collect();
+        if wanted == Wanted::All {
+            let draws = outputs.into_iter().map(|(output, log_weight)| {
+                let cost = std::mem::take(&mut cost);
+                draw(output, log_weight, Origin::Proposed, cost)
+            });
+            self.done.push_back(Ok(draws.collect()));
+            return Ok(());
+        }
+        let total = log_sum_exp(outputs.iter().map(|(_, weight)| *weight));
+        let weights: Vec<f64> = outputs.iter().map(|(_, weight)| (weight - total).exp()).collect();
+        if let Some(index) = weighted(&weights, &mut rng) {
+            let (output, _) = outputs.swap_remove(index);
+            let mean = total - to_f64(many).ln();
+            self.done.push_back(Ok(vec![draw(output, mean, Origin::Resampled, cost)]));
+            return Ok(());
+        }
+        if tries >= self.config.max_tries {
+            let max_tokens = self.session.max_tokens();
+            return Err(SampleError::NoOutput { tries: cost.proposals, max_tokens });
+        }
+        self.start((wanted, rng), tries + 1, cost)
+    }
+}
+
+impl<C: Constraint> Run<C> {
+    /// Lets the particles go on that do not wait. Answers whether some do.
+    fn step(&mut self, session: &mut Session<C>) -> bool {
+        let particles = self.rollouts.iter_mut().zip(&mut self.streams).zip(&mut self.progress);
+        for ((rollout, rng), progress) in particles {
+            if *progress == Progress::NeedsRows && !rollout.is_pending() {
+                *progress = rollout.poll(session, rng);
+            }
+        }
+        self.progress.contains(&Progress::NeedsRows)
+    }
+
+    /// Weighs the particles after a token of each, and draws them anew where their weights are uneven. Answers whether some of
+    /// them go on.
+    fn weigh(&mut self, threshold: f64) -> bool {
+        let many = self.rollouts.len();
+        let log_weights: Vec<f64> = (0..many)
+            .map(|index| match &self.progress[index] {
+                Progress::Done(End::DeadEnd(_) | End::Rejected) => f64::NEG_INFINITY,
+                _ => self.shared[index] + self.rollouts[index].log_weight(),
+            })
+            .collect();
+        let total = log_sum_exp(log_weights.iter().copied());
+        // No particle is left.
+        if total == f64::NEG_INFINITY {
+            return false;
+        }
+        let weights: Vec<f64> = log_weights.iter().map(|weight| (weight - total).exp()).collect();
+        let effective = 1.0 / weights.iter().map(|weight| weight * weight).sum::<f64>();
+        let open = self.progress.contains(&Progress::Yielded);
+        if open && effective < threshold * to_f64(many) {
+            let chosen = systematic(&weights, uniform(&mut self.rng));
+            let mean = total - to_f64(many).ln();
+            // Copies go on apart: each place has a stream of its own.
+            let all: Vec<_> = chosen.iter().map(|from| self.rollouts[*from].clone()).collect();
+            self.progress = chosen.iter().map(|from| self.progress[*from].clone()).collect();
+            self.shared = all.iter().map(|rollout| mean - rollout.log_weight()).collect();
+            self.rollouts = all;
+        }
+        for progress in self.progress.iter_mut().filter(|progress| **progress == Progress::Yielded) {
+            *progress = Progress::NeedsRows;
+        }
+        self.progress.contains(&Progress::NeedsRows)
+    }
+}
+
+impl<C: Constraint> Machine for Populations<C> {
+    fn poll(&mut self) -> Poll {
+        loop {
+            if self.session.is_cancelled() && (self.run.is_some() || !self.wanted.is_empty()) {
+                self.fail(SampleError::Cancelled);
+            }
+            let Some(run) = &mut self.run else {
+                let Some(next) = self.wanted.pop_front() else { return Poll::Done };
+                if let Err(error) = self.start(next, 1, Cost::default()) {
+                    self.fail(error);
+                }
+                continue;
+            };
+            if run.step(&mut self.session) {
+                return Poll::Rows(self.waiting.gather(&self.session, &run.rollouts));
+            }
+            if !run.weigh(self.config.threshold)
+                && let Some(run) = self.run.take()
+                && let Err(error) = self.finish(run)
+            {
+                self.fail(error);
+            }
+        }
+    }
+
+    fn feed(&mut self, request: usize, depth: usize, logits: &Arc<Logits>, row: usize) {
+        let Self { session, run, waiting, .. } = self;
+        let Some(run) = run else { return };
+        let fed = waiting.feed(session, &mut run.rollouts, (request, depth), logits, row);
+        if let Err(error) = fed {
+            self.fail(error);
+        }
+    }
+
+    fn charge(&mut self, _request: usize, cost: Cost) {
+        if let Some(run) = &mut self.run {
+            run.cost += cost;
+        }
+    }
+}
+
+/// Indices drawn with `weights`, which sum to one: as many as there are, at equidistant marks of which the first is `start`
+/// of a step from zero. Index `i` is drawn `n w_i` times, rounded up or down.
+fn systematic(weights: &[f64], start: f64) -> Vec<usize> {
+    let many = weights.len();
+    let mut chosen = Vec::with_capacity(many);
+    let mut sum = 0.0;
+    for (index, weight) in weights.iter().enumerate() {
+        sum += weight * to_f64(many);
+        while chosen.len() < many && to_f64(chosen.len()) + start < sum {
+            chosen.push(index);
+        }
+    }
+    // Rounding may leave the last mark beyond the sum.
+    let last = weights.iter().rposition(|weight| *weight > 0.0).unwrap_or(0);
+    chosen.resize(many, last);
+    chosen
+}
+
+#[allow(clippy::cast_precision_loss, reason = "numbers of particles are far below 2^52")]
+fn to_f64(count: usize) -> f64 {
+    count as f64
+}
+
+fn draw(output: Output, log_weight: f64, origin: Origin, cost: Cost) -> Draw {
+    Draw { tokens: output.tokens, log_prob: output.log_prob, log_weight, finish: output.finish, origin, cost }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systematic_resampling_rounds_expected_counts() {
+        let weights = [0.0, 0.5, 0.125, 0.0, 0.375];
+        for start in [0.0, 0.3, 0.7, 0.999] {
+            let chosen = systematic(&weights, start);
+            assert_eq!(chosen.len(), 5);
+            for (index, weight) in weights.iter().enumerate() {
+                let count = to_f64(chosen.iter().filter(|other| **other == index).count());
+                assert!((count - 5.0 * weight).abs() < 1.0, "{start}: {chosen:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Passes that rollouts share: a model whose pass costs the same for one row and for sixteen is used sixteen rows at a time.
+
+mod support;
+
+use std::cell::Cell;
+
+use support::rng;
+use unskew_core::{Constraint, Extension, FnModel, FnModelError, LanguageModel, Logits, MaskMut, Rejected, Sampler, TokenId};
+use unskew_samplers::{
+    Asap, Awrs, Exact, Masked, Mcmc, Cut, RowLen, SampleError, Sampling, Scheduler, SequencePool, Smc, SmcConfig, Task,
+    drive,
+};
+
+const VOCAB: usize = 24;
+const LENGTH: usize = 20;
+
+/// Texts of twenty tokens, none of which is followed by its successor.
+#[derive(Clone)]
+struct NoSuccessor;
+
+impl Constraint for NoSuccessor {
+    type State = (usize, Option<TokenId>);
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        VOCAB
+    }
+    fn start(&self) -> Self::State {
+        (0, None)
+    }
+    fn scratch(&self) {}
+    fn advance(&self, (): &mut (), state: &mut Self::State, token: TokenId) -> Result<(), Rejected> {
+        let (len, last) = *state;
+        let follows = last.is_some_and(|last| last.0 + 1 == token.0);
+        if len == LENGTH || follows || token.index() + 1 >= VOCAB {
+            return Err(Rejected::new(token));
+        }
+        *state = (len + 1, Some(token));
+        Ok(())
+    }
+    fn is_accepting(&self, (len, _): &Self::State) -> bool {
+        *len == LENGTH
+    }
+    fn fill_mask(&self, (): &mut (), state: &Self::State, mut mask: MaskMut<'_>) {
+        mask.clear();
+        for token in (0..VOCAB).map(TokenId::from_index) {
+            if self.advance(&mut (), &mut state.clone(), token).is_ok() {
+                mask.insert(token);
+            }
+        }
+    }
+}
+
+/// A model that likes successors a little, and ends after twenty tokens as a rule.
+fn logits(prefix: &[TokenId], row: &mut [f32]) {
+    for (id, logit) in row.iter_mut().enumerate() {
+        let hash = prefix.iter().rev().take(3).fold(id * 31, |sum, token| sum * 7 + token.index());
+        *logit = f32::from(u8::try_from(hash % 13).unwrap()) / 6.0;
+        if prefix.last().is_some_and(|last| last.index() + 1 == id) {
+            *logit += 0.5;
+        }
+    }
+    row[VOCAB - 1] = if prefix.len() >= LENGTH { 6.0 } else { -9.0 };
+}
+
+/// Counts passes.
+struct Counted<'a, M>(M, &'a Cell<u64>);
+
+impl<M: LanguageModel> LanguageModel for Counted<'_, M> {
+    type Sequence = M::Sequence;
+    type Error = M::Error;
+
+    fn vocab_len(&self) -> usize {
+        self.0.vocab_len()
+    }
+    fn context_len(&self) -> Option<usize> {
+        self.0.context_len()
+    }
+    fn start(&mut self) -> M::Sequence {
+        self.0.start()
+    }
+    fn len(&self, sequence: &M::Sequence) -> usize {
+        self.0.len(sequence)
+    }
+    fn fork(&mut self, sequence: &M::Sequence) -> M::Sequence {
+        self.0.fork(sequence)
+    }
+    fn truncate(&mut self, sequence: &mut M::Sequence, len: usize) {
+        self.0.truncate(sequence, len);
+    }
+    fn extend(
+        &mut self,
+        batch: &mut [Extension<'_, M::Sequence>],
+        logits: &mut Logits,
+    ) -> Result<(), M::Error> {
+        self.1.set(self.1.get() + 1);
+        self.0.extend(batch, logits)
+    }
+}
+
+type Row = fn(&[TokenId], &mut [f32]);
+type Model<'a> = Counted<'a, FnModel<Row>>;
+type Boxed<'a> = Box<dyn Sampler<Error = SampleError<FnModelError>> + 'a>;
+
+fn task(passes: &Cell<u64>, batch: usize) -> Task<Model<'_>, NoSuccessor> {
+    let Task { model: RowLen(len), constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel } = without_model(batch);
+    let model = Counted(FnModel::new(len, logits as Row), passes);
+    Task { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel }
+}
+
+fn without_model(batch: usize) -> Task<RowLen, NoSuccessor> {
+    let vocabulary = unskew_core::TableModel::uniform(["a"]).vocabulary().clone();
+    let task = Task::without_model(VOCAB, NoSuccessor, &vocabulary, LENGTH);
+    Task { end: vec![TokenId::from_index(VOCAB - 1)], batch, ..task }
+}
+
+#[test]
+fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
+    const TRIES: u64 = 100_000;
+    const DRAWS: usize = 160;
+    let samplers: [(&str, fn(Task<Model<'_>, NoSuccessor>) -> Boxed<'_>); 8] = [
+        ("masked", |task| Box::new(Sampling::new(task, Masked::new()))),
+        ("rejection", |task| Box::new(Sampling::new(task, Exact::rejection(TRIES)))),
+        ("ars", |task| Box::new(Sampling::new(task, Exact::ars(TRIES)))),
+        ("cars", |task| Box::new(Sampling::new(task, Exact::cars(TRIES)))),
+        ("disc", |task| Box::new(Sampling::new(task, Exact::disc()))),
+        ("asap", |task| Box::new(Sampling::new(task, Asap::new(TRIES)))),
+        ("awrs", |task| Box::new(Sampling::new(task, Awrs::new(TRIES)))),
+        ("smc", |task| Box::new(Smc::new(task, SmcConfig { particles: 16, ..SmcConfig::default() }))),
+    ];
+    for (name, sampler) in samplers {
+        let passes = |batch| {
+            let passes = Cell::new(0);
+            let count = if name == "smc" { DRAWS / 16 } else { DRAWS };
+            sampler(task(&passes, batch)).draw_many(count, &mut rng(1), &mut Vec::new()).unwrap();
+            passes.get()
+        };
+        let (one, sixteen) = (passes(1), passes(16));
+        println!("{name}: {one} {sixteen}");
+        assert!(sixteen * 8 <= one, "{name}: {sixteen} passes instead of {one}");
+    }
+}
+
+/// Several samplers of several tasks over one model: as many passes as the longest of them takes.
+#[test]
+fn machines_share_the_passes_of_one_model() {
+    let passes = Cell::new(0);
+    let model = Counted(FnModel::new(VOCAB, logits as Row), &passes);
+    let mut pool = SequencePool::new(model, 64);
+    let prompted = |prompt: u32| {
+        Task { prompt: vec![TokenId(prompt)], ..without_model(8) }
+    };
+    let mut weighted = Scheduler::new(prompted(1), Awrs::new(1_000));
+    let mut masked = Scheduler::new(prompted(2), Masked::new());
+    let mut chains = Scheduler::new(prompted(2), Mcmc::new(0, Cut::Prefix, 100));
+    weighted.begin(8, &mut rng(1));
+    masked.begin(8, &mut rng(2));
+    chains.begin(8, &mut rng(3));
+    drive(&mut pool, &mut [&mut weighted, &mut masked, &mut chains]).unwrap();
+    let together = passes.get();
+    // The same draws, one machine after the other.
+    let mut alone = Scheduler::new(prompted(2), Masked::new());
+    alone.begin(8, &mut rng(2));
+    passes.set(0);
+    drive(&mut pool, &mut [&mut alone]).unwrap();
+    let masked_alone = passes.get();
+    assert!(together < 2 * masked_alone, "{together} {masked_alone}");
+    let draws = |scheduler: &mut Scheduler<NoSuccessor, Masked>| -> Vec<_> {
+        std::iter::from_fn(|| scheduler.take()).map(|draw| draw.unwrap().tokens).collect()
+    };
+    let drawn = draws(&mut masked);
+    assert_eq!(drawn.len(), 8);
+    assert_eq!(drawn, draws(&mut alone));
+    assert_eq!(std::iter::from_fn(|| weighted.take()).count(), 8);
+}
