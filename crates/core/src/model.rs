@@ -17,6 +17,8 @@ pub enum Rows {
     Last,
     /// One row after each appended token, in order; none when no token is appended.
     All,
+    /// The same without the first so many.
+    From(usize),
 }
 
 impl Rows {
@@ -25,6 +27,7 @@ impl Rows {
         match self {
             Self::Last => 1,
             Self::All => appended,
+            Self::From(first) => appended.saturating_sub(first),
         }
     }
 }

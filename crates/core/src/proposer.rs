@@ -2,7 +2,7 @@
 //!
 //! A guess costs next to nothing and binds nobody: whoever verifies it evaluates the model over the guessed tokens in one
 //! pass, draws as it would have drawn without them, and goes on for as long as the draws agree. So a guess changes how many
-//! passes an output takes, and never its law.
+//! passes an output takes, and never its distribution.
 
 use crate::{Constraint, TokenId};
 
@@ -12,40 +12,33 @@ use crate::{Constraint, TokenId};
 ///
 /// What is proposed can be appended to the state, token by token. (Otherwise it is only useless, not wrong.)
 pub trait Proposer<C: Constraint> {
-    /// A new output begins after `prompt`. Whoever guesses from the state alone need not know.
-    fn begin(&mut self, prompt: &[TokenId]) {
-        let _ = prompt;
-    }
-
-    /// Appends to `tokens` up to `most` tokens that it expects behind `state`, each behind those before. What `tokens` holds
-    /// already stands between the last token that was observed and `state`.
+    /// Appends to `tokens` up to `most` tokens that it expects after `state`, each after those before. `text` is all that leads to
+    /// the state: the prompt, and the output so far.
     fn propose(
         &mut self,
         constraint: &C,
         scratch: &mut C::Scratch,
+        text: &[TokenId],
         state: &C::State,
         most: usize,
         tokens: &mut Vec<TokenId>,
     );
 
-    /// Takes note that `token` came behind `state`.
+    /// Takes note that `token` followed `state`.
     fn observe(&mut self, constraint: &C, scratch: &mut C::Scratch, state: &C::State, token: TokenId);
 }
 
 impl<C: Constraint, P: Proposer<C> + ?Sized> Proposer<C> for &mut P {
-    fn begin(&mut self, prompt: &[TokenId]) {
-        (**self).begin(prompt);
-    }
-
     fn propose(
         &mut self,
         constraint: &C,
         scratch: &mut C::Scratch,
+        text: &[TokenId],
         state: &C::State,
         most: usize,
         tokens: &mut Vec<TokenId>,
     ) {
-        (**self).propose(constraint, scratch, state, most, tokens);
+        (**self).propose(constraint, scratch, text, state, most, tokens);
     }
 
     fn observe(&mut self, constraint: &C, scratch: &mut C::Scratch, state: &C::State, token: TokenId) {

@@ -253,9 +253,14 @@ impl LanguageModel for TableModel {
             }
         };
         for item in batch {
-            for token in item.tokens {
+            let first = match item.rows {
+                Rows::All => 0,
+                Rows::From(first) => first,
+                Rows::Last => usize::MAX,
+            };
+            for (index, token) in item.tokens.iter().enumerate() {
                 item.sequence.push(*token);
-                if item.rows == Rows::All {
+                if index >= first {
                     write(self.row(item.sequence));
                 }
             }

@@ -173,6 +173,7 @@ impl Proposer<GrammarConstraint> for CountModel {
         &mut self,
         constraint: &GrammarConstraint,
         scratch: &mut GrammarScratch,
+        _text: &[TokenId],
         state: &GrammarState,
         most: usize,
         tokens: &mut Vec<TokenId>,

@@ -264,6 +264,10 @@ impl Llama {
                     plan.push(Work { item, start: old.min(len - 1), end: len, wanted_from: len - 1 });
                 }
                 Rows::All => plan.push(Work { item, start: old, end: len, wanted_from: old }),
+                Rows::From(first) => {
+                    let wanted_from = old.saturating_add(first).min(len);
+                    plan.push(Work { item, start: old, end: len, wanted_from });
+                }
             }
         }
         Ok(plan)

@@ -17,6 +17,12 @@ pub enum SampleError<E> {
         /// The number of tokens of the output before that row.
         tokens: usize,
     },
+    /// The drafter failed.
+    #[error("no draft: {why}")]
+    Draft {
+        /// The drafter's own error, in words.
+        why: String,
+    },
     /// The task's [`Cancel`](crate::Cancel) asked for the end. What was drawn before is not lost: `draw_many` has handed it
     /// over.
     #[error("cancelled")]
@@ -67,6 +73,7 @@ impl SampleError<std::convert::Infallible> {
         match self {
             Self::Model(never) => match never {},
             Self::NotADistribution { tokens } => SampleError::NotADistribution { tokens },
+            Self::Draft { why } => SampleError::Draft { why },
             Self::Cancelled => SampleError::Cancelled,
             Self::DeadEnd { tokens } => SampleError::DeadEnd { tokens },
             Self::Impossible { max_tokens } => SampleError::Impossible { max_tokens },

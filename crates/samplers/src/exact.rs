@@ -149,8 +149,7 @@ impl Exact {
 
     fn has_budget(&self, tries: Tries) -> bool {
         #[allow(clippy::cast_precision_loss, reason = "a budget has no 53 digits")]
-        let within =
-            |rollouts: f64| (tries.new_tokens as f64) < rollouts * (tries.max_tokens.max(1) as f64);
+        let within = |rollouts: f64| (tries.new_tokens as f64) < rollouts * (tries.max_tokens.max(1) as f64);
         tries.rollouts < self.max_tries && self.budget.is_none_or(within)
     }
 

@@ -88,7 +88,7 @@ pub use retokenize::{Spelling, retokenize};
 pub use rows::{log_mass, log_normalizer};
 pub use scheduler::{Sampling, Scheduler, Usage};
 pub use search::{Beam, Greedy};
-pub use task::{RowLen, Task};
+pub use task::{ModelShape, Task};
 pub use trace::{TraceStep, trace};
 pub use tree::TrieFileError;
 pub use truncation::{Truncation, TruncationError};

@@ -23,6 +23,8 @@ pub struct Request {
     pub tokens: Vec<TokenId>,
     /// The length of the shortest prefix whose row is wanted, at most that of `tokens`. 0 is the row after the prompt.
     pub first: usize,
+    /// The number of tokens at the end that are drafted, and may be taken back.
+    pub drafted: usize,
 }
 
 /// What a machine needs next.

@@ -100,7 +100,10 @@ impl Policy for Mcmc {
         if let Some(state) = &memory.state {
             memory.kept = weighted(&self.cuts(&state.steps), rng).unwrap_or(0);
         }
-        RolloutConfig { entropy: self.cut == Cut::Priority, ..RolloutConfig::new(Proposal::Masked, AcceptTest::Never) }
+        RolloutConfig {
+            entropy: self.cut == Cut::Priority,
+            ..RolloutConfig::new(Proposal::Masked, AcceptTest::Never)
+        }
     }
 
     fn prefix<'a>(&self, memory: &'a Memory) -> (&'a [TokenId], &'a [Step]) {
@@ -108,13 +111,7 @@ impl Policy for Mcmc {
         memory.state.as_ref().map_or((&[], &[]), |state| (&state.tokens[..kept], &state.steps[..kept]))
     }
 
-    fn on_end(
-        &self,
-        memory: &mut Memory,
-        tries: Tries,
-        end: End,
-        rng: &mut dyn Rng,
-    ) -> Outcome {
+    fn on_end(&self, memory: &mut Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome {
         match (end, &memory.state) {
             (End::Output(output), None) if output.finish == Finish::Stop => memory.state = Some(output),
             (End::DeadEnd(tokens), None) if tokens.is_empty() => return Outcome::Impossible,

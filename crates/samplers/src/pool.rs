@@ -35,6 +35,8 @@ struct Slot<S> {
     prompt: Arc<[TokenId]>,
     /// The tokens that it holds after the prompt.
     tokens: Vec<TokenId>,
+    /// Those of them that were not drafted: the others may be forgotten.
+    settled: usize,
     used: u64,
     /// Whether a request of the present pass has it.
     taken: bool,
@@ -143,7 +145,7 @@ impl<M: LanguageModel> SequencePool<M> {
     /// It does what the general way does there, and is short: after a pass over a long row the code of a token comes from a far
     /// cache, and a list of one request and one sequence is most of it.
     fn next(&mut self, request: &Request, cost: &mut Cost) -> Result<Option<&Arc<Logits>>, M::Error> {
-        let Request { prompt, tokens, first } = request;
+        let Request { prompt, tokens, first, .. } = request;
         let Some((last, before)) = tokens.split_last().filter(|_| *first == tokens.len()) else {
             return Ok(None);
         };
@@ -160,6 +162,7 @@ impl<M: LanguageModel> SequencePool<M> {
         let extension = Extension { sequence: &mut slot.sequence, tokens, rows: Rows::Last };
         self.model.extend(&mut [extension], logits)?;
         slot.tokens.push(*last);
+        slot.settled = slot.tokens.len() - request.drafted;
         cost.positions += 1;
         cost.passes += 1;
         Ok(self.buffers.last())
@@ -187,6 +190,13 @@ impl<M: LanguageModel> SequencePool<M> {
             read(0, request.tokens.len(), logits, 0);
             return Ok(());
         }
+        if let ([request], [cost]) = (requests, &mut *costs)
+            && request.first == 0
+            && !request.tokens.is_empty()
+            && !request.prompt.is_empty()
+        {
+            return self.with_prompt(request, cost, |depth, logits, row| read(0, depth, logits, row));
+        }
         for first in (0..requests.len()).step_by(self.batch) {
             let end = requests.len().min(first.saturating_add(self.batch));
             let read = |request: usize, depth: usize, logits: &Arc<Logits>, row: usize| {
@@ -194,6 +204,48 @@ impl<M: LanguageModel> SequencePool<M> {
             };
             self.pass(&requests[first..end], &mut costs[first..end], read)?;
         }
+        Ok(())
+    }
+
+    /// The row after the prompt and the rows after tokens that follow it, in one pass: the prompt is read with them, or the last
+    /// token of it again.
+    fn with_prompt(
+        &mut self,
+        request: &Request,
+        cost: &mut Cost,
+        mut read: impl FnMut(usize, &Arc<Logits>, usize),
+    ) -> Result<(), M::Error> {
+        let Request { prompt, tokens, drafted, .. } = request;
+        self.assign(&[]);
+        let base = self.prompt(prompt);
+        let (index, _) = self.slot(request);
+        let slot = &mut self.slots[index];
+        let read_before = self.model.len(&slot.sequence).min(prompt.len() - 1);
+        self.model.truncate(&mut slot.sequence, read_before);
+        let piece: Vec<TokenId> = prompt[read_before..].iter().chain(tokens).copied().collect();
+        self.free_buffer();
+        let logits = written(&mut self.buffers);
+        let slot = &mut self.slots[index];
+        let rows = Rows::From(prompt.len() - read_before - 1);
+        let extension = Extension { sequence: &mut slot.sequence, tokens: &piece, rows };
+        if let Err(error) = self.model.extend(&mut [extension], logits) {
+            // The sequence does not hold the prompt any more.
+            self.slots.remove(index);
+            return Err(error);
+        }
+        slot.tokens.extend_from_slice(tokens);
+        slot.settled = tokens.len() - drafted;
+        self.latest = index;
+        cost.positions += piece.len() as u64;
+        cost.passes += 1;
+        if !self.prompts[base].read {
+            let mut sequence = self.model.fork(&slot.sequence);
+            self.model.truncate(&mut sequence, prompt.len());
+            self.prompts[base].sequence = sequence;
+            self.prompts[base].read = true;
+        }
+        let logits = self.buffers.last().expect("it was put there");
+        (0..=tokens.len()).for_each(|depth| read(depth, logits, depth));
         Ok(())
     }
 
@@ -230,8 +282,8 @@ impl<M: LanguageModel> SequencePool<M> {
                 let piece = &tokens[item.held..tokens.len().min(item.held + chunk)];
                 let (_, slot) =
                     slots.find(|(index, _)| *index == item.slot).expect("items are in the order of slots");
-                // More than the last row is wanted where a prefix before it is.
-                let rows = if *first < item.held + piece.len() { Rows::All } else { Rows::Last };
+                // The row of depth d comes with the token of index d - 1.
+                let rows = Rows::From((*first).max(1).saturating_sub(item.held + 1));
                 batch.push(Extension { sequence: &mut slot.sequence, tokens: piece, rows });
                 pieces.push((piece, rows));
             }
@@ -278,8 +330,9 @@ impl<M: LanguageModel> SequencePool<M> {
             .collect()
     }
 
-    fn slot(&mut self, Request { prompt, tokens, first }: &Request) -> (usize, usize) {
+    fn slot(&mut self, Request { prompt, tokens, first, drafted }: &Request) -> (usize, usize) {
         let base = self.prompt(prompt);
+        let settled = tokens.len() - drafted;
         let prompt = Arc::clone(&self.prompts[base].tokens);
         let keep = |slot: &Slot<M::Sequence>| {
             if !Arc::ptr_eq(&slot.prompt, &prompt) {
@@ -297,9 +350,9 @@ impl<M: LanguageModel> SequencePool<M> {
         let kept = best.map_or(0, |index| keep(&self.slots[index]));
         // As it is, where nothing is lost.
         if let Some(index) =
-            best.filter(|index| !self.slots[*index].taken && self.slots[*index].tokens.len() == kept)
+            best.filter(|index| !self.slots[*index].taken && self.slots[*index].settled <= kept)
         {
-            return (self.take(index, kept), kept);
+            return (self.take(index, kept, settled), kept);
         }
         let oldest = || {
             (0..self.slots.len())
@@ -312,18 +365,20 @@ impl<M: LanguageModel> SequencePool<M> {
             Some(oldest().expect("there are more sequences than requests"))
         };
         if let Some(index) = index.filter(|index| best == Some(*index)) {
-            return (self.take(index, kept), kept);
+            return (self.take(index, kept, settled), kept);
         }
         // A copy of what is shared.
         let source = best.filter(|_| kept > 0);
         let source = source.map_or(&self.prompts[base].sequence, |best| &self.slots[best].sequence);
         let mut sequence = self.model.fork(source);
-        self.model.truncate(&mut sequence, prompt.len() + kept);
+        // A prompt that is read with the tokens after it is not there yet.
+        let len = self.model.len(&sequence).min(prompt.len() + kept);
+        self.model.truncate(&mut sequence, len);
         // The list of the sequence that it takes the place of has grown already.
         let mut own = index.map_or_else(Vec::new, |index| std::mem::take(&mut self.slots[index].tokens));
         own.clear();
         own.extend_from_slice(&tokens[..kept]);
-        let slot = Slot { sequence, prompt, tokens: own, used: self.clock, taken: true };
+        let slot = Slot { sequence, prompt, tokens: own, settled, used: self.clock, taken: true };
         match index {
             Some(index) => {
                 self.slots[index] = slot;
@@ -336,11 +391,11 @@ impl<M: LanguageModel> SequencePool<M> {
         }
     }
 
-    fn take(&mut self, index: usize, kept: usize) -> usize {
+    fn take(&mut self, index: usize, kept: usize, settled: usize) -> usize {
         let slot = &mut self.slots[index];
         self.model.truncate(&mut slot.sequence, slot.prompt.len() + kept);
         slot.tokens.truncate(kept);
-        (slot.used, slot.taken) = (self.clock, true);
+        (slot.used, slot.taken, slot.settled) = (self.clock, true, settled);
         index
     }
 }
@@ -389,20 +444,20 @@ mod tests {
                     texts.push((tokens, 1 + rng.next_u32() as usize % length));
                 }
             }
-            let request = |(tokens, first)| Request { prompt: Arc::clone(&prompt), tokens, first };
+            let request =
+                |(tokens, first)| Request { prompt: Arc::clone(&prompt), tokens, first, drafted: 0 };
             let requests: Vec<Request> = texts.into_iter().map(request).collect();
             let mut costs = vec![Cost::default(); requests.len()];
             let mut seen = Vec::new();
-            pool
-                .evaluate(&requests, &mut costs, |request, depth, logits, row| {
-                    let row = logits.row(row);
-                    let context = [&prompt[..], &requests[request].tokens[..depth]].concat();
-                    for (logit, probability) in row.iter().zip(oracle.row(&context)) {
-                        assert!((f64::from(logit.exp()) - probability).abs() < 1e-6, "{context:?}");
-                    }
-                    seen.push((request, depth));
-                })
-                .unwrap();
+            pool.evaluate(&requests, &mut costs, |request, depth, logits, row| {
+                let row = logits.row(row);
+                let context = [&prompt[..], &requests[request].tokens[..depth]].concat();
+                for (logit, probability) in row.iter().zip(oracle.row(&context)) {
+                    assert!((f64::from(logit.exp()) - probability).abs() < 1e-6, "{context:?}");
+                }
+                seen.push((request, depth));
+            })
+            .unwrap();
             let mut wanted: Vec<_> = requests
                 .iter()
                 .enumerate()
@@ -427,11 +482,12 @@ mod tests {
         // Longer by a token, another branch, the same again, shorter, and longer by two.
         for text in [&[0][..], &[0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 1], &[0, 0, 1, 0], &[0], &[0, 1, 1]] {
             let tokens = ids(text);
-            let request = Request { prompt: Arc::clone(&prompt), first: tokens.len(), tokens };
+            let request = Request { prompt: Arc::clone(&prompt), first: tokens.len(), tokens, drafted: 0 };
             let requests = std::slice::from_ref(&request);
             let (mut costs, mut expected) = ([Cost::default()], [Cost::default()]);
             let mut rows = [Vec::new(), Vec::new()];
-            long.pass(requests, &mut expected, |_, _, logits, row| rows[0] = logits.row(row).to_vec()).unwrap();
+            long.pass(requests, &mut expected, |_, _, logits, row| rows[0] = logits.row(row).to_vec())
+                .unwrap();
             if let Some(logits) = short.next(&request, &mut costs[0]).unwrap() {
                 taken += 1;
                 assert_eq!(logits.len(), 1);
@@ -443,13 +499,11 @@ mod tests {
                     .unwrap();
             }
             assert_eq!((rows[0] == rows[1], costs), (true, expected), "{text:?}");
-            let of = |slots: &[Slot<_>]| -> Vec<_> {
-                slots.iter().map(|slot| slot.tokens.clone()).collect()
-            };
+            let of = |slots: &[Slot<_>]| -> Vec<_> { slots.iter().map(|slot| slot.tokens.clone()).collect() };
             assert_eq!(of(&short.slots), of(&long.slots));
         }
         assert_eq!(taken, 3);
-        let empty = Request { prompt, tokens: Vec::new(), first: 0 };
+        let empty = Request { prompt, tokens: Vec::new(), first: 0, drafted: 0 };
         assert!(short.next(&empty, &mut Cost::default()).unwrap().is_none());
     }
 
@@ -460,7 +514,12 @@ mod tests {
         let ids = |text: &[u32]| text.iter().copied().map(TokenId).collect::<Vec<_>>();
         let mut run = |texts: &[&[u32]]| {
             let texts: Vec<_> = texts.iter().map(|text| ids(text)).collect();
-            let request = |tokens: Vec<TokenId>| Request { prompt: Arc::default(), first: tokens.len(), tokens };
+            let request = |tokens: Vec<TokenId>| Request {
+                prompt: Arc::default(),
+                first: tokens.len(),
+                tokens,
+                drafted: 0,
+            };
             let requests: Vec<_> = texts.into_iter().map(request).collect();
             let mut costs = vec![Cost::default(); requests.len()];
             pool.evaluate(&requests, &mut costs, |_, _, _, _| {}).unwrap();

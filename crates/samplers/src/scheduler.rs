@@ -19,7 +19,11 @@ use crate::{
     Machine, Poll, SampleError, SequencePool, Task, TrieFileError, machine,
     rollout::{End, HasRollout, Output, Progress, Rollout, RolloutConfig, Step, Waiting},
     session::{Scope, Session},
-    task::RowLen,
+    speculative::{
+        Divergence, Drafter, KullbackLeibler, Selection, SpeculationConfig, SpeculationError,
+        SpeculationStats, Verifier,
+    },
+    task::ModelShape,
     tree::PrefixTree,
 };
 
@@ -47,6 +51,11 @@ pub trait Policy {
 
     /// Whether rollouts learn.
     fn learns(&self) -> bool {
+        false
+    }
+
+    /// Whether its outputs are proposals with weights, which may follow another distribution than the model's.
+    fn weighs(&self) -> bool {
         false
     }
 
@@ -107,6 +116,9 @@ impl Outcome {
     }
 }
 
+/// The statistics of so many draws wait to be asked for.
+const MAX_STATS: usize = 1 << 16;
+
 /// A draw under way.
 struct Slot<C: Constraint, T> {
     index: usize,
@@ -114,6 +126,7 @@ struct Slot<C: Constraint, T> {
     memory: T,
     cost: Cost,
     new_tokens: u64,
+    stats: SpeculationStats,
     rollout: Option<Rollout<C>>,
     waits: bool,
 }
@@ -151,10 +164,13 @@ pub struct Scheduler<C: Constraint, P: Policy> {
     /// Of draws that were asked for and are not begun.
     seeds: VecDeque<[u8; 32]>,
     /// The draws that were begun, in their order.
-    done: VecDeque<Option<Result<Draw, SampleError<Infallible>>>>,
+    done: VecDeque<Option<(Result<Draw, SampleError<Infallible>>, SpeculationStats)>>,
     /// The number of the first of them.
     first: usize,
     failure: Option<SampleError<Infallible>>,
+    /// Of the draws that were made, and of those of them that nobody has asked about.
+    stats: SpeculationStats,
+    draw_stats: VecDeque<SpeculationStats>,
 }
 
 impl<C: Constraint, P: Policy + fmt::Debug> fmt::Debug for Scheduler<C, P> {
@@ -169,7 +185,7 @@ impl<C: Constraint, P: Policy + fmt::Debug> fmt::Debug for Scheduler<C, P> {
 
 impl<C: Constraint, P: Policy> Scheduler<C, P> {
     /// The machine of a policy for `task`. Up to [`Task::batch`] of its draws are under way at once.
-    pub fn new(task: Task<RowLen, C>, policy: P) -> Self {
+    pub fn new(task: Task<ModelShape, C>, policy: P) -> Self {
         Self {
             session: Session::new(task, policy.scope()),
             policy,
@@ -179,7 +195,50 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             done: VecDeque::new(),
             first: 0,
             failure: None,
+            stats: SpeculationStats::default(),
+            draw_stats: VecDeque::new(),
         }
+    }
+
+    /// The same machine, whose rollouts `drafter` drafts for.
+    ///
+    /// # Errors
+    ///
+    /// [`SpeculationError`] when the budget is none, the drafter is over other tokens, or the parts do not go together.
+    pub fn with_drafter(
+        self,
+        drafter: Box<dyn Drafter<C>>,
+        config: SpeculationConfig,
+    ) -> Result<Self, SpeculationError> {
+        self.with_divergence(drafter, config, Box::new(KullbackLeibler))
+    }
+
+    /// The same, with budgets of another divergence. Whether those add up along a sequence is another question: the total
+    /// variation of outputs is at most the sum over positions, as the Kullback-Leibler divergence is.
+    ///
+    /// # Errors
+    ///
+    /// As for [`with_drafter`](Self::with_drafter).
+    pub fn with_divergence(
+        mut self,
+        drafter: Box<dyn Drafter<C>>,
+        config: SpeculationConfig,
+        divergence: Box<dyn Divergence>,
+    ) -> Result<Self, SpeculationError> {
+        config.check(self.policy.weighs(), self.session.row_len(), drafter.vocab_len())?;
+        let verifier = Verifier { config, divergence, selection: Selection::new() };
+        self.session.set_drafter(drafter, verifier);
+        Ok(self)
+    }
+
+    /// The statistics of speculation so far.
+    pub fn speculation(&self) -> &SpeculationStats {
+        &self.stats
+    }
+
+    /// The statistics of the next draw, in the order in which draws were handed over.
+    pub fn take_speculation(&mut self) -> Option<SpeculationStats> {
+        self.draw_stats.pop_front()
     }
 
     /// Asks for `count` more draws, whose streams of random numbers are seeded from `rng`.
@@ -202,11 +261,16 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             }
         }
         self.first += 1;
-        let draw = self.done.pop_front().flatten();
-        if matches!(draw, Some(Err(_))) {
+        let (draw, stats) = self.done.pop_front().flatten()?;
+        if self.session.is_drafted_for() {
+            self.stats += stats;
+            self.draw_stats.push_back(stats);
+            self.draw_stats.truncate(MAX_STATS);
+        }
+        if draw.is_err() {
             self.give_up();
         }
-        draw
+        Some(draw)
     }
 
     /// Forgets all that is under way or asked for.
@@ -269,6 +333,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 memory: P::Memory::default(),
                 cost: Cost::default(),
                 new_tokens: 0,
+                stats: SpeculationStats::default(),
                 rollout: None,
                 waits: false,
             });
@@ -303,6 +368,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 rollout.back_up(&mut self.session);
             }
             slot.new_tokens += rollout.new_tokens();
+            slot.stats += rollout.stats(&mut self.session);
             rollout.give_back(&mut self.session);
             slot.rollout = None;
             let max_tokens = self.session.max_tokens();
@@ -326,10 +392,10 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 // Nothing after a failure is handed over.
                 self.seeds.clear();
             }
-            self.done[slot.index - self.first] = Some(result);
+            self.done[slot.index - self.first] = Some((result, slot.stats));
         }
         if some_ended {
-            let failed = self.done.iter().position(|done| matches!(done, Some(Err(_))));
+            let failed = self.done.iter().position(|done| matches!(done, Some((Err(_), _))));
             let (done, first) = (&self.done, self.first);
             self.slots.retain(|slot| {
                 let at = slot.index - first;
@@ -337,6 +403,34 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             });
         }
         some_ended
+    }
+}
+
+impl<C: Constraint, P: Policy> Scheduler<C, P> {
+    /// Drafts for all rollouts that wait.
+    fn draft(&mut self) -> Result<(), SampleError<Infallible>> {
+        if !self.session.is_drafted_for() {
+            return Ok(());
+        }
+        let Self { session, slots, .. } = self;
+        let (mut places, mut runs) = (Vec::new(), Vec::new());
+        for (place, slot) in slots.iter_mut().enumerate() {
+            let Slot { rollout: Some(rollout), rng, .. } = slot else { continue };
+            if let Some(run) = rollout.begin_draft(session, rng) {
+                places.push(place);
+                runs.push(run);
+            }
+        }
+        let (drafts, cost) = session.draft(runs)?;
+        for (place, steps) in places.iter().zip(drafts) {
+            if let Some(rollout) = &mut slots[*place].rollout {
+                rollout.take_draft(session, steps);
+            }
+        }
+        if let Some(first) = places.first() {
+            slots[*first].stats.draft += cost;
+        }
+        Ok(())
     }
 }
 
@@ -359,6 +453,10 @@ impl<C: Constraint, P: Policy> Machine for Scheduler<C, P> {
                 return Poll::Done;
             }
             if !self.step() {
+                if let Err(error) = self.draft() {
+                    self.failure = Some(error);
+                    continue;
+                }
                 return Poll::Rows(self.waiting.gather(&self.session, &self.slots));
             }
         }
@@ -400,6 +498,31 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
         let batch = task.batch;
         let (model, task) = task.split();
         Self { pool: SequencePool::new(model, batch), scheduler: Scheduler::new(task, policy) }
+    }
+
+    /// The sampler of a machine over the sequences of a model.
+    pub fn from_parts(pool: SequencePool<M>, scheduler: Scheduler<C, P>) -> Self {
+        Self { pool, scheduler }
+    }
+
+    /// The sampler of a policy for `task`, whose rollouts `drafter` drafts for.
+    ///
+    /// # Errors
+    ///
+    /// [`SpeculationError`] when the budget is none, the drafter is over other tokens, or the parts do not go together.
+    pub fn speculative(
+        task: Task<M, C>,
+        policy: P,
+        drafter: impl Drafter<C> + 'static,
+        config: SpeculationConfig,
+    ) -> Result<Self, SpeculationError> {
+        let Self { pool, scheduler } = Self::new(task, policy);
+        Ok(Self { pool, scheduler: scheduler.with_drafter(Box::new(drafter), config)? })
+    }
+
+    /// The machine without the model.
+    pub fn scheduler(&mut self) -> &mut Scheduler<C, P> {
+        &mut self.scheduler
     }
 
     /// Draws `count` outputs and forgets all but what they taught.

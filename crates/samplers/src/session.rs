@@ -9,12 +9,13 @@
 use std::{convert::Infallible, fmt, sync::Arc};
 
 use twox_hash::XxHash3_64;
-use unskew_core::{Cancel, Constraint, Logits, TokenId, TokenMask, logprob};
+use unskew_core::{Cancel, Constraint, Cost, Logits, TokenId, TokenMask, logprob};
 
 use crate::{
     SampleError, Task,
     rows::{LONG, Listed, Row, RowCache, digits},
-    task::RowLen,
+    speculative::{Acceptance, DraftRun, DraftStep, Drafter, Drafts, Verifier},
+    task::ModelShape,
     tree::{self, Header, NodeId, NodeStats, PrefixTree, TrieFileError, add},
 };
 
@@ -43,6 +44,8 @@ pub(crate) struct Session<C: Constraint> {
     max_tokens: usize,
     /// The length of the model's rows.
     row_len: usize,
+    /// The most tokens of a sequence of the model.
+    context_len: Option<usize>,
     batch: usize,
     max_bytes: usize,
     cancel: Cancel,
@@ -60,8 +63,17 @@ pub(crate) struct Session<C: Constraint> {
     values: Vec<f32>,
     /// Long rows that nobody reads any more.
     spare: Vec<Arc<Row>>,
+    /// What drafts for the rollouts, if anything does.
+    speculation: Option<Speculation<C>>,
     /// All tokens of a row, without those that end a sequence and with them, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],
+}
+
+/// A drafter, and its record.
+struct Speculation<C: Constraint> {
+    drafter: Box<dyn Drafter<C>>,
+    verifier: Verifier,
+    acceptance: Acceptance,
 }
 
 impl<C: Constraint> fmt::Debug for Session<C> {
@@ -76,7 +88,7 @@ impl<C: Constraint> fmt::Debug for Session<C> {
 }
 
 impl<C: Constraint> Session<C> {
-    pub(crate) fn new(task: Task<RowLen, C>, scope: Scope) -> Self {
+    pub(crate) fn new(task: Task<ModelShape, C>, scope: Scope) -> Self {
         let Task { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel } = task;
         let scratch = constraint.scratch();
         let mask = Arc::new(TokenMask::new(constraint.vocab_len()));
@@ -86,7 +98,8 @@ impl<C: Constraint> Session<C> {
             prompt: prompt.into(),
             end,
             max_tokens,
-            row_len: model.0,
+            row_len: model.row_len,
+            context_len: model.context_len,
             batch: batch.max(1),
             max_bytes,
             cancel,
@@ -99,6 +112,7 @@ impl<C: Constraint> Session<C> {
             tokens: Vec::new(),
             values: Vec::new(),
             spare: Vec::new(),
+            speculation: None,
             open: [None, None],
         }
     }
@@ -115,6 +129,11 @@ impl<C: Constraint> Session<C> {
 
     pub(crate) fn prompt(&self) -> &Arc<[TokenId]> {
         &self.prompt
+    }
+
+    /// The length of the model's rows.
+    pub(crate) fn row_len(&self) -> usize {
+        self.row_len
     }
 
     pub(crate) fn scope(&self) -> Scope {
@@ -219,6 +238,59 @@ impl<C: Constraint> Session<C> {
             let map = self.tree.shrink(self.max_bytes / 4);
             self.rows.rename(|node| node.renamed(&map));
         }
+    }
+
+    /// Lets `drafter` draft for the rollouts.
+    pub(crate) fn set_drafter(&mut self, drafter: Box<dyn Drafter<C>>, verifier: Verifier) {
+        self.speculation = Some(Speculation { drafter, verifier, acceptance: Acceptance::new() });
+    }
+
+    pub(crate) fn verifier(&mut self) -> Option<&mut Verifier> {
+        self.speculation.as_mut().map(|speculation| &mut speculation.verifier)
+    }
+
+    pub(crate) fn is_drafted_for(&self) -> bool {
+        self.speculation.is_some()
+    }
+
+    /// How many positions a draft reaches after `depth` tokens of output.
+    pub(crate) fn draft_len(&self, depth: usize) -> usize {
+        let Some(Speculation { verifier, acceptance, .. }) = &self.speculation else { return 0 };
+        let room = self.context_len.unwrap_or(usize::MAX).saturating_sub(self.prompt.len() + depth);
+        acceptance.best(verifier.config.length).min(room)
+    }
+
+    pub(crate) fn record_acceptance(&mut self, accepted: u32, tested: u32) {
+        if let Some(speculation) = self.speculation.as_mut().filter(|_| tested > 0) {
+            speculation.acceptance.record(accepted, tested);
+        }
+    }
+
+    /// Tells the drafter that `token` followed `state`.
+    pub(crate) fn observe(&mut self, state: &C::State, token: TokenId) {
+        if let Some(Speculation { drafter, .. }) = &mut self.speculation {
+            drafter.observe(&self.constraint, &mut self.scratch, state, token);
+        }
+    }
+
+    /// Drafts for rollouts, and answers with the drafts and their cost.
+    pub(crate) fn draft(
+        &mut self,
+        runs: Vec<DraftRun<'_, C::State>>,
+    ) -> Result<(Vec<Vec<DraftStep<C::State>>>, Cost), SampleError<Infallible>> {
+        let Some(Speculation { drafter, .. }) = &mut self.speculation else { return Ok(Default::default()) };
+        let mut drafts = Drafts {
+            constraint: &self.constraint,
+            scratch: &mut self.scratch,
+            end: &self.end,
+            mask: TokenMask::new(self.constraint.vocab_len()),
+            prompt: &self.prompt,
+            runs,
+        };
+        (0..drafts.len()).for_each(|index| drafts.force(index));
+        drafter.draft(&mut drafts).map_err(|error| SampleError::Draft { why: error.to_string() })?;
+        let steps = drafts.runs.into_iter().map(|run| run.steps).collect();
+        Ok((steps, drafter.take_cost()))
     }
 
     /// The bounds as bytes, for [`load`](Self::load) with the same task and name.

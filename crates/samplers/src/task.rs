@@ -4,9 +4,14 @@ use unskew_core::{Constraint, LanguageModel, TokenId, Vocabulary};
 
 use crate::Cancel;
 
-/// In place of a model: the length of its rows, for [machines](crate::Machine) that are fed the rows of a model elsewhere.
+/// In place of a model: its measures, for [machines](crate::Machine) that are fed the rows of a model elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RowLen(pub usize);
+pub struct ModelShape {
+    /// The length of a row of logits.
+    pub row_len: usize,
+    /// The most tokens of a sequence, the prompt among them, where there is a limit. Drafts go no further.
+    pub context_len: Option<usize>,
+}
 
 /// The rollouts that step together where nothing else is said.
 const BATCH: usize = 16;
@@ -81,18 +86,18 @@ impl<M: LanguageModel, C: Constraint> Task<M, C> {
     }
 
     /// The model, and the task without it.
-    pub fn split(self) -> (M, Task<RowLen, C>) {
+    pub fn split(self) -> (M, Task<ModelShape, C>) {
         let Self { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel } = self;
-        let len = RowLen(model.vocab_len());
-        (model, Task { model: len, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel })
+        let shape = ModelShape { row_len: model.vocab_len(), context_len: model.context_len() };
+        (model, Task { model: shape, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel })
     }
 }
 
-impl<C: Constraint> Task<RowLen, C> {
+impl<C: Constraint> Task<ModelShape, C> {
     /// The task without a prompt for rows of `row_len` logits, with the vocabulary's end-of-sequence ids.
     pub fn without_model(row_len: usize, constraint: C, vocabulary: &Vocabulary, max_tokens: usize) -> Self {
         Self {
-            model: RowLen(row_len),
+            model: ModelShape { row_len, context_len: None },
             constraint,
             prompt: Vec::new(),
             end: vocabulary.end_of_sequence().to_vec(),

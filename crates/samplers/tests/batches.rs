@@ -2,13 +2,15 @@
 
 mod support;
 
-use std::cell::Cell;
+use std::{cell::Cell, rc::Rc};
 
 use support::rng;
-use unskew_core::{Constraint, Extension, FnModel, FnModelError, LanguageModel, Logits, MaskMut, Rejected, Sampler, TokenId};
+use unskew_core::{
+    Constraint, Extension, FnModel, FnModelError, LanguageModel, Logits, MaskMut, Rejected, Sampler, TokenId,
+};
 use unskew_samplers::{
-    Asap, Awrs, Exact, Masked, Mcmc, Cut, RowLen, SampleError, Sampling, Scheduler, SequencePool, Smc, SmcConfig, Task,
-    drive,
+    Asap, Awrs, Cut, Exact, Masked, Mcmc, ModelShape, SampleError, Sampling, Scheduler, SequencePool, Smc,
+    SmcConfig, Task, drive, speculative::ModelDraft,
 };
 
 const VOCAB: usize = 24;
@@ -64,9 +66,9 @@ fn logits(prefix: &[TokenId], row: &mut [f32]) {
 }
 
 /// Counts passes.
-struct Counted<'a, M>(M, &'a Cell<u64>);
+struct Counted<M>(M, Rc<Cell<u64>>);
 
-impl<M: LanguageModel> LanguageModel for Counted<'_, M> {
+impl<M: LanguageModel> LanguageModel for Counted<M> {
     type Sequence = M::Sequence;
     type Error = M::Error;
 
@@ -99,16 +101,26 @@ impl<M: LanguageModel> LanguageModel for Counted<'_, M> {
 }
 
 type Row = fn(&[TokenId], &mut [f32]);
-type Model<'a> = Counted<'a, FnModel<Row>>;
-type Boxed<'a> = Box<dyn Sampler<Error = SampleError<FnModelError>> + 'a>;
+type Model = Counted<FnModel<Row>>;
+type Boxed = Box<dyn Sampler<Error = SampleError<FnModelError>>>;
 
-fn task(passes: &Cell<u64>, batch: usize) -> Task<Model<'_>, NoSuccessor> {
-    let Task { model: RowLen(len), constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel } = without_model(batch);
-    let model = Counted(FnModel::new(len, logits as Row), passes);
+fn task(passes: &Rc<Cell<u64>>, batch: usize) -> Task<Model, NoSuccessor> {
+    let Task {
+        model: ModelShape { row_len, .. },
+        constraint,
+        prompt,
+        end,
+        max_tokens,
+        top,
+        batch,
+        max_bytes,
+        cancel,
+    } = without_model(batch);
+    let model = Counted(FnModel::new(row_len, logits as Row), Rc::clone(passes));
     Task { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel }
 }
 
-fn without_model(batch: usize) -> Task<RowLen, NoSuccessor> {
+fn without_model(batch: usize) -> Task<ModelShape, NoSuccessor> {
     let vocabulary = unskew_core::TableModel::uniform(["a"]).vocabulary().clone();
     let task = Task::without_model(VOCAB, NoSuccessor, &vocabulary, LENGTH);
     Task { end: vec![TokenId::from_index(VOCAB - 1)], batch, ..task }
@@ -118,7 +130,7 @@ fn without_model(batch: usize) -> Task<RowLen, NoSuccessor> {
 fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
     const TRIES: u64 = 100_000;
     const DRAWS: usize = 160;
-    let samplers: [(&str, fn(Task<Model<'_>, NoSuccessor>) -> Boxed<'_>); 8] = [
+    let samplers: [(&str, fn(Task<Model, NoSuccessor>) -> Boxed); 9] = [
         ("masked", |task| Box::new(Sampling::new(task, Masked::new()))),
         ("rejection", |task| Box::new(Sampling::new(task, Exact::rejection(TRIES)))),
         ("ars", |task| Box::new(Sampling::new(task, Exact::ars(TRIES)))),
@@ -126,11 +138,16 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
         ("disc", |task| Box::new(Sampling::new(task, Exact::disc()))),
         ("asap", |task| Box::new(Sampling::new(task, Asap::new(TRIES)))),
         ("awrs", |task| Box::new(Sampling::new(task, Awrs::new(TRIES)))),
+        ("speculative", |task| {
+            let drafts =
+                ModelDraft::new(Counted(FnModel::new(VOCAB, logits as Row), Rc::clone(&task.model.1)));
+            Box::new(Sampling::speculative(task, Masked::new(), drafts, Default::default()).unwrap())
+        }),
         ("smc", |task| Box::new(Smc::new(task, SmcConfig { particles: 16, ..SmcConfig::default() }))),
     ];
     for (name, sampler) in samplers {
         let passes = |batch| {
-            let passes = Cell::new(0);
+            let passes = Rc::new(Cell::new(0));
             let count = if name == "smc" { DRAWS / 16 } else { DRAWS };
             sampler(task(&passes, batch)).draw_many(count, &mut rng(1), &mut Vec::new()).unwrap();
             passes.get()
@@ -144,12 +161,10 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
 /// Several samplers of several tasks over one model: as many passes as the longest of them takes.
 #[test]
 fn machines_share_the_passes_of_one_model() {
-    let passes = Cell::new(0);
-    let model = Counted(FnModel::new(VOCAB, logits as Row), &passes);
+    let passes = Rc::new(Cell::new(0));
+    let model = Counted(FnModel::new(VOCAB, logits as Row), Rc::clone(&passes));
     let mut pool = SequencePool::new(model, 64);
-    let prompted = |prompt: u32| {
-        Task { prompt: vec![TokenId(prompt)], ..without_model(8) }
-    };
+    let prompted = |prompt: u32| Task { prompt: vec![TokenId(prompt)], ..without_model(8) };
     let mut weighted = Scheduler::new(prompted(1), Awrs::new(1_000));
     let mut masked = Scheduler::new(prompted(2), Masked::new());
     let mut chains = Scheduler::new(prompted(2), Mcmc::new(0, Cut::Prefix, 100));

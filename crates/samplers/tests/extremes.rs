@@ -8,8 +8,7 @@ use unskew_core::{
     TableModelError, TokenId, Unconstrained,
 };
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cancel, Cut, Exact, Greedy, Masked, Mcmc, Sampling,
-    SampleError, Smc, SmcConfig, Task,
+    Asap, Awrs, Beam, Cancel, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
 };
 
 /// Exactly so many tokens, whichever.
@@ -63,10 +62,7 @@ fn outputs_of_ten_thousand_tokens_keep_their_probability() {
     let samplers: [(&str, AnySampler); 7] = [
         ("masked", Box::new(Sampling::new(task(), Masked::new()))),
         ("asap", Box::new(Sampling::new(task(), Asap::new(10)))),
-        (
-            "disc",
-            Box::new(Sampling::new(task(), Exact::disc().with_max_tries(1).with_particles(2))),
-        ),
+        ("disc", Box::new(Sampling::new(task(), Exact::disc().with_max_tries(1).with_particles(2)))),
         ("awrs", Box::new(Sampling::new(task(), Awrs::new(10)))),
         ("smc", Box::new(Smc::new(task(), SmcConfig { particles: 2, ..SmcConfig::default() }))),
         ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(1, Cut::Restart, 10)))),
@@ -105,7 +101,8 @@ fn counts_that_no_memory_holds_are_refused() {
         );
     }
     // Tries and steps, and draws that share passes, take no memory before they are there.
-    let sampler = Sampling::new(Task { batch: usize::MAX, ..task() }, Exact::rejection(u64::MAX)).draw(&mut rng(1));
+    let sampler =
+        Sampling::new(Task { batch: usize::MAX, ..task() }, Exact::rejection(u64::MAX)).draw(&mut rng(1));
     assert!(sampler.is_ok());
     assert!(Beam::new(Task { batch: usize::MAX, ..task() }, 3).draw(&mut rng(1)).is_ok());
 }
@@ -179,10 +176,7 @@ fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {
         ("rsft", Box::new(Sampling::new(task(), Exact::rsft(300)))),
         ("ars", Box::new(Sampling::new(task(), Exact::ars(300)))),
         ("cars", Box::new(Sampling::new(task(), Exact::cars(300)))),
-        (
-            "disc",
-            Box::new(Sampling::new(task(), Exact::disc().with_max_tries(300).with_particles(0))),
-        ),
+        ("disc", Box::new(Sampling::new(task(), Exact::disc().with_max_tries(300).with_particles(0)))),
     ];
     for (name, mut sampler) in samplers {
         let error = sampler.draw(&mut rng(1)).unwrap_err();
@@ -339,5 +333,11 @@ fn a_task_without_memory_is_drawn_all_the_same() {
     let (model, constraint) = random_task(3);
     let law = law(&model, &constraint).unwrap();
     let task = Task { max_bytes: 0, ..task(&model, &constraint) };
-    unskew_core::laws::check_sampler(&mut Sampling::new(task, Exact::cars(100_000)), &law, 1_000, &mut rng(2)).unwrap();
+    unskew_core::laws::check_sampler(
+        &mut Sampling::new(task, Exact::cars(100_000)),
+        &law,
+        1_000,
+        &mut rng(2),
+    )
+    .unwrap();
 }

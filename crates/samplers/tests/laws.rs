@@ -89,7 +89,8 @@ fn exact_samplers_follow_the_law_of_random_tasks() {
         for (name, sampler) in [
             (
                 "rejection",
-                &mut Sampling::new(task(&model, &constraint), Exact::rejection(10_000_000)) as &mut dyn Sampler<Error = _>,
+                &mut Sampling::new(task(&model, &constraint), Exact::rejection(10_000_000))
+                    as &mut dyn Sampler<Error = _>,
             ),
             ("disc, default", &mut Sampling::new(task(&model, &constraint), Exact::disc())),
             ("disc, learned", &mut of_form(PATIENT)),
@@ -124,7 +125,9 @@ fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_law() {
         .collect();
     assert!((masked[&ids("00000")] - 0.5).abs() < 1e-9);
     assert!((law.probability(&ids("00000")) - 1.0 / 17.0).abs() < 1e-5);
-    assert!(deviation(&mut Sampling::new(task(&model, &constraint), Masked::new()), &masked, 20_000, 2) < 4.0);
+    assert!(
+        deviation(&mut Sampling::new(task(&model, &constraint), Masked::new()), &masked, 20_000, 2) < 4.0
+    );
 }
 
 #[test]
@@ -299,7 +302,9 @@ fn the_order_of_mask_and_truncation_matters() {
         let count = (0..4_000).filter(|_| sampler.draw(&mut rng).unwrap().tokens == ids("1")).count();
         f64::from(u32::try_from(count).unwrap()) / 4_000.0
     };
-    assert!((share(&mut Sampling::new(task(&model, &constraint), Masked::truncated(top))) - 0.75).abs() < 0.03);
+    assert!(
+        (share(&mut Sampling::new(task(&model, &constraint), Masked::truncated(top))) - 0.75).abs() < 0.03
+    );
     let before = Warped::new(model.clone(), 1.0, Some(top)).unwrap();
     let task = Task::new(before, constraint, model.vocabulary(), 8);
     assert!((share(&mut Sampling::new(task, Masked::new())) - 1.0).abs() < 1e-9);
@@ -360,7 +365,8 @@ fn the_length_limit_cuts_masked_outputs_and_is_part_of_the_exact_law() {
 fn what_the_model_cannot_write_is_a_dead_end() {
     let contexts = [(ids("0"), vec![0.0, 0.5, 0.5])];
     let model = TableModel::new(["0", "1"], vec![0.5, 0.25, 0.25], contexts).unwrap();
-    let error = Sampling::new(task(&model, &outputs(["00"], 3)), Masked::new()).draw(&mut rng(1)).unwrap_err();
+    let error =
+        Sampling::new(task(&model, &outputs(["00"], 3)), Masked::new()).draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::DeadEnd { tokens: ids("0") });
     let error =
         Sampling::new(task(&model, &outputs(["00"], 3)), Exact::disc()).draw(&mut rng(1)).unwrap_err();

@@ -6,9 +6,7 @@ use unskew_core::{
     Constraint, ExactLaw, MaskMut, Rejected, Sampler, TableModel, TableModelError, TokenId,
     laws::check_sampler,
 };
-use unskew_samplers::{
-    Asap, Awrs, Exact, Greedy, Masked, SampleError, Sampling, Task,
-};
+use unskew_samplers::{Asap, Awrs, Exact, Greedy, Masked, SampleError, Sampling, Task};
 
 const TOKENS: usize = 9_000;
 
@@ -120,8 +118,10 @@ fn exact_samplers_follow_the_law() {
 fn weights_average_to_the_mass_of_the_constraint() {
     const DRAWS: u32 = if cfg!(debug_assertions) { 3_000 } else { 100_000 };
     let law = law();
-    let samplers: [(&str, Boxed); 2] =
-        [("masked", Box::new(Sampling::new(task(), Masked::new()))), ("awrs", Box::new(Sampling::new(task(), Awrs::new(1_000))))];
+    let samplers: [(&str, Boxed); 2] = [
+        ("masked", Box::new(Sampling::new(task(), Masked::new()))),
+        ("awrs", Box::new(Sampling::new(task(), Awrs::new(1_000)))),
+    ];
     for (seed, (name, mut sampler)) in (1..).zip(samplers) {
         let mut rng = rng(seed);
         let (mut sum, mut squares) = (0.0, 0.0);

@@ -29,7 +29,10 @@ fn exact_samplers(task: &dyn Fn() -> Task<TableModel, Outputs>) -> Vec<(&'static
         ("ars, batches of 3", Box::new(Sampling::new(Task { batch: 3, ..task() }, Exact::ars(TRIES)))),
         ("cars", Box::new(Sampling::new(task(), Exact::cars(TRIES)))),
         ("cars, batches of 5", Box::new(Sampling::new(Task { batch: 5, ..task() }, Exact::cars(TRIES)))),
-        ("cars, little memory", Box::new(Sampling::new(Task { max_bytes: 2_000, ..task() }, Exact::cars(TRIES)))),
+        (
+            "cars, little memory",
+            Box::new(Sampling::new(Task { max_bytes: 2_000, ..task() }, Exact::cars(TRIES))),
+        ),
     ]
 }
 
@@ -138,7 +141,10 @@ fn a_million_draws_follow_the_law() {
         let of_form = |form: Exact| Box::new(Sampling::new(task(&model, &constraint), form)) as Boxed;
         let [learned, fresh, reusing] = disc_forms();
         let more = [
-            ("rejection", Box::new(Sampling::new(task(&model, &constraint), Exact::rejection(10_000_000))) as Boxed),
+            (
+                "rejection",
+                Box::new(Sampling::new(task(&model, &constraint), Exact::rejection(10_000_000))) as Boxed,
+            ),
             ("disc, learned", of_form(learned)),
             ("disc, fresh", of_form(fresh)),
             ("disc, reuse", of_form(reusing)),
@@ -450,14 +456,8 @@ fn all_samplers(task: &dyn Fn() -> Task<TableModel, Outputs>) -> Vec<(&'static s
         ("masked", Box::new(Sampling::new(task(), Masked::new())) as Boxed),
         ("rejection", Box::new(Sampling::new(task(), Exact::rejection(TRIES)))),
         ("disc, learned", Box::new(Sampling::new(task(), disc))),
-        (
-            "disc, fresh",
-            Box::new(Sampling::new(task(), Exact::disc_published(2).with_particles(16))),
-        ),
-        (
-            "disc, reuse",
-            Box::new(Sampling::new(task(), Exact::disc_reusing(2))),
-        ),
+        ("disc, fresh", Box::new(Sampling::new(task(), Exact::disc_published(2).with_particles(16)))),
+        ("disc, reuse", Box::new(Sampling::new(task(), Exact::disc_reusing(2)))),
         ("asap", Box::new(Sampling::new(task(), Asap::new(TRIES)))),
         ("awrs", Box::new(Sampling::new(task(), Awrs::new(TRIES)))),
         ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(3, Cut::Priority, 1_000)))),
@@ -486,8 +486,9 @@ fn outputs_do_not_depend_on_how_many_step_together() {
             let single: Result<Vec<_>, _> = (0..24).map(|_| one.draw(&mut rng_one)).collect();
             let in_parts = |sampler: &mut Boxed| {
                 let (mut parts, mut rng) = (Vec::new(), rng(seed));
-                let drawn: Result<(), _> =
-                    [1, 7, 16].into_iter().try_for_each(|count| sampler.draw_many(count, &mut rng, &mut parts));
+                let drawn: Result<(), _> = [1, 7, 16]
+                    .into_iter()
+                    .try_for_each(|count| sampler.draw_many(count, &mut rng, &mut parts));
                 drawn.map(|()| of(parts))
             };
             let (alone, parts) = (in_parts(&mut again), in_parts(&mut three));
@@ -512,7 +513,8 @@ fn outputs_do_not_depend_on_how_many_step_together() {
 fn draws_that_step_together_share_passes() {
     let (model, constraint) = tasks(0).swap_remove(0);
     let cost = |batch| {
-        let mut masked = Sampling::new(Task { batch, max_bytes: 0, ..task(&model, &constraint) }, Masked::new());
+        let mut masked =
+            Sampling::new(Task { batch, max_bytes: 0, ..task(&model, &constraint) }, Masked::new());
         let mut draws = Vec::new();
         masked.draw_many(64, &mut rng(1), &mut draws).unwrap();
         let sum = |of: fn(&Draw) -> u64| draws.iter().map(of).sum::<u64>();

@@ -92,6 +92,19 @@ fn check_at_once<M: LanguageModel>(
     for (position, (got, expected)) in logits.rows().zip(rows).enumerate() {
         compare(law, &format!("all of {text:?}, position {position}"), got, expected, tolerance)?;
     }
+    for first in [1, text.len(), text.len() + 1] {
+        let mut some = model.start();
+        let logits = extend(model, &mut some, text, Rows::From(first))?;
+        for (position, (got, expected)) in (first..).zip(logits.rows().zip(rows.iter().skip(first))) {
+            compare(
+                law,
+                &format!("from {first} of {text:?}, position {position}"),
+                got,
+                expected,
+                tolerance,
+            )?;
+        }
+    }
     let mut one_by_one = model.start();
     for (position, token) in text.iter().enumerate() {
         let logits = extend(model, &mut one_by_one, &[*token], Rows::Last)?;

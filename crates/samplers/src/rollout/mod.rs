@@ -22,10 +22,11 @@
 //! the model, in the same pass. The random numbers of a rollout depend on the task and on the bounds that it meets, and not on
 //! the contents of a cache.
 
+mod drafted;
 mod propose;
 mod waiting;
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use rand_core::Rng;
 use smallvec::SmallVec;
@@ -38,6 +39,7 @@ use crate::{
     random::uniform,
     rows::Row,
     session::{Scope, Session},
+    speculative::{Drawn, SpeculationStats},
     tree::{NodeId, PrefixTree},
 };
 
@@ -218,6 +220,12 @@ pub(crate) struct Rollout<C: Constraint> {
     unexplored: Option<Unexplored>,
     /// The mass that was left in the row that the last token was drawn from.
     rest: Option<(f64, usize)>,
+    /// The drafted continuation of the present prefix.
+    draft: VecDeque<(Option<TokenId>, Drawn)>,
+    /// Of the present draft, so far.
+    accepted_drafts: u32,
+    tested_drafts: u32,
+    stats: SpeculationStats,
     /// How many tokens it has drawn at prefixes of which nothing was known.
     new_tokens: u64,
     log_proposal: f64,
@@ -240,6 +248,10 @@ impl<C: Constraint> Clone for Rollout<C> {
             paid: self.paid,
             unexplored: self.unexplored.clone(),
             rest: self.rest,
+            draft: self.draft.clone(),
+            accepted_drafts: self.accepted_drafts,
+            tested_drafts: self.tested_drafts,
+            stats: self.stats,
             new_tokens: self.new_tokens,
             log_proposal: self.log_proposal,
             log_weight: self.log_weight,
@@ -273,6 +285,10 @@ impl<C: Constraint> Rollout<C> {
             paid: 0.0,
             unexplored: None,
             rest: None,
+            draft: VecDeque::new(),
+            accepted_drafts: 0,
+            tested_drafts: 0,
+            stats: SpeculationStats::default(),
             new_tokens: 0,
             log_proposal: 0.0,
             log_weight: 0.0,
@@ -293,6 +309,14 @@ impl<C: Constraint> Rollout<C> {
     /// How many tokens it has drawn at prefixes of which nothing was known.
     pub(crate) fn new_tokens(&self) -> u64 {
         self.new_tokens
+    }
+
+    /// The statistics of its drafts, after its end.
+    pub(crate) fn stats(&mut self, session: &mut Session<C>) -> SpeculationStats {
+        if let Some(verifier) = session.verifier() {
+            self.stats.close(verifier.config.budget, self.tokens.len());
+        }
+        self.stats
     }
 
     /// Takes the prefixes that it visited into the bounds.
@@ -334,6 +358,7 @@ impl<C: Constraint> Rollout<C> {
 
     fn wait(&mut self, session: &mut Session<C>) -> Progress {
         self.catch_up(session);
+        self.draft.clear();
         self.pending.push((self.node, self.state.clone()));
         Progress::NeedsRows
     }
@@ -384,7 +409,12 @@ impl<C: Constraint> Rollout<C> {
                     return Progress::Done(end);
                 }
             }
+            let is_drafted = matches!(self.draft.front(), Some((_, Drawn::Surely | Drawn::From { .. })));
             let progress = match proposal {
+                Proposal::Masked if is_drafted => self.draw_by_draft(session, rng),
+                Proposal::Cars if is_drafted && !backed_up && self.unexplored.is_none() => {
+                    self.draw_by_draft(session, rng)
+                }
                 Proposal::Awrs => self.draw_by_rejection(session, rng),
                 Proposal::Ars => self.draw_by_bounds(session, backed_up, rng),
                 Proposal::Cars if backed_up || self.unexplored.is_some() => {
@@ -405,6 +435,8 @@ impl<C: Constraint> Rollout<C> {
         let node = self.node;
         let state = self.state.clone();
         self.new_tokens += 1;
+        session.observe(&state, token);
+        self.follow_draft(session, Some(token));
         self.descend(session, token, 0.0);
         let known = session.tree().is_scored(node)
             && (!session.tree().log_p(self.node).is_nan() || self.row(session, node).is_some());
@@ -490,11 +522,28 @@ impl<C: Constraint> Rollout<C> {
         self.log_proposal += log_q;
         self.steps.push(step);
         match choice {
-            Choice::End => Some(Progress::Done(self.output(session, Some(self.node)))),
+            Choice::End => {
+                self.follow_draft(session, None);
+                Some(Progress::Done(self.output(session, Some(self.node))))
+            }
             Choice::Token(token) => {
+                if session.is_drafted_for() {
+                    self.catch_up(session);
+                    session.observe(&self.state, token);
+                    self.follow_draft(session, Some(token));
+                }
+                let left = self.node;
                 self.descend(session, token, paid);
                 self.tested = self.left.len();
-                session.give_back(&mut self.pinned);
+                let is_drafted = !self.draft.is_empty();
+                // The rows of the draft are still needed, and the last of them after it.
+                let needed = |node: NodeId| node == self.node || (is_drafted && node != left);
+                if session.is_drafted_for() {
+                    let mut done = self.pinned.extract_if(.., |(node, _)| !needed(*node)).collect();
+                    session.give_back(&mut done);
+                } else {
+                    session.give_back(&mut self.pinned);
+                }
                 session.tree_mut().set_log_p(self.node, step.log_p);
                 None
             }

@@ -151,4 +151,3 @@ fn truncated(row: &Listed, eos: f64, truncation: Truncation, rng: &mut dyn Rng) 
     let drawn = weighted(&weights, rng).expect("the most probable outcome is kept");
     (kept[drawn].checked_sub(1), weights[drawn] / weights.iter().sum::<f64>())
 }
-

@@ -60,8 +60,9 @@ impl Waiting {
                 continue;
             }
             let depth = session.tree().depth(*deepest);
-            let tokens = rollout.tokens[..depth].to_vec();
-            requests.push(Request { prompt: Arc::clone(session.prompt()), tokens, first });
+            let drafted = depth.saturating_sub(rollout.tokens.len());
+            let prompt = Arc::clone(session.prompt());
+            requests.push(Request { prompt, tokens: rollout.path(depth), first, drafted });
             self.requests.push(Group { deepest: *deepest, depth, members: SmallVec::from_elem(place, 1) });
         }
         requests

@@ -131,7 +131,7 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
         let missing: Vec<usize> = (0..open.len()).filter(|index| rows[*index].is_none()).collect();
         let request = |index: &usize| {
             let tokens = session.tree().tokens(open[*index].node);
-            Request { prompt: Arc::clone(session.prompt()), first: tokens.len(), tokens }
+            Request { prompt: Arc::clone(session.prompt()), first: tokens.len(), tokens, drafted: 0 }
         };
         let requests: Vec<Request> = missing.iter().map(request).collect();
         let mut costs = vec![Cost::default(); requests.len()];

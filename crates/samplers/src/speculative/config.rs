@@ -135,7 +135,36 @@ pub struct SpeculationStats {
     pub most_spent: f64,
 }
 
+impl std::ops::AddAssign for SpeculationStats {
+    fn add_assign(&mut self, other: Self) {
+        self.tokens += other.tokens;
+        self.drafted += other.drafted;
+        self.tested += other.tested;
+        self.accepted += other.accepted;
+        self.solved += other.solved;
+        self.draft += other.draft;
+        self.rollouts += other.rollouts;
+        self.spent += other.spent;
+        self.allowed += other.allowed;
+        self.most_spent = self.most_spent.max(other.most_spent);
+    }
+}
+
 impl SpeculationStats {
+    pub(crate) fn spend(&mut self, divergence: f64) {
+        self.spent += divergence;
+    }
+
+    /// Closes the statistics of one rollout of `tokens` tokens.
+    pub(crate) fn close(&mut self, budget: Budget, tokens: usize) {
+        self.tokens = tokens as u64;
+        self.rollouts = 1;
+        self.most_spent = self.spent;
+        if let Budget::Sequence { total, .. } = budget {
+            self.allowed = total;
+        }
+    }
+
     /// The share of the tested drafts that was accepted.
     pub fn acceptance(&self) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]

@@ -198,7 +198,9 @@ fn read_node(tree: &mut PrefixTree, id: u32, bytes: &mut &[u8], header: &Header)
         return Err("it is longer than an output");
     }
     let is_log = |value: f64| value <= LARGEST_LOG;
-    if (is(SCORED) && ![eos, valid_mass, unexplored].into_iter().all(is_log)) || !(log_p.is_nan() || is_log(log_p)) {
+    if (is(SCORED) && ![eos, valid_mass, unexplored].into_iter().all(is_log))
+        || !(log_p.is_nan() || is_log(log_p))
+    {
         return Err("a number is not the logarithm of a probability");
     }
     if (is(BACKED_UP) && !is(SCORED)) || (is(COUNTS) && (!is(BACKED_UP) || log_p.is_nan() || id == 0)) {
@@ -239,7 +241,10 @@ mod tests {
             let child = tree.child(PrefixTree::ROOT, TokenId(token));
             tree.touch(child);
             tree.set_log_p(child, -1.5);
-            tree.score(child, NodeStats { eos: -2.0, tokens: f64::NEG_INFINITY, valid_mass: -2.0, forced: false });
+            tree.score(
+                child,
+                NodeStats { eos: -2.0, tokens: f64::NEG_INFINITY, valid_mass: -2.0, forced: false },
+            );
             tree.back_up(child, |_, _, _| None);
         }
         let leaf = tree.child(PrefixTree::ROOT, TokenId(0));

@@ -56,8 +56,12 @@ pub(crate) struct NodeStats {
 
 impl NodeStats {
     /// After this prefix there is nothing.
-    pub(crate) const DEAD: Self =
-        Self { eos: f64::NEG_INFINITY, tokens: f64::NEG_INFINITY, valid_mass: f64::NEG_INFINITY, forced: false };
+    pub(crate) const DEAD: Self = Self {
+        eos: f64::NEG_INFINITY,
+        tokens: f64::NEG_INFINITY,
+        valid_mass: f64::NEG_INFINITY,
+        forced: false,
+    };
 }
 
 /// At most 100 bytes with its first child: a test holds it to that.
@@ -152,7 +156,7 @@ pub(crate) fn add<const N: usize>(values: [f64; N]) -> f64 {
 }
 
 /// `ln(exp(left) - exp(right))`; minus infinity where that is not positive.
-fn log_difference(left: f64, right: f64) -> f64 {
+pub(crate) fn log_difference(left: f64, right: f64) -> f64 {
     if right >= left { f64::NEG_INFINITY } else { left + (-(right - left).exp()).ln_1p() }
 }
 

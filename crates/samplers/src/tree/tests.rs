@@ -185,7 +185,9 @@ fn nothing_is_learned_behind_what_does_not_count() {
     tree.set_log_p(grandchild, 0.5f64.ln());
     tree.score(grandchild, NodeStats::DEAD);
     tree.back_up(grandchild, |_, _, _| None);
-    assert!(tree.is_backed_up(PrefixTree::ROOT) && !tree.is_backed_up(child) && !tree.is_backed_up(grandchild));
+    assert!(
+        tree.is_backed_up(PrefixTree::ROOT) && !tree.is_backed_up(child) && !tree.is_backed_up(grandchild)
+    );
     assert!(tree.is_consistent());
     tree.set_log_p(child, 0.25f64.ln());
     tree.back_up(grandchild, |_, _, _| None);

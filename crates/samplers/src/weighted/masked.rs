@@ -47,6 +47,10 @@ impl Default for Masked {
 impl Policy for Masked {
     type Memory = ();
 
+    fn weighs(&self) -> bool {
+        true
+    }
+
     fn begin(&self, (): &mut (), _rng: &mut dyn Rng) -> RolloutConfig {
         RolloutConfig { cut: true, ..RolloutConfig::new(self.proposal, AcceptTest::Never) }
     }

@@ -15,9 +15,7 @@ use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
-use unskew_core::{
-    Constraint, Cost, Draw, LanguageModel, Logits, Origin, Sampler, logprob::log_sum_exp,
-};
+use unskew_core::{Constraint, Cost, Draw, LanguageModel, Logits, Origin, Sampler, logprob::log_sum_exp};
 
 use crate::{
     Machine, Poll, SampleError, SequencePool, Task, limits, machine,
@@ -25,7 +23,7 @@ use crate::{
     rollout::{AcceptTest, End, Output, Progress, Proposal, Rollout, RolloutConfig, Waiting},
     scheduler::stream,
     session::{Scope, Session},
-    task::RowLen,
+    task::ModelShape,
 };
 
 /// How a population is run.
@@ -147,7 +145,7 @@ type Weighted = Vec<(Output, f64)>;
 
 impl<C: Constraint> Populations<C> {
     /// The machine for `task`.
-    pub fn new(task: Task<RowLen, C>, config: SmcConfig) -> Self {
+    pub fn new(task: Task<ModelShape, C>, config: SmcConfig) -> Self {
         Self {
             session: Session::new(task, Scope::Allowed),
             config,

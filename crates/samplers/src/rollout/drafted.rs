@@ -1,0 +1,100 @@
+//! Rollouts that are drafted for: positions whose rows come with one pass, and are verified one after the other.
+//!
+//! A draft is a prefetch of rows along one guess at the continuation. Where the rollout draws by a mask, the drafted token is
+//! verified, so that the distribution is the one without drafts and as many drafts as possible are accepted. Where it draws
+//! otherwise (by bounds, say), it draws as without a draft. In both cases the draft is of use as long as the drawn tokens are
+//! the drafted ones; at the first other one the rest is forgotten.
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::Rng;
+use unskew_core::{Constraint, TokenId};
+
+use super::{Choice, Progress, Rollout, Step};
+use crate::{
+    session::Session,
+    speculative::{DraftRun, DraftStep, Drawn, Target, Verified},
+    tree::PrefixTree,
+};
+
+impl<C: Constraint> Rollout<C> {
+    /// A draft for a rollout that waits at its present prefix and has none; none where there is no room for one.
+    pub(crate) fn begin_draft<'a>(
+        &self,
+        session: &Session<C>,
+        rng: &'a mut ChaCha8Rng,
+    ) -> Option<DraftRun<'a, C::State>> {
+        let (node, state) = self.pending.last().filter(|(node, _)| *node == self.node)?;
+        // After no token at all there is no row of an appended token.
+        if (*node == PrefixTree::ROOT && session.prompt().is_empty()) || !self.draft.is_empty() {
+            return None;
+        }
+        // The row after the last token of a cut output is not needed.
+        let room = session.max_tokens().saturating_sub(self.tokens.len() + usize::from(self.config.cut));
+        let left = session.draft_len(self.tokens.len()).min(room);
+        (left > 0).then(|| DraftRun {
+            tokens: self.tokens.clone(),
+            state: state.clone(),
+            steps: Vec::new(),
+            left,
+            rng,
+        })
+    }
+
+    /// Takes a draft: the rows after its tokens are pending too.
+    pub(crate) fn take_draft(&mut self, session: &mut Session<C>, steps: Vec<DraftStep<C::State>>) {
+        let mut node = self.node;
+        for DraftStep { choice, drawn, state } in steps {
+            self.stats.drafted += u64::from(drawn != Drawn::Forced);
+            self.draft.push_back((choice, drawn));
+            if let Some(token) = choice {
+                node = session.tree_mut().child(node, token);
+                session.tree_mut().touch(node);
+                self.pending.push((node, state));
+            }
+        }
+    }
+
+    /// The tokens of the output and of the draft, up to a length.
+    pub(super) fn path(&self, len: usize) -> Vec<TokenId> {
+        let drafted = self.draft.iter().filter_map(|(choice, _)| *choice);
+        self.tokens.iter().copied().chain(drafted).take(len).collect()
+    }
+
+    /// Takes note of the token, or the end, that follows the present prefix.
+    pub(super) fn follow_draft(&mut self, session: &mut Session<C>, choice: Option<TokenId>) {
+        let Some((drafted, drawn)) = self.draft.pop_front() else { return };
+        let is_right = drafted == choice;
+        if drawn != Drawn::Forced {
+            self.stats.tested += 1;
+            self.stats.accepted += u64::from(is_right);
+            self.tested_drafts += 1;
+            self.accepted_drafts += u32::from(is_right);
+        }
+        if !is_right {
+            self.draft.clear();
+        }
+        if self.draft.is_empty() {
+            session.record_acceptance(
+                std::mem::take(&mut self.accepted_drafts),
+                std::mem::take(&mut self.tested_drafts),
+            );
+        }
+    }
+
+    /// By verifying the draft.
+    pub(super) fn draw_by_draft(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> Option<Progress> {
+        let Some(row) = self.row(session, self.node) else { return Some(self.wait(session)) };
+        let tree = session.tree();
+        let (eos, valid_mass) = (tree.eos(self.node), tree.valid_mass(self.node));
+        let (drafted, drawn) = self.draft.front().expect("it has a draft");
+        let target = Target { row: &row, eos, valid_mass };
+        let verifier = session.verifier().expect("a draft has a verifier");
+        let Verified { choice, log_q } = verifier.verify(&target, *drafted, drawn, &mut self.stats, rng);
+        let log_p = choice.map_or(eos, |token| row.of(token));
+        let entropy = if self.config.entropy { row.entropy(eos) } else { 0.0 };
+        drop(row);
+        self.new_tokens += 1;
+        let choice = choice.map_or(Choice::End, Choice::Token);
+        self.commit(session, choice, Step { log_p, valid_mass, entropy }, log_q, 0.0)
+    }
+}

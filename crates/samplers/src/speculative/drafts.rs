@@ -1,0 +1,184 @@
+//! Drafts: tokens that are expected to follow a rollout, so that one pass yields the rows of all of them.
+//!
+//! Drafting and verifying belong together, since a draft is accepted by the ratio of two probabilities, and one of them is that
+//! with which it was drawn. So a [`Drafter`] does not hand over tokens; it is handed [`Drafts`], which draw for it, under the same
+//! mask as the target's, and keep the distributions that they drew from. All rollouts that wait at one time are drafted for
+//! together: a draft model evaluates them in one batch too.
+
+use std::{fmt, sync::Arc};
+
+use rand_chacha::ChaCha8Rng;
+use unskew_core::{Constraint, Cost, TokenId, TokenMask};
+
+use super::outcomes::Outcomes;
+use crate::random::weighted;
+
+/// Why nothing could be drafted.
+pub type DraftError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Drafts tokens for rollouts.
+pub trait Drafter<C: Constraint> {
+    /// The length of its rows, if it has rows: they must be over the target's tokens.
+    fn vocab_len(&self) -> Option<usize> {
+        None
+    }
+
+    /// Drafts the continuation of each of `drafts`, for as long as there is [room](Drafts::left); or less, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be evaluated.
+    fn draft(&mut self, drafts: &mut Drafts<'_, C>) -> Result<(), DraftError>;
+
+    /// Takes note that `token` followed `state` in a rollout.
+    fn observe(&mut self, constraint: &C, scratch: &mut C::Scratch, state: &C::State, token: TokenId) {
+        let _ = (constraint, scratch, state, token);
+    }
+
+    /// The cost of drafts since the last call.
+    fn take_cost(&mut self) -> Cost {
+        Cost::default()
+    }
+}
+
+/// How a token was drafted.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Drawn {
+    /// It is the only one that is allowed.
+    Forced,
+    /// It was certain to be drafted.
+    Surely,
+    /// In proportion to the exponentials of `logs`, which sum to one: of the end, and of each of the allowed tokens `ids`.
+    From { ids: Vec<TokenId>, logs: Vec<f64> },
+}
+
+/// A drafted position.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftStep<S> {
+    /// A token, or the end.
+    pub(crate) choice: Option<TokenId>,
+    pub(crate) drawn: Drawn,
+    /// The constraint's state after it.
+    pub(crate) state: S,
+}
+
+/// The draft of one rollout.
+pub(crate) struct DraftRun<'a, S> {
+    /// The tokens of the output and of the draft.
+    pub(crate) tokens: Vec<TokenId>,
+    /// The state after them.
+    pub(crate) state: S,
+    pub(crate) steps: Vec<DraftStep<S>>,
+    /// How many more positions may be drafted.
+    pub(crate) left: usize,
+    pub(crate) rng: &'a mut ChaCha8Rng,
+}
+
+/// Drafts under construction, one for each rollout that waits. Tokens that the constraint forces are appended by themselves: they
+/// cost the drafter nothing, and are always right.
+pub struct Drafts<'a, C: Constraint> {
+    pub(crate) constraint: &'a C,
+    pub(crate) scratch: &'a mut C::Scratch,
+    pub(crate) end: &'a [TokenId],
+    pub(crate) mask: TokenMask,
+    pub(crate) prompt: &'a Arc<[TokenId]>,
+    pub(crate) runs: Vec<DraftRun<'a, C::State>>,
+}
+
+impl<C: Constraint> Drafts<'_, C> {
+    /// The number of drafts.
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether nothing is to be drafted.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The tokens before the outputs.
+    pub fn prompt(&self) -> &Arc<[TokenId]> {
+        self.prompt
+    }
+
+    /// The tokens of an output and of its draft so far.
+    pub fn tokens(&self, index: usize) -> &[TokenId] {
+        &self.runs[index].tokens
+    }
+
+    /// How many more positions of an output may be drafted.
+    pub fn left(&self, index: usize) -> usize {
+        self.runs[index].left
+    }
+
+    /// The constraint, its scratch, and the state after the draft so far.
+    pub fn state(&mut self, index: usize) -> (&C, &mut C::Scratch, &C::State) {
+        (self.constraint, self.scratch, &self.runs[index].state)
+    }
+
+    /// Drafts `token`, without chance. False if it cannot be drafted: there is no room, or it is not allowed.
+    pub fn guess(&mut self, index: usize, token: TokenId) -> bool {
+        let run = &mut self.runs[index];
+        if run.left == 0 || self.constraint.advance(self.scratch, &mut run.state, token).is_err() {
+            return false;
+        }
+        self.push(index, Some(token), Drawn::Surely);
+        true
+    }
+
+    /// Draws a token, or the end, from a row of logits, as far as it is allowed. False if nothing can be drawn: there is no
+    /// room, or the row gives no probability to all that is allowed, or is no distribution.
+    pub fn draw(&mut self, index: usize, logits: &[f32]) -> bool {
+        let run = &mut self.runs[index];
+        if run.left == 0 {
+            return false;
+        }
+        self.constraint.fill_mask(self.scratch, &run.state, self.mask.as_mut());
+        let ids: Vec<TokenId> = self.mask.ids().collect();
+        let end = if self.constraint.is_accepting(&run.state) { self.end } else { &[] };
+        let Some(row) = Outcomes::read(logits, &ids, end).filter(Outcomes::has_mass) else { return false };
+        let Some(drawn) = weighted(&row.masked(), run.rng) else { return false };
+        let choice = drawn.checked_sub(1).map(|drawn| ids[drawn]);
+        if let Some(token) = choice {
+            let advanced = self.constraint.advance(self.scratch, &mut run.state, token);
+            advanced.expect("a token of the mask is allowed");
+        }
+        self.push(index, choice, Drawn::From { ids, logs: row.masked_logs() });
+        true
+    }
+
+    fn push(&mut self, index: usize, choice: Option<TokenId>, drawn: Drawn) {
+        let run = &mut self.runs[index];
+        run.steps.push(DraftStep { choice, drawn, state: run.state.clone() });
+        run.left -= 1;
+        match choice {
+            Some(token) => {
+                run.tokens.push(token);
+                self.force(index);
+            }
+            // Nothing comes after the end.
+            None => run.left = 0,
+        }
+    }
+
+    /// Appends the tokens that are forced.
+    pub(crate) fn force(&mut self, index: usize) {
+        let run = &mut self.runs[index];
+        while run.left > 0
+            && let Some(token) = self.constraint.forced(self.scratch, &run.state)
+        {
+            let advanced = self.constraint.advance(self.scratch, &mut run.state, token);
+            advanced.expect("a forced token is allowed");
+            let state = run.state.clone();
+            run.steps.push(DraftStep { choice: Some(token), drawn: Drawn::Forced, state });
+            run.tokens.push(token);
+            run.left -= 1;
+        }
+    }
+}
+
+impl<C: Constraint> fmt::Debug for Drafts<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drafts").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! The distribution of a draft model over the allowed outcomes of one position.
+
+use unskew_core::{TokenId, logprob};
+
+use crate::rows::digits;
+
+/// Log-probabilities of the outcomes that are allowed: of the end of the output, and of each allowed token.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Outcomes {
+    /// The model's own, natural logarithms. The end comes first.
+    pub(crate) logs: Vec<f64>,
+    /// The logarithm of their sum: the mass that the mask leaves.
+    pub(crate) log_mass: f64,
+}
+
+impl Outcomes {
+    /// Of a row of logits: the tokens `ids`, and the end by any of the tokens `end`; by none where the output may not end.
+    /// `None` if the row is no distribution.
+    pub(crate) fn read(logits: &[f32], ids: &[TokenId], end: &[TokenId]) -> Option<Self> {
+        let normalizer = digits::log_normalizer(logits);
+        if !normalizer.is_finite() {
+            return None;
+        }
+        let log = |id: &TokenId| {
+            // A constraint may cover padding beyond the model's row.
+            logits.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit)) - normalizer
+        };
+        let stop = logprob::log_sum_exp(end.iter().map(log));
+        let logs: Vec<f64> = std::iter::once(stop).chain(ids.iter().map(log)).collect();
+        let log_mass = logprob::log_sum_exp(logs.iter().copied());
+        Some(Self { logs, log_mass })
+    }
+
+    /// Whether an allowed outcome has a positive probability.
+    pub(crate) fn has_mass(&self) -> bool {
+        self.log_mass > f64::NEG_INFINITY
+    }
+
+    /// The logarithms of the probabilities given that the outcome is allowed.
+    pub(crate) fn masked_logs(&self) -> Vec<f64> {
+        self.logs.iter().map(|log| log - self.log_mass).collect()
+    }
+
+    /// The probabilities given that the outcome is allowed.
+    pub(crate) fn masked(&self) -> Vec<f64> {
+        digits::probabilities(&self.logs, self.log_mass)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_one_outcome_and_padding_has_no_probability() {
+        let logits = [0.5_f32, 0.25, 0.125, 0.125].map(f32::ln);
+        let ids = [TokenId(0), TokenId(9)];
+        let row = Outcomes::read(&logits, &ids, &[TokenId(2), TokenId(3)]).unwrap();
+        assert!((row.log_mass.exp() - 0.75).abs() < 1e-6);
+        let masked = row.masked();
+        assert!(
+            (masked[0] - 1.0 / 3.0).abs() < 1e-6 && (masked[1] - 2.0 / 3.0).abs() < 1e-6 && masked[2] == 0.0
+        );
+        assert!(!Outcomes::read(&logits, &[TokenId(9)], &[]).unwrap().has_mass());
+        assert_eq!(Outcomes::read(&[f32::NAN], &[], &[]), None);
+    }
+}
