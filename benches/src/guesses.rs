@@ -101,7 +101,7 @@ fn known(task: &Task, library: &Arc<TreeLibrary>) -> Option<Known> {
         for (at, token) in sample.iter().enumerate() {
             if at == written {
                 draft.clear();
-                counts.propose(&constraint, &mut scratch, &state, MOST, &mut draft);
+                counts.propose(&constraint, &mut scratch, &sample[..at], &state, MOST, &mut draft);
                 let accepted =
                     draft.iter().zip(&sample[at..]).take_while(|(left, right)| left == right).count();
                 known.calls += 1;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use unskew::{
     automata::RegexConstraint,
     core::{AnyConstraint, TableModel},
-    samplers::{Asap, Cars, Masked, Task},
+    samplers::{Asap, Exact, Masked, Sampling, Task},
 };
 use unskew_examples::{Result, Shares, exact, print, shares};
 
@@ -22,9 +22,9 @@ fn run(count: usize) -> Result<[Shares; 4]> {
         AnyConstraint::new(RegexConstraint::for_vocabulary("00000|1[01]{4}", Arc::clone(&vocabulary))?);
     let task = || Task::new(model.clone(), &constraint, &vocabulary, 8);
     let exact = exact(&model, &constraint)?;
-    let masked = shares(&mut Masked::new(task()), count, &vocabulary)?;
-    let asap = shares(&mut Asap::new(task(), 1000), count, &vocabulary)?;
-    let mut cars = Cars::new(task(), 100_000);
+    let masked = shares(&mut Sampling::new(task(), Masked::new()), count, &vocabulary)?;
+    let asap = shares(&mut Sampling::new(task(), Asap::new(1000)), count, &vocabulary)?;
+    let mut cars = Sampling::new(task(), Exact::cars(100_000));
     let exactly = shares(&mut cars, count, &vocabulary)?;
     print(&[("model", &exact), ("masked", &masked), ("asap", &asap), ("cars", &exactly)]);
     for (name, shares) in [("masked", &masked), ("asap", &asap), ("cars", &exactly)] {

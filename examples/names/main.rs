@@ -12,7 +12,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew::{
     automata::RegexConstraint,
     core::{AnyConstraint, Sampler, TableModel},
-    samplers::{Cars, Masked, Task},
+    samplers::{Exact, Masked, Sampling, Task},
 };
 use unskew_examples::{Result, Shares, exact, print, shares};
 
@@ -23,10 +23,10 @@ fn run(count: usize) -> Result<[Shares; 4]> {
     let constraint = AnyConstraint::new(RegexConstraint::for_vocabulary(pattern, Arc::clone(&vocabulary))?);
     let task = || Task::new(model.clone(), &constraint, &vocabulary, 8);
     let exact = exact(&model, &constraint)?;
-    let masked = shares(&mut Masked::new(task()), count, &vocabulary)?;
-    let cars = shares(&mut Cars::new(task(), 100_000), count, &vocabulary)?;
+    let masked = shares(&mut Sampling::new(task(), Masked::new()), count, &vocabulary)?;
+    let cars = shares(&mut Sampling::new(task(), Exact::cars(100_000)), count, &vocabulary)?;
 
-    let (mut sampler, mut rng) = (Masked::new(task()), ChaCha8Rng::seed_from_u64(1));
+    let (mut sampler, mut rng) = (Sampling::new(task(), Masked::new()), ChaCha8Rng::seed_from_u64(1));
     let (mut weighted, mut total) = (Shares::new(), 0.0);
     for _ in 0..count {
         let draw = sampler.draw(&mut rng)?;

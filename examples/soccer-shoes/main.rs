@@ -11,7 +11,7 @@ use std::sync::Arc;
 use unskew::{
     automata::RegexConstraint,
     core::{AnyConstraint, TableModel},
-    samplers::{Disc, DiscConfig, Masked, Task},
+    samplers::{Exact, Masked, Sampling, Task},
 };
 use unskew_examples::{Result, Shares, exact, print, shares};
 
@@ -22,8 +22,8 @@ fn run(count: usize) -> Result<[Shares; 3]> {
     let constraint = AnyConstraint::new(RegexConstraint::for_vocabulary(items, Arc::clone(&vocabulary))?);
     let task = || Task::new(model.clone(), &constraint, &vocabulary, 8);
     let exact = exact(&model, &constraint)?;
-    let masked = shares(&mut Masked::new(task()), count, &vocabulary)?;
-    let disc = shares(&mut Disc::new(task(), DiscConfig::default()), count, &vocabulary)?;
+    let masked = shares(&mut Sampling::new(task(), Masked::new()), count, &vocabulary)?;
+    let disc = shares(&mut Sampling::new(task(), Exact::disc()), count, &vocabulary)?;
     print(&[("model", &exact), ("masked", &masked), ("disc", &disc)]);
     Ok([exact, masked, disc])
 }

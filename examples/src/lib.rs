@@ -10,7 +10,7 @@ use unskew::{
     core::{AnyConstraint, ExactLaw, LanguageModel, Sampler, TableModel, TokenId, TokenTrie, Vocabulary},
     grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits},
     runner::Llama,
-    samplers::{Ars, Asap, Cars, Disc, DiscConfig, Masked, Rsft, SampleError, Task},
+    samplers::{Asap, Exact, Masked, SampleError, Sampling, Task},
     tiny_model,
     vocab::Tokenizer,
 };
@@ -148,12 +148,12 @@ impl Tiny {
             const TRIES: u64 = 3_000;
             let task = Task::new(&mut self.model, &constraint, &vocabulary, 48).after(prompt.clone());
             let mut sampler: Box<dyn Sampler<Error = SampleError<_>> + '_> = match name {
-                "masked" => Box::new(Masked::new(task)),
-                "rsft" => Box::new(Rsft::new(task, TRIES)),
-                "ars" => Box::new(Ars::new(task, TRIES)),
-                "cars" => Box::new(Cars::new(task, TRIES)),
-                "disc" => Box::new(Disc::new(task, DiscConfig::default())),
-                _ => Box::new(Asap::new(task, TRIES)),
+                "masked" => Box::new(Sampling::new(task, Masked::new())),
+                "rsft" => Box::new(Sampling::new(task, Exact::rsft(TRIES))),
+                "ars" => Box::new(Sampling::new(task, Exact::ars(TRIES))),
+                "cars" => Box::new(Sampling::new(task, Exact::cars(TRIES))),
+                "disc" => Box::new(Sampling::new(task, Exact::disc())),
+                _ => Box::new(Sampling::new(task, Asap::new(TRIES))),
             };
             let mut rng = ChaCha8Rng::seed_from_u64(1);
             let mut draws = Vec::new();

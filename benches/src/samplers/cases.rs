@@ -11,10 +11,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use unskew_core::{Constraint, ExactLaw, MaskMut, Rejected, Sampler, TableModel, TokenId};
-use unskew_samplers::{
-    Ars, Asap, Awrs, Cars, Cut, Disc, DiscConfig, Form, Masked, Mcmc, Rejection, Rsft, SampleError, Smc,
-    SmcConfig, Task,
-};
+use unskew_samplers::{Asap, Awrs, Cut, Exact, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task};
 
 use super::{Report, TRIES};
 use crate::chart::{Curve, Names, Panel, Point, svg};
@@ -157,22 +154,20 @@ const NAMES: [&str; 12] = [
 ];
 
 fn sampler(name: &str, task: Task<TableModel, Listed>) -> Boxed<unskew_core::TableModelError> {
-    let exact = DiscConfig { max_tries: TRIES, max_positions: u64::MAX, ..DiscConfig::default() };
+    let exact = Exact::disc().with_max_tries(TRIES).with_budget(f64::INFINITY);
     match name {
-        "masked" => Box::new(Masked::new(task)),
-        "asap" => Box::new(Asap::new(task, TRIES)),
-        "cars" => Box::new(Cars::new(task, TRIES)),
-        "disc, learned" => Box::new(Disc::new(task, exact)),
-        "disc, K = 4" => Box::new(Disc::new(task, DiscConfig::published(4))),
-        "disc, reuse, K = 4" => {
-            Box::new(Disc::new(task, DiscConfig { form: Form::Reuse, ..DiscConfig::published(4) }))
-        }
-        "ars" => Box::new(Ars::new(task, TRIES)),
-        "rsft" => Box::new(Rsft::new(task, TRIES)),
-        "rejection" => Box::new(Rejection::new(task, TRIES)),
-        "awrs, weighted" => Box::new(Awrs::new(task, TRIES)),
+        "masked" => Box::new(Sampling::new(task, Masked::new())),
+        "asap" => Box::new(Sampling::new(task, Asap::new(TRIES))),
+        "cars" => Box::new(Sampling::new(task, Exact::cars(TRIES))),
+        "disc, learned" => Box::new(Sampling::new(task, exact)),
+        "disc, K = 4" => Box::new(Sampling::new(task, Exact::disc_published(4))),
+        "disc, reuse, K = 4" => Box::new(Sampling::new(task, Exact::disc_reusing(4))),
+        "ars" => Box::new(Sampling::new(task, Exact::ars(TRIES))),
+        "rsft" => Box::new(Sampling::new(task, Exact::rsft(TRIES))),
+        "rejection" => Box::new(Sampling::new(task, Exact::rejection(TRIES))),
+        "awrs, weighted" => Box::new(Sampling::new(task, Awrs::new(TRIES))),
         "smc, N = 10, weighted" => Box::new(Smc::new(task, SmcConfig::default())),
-        _ => Box::new(Mcmc::new(task, 10, Cut::Prefix, TRIES)),
+        _ => Box::new(Sampling::new(task, Mcmc::new(10, Cut::Prefix, TRIES))),
     }
 }
 

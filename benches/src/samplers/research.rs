@@ -19,7 +19,7 @@ use unskew_core::{
     Constraint, Extension, LanguageModel, Logits, Rows, Sampler, TokenId, TokenMask, Vocabulary,
 };
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits};
-use unskew_samplers::{Asap, Task};
+use unskew_samplers::{Asap, Sampling, Task};
 use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace};
 
 use super::{Report, TRIES};
@@ -309,7 +309,7 @@ fn asap(
     let begin = Moment::now();
     let mut task = Task::new(&mut *model, constraint, vocabulary, MAX_TOKENS).after(vec![end]);
     (task.batch, task.max_bytes) = (1, MOST);
-    let mut asap = Asap::new(task, TRIES);
+    let mut asap = Sampling::new(task, Asap::new(TRIES));
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for _ in 0..outputs {
         asap.draw(&mut rng).expect("some outputs are short");

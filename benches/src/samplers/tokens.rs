@@ -23,8 +23,7 @@ use unskew_core::{
     Constraint, Extension, LanguageModel, Logits, MaskMut, Rejected, Rows, Sampler, TokenId, TokenMask,
 };
 use unskew_samplers::{
-    Ars, Asap, Awrs, Cars, Disc, DiscConfig, Greedy, Masked, Rejection, Rsft, SampleError, Task, Usage,
-    log_mass, log_normalizer,
+    Asap, Awrs, Exact, Greedy, Masked, SampleError, Sampling, Task, Usage, log_mass, log_normalizer,
 };
 
 use super::{Report, TRIES};
@@ -252,6 +251,7 @@ fn task(model: &RowModel<Wide>, allowed: usize, batch: usize) -> Task<RowModel<W
         // The last id ends a sequence; a mask never holds it.
         end: vec![TokenId::from_index(vocab_len - 1)],
         max_tokens: LENGTH + 1,
+        top: None,
         batch,
         max_bytes: 256 << 20,
         cancel: unskew_samplers::Cancel::default(),
@@ -262,15 +262,15 @@ fn task(model: &RowModel<Wide>, allowed: usize, batch: usize) -> Task<RowModel<W
 fn sampler(name: &str, model: &RowModel<Wide>, allowed: usize, together: usize) -> Boxed {
     let task = task(model, allowed, together);
     match name {
-        "masked" => Box::new(Masked::new(task)),
-        "rejection" => Box::new(Rejection::new(task, TRIES)),
-        "rsft" => Box::new(Rsft::new(task, TRIES)),
-        "ars" => Box::new(Ars::new(task, TRIES).grouped(together)),
-        "cars" => Box::new(Cars::new(task, TRIES).grouped(together)),
-        "asap" => Box::new(Asap::new(task, TRIES).grouped(together)),
-        "disc" => Box::new(Disc::new(task, DiscConfig::default()).grouped(together)),
-        "awrs" => Box::new(Awrs::new(task, TRIES)),
-        _ => Box::new(Greedy::new(task)),
+        "masked" => Box::new(Sampling::new(task, Masked::new())),
+        "rejection" => Box::new(Sampling::new(task, Exact::rejection(TRIES))),
+        "rsft" => Box::new(Sampling::new(task, Exact::rsft(TRIES))),
+        "ars" => Box::new(Sampling::new(Task { batch: together, ..task }, Exact::ars(TRIES))),
+        "cars" => Box::new(Sampling::new(Task { batch: together, ..task }, Exact::cars(TRIES))),
+        "asap" => Box::new(Sampling::new(Task { batch: together, ..task }, Asap::new(TRIES))),
+        "disc" => Box::new(Sampling::new(Task { batch: together, ..task }, Exact::disc())),
+        "awrs" => Box::new(Sampling::new(task, Awrs::new(TRIES))),
+        _ => Box::new(Sampling::new(task, Greedy)),
     }
 }
 
@@ -407,8 +407,10 @@ pub(super) fn report(out: &mut Report) {
     }
     let model = Wide::model(VOCAB);
     report_together(out, &model);
-    let (mut cars, mut asap) =
-        (Cars::new(task(&model, VOCAB - 1, 1), TRIES), Asap::new(task(&model, 64, 1), TRIES));
+    let (mut cars, mut asap) = (
+        Sampling::new(task(&model, VOCAB - 1, 1), Exact::cars(TRIES)),
+        Sampling::new(task(&model, 64, 1), Asap::new(TRIES)),
+    );
     let cars = memory(|rng| {
         cars.draw(rng).expect("all outputs are possible");
         cars.usage()

@@ -5,8 +5,8 @@ use std::{fmt::Write as _, path::Path, process::Command};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_core::{Sampler, TokenId, Unconstrained, Vocabulary};
 use unskew_samplers::{
-    Task,
-    speculative::{Budget, DraftLength, ModelDraft, Speculation, Speculative, SpeculativeConfig},
+    Masked, Sampling, Task,
+    speculative::{Budget, DraftLength, ModelDraft, SpeculationConfig, SpeculationStats},
 };
 
 use super::pairs::Hashed;
@@ -16,7 +16,13 @@ const BUDGETS: [f64; 7] = [0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.5];
 const VOCABULARY: usize = 500;
 const MAX_TOKENS: usize = 32;
 
-fn draw(steep: f64, apart: f64, length: DraftLength, budget: Budget, outputs: u32) -> (Speculation, u64) {
+fn draw(
+    steep: f64,
+    apart: f64,
+    length: DraftLength,
+    budget: Budget,
+    outputs: u32,
+) -> (SpeculationStats, u64) {
     let mut builder = Vocabulary::builder();
     for id in 0..VOCABULARY - 1 {
         builder.text(format!("{id} ").as_bytes());
@@ -26,16 +32,17 @@ fn draw(steep: f64, apart: f64, length: DraftLength, budget: Budget, outputs: u3
     let vocabulary = builder.build().expect("short tokens");
     let target = Hashed::model(VOCABULARY, steep, 0.0);
     let task = Task::new(target.clone(), Unconstrained::new(&vocabulary), &vocabulary, MAX_TOKENS);
-    let config = SpeculativeConfig { length, budget, weights: false, ..SpeculativeConfig::default() };
+    let config = SpeculationConfig { length, budget, weights: false, ..SpeculationConfig::default() };
     let draft = ModelDraft::new(Hashed::model(VOCABULARY, steep, apart));
-    let mut sampler =
-        Speculative::new(task.after(vec![TokenId(0)]), draft, config).expect("they go together");
+    // Without memory each row is asked for, and each position drafted.
+    let task = Task { max_bytes: 0, ..task.after(vec![TokenId(0)]) };
+    let mut sampler = Sampling::speculative(task, Masked::new(), draft, config).expect("they go together");
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut passes = 0;
     for _ in 0..outputs {
         passes += sampler.draw(&mut rng).expect("rows that are distributions").cost.passes;
     }
-    (*sampler.speculation(), passes)
+    (*sampler.scheduler().speculation(), passes)
 }
 
 pub(super) fn report(outputs: u32) -> String {

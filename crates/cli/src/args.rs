@@ -303,7 +303,7 @@ pub(crate) struct SamplerArgs {
     pub(crate) options: SamplerOptions,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sampler")]
 pub(crate) struct SamplerOptions {
     /// Divides the logits; the law that is kept is the model's at this temperature

@@ -5,7 +5,6 @@
 
 use unskew::{
     runner::{DeviceError, Llama, SetMethod, SetSampleError, SetSampler, SetTask},
-    samplers::DiscConfig,
     sets::SetConstraint,
 };
 
@@ -85,9 +84,8 @@ fn method(args: &GenerateArgs, choice: &Choice) -> SetMethod {
     match choice.kind {
         SamplerKind::Greedy => SetMethod::Greedy,
         SamplerKind::Disc => {
-            let config = options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
-            let DiscConfig { max_tries, max_positions, particles, .. } = config;
-            SetMethod::Disc { max_tries, max_positions, particles }
+            let k = options.disc_k.map_or(Exact::DISC_PARTICLES, u64::from);
+            SetMethod::Disc { max_tries: k, max_positions: u64::MAX, particles: k }
         }
         _ => SetMethod::Masked,
     }

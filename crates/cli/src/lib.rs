@@ -32,7 +32,7 @@
 //! use unskew::{
 //!     automata::RegexConstraint,
 //!     core::{Sampler, TableModel, TokenId},
-//!     samplers::{Disc, DiscConfig, Masked, Task},
+//!     samplers::{Exact, Masked, Sampling, Task},
 //! };
 //! use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 //!
@@ -46,8 +46,8 @@
 //!     let mut rng = ChaCha8Rng::seed_from_u64(1);
 //!     (0..2000).filter(|_| sampler.draw(&mut rng).unwrap().tokens[0] == TokenId(0)).count() as f64 / 2000.0
 //! };
-//! let masked = share_of_zero(&mut Masked::new(task()));
-//! let faithful = share_of_zero(&mut Disc::new(task(), DiscConfig::default()));
+//! let masked = share_of_zero(&mut Sampling::new(task(), Masked::new()));
+//! let faithful = share_of_zero(&mut Sampling::new(task(), Exact::disc()));
 //! // Masking begins with `0` two times in three. The model itself, where it satisfies the constraint, two in eleven.
 //! assert!((masked - 0.667).abs() < 0.05 && (faithful - 0.182).abs() < 0.05);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

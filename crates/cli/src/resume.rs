@@ -23,7 +23,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use twox_hash::XxHash3_64;
 use unskew::{
     core::{Constraint, LanguageModel, Sampler, TokenId},
-    samplers::{Ars, Asap, Cars, Disc, SampleError, TrieFileError},
+    samplers::{Asap, Exact, SampleError, Sampling, TrieFileError},
 };
 
 use crate::{
@@ -63,19 +63,19 @@ pub(crate) trait Learning: Sampler {
 const NAME: &str = "unskew generate";
 
 macro_rules! learning {
-    ($($sampler:ident),*) => {
-        $(impl<M: LanguageModel, C: Constraint> Learning for $sampler<M, C> {
+    ($($policy:ident),*) => {
+        $(impl<M: LanguageModel, C: Constraint> Learning for Sampling<M, C, $policy> {
             fn save(&mut self) -> Vec<u8> {
-                self.save(NAME)
+                Sampling::save(self, NAME)
             }
             fn load(&mut self, bytes: &[u8]) -> std::result::Result<(), TrieFileError> {
-                self.load(NAME, bytes)
+                Sampling::load(self, NAME, bytes)
             }
         })*
     };
 }
 
-learning!(Ars, Asap, Cars, Disc);
+learning!(Asap, Exact);
 
 pub(crate) type BoxedLearning<'a, E> = Box<dyn Learning<Error = SampleError<E>> + 'a>;
 

@@ -5,8 +5,8 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use unskew::{
     core::{Constraint, LanguageModel, Sampler},
     samplers::{
-        Ars, Asap, Awrs, Beam, Cars, Cut, Disc, DiscConfig, Form, Greedy, Masked, Mcmc, Rejection, Rsft,
-        SampleError, Smc, SmcConfig, Task, Truncation,
+        Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
+        Truncation,
     },
 };
 
@@ -253,24 +253,42 @@ where
 {
     let tries = options.tries();
     Ok(match choice.kind {
-        SamplerKind::Ars => Box::new(Ars::new(task, tries)),
-        SamplerKind::Cars => Box::new(Cars::new(task, tries)),
-        SamplerKind::Asap => Box::new(Asap::new(task, tries)),
+        SamplerKind::Ars => Box::new(Sampling::new(task, Exact::ars(tries))),
+        SamplerKind::Cars => Box::new(Sampling::new(task, Exact::cars(tries))),
+        SamplerKind::Asap => Box::new(Sampling::new(task, Asap::new(tries))),
         SamplerKind::Disc | SamplerKind::Auto => {
-            let config = options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
-            let form = match options.disc_form {
-                None | Some(DiscForm::Learned) => Form::Learned,
-                Some(DiscForm::Fresh) => Form::Fresh,
-                Some(DiscForm::Reuse) => Form::Reuse,
+            let task = match options.disc_top_m {
+                Some(top) => task.among(top.get()),
+                None => task,
             };
-            let disc = Disc::new(task, DiscConfig { form, ..config });
-            match options.disc_top_m {
-                Some(top) => Box::new(disc.among(top.get())),
-                None => Box::new(disc),
-            }
+            Box::new(Sampling::new(task, disc(options)))
         }
         _ => return Err(task),
     })
+}
+
+/// The most tries of a form of DISC whose number is not given: its budget ends them before.
+const TRIES: u64 = 10_000;
+
+/// DISC with the tries and the form that are given.
+pub(crate) fn disc(options: &SamplerOptions) -> Exact {
+    let k = options.disc_k.map(u64::from);
+    match options.disc_form {
+        None | Some(DiscForm::Learned) => k.map_or(Exact::disc(), |k| {
+            Exact::disc().with_max_tries(k).with_budget(f64::INFINITY).with_particles(k)
+        }),
+        Some(DiscForm::Fresh) => k.map_or_else(
+            || {
+                Exact::disc_published(Exact::DISC_PARTICLES)
+                    .with_max_tries(TRIES)
+                    .with_budget(Exact::DISC_BUDGET)
+            },
+            Exact::disc_published,
+        ),
+        Some(DiscForm::Reuse) => {
+            k.map_or_else(|| Exact::disc_reusing(TRIES).with_budget(Exact::DISC_BUDGET), Exact::disc_reusing)
+        }
+    }
 }
 
 /// The sampler of a choice that does not [draft](SamplerKind::drafts).
@@ -289,11 +307,13 @@ where
         Err(task) => task,
     };
     match (choice.kind, choice.after) {
-        (SamplerKind::Masked, Some(truncation)) => Box::new(Masked::new(task).truncated(truncation)),
-        (SamplerKind::Masked, None) => Box::new(Masked::new(task)),
-        (SamplerKind::Rejection, _) => Box::new(Rejection::new(task, tries)),
-        (SamplerKind::Rsft, _) => Box::new(Rsft::new(task, tries)),
-        (SamplerKind::Awrs, _) => Box::new(Awrs::new(task, tries)),
+        (SamplerKind::Masked, Some(truncation)) => {
+            Box::new(Sampling::new(task, Masked::truncated(truncation)))
+        }
+        (SamplerKind::Masked, None) => Box::new(Sampling::new(task, Masked::new())),
+        (SamplerKind::Rejection, _) => Box::new(Sampling::new(task, Exact::rejection(tries))),
+        (SamplerKind::Rsft, _) => Box::new(Sampling::new(task, Exact::rsft(tries))),
+        (SamplerKind::Awrs, _) => Box::new(Sampling::new(task, Awrs::new(tries))),
         (SamplerKind::Smc, _) => {
             let particles = options.smc_particles.map_or(10, NonZeroUsize::get);
             // Each population is as many tries as it has outputs.
@@ -312,10 +332,10 @@ where
                 Some(McmcCut::Priority) => Cut::Priority,
                 Some(McmcCut::Restart) => Cut::Restart,
             };
-            Box::new(Mcmc::new(task, options.mcmc_steps.unwrap_or(10), cut, tries))
+            Box::new(Sampling::new(task, Mcmc::new(options.mcmc_steps.unwrap_or(10), cut, tries)))
         }
         (SamplerKind::Beam, _) => Box::new(Beam::new(task, options.beam().get())),
-        (SamplerKind::Greedy, _) => Box::new(Greedy::new(task)),
+        (SamplerKind::Greedy, _) => Box::new(Sampling::new(task, Greedy)),
         (SamplerKind::Speculative | SamplerKind::Mentored, _) => unreachable!("speculation is made apart"),
         (kind, _) => unreachable!("{} learns", kind.name()),
     }

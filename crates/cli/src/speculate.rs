@@ -9,10 +9,10 @@ use unskew::{
     core::{Constraint, Draw, LanguageModel, Proposer, Sampler, TokenId},
     grammars::{CountConfig, CountModel, GrammarConstraint, GrammarScratch, GrammarState},
     samplers::{
-        DiscConfig, Form, MAX_DRAFT, SampleError, Task, Truncation, Warped,
+        Exact, MAX_DRAFT, Masked, SampleError, Sampling, Task, Truncation, Warped,
         speculative::{
-            Budget, Draft, DraftLength, ModelDraft, Ngram, ProposerDraft, Speculation, Speculative,
-            SpeculativeConfig, Under, check_vocabularies,
+            Budget, DraftLength, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig,
+            SpeculationStats, check_vocabularies,
         },
     },
 };
@@ -22,7 +22,7 @@ use crate::{
     args::{ConstraintArgs, DiscForm, ModelArgs, ModelChoice, SamplerKind, SamplerOptions},
     error::{Failure, Result},
     load::{self, Tokens},
-    samplers::{BoxedSampler, refuse_unread},
+    samplers::{self, BoxedSampler, refuse_unread},
 };
 
 #[derive(Debug, Args)]
@@ -188,16 +188,7 @@ impl SpeculationArgs {
         )))
     }
 
-    fn config(&self, kind: SamplerKind, options: &SamplerOptions) -> Result<SpeculativeConfig> {
-        let under = match kind {
-            SamplerKind::Rejection => Under::Rejection { max_tries: options.tries() },
-            SamplerKind::Disc => {
-                let config =
-                    options.disc_k.map_or(DiscConfig::default(), |k| DiscConfig::published(k.into()));
-                Under::Disc(DiscConfig { form: Form::Fresh, ..config })
-            }
-            _ => Under::Masked,
-        };
+    fn config(&self, kind: SamplerKind) -> Result<SpeculationConfig> {
         let budget = match (kind == SamplerKind::Mentored, self.mentored_kl) {
             // An audit may ask for both samplers.
             (false, _) => Budget::Lossless,
@@ -212,7 +203,7 @@ impl SpeculationArgs {
             },
         };
         let length = self.draft_length.map_or_else(DraftLength::default, |length| length.0);
-        Ok(SpeculativeConfig { length, budget, under, ..SpeculativeConfig::default() })
+        Ok(SpeculationConfig { length, budget, ..SpeculationConfig::default() })
     }
 
     /// The grammar in whose places tokens are counted, if that is how they are drafted.
@@ -239,7 +230,7 @@ impl SpeculationArgs {
         M: LanguageModel<Error = AnyModelError> + 'a,
     {
         let counts = Counts(CountModel::new(CountConfig::default()));
-        boxed(task, ProposerDraft::new(counts), self.config(kind, options)?)
+        boxed(task, policy(kind, options), ProposerDraft::new(counts), self.config(kind)?)
     }
 
     /// The sampler of any other draft, and what it will have to say of each output.
@@ -254,12 +245,14 @@ impl SpeculationArgs {
         M: LanguageModel<Error = AnyModelError> + 'a,
         C: Constraint + 'a,
     {
-        let config = self.config(kind, options)?;
+        let config = self.config(kind)?;
         match &self.draft_model {
             None => Err(Failure::input(
                 "speculation needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts",
             )),
-            Some(DraftChoice::Ngram) => boxed(task, ProposerDraft::new(Ngram::default()), config),
+            Some(DraftChoice::Ngram) => {
+                boxed(task, policy(kind, options), ProposerDraft::new(PromptLookup::default()), config)
+            }
             Some(DraftChoice::Counts) => unreachable!("counts are made apart"),
             Some(DraftChoice::Model(choice)) => {
                 let args = ModelArgs { model: choice.clone(), tokenizer: None };
@@ -267,7 +260,12 @@ impl SpeculationArgs {
                 check_vocabularies(&like.tokens.vocabulary, &tokens.vocabulary)
                     .map_err(|error| Failure::bad(&error))?;
                 let draft = Warped::new(draft, like.temperature, like.truncation);
-                boxed(task, ModelDraft::new(draft.map_err(|error| Failure::bad(&error))?), config)
+                boxed(
+                    task,
+                    policy(kind, options),
+                    ModelDraft::new(draft.map_err(|error| Failure::bad(&error))?),
+                    config,
+                )
             }
         }
     }
@@ -277,19 +275,16 @@ impl SpeculationArgs {
 struct Counts(CountModel);
 
 impl Proposer<&GrammarConstraint> for Counts {
-    fn begin(&mut self, prompt: &[TokenId]) {
-        Proposer::<GrammarConstraint>::begin(&mut self.0, prompt);
-    }
-
     fn propose(
         &mut self,
         constraint: &&GrammarConstraint,
         scratch: &mut GrammarScratch,
+        text: &[TokenId],
         state: &GrammarState,
         most: usize,
         tokens: &mut Vec<TokenId>,
     ) {
-        self.0.propose(*constraint, scratch, state, most, tokens);
+        self.0.propose(*constraint, scratch, text, state, most, tokens);
     }
 
     fn observe(
@@ -303,46 +298,103 @@ impl Proposer<&GrammarConstraint> for Counts {
     }
 }
 
-fn boxed<'a, M, C, D>(task: Task<M, C>, draft: D, config: SpeculativeConfig) -> Result<Made<'a>>
+/// The sampler whose rollouts are drafted for.
+enum Drafted {
+    Masked(Masked),
+    Exact(Exact),
+}
+
+fn policy(kind: SamplerKind, options: &SamplerOptions) -> Drafted {
+    match kind {
+        SamplerKind::Rejection => Drafted::Exact(Exact::rejection(options.tries())),
+        SamplerKind::Disc => {
+            let fresh = SamplerOptions { disc_form: Some(DiscForm::Fresh), ..options.clone() };
+            Drafted::Exact(samplers::disc(&fresh))
+        }
+        _ => Drafted::Masked(Masked::new()),
+    }
+}
+
+fn boxed<'a, M, C, D>(
+    task: Task<M, C>,
+    policy: Drafted,
+    draft: D,
+    config: SpeculationConfig,
+) -> Result<Made<'a>>
 where
     M: LanguageModel<Error = AnyModelError> + 'a,
     C: Constraint + 'a,
-    D: Draft<C, AnyModelError> + 'a,
+    D: Drafter<C> + 'static,
 {
-    let sampler = Speculative::new(task, draft, config).map_err(|error| Failure::bad(&error))?;
     let tallies = Tallies::default();
-    Ok((Box::new(Tallied { sampler, tallies: Rc::clone(&tallies) }), tallies))
+    let own = Rc::clone(&tallies);
+    macro_rules! tallied {
+        ($policy:expr) => {{
+            let sampler = Sampling::speculative(task, $policy, draft, config);
+            let sampler = sampler.map_err(|error| Failure::bad(&error))?;
+            let take = |sampler: &mut Sampling<M, C, _>| sampler.scheduler().take_speculation();
+            Box::new(Tallied { sampler, take, tallies: own }) as BoxedSampler<'a, AnyModelError>
+        }};
+    }
+    let sampler = match policy {
+        Drafted::Masked(policy) => tallied!(policy),
+        Drafted::Exact(policy) => tallied!(policy),
+    };
+    Ok((sampler, tallies))
 }
 
-/// A sampler that notes what each output took.
-struct Tallied<M: LanguageModel, C: Constraint, D> {
-    sampler: Speculative<M, C, D>,
+/// The draws that are asked for together.
+const TOGETHER: usize = 64;
+
+/// A sampler that notes the statistics of each output.
+struct Tallied<S, T> {
+    sampler: S,
+    take: T,
     tallies: Tallies,
 }
 
-impl<M, C, D> Sampler for Tallied<M, C, D>
+impl<S, T> Sampler for Tallied<S, T>
 where
-    M: LanguageModel<Error = AnyModelError>,
-    C: Constraint,
-    D: Draft<C, AnyModelError>,
+    S: Sampler<Error = SampleError<AnyModelError>>,
+    T: FnMut(&mut S) -> Option<SpeculationStats>,
 {
     type Error = SampleError<AnyModelError>;
 
     fn draw(&mut self, rng: &mut dyn Rng) -> std::result::Result<Draw, Self::Error> {
-        let before = *self.sampler.speculation();
         let draw = self.sampler.draw(rng)?;
-        self.tallies.borrow_mut().push_back(since(before, *self.sampler.speculation()));
+        self.tallies.borrow_mut().extend((self.take)(&mut self.sampler).map(line));
         Ok(draw)
+    }
+
+    fn draw_each(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        each: &mut dyn FnMut(Draw),
+    ) -> std::result::Result<(), Self::Error> {
+        let mut left = count;
+        while left > 0 {
+            // The statistics of a draw are asked for after it; some draws at a time share passes.
+            let mut draws = Vec::new();
+            let drawn = self.sampler.draw_many(left.min(TOGETHER), rng, &mut draws);
+            left -= draws.len();
+            for draw in draws {
+                self.tallies.borrow_mut().extend((self.take)(&mut self.sampler).map(line));
+                each(draw);
+            }
+            drawn?;
+        }
+        Ok(())
     }
 }
 
-fn since(before: Speculation, now: Speculation) -> SpeculationLine {
+fn line(stats: SpeculationStats) -> SpeculationLine {
     SpeculationLine {
-        drafts_tested: now.tested - before.tested,
-        drafts_accepted: now.accepted - before.accepted,
-        draft_passes: now.draft.passes - before.draft.passes,
-        kl_spent: now.spent - before.spent,
-        kl_allowed: now.allowed - before.allowed,
+        drafts_tested: stats.tested,
+        drafts_accepted: stats.accepted,
+        draft_passes: stats.draft.passes,
+        kl_spent: stats.spent,
+        kl_allowed: stats.allowed,
     }
 }
 

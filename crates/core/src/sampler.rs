@@ -86,8 +86,25 @@ pub trait Sampler {
     /// When the model fails, or the sampler's limits are reached without an output.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error>;
 
-    /// Draws `count` outputs and appends them to `draws`. The law of each is that of [`draw`](Self::draw); a sampler
-    /// may compute them together.
+    /// Draws `count` outputs and hands each to `each` as soon as it and those before it are drawn. The distribution of each is
+    /// that of [`draw`](Self::draw); a sampler may compute them together.
+    ///
+    /// # Errors
+    ///
+    /// As for [`draw`](Self::draw); the outputs before the error are handed over.
+    fn draw_each(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        each: &mut dyn FnMut(Draw),
+    ) -> Result<(), Self::Error> {
+        for _ in 0..count {
+            each(self.draw(rng)?);
+        }
+        Ok(())
+    }
+
+    /// Draws `count` outputs and appends them to `draws`; see [`draw_each`](Self::draw_each).
     ///
     /// # Errors
     ///
@@ -98,10 +115,7 @@ pub trait Sampler {
         rng: &mut dyn Rng,
         draws: &mut Vec<Draw>,
     ) -> Result<(), Self::Error> {
-        for _ in 0..count {
-            draws.push(self.draw(rng)?);
-        }
-        Ok(())
+        self.draw_each(count, rng, &mut |draw| draws.push(draw))
     }
 }
 
@@ -112,7 +126,12 @@ impl<S: Sampler + ?Sized> Sampler for Box<S> {
         (**self).draw(rng)
     }
 
-    fn draw_many(&mut self, count: usize, rng: &mut dyn Rng, draws: &mut Vec<Draw>) -> Result<(), S::Error> {
-        (**self).draw_many(count, rng, draws)
+    fn draw_each(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        each: &mut dyn FnMut(Draw),
+    ) -> Result<(), S::Error> {
+        (**self).draw_each(count, rng, each)
     }
 }

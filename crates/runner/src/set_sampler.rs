@@ -346,20 +346,20 @@ impl Sampler for SetSampler {
     type Error = SetSampleError;
 
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, SetSampleError> {
-        let mut draws = Vec::with_capacity(1);
-        self.draw_many(1, rng, &mut draws)?;
-        Ok(draws.swap_remove(0))
+        let mut drawn = None;
+        self.draw_each(1, rng, &mut |draw| drawn = Some(draw))?;
+        Ok(drawn.expect("an output or an error"))
     }
 
-    fn draw_many(
+    fn draw_each(
         &mut self,
         count: usize,
         rng: &mut dyn Rng,
-        draws: &mut Vec<Draw>,
+        each: &mut dyn FnMut(Draw),
     ) -> Result<(), SetSampleError> {
         let mut drawn = vec![None; count];
         let result = self.draw_into(count, rng, &mut drawn);
-        draws.extend(drawn.into_iter().map_while(std::convert::identity));
+        drawn.into_iter().map_while(std::convert::identity).for_each(each);
         result
     }
 }

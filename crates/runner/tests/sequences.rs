@@ -77,7 +77,7 @@ fn a_batch_equals_its_items() {
     let rows: Vec<Vec<f32>> = logits.rows().map(<[f32]>::to_vec).collect();
     assert!(distance(&rows, &expected) <= TOLERANCE, "{}", distance(&rows, &expected));
 
-    let wanted = [Rows::Last, Rows::Last, Rows::All, Rows::Last, Rows::All];
+    let wanted = [Rows::Last, Rows::Last, Rows::All, Rows::Last, Rows::From(1)];
     let mut batch: Vec<_> = sequences
         .iter_mut()
         .zip(&texts)
@@ -91,6 +91,7 @@ fn a_batch_equals_its_items() {
         .flat_map(|(rows, (from, wanted))| match wanted {
             Rows::Last => rows[rows.len() - 1..].to_vec(),
             Rows::All => rows[from..].to_vec(),
+            Rows::From(first) => rows[from + first..].to_vec(),
         })
         .collect();
     let rows: Vec<Vec<f32>> = logits.rows().map(<[f32]>::to_vec).collect();

@@ -81,7 +81,7 @@ pub use asap::Asap;
 pub use error::SampleError;
 pub use exact::Exact;
 pub use limits::{MAX_BEAMS, MAX_CANDIDATES, MAX_DRAFT, MAX_PARTICLES};
-pub use machine::{Machine, Poll, Request, drive};
+pub use machine::{Machine, Poll, Request, drive, step};
 pub use mcmc::{Cut, Mcmc};
 pub use pool::SequencePool;
 pub use retokenize::{Spelling, retokenize};

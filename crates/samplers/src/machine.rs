@@ -64,36 +64,40 @@ pub fn drive<M: LanguageModel>(
     pool: &mut SequencePool<M>,
     machines: &mut [&mut dyn Machine],
 ) -> Result<(), M::Error> {
-    loop {
-        let mut requests = Vec::new();
-        // For each machine, where its requests begin.
-        let mut begins = Vec::with_capacity(machines.len() + 1);
-        for machine in machines.iter_mut() {
-            begins.push(requests.len());
-            if let Poll::Rows(more) = machine.poll() {
-                requests.extend(more);
-            }
-        }
-        if requests.is_empty() {
-            return Ok(());
-        }
-        let owner = |request: usize| begins.partition_point(|begin| *begin <= request) - 1;
-        let mut costs = vec![Cost::default(); requests.len()];
-        pool.evaluate(&requests, &mut costs, |request, depth, logits, row| {
-            let owner = owner(request);
-            machines[owner].feed(request - begins[owner], depth, logits, row);
-        })?;
-        for (request, cost) in costs.into_iter().enumerate() {
-            let owner = owner(request);
-            machines[owner].charge(request - begins[owner], cost);
-        }
-    }
+    while step(pool, machines)? {}
+    Ok(())
 }
 
-/// Runs one machine to its end.
-pub(crate) fn run<M: LanguageModel>(
+/// Polls machines once, and feeds them the rows that they ask for. Answers whether they asked for any.
+///
+/// # Errors
+///
+/// When the model fails. The machines can be driven on.
+pub fn step<M: LanguageModel>(
     pool: &mut SequencePool<M>,
-    machine: &mut impl Machine,
-) -> Result<(), M::Error> {
-    drive(pool, &mut [machine])
+    machines: &mut [&mut dyn Machine],
+) -> Result<bool, M::Error> {
+    let mut requests = Vec::new();
+    // For each machine, where its requests begin.
+    let mut begins = Vec::with_capacity(machines.len());
+    for machine in machines.iter_mut() {
+        begins.push(requests.len());
+        if let Poll::Rows(more) = machine.poll() {
+            requests.extend(more);
+        }
+    }
+    if requests.is_empty() {
+        return Ok(false);
+    }
+    let owner = |request: usize| begins.partition_point(|begin| *begin <= request) - 1;
+    let mut costs = vec![Cost::default(); requests.len()];
+    pool.evaluate(&requests, &mut costs, |request, depth, logits, row| {
+        let owner = owner(request);
+        machines[owner].feed(request - begins[owner], depth, logits, row);
+    })?;
+    for (request, cost) in costs.into_iter().enumerate() {
+        let owner = owner(request);
+        machines[owner].charge(request - begins[owner], cost);
+    }
+    Ok(true)
 }

@@ -246,6 +246,11 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.seeds.extend((0..count).map(|_| seed(rng)));
     }
 
+    /// How many more draws can be under way at once.
+    fn room(&self) -> usize {
+        self.session.batch().saturating_sub(self.slots.len() + self.seeds.len())
+    }
+
     /// The next draw, in the order of [`begin`](Self::begin), once it is made.
     ///
     /// # Errors
@@ -484,7 +489,7 @@ impl<C: Constraint, P: Policy> Machine for Scheduler<C, P> {
 
 /// A policy over a model: the closed loop of the samplers.
 ///
-/// [`draw`](Sampler::draw) makes one output at a time; [`draw_many`](Sampler::draw_many) keeps [`Task::batch`] rollouts under
+/// [`draw`](Sampler::draw) makes one output at a time; [`draw_each`](Sampler::draw_each) keeps [`Task::batch`] rollouts under
 /// way, which share the passes of the model.
 #[derive(Debug)]
 pub struct Sampling<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> {
@@ -577,29 +582,40 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampler for Sampli
     ///
     /// [`SampleError`] when the model fails, or the policy gives up.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        let mut draws = Vec::with_capacity(1);
-        self.draw_many(1, rng, &mut draws)?;
-        Ok(draws.swap_remove(0))
+        let mut drawn = None;
+        self.draw_each(1, rng, &mut |draw| drawn = Some(draw))?;
+        Ok(drawn.expect("an output or an error"))
     }
 
     /// # Errors
     ///
-    /// As for [`draw`](Self::draw). The draws before the first that was not finished are there: which of the later ones are
-    /// finished depends on how long they are.
-    fn draw_many(
+    /// As for [`draw`](Self::draw). The draws before the first that was not finished are handed over: which of the later ones
+    /// are finished depends on how long they are.
+    fn draw_each(
         &mut self,
         count: usize,
         rng: &mut dyn Rng,
-        draws: &mut Vec<Draw>,
+        each: &mut dyn FnMut(Draw),
     ) -> Result<(), Self::Error> {
-        self.scheduler.begin(count, rng);
-        let driven = machine::run(&mut self.pool, &mut self.scheduler);
-        while let Some(draw) = self.scheduler.take() {
-            draws.push(draw.map_err(SampleError::widen)?);
+        let mut left = count;
+        loop {
+            // Streams are seeded when there is room for their draws: a count costs no memory.
+            let more = left.min(self.scheduler.room());
+            self.scheduler.begin(more, rng);
+            left -= more;
+            let goes_on = machine::step(&mut self.pool, &mut [&mut self.scheduler]);
+            while let Some(draw) = self.scheduler.take() {
+                each(draw.map_err(SampleError::widen)?);
+            }
+            match goes_on {
+                Ok(true) => {}
+                Ok(false) if left == 0 => return Ok(()),
+                Ok(false) => {}
+                Err(error) => {
+                    self.scheduler.give_up();
+                    return Err(SampleError::Model(error));
+                }
+            }
         }
-        driven.map_err(|error| {
-            self.scheduler.give_up();
-            SampleError::Model(error)
-        })
     }
 }

@@ -242,6 +242,10 @@ impl<C: Constraint> Session<C> {
 
     /// Lets `drafter` draft for the rollouts.
     pub(crate) fn set_drafter(&mut self, drafter: Box<dyn Drafter<C>>, verifier: Verifier) {
+        if !verifier.config.budget.is_lossless() {
+            // Each position is drafted, known or not: the distribution must not depend on the contents of a cache.
+            self.rows = RowCache::new(0);
+        }
         self.speculation = Some(Speculation { drafter, verifier, acceptance: Acceptance::new() });
     }
 

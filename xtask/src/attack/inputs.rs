@@ -185,7 +185,32 @@ fn lark(random: &mut Random) -> Vec<u8> {
         8 => format!("start: a*\na: {}\n%ignore /[ a]*/", "(\"a\" | /a+/) ".repeat(small)),
         _ => scraps(
             random,
-            &[OPERATORS, &["start", ": ", "B", "\"x\"", "/y+/", "[", "]", "~3", "..", "%ignore ", "%import common.INT", "<|endoftext|>", "{", "}", "-> x", "[lazy]", "suffix=", "//", "\\", "é"]].concat(),
+            &[
+                OPERATORS,
+                &[
+                    "start",
+                    ": ",
+                    "B",
+                    "\"x\"",
+                    "/y+/",
+                    "[",
+                    "]",
+                    "~3",
+                    "..",
+                    "%ignore ",
+                    "%import common.INT",
+                    "<|endoftext|>",
+                    "{",
+                    "}",
+                    "-> x",
+                    "[lazy]",
+                    "suffix=",
+                    "//",
+                    "\\",
+                    "é",
+                ],
+            ]
+            .concat(),
             300,
         ),
     };
@@ -202,7 +227,8 @@ fn gbnf(random: &mut Random) -> Vec<u8> {
         4 => "root ::= root root | \"a\" | root".to_owned(),
         _ => scraps(
             random,
-            &[OPERATORS, &["root", " ::= ", "\"x\"", "[a-z]", "[^", "]", "{3}", "{,", "}", "#", "\\x", "é"]].concat(),
+            &[OPERATORS, &["root", " ::= ", "\"x\"", "[a-z]", "[^", "]", "{3}", "{,", "}", "#", "\\x", "é"]]
+                .concat(),
             300,
         ),
     };
@@ -217,7 +243,11 @@ fn ebnf(random: &mut Random) -> Vec<u8> {
         2 => format!("root ::= {}", "[#x20-#x10FFFF]* ".repeat(n.min(3_000))),
         _ => scraps(
             random,
-            &[OPERATORS, &["root", " ::= ", "'x'", "[#x20-#xD7FF]", "[^", "]", " - ", "/*", "*/", "#x", "\\"]].concat(),
+            &[
+                OPERATORS,
+                &["root", " ::= ", "'x'", "[#x20-#xD7FF]", "[^", "]", " - ", "/*", "*/", "#x", "\\"],
+            ]
+            .concat(),
             300,
         ),
     };

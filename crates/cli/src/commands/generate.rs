@@ -116,7 +116,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         let constraint = load::grammar_constraint(path, &args.constraint, &tokens, &healed)?;
         let task = Task::new(model, &constraint, &tokens.vocabulary, max_tokens).after(prompt);
         let cancel = interrupt::watch()?;
-        let task = Task { cancel: cancel.clone(), ..task };
+        let task = Task { batch: options.batch.get(), cancel: cancel.clone(), ..task };
         let run = Run { args, choice: &choice, tokens: &tokens, healed: &healed, cancel };
         let (mut sampler, tallies) = args.speculation.counting(choice.kind, options, task)?;
         let mut rng = begin(&run);
@@ -249,28 +249,36 @@ fn draw<E: std::error::Error + Send + Sync + 'static>(
     let (mut total, mut tokens, mut passes) = (speculate::Total::default(), 0, 0);
     let bar = progress(args.n.get());
     let mut written = 0;
-    while written < args.n.get() {
-        // As many as share passes of the model; each is written as soon as they are there.
-        let mut draws = Vec::new();
-        let batch = args.sampler.options.batch.get();
-        let result = sampler.draw_many((args.n.get() - written).min(batch), rng, &mut draws);
-        for draw in draws {
-            let speculation = tallies.and_then(|tallies| tallies.borrow_mut().pop_front());
-            bar.suspend(|| write(run, &draw, speculation, out))?;
-            bar.inc(1);
-            speculation.iter().for_each(|line| total.add(line));
-            written += 1;
-            tokens += draw.tokens.len();
-            passes += draw.cost.passes;
+    let mut failure = None;
+    let result = sampler.draw_each(args.n.get(), rng, &mut |draw| {
+        if failure.is_some() {
+            return;
         }
-        let failure = match result {
-            Err(error) => run.failed(&error, written),
-            // Not every sampler asks within an output.
-            Ok(()) if run.cancel.is_cancelled() && written < args.n.get() => Failure::Interrupted(written),
-            Ok(()) => continue,
-        };
+        let speculation = tallies.and_then(|tallies| tallies.borrow_mut().pop_front());
+        if let Err(error) = bar.suspend(|| write(run, &draw, speculation, out)) {
+            // Nobody reads the others.
+            run.cancel.cancel();
+            failure = Some(error);
+            return;
+        }
+        bar.inc(1);
+        speculation.iter().for_each(|line| total.add(line));
+        written += 1;
+        tokens += draw.tokens.len();
+        passes += draw.cost.passes;
+    });
+    if let Err(error) = result {
+        bar.finish_and_clear();
+        return Err(failure.unwrap_or_else(|| run.failed(&error, written)));
+    }
+    if let Some(failure) = failure {
         bar.finish_and_clear();
         return Err(failure);
+    }
+    // Not every sampler asks within an output.
+    if run.cancel.is_cancelled() && written < args.n.get() {
+        bar.finish_and_clear();
+        return Err(Failure::Interrupted(written));
     }
     bar.finish_and_clear();
     if tallies.is_some() && args.format == Format::Text {

@@ -79,7 +79,7 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
 
     fn run(&mut self, wanted: Wanted, rng: &mut dyn Rng) -> Result<Vec<Draw>, SampleError<M::Error>> {
         self.populations.begin(wanted, rng);
-        let driven = machine::run(&mut self.pool, &mut self.populations);
+        let driven = machine::drive(&mut self.pool, &mut [&mut self.populations]);
         let Some(draws) = self.populations.take() else {
             self.populations.give_up();
             return Err(driven.map_or_else(SampleError::Model, |()| SampleError::Cancelled));
