@@ -223,8 +223,8 @@ impl Policy for Exact {
             }
             End::Output(output) => return Outcome::Done(output, Origin::Accepted, 0.0),
             // Nothing is left of the empty prefix: no number of tries will help.
-            End::DeadEnd(tokens) if tokens.is_empty() => return Outcome::Impossible,
-            End::DeadEnd(_) | End::Rejected => {}
+            End::Stuck(tokens) if tokens.is_empty() => return Outcome::Impossible,
+            End::Stuck(_) | End::Rejected => {}
         }
         if self.has_budget(tries) && memory.outputs.len() < limits::MAX_CANDIDATES {
             return Outcome::Again;

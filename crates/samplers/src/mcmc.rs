@@ -114,7 +114,7 @@ impl Policy for Mcmc {
     fn on_end(&self, memory: &mut Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome {
         match (end, &memory.state) {
             (End::Output(output), None) if output.finish == Finish::Stop => memory.state = Some(output),
-            (End::DeadEnd(tokens), None) if tokens.is_empty() => return Outcome::Impossible,
+            (End::Stuck(tokens), None) if tokens.is_empty() => return Outcome::Impossible,
             (_, None) if tries.rollouts < self.max_tries => return Outcome::Again,
             (_, None) => return Outcome::NoOutput,
             (end, Some(state)) => {

@@ -109,15 +109,18 @@ impl Outcome {
         match end {
             End::Output(output) => Self::Done(output, origin, 0.0),
             // Nothing is left of the empty prefix: no number of tries will help.
-            End::DeadEnd(tokens) if tokens.is_empty() => Self::Impossible,
-            End::DeadEnd(_) | End::Rejected if tries < max_tries => Self::Again,
-            End::DeadEnd(_) | End::Rejected => Self::NoOutput,
+            End::Stuck(tokens) if tokens.is_empty() => Self::Impossible,
+            End::Stuck(_) | End::Rejected if tries < max_tries => Self::Again,
+            End::Stuck(_) | End::Rejected => Self::NoOutput,
         }
     }
 }
 
 /// The statistics of so many draws wait to be asked for.
 const MAX_STATS: usize = 1 << 16;
+
+/// A draw that is made, or cannot be.
+type Done = (Result<Draw, SampleError<Infallible>>, SpeculationStats);
 
 /// A draw under way.
 struct Slot<C: Constraint, T> {
@@ -164,7 +167,7 @@ pub struct Scheduler<C: Constraint, P: Policy> {
     /// Of draws that were asked for and are not begun.
     seeds: VecDeque<[u8; 32]>,
     /// The draws that were begun, in their order.
-    done: VecDeque<Option<(Result<Draw, SampleError<Infallible>>, SpeculationStats)>>,
+    done: VecDeque<Option<Done>>,
     /// The number of the first of them.
     first: usize,
     failure: Option<SampleError<Infallible>>,

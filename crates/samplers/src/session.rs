@@ -69,6 +69,9 @@ pub(crate) struct Session<C: Constraint> {
     open: [Option<Arc<TokenMask>>; 2],
 }
 
+/// The drafts of some rollouts, and their cost.
+type Drafted<S> = (Vec<Vec<DraftStep<S>>>, Cost);
+
 /// A drafter, and its record.
 struct Speculation<C: Constraint> {
     drafter: Box<dyn Drafter<C>>,
@@ -281,7 +284,7 @@ impl<C: Constraint> Session<C> {
     pub(crate) fn draft(
         &mut self,
         runs: Vec<DraftRun<'_, C::State>>,
-    ) -> Result<(Vec<Vec<DraftStep<C::State>>>, Cost), SampleError<Infallible>> {
+    ) -> Result<Drafted<C::State>, SampleError<Infallible>> {
         let Some(Speculation { drafter, .. }) = &mut self.speculation else { return Ok(Default::default()) };
         let mut drafts = Drafts {
             constraint: &self.constraint,

@@ -1,10 +1,8 @@
 //! Passes that rollouts share: a model whose pass costs the same for one row and for sixteen is used sixteen rows at a time.
 
-mod support;
-
 use std::{cell::Cell, rc::Rc};
 
-use support::rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_core::{
     Constraint, Extension, FnModel, FnModelError, LanguageModel, Logits, MaskMut, Rejected, Sampler, TokenId,
 };
@@ -15,6 +13,10 @@ use unskew_samplers::{
 
 const VOCAB: usize = 24;
 const LENGTH: usize = 20;
+
+fn rng(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
 
 /// Texts of twenty tokens, none of which is followed by its successor.
 #[derive(Clone)]
@@ -102,6 +104,7 @@ impl<M: LanguageModel> LanguageModel for Counted<M> {
 
 type Row = fn(&[TokenId], &mut [f32]);
 type Model = Counted<FnModel<Row>>;
+type Make = fn(Task<Model, NoSuccessor>) -> Boxed;
 type Boxed = Box<dyn Sampler<Error = SampleError<FnModelError>>>;
 
 fn task(passes: &Rc<Cell<u64>>, batch: usize) -> Task<Model, NoSuccessor> {
@@ -130,7 +133,7 @@ fn without_model(batch: usize) -> Task<ModelShape, NoSuccessor> {
 fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
     const TRIES: u64 = 100_000;
     const DRAWS: usize = 160;
-    let samplers: [(&str, fn(Task<Model, NoSuccessor>) -> Boxed); 9] = [
+    let samplers: [(&str, Make); 9] = [
         ("masked", |task| Box::new(Sampling::new(task, Masked::new()))),
         ("rejection", |task| Box::new(Sampling::new(task, Exact::rejection(TRIES)))),
         ("ars", |task| Box::new(Sampling::new(task, Exact::ars(TRIES)))),
@@ -153,7 +156,6 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
             passes.get()
         };
         let (one, sixteen) = (passes(1), passes(16));
-        println!("{name}: {one} {sixteen}");
         assert!(sixteen * 8 <= one, "{name}: {sixteen} passes instead of {one}");
     }
 }

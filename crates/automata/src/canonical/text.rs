@@ -137,7 +137,7 @@ impl TextFacts {
         let mut prefix = Prefix::Never;
         // A marker that later steps turn into a space.
         let mut marker: Option<(&str, Vec<(String, &str)>)> = None;
-        for normalizer in normalizers {
+        for (index, normalizer) in normalizers.iter().enumerate() {
             let refused = || refused(normalizer);
             if by_bytes {
                 return Err(refused());
@@ -147,7 +147,11 @@ impl TextFacts {
                 Normalizer::Unicode(form) if self.form.is_none_or(|known| known == *form) => {
                     self.form = Some(*form);
                 }
-                Normalizer::Prepend(text) if is_space(text, blank) => prefix = Prefix::Always,
+                // A second space in front, or one in front of a marker or after it, is not counted here.
+                Normalizer::Prepend(_) if prefix != Prefix::Never => return Err(refused()),
+                Normalizer::Prepend(text) if is_space(text, blank) && marker.is_none() => {
+                    prefix = Prefix::Always;
+                }
                 Normalizer::Prepend(text) if marker.is_none() && !text.is_empty() => {
                     marker = Some((text, Vec::new()));
                 }
@@ -157,6 +161,16 @@ impl TextFacts {
                 }
                 Normalizer::Replace { from, to } => {
                     if from == to {
+                        continue;
+                    }
+                    // Some spaces are spelled as the mark, and the others as spaces until the next step.
+                    if let Some(mark) =
+                        mark.filter(|_| blank.is_none() && from.chars().all(|char| char == ' '))
+                        && *to == from.replace(' ', mark.encode_utf8(&mut [0; 4]))
+                    {
+                        if normalizers.get(index + 1).and_then(of_space) != Some(mark) {
+                            return Err(refused());
+                        }
                         continue;
                     }
                     let text = spelled(from, blank);
@@ -169,6 +183,12 @@ impl TextFacts {
                         }
                     }
                     self.rules.extend(text.map(TextRule::Without));
+                }
+                // A space may be a match.
+                Normalizer::ReplaceRegex { to, .. }
+                    if blank.is_none() && !to.is_empty() && to.chars().all(|char| Some(char) == mark) =>
+                {
+                    return Err(refused());
                 }
                 Normalizer::ReplaceRegex { pattern, to } => {
                     // Of a match that is replaced by itself nothing is seen.

@@ -124,7 +124,7 @@ pub enum End {
     /// With an accept test that failed, or a token that is not allowed.
     Rejected,
     /// At a prefix after which nothing allowed has a positive probability.
-    DeadEnd(Vec<TokenId>),
+    Stuck(Vec<TokenId>),
 }
 
 /// One step of an output: a token, or the end of it. Natural logarithms.
@@ -453,7 +453,7 @@ impl<C: Constraint> Rollout<C> {
             let node = self.left[index].node;
             let valid_mass = session.tree().valid_mass(node);
             if valid_mass == f64::NEG_INFINITY {
-                return Some(End::DeadEnd(session.tree().tokens(node)));
+                return Some(End::Stuck(session.tree().tokens(node)));
             }
             self.tested += 1;
             if self.is_refused(index, valid_mass, rng) {
@@ -485,7 +485,7 @@ impl<C: Constraint> Rollout<C> {
             _ => valid_mass,
         };
         if valid_mass == f64::NEG_INFINITY || bound == f64::NEG_INFINITY {
-            return Some(End::DeadEnd(tree.tokens(self.node)));
+            return Some(End::Stuck(tree.tokens(self.node)));
         }
         #[cfg(test)]
         if backed_up && tree.mutant == Some(crate::tree::Mutant::FallsAreFree) {

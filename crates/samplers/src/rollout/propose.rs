@@ -130,7 +130,7 @@ impl<C: Constraint> Rollout<C> {
         let Some(awrs::Local { token, log_p, log_mass }) =
             drawn.filter(|drawn| drawn.log_mass > f64::NEG_INFINITY)
         else {
-            return Some(Progress::Done(End::DeadEnd(self.tokens.clone())));
+            return Some(Progress::Done(End::Stuck(self.tokens.clone())));
         };
         drop(row);
         self.log_weight += log_mass;

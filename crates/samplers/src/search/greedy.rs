@@ -29,7 +29,7 @@ impl Policy for Greedy {
     fn on_end(&self, (): &mut (), _tries: Tries, end: End, _rng: &mut dyn Rng) -> Outcome {
         match end {
             End::Output(output) => Outcome::Done(output, Origin::Searched, 0.0),
-            End::DeadEnd(tokens) => Outcome::DeadEnd(tokens),
+            End::Stuck(tokens) => Outcome::DeadEnd(tokens),
             End::Rejected => unreachable!("a rollout without accept tests"),
         }
     }

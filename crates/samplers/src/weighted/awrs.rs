@@ -65,8 +65,8 @@ impl Policy for Awrs {
                 let log_weight = output.log_weight;
                 Outcome::Done(output, Origin::Proposed, log_weight)
             }
-            End::DeadEnd(_) | End::Rejected if tries.rollouts < self.max_tries => Outcome::Again,
-            End::DeadEnd(_) | End::Rejected => Outcome::NoOutput,
+            End::Stuck(_) | End::Rejected if tries.rollouts < self.max_tries => Outcome::Again,
+            End::Stuck(_) | End::Rejected => Outcome::NoOutput,
         }
     }
 }

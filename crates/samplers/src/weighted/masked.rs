@@ -61,7 +61,7 @@ impl Policy for Masked {
                 let log_weight = output.log_ratio();
                 Outcome::Done(output, Origin::Proposed, log_weight)
             }
-            End::DeadEnd(tokens) => Outcome::DeadEnd(tokens),
+            End::Stuck(tokens) => Outcome::DeadEnd(tokens),
             End::Rejected => unreachable!("a rollout without accept tests"),
         }
     }

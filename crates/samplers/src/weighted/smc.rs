@@ -262,7 +262,7 @@ impl<C: Constraint> Run<C> {
         let many = self.rollouts.len();
         let log_weights: Vec<f64> = (0..many)
             .map(|index| match &self.progress[index] {
-                Progress::Done(End::DeadEnd(_) | End::Rejected) => f64::NEG_INFINITY,
+                Progress::Done(End::Stuck(_) | End::Rejected) => f64::NEG_INFINITY,
                 _ => self.shared[index] + self.rollouts[index].log_weight(),
             })
             .collect();
