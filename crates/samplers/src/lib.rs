@@ -1,4 +1,4 @@
-//! Samplers that keep the law of the language model under a constraint.
+//! Samplers that keep the distribution of the language model under a constraint.
 //!
 //! Masking tokens makes outputs valid and moves their distribution: the model is pushed down paths that it would not
 //! have taken. The samplers here draw from the model's own distribution *given* that the output is valid,
@@ -9,28 +9,35 @@
 //!
 //! over any [`Constraint`](unskew_core::Constraint) and any [`LanguageModel`](unskew_core::LanguageModel).
 //!
-//! | sampler | law of one output | cost of one output |
+//! A sampler is a policy over a task: [`Sampling::new(task, Exact::cars(1_000))`](Sampling).
+//!
+//! | policy | distribution of one output | cost of one output |
 //! |---|---|---|
-//! | [`Masked`] | not the model's; every output has its weight | one walk |
-//! | [`Guessed`] | that of `Masked` | fewer passes, where guesses are right |
-//! | [`Speculative`](speculative::Speculative) | that of `Masked`, or within a stated divergence of it; exact under rejection | fewer passes, where drafts are accepted |
-//! | [`Rejection`] | exact | `1 / P(L)` walks on average, stopped early |
-//! | [`Rsft`] | exact | fewer by the probability that the first token is allowed |
-//! | [`Ars`], [`Cars`] | exact, independent | `b / P(L)`, where the bound `b` falls with each walk: CARS about two |
-//! | [`Disc`] | exact when accepted; else resampled, and says so | as `Cars`, or fewer walks than rejection; bounded |
-//! | [`Asap`] | tends to the model's with the number of outputs | one walk |
-//! | [`Awrs`] | that of `Masked`; weights are estimates | one walk, and few questions to the constraint |
-//! | [`Smc`] | exact with its weight, near it without | N walks in step |
-//! | [`Mcmc`] | tends to the model's with the number of steps | one walk and `k` parts of one |
-//! | [`Beam`], [`Greedy`] | none: searches, with exact log-probabilities | N walks in step, or one |
+//! | [`Masked`] | not the model's; every output has its weight | one rollout |
+//! | [`Exact::rejection`] | exact | `1 / P(L)` rollouts on average, stopped early |
+//! | [`Exact::rsft`] | exact | fewer by the probability that the first token is allowed |
+//! | [`Exact::ars`], [`Exact::cars`] | exact, independent | `b / P(L)`, where the bound `b` falls with each rollout: CARS about two |
+//! | [`Exact::disc`] | exact when accepted; else resampled, and says so | as CARS, with a budget |
+//! | [`Asap`] | tends to the model's with the number of outputs | one rollout |
+//! | [`Awrs`] | that of `Masked`; weights are estimates | one rollout, and few questions to the constraint |
+//! | [`Smc`] | exact with its weight, near it without | N rollouts in step |
+//! | [`Mcmc`] | tends to the model's with the number of steps | one rollout and `k` parts of one |
+//! | [`Beam`], [`Greedy`] | none: searches, with exact log-probabilities | N rollouts in step, or one |
 //!
-//! For many outputs take `Cars`, for a few `Disc`; `Masked` where only speed counts. A *walk* is an output begun; where it
-//! comes to prefixes that are known it costs no model call. All share one trie of visited prefixes, bounded in bytes
-//! ([`Task::max_bytes`]), and step through the model in batches ([`Task::batch`]): for a given seed no output depends on
-//! either, but for what learning samplers have forgotten. A cost counts evaluated positions and passes; a pass that several
-//! outputs share is counted with the first of them. [`trace()`] shows where an output loses the model's mass.
+//! Every policy can be drafted for ([`Sampling::speculative`]): its distribution stays, and it takes fewer passes. With a budget,
+//! masked sampling becomes mentored decoding ([`speculative`]).
 //!
-//! Temperature and truncation before the mask make another model, whose law is then kept: [`Warped`].
+//! For many outputs take CARS, for a few DISC; masked sampling where only speed counts. A *rollout* is one left-to-right
+//! generation; prefixes that an earlier one has scored cost no forward pass. All share one tree of visited prefixes, bounded in
+//! bytes ([`Task::max_bytes`]), and step through the model in batches ([`Task::batch`]). For a given seed no output depends on
+//! either, but for policies that learn: there a rollout learns from all that have ended. A cost counts evaluated positions and
+//! passes; a pass that several outputs share is counted with the first of them. [`trace()`] shows where an output loses the
+//! model's mass.
+//!
+//! Whoever owns the loop around the model (a server, an engine that calls back with logits) uses a policy without a model: a
+//! [`Scheduler`] is a [`Machine`] that asks for rows and is fed.
+//!
+//! Temperature and truncation before the mask make another model, whose distribution is then kept: [`Warped`].
 //!
 //! # Example
 //!

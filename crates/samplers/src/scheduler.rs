@@ -249,9 +249,9 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.seeds.extend((0..count).map(|_| seed(rng)));
     }
 
-    /// How many more draws can be under way at once.
+    /// How many more draws it takes for a batch of them to be under way and another to be ready.
     fn room(&self) -> usize {
-        self.session.batch().saturating_sub(self.slots.len() + self.seeds.len())
+        self.session.batch().saturating_mul(2).saturating_sub(self.slots.len() + self.seeds.len())
     }
 
     /// The next draw, in the order of [`begin`](Self::begin), once it is made.
