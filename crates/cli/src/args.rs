@@ -354,7 +354,8 @@ pub(crate) struct SamplerOptions {
     /// after this many tries for one output (default: 100000); smc counts the outputs of its populations
     #[arg(long, value_name = "N", value_parser = number::<NonZeroU64>("--max-tries"))]
     pub(crate) max_tries: Option<NonZeroU64>,
-    /// The most outputs that go through the model together, where the sampler allows it; no output depends on it
+    /// The most outputs that go through the model together. Outputs of a seed depend on it where the sampler learns (ars, cars, asap,
+    /// disc) or drafts
     #[arg(long, value_name = "N", default_value = "16", value_parser = number::<NonZeroUsize>("--batch"))]
     pub(crate) batch: NonZeroUsize,
 }

@@ -84,7 +84,7 @@ fn method(args: &GenerateArgs, choice: &Choice) -> SetMethod {
     match choice.kind {
         SamplerKind::Greedy => SetMethod::Greedy,
         SamplerKind::Disc => {
-            let k = options.disc_k.map_or(Exact::DISC_PARTICLES, u64::from);
+            let k = options.disc_k.map_or(unskew::samplers::Exact::DISC_PARTICLES, u64::from);
             SetMethod::Disc { max_tries: k, max_positions: u64::MAX, particles: k }
         }
         _ => SetMethod::Masked,
