@@ -26,6 +26,9 @@ const FEW: usize = 16;
 /// In a hasty round, a state that depends on so many unsettled ones is left for the next.
 const PATIENCE: u32 = 32;
 
+/// So many rounds are hasty at most.
+const HASTY: u32 = 64;
+
 /// States into which more bytes lead have many tokens in front of them: these are decided here and not one by one later.
 const WIDE: u32 = 8;
 
@@ -64,9 +67,13 @@ impl Completion {
             forbidden: HashMap::new(),
             forbidding_all: HashMap::new(),
         };
-        // Rounds are hasty as long as that leads anywhere.
+        // A hasty round may find less of a set than a thorough one before it: the two do not alternate, or they would undo each
+        // other for ever. Thorough rounds only add.
         let mut hasty = true;
-        while !open.is_empty() {
+        for round in 0_u32.. {
+            if open.is_empty() {
+                break;
+            }
             let mut changed = false;
             for state in &open {
                 let at = *state as usize;
@@ -84,7 +91,7 @@ impl Completion {
             if !changed && !hasty {
                 break;
             }
-            hasty = changed;
+            hasty &= changed && round < HASTY;
         }
         completion
     }

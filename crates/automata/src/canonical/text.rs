@@ -364,6 +364,11 @@ impl TextFacts {
             }
             _ => false,
         };
+        // The normaliser may write the mark of a space before the spaces of the text are spelled so.
+        let begins_with_space = |one: &Matched| {
+            let first = String::from_utf8_lossy(&one.content).chars().next();
+            first.is_some_and(|char| char == ' ' || self.forbidden.contains(&char))
+        };
         let strips_left = |rule: &TextRule| matches!(rule, TextRule::Stripped { left: true, .. });
         let reasons = [
             // Tokens that are not normalized strip white space of those that are, which are still text by then.
@@ -396,7 +401,7 @@ impl TextFacts {
             ),
             (
                 any(&|added| swallows(added) && section(added).prefix != Prefix::Never)
-                    && matched.iter().any(|one| one.normalized && one.content.first() == Some(&b' ')),
+                    && matched.iter().any(|one| one.normalized && begins_with_space(one)),
                 "strips the text behind it, which other added tokens with a space in front are searched in",
             ),
         ];
