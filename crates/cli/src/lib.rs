@@ -53,6 +53,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "facade")]
+mod facade;
+
+#[cfg(feature = "facade")]
+pub use facade::*;
+
 pub use unskew_automata as automata;
 pub use unskew_core as core;
 pub use unskew_grammars as grammars;
