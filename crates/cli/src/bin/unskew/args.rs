@@ -3,10 +3,7 @@
 //! An option that refines a sampler or a constraint is a parameter of it (`--sampler smc:n=10`, `--with ascii`), so that `--help` shows
 //! what every run needs. Flags of earlier releases are still read: see `legacy`.
 
-use std::{
-    num::NonZeroUsize,
-    path::PathBuf,
-};
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unskew::ModelSource;
