@@ -79,7 +79,7 @@ pub enum Error {
     },
 }
 
-/// What the facade answers with.
+/// The result of the facade.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

@@ -44,7 +44,7 @@ pub struct Model {
     kind: Kind,
 }
 
-/// What the facade has to know about a model beside its trait.
+/// The kind of a model, for the questions that its trait does not answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// Its outputs can be enumerated, where they are few.

@@ -15,3 +15,4 @@ mod set_changes;
 mod sets;
 mod speculation;
 mod support;
+mod syntax;

@@ -71,10 +71,10 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get));
     let request = args.options.apply(request)?;
     let draft = args.options.draft()?;
+    let request = request.constrain(spec.clone())?;
     for method in &methods {
         with_draft(&request, method, draft.as_ref()).check(method, method)?;
     }
-    let request = request.constrain(spec.clone())?;
     say(format_args!("{spec}; {} samples of each sampler, seed {seed}", args.samples));
 
     let exact = exact(args, &model, &request)?;
