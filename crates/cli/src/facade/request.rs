@@ -110,6 +110,8 @@ impl Request {
     pub fn constrain(mut self, spec: Spec) -> Result<Self> {
         self.spec = spec;
         self.compiled = None;
+        // Before minutes of compiling.
+        self.check_counts()?;
         let healed = self.start()?.healed;
         let compiled = compile(&self.spec, self.model.tokens(), &healed, &self.observer)?;
         self.compiled = Some((healed, compiled));
@@ -346,6 +348,11 @@ impl Request {
             ));
         }
         drafts::check(asked, method, self.draft.as_ref())?;
+        self.check_counts()
+    }
+
+    /// Refuses counts by place without a grammar.
+    fn check_counts(&self) -> Result<()> {
         match self.draft {
             Some(Draft::Counts) if !self.counts() => Err(self.no_counts()),
             _ => Ok(()),

@@ -3,6 +3,7 @@
 mod audit;
 mod canonical;
 mod commands;
+mod facade;
 mod files;
 mod grammars;
 mod hostile;
