@@ -57,7 +57,7 @@ pub(crate) struct Plan {
     pub(crate) observer: Observer,
 }
 
-/// An iterator over the outputs of a [`Request`]. It ends after the first error, and a search ends with its last output.
+/// An iterator over the outputs of a [`Request`](super::Request). It ends after the first error, and a search ends with its last output.
 pub struct Draws {
     plan: Plan,
     /// Whether a search gives each of its outputs once, and not its best one each time.

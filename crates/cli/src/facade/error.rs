@@ -66,7 +66,7 @@ pub enum Error {
     /// The sampler has no output.
     #[error(transparent)]
     Sample(SampleError<AnyModelError>),
-    /// The [`Cancel`](super::core::Cancel) of the request asked for the end.
+    /// The [`Cancel`](unskew_core::Cancel) of the request asked for the end.
     #[error("cancelled")]
     Cancelled,
     /// A part that this program was built without.

@@ -33,8 +33,8 @@ const BATCH: usize = 16;
 ///
 /// let model = Model::open("tiny")?;
 /// let draws = model
-///     .prompt("{\"name\": \"")
-///     .constrain(Spec::regex(r#"[A-Z][a-z]+ [A-Z][a-z]+"\}"#))?
+///     .prompt("")
+///     .constrain(Spec::regex(r#"\{"name": "[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9], "city": "[A-Z][a-z]+"\}"#))?
 ///     .seed(7)
 ///     .sample("cars")?;
 /// for output in draws.take(5) {
