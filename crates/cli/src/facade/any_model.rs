@@ -1,6 +1,6 @@
 //! A language model of any type, as one type.
 //!
-//! The counterpart of [`AnyConstraint`](super::core::AnyConstraint): programs choose a model at run time and write samplers for one
+//! The counterpart of [`AnyConstraint`](unskew_core::AnyConstraint): programs choose a model at run time and write samplers for one
 //! type. A model is shared, so that several samplers draw from it one after the other and its weights are in memory once. Each call
 //! locks it for one pass.
 //!

@@ -4,23 +4,21 @@
 //! not fit, run on the CPU, with masks from the GPU as without the feature, and a note says why.
 
 use rand_core::Rng;
-use unskew_core::{Draw, Sampler, TokenId};
+use unskew_core::{Draw, Sampler};
 use unskew_runner::{DeviceError, Llama, SetMethod, SetSampleError, SetSampler, SetTask};
 use unskew_samplers::{Exact, SampleError};
+use unskew_sets::SetConstraint;
 
 use super::{
-    AnyModelError, Method, Request,
-    compile::Compiled,
+    AnyModel, AnyModelError, Method, Observer,
     engine::{AnySampleError, Engine},
     error::{Error, Result, chain},
     method::{Disc, DiscForm},
-    spec::Language,
 };
 
 /// The steps that a device can make for a method, or why it cannot.
-fn method_there(request: &Request, method: &Method) -> Result<SetMethod, &'static str> {
-    let (_, truncate) = request.distribution();
-    if truncate.is_some() {
+fn method_there(method: &Method, truncates: bool) -> Result<SetMethod, &'static str> {
+    if truncates {
         return Err("truncation is made on the CPU");
     }
     match method {
@@ -39,40 +37,27 @@ fn method_there(request: &Request, method: &Method) -> Result<SetMethod, &'stati
 
 /// A sampler whose steps are made on the GPU; none, and a note, where the CPU draws.
 pub(crate) fn engine(
-    request: &Request,
+    model: &AnyModel,
+    constraint: &SetConstraint,
     method: &Method,
-    compiled: &Compiled,
-    prompt: &[TokenId],
-    max_tokens: usize,
+    truncates: bool,
+    task: SetTask,
+    observer: &Observer,
 ) -> Result<Option<Engine>> {
-    let asked = matches!(&request.spec().language, Language::Set(set) if set.gpu);
-    let Compiled::Set(constraint) = compiled else { return Ok(None) };
-    if !asked {
-        return Ok(None);
-    }
     let note = |reason: &str| {
-        request.observer.note(format_args!("warning: `gpu`: {reason}; the model runs on the CPU"));
+        observer.note(format_args!("warning: `gpu`: {reason}; the model runs on the CPU"));
     };
-    let there = match method_there(request, method) {
+    let there = match method_there(method, truncates) {
         Ok(there) => there,
         Err(reason) => {
             note(reason);
             return Ok(None);
         }
     };
-    #[allow(clippy::cast_possible_truncation, reason = "the device computes with 32 bits")]
-    let temperature = request.distribution().0 as f32;
-    let task = SetTask {
-        prompt: prompt.to_vec(),
-        end: request.model.tokens().vocabulary().end_of_sequence().to_vec(),
-        max_tokens,
-        batch: request.batch,
-        temperature,
-    };
     let on_gpu = |model: &Llama| -> Result<SetSampler, SetSampleError> {
         SetSampler::new(model.on_gpu()?, constraint, task, there)
     };
-    let Some(made) = request.model.any_model().with(on_gpu) else {
+    let Some(made) = model.with(on_gpu) else {
         note("only a transformer runs on a GPU");
         return Ok(None);
     };

@@ -4,16 +4,18 @@ use std::{
     collections::VecDeque,
     fmt,
     hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
 };
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use unskew_core::{Cost, Draw, Finish, Origin, Sampler, TokenId};
+use unskew_core::{Cancel, Cost, Draw, Finish, Origin, Sampler, TokenId};
 
 use super::{
-    Drafted, Event, Method, Request,
+    Drafted, Event, Method, Observer,
     engine::{AnySampleError, Engine},
     error::{Error, Result},
     method::Asap,
+    tokens::TokenSpace,
 };
 
 /// An output, with what it took.
@@ -38,13 +40,26 @@ pub struct Output {
     pub drafted: Option<Drafted>,
 }
 
-/// An iterator over the outputs of a [`Request`]. It ends after the first error, and a search ends with its last output.
+/// The parts of a request that drawing needs.
+pub(crate) struct Plan {
+    pub(crate) tokens: Arc<TokenSpace>,
+    pub(crate) method: Method,
+    /// Why, where it was chosen.
+    pub(crate) why: Option<&'static str>,
+    /// Whether masked sampling is the model itself.
+    pub(crate) is_model: bool,
+    /// The text that outputs begin with and that is not shown.
+    pub(crate) healed: String,
+    pub(crate) engine: Engine,
+    pub(crate) seed: Option<u64>,
+    pub(crate) batch: usize,
+    pub(crate) cancel: Cancel,
+    pub(crate) observer: Observer,
+}
+
+/// An iterator over the outputs of a [`Request`](super::Request). It ends after the first error, and a search ends with its last output.
 pub struct Draws {
-    request: Request,
-    method: Method,
-    why: Option<&'static str>,
-    healed: String,
-    engine: Engine,
+    plan: Plan,
     /// Whether a search gives each of its outputs once, and not its best one each time.
     ranked: bool,
     seed: u64,
@@ -65,7 +80,7 @@ pub struct Draws {
 impl fmt::Debug for Draws {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draws")
-            .field("method", &self.method)
+            .field("method", &self.plan.method)
             .field("seed", &self.seed)
             .field("outputs", &self.outputs)
             .finish_non_exhaustive()
@@ -73,24 +88,14 @@ impl fmt::Debug for Draws {
 }
 
 impl Draws {
-    pub(crate) fn new(
-        request: Request,
-        method: Method,
-        why: Option<&'static str>,
-        healed: String,
-        engine: Engine,
-    ) -> Self {
-        let seed = request.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        let warm_up = match method {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let seed = plan.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        let warm_up = match plan.method {
             Method::Asap(Asap { iterations, .. }) => iterations,
             _ => 0,
         };
         Self {
-            request,
-            method,
-            why,
-            healed,
-            engine,
+            plan,
             ranked: true,
             seed,
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -121,17 +126,18 @@ impl Draws {
 
     /// The method; never [`Method::Auto`].
     pub fn method(&self) -> &Method {
-        &self.method
+        &self.plan.method
     }
 
     /// The method, the distribution of its outputs and, where it was chosen, the reason: one line.
     pub fn explain(&self) -> String {
-        let is_model = matches!(self.method, Method::Masked | Method::Speculative(_))
-            && self.request.is_unconstrained()
-            && !self.request.truncates_after();
-        let distribution = if is_model { "the model's own distribution" } else { self.method.distribution() };
-        let why = self.why.map(|why| format!(" (chosen because {why})")).unwrap_or_default();
-        format!("{}: {distribution}{why}", self.method)
+        let Plan { method, why, is_model, .. } = &self.plan;
+        let distribution = match method {
+            Method::Masked | Method::Speculative(_) if *is_model => "the model's own distribution",
+            _ => method.distribution(),
+        };
+        let why = why.map(|why| format!(" (chosen because {why})")).unwrap_or_default();
+        format!("{method}: {distribution}{why}")
     }
 
     /// The seed of all random choices.
@@ -147,7 +153,7 @@ impl Draws {
     /// The bounds that the sampler has learned, for [`resume`](Self::resume) in another run; `None` where the method learns
     /// none.
     pub fn learned(&mut self) -> Option<Vec<u8>> {
-        match &mut self.engine {
+        match &mut self.plan.engine {
             Engine::Learning(sampler) => Some(sampler.save()),
             Engine::Plain(_) | Engine::Drafting(..) | Engine::Search(_) => None,
         }
@@ -164,8 +170,11 @@ impl Draws {
     ///
     /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Combination`] where the method learns nothing.
     pub fn resume(&mut self, learned: &[u8], generator: Option<ChaCha8Rng>) -> Result<()> {
-        let Engine::Learning(sampler) = &mut self.engine else {
-            return Err(Error::combination(format!("{} learns nothing that could be kept", self.method)));
+        let Engine::Learning(sampler) = &mut self.plan.engine else {
+            return Err(Error::combination(format!(
+                "{} learns nothing that could be kept",
+                self.plan.method
+            )));
         };
         sampler.load(learned)?;
         // Its iterations are a part of the bounds.
@@ -179,7 +188,7 @@ impl Draws {
     /// Draws up to `count` outputs; those before an error stay.
     fn draw(&mut self, count: usize) -> Result<(), AnySampleError> {
         let mut draws = Vec::new();
-        let result = match &mut self.engine {
+        let result = match &mut self.plan.engine {
             Engine::Plain(sampler) | Engine::Drafting(sampler, _) => {
                 sampler.draw_many(count, &mut self.rng, &mut draws)
             }
@@ -193,7 +202,7 @@ impl Draws {
         for draw in &draws {
             self.outputs += 1;
             self.cost += draw.cost;
-            self.request.observer.tell(Event::Drawn { outputs: self.outputs, cost: self.cost });
+            self.plan.observer.tell(Event::Drawn { outputs: self.outputs, cost: self.cost });
         }
         self.ready.extend(draws);
         result
@@ -203,32 +212,32 @@ impl Draws {
     fn warm_up(&mut self) -> Result<(), AnySampleError> {
         let of = self.warm_up;
         while self.warm_up > 0 {
-            if let Engine::Learning(sampler) = &mut self.engine {
+            if let Engine::Learning(sampler) = &mut self.plan.engine {
                 sampler.draw(&mut self.rng)?;
             }
             self.warm_up -= 1;
-            self.request.observer.tell(Event::Learned { outputs: of - self.warm_up, of });
+            self.plan.observer.tell(Event::Learned { outputs: of - self.warm_up, of });
         }
         Ok(())
     }
 
     fn output(&mut self, draw: Draw) -> Output {
-        let drafted = match &self.engine {
+        let drafted = match &self.plan.engine {
             Engine::Drafting(_, tallies) => tallies.borrow_mut().pop_front(),
             Engine::Plain(_) | Engine::Learning(_) | Engine::Search(_) => None,
         };
-        let text = self.request.model.tokens().decode(&draw.tokens);
+        let text = self.plan.tokens.decode(&draw.tokens);
         // An output that was cut off may end inside of the healed text.
-        let text = text.strip_prefix(&self.healed).unwrap_or_default().to_owned();
+        let text = text.strip_prefix(&self.plan.healed).unwrap_or_default().to_owned();
         let Draw { tokens: ids, log_prob, log_weight, finish, origin, cost } = draw;
         Output { text, ids, log_prob, log_weight, finish, origin, cost, drafted }
     }
 
     /// Draws where nothing is ready.
     fn fill(&mut self) {
-        let cancelled = self.request.cancel.is_cancelled();
+        let cancelled = self.plan.cancel.is_cancelled();
         let count = match self.left {
-            Some(left) => left.min(self.request.batch),
+            Some(left) => left.min(self.plan.batch),
             None => 1,
         };
         if count == 0 || self.over {
@@ -239,7 +248,7 @@ impl Draws {
             true => Err(Error::Cancelled),
             false => self.warm_up().and_then(|()| self.draw(count)).map_err(Error::from),
         };
-        self.failed = drawn.err().map(|error| match self.request.cancel.is_cancelled() {
+        self.failed = drawn.err().map(|error| match self.plan.cancel.is_cancelled() {
             true => Error::Cancelled,
             false => error,
         });

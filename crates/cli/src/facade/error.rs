@@ -66,7 +66,7 @@ pub enum Error {
     /// The sampler has no output.
     #[error(transparent)]
     Sample(SampleError<AnyModelError>),
-    /// The [`Cancel`](super::core::Cancel) of the request asked for the end.
+    /// The [`Cancel`](unskew_core::Cancel) of the request asked for the end.
     #[error("cancelled")]
     Cancelled,
     /// A part that this program was built without.
@@ -79,7 +79,7 @@ pub enum Error {
     },
 }
 
-/// What the facade answers with.
+/// The result of the facade.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

@@ -1,4 +1,4 @@
-//! What the facade tells a program while it works.
+//! Events that the facade tells a program while it works.
 //!
 //! Loading a set and drawing take seconds to hours, and some findings are no errors: lines of a file that were left out, a GPU that
 //! is not there. One callback hears all of it. Without a callback the facade is silent, and its results are the same.
@@ -43,9 +43,12 @@ pub enum Event<'a> {
     },
 }
 
+/// A function that hears events.
+type Hear = dyn Fn(Event<'_>) + Send + Sync;
+
 /// A callback for events.
 #[derive(Clone, Default)]
-pub struct Observer(Option<Arc<dyn Fn(Event<'_>) + Send + Sync>>);
+pub struct Observer(Option<Arc<Hear>>);
 
 impl Observer {
     /// Calls `hear` with each event.

@@ -287,7 +287,7 @@ pub(crate) fn on_gpu(constraint: SetConstraint, observer: &Observer) -> AnyConst
     }
     #[cfg(not(feature = "gpu"))]
     {
-        note(observer, &"this program was built without the feature `gpu`");
+        note(observer, &"this program was built without the feature \"gpu\"");
         AnyConstraint::new(constraint)
     }
 }

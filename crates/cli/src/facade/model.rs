@@ -13,7 +13,7 @@ use unskew_runner::{Llama, ModelConfig};
 use unskew_vocab::Tokenizer;
 
 use super::{
-    AnyModel, Request,
+    AnyModel,
     error::{Error, Result},
     read::{self, MAX_TABLE_BYTES},
     tokens::TokenSpace,
@@ -44,7 +44,7 @@ pub struct Model {
     kind: Kind,
 }
 
-/// What the facade has to know about a model beside its trait.
+/// The kind of a model, for the questions that its trait does not answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// Its outputs can be enumerated, where they are few.
@@ -173,14 +173,13 @@ impl Model {
         Ok(Self { model: AnyModel::new(model), tokens: Arc::new(tokens), kind: Kind::Other })
     }
 
-    /// Outputs after `prompt`: see [`Request`].
-    pub fn prompt(&self, prompt: impl Into<String>) -> Request {
-        Request::new(self.clone(), prompt.into())
-    }
-
     /// Its tokens.
     pub fn tokens(&self) -> &TokenSpace {
         &self.tokens
+    }
+
+    pub(crate) fn shared_tokens(&self) -> Arc<TokenSpace> {
+        Arc::clone(&self.tokens)
     }
 
     /// The model itself.

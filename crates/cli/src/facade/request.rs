@@ -10,9 +10,10 @@ use super::{
     Draws, Event, Method, Model, Observer,
     compile::{Compiled, compile},
     drafts::{self, Draft, Shared},
+    draws::Plan,
     engine::{self, Engine, Target, Truncate, WarpedModel},
     error::{Error, Result},
-    spec::Spec,
+    spec::{Language, Spec},
 };
 
 /// The most tokens of an output where neither the user nor the model says otherwise.
@@ -32,8 +33,8 @@ const BATCH: usize = 16;
 ///
 /// let model = Model::open("tiny")?;
 /// let draws = model
-///     .prompt("{\"name\": \"")
-///     .constrain(Spec::regex(r#"[A-Z][a-z]+ [A-Z][a-z]+"\}"#))?
+///     .prompt("")
+///     .constrain(Spec::regex(r#"\{"name": "[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9], "city": "[A-Z][a-z]+"\}"#))?
 ///     .seed(7)
 ///     .sample("cars")?;
 /// for output in draws.take(5) {
@@ -47,7 +48,7 @@ const BATCH: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub(crate) model: Model,
+    model: Model,
     prompt: String,
     heal: bool,
     spec: Spec,
@@ -56,12 +57,12 @@ pub struct Request {
     temperature: f64,
     truncate: Option<Truncate>,
     max_tokens: Option<usize>,
-    pub(crate) seed: Option<u64>,
-    pub(crate) batch: usize,
-    pub(crate) outputs: Option<usize>,
+    seed: Option<u64>,
+    batch: usize,
+    outputs: Option<usize>,
     draft: Option<Draft>,
-    pub(crate) cancel: Cancel,
-    pub(crate) observer: Observer,
+    cancel: Cancel,
+    observer: Observer,
 }
 
 /// The tokens in front of an output, and the text that the output begins with and that was taken off the prompt.
@@ -74,8 +75,15 @@ pub struct Start {
     pub healed: String,
 }
 
+impl Model {
+    /// A request for outputs after `prompt`.
+    pub fn prompt(&self, prompt: impl Into<String>) -> Request {
+        Request::new(self.clone(), prompt.into())
+    }
+}
+
 impl Request {
-    pub(crate) fn new(model: Model, prompt: String) -> Self {
+    fn new(model: Model, prompt: String) -> Self {
         Self {
             model,
             prompt,
@@ -102,6 +110,8 @@ impl Request {
     pub fn constrain(mut self, spec: Spec) -> Result<Self> {
         self.spec = spec;
         self.compiled = None;
+        // Before minutes of compiling.
+        self.check_counts()?;
         let healed = self.start()?.healed;
         let compiled = compile(&self.spec, self.model.tokens(), &healed, &self.observer)?;
         self.compiled = Some((healed, compiled));
@@ -310,7 +320,18 @@ impl Request {
         }
         let compiled = self.compiled(&start.healed)?;
         let engine = self.engine(&chosen, compiled, &start, max_tokens)?;
-        Ok(Draws::new(self, chosen, why, start.healed, engine))
+        Ok(Draws::new(Plan {
+            tokens: self.model.shared_tokens(),
+            method: chosen,
+            why,
+            is_model: self.is_unconstrained() && !matches!(self.truncate, Some(Truncate::AfterMask(_))),
+            healed: start.healed,
+            engine,
+            seed: self.seed,
+            batch: self.batch,
+            cancel: self.cancel,
+            observer: self.observer,
+        }))
     }
 
     /// Refuses a method that does not go together with truncation or drafts. [`sample`](Self::sample) does so too, once it has
@@ -326,7 +347,22 @@ impl Request {
                  use it with `sampler` masked, or `truncate` before-mask",
             ));
         }
-        drafts::check(asked, method, self.draft.as_ref())
+        drafts::check(asked, method, self.draft.as_ref())?;
+        self.check_counts()
+    }
+
+    /// Refuses counts by place without a grammar.
+    fn check_counts(&self) -> Result<()> {
+        match self.draft {
+            Some(Draft::Counts) if !self.counts() => Err(self.no_counts()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether tokens can be counted by place.
+    fn counts(&self) -> bool {
+        let is_grammar = matches!(self.spec.language, Language::Grammar(_) | Language::JsonSchema(_));
+        is_grammar && !self.spec.canonical
     }
 
     fn engine(
@@ -351,32 +387,44 @@ impl Request {
             return engine::drafting(method, draft, self.task_of(constraint, prompt, max_tokens)?, target);
         }
         #[cfg(feature = "wgpu")]
-        if let Some(engine) = super::device::engine(self, method, &compiled, &prompt, max_tokens)? {
+        if let Some(engine) = self.on_device(method, &compiled, &prompt, max_tokens)? {
             return Ok(engine);
         }
         let constraint = compiled.into_any(&self.spec, &self.observer);
         Ok(engine::engine(method, self.truncate, self.task_of(constraint, prompt, max_tokens)?))
     }
 
+    /// The sampler on a GPU, where one is asked for and can draw; a note says why it cannot.
+    #[cfg(feature = "wgpu")]
+    fn on_device(
+        &self,
+        method: &Method,
+        compiled: &Compiled,
+        prompt: &[TokenId],
+        max_tokens: usize,
+    ) -> Result<Option<Engine>> {
+        let asked = matches!(&self.spec.language, Language::Set(set) if set.gpu);
+        let (Compiled::Set(constraint), true) = (compiled, asked) else { return Ok(None) };
+        #[allow(clippy::cast_possible_truncation, reason = "the device computes with 32 bits")]
+        let temperature = self.temperature as f32;
+        let task = unskew_runner::SetTask {
+            prompt: prompt.to_vec(),
+            end: self.model.tokens().vocabulary().end_of_sequence().to_vec(),
+            max_tokens,
+            batch: self.batch,
+            temperature,
+        };
+        let truncates = self.truncate.is_some();
+        super::device::engine(self.model.any_model(), constraint, method, truncates, task, &self.observer)
+    }
+
     /// Why tokens cannot be counted by place.
     fn no_counts(&self) -> Error {
-        let is_grammar =
-            matches!(self.spec.language, super::Language::Grammar(_) | super::Language::JsonSchema(_));
-        if is_grammar && self.spec.canonical {
+        if matches!(self.spec.language, Language::Grammar(_) | Language::JsonSchema(_)) {
             return Error::combination(
                 "`canonical` cannot be combined with counts of a `grammar` or `json_schema`; leave out one of the two",
             );
         }
         engine::counts_need_a_grammar()
-    }
-
-    /// Whether tokens are cut off after the mask.
-    pub(crate) fn truncates_after(&self) -> bool {
-        matches!(self.truncate, Some(Truncate::AfterMask(_)))
-    }
-
-    #[cfg(feature = "wgpu")]
-    pub(crate) fn distribution(&self) -> (f64, Option<Truncate>) {
-        (self.temperature, self.truncate)
     }
 }

@@ -109,22 +109,26 @@ fn what_does_not_go_together_is_refused() {
     let speculative = ["--sampler", "speculative"];
     let mentored = ["--sampler", "mentored", "--draft-model", "table:d.json"];
     refused(&speculative, "needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts");
-    refused(&mentored, "--sampler mentored needs --mentored-kl D");
+    refused(&mentored, "mentored needs the parameter `kl`: the Kullback-Leibler divergence");
     let ngram = ["--draft-model", "ngram"];
     let refused_for = |sampler: &'static str, more: &[&str], expected: &str| {
         refused(&[&["--regex", "0[01]*", "--sampler", sampler], &ngram[..], more].concat(), expected);
     };
-    refused(&ngram, "speculative, mentored, rejection and disc, not for auto: which is chosen for you");
+    refused(&ngram, "speculative, mentored, rejection and disc, not for auto: the choice would depend");
     refused_for("masked", &[], "not for masked: masked with drafts is speculative");
     for sampler in ["ars", "cars", "asap"] {
-        refused_for(sampler, &[], "what it learns changes its law at positions that a draft has passed");
+        refused_for(
+            sampler,
+            &[],
+            "its proposals change as it learns, also at positions that a draft has passed",
+        );
     }
     for sampler in ["rsft", "awrs", "smc", "mcmc"] {
         refused_for(sampler, &[], "its steps are single tokens");
     }
     refused_for("greedy", &[], "not for greedy: it draws nothing");
-    refused_for("disc", &["--disc-form", "learned"], "--draft-model is for --disc-form fresh");
-    refused_for("disc", &["--disc-form", "reuse"], "--draft-model is for --disc-form fresh");
+    refused_for("disc", &["--disc-form", "learned"], "--draft-model is for disc:form=published");
+    refused_for("disc", &["--disc-form", "reuse"], "--draft-model is for disc:form=published");
     refused_for("disc", &["--disc-top-m", "2"], "leave out one of the two");
     refused_for("disc", &["--save-trie", "trie"], "with --draft-model nothing is");
     refused_for("rejection", &["--mentored-kl", "0.1"], "is for --sampler mentored");
@@ -144,12 +148,12 @@ fn what_does_not_go_together_is_refused() {
     refused(&with(&["--draft-model", "nowhere"]), "nowhere: no such folder");
     refused(&with(&["--draft-model", "ngram", "--draft-length", "long"]), "give `auto`, or a number");
     let budget = |kl: &'static str| [&mentored[..], &["--mentored-kl", kl]].concat();
-    refused(&budget("nan"), "a divergence of at most NaN cannot be asked for");
+    refused(&budget("nan"), "give a number from 0 on");
     let negative = [&mentored[..], &["--mentored-kl=-1"]].concat();
-    refused(&negative, "a divergence of at most -1 cannot be asked for");
+    refused(&negative, "give a number from 0 on");
     refused(
         &with(&["--draft-model", "ngram", "--top-k", "3", "--truncate", "after-mask"]),
-        "has no unbiased law",
+        "has no unbiased distribution",
     );
 }
 

@@ -3,10 +3,7 @@
 //! An option that refines a sampler or a constraint is a parameter of it (`--sampler smc:n=10`, `--with ascii`), so that `--help` shows
 //! what every run needs. Flags of earlier releases are still read: see `legacy`.
 
-use std::{
-    num::NonZeroUsize,
-    path::PathBuf,
-};
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unskew::ModelSource;
@@ -46,7 +43,7 @@ pub(crate) enum Command {
 pub(crate) enum SetCommand {
     /// From a text file with one item a line to a file that opens in milliseconds
     Build(SetBuildArgs),
-    /// What is in a built set; reads all of it and compares its checksums
+    /// Describe a built set; reads all of it and compares its checksums
     Info(SetInfoArgs),
     /// Add items to a built set: they lie in a file beside it, SET.delta, and are read along
     Add(SetEditArgs),
@@ -183,27 +180,7 @@ pub(crate) struct ConstraintArgs {
     #[arg(long)]
     pub(crate) canonical: bool,
     /// Options of the constraint, joined by commas: `--with whitespace=compact,ascii`; --help lists them
-    ///
-    /// A --json-schema takes these:
-    ///
-    /// - `whitespace=compact`: none, the fastest masks. `bounded:N`: at most N blanks, tabs and line breaks in each place, so that a
-    ///   model cannot write blanks for ever (default: bounded:33). `flexible`: any number. `indent:N`: one member or item a line,
-    ///   N blanks for each level; a schema then takes as many times longer to compile as its values nest, 20 levels at most.
-    /// - `ascii`: other characters are written as \\u escapes.
-    /// - `exponents=N`: numbers under a condition (`integer`, bounds, `enum`) are also written with exponents up to N. Compiling takes
-    ///   ten times longer for 3 and hundreds of times longer for 20.
-    /// - `schema-registry=DIR`: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path there.
-    /// - `any-order`: the members of an object come in any order, and not in that of the schema.
-    ///
-    /// A --grammar takes these:
-    ///
-    /// - `maximal-munch`: outputs are cut into terminals as the scanner of a compiler does, each as long as possible. By default every
-    ///   way to cut a text counts, and `intx` may be `int` and `x`. A grammar in which a text could then not be completed is refused.
-    /// - `max-ignored=N` (Lark): at most N characters are ignored (%ignore) in one place.
-    ///
-    /// A --set takes `gpu`: masks are made on a GPU, and by the CPU, with a warning, where there is none. A program with the feature
-    /// `wgpu` runs the model there too (masked, greedy, disc:form=published).
-    #[arg(long, value_name = "OPTION[=VALUE],...")]
+    #[arg(long, value_name = "OPTION[=VALUE],...", long_help = crate::help::CONSTRAINT_OPTIONS)]
     pub(crate) with: Vec<String>,
     #[command(flatten)]
     pub(crate) legacy: LegacyConstraintArgs,

@@ -49,7 +49,7 @@ impl Drawing {
         let Some(bar) = self.0.get() else { return };
         match event {
             Event::Learned { outputs, of } if outputs < of => {
-                bar.set_message(format!("learning {outputs}/{of}"))
+                bar.set_message(format!("learning {outputs}/{of}"));
             }
             Event::Learned { .. } => bar.set_message(""),
             Event::Drawn { outputs, .. } => bar.set_position(outputs),

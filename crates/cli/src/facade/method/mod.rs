@@ -233,7 +233,7 @@ pub enum MethodError {
         method: &'static str,
         /// The parameter.
         parameter: &'static str,
-        /// What it is.
+        /// Its meaning.
         help: &'static str,
     },
     /// A value that a parameter does not take.

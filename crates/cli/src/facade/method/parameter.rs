@@ -12,7 +12,7 @@ use super::{Length, METHODS, Method, MethodError, TRIES};
 pub struct MethodInfo {
     /// The name.
     pub name: &'static str,
-    /// What the method does, in one line.
+    /// Its outputs, in one line.
     pub help: &'static str,
     /// The distribution of its outputs, in a few words.
     pub distribution: &'static str,

@@ -59,9 +59,9 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     });
     let request = args.options.apply(request)?.draft(args.options.draft()?);
     let (chosen, _) = asked.method.resolve(outputs, spec.is_unconstrained());
-    request.check(&asked.method, &chosen)?;
     let start = request.start()?;
     let request = request.constrain(spec.clone())?;
+    request.check(&asked.method, &chosen)?;
     let parts = match keeps {
         true => Some(Parts::of(&args.model, &args.options, &spec, &start)?),
         false => None,

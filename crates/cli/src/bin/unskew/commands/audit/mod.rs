@@ -69,12 +69,12 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let seed = args.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
     let request = model.prompt(args.prompt.as_str()).seed(seed).observe(progress::hearer());
     let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get));
-    let request = args.options.apply(request)?;
     let draft = args.options.draft()?;
+    let request = args.options.apply(request)?.draft(draft.clone());
+    let request = request.constrain(spec.clone())?;
     for method in &methods {
         with_draft(&request, method, draft.as_ref()).check(method, method)?;
     }
-    let request = request.constrain(spec.clone())?;
     say(format_args!("{spec}; {} samples of each sampler, seed {seed}", args.samples));
 
     let exact = exact(args, &model, &request)?;
