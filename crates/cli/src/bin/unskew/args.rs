@@ -234,7 +234,8 @@ pub(crate) struct SamplerArgs {
     /// When top-k and top-p apply; required with them, because the two orders are different distributions
     #[arg(long, value_enum)]
     pub(crate) truncate: Option<TruncateOrder>,
-    /// The most outputs that go through the model together, where the sampler allows it; no output depends on it
+    /// The most outputs that go through the model together. Outputs of a seed depend on it where the sampler learns (ars, cars, asap,
+    /// disc) or drafts
     #[arg(long, value_name = "N", default_value = "16", value_parser = number::<NonZeroUsize>("--batch"))]
     pub(crate) batch: NonZeroUsize,
     /// The part that drafts tokens for speculative and mentored (generate: for rejection and disc, too)
