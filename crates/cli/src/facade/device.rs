@@ -62,7 +62,7 @@ pub(crate) fn engine(
         return Ok(None);
     };
     match made {
-        Ok(sampler) => Ok(Some(Engine::Plain(Box::new(OnGpu(sampler))))),
+        Ok(sampler) => Ok(Some(Engine::Plain(Box::new(OnGpu(sampler)), None))),
         Err(error @ SetSampleError::Device(DeviceError::NoRuntime { .. } | DeviceError::Gpu(_))) => {
             note(&chain(&error));
             Ok(None)

@@ -13,7 +13,7 @@ use unskew_samplers::speculative::SpeculationStats;
 use super::{
     Method,
     error::{Error, Result},
-    method::{Disc, DiscForm},
+    method::Disc,
     model::{Model, ModelSource},
 };
 
@@ -43,8 +43,8 @@ impl Draft {
     }
 }
 
-/// Refuses a draft for a method that would not keep its distribution with it. `asked` is the method that the user has named.
-pub(crate) fn check(asked: &Method, method: &Method, draft: Option<&Draft>) -> Result<()> {
+/// Refuses a draft for a method that has no use for it.
+pub(crate) fn check(method: &Method, draft: Option<&Draft>) -> Result<()> {
     if draft.is_none() {
         return match method.length() {
             _ if method.needs_draft() => Err(Error::combination(
@@ -56,28 +56,19 @@ pub(crate) fn check(asked: &Method, method: &Method, draft: Option<&Draft>) -> R
             None => Ok(()),
         };
     }
-    let why = match asked {
-        Method::Disc(Disc { form: Some(DiscForm::Learned | DiscForm::Reuse), .. }) => {
-            return Err(Error::combination(
-                "`draft_model` is for disc:form=published: the other forms need to know more of their proposals than drafts tell",
-            ));
-        }
+    let why = match method {
         Method::Disc(Disc { top_m: Some(_), .. }) => {
             return Err(Error::combination(
                 "top_m of disc tests tokens one by one, and `draft_model` needs masks; leave out one of the two",
             ));
         }
         method if method.may_draft() => return Ok(()),
-        Method::Auto => "the choice would depend on the number of outputs: name a sampler",
         Method::Masked => "masked with drafts is speculative",
-        Method::Ars(_) | Method::Cars(_) | Method::Asap(_) => {
-            "its proposals change as it learns, also at positions that a draft has passed"
-        }
         Method::Beam(_) | Method::Greedy => "it draws nothing that a draft could be accepted for",
         _ => "its steps are single tokens",
     };
     Err(Error::combination(format!(
-        "`draft_model` is for `sampler` speculative, mentored, rejection and disc, not for {asked}: {why}"
+        "`draft_model` is for `sampler` speculative, mentored, rejection, ars, cars, asap and disc, not for {method}: {why}"
     )))
 }
 
@@ -130,23 +121,19 @@ impl Drafted {
 pub(crate) type Tallies = Rc<RefCell<VecDeque<Drafted>>>;
 
 /// A speculative sampler that notes the tally of each output.
-pub(crate) struct Tallied<S, T> {
+pub(crate) struct Tallied<S> {
     pub(crate) sampler: S,
     /// Asks the sampler for the statistics of its next output.
-    pub(crate) take: T,
+    pub(crate) take: fn(&mut S) -> Option<SpeculationStats>,
     pub(crate) tallies: Tallies,
 }
 
-impl<S, T> Sampler for Tallied<S, T>
-where
-    S: Sampler,
-    T: FnMut(&mut S) -> Option<SpeculationStats>,
-{
+impl<S: Sampler> Sampler for Tallied<S> {
     type Error = S::Error;
 
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
         let draw = self.sampler.draw(rng)?;
-        self.tallies.borrow_mut().extend((self.take)(&mut self.sampler).iter().map(Drafted::new));
+        self.note();
         Ok(draw)
     }
 
@@ -157,10 +144,16 @@ where
         each: &mut dyn FnMut(Draw),
     ) -> Result<(), Self::Error> {
         let drawn = self.sampler.draw_each(count, rng, each);
+        self.note();
+        drawn
+    }
+}
+
+impl<S> Tallied<S> {
+    fn note(&mut self) {
         while let Some(stats) = (self.take)(&mut self.sampler) {
             self.tallies.borrow_mut().push_back(Drafted::new(&stats));
         }
-        drawn
     }
 }
 

@@ -154,8 +154,8 @@ impl Draws {
     /// none.
     pub fn learned(&mut self) -> Option<Vec<u8>> {
         match &mut self.plan.engine {
-            Engine::Learning(sampler) => Some(sampler.save()),
-            Engine::Plain(_) | Engine::Drafting(..) | Engine::Search(_) => None,
+            Engine::Learning(sampler, _) => Some(sampler.save()),
+            Engine::Plain(..) | Engine::Search(_) => None,
         }
     }
 
@@ -170,7 +170,7 @@ impl Draws {
     ///
     /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Combination`] where the method learns nothing.
     pub fn resume(&mut self, learned: &[u8], generator: Option<ChaCha8Rng>) -> Result<()> {
-        let Engine::Learning(sampler) = &mut self.plan.engine else {
+        let Engine::Learning(sampler, _) = &mut self.plan.engine else {
             return Err(Error::combination(format!(
                 "{} learns nothing that could be kept",
                 self.plan.method
@@ -189,10 +189,8 @@ impl Draws {
     fn draw(&mut self, count: usize) -> Result<(), AnySampleError> {
         let mut draws = Vec::new();
         let result = match &mut self.plan.engine {
-            Engine::Plain(sampler) | Engine::Drafting(sampler, _) => {
-                sampler.draw_many(count, &mut self.rng, &mut draws)
-            }
-            Engine::Learning(sampler) => sampler.draw_many(count, &mut self.rng, &mut draws),
+            Engine::Plain(sampler, _) => sampler.draw_many(count, &mut self.rng, &mut draws),
+            Engine::Learning(sampler, _) => sampler.draw_many(count, &mut self.rng, &mut draws),
             Engine::Search(beam) if self.ranked => {
                 self.over = true;
                 beam.search().map(|found| draws = found)
@@ -212,8 +210,11 @@ impl Draws {
     fn warm_up(&mut self) -> Result<(), AnySampleError> {
         let of = self.warm_up;
         while self.warm_up > 0 {
-            if let Engine::Learning(sampler) = &mut self.plan.engine {
+            if let Engine::Learning(sampler, tallies) = &mut self.plan.engine {
                 sampler.draw(&mut self.rng)?;
+                if let Some(tallies) = tallies {
+                    tallies.borrow_mut().clear();
+                }
             }
             self.warm_up -= 1;
             self.plan.observer.tell(Event::Learned { outputs: of - self.warm_up, of });
@@ -223,8 +224,10 @@ impl Draws {
 
     fn output(&mut self, draw: Draw) -> Output {
         let drafted = match &self.plan.engine {
-            Engine::Drafting(_, tallies) => tallies.borrow_mut().pop_front(),
-            Engine::Plain(_) | Engine::Learning(_) | Engine::Search(_) => None,
+            Engine::Plain(_, Some(tallies)) | Engine::Learning(_, Some(tallies)) => {
+                tallies.borrow_mut().pop_front()
+            }
+            Engine::Plain(..) | Engine::Learning(..) | Engine::Search(_) => None,
         };
         let text = self.plan.tokens.decode(&draw.tokens);
         // An output that was cut off may end inside of the healed text.

@@ -52,11 +52,19 @@ macro_rules! learning {
 
 learning!(Asap, Exact);
 
-/// A sampler, by the way in which outputs are taken from it.
+impl<S: Learning> Learning for Tallied<S> {
+    fn save(&mut self) -> Vec<u8> {
+        self.sampler.save()
+    }
+    fn load(&mut self, bytes: &[u8]) -> Result<(), TrieFileError> {
+        self.sampler.load(bytes)
+    }
+}
+
+/// A sampler, by the way in which outputs are taken from it. The tallies are those of its drafts, where it has a drafter.
 pub(crate) enum Engine {
-    Plain(AnySampler),
-    Learning(Box<dyn Learning<Error = AnySampleError>>),
-    Drafting(AnySampler, Tallies),
+    Plain(AnySampler, Option<Tallies>),
+    Learning(Box<dyn Learning<Error = AnySampleError>>, Option<Tallies>),
     /// A search, which finds all of its outputs at once.
     Search(Box<Beam<WarpedModel, AnyConstraint>>),
 }
@@ -93,7 +101,7 @@ pub(crate) fn warped(model: AnyModel, temperature: f64, truncate: Option<Truncat
     Ok(Warped::new(model, temperature, Truncate::before(truncate))?)
 }
 
-/// The sampler of a method that does not draft.
+/// The sampler of a method without a draft.
 pub(crate) fn engine(
     method: &Method,
     truncate: Option<Truncate>,
@@ -106,13 +114,21 @@ pub(crate) fn engine(
         },
         // The two that draft are made below; without a draft they are masked sampling.
         Method::Speculative(_) | Method::Mentored(_) => Box::new(Sampling::new(task, Masked::new())),
-        Method::Rejection(rejecting) => Box::new(Sampling::new(task, Exact::rejection(rejecting.tries))),
         Method::Rsft(limit) => Box::new(Sampling::new(task, Exact::rsft(limit.tries))),
-        Method::Ars(limit) => return Engine::Learning(Box::new(Sampling::new(task, Exact::ars(limit.tries)))),
-        Method::Cars(limit) => return Engine::Learning(Box::new(Sampling::new(task, Exact::cars(limit.tries)))),
-        Method::Asap(asap) => return Engine::Learning(Box::new(Sampling::new(task, Asap::new(asap.tries)))),
-        Method::Disc(disc) => return Engine::Learning(self::disc(disc, task)),
-        Method::Auto => return Engine::Learning(self::disc(method::Disc::default(), task)),
+        Method::Asap(asap) => {
+            return Engine::Learning(Box::new(Sampling::new(task, Asap::new(asap.tries))), None);
+        }
+        Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto => {
+            let task = match method {
+                Method::Disc(method::Disc { top_m: Some(top), .. }) => task.among(top.get()),
+                _ => task,
+            };
+            let policy = exact(method);
+            return match method {
+                Method::Rejection(_) => Engine::Plain(Box::new(Sampling::new(task, policy)), None),
+                _ => Engine::Learning(Box::new(Sampling::new(task, policy)), None),
+            };
+        }
         Method::Awrs(limit) => Box::new(Sampling::new(task, Awrs::new(limit.tries))),
         Method::Smc(smc) => {
             let particles = smc.n.get();
@@ -132,18 +148,18 @@ pub(crate) fn engine(
         Method::Beam(beam) => return Engine::Search(Box::new(Beam::new(task, beam.n.get()))),
         Method::Greedy => Box::new(Sampling::new(task, Greedy)),
     };
-    Engine::Plain(plain)
+    Engine::Plain(plain, None)
 }
 
-fn disc(
-    disc: method::Disc,
-    task: Task<WarpedModel, AnyConstraint>,
-) -> Box<dyn Learning<Error = AnySampleError>> {
-    let task = match disc.top_m {
-        Some(top) => task.among(top.get()),
-        None => task,
-    };
-    Box::new(Sampling::new(task, form(&disc)))
+/// The policy of an exact method that drafts make faster.
+fn exact(method: &Method) -> Exact {
+    match method {
+        Method::Rejection(limit) => Exact::rejection(limit.tries),
+        Method::Ars(limit) => Exact::ars(limit.tries),
+        Method::Cars(limit) => Exact::cars(limit.tries),
+        Method::Disc(disc) => form(disc),
+        _ => Exact::disc(),
+    }
 }
 
 /// The most tries of a form of DISC whose number is not given: its budget ends them before.
@@ -218,24 +234,28 @@ where
 {
     let tallies = Tallies::default();
     let own = Tallies::clone(&tallies);
-    let exact = match *method {
-        Method::Rejection(rejecting) => Some(Exact::rejection(rejecting.tries)),
-        Method::Disc(disc) => Some(form(&method::Disc { form: Some(DiscForm::Published), ..disc })),
-        _ => None,
-    };
-    let sampler: AnySampler = match exact {
-        Some(policy) => Box::new(Tallied {
-            sampler: Sampling::speculative(task, policy, draft, config)?,
-            take: |sampler: &mut Sampling<_, _, Exact>| sampler.scheduler().take_speculation(),
-            tallies: own,
-        }),
-        None => Box::new(Tallied {
-            sampler: Sampling::speculative(task, Masked::new(), draft, config)?,
-            take: |sampler: &mut Sampling<_, _, Masked>| sampler.scheduler().take_speculation(),
-            tallies: own,
-        }),
-    };
-    Ok(Engine::Drafting(sampler, tallies))
+    Ok(match method {
+        Method::Rejection(_) => {
+            let sampler = Sampling::speculative(task, exact(method), draft, config)?;
+            let take = |sampler: &mut Sampling<_, _, Exact>| sampler.scheduler().take_speculation();
+            Engine::Plain(Box::new(Tallied { sampler, take, tallies: own }), Some(tallies))
+        }
+        Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto => {
+            let sampler = Sampling::speculative(task, exact(method), draft, config)?;
+            let take = |sampler: &mut Sampling<_, _, Exact>| sampler.scheduler().take_speculation();
+            Engine::Learning(Box::new(Tallied { sampler, take, tallies: own }), Some(tallies))
+        }
+        Method::Asap(asap) => {
+            let sampler = Sampling::speculative(task, Asap::new(asap.tries), draft, config)?;
+            let take = |sampler: &mut Sampling<_, _, Asap>| sampler.scheduler().take_speculation();
+            Engine::Learning(Box::new(Tallied { sampler, take, tallies: own }), Some(tallies))
+        }
+        _ => {
+            let sampler = Sampling::speculative(task, Masked::new(), draft, config)?;
+            let take = |sampler: &mut Sampling<_, _, Masked>| sampler.scheduler().take_speculation();
+            Engine::Plain(Box::new(Tallied { sampler, take, tallies: own }), Some(tallies))
+        }
+    })
 }
 
 fn speculation(method: &Method) -> SpeculationConfig {

@@ -314,7 +314,7 @@ impl Request {
         let start = self.start()?;
         let max_tokens = self.room(&start.prompt)?;
         let (mut chosen, why) = method.resolve(self.outputs.unwrap_or(usize::MAX), self.is_unconstrained());
-        self.check(&method, &chosen)?;
+        self.check(&chosen)?;
         if let (Method::Beam(beam), Some(outputs)) = (&mut chosen, self.outputs) {
             beam.n = beam.n.max(outputs.try_into().unwrap_or(beam.n));
         }
@@ -340,14 +340,14 @@ impl Request {
     /// # Errors
     ///
     /// [`Error::Combination`].
-    pub fn check(&self, asked: &Method, method: &Method) -> Result<()> {
+    pub fn check(&self, method: &Method) -> Result<()> {
         if matches!(self.truncate, Some(Truncate::AfterMask(_))) && *method != Method::Masked {
             return Err(Error::combination(
                 "`truncate` after-mask changes the proposals and has no unbiased distribution; \
                  use it with `sampler` masked, or `truncate` before-mask",
             ));
         }
-        drafts::check(asked, method, self.draft.as_ref())?;
+        drafts::check(method, self.draft.as_ref())?;
         self.check_counts()
     }
 

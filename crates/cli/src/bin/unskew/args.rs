@@ -238,12 +238,11 @@ pub(crate) struct SamplerArgs {
     /// disc) or drafts
     #[arg(long, value_name = "N", default_value = "16", value_parser = number::<NonZeroUsize>("--batch"))]
     pub(crate) batch: NonZeroUsize,
-    /// The part that drafts tokens for speculative and mentored (generate: for rejection and disc, too)
+    /// The part that drafts tokens for speculative and mentored (generate: for rejection, ars, cars, asap and disc, too)
     ///
     /// `tiny-draft`: the embedded draft model. A folder or table: another model with the same tokens. `ngram`: the tokens that followed
-    /// the same tokens before. `counts`: counts by place in a --grammar or --json-schema. Under rejection and disc:form=published
-    /// proposals are drafted, and their distribution stays the same. Samplers that learn change their proposals, also at positions
-    /// that a draft has passed, and so do not draft. An audit drafts for speculative and mentored alone.
+    /// the same tokens before. `counts`: counts by place in a --grammar or --json-schema. Samplers that keep the model's distribution
+    /// keep it with drafts. An audit drafts for speculative and mentored alone.
     #[arg(long, value_name = "tiny-draft|DIR|table:FILE|ngram|counts")]
     pub(crate) draft_model: Option<String>,
     #[command(flatten)]

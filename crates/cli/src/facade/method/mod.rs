@@ -48,9 +48,9 @@ pub enum Method {
     /// Rejection with a masked first token.
     Rsft(Tries),
     /// Rejection that learns from each failure.
-    Ars(Tries),
+    Ars(Rejecting),
     /// Rejection that learns everything that a mask forbids.
-    Cars(Tries),
+    Cars(Rejecting),
     /// Masked proposals, accepted with the probability that makes them exact, resampled after many refusals.
     Disc(Disc),
     /// Masked sampling that learns the mass of the prefixes of its outputs.
@@ -78,7 +78,7 @@ pub struct Tries {
     pub tries: u64,
 }
 
-/// The parameters of rejection sampling.
+/// The parameters of methods that reject outputs, and that drafts make faster.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rejecting {
     /// The most tries for one output.
@@ -94,7 +94,7 @@ pub struct Disc {
     pub k: Option<u32>,
     /// Only this many of the most probable tokens of each step are candidates.
     pub top_m: Option<NonZeroUsize>,
-    /// Which proposals are made and resampled; `None`: learned, or published with a draft.
+    /// Which proposals are made and resampled; `None`: learned.
     pub form: Option<DiscForm>,
     /// With a draft: how many tokens it drafts at once.
     pub length: Option<Length>,
@@ -316,13 +316,17 @@ impl Method {
 
     /// Whether a draft can make it faster.
     pub fn may_draft(&self) -> bool {
-        self.needs_draft() || matches!(self, Self::Rejection(_) | Self::Disc(_))
+        let drafts =
+            matches!(self, Self::Rejection(_) | Self::Ars(_) | Self::Cars(_) | Self::Asap(_) | Self::Disc(_));
+        drafts || self.needs_draft()
     }
 
     /// How many tokens are drafted at once, where that is said.
     pub(crate) fn length(&self) -> Option<Length> {
         match self {
             Self::Rejection(Rejecting { length, .. })
+            | Self::Ars(Rejecting { length, .. })
+            | Self::Cars(Rejecting { length, .. })
             | Self::Disc(Disc { length, .. })
             | Self::Speculative(Speculative { length })
             | Self::Mentored(Mentored { length, .. }) => *length,
@@ -338,7 +342,7 @@ impl Method {
                 (Self::Masked, Some("nothing is forbidden, so that no sampler rejects"))
             }
             Self::Auto if outputs >= MANY => (
-                Self::Cars(Tries { tries: TRIES }),
+                Self::Cars(Rejecting { tries: TRIES, length: None }),
                 Some("of many outputs each learns for the next, and all are exact"),
             ),
             Self::Auto => (Self::Disc(Disc::default()), Some("for few outputs its passes are bounded")),

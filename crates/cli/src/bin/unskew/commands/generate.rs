@@ -47,7 +47,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let Some(asked) = asked.first().copied() else { return Ok(()) };
     let keeps = args.save_trie.is_some() || args.load_trie.is_some();
     if keeps {
-        check_keeps(args, &asked, &mut spec, outputs)?;
+        check_keeps(&asked, &mut spec, outputs)?;
     }
     let model = Model::load(&args.model.model, args.model.tokenizer.as_deref())?;
     let drawing = Arc::new(Drawing::default());
@@ -61,7 +61,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let (chosen, _) = asked.method.resolve(outputs, spec.is_unconstrained());
     let start = request.start()?;
     let request = request.constrain(spec.clone())?;
-    request.check(&asked.method, &chosen)?;
+    request.check(&chosen)?;
     let parts = match keeps {
         true => Some(Parts::of(&args.model, &args.options, &spec, &start)?),
         false => None,
@@ -96,17 +96,12 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Refuses to keep the bounds of a method that learns none.
-fn check_keeps(args: &GenerateArgs, asked: &Asked, spec: &mut Spec, outputs: usize) -> Result<()> {
+fn check_keeps(asked: &Asked, spec: &mut Spec, outputs: usize) -> Result<()> {
     let (method, _) = asked.method.resolve(outputs, spec.is_unconstrained());
     if !method.info().learns {
         return Err(Failure::input(format!(
             "--save-trie and --load-trie are for samplers that learn: ars, asap, cars and disc, not {method}"
         )));
-    }
-    if args.options.draft_model.is_some() && method.may_draft() {
-        return Err(Failure::input(
-            "--save-trie and --load-trie keep the bounds that are learned, and with --draft-model nothing is",
-        ));
     }
     match &mut spec.language {
         Language::Set(set) if set.gpu => {

@@ -73,7 +73,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     let request = args.options.apply(request)?.draft(draft.clone());
     let request = request.constrain(spec.clone())?;
     for method in &methods {
-        with_draft(&request, method, draft.as_ref()).check(method, method)?;
+        with_draft(&request, method, draft.as_ref()).check(method)?;
     }
     say(format_args!("{spec}; {} samples of each sampler, seed {seed}", args.samples));
 
