@@ -47,7 +47,7 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--mentored-kl", "0.2"], &["mentored"]),
     (&["--mentored-budget", "sequence"], &["mentored"]),
     (&["--draft-length", "2"], &["speculative", "mentored"]),
-    (&["--draft-model", "ngram"], &["speculative", "mentored", "rejection", "disc"]),
+    (&["--draft-model", "ngram"], &["speculative", "mentored", "rejection", "ars", "cars", "asap", "disc"]),
     (&["--save-trie", "trie.bin"], LEARNING),
 ];
 

@@ -58,7 +58,7 @@ fn parameter(
 const REJECTING: &[&str] = &["rejection", "rsft", "ars", "cars", "asap", "awrs", "smc", "mcmc"];
 
 /// The methods that draft in each command.
-pub(crate) const DRAFTING: &[&str] = &["speculative", "mentored", "rejection", "disc"];
+pub(crate) const DRAFTING: &[&str] = &["speculative", "mentored", "rejection", "ars", "cars", "asap", "disc"];
 pub(crate) const DRAFTING_IN_AUDITS: &[&str] = &["speculative", "mentored"];
 
 /// A flag that is given: its name, the methods that read it, the parameter that it is, and its value.

@@ -118,6 +118,8 @@ pub struct Asap {
     pub iterations: u64,
     /// The most tries for one output.
     pub tries: u64,
+    /// With a draft: how many tokens it drafts at once.
+    pub length: Option<Length>,
 }
 
 /// The parameters of sequential Monte Carlo.
@@ -327,6 +329,7 @@ impl Method {
             Self::Rejection(Rejecting { length, .. })
             | Self::Ars(Rejecting { length, .. })
             | Self::Cars(Rejecting { length, .. })
+            | Self::Asap(Asap { length, .. })
             | Self::Disc(Disc { length, .. })
             | Self::Speculative(Speculative { length })
             | Self::Mentored(Mentored { length, .. }) => *length,

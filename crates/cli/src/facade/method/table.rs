@@ -136,11 +136,12 @@ pub static METHODS: &[MethodInfo] = &[
                 help: "outputs that are only learned from, before the first that is shown",
             },
             TRIES_PARAMETER,
+            LENGTH,
         ],
         learns: true,
         read: |given| {
             let iterations = given.value("iterations").unwrap_or(0);
-            Ok(Method::Asap(Asap { iterations, tries: given.tries() }))
+            Ok(Method::Asap(Asap { iterations, tries: given.tries(), length: given.length() }))
         },
     },
     MethodInfo {
