@@ -4,9 +4,7 @@ use std::{cell::RefCell, collections::VecDeque, rc::Rc, sync::Arc};
 
 use rand_core::Rng;
 use serde::Serialize;
-use unskew_core::{
-    Constraint, Draw, MaskBatch, MaskMut, MaskRef, Proposer, Rejected, Sampler, TokenId,
-};
+use unskew_core::{Constraint, Draw, MaskBatch, MaskMut, MaskRef, Proposer, Rejected, Sampler, TokenId};
 use unskew_grammars::{CountModel, GrammarConstraint, GrammarScratch, GrammarState};
 use unskew_samplers::speculative::SpeculationStats;
 

@@ -109,7 +109,9 @@ pub(crate) fn engine(
 ) -> Engine {
     let plain: AnySampler = match *method {
         Method::Masked => match truncate {
-            Some(Truncate::AfterMask(truncation)) => Box::new(Sampling::new(task, Masked::truncated(truncation))),
+            Some(Truncate::AfterMask(truncation)) => {
+                Box::new(Sampling::new(task, Masked::truncated(truncation)))
+            }
             Some(Truncate::BeforeMask(_)) | None => Box::new(Sampling::new(task, Masked::new())),
         },
         // The two that draft are made below; without a draft they are masked sampling.
@@ -173,13 +175,16 @@ fn form(disc: &method::Disc) -> Exact {
             Exact::disc().with_max_tries(k).with_budget(f64::INFINITY).with_particles(k)
         }),
         Some(DiscForm::Published) => k.map_or_else(
-            || Exact::disc_published(Exact::DISC_PARTICLES).with_max_tries(TRIES).with_budget(Exact::DISC_BUDGET),
+            || {
+                Exact::disc_published(Exact::DISC_PARTICLES)
+                    .with_max_tries(TRIES)
+                    .with_budget(Exact::DISC_BUDGET)
+            },
             Exact::disc_published,
         ),
-        Some(DiscForm::Reuse) => k.map_or_else(
-            || Exact::disc_reusing(TRIES).with_budget(Exact::DISC_BUDGET),
-            Exact::disc_reusing,
-        ),
+        Some(DiscForm::Reuse) => {
+            k.map_or_else(|| Exact::disc_reusing(TRIES).with_budget(Exact::DISC_BUDGET), Exact::disc_reusing)
+        }
     }
 }
 
