@@ -7,23 +7,52 @@
 //! P(output | constraint) = P(output) / P(constraint)
 //! ```
 //!
-//! This crate re-exports the parts, each of which is a crate of its own:
+//! # Outputs in a dozen lines
+//!
+//! ```
+//! # #[cfg(all(feature = "facade", feature = "runner", feature = "tiny-model"))]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use unskew::{Model, Spec};
+//!
+//! let model = Model::open("tiny")?; // or the folder of a checkpoint
+//! let draws = model
+//!     .prompt("Dear Ms Meyer,\nKind regards,\n")
+//!     .constrain(Spec::choices(["Thomas Hansen", "Peter Costa", "Paul Becker"]))?
+//!     .seed(1)
+//!     .sample("cars")?;
+//! for output in draws.take(5) {
+//!     let output = output?;
+//!     println!("{}: log-probability {:.3}, {} passes", output.text, output.log_prob, output.cost.passes);
+//! }
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "facade", feature = "runner", feature = "tiny-model")))]
+//! # fn main() {}
+//! ```
+//!
+//! [`Model`] is a language model with its tokens, [`Spec`] a constraint as data, and [`Request`] the two with a prompt, a seed, limits
+//! and a callback. A model of one's own is [`Model::new`], a constraint of one's own [`Request::constrain_with`]. The samplers, with
+//! their parameters and the distributions of their outputs, are the table [`METHODS`]. All of this is the feature `facade`.
+//!
+//! # The parts
+//!
+//! Each of them is a crate of its own:
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, and their laws as tests |
+//! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, with tests for any implementation |
 //! | [`automata`] | regular expressions and lists of choices as exact constraints, over all spellings or the tokenizer's own |
 //! | [`grammars`] | context-free grammars (Lark, GBNF, EBNF) as exact constraints |
-//! | [`schema`] | JSON Schema as exact grammars; what is not enforced is an error |
-//! | [`sets`] | items out of millions as exact constraints; what is none of them |
-//! | [`samplers`] | masked, rejection, DISC |
+//! | [`schema`] | JSON Schema as exact grammars; a keyword that is not enforced is an error |
+//! | [`sets`] | items out of millions as exact constraints; any text but those |
+//! | [`samplers`] | masked, exact and weighted samplers, searches, drafts |
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
 //! | [`runner`] | transformers of the Llama family (feature `runner`) |
 //! | [`tiny_model`] | the embedded models (feature `tiny-model`) |
 //!
 //! A library should depend with `default-features = false`: the default feature `cli` is the command line.
 //!
-//! # Example
+//! # Example: the parts by themselves
 //!
 //! Any model, here one given as a table: it likes to begin with `0`, and rarely goes on as the constraint demands.
 //!
@@ -52,6 +81,12 @@
 //! assert!((masked - 0.667).abs() < 0.05 && (faithful - 0.182).abs() < 0.05);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+#[cfg(feature = "facade")]
+mod facade;
+
+#[cfg(feature = "facade")]
+pub use facade::*;
 
 pub use unskew_automata as automata;
 pub use unskew_core as core;

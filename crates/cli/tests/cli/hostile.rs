@@ -12,7 +12,7 @@ const MODEL: [&str; 3] = ["generate", "--model", "table:t.json"];
 
 /// Each option with a number, and a command that reads it.
 const NUMBERS: &[(&str, &[&str])] = &[
-    ("-n", &["generate"]),
+    ("--samples", &["generate"]),
     ("--max-tokens", &["generate"]),
     ("--batch", &["generate"]),
     ("--smc-particles", &["generate", "--sampler", "smc"]),
@@ -55,7 +55,7 @@ fn a_sampler_that_accepts_nothing_names_the_option_and_another_sampler() {
         let message = run.stderr.lines().last().unwrap();
         assert!(message.contains("no output in 20 tries"), "{sampler}: {message}");
         assert!(
-            message.contains("--max-tries") && message.contains("--sampler masked"),
+            message.contains(&format!("--sampler {sampler}:tries=N")) && message.contains("--sampler masked"),
             "{sampler}: {message}"
         );
     }

@@ -3,6 +3,7 @@
 mod audit;
 mod canonical;
 mod commands;
+mod facade;
 mod files;
 mod grammars;
 mod hostile;
@@ -15,3 +16,4 @@ mod set_changes;
 mod sets;
 mod speculation;
 mod support;
+mod syntax;

@@ -47,7 +47,7 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--mentored-kl", "0.2"], &["mentored"]),
     (&["--mentored-budget", "sequence"], &["mentored"]),
     (&["--draft-length", "2"], &["speculative", "mentored"]),
-    (&["--draft-model", "ngram"], &["speculative", "mentored", "rejection", "disc"]),
+    (&["--draft-model", "ngram"], &["speculative", "mentored", "rejection", "ars", "cars", "asap", "disc"]),
     (&["--save-trie", "trie.bin"], LEARNING),
 ];
 
@@ -110,7 +110,7 @@ fn an_audit_refuses_what_none_of_its_samplers_reads() {
     expect(&audit("speculative,mentored", &draft), true, &draft, "an audit of both");
     let run = unskew(&["audit", "--regex", "a", "--samples", "2", "--max-prefixes", "5"]);
     assert!(
-        run.refusal().contains("--max-prefixes bounds the search for the exact law"),
+        run.refusal().contains("--max-prefixes bounds the search for the exact distribution"),
         "{}",
         run.refusal()
     );

@@ -205,7 +205,7 @@ fn a_gpu_that_is_not_there_is_said_once() {
     let (with, without) = (files.run(&[&args[..], &["--gpu"]].concat()), files.run(&args));
     assert_eq!((with.code, &with.stdout), (0, &without.stdout), "{}", with.stderr);
     let warnings: Vec<&str> = with.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
-    let about_model = "warning: --gpu: a table is no model for a GPU; the model runs on the CPU";
+    let about_model = "warning: --gpu: only a transformer runs on a GPU; the model runs on the CPU";
     let warnings: Vec<&str> = match &warnings[..] {
         [first, rest @ ..] if cfg!(feature = "wgpu") && *first == about_model => rest.to_vec(),
         _ => warnings,
@@ -214,7 +214,7 @@ fn a_gpu_that_is_not_there_is_said_once() {
         assert!(warnings.len() <= 1 && warnings.iter().all(|line| line.contains("no GPU")), "{warnings:?}");
     } else {
         let expected =
-            "warning: --gpu: this program was built without the feature `gpu`; the CPU makes the masks";
+            "warning: --gpu: this program was built without the feature \"gpu\"; the CPU makes the masks";
         assert_eq!(warnings, [expected]);
     }
 }

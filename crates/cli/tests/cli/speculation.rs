@@ -109,24 +109,17 @@ fn what_does_not_go_together_is_refused() {
     let speculative = ["--sampler", "speculative"];
     let mentored = ["--sampler", "mentored", "--draft-model", "table:d.json"];
     refused(&speculative, "needs --draft-model: tiny-draft, a folder, table:FILE, ngram or counts");
-    refused(&mentored, "--sampler mentored needs --mentored-kl D");
+    refused(&mentored, "mentored needs the parameter `kl`: the Kullback-Leibler divergence");
     let ngram = ["--draft-model", "ngram"];
     let refused_for = |sampler: &'static str, more: &[&str], expected: &str| {
         refused(&[&["--regex", "0[01]*", "--sampler", sampler], &ngram[..], more].concat(), expected);
     };
-    refused(&ngram, "speculative, mentored, rejection and disc, not for auto: which is chosen for you");
     refused_for("masked", &[], "not for masked: masked with drafts is speculative");
-    for sampler in ["ars", "cars", "asap"] {
-        refused_for(sampler, &[], "what it learns changes its law at positions that a draft has passed");
-    }
     for sampler in ["rsft", "awrs", "smc", "mcmc"] {
         refused_for(sampler, &[], "its steps are single tokens");
     }
     refused_for("greedy", &[], "not for greedy: it draws nothing");
-    refused_for("disc", &["--disc-form", "learned"], "--draft-model is for --disc-form fresh");
-    refused_for("disc", &["--disc-form", "reuse"], "--draft-model is for --disc-form fresh");
     refused_for("disc", &["--disc-top-m", "2"], "leave out one of the two");
-    refused_for("disc", &["--save-trie", "trie"], "with --draft-model nothing is");
     refused_for("rejection", &["--mentored-kl", "0.1"], "is for --sampler mentored");
     refused(&["--mentored-kl", "0.1"], "is for --sampler mentored");
     let with = |more: &[&'static str]| [&speculative[..], more].concat();
@@ -144,12 +137,12 @@ fn what_does_not_go_together_is_refused() {
     refused(&with(&["--draft-model", "nowhere"]), "nowhere: no such folder");
     refused(&with(&["--draft-model", "ngram", "--draft-length", "long"]), "give `auto`, or a number");
     let budget = |kl: &'static str| [&mentored[..], &["--mentored-kl", kl]].concat();
-    refused(&budget("nan"), "a divergence of at most NaN cannot be asked for");
+    refused(&budget("nan"), "give a number from 0 on");
     let negative = [&mentored[..], &["--mentored-kl=-1"]].concat();
-    refused(&negative, "a divergence of at most -1 cannot be asked for");
+    refused(&negative, "give a number from 0 on");
     refused(
         &with(&["--draft-model", "ngram", "--top-k", "3", "--truncate", "after-mask"]),
-        "has no unbiased law",
+        "has no unbiased distribution",
     );
 }
 
@@ -176,14 +169,23 @@ fn an_audit_shows_acceptance_and_what_was_spent() {
 }
 
 #[test]
-fn rejection_and_disc_keep_their_laws_over_drafts() {
+fn exact_samplers_keep_their_distributions_over_drafts() {
     let files = Files::new(&[("t.json", TABLE), ("d.json", DRAFT)]);
     let task = ["--model", "table:t.json", "--regex", "0[01]{1,3}", "--prompt", "1", "--seed", "3"];
     let audit = ["audit", "--samplers", "masked", "--samples", "1", "--format", "jsonl"];
     let lines = files.run(&[&audit[..], &task].concat()).json();
     let exact: BTreeMap<String, f64> = serde_json::from_value(lines[0]["exact"].clone()).unwrap();
     // Tries enough that all are accepted: the few that were resampled would follow another law.
-    for sampler in [&["rejection"][..], &["disc", "--disc-form", "fresh"], &["disc", "--disc-k", "200"]] {
+    for sampler in [
+        &["rejection"][..],
+        &["disc", "--disc-form", "fresh"],
+        &["disc", "--disc-k", "200", "--disc-form", "published"],
+        &["disc"],
+        &["ars"],
+        &["cars"],
+    ] {
+        // Those that learn know the whole tree soon, and then ask for nothing.
+        let learns = matches!(sampler, ["disc"] | ["ars"] | ["cars"]);
         for draft in ["table:d.json", "ngram"] {
             let args = ["generate", "-n", "8000", "--format", "jsonl", "--draft-length", "3", "--sampler"];
             let lines = files.run(&[&args[..], sampler, &task, &["--draft-model", draft]].concat()).json();
@@ -198,8 +200,8 @@ fn rejection_and_disc_keep_their_laws_over_drafts() {
             assert!(fit.deviation < 4.0 && fit.degrees_of_freedom > 8, "{sampler:?} {draft}: {fit:?}");
             // Those of refused proposals too, and several tokens of them in a pass.
             let sum = |field: &str| lines.iter().map(|line| number(line, field)).sum::<f64>();
-            assert!(sum("proposals") > 1.2 * lines.len() as f64 && sum("drafts_accepted") > 0.0);
-            assert!(sum("lm_passes") < sum("lm_calls"));
+            assert!(learns || sum("proposals") > 1.2 * lines.len() as f64);
+            assert!(sum("drafts_accepted") > 0.0 && sum("lm_passes") < sum("lm_calls"));
         }
     }
 }

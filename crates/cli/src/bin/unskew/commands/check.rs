@@ -1,0 +1,202 @@
+//! `unskew check`: is a text, or a sequence of tokens, what the constraint asks for?
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    time::Instant,
+};
+
+use serde::{Deserialize, Serialize};
+use unskew::{
+    TokenSpace,
+    core::{AnyConstraint, AnyScratch, Constraint, TokenId, TokenMask},
+    read::{self, MAX_LINES_BYTES},
+};
+
+use super::write_json;
+use crate::{
+    args::{CheckArgs, CheckedArgs, Format},
+    error::{Failure, Result, one_line},
+    progress,
+};
+
+/// The longest line that is read, in bytes.
+const MAX_LINE_BYTES: u64 = 64 << 20;
+
+#[derive(Serialize)]
+struct Answer {
+    /// Whether every token is allowed and the output may end after the last one.
+    accepted: bool,
+    /// Whether the tokenizer itself would write these tokens for their text; null without a tokenizer.
+    canonical: Option<bool>,
+    /// The first token that is not allowed; null when all are, also when the output is then incomplete.
+    rejected_at: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mask_us: Option<Vec<f64>>,
+}
+
+/// A line of the file: one of the two.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    text: Option<String>,
+    ids: Option<Vec<u32>>,
+}
+
+struct Checker<'a> {
+    tokens: &'a TokenSpace,
+    constraint: AnyConstraint,
+    scratch: AnyScratch,
+    mask: TokenMask,
+    timing: bool,
+}
+
+pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
+    let spec = args.constraint.spec()?;
+    let tokens = TokenSpace::load(&args.model.model, args.model.tokenizer.as_deref())?;
+    let constraint = tokens.constraint_with(&spec, &progress::observer())?;
+    let mut checker = Checker {
+        tokens: &tokens,
+        scratch: constraint.scratch(),
+        mask: TokenMask::new(constraint.vocab_len()),
+        constraint,
+        timing: args.timing,
+    };
+    match &args.checked {
+        CheckedArgs { text: Some(text), .. } => {
+            let ids = tokens.encode_output(text)?;
+            write(args.format, &checker.check(&ids), out)?;
+        }
+        CheckedArgs { ids: Some(ids), .. } => {
+            let ids: Vec<_> = ids.0.iter().copied().map(TokenId).collect();
+            write(args.format, &checker.check(&ids), out)?;
+        }
+        CheckedArgs { jsonl: Some(path), .. } if path == Path::new("-") => {
+            checker.check_lines(path, &mut std::io::stdin().lock(), args.format, out)?;
+        }
+        CheckedArgs { jsonl: Some(path), .. } => {
+            let file = read::open(path, MAX_LINES_BYTES)?;
+            checker.check_lines(path, &mut BufReader::new(file), args.format, out)?;
+        }
+        CheckedArgs { text: None, ids: None, jsonl: None } => {
+            return Err(Failure::input("give --text, --ids or --jsonl"));
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+impl Checker<'_> {
+    fn check_lines(
+        &mut self,
+        path: &Path,
+        input: &mut dyn BufRead,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let mut line = Vec::new();
+        for number in 1.. {
+            let at = |error: &dyn std::fmt::Display| {
+                Failure::Input(format!("{}: line {number}: {}", path.display(), one_line(&error.to_string())))
+            };
+            line.clear();
+            input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line).map_err(|error| at(&error))?;
+            if line.is_empty() {
+                break;
+            }
+            if line.len() as u64 > MAX_LINE_BYTES {
+                return Err(at(&format!("longer than {MAX_LINE_BYTES} bytes")));
+            }
+            if number == 1 {
+                line.drain(..read::mark(&line).map_err(|error| at(&error))?);
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let question: Question =
+                serde_json::from_slice(line.trim_ascii_end()).map_err(|error| at(&json_error(&error)))?;
+            let ids = match question {
+                Question { text: Some(text), ids: None } => {
+                    self.tokens.encode_output(&text).map_err(|error| at(&error))?
+                }
+                Question { text: None, ids: Some(ids) } => ids.into_iter().map(TokenId).collect(),
+                _ => return Err(at(&r#"give either "text" or "ids""#)),
+            };
+            write(format, &self.check(&ids), out)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, ids: &[TokenId]) -> Answer {
+        // `accepted` answers for a last id that ends the sequence.
+        let ends = ids.last().is_some_and(|id| self.tokens.vocabulary().is_end_of_sequence(*id));
+        let output = if ends { &ids[..ids.len() - 1] } else { ids };
+
+        let mut state = self.constraint.start();
+        let mut times = Vec::new();
+        let mut rejected_at = None;
+        for (index, token) in output.iter().enumerate() {
+            if self.timing {
+                times.push(self.time_mask(&state));
+            }
+            if self.constraint.advance(&mut self.scratch, &mut state, *token).is_err() {
+                rejected_at = Some(index);
+                break;
+            }
+        }
+        let complete = rejected_at.is_none();
+        if complete && self.timing {
+            times.push(self.time_mask(&state));
+        }
+        let accepted = complete && self.constraint.is_accepting(&state);
+        if ends && complete && !accepted {
+            rejected_at = Some(output.len());
+        }
+        Answer {
+            accepted,
+            canonical: self.tokens.is_canonical(output),
+            rejected_at,
+            mask_us: self.timing.then_some(times),
+        }
+    }
+
+    /// How long the mask of `state` takes, in microseconds: the time that a server waits at this position.
+    fn time_mask(&mut self, state: &<AnyConstraint as Constraint>::State) -> f64 {
+        let begin = Instant::now();
+        if self.constraint.ready_mask(&self.scratch, state).is_none() {
+            self.constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
+        }
+        // Nanoseconds are all that the clock has.
+        (begin.elapsed().as_secs_f64() * 1e9).round() / 1e3
+    }
+}
+
+/// A JSON error without its line number, which is always 1 here.
+fn json_error(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let cut = text.rfind(" at line ").unwrap_or(text.len());
+    format!("{}, column {}", &text[..cut], error.column())
+}
+
+fn write(format: Format, answer: &Answer, out: &mut dyn Write) -> Result<()> {
+    match format {
+        Format::Jsonl => write_json(answer, out)?,
+        Format::Text => {
+            let verdict = match (answer.accepted, answer.rejected_at) {
+                (true, _) => "accepted".to_owned(),
+                (false, Some(index)) => format!("rejected at token {index}"),
+                (false, None) => "incomplete: allowed so far, but it may not end here".to_owned(),
+            };
+            let canonical = match answer.canonical {
+                Some(false) => "; not the tokenizer's own tokens for this text",
+                Some(true) | None => "",
+            };
+            writeln!(out, "{verdict}{canonical}")?;
+            if let Some(times) = &answer.mask_us {
+                let times: Vec<_> = times.iter().map(|time| format!("{time:.1}")).collect();
+                writeln!(out, "    masks, in microseconds: {}", times.join(" "))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! `unskew explain`: the fate of every construct of a grammar, JSON Schema or regex.
+
+use std::io::Write;
+
+use unskew::Explained;
+
+use super::write_json;
+use crate::{
+    args::{ExplainArgs, Format},
+    error::Result,
+};
+
+pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
+    let answers = args.constraint.spec()?.explain()?;
+    for answer in &answers {
+        match args.format {
+            Format::Jsonl => write_json(answer, out)?,
+            Format::Text => {
+                let Explained { pointer, span, construct, fate, why, .. } = answer;
+                let span = pointer.as_deref().or(span.as_deref()).unwrap_or("-");
+                writeln!(out, "{span:>8} {fate:<10} {construct}: {why}")?;
+            }
+        }
+    }
+    // A construct that would be refused elsewhere is an answer here. A text that cannot be read has none.
+    Ok(out.flush()?)
+}

@@ -1,0 +1,245 @@
+//! `unskew generate`: outputs of a model that satisfy a constraint.
+
+use std::{io::Write, num::NonZeroUsize, sync::Arc};
+
+use serde::Serialize;
+use unskew::{
+    Drafted, Draws, Language, Method, Model, Output, Spec,
+    core::{Cancel, Finish, Origin},
+};
+
+use super::write_json;
+use crate::{
+    args::{Format, GenerateArgs},
+    error::{Failure, Result},
+    inputs, interrupt,
+    legacy::{Asked, DRAFTING},
+    plain::say,
+    progress::{self, Drawing},
+    resume::{Parts, Saved, Target},
+    sampling::failed,
+};
+
+/// One output as a line of JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    text: &'a str,
+    ids: Vec<u32>,
+    logprob: f64,
+    log_weight: f64,
+    /// Positions that the model evaluated for this output.
+    lm_calls: u64,
+    /// Passes through the model, each over one or more positions.
+    lm_passes: u64,
+    proposals: u64,
+    finish: &'static str,
+    /// How the sampler came by the output: `proposed`, `accepted` or `resampled`.
+    how: &'static str,
+    /// Only where tokens were drafted.
+    #[serde(flatten)]
+    drafted: Option<Drafted>,
+}
+
+pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
+    let outputs = args.n.get();
+    let mut spec = args.constraint.spec()?;
+    let asked = args.options.legacy.methods(&[&args.sampler], spec.is_unconstrained(), outputs, DRAFTING)?;
+    let Some(asked) = asked.first().copied() else { return Ok(()) };
+    let keeps = args.save_trie.is_some() || args.load_trie.is_some();
+    if keeps {
+        check_keeps(&asked, &mut spec, outputs)?;
+    }
+    let model = Model::load(&args.model.model, args.model.tokenizer.as_deref())?;
+    let drawing = Arc::new(Drawing::default());
+    let (hears, hearer) = (Arc::clone(&drawing), progress::hearer());
+    let request = model.prompt(args.prompt.as_str()).heal(args.heal).outputs(outputs).seed(args.seed);
+    let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get)).observe(move |event| {
+        hears.hear(event);
+        hearer(event);
+    });
+    let request = args.options.apply(request)?.draft(args.options.draft()?);
+    let (chosen, _) = asked.method.resolve(outputs, spec.is_unconstrained());
+    let start = request.start()?;
+    let request = request.constrain(spec.clone())?;
+    request.check(&chosen)?;
+    let parts = match keeps {
+        true => Some(Parts::of(&args.model, &args.options, &spec, &start)?),
+        false => None,
+    };
+    let saved = match (&args.load_trie, &parts) {
+        (Some(path), Some(parts)) => Some((path, Saved::read(path, parts)?)),
+        _ => None,
+    };
+    let cancel = interrupt::watch()?;
+    let mut draws = request.cancel(cancel.clone()).sample_with(asked.method)?.take(outputs);
+    if let Some((path, saved)) = &saved {
+        saved.load(path, &mut draws, args.seed.is_none())?;
+    }
+    let target = match &args.save_trie {
+        Some(path) => {
+            let described = args.constraint.spec.as_deref();
+            inputs::refuse(
+                path,
+                &[inputs::of_model(&args.model), inputs::of_constraint(&spec, described)].concat(),
+            )?;
+            Some(Target::new(path)?)
+        }
+        None => None,
+    };
+    begin(args, &spec, &asked, &draws, saved.as_ref().map(|(path, _)| path.display()));
+    let result = draw(args, &mut draws, &cancel, &drawing, out);
+    // The bounds that were learned before a failure are worth as much.
+    match (target, parts) {
+        (Some(target), Some(parts)) => target.save(&parts, &mut draws).and(result),
+        _ => result,
+    }
+}
+
+/// Refuses to keep the bounds of a method that learns none.
+fn check_keeps(asked: &Asked, spec: &mut Spec, outputs: usize) -> Result<()> {
+    let (method, _) = asked.method.resolve(outputs, spec.is_unconstrained());
+    if !method.info().learns {
+        return Err(Failure::input(format!(
+            "--save-trie and --load-trie are for samplers that learn: ars, asap, cars and disc, not {method}"
+        )));
+    }
+    match &mut spec.language {
+        Language::Set(set) if set.gpu => {
+            set.gpu = false;
+            say("warning: --gpu: bounds are learned on the CPU, which makes the masks, too");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Says what will be drawn, and with which seed or from which file.
+fn begin(
+    args: &GenerateArgs,
+    spec: &Spec,
+    asked: &Asked,
+    draws: &Draws,
+    loaded: Option<std::path::Display<'_>>,
+) {
+    let goes_on = loaded.filter(|_| args.seed.is_none());
+    match (args.format, goes_on) {
+        (Format::Text, goes_on) => {
+            say(spec);
+            let why = asked.why.map(|why| format!(" (chosen because {why})")).unwrap_or_default();
+            let explained = draws.explain();
+            match goes_on {
+                Some(path) => say(format_args!("sampler {explained}{why}; goes on from {path}")),
+                None => say(format_args!("sampler {explained}{why}; seed {}", draws.seed())),
+            }
+        }
+        // A script that wants the same lines again needs the seed, and nothing else.
+        (Format::Jsonl, None) if args.seed.is_none() => say(format_args!("seed {}", draws.seed())),
+        (Format::Jsonl, _) => {}
+    }
+}
+
+/// Draws and writes the outputs.
+fn draw(
+    args: &GenerateArgs,
+    draws: &mut Draws,
+    cancel: &Cancel,
+    drawing: &Drawing,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let asked = args.n.get();
+    let (mut total, mut drafts, mut tokens, mut passes) = (Drafted::default(), false, 0, 0);
+    let bar = drawing.begin(asked);
+    let mut written = 0;
+    for output in draws.by_ref() {
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => {
+                bar.finish_and_clear();
+                return Err(match cancel.is_cancelled() {
+                    true => Failure::Interrupted(written),
+                    false => failed(draws.method(), error),
+                });
+            }
+        };
+        bar.suspend(|| write(args.format, &output, out))?;
+        written += 1;
+        tokens += output.ids.len();
+        passes += output.cost.passes;
+        if let Some(drafted) = output.drafted {
+            drafts = true;
+            total += drafted;
+        }
+    }
+    bar.finish_and_clear();
+    if let (Method::Beam(beam), true) = (draws.method(), written < asked) {
+        say(format_args!(
+            "warning: a beam of {} found {written} outputs, not {asked}; widen it with --sampler beam:n=N",
+            beam.n
+        ));
+    }
+    if drafts && args.format == Format::Text {
+        say(summary(&total, tokens, passes));
+    }
+    Ok(())
+}
+
+/// All drafts in one line, with the tokens of all outputs and the passes that they took.
+fn summary(total: &Drafted, tokens: usize, passes: u64) -> String {
+    let Drafted { drafts_tested, drafts_accepted, kl_spent, kl_allowed, .. } = total;
+    #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+    let each = tokens as f64 / passes.max(1) as f64;
+    let share = 100.0 * total.acceptance();
+    let budget = match *kl_allowed > 0.0 {
+        true => format!("; KL {kl_spent:.3} of {kl_allowed:.3} spent"),
+        false => String::new(),
+    };
+    format!(
+        "drafts: {drafts_accepted} of {drafts_tested} accepted ({share:.0} %), {each:.2} tokens a pass{budget}"
+    )
+}
+
+/// Writes one output.
+fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
+    let how = match output.origin {
+        Origin::Proposed => "proposed",
+        Origin::Accepted => "accepted",
+        Origin::Resampled => "resampled",
+        Origin::Chained => "chained",
+        Origin::Searched => "searched",
+    };
+    let finish = match output.finish {
+        Finish::Stop => "stop",
+        Finish::Length => "length",
+    };
+    match format {
+        Format::Jsonl => {
+            let line = Line {
+                text: &output.text,
+                ids: output.ids.iter().map(|id| id.0).collect(),
+                logprob: output.log_prob,
+                log_weight: output.log_weight,
+                lm_calls: output.cost.positions,
+                lm_passes: output.cost.passes,
+                proposals: output.cost.proposals,
+                finish,
+                how,
+                drafted: output.drafted,
+            };
+            write_json(&line, out)?;
+        }
+        Format::Text => {
+            let cut = if output.finish == Finish::Length { ", cut off at the length limit" } else { "" };
+            writeln!(
+                out,
+                "{}\n    log-probability {:.3}, {how}{cut}; {} positions in {} passes, {} proposals",
+                output.text,
+                output.log_prob,
+                output.cost.positions,
+                output.cost.passes,
+                output.cost.proposals
+            )?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! From the options of a constraint to its [`Spec`].
+
+use std::path::Path;
+
+use unskew::{Spec, SpecOptions, read};
+
+use crate::{
+    args::{ConstraintArgs, LegacyConstraintArgs},
+    error::{Failure, Result},
+};
+
+impl ConstraintArgs {
+    /// The constraint that the options describe.
+    pub(crate) fn spec(&self) -> Result<Spec> {
+        let mut options = self.options();
+        for text in &self.with {
+            text.split(',')
+                .filter(|part| !part.trim().is_empty())
+                .try_for_each(|part| set(&mut options, part))?;
+        }
+        let Some(path) = &self.spec else {
+            return Ok(Spec::try_from(options).map_err(unskew::Error::from)?);
+        };
+        if options != SpecOptions::default() {
+            return Err(Failure::input(
+                "--spec FILE is the whole constraint; put its other options into the file",
+            ));
+        }
+        from_file(path)
+    }
+
+    /// The options that are flags, in their flat form.
+    fn options(&self) -> SpecOptions {
+        let Self { regex, regex_file, grammar, json_schema, set, subset, exclude_set, choice, .. } = self;
+        let LegacyConstraintArgs {
+            max_ignored,
+            maximal_munch,
+            whitespace,
+            ascii,
+            exponents,
+            schema_registry,
+            any_order,
+            gpu,
+        } = &self.legacy;
+        SpecOptions {
+            regex: regex.clone(),
+            regex_file: regex_file.clone(),
+            choices: choice.clone(),
+            grammar_file: grammar.clone(),
+            json_schema_file: json_schema.clone(),
+            set: set.clone(),
+            subset: subset.clone(),
+            exclude_set: exclude_set.clone(),
+            canonical: self.canonical,
+            max_ignored: *max_ignored,
+            maximal_munch: *maximal_munch,
+            whitespace: whitespace.clone(),
+            ascii: *ascii,
+            exponents: *exponents,
+            schema_registry: schema_registry.clone(),
+            any_order: *any_order,
+            gpu: *gpu,
+            ..SpecOptions::default()
+        }
+    }
+}
+
+/// The constraint in a file of `--spec`.
+fn from_file(path: &Path) -> Result<Spec> {
+    let text = read::text(path)?;
+    Spec::from_json(&text).map_err(|error| Failure::file(path, error))
+}
+
+/// The options that `--with` takes.
+const KNOWN: &str =
+    "whitespace, ascii, exponents, schema-registry, any-order, maximal-munch, max-ignored, subset, gpu";
+
+/// Sets one option of `--with`.
+fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
+    let (name, value) = part.split_once('=').map_or((part, None), |(name, value)| (name, Some(value.trim())));
+    let name = name.trim().replace('_', "-");
+    let switch = || match value {
+        None | Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(value) => Err(Failure::input(format!("--with {name} is a switch, and takes no {value:?}"))),
+    };
+    let text = || {
+        value
+            .map(str::to_owned)
+            .ok_or_else(|| Failure::input(format!("--with {name} needs a value: {name}=...")))
+    };
+    let number = || {
+        let text = text()?;
+        text.parse().map_err(|_| Failure::input(format!("--with {name}: {text:?} is no whole number")))
+    };
+    match name.as_str() {
+        "whitespace" => options.whitespace = Some(text()?),
+        "ascii" => options.ascii = switch()?,
+        "exponents" => options.exponents = Some(number()?),
+        "schema-registry" => options.schema_registry = Some(text()?.into()),
+        "any-order" => options.any_order = switch()?,
+        "maximal-munch" => options.maximal_munch = switch()?,
+        "max-ignored" => options.max_ignored = Some(number()?),
+        "subset" => options.subset = Some(text()?),
+        "gpu" => options.gpu = switch()?,
+        _ => {
+            return Err(Failure::input(format!("--with has no option {name:?}; it has {KNOWN}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! How a command fails: one line, and the exit code that says whose fault it is.
+
+use std::{fmt, path::Path};
+
+pub(crate) use unskew::chain;
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Bad usage or bad input: exit code 2.
+    Input(String),
+    /// Anything else: exit code 1.
+    Other(String),
+    /// A signal asked for the end after this many outputs. Exit code 130.
+    Interrupted(usize),
+    /// The reader of the output has closed it: no message, exit code 0.
+    OutputClosed,
+}
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    pub(crate) fn input(message: impl fmt::Display) -> Self {
+        Self::Input(message.to_string())
+    }
+
+    pub(crate) fn other(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::Other(chain(error))
+    }
+
+    /// An input file that could not be used.
+    pub(crate) fn file(path: &Path, error: impl fmt::Display) -> Self {
+        Self::Input(format!("{}: {error}", path.display()))
+    }
+
+    /// A library's error about the user's input.
+    pub(crate) fn bad(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::Input(chain(error))
+    }
+}
+
+/// The names of options in the facade's messages and in JSON, and their flags where those differ by more than dashes.
+const OPTIONS: &[(&str, &str)] = &[
+    ("any_order", ""),
+    ("ascii", ""),
+    ("canonical", ""),
+    ("choices", "--choice"),
+    ("draft_length", ""),
+    ("draft_model", ""),
+    ("exclude_set", ""),
+    ("exponents", ""),
+    ("gpu", ""),
+    ("grammar", ""),
+    ("grammar_file", "--grammar"),
+    ("heal", ""),
+    ("json_schema", ""),
+    ("json_schema_file", "--json-schema"),
+    ("max_ignored", ""),
+    ("max_tokens", ""),
+    ("maximal_munch", ""),
+    ("prompt", ""),
+    ("regex", ""),
+    ("regex_file", ""),
+    ("sampler", ""),
+    ("schema_registry", ""),
+    ("set", ""),
+    ("subset", ""),
+    ("tokenizer", ""),
+    ("truncate", ""),
+    ("whitespace", ""),
+];
+
+/// A message of the facade with the names of options as flags: `` `max_tokens` `` is `--max-tokens` here.
+pub(crate) fn in_flags(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once('`') {
+        text.push_str(before);
+        let Some((inside, next)) = after.split_once('`') else {
+            rest = &rest[before.len()..];
+            break;
+        };
+        rest = next;
+        match OPTIONS.iter().find(|(name, _)| *name == inside) {
+            Some((name, "")) => {
+                text.push_str("--");
+                text.push_str(&name.replace('_', "-"));
+            }
+            Some((_, flag)) => text.push_str(flag),
+            None => {
+                text.push('`');
+                text.push_str(inside);
+                text.push('`');
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+impl From<unskew::Error> for Failure {
+    fn from(error: unskew::Error) -> Self {
+        match error {
+            unskew::Error::Sample(_) => Self::Other(chain(&error)),
+            unskew::Error::Cancelled => Self::Interrupted(0),
+            unskew::Error::Combination(_) | unskew::Error::Spec(_) => {
+                Self::Input(in_flags(&error.to_string()))
+            }
+            unskew::Error::File { path, source } if source.is::<unskew::Mismatch>() => {
+                Self::file(&path, in_flags(&source.to_string()))
+            }
+            // The names in others are those of a user's text.
+            other => Self::bad(&other),
+        }
+    }
+}
+
+/// The message, for libraries that report the error of a function of ours.
+impl From<Failure> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Input(message) | Failure::Other(message) => message.into(),
+            Failure::Interrupted(_) => "interrupted".into(),
+            Failure::OutputClosed => "the output was closed".into(),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+/// The same text without line breaks and runs of white space.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn names_of_options_are_flags() {
+        assert_eq!(in_flags("`canonical` and `max_tokens` 5"), "--canonical and --max-tokens 5");
+        assert_eq!(in_flags("`json_schema_file`, not `uniqueItems`"), "--json-schema, not `uniqueItems`");
+        assert_eq!(in_flags("an odd ` alone"), "an odd ` alone");
+        let command = Cli::command();
+        let commands: Vec<_> = command.get_subcommands().collect();
+        for (name, _) in OPTIONS {
+            let flag = in_flags(&format!("`{name}`"));
+            let is_there = |command: &clap::Command| {
+                command
+                    .get_arguments()
+                    .any(|arg| arg.get_long().is_some_and(|long| format!("--{long}") == flag))
+            };
+            assert!(commands.iter().any(|command| is_there(command)), "{flag}");
+        }
+    }
+}

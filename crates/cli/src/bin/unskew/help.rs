@@ -1,0 +1,60 @@
+//! The help of `--sampler` and `--with`: the parameters of methods and constraints as text.
+
+use std::fmt::Write;
+
+use unskew::{
+    METHODS,
+    method::{Parameter, ParameterKind},
+};
+
+/// The options of constraints.
+pub(crate) const CONSTRAINT_OPTIONS: &str = "\
+Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
+
+- --json-schema:
+    whitespace=compact: none between parts, the fastest masks
+    whitespace=bounded:N: at most N blanks, tabs and line breaks in each place (default: bounded:33)
+    whitespace=flexible: any number; a model may write blanks for ever
+    whitespace=indent:N: one member or item a line, N blanks for each of at most 20 levels; compiling takes longer for each level
+    ascii: other characters are written as \\u escapes
+    exponents=N: numbers under a condition (`integer`, bounds, `enum`) are also written with exponents up to N; compiling takes
+      ten times longer for 3 and hundreds of times longer for 20
+    schema-registry=DIR: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path there
+    any-order: the members of an object come in any order, and not in that of the schema
+- --grammar:
+    maximal-munch: outputs are cut into terminals as the scanner of a compiler does, each as long as possible; by default every
+      way to cut a text counts, and `intx` may be `int` and `x`; a grammar in which a text could not be completed is refused
+    max-ignored=N: of a Lark grammar, at most N characters are ignored (%ignore) in one place
+- --set:
+    gpu: masks are made on a GPU, and by the CPU, with a warning, where there is none; a program with the feature `wgpu` runs the
+      model there too (masked, greedy, disc:form=published)";
+
+/// All methods with their parameters, each with its default.
+pub(crate) fn methods() -> String {
+    let mut text = String::from("How to draw: a method and its parameters, such as `smc:n=10,twisted`\n");
+    for method in METHODS {
+        // A string takes all that is written to it.
+        let _ = write!(text, "\n- {}: {}", method.name, method.help);
+        for parameter in method.parameters {
+            let _ = write!(text, "\n    {}", parameter_line(parameter));
+        }
+    }
+    text
+}
+
+fn parameter_line(parameter: &Parameter) -> String {
+    let value = match &parameter.kind {
+        ParameterKind::Switch => String::new(),
+        ParameterKind::Whole(..) => "=N".to_owned(),
+        ParameterKind::Number(..) => "=X".to_owned(),
+        ParameterKind::Words(words) => {
+            format!("={}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("|"))
+        }
+        ParameterKind::Length => "=auto|N".to_owned(),
+    };
+    let default = match parameter.default {
+        "" => String::new(),
+        default => format!(" (default: {default})"),
+    };
+    format!("{}{value}: {}{default}", parameter.name, parameter.help)
+}

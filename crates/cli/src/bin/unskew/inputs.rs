@@ -1,0 +1,90 @@
+//! All files that a run reads, so that none of them is written over by its results.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use unskew::{ModelSource, Spec, sets::SetStore, spec::FileRole};
+use unskew_files::{probe, refuse_inputs};
+
+use crate::{
+    args::ModelArgs,
+    error::{Failure, Result},
+};
+
+/// The endings of the files of a checkpoint.
+pub(crate) const OF_MODELS: &[&str] = &["json", "safetensors"];
+/// The endings of the files of a registry of schemas.
+pub(crate) const OF_SCHEMAS: &[&str] = &["json"];
+
+/// Refuses to write over a file that is read.
+pub(crate) fn refuse<P: AsRef<Path>>(output: &Path, inputs: &[P]) -> Result<()> {
+    refuse_inputs(output, inputs).map_err(|error| Failure::bad(&error))
+}
+
+/// Sees whether a file can be written and is no input: its content may be the work of hours.
+pub(crate) fn check_output<P: AsRef<Path>>(output: &Path, inputs: &[P]) -> Result<()> {
+    refuse(output, inputs)?;
+    probe(output).map_err(|error| Failure::bad(&error))
+}
+
+/// The files of a model and its tokenizer.
+pub(crate) fn of_model(args: &ModelArgs) -> Vec<PathBuf> {
+    [of_source(&args.model), args.tokenizer.iter().cloned().collect()].concat()
+}
+
+/// The files of a draft.
+pub(crate) fn of_draft(name: Option<&str>) -> Vec<PathBuf> {
+    match name {
+        Some("ngram" | "counts") | None => Vec::new(),
+        Some(name) => of_source(&ModelSource::from(name)),
+    }
+}
+
+fn of_source(source: &ModelSource) -> Vec<PathBuf> {
+    match source {
+        ModelSource::Tiny | ModelSource::TinyDraft => Vec::new(),
+        // A folder that cannot be listed cannot be read either, and its reader says so.
+        ModelSource::Folder(folder) => of_folder(folder, OF_MODELS).unwrap_or_default(),
+        ModelSource::Table(path) => vec![path.clone()],
+    }
+}
+
+/// The files of a constraint, and the file that describes it.
+pub(crate) fn of_constraint(spec: &Spec, described: Option<&Path>) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = described.iter().map(|path| path.to_path_buf()).collect();
+    let _ = spec.clone().map_files(|role, path| {
+        match role {
+            FileRole::Text => files.push(path.clone()),
+            FileRole::Items => {
+                files.push(path.clone());
+                files.extend(SetStore::new(&path).ok().map(|store| store.changes().to_owned()));
+            }
+            FileRole::Registry => files.extend(of_folder(&path, OF_SCHEMAS).unwrap_or_default()),
+        }
+        path
+    });
+    files
+}
+
+/// The files of a folder, and of those in it, whose names end in one of these ways: in an order of their own.
+pub(crate) fn of_folder(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
+    let (mut open, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(at) = open.pop() {
+        let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let mut entries = entries.map_err(|error| Failure::file(&at, error))?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            let ends = |ending: &&str| path.extension().is_some_and(|extension| extension == *ending);
+            // A link to a folder is none, so this ends.
+            if entry.file_type().map_err(|error| Failure::file(&path, error))?.is_dir() {
+                open.push(path);
+            } else if endings.iter().any(ends) {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,83 @@
+//! The command line of unskew; see `unskew --help`.
+//!
+//! Results go to standard output, everything else to standard error. The exit code is 0 on success, 2 on bad usage or
+//! bad input (with one line that says what, where, and how to mend it), 130 where a signal ended the drawing of outputs (those that
+//! were drawn are written), and 1 on anything else.
+
+mod args;
+mod commands;
+mod constraint;
+mod error;
+mod help;
+mod inputs;
+mod interrupt;
+mod legacy;
+mod limits;
+mod plain;
+mod progress;
+mod resume;
+mod sampling;
+mod sets;
+
+use std::{
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
+
+use clap::{Parser, error::ErrorKind};
+
+use crate::{
+    args::{Cli, Command},
+    error::{Failure, one_line},
+    plain::{Output, say},
+};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let stdout = std::io::stdout().lock();
+    let is_terminal = stdout.is_terminal();
+    let mut out = Output::new(std::io::BufWriter::new(stdout), is_terminal);
+    let result = match &cli.command {
+        Command::Generate(args) => commands::generate(args, &mut out),
+        Command::Audit(args) => commands::audit(args, &mut out),
+        Command::Mask(args) => commands::mask(args, &mut out),
+        Command::Check(args) => commands::check(args, &mut out),
+        Command::Explain(args) => commands::explain(args, &mut out),
+        Command::Logits(args) => commands::logits(args, &mut out),
+        Command::Retokenize(args) => commands::retokenize(args, &mut out),
+        Command::Set(command) => commands::set(command, &mut out),
+    };
+    // Lines that were answered before an error are answers all the same.
+    let result = result.and_then(|()| out.flush().map_err(Failure::from));
+    let (message, code) = match result {
+        Ok(()) | Err(Failure::OutputClosed) => return ExitCode::SUCCESS,
+        Err(Failure::Input(message)) => (message, 2),
+        Err(Failure::Other(message)) => (message, 1),
+        Err(Failure::Interrupted(outputs)) => {
+            (format!("interrupted after {outputs} outputs"), interrupt::EXIT_CODE)
+        }
+    };
+    let _ = out.flush();
+    say(format_args!("error: {message}"));
+    ExitCode::from(code)
+}
+
+/// Help and version are answers; everything else is one line and exit code 2.
+fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(2);
+    }
+    // The first paragraph is the message; the rest is the usage, which `--help` shows.
+    let text = error.render().to_string();
+    let message = text.split("\n\n").next().unwrap_or_default();
+    say(format_args!("{} (see --help)", one_line(message)));
+    ExitCode::from(2)
+}

@@ -1,0 +1,242 @@
+//! Drafts: who proposes tokens that the model verifies in one pass, and the tally of each output.
+
+use std::{cell::RefCell, collections::VecDeque, rc::Rc, sync::Arc};
+
+use rand_core::Rng;
+use serde::Serialize;
+use unskew_core::{Constraint, Draw, MaskBatch, MaskMut, MaskRef, Proposer, Rejected, Sampler, TokenId};
+use unskew_grammars::{CountModel, GrammarConstraint, GrammarScratch, GrammarState};
+use unskew_samplers::speculative::SpeculationStats;
+
+use super::{
+    Method,
+    error::{Error, Result},
+    method::Disc,
+    model::{Model, ModelSource},
+};
+
+/// The part that proposes tokens for the model to verify.
+#[derive(Clone, Debug)]
+pub enum Draft {
+    /// The tokens that followed the same tokens before.
+    Ngram,
+    /// Counts of tokens by place in a grammar or JSON Schema.
+    Counts,
+    /// A smaller model with the same tokens.
+    Model(Model),
+}
+
+impl Draft {
+    /// The draft with this name: `ngram`, `counts`, or the name of a [`Model`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::open`].
+    pub fn open(name: &str) -> Result<Self> {
+        Ok(match name {
+            "ngram" => Self::Ngram,
+            "counts" => Self::Counts,
+            model => Self::Model(Model::load(&ModelSource::from(model), None)?),
+        })
+    }
+}
+
+/// Refuses a draft for a method that has no use for it.
+pub(crate) fn check(method: &Method, draft: Option<&Draft>) -> Result<()> {
+    if draft.is_none() {
+        return match method.length() {
+            _ if method.needs_draft() => Err(Error::combination(
+                "speculation needs `draft_model`: tiny-draft, a folder, table:FILE, ngram or counts",
+            )),
+            Some(_) => Err(Error::combination(
+                "`draft_length` is that of the drafts of a `draft_model`; give one, or leave it out",
+            )),
+            None => Ok(()),
+        };
+    }
+    let why = match method {
+        Method::Disc(Disc { top_m: Some(_), .. }) => {
+            return Err(Error::combination(
+                "top_m of disc tests tokens one by one, and `draft_model` needs masks; leave out one of the two",
+            ));
+        }
+        method if method.may_draft() => return Ok(()),
+        Method::Masked => "masked with drafts is speculative",
+        Method::Beam(_) | Method::Greedy => "it draws nothing that a draft could be accepted for",
+        _ => "its steps are single tokens",
+    };
+    Err(Error::combination(format!(
+        "`draft_model` is for `sampler` speculative, mentored, rejection, ars, cars, asap and disc, not for {method}: {why}"
+    )))
+}
+
+/// The share of speculation in one output.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct Drafted {
+    /// Drafted tokens that the model verified.
+    pub drafts_tested: u64,
+    /// Those of them that it accepted.
+    pub drafts_accepted: u64,
+    /// Passes through the draft model.
+    pub draft_passes: u64,
+    /// The divergence that was spent, in nats.
+    pub kl_spent: f64,
+    /// The divergence that was allowed at the positions that spent it, or on the output.
+    pub kl_allowed: f64,
+}
+
+impl std::ops::AddAssign for Drafted {
+    fn add_assign(&mut self, other: Self) {
+        self.drafts_tested += other.drafts_tested;
+        self.drafts_accepted += other.drafts_accepted;
+        self.draft_passes += other.draft_passes;
+        self.kl_spent += other.kl_spent;
+        self.kl_allowed += other.kl_allowed;
+    }
+}
+
+impl Drafted {
+    /// The share of the verified drafts that was accepted.
+    pub fn acceptance(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+        let share = self.drafts_accepted as f64 / self.drafts_tested.max(1) as f64;
+        share
+    }
+
+    fn new(stats: &SpeculationStats) -> Self {
+        Self {
+            drafts_tested: stats.tested,
+            drafts_accepted: stats.accepted,
+            draft_passes: stats.draft.passes,
+            kl_spent: stats.spent,
+            kl_allowed: stats.allowed,
+        }
+    }
+}
+
+/// The tallies of outputs that are not given out yet.
+pub(crate) type Tallies = Rc<RefCell<VecDeque<Drafted>>>;
+
+/// A speculative sampler that notes the tally of each output.
+pub(crate) struct Tallied<S> {
+    pub(crate) sampler: S,
+    /// Asks the sampler for the statistics of its next output.
+    pub(crate) take: fn(&mut S) -> Option<SpeculationStats>,
+    pub(crate) tallies: Tallies,
+}
+
+impl<S: Sampler> Sampler for Tallied<S> {
+    type Error = S::Error;
+
+    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
+        let draw = self.sampler.draw(rng)?;
+        self.note();
+        Ok(draw)
+    }
+
+    fn draw_each(
+        &mut self,
+        count: usize,
+        rng: &mut dyn Rng,
+        each: &mut dyn FnMut(Draw),
+    ) -> Result<(), Self::Error> {
+        let drawn = self.sampler.draw_each(count, rng, each);
+        self.note();
+        drawn
+    }
+}
+
+impl<S> Tallied<S> {
+    fn note(&mut self) {
+        while let Some(stats) = (self.take)(&mut self.sampler) {
+            self.tallies.borrow_mut().push_back(Drafted::new(&stats));
+        }
+    }
+}
+
+/// A grammar that several samplers share.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared(pub(crate) Arc<GrammarConstraint>);
+
+impl Constraint for Shared {
+    type State = GrammarState;
+    type Scratch = GrammarScratch;
+
+    fn vocab_len(&self) -> usize {
+        self.0.vocab_len()
+    }
+
+    fn start(&self) -> GrammarState {
+        self.0.start()
+    }
+
+    fn scratch(&self) -> GrammarScratch {
+        self.0.scratch()
+    }
+
+    fn advance(
+        &self,
+        scratch: &mut GrammarScratch,
+        state: &mut GrammarState,
+        token: TokenId,
+    ) -> Result<(), Rejected> {
+        self.0.advance(scratch, state, token)
+    }
+
+    fn is_accepting(&self, state: &GrammarState) -> bool {
+        self.0.is_accepting(state)
+    }
+
+    fn fill_mask(&self, scratch: &mut GrammarScratch, state: &GrammarState, mask: MaskMut<'_>) {
+        self.0.fill_mask(scratch, state, mask);
+    }
+
+    fn ready_mask<'a>(&'a self, scratch: &'a GrammarScratch, state: &GrammarState) -> Option<MaskRef<'a>> {
+        self.0.ready_mask(scratch, state)
+    }
+
+    fn allows(&self, scratch: &mut GrammarScratch, state: &GrammarState, token: TokenId) -> bool {
+        self.0.allows(scratch, state, token)
+    }
+
+    fn forced(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<TokenId> {
+        self.0.forced(scratch, state)
+    }
+
+    fn fill_masks(
+        &self,
+        scratch: &mut GrammarScratch,
+        states: &mut dyn Iterator<Item = &GrammarState>,
+        masks: &mut MaskBatch,
+    ) {
+        self.0.fill_masks(scratch, states, masks);
+    }
+}
+
+/// Counts for a grammar that is shared.
+pub(crate) struct Counts(pub(crate) CountModel);
+
+impl Proposer<Shared> for Counts {
+    fn propose(
+        &mut self,
+        constraint: &Shared,
+        scratch: &mut GrammarScratch,
+        text: &[TokenId],
+        state: &GrammarState,
+        most: usize,
+        tokens: &mut Vec<TokenId>,
+    ) {
+        self.0.propose(&*constraint.0, scratch, text, state, most, tokens);
+    }
+
+    fn observe(
+        &mut self,
+        constraint: &Shared,
+        scratch: &mut GrammarScratch,
+        state: &GrammarState,
+        token: TokenId,
+    ) {
+        self.0.observe(&*constraint.0, scratch, state, token);
+    }
+}

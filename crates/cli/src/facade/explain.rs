@@ -1,0 +1,168 @@
+//! The fate of every construct of a regex, grammar or JSON Schema.
+
+use serde::Serialize;
+use unskew_automata::{Dfa, Limits, RegexError};
+use unskew_grammars::{Fate, Grammar, GrammarError, GrammarLimits, SyntaxErrorKind, explain as explain_text};
+use unskew_schema::{self as schema, SchemaError, SchemaLimits, explain as explain_schema};
+
+use super::{
+    compile::of_file,
+    error::{Error, Result, chain},
+    spec::{GrammarSpec, Language, SchemaSpec, Spec},
+};
+
+/// The fate of one construct.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The schema that the construct stands in, as a JSON pointer; of a schema only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// Where it stands, `line:column`; null where it stands in no one place.
+    pub span: Option<String>,
+    /// The construct.
+    pub construct: String,
+    /// `enforced`, `narrowed` (some values that it allows are not accepted), `annotation` (it has no effect on the outputs) or
+    /// `rejected`.
+    pub fate: &'static str,
+    /// The reason.
+    pub why: String,
+}
+
+impl Spec {
+    /// The fate of every construct of a regex, grammar or JSON Schema. A construct that is refused elsewhere is an answer here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where a text cannot be read as what it should be, and [`Error::Combination`] for other constraints, and for options that
+    /// change no fate.
+    pub fn explain(&self) -> Result<Vec<Explained>> {
+        if self.canonical {
+            return Err(Error::combination("`canonical` changes no fate of a construct; leave it out"));
+        }
+        match &self.language {
+            Language::Grammar(GrammarSpec { max_ignored: Some(_), .. }) => {
+                Err(Error::combination("`max_ignored` changes no fate of a construct; leave it out"))
+            }
+            Language::Grammar(spec) => of_grammar(spec),
+            Language::JsonSchema(spec) => of_schema(spec),
+            Language::Regex(source) => Ok(vec![of_regex(&source.read()?.1)?]),
+            Language::Anything | Language::Choices(_) | Language::Set(_) | Language::ExcludeSet(_) => {
+                Err(Error::combination(
+                    "only a `grammar`, a `json_schema` or a `regex` has constructs to explain; give one",
+                ))
+            }
+        }
+    }
+}
+
+fn of_grammar(spec: &GrammarSpec) -> Result<Vec<Explained>> {
+    let format = spec.language()?;
+    let (path, text) = spec.source.read()?;
+    let limits = GrammarLimits::default();
+    let grammar = Grammar::parse(&text, format, &limits);
+    if let Err(GrammarError::Syntax(error)) = &grammar
+        && matches!(
+            error.kind,
+            SyntaxErrorKind::TooLong { .. }
+                | SyntaxErrorKind::NestTooDeep { .. }
+                | SyntaxErrorKind::Unexpected { .. }
+                | SyntaxErrorKind::Unclosed { .. }
+        )
+    {
+        return Err(of_file(path, error.clone()));
+    }
+    let fates = explain_text(&text, format, &limits);
+    let answers = fates.into_iter().map(|fate| Explained {
+        pointer: None,
+        span: fate.location.map(|place| format!("{}:{}", place.line, place.column)),
+        construct: fate.construct,
+        fate: word(fate.fate),
+        why: fate.why,
+    });
+    let mut answers: Vec<_> = answers.collect();
+    // A text that is no grammar has its answers already.
+    if spec.maximal_munch
+        && let Ok(grammar) = grammar
+    {
+        let (fate, why) = match grammar.check_maximal_munch(&limits) {
+            Ok(()) => (
+                Fate::Enforced,
+                "terminals are as long as possible, and no text comes to a dead end".to_owned(),
+            ),
+            Err(error) => (Fate::Rejected, chain(&error)),
+        };
+        let construct = "maximal munch".to_owned();
+        answers.push(Explained { pointer: None, span: None, construct, fate: word(fate), why });
+    }
+    Ok(answers)
+}
+
+fn of_schema(spec: &SchemaSpec) -> Result<Vec<Explained>> {
+    let (path, text) = spec.source.read()?;
+    let options = spec.options()?;
+    let limits = SchemaLimits::default();
+    let fates = explain_schema(&text, &options, &limits);
+    // Reading has stopped: at a construct, or because the text is no JSON.
+    if let [only] = &fates[..]
+        && only.keyword.is_empty()
+        && let Err(error @ SchemaError::Json { .. }) = schema::grammar(&text, &options, &limits)
+    {
+        return Err(of_file(path, error));
+    }
+    let answers = fates.into_iter().map(|fate| Explained {
+        pointer: Some(fate.pointer),
+        span: None,
+        construct: if fate.keyword.is_empty() { "schema".to_owned() } else { fate.keyword },
+        fate: word(fate.fate),
+        why: fate.why,
+    });
+    Ok(answers.collect())
+}
+
+fn word(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Enforced => "enforced",
+        Fate::Narrowed => "narrowed",
+        Fate::Rejected => "rejected",
+        _ => "annotation",
+    }
+}
+
+fn of_regex(pattern: &str) -> Result<Explained> {
+    let construct = "regex".to_owned();
+    Ok(match Dfa::from_pattern(pattern, &Limits::default()) {
+        Ok(dfa) => Explained {
+            pointer: None,
+            span: Some("1:1".to_owned()),
+            construct,
+            fate: "enforced",
+            why: format!("an automaton of {} states", dfa.len()),
+        },
+        Err(
+            RegexError::TooManyDfaStates { .. }
+            | RegexError::DfaTooLarge { .. }
+            | RegexError::DfaTooCostly { .. },
+        ) => Explained {
+            pointer: None,
+            span: Some("1:1".to_owned()),
+            construct,
+            fate: "enforced",
+            why: "its automaton is too large to be made at once; its states are made when they are reached"
+                .to_owned(),
+        },
+        Err(
+            error @ (RegexError::Syntax { .. }
+            | RegexError::PatternTooLong { .. }
+            | RegexError::NestTooDeep { .. }
+            | RegexError::SyntaxTooCostly { .. }),
+        ) => return Err(Error::constraint(error)),
+        Err(error) => Explained {
+            pointer: None,
+            span: error.place().map(|place| format!("{}:{}", place.line, place.column)),
+            construct,
+            fate: "rejected",
+            why: chain(&error),
+        },
+    })
+}

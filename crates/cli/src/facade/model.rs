@@ -1,0 +1,285 @@
+//! A language model with its tokens: by name, from a checkpoint, from a table, or one's own.
+
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+};
+
+use unskew_core::{LanguageModel, TableModel, TokenId};
+#[cfg(feature = "runner")]
+use unskew_runner::{Llama, ModelConfig};
+use unskew_vocab::Tokenizer;
+
+use super::{
+    AnyModel,
+    error::{Error, Result},
+    read::{self, MAX_TABLE_BYTES},
+    tokens::TokenSpace,
+};
+
+/// A language model with its tokens, shared: a clone is another handle to the same weights.
+///
+/// # Example
+///
+/// A model of one's own is any [`LanguageModel`]; its tokens are a vocabulary, or a tokenizer.
+///
+/// ```
+/// use unskew::{Model, Spec, TokenSpace, core::TableModel};
+///
+/// let table = TableModel::uniform(["0", "1"]);
+/// let tokens = TokenSpace::from_vocabulary(table.vocabulary().clone());
+/// let model = Model::new(table, tokens)?;
+/// let draws = model.prompt("").constrain(Spec::regex("1(01)*"))?.seed(1).sample("disc")?;
+/// for output in draws.take(3) {
+///     assert!(output?.text.starts_with('1'));
+/// }
+/// # Ok::<(), unskew::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Model {
+    model: AnyModel,
+    tokens: Arc<TokenSpace>,
+    kind: Kind,
+}
+
+/// The kind of a model, for the questions that its trait does not answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Its outputs can be enumerated, where they are few.
+    Table,
+    /// Its first row needs a token to start from.
+    #[cfg(feature = "runner")]
+    Transformer,
+    Other,
+}
+
+/// Where a model is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ModelSource {
+    /// The embedded model.
+    Tiny,
+    /// The smaller embedded model, with the same tokens.
+    TinyDraft,
+    /// A folder with a Hugging Face checkpoint.
+    Folder(PathBuf),
+    /// A table of probabilities in a file.
+    Table(PathBuf),
+}
+
+impl From<&str> for ModelSource {
+    fn from(text: &str) -> Self {
+        match text.strip_prefix("table:") {
+            Some(file) => Self::Table(file.into()),
+            None if text == "tiny" => Self::Tiny,
+            None if text == "tiny-draft" => Self::TinyDraft,
+            None => Self::Folder(text.into()),
+        }
+    }
+}
+
+impl FromStr for ModelSource {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.into())
+    }
+}
+
+impl Model {
+    /// The model with this name: `tiny` or `tiny-draft` (embedded; features `tiny-model` and `runner`), the folder of a Hugging Face
+    /// checkpoint (feature `runner`), or `table:FILE`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], where there is no such model, or it cannot be run exactly.
+    pub fn open(name: &str) -> Result<Self> {
+        Self::load(&ModelSource::from(name), None)
+    }
+
+    /// The model at a place, with a tokenizer other than its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn load(source: &ModelSource, tokenizer: Option<&Path>) -> Result<Self> {
+        match source {
+            ModelSource::Table(path) => {
+                let model = table(path)?;
+                let tokens = match tokenizer {
+                    Some(path) => TokenSpace::from_tokenizer(read_tokenizer(path)?, &[], model.vocab_len())?,
+                    None => TokenSpace::from_vocabulary(Arc::clone(model.vocabulary())),
+                };
+                Ok(Self { model: AnyModel::new(model), tokens: Arc::new(tokens), kind: Kind::Table })
+            }
+            #[cfg(feature = "runner")]
+            ModelSource::Folder(folder) => {
+                if !folder.is_dir() {
+                    return Err(no_folder(folder));
+                }
+                let llama = Llama::from_dir(folder).map_err(|error| Error::Model(error.into()))?;
+                let own = || read_tokenizer(&folder.join("tokenizer.json"));
+                Self::transformer(llama, tokenizer.map_or_else(own, read_tokenizer)?)
+            }
+            #[cfg(all(feature = "runner", feature = "tiny-model"))]
+            ModelSource::Tiny | ModelSource::TinyDraft => {
+                let full = *source == ModelSource::Tiny;
+                let tiny = if full { unskew_tiny_model::TINY } else { unskew_tiny_model::DRAFT };
+                let llama = Llama::from_bytes(tiny.config_json, tiny.safetensors);
+                let llama = llama.map_err(|error| Error::Model(error.into()))?;
+                Self::transformer(llama, tokenizer.map_or_else(tiny_tokenizer, read_tokenizer)?)
+            }
+            #[cfg(all(feature = "runner", not(feature = "tiny-model")))]
+            ModelSource::Tiny | ModelSource::TinyDraft => {
+                Err(Error::NotBuilt { what: "the embedded model", feature: "tiny-model" })
+            }
+            #[cfg(not(feature = "runner"))]
+            _ => Err(Error::NotBuilt { what: "a transformer", feature: "runner" }),
+        }
+    }
+
+    #[cfg(feature = "runner")]
+    fn transformer(llama: Llama, own: Tokenizer) -> Result<Self> {
+        if own.vocabulary().len() > llama.vocab_len() {
+            return Err(Error::combination(format!(
+                "the tokenizer has {} ids and the model only {}: they do not belong together",
+                own.vocabulary().len(),
+                llama.vocab_len()
+            )));
+        }
+        let config = llama.config();
+        let end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
+        let begin = config.bos_token_id.map(TokenId);
+        let tokens = TokenSpace::from_tokenizer(own, &end, llama.vocab_len())?.beginning_with(begin);
+        Ok(Self { model: AnyModel::new(llama), tokens: Arc::new(tokens), kind: Kind::Transformer })
+    }
+
+    /// A model of one's own, with its tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Combination`] where the tokens are not as many as the entries of a row of the model.
+    pub fn new<M>(model: M, tokens: TokenSpace) -> Result<Self>
+    where
+        M: LanguageModel<Sequence: 'static> + Send + 'static,
+    {
+        let (ids, row) = (tokens.vocabulary().len(), model.vocab_len());
+        if ids != row {
+            return Err(Error::combination(format!(
+                "the vocabulary has {ids} ids, and a row of the model {row} entries: they do not belong together"
+            )));
+        }
+        Ok(Self { model: AnyModel::new(model), tokens: Arc::new(tokens), kind: Kind::Other })
+    }
+
+    /// Its tokens.
+    pub fn tokens(&self) -> &TokenSpace {
+        &self.tokens
+    }
+
+    pub(crate) fn shared_tokens(&self) -> Arc<TokenSpace> {
+        Arc::clone(&self.tokens)
+    }
+
+    /// The model itself.
+    pub fn any_model(&self) -> &AnyModel {
+        &self.model
+    }
+
+    /// Whether it is a table, whose outputs can be enumerated.
+    pub fn is_table(&self) -> bool {
+        self.kind == Kind::Table
+    }
+
+    /// The tokens of a prompt.
+    ///
+    /// # Errors
+    ///
+    /// As [`TokenSpace::encode_prompt`], and [`Error::Combination`] where a transformer has no token to start from.
+    pub fn encode_prompt(&self, prompt: &str) -> Result<Vec<TokenId>> {
+        let ids = self.tokens.encode_prompt(prompt)?;
+        self.check_prompt(&ids)?;
+        Ok(ids)
+    }
+
+    pub(crate) fn check_prompt(&self, prompt: &[TokenId]) -> Result<()> {
+        let starts_anywhere = matches!(self.kind, Kind::Table | Kind::Other);
+        if prompt.is_empty() && !starts_anywhere {
+            return Err(Error::combination("this model names no token that begins a text; give a `prompt`"));
+        }
+        Ok(())
+    }
+}
+
+impl TokenSpace {
+    /// The tokens of a model without its weights, which masks and checks do not need.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where there is no tokenizer, or it cannot be read.
+    pub fn load(source: &ModelSource, tokenizer: Option<&Path>) -> Result<Self> {
+        // A folder says which tokens end a sequence, of another tokenizer too.
+        let end = match source {
+            ModelSource::Folder(folder) => end_of_sequence(folder)?,
+            _ => Vec::new(),
+        };
+        let own = match (source, tokenizer) {
+            (ModelSource::Table(path), None) => {
+                return Ok(Self::from_vocabulary(Arc::clone(table(path)?.vocabulary())));
+            }
+            (_, Some(path)) => read_tokenizer(path)?,
+            (ModelSource::Tiny | ModelSource::TinyDraft, None) => tiny_tokenizer()?,
+            (ModelSource::Folder(folder), None) => read_tokenizer(&folder.join("tokenizer.json"))?,
+        };
+        Self::from_tokenizer(own, &end, 0)
+    }
+}
+
+fn no_folder(folder: &Path) -> Error {
+    Error::file(folder, "no such folder; give `tiny`, the folder of a checkpoint, or `table:FILE`")
+}
+
+/// The tokens that end a sequence by the configuration in the folder of a checkpoint, if there is one. Masks need no more of it, so
+/// they are made for models too that do not run here.
+#[cfg(feature = "runner")]
+fn end_of_sequence(folder: &Path) -> Result<Vec<TokenId>> {
+    let path = folder.join("config.json");
+    if !folder.is_dir() {
+        return Err(no_folder(folder));
+    }
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let text = read::text(&path)?;
+    let ids = ModelConfig::eos_token_ids_from_json(&text).map_err(|error| Error::Model(error.into()))?;
+    Ok(ids.into_iter().map(TokenId).collect())
+}
+
+#[cfg(not(feature = "runner"))]
+fn end_of_sequence(folder: &Path) -> Result<Vec<TokenId>> {
+    match folder.is_dir() {
+        false => Err(no_folder(folder)),
+        true if !folder.join("config.json").is_file() => Ok(Vec::new()),
+        true => Err(Error::NotBuilt { what: "the configuration of a checkpoint", feature: "runner" }),
+    }
+}
+
+fn read_tokenizer(path: &Path) -> Result<Tokenizer> {
+    Tokenizer::from_file(path).map_err(Error::tokens)
+}
+
+fn table(path: &Path) -> Result<TableModel> {
+    let text = read::utf8(path, MAX_TABLE_BYTES)?;
+    TableModel::from_json(&text).map_err(|error| Error::file(path, error))
+}
+
+#[cfg(feature = "tiny-model")]
+fn tiny_tokenizer() -> Result<Tokenizer> {
+    Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).map_err(Error::tokens)
+}
+
+#[cfg(not(feature = "tiny-model"))]
+fn tiny_tokenizer() -> Result<Tokenizer> {
+    Err(Error::NotBuilt { what: "the embedded model", feature: "tiny-model" })
+}

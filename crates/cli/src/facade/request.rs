@@ -1,0 +1,430 @@
+//! A request for outputs: the prompt, the constraint, and how to draw.
+//!
+//! The request is plain data until [`Request::sample`] makes a sampler of it. A constraint is compiled when it is given, so that an
+//! error in it shows there; a request that is cloned shares it.
+
+use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, TokenId};
+use unskew_samplers::Task;
+
+use super::{
+    Draws, Event, Method, Model, Observer,
+    compile::{Compiled, compile},
+    drafts::{self, Draft, Shared},
+    draws::Plan,
+    engine::{self, Engine, Target, Truncate, WarpedModel},
+    error::{Error, Result},
+    spec::{Language, Spec},
+};
+
+/// The most tokens of an output where neither the user nor the model says otherwise.
+const MAX_TOKENS: usize = 256;
+
+/// The outputs that go through the model together where nothing else is said.
+const BATCH: usize = 16;
+
+/// A request for outputs of a [`Model`]: made by [`Model::prompt`], answered by [`sample`](Self::sample).
+///
+/// # Example
+///
+/// ```
+/// # #[cfg(all(feature = "runner", feature = "tiny-model"))]
+/// # fn main() -> Result<(), unskew::Error> {
+/// use unskew::{Model, Spec};
+///
+/// let model = Model::open("tiny")?;
+/// let draws = model
+///     .prompt("")
+///     .constrain(Spec::regex(r#"\{"name": "[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9], "city": "[A-Z][a-z]+"\}"#))?
+///     .seed(7)
+///     .sample("cars")?;
+/// for output in draws.take(5) {
+///     let output = output?;
+///     println!("{} {:.3} {}", output.text, output.log_prob, output.cost.passes);
+/// }
+/// # Ok(())
+/// # }
+/// # #[cfg(not(all(feature = "runner", feature = "tiny-model")))]
+/// # fn main() {}
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request {
+    model: Model,
+    prompt: String,
+    heal: bool,
+    spec: Spec,
+    /// The constraint on outputs that begin with a text.
+    compiled: Option<(String, Compiled)>,
+    temperature: f64,
+    truncate: Option<Truncate>,
+    max_tokens: Option<usize>,
+    seed: Option<u64>,
+    batch: usize,
+    outputs: Option<usize>,
+    draft: Option<Draft>,
+    cancel: Cancel,
+    observer: Observer,
+}
+
+/// The tokens in front of an output, and the text that the output begins with and that was taken off the prompt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Start {
+    /// The tokens of the prompt.
+    pub prompt: Vec<TokenId>,
+    /// The text that is healed: outputs begin with it, and it is not shown again.
+    pub healed: String,
+}
+
+impl Model {
+    /// A request for outputs after `prompt`.
+    pub fn prompt(&self, prompt: impl Into<String>) -> Request {
+        Request::new(self.clone(), prompt.into())
+    }
+}
+
+impl Request {
+    fn new(model: Model, prompt: String) -> Self {
+        Self {
+            model,
+            prompt,
+            heal: false,
+            spec: Spec::default(),
+            compiled: None,
+            temperature: 1.0,
+            truncate: None,
+            max_tokens: None,
+            seed: None,
+            batch: BATCH,
+            outputs: None,
+            draft: None,
+            cancel: Cancel::default(),
+            observer: Observer::default(),
+        }
+    }
+
+    /// Every output satisfies `spec`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go together.
+    pub fn constrain(mut self, spec: Spec) -> Result<Self> {
+        self.spec = spec;
+        self.compiled = None;
+        // Before minutes of compiling.
+        self.check_counts()?;
+        let healed = self.start()?.healed;
+        let compiled = compile(&self.spec, self.model.tokens(), &healed, &self.observer)?;
+        self.compiled = Some((healed, compiled));
+        Ok(self)
+    }
+
+    /// Every output satisfies a constraint of one's own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Combination`] where its masks are not as long as the rows of the model, or the prompt is healed: such a constraint says
+    /// nothing about the text that outputs then begin with.
+    pub fn constrain_with(mut self, constraint: impl Constraint + 'static) -> Result<Self> {
+        let (masks, row) = (constraint.vocab_len(), self.model.any_model().vocab_len());
+        if masks != row {
+            return Err(Error::combination(format!(
+                "the masks of the constraint have {masks} ids, and a row of the model {row} entries"
+            )));
+        }
+        if self.heal {
+            return Err(Error::combination("`heal` needs a constraint that is compiled here; leave it out"));
+        }
+        self.spec = Spec::default();
+        self.compiled = Some((String::new(), Compiled::Own(AnyConstraint::new(constraint))));
+        Ok(self)
+    }
+
+    /// Takes the last tokens off the prompt where a longer token begins with them; outputs then begin with their text.
+    #[must_use]
+    pub fn heal(mut self, heal: bool) -> Self {
+        self.heal = heal;
+        self
+    }
+
+    /// Divides the logits. The distribution that is kept is that of the model at this temperature.
+    #[must_use]
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.temperature = temperature;
+        self
+    }
+
+    /// Cuts off improbable tokens.
+    #[must_use]
+    pub fn truncate(mut self, truncate: impl Into<Option<Truncate>>) -> Self {
+        self.truncate = truncate.into();
+        self
+    }
+
+    /// The most tokens of an output. Default: 256, or the room that the context of the model leaves.
+    #[must_use]
+    pub fn max_tokens(mut self, most: impl Into<Option<usize>>) -> Self {
+        self.max_tokens = most.into();
+        self
+    }
+
+    /// The seed of all random choices. Default: another one each time.
+    #[must_use]
+    pub fn seed(mut self, seed: impl Into<Option<u64>>) -> Self {
+        self.seed = seed.into();
+        self
+    }
+
+    /// The most outputs that go through the model together, where the sampler allows it. No output depends on it. Default: 16.
+    #[must_use]
+    pub fn batch(mut self, batch: usize) -> Self {
+        self.batch = batch.max(1);
+        self
+    }
+
+    /// About how many outputs will be taken. The method `auto` chooses by it, and a beam is at least as wide. Default: many.
+    #[must_use]
+    pub fn outputs(mut self, outputs: usize) -> Self {
+        self.outputs = Some(outputs);
+        self
+    }
+
+    /// The part that proposes tokens for the model to verify.
+    #[must_use]
+    pub fn draft(mut self, draft: impl Into<Option<Draft>>) -> Self {
+        self.draft = draft.into();
+        self
+    }
+
+    /// Ends the drawing when it is cancelled: the next output is then [`Error::Cancelled`].
+    #[must_use]
+    pub fn cancel(mut self, cancel: Cancel) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// Calls `hear` with each [`Event`]: outputs as they are drawn, the reading of a large set, findings that are no errors. Give it
+    /// before the constraint.
+    #[must_use]
+    pub fn observe(mut self, hear: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Observer::new(hear);
+        self
+    }
+
+    /// The constraint.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Whether nothing is forbidden.
+    pub fn is_unconstrained(&self) -> bool {
+        !matches!(self.compiled, Some((_, Compiled::Own(_)))) && self.spec.is_unconstrained()
+    }
+
+    /// The tokens in front of an output.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], where the tokens cannot spell the prompt.
+    pub fn start(&self) -> Result<Start> {
+        let tokens = self.model.tokens();
+        let mut prompt = tokens.encode_prompt(&self.prompt)?;
+        let healed = if self.heal { tokens.heal(&mut prompt)? } else { String::new() };
+        self.model.check_prompt(&prompt)?;
+        Ok(Start { prompt, healed })
+    }
+
+    /// The most tokens of an output after `prompt`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Combination`] where the context of the model has no room for them.
+    fn room(&self, prompt: &[TokenId]) -> Result<usize> {
+        let asked = self.max_tokens;
+        let Some(context) = self.model.any_model().context_len() else {
+            return Ok(asked.unwrap_or(MAX_TOKENS));
+        };
+        let room = context.saturating_sub(prompt.len());
+        match asked {
+            Some(asked) if asked > room => Err(Error::combination(format!(
+                "`max_tokens` {asked} with a prompt of {} tokens passes the model's context of {context} tokens; \
+                 at most {room} are left",
+                prompt.len()
+            ))),
+            None if room == 0 => Err(Error::combination(format!(
+                "the prompt has {} tokens, and the model's context only {context}; shorten it",
+                prompt.len()
+            ))),
+            Some(asked) => Ok(asked),
+            None => Ok(room.min(MAX_TOKENS)),
+        }
+    }
+
+    /// The constraint on outputs that begin with `healed`.
+    fn compiled(&self, healed: &str) -> Result<Compiled> {
+        match &self.compiled {
+            Some((text, compiled)) if text == healed => Ok(compiled.clone()),
+            Some((_, Compiled::Own(_))) => {
+                Err(Error::combination("`heal` needs a constraint that is compiled here; leave it out"))
+            }
+            _ => compile(&self.spec, self.model.tokens(), healed, &self.observer),
+        }
+    }
+
+    fn task_of<C: Constraint>(
+        &self,
+        constraint: C,
+        prompt: Vec<TokenId>,
+        max_tokens: usize,
+    ) -> Result<Task<WarpedModel, C>> {
+        let model = engine::warped(self.model.any_model().clone(), self.temperature, self.truncate)?;
+        let task = Task::new(model, constraint, self.model.tokens().vocabulary(), max_tokens).after(prompt);
+        Ok(Task { batch: self.batch, cancel: self.cancel.clone(), ..task })
+    }
+
+    /// The task that the samplers of this request draw for: for a sampler of one's own, or for
+    /// [`trace`](unskew_samplers::trace()).
+    ///
+    /// # Errors
+    ///
+    /// As [`sample`](Self::sample), but for those about the method.
+    pub fn task(&self) -> Result<Task<WarpedModel, AnyConstraint>> {
+        let Start { prompt, healed } = self.start()?;
+        let max_tokens = self.room(&prompt)?;
+        let constraint = self.compiled(&healed)?.into_any(&self.spec, &self.observer);
+        self.task_of(constraint, prompt, max_tokens)
+    }
+
+    /// Outputs that the method with this name draws, such as `cars` or `smc:n=10,twisted`: see
+    /// [`METHODS`](super::METHODS).
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], where there is no such method, or it does not go together with the rest of the request.
+    pub fn sample(self, method: &str) -> Result<Draws> {
+        let method = method.parse()?;
+        self.sample_with(method)
+    }
+
+    /// The same for a [`Method`].
+    ///
+    /// # Errors
+    ///
+    /// As [`sample`](Self::sample).
+    pub fn sample_with(self, method: Method) -> Result<Draws> {
+        let start = self.start()?;
+        let max_tokens = self.room(&start.prompt)?;
+        let (mut chosen, why) = method.resolve(self.outputs.unwrap_or(usize::MAX), self.is_unconstrained());
+        self.check(&chosen)?;
+        if let (Method::Beam(beam), Some(outputs)) = (&mut chosen, self.outputs) {
+            beam.n = beam.n.max(outputs.try_into().unwrap_or(beam.n));
+        }
+        let compiled = self.compiled(&start.healed)?;
+        let engine = self.engine(&chosen, compiled, &start, max_tokens)?;
+        Ok(Draws::new(Plan {
+            tokens: self.model.shared_tokens(),
+            method: chosen,
+            why,
+            is_model: self.is_unconstrained() && !matches!(self.truncate, Some(Truncate::AfterMask(_))),
+            healed: start.healed,
+            engine,
+            seed: self.seed,
+            batch: self.batch,
+            cancel: self.cancel,
+            observer: self.observer,
+        }))
+    }
+
+    /// Refuses a method that does not go together with truncation or drafts. [`sample`](Self::sample) does so too, once it has
+    /// compiled the constraint.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Combination`].
+    pub fn check(&self, method: &Method) -> Result<()> {
+        if matches!(self.truncate, Some(Truncate::AfterMask(_))) && *method != Method::Masked {
+            return Err(Error::combination(
+                "`truncate` after-mask changes the proposals and has no unbiased distribution; \
+                 use it with `sampler` masked, or `truncate` before-mask",
+            ));
+        }
+        drafts::check(method, self.draft.as_ref())?;
+        self.check_counts()
+    }
+
+    /// Refuses counts by place without a grammar.
+    fn check_counts(&self) -> Result<()> {
+        match self.draft {
+            Some(Draft::Counts) if !self.counts() => Err(self.no_counts()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether tokens can be counted by place.
+    fn counts(&self) -> bool {
+        let is_grammar = matches!(self.spec.language, Language::Grammar(_) | Language::JsonSchema(_));
+        is_grammar && !self.spec.canonical
+    }
+
+    fn engine(
+        &self,
+        method: &Method,
+        compiled: Compiled,
+        start: &Start,
+        max_tokens: usize,
+    ) -> Result<Engine> {
+        let prompt = start.prompt.clone();
+        if let Some(draft) = &self.draft {
+            if matches!(draft, Draft::Counts) {
+                let Compiled::Grammar(grammar) = compiled else { return Err(self.no_counts()) };
+                return engine::counting(method, self.task_of(Shared(grammar), prompt, max_tokens)?);
+            }
+            let target = Target {
+                tokens: self.model.tokens(),
+                temperature: self.temperature,
+                truncate: self.truncate,
+            };
+            let constraint = compiled.into_any(&self.spec, &self.observer);
+            return engine::drafting(method, draft, self.task_of(constraint, prompt, max_tokens)?, target);
+        }
+        #[cfg(feature = "wgpu")]
+        if let Some(engine) = self.on_device(method, &compiled, &prompt, max_tokens)? {
+            return Ok(engine);
+        }
+        let constraint = compiled.into_any(&self.spec, &self.observer);
+        Ok(engine::engine(method, self.truncate, self.task_of(constraint, prompt, max_tokens)?))
+    }
+
+    /// The sampler on a GPU, where one is asked for and can draw; a note says why it cannot.
+    #[cfg(feature = "wgpu")]
+    fn on_device(
+        &self,
+        method: &Method,
+        compiled: &Compiled,
+        prompt: &[TokenId],
+        max_tokens: usize,
+    ) -> Result<Option<Engine>> {
+        let asked = matches!(&self.spec.language, Language::Set(set) if set.gpu);
+        let (Compiled::Set(constraint), true) = (compiled, asked) else { return Ok(None) };
+        #[allow(clippy::cast_possible_truncation, reason = "the device computes with 32 bits")]
+        let temperature = self.temperature as f32;
+        let task = unskew_runner::SetTask {
+            prompt: prompt.to_vec(),
+            end: self.model.tokens().vocabulary().end_of_sequence().to_vec(),
+            max_tokens,
+            batch: self.batch,
+            temperature,
+        };
+        let truncates = self.truncate.is_some();
+        super::device::engine(self.model.any_model(), constraint, method, truncates, task, &self.observer)
+    }
+
+    /// Why tokens cannot be counted by place.
+    fn no_counts(&self) -> Error {
+        if matches!(self.spec.language, Language::Grammar(_) | Language::JsonSchema(_)) {
+            return Error::combination(
+                "`canonical` cannot be combined with counts of a `grammar` or `json_schema`; leave out one of the two",
+            );
+        }
+        engine::counts_need_a_grammar()
+    }
+}

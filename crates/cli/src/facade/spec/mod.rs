@@ -1,0 +1,367 @@
+//! Constraints as data: one type for every kind, with its options, and a JSON form.
+//!
+//! A [`Spec`] is data. It names files and does not read them, and it knows neither a model nor a command line. So programs can
+//! build it, keep it, compare it and send it. [`TokenSpace::constraint`](super::TokenSpace::constraint) compiles it for the tokens of
+//! one model.
+//!
+//! Options belong to the kind that reads them: white space exists only for a JSON Schema. The flat form, [`SpecOptions`], is what
+//! people write, in JSON or as options of a command. Turning it into a `Spec` is the one place where an option without its kind is
+//! refused.
+//!
+//! Tried instead: the flat form everywhere. Each place that read it listed all options by name, and a new option had to be added to
+//! six lists.
+
+mod options;
+
+use std::{fmt, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use unskew_grammars::GrammarFormat;
+use unskew_schema::Whitespace;
+
+pub use self::options::SpecOptions;
+
+/// The largest [`GrammarSpec::max_ignored`]: each is a copy of the automaton of ignored text.
+pub const MAX_IGNORED: u32 = 10_000;
+
+/// The largest [`SchemaSpec::exponents`]: compiling takes hours beyond.
+pub const MAX_EXPONENT: u32 = 100;
+
+/// A constraint on outputs, as data.
+///
+/// # Example
+///
+/// ```
+/// use unskew::Spec;
+///
+/// let spec = Spec::regex("[0-9]{4}").canonical();
+/// assert_eq!(spec.to_json(), r#"{"regex":"[0-9]{4}","canonical":true}"#);
+/// assert_eq!(Spec::from_json(&spec.to_json())?, spec);
+///
+/// let wrong = Spec::from_json(r#"{"regex": "a", "ascii": true}"#).unwrap_err();
+/// assert!(wrong.to_string().contains("`ascii` is for the strings of a `json_schema`"));
+/// # Ok::<(), unskew::SpecError>(())
+/// ```
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "SpecOptions", into = "SpecOptions")]
+pub struct Spec {
+    /// Which texts are outputs.
+    pub language: Language,
+    /// Whether only the token sequences count that the tokenizer itself writes for their text.
+    pub canonical: bool,
+}
+
+/// Which texts are outputs.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Language {
+    /// All.
+    #[default]
+    Anything,
+    /// Those that a regular expression matches as a whole (syntax of the `regex` crate).
+    Regex(Source),
+    /// Those of a list.
+    Choices(Vec<String>),
+    /// The words of a context-free grammar.
+    Grammar(GrammarSpec),
+    /// JSON that satisfies a JSON Schema.
+    JsonSchema(SchemaSpec),
+    /// The items of a set.
+    Set(SetSpec),
+    /// All but the items of a set, however tokens divide them. A built set, or a text file with one item a line.
+    ExcludeSet(PathBuf),
+}
+
+/// A text that stands here, or in a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The text itself.
+    Text(String),
+    /// A file, in UTF-8. A line break at its end is not part of the text.
+    File(PathBuf),
+}
+
+/// A grammar and how it is read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GrammarSpec {
+    /// The text.
+    pub source: Source,
+    /// The language of the text. `None`: the one that the ending of the file's name says.
+    pub format: Option<GrammarFormat>,
+    /// Lark: the most characters that `%ignore` takes in one place; `None`: any number.
+    pub max_ignored: Option<u32>,
+    /// Whether outputs are cut into terminals as the scanner of a compiler does, each as long as possible.
+    pub maximal_munch: bool,
+}
+
+/// A JSON Schema and how its values are written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SchemaSpec {
+    /// The text.
+    pub source: Source,
+    /// The white space between parts; `None`: [`Whitespace::default`].
+    pub whitespace: Option<Whitespace>,
+    /// Whether strings are of ASCII alone, with other characters as escapes.
+    pub ascii: bool,
+    /// The largest exponent of numbers under a condition; `None`: no exponents there.
+    pub exponents: Option<u32>,
+    /// A folder of schemas that `$ref` may lead to.
+    pub registry: Option<PathBuf>,
+    /// Whether the members of an object come in any order.
+    pub any_order: bool,
+}
+
+/// A set of items.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SetSpec {
+    /// A built set, or a text file with one item a line.
+    pub file: PathBuf,
+    /// The name of a subset of a built set.
+    pub subset: Option<String>,
+    /// Whether masks are made on a GPU, where there is one.
+    pub gpu: bool,
+}
+
+/// Options that make no [`Spec`]. Names of options stand between backticks, as in JSON.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// An option of a kind of constraint that is not asked for.
+    #[error("{about}; give one, or leave it out")]
+    Stray {
+        /// The purpose of the option.
+        about: &'static str,
+    },
+    /// Two kinds of constraint.
+    #[error("`{first}` and `{second}` are two constraints; give one of them")]
+    Two {
+        /// One of them.
+        first: &'static str,
+        /// Another.
+        second: &'static str,
+    },
+    /// An option with a value that it does not take.
+    #[error("`{option}` = {value:?}: {why}")]
+    Value {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// The values that it takes.
+        why: String,
+    },
+    /// Text that is not the JSON of a `Spec`.
+    #[error("not a constraint in JSON: {0}")]
+    Json(String),
+}
+
+impl Spec {
+    /// The outputs of a language, in every spelling.
+    pub fn new(language: Language) -> Self {
+        Self { language, canonical: false }
+    }
+
+    /// The whole output matches `pattern` (syntax of the `regex` crate, no look-around).
+    pub fn regex(pattern: impl Into<String>) -> Self {
+        Self::new(Language::Regex(Source::Text(pattern.into())))
+    }
+
+    /// The output is one of these texts.
+    pub fn choices<T: Into<String>>(choices: impl IntoIterator<Item = T>) -> Self {
+        Self::new(Language::Choices(choices.into_iter().map(Into::into).collect()))
+    }
+
+    /// The output is a word of the grammar that `text` describes.
+    pub fn grammar(text: impl Into<String>, format: GrammarFormat) -> Self {
+        let source = Source::Text(text.into());
+        let (max_ignored, maximal_munch) = (None, false);
+        Self::new(Language::Grammar(GrammarSpec { source, format: Some(format), max_ignored, maximal_munch }))
+    }
+
+    /// The output is a word of the grammar in a file that ends in `.lark`, `.gbnf` or `.ebnf`.
+    pub fn grammar_file(path: impl Into<PathBuf>) -> Self {
+        let source = Source::File(path.into());
+        let (max_ignored, maximal_munch) = (None, false);
+        Self::new(Language::Grammar(GrammarSpec { source, format: None, max_ignored, maximal_munch }))
+    }
+
+    /// The output is JSON that satisfies the JSON Schema `text`.
+    pub fn json_schema(text: impl Into<String>) -> Self {
+        Self::new(Language::JsonSchema(SchemaSpec::new(Source::Text(text.into()))))
+    }
+
+    /// The output is JSON that satisfies the JSON Schema in a file.
+    pub fn json_schema_file(path: impl Into<PathBuf>) -> Self {
+        Self::new(Language::JsonSchema(SchemaSpec::new(Source::File(path.into()))))
+    }
+
+    /// The output is an item of the set in a file: a built set, or a text file with one item a line.
+    pub fn set(path: impl Into<PathBuf>) -> Self {
+        Self::new(Language::Set(SetSpec { file: path.into(), subset: None, gpu: false }))
+    }
+
+    /// The output is any text but an item of the set in a file.
+    pub fn exclude_set(path: impl Into<PathBuf>) -> Self {
+        Self::new(Language::ExcludeSet(path.into()))
+    }
+
+    /// The same, in the tokenizer's own spelling alone.
+    #[must_use]
+    pub fn canonical(mut self) -> Self {
+        self.canonical = true;
+        self
+    }
+
+    /// Whether every sequence of text tokens is allowed.
+    pub fn is_unconstrained(&self) -> bool {
+        !self.canonical && self.language == Language::Anything
+    }
+
+    /// The constraint that JSON text describes: an object with the fields of [`SpecOptions`].
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where the text is something else, or its options do not belong together.
+    pub fn from_json(text: &str) -> Result<Self, SpecError> {
+        let options: SpecOptions =
+            serde_json::from_str(text).map_err(|error| SpecError::Json(error.to_string()))?;
+        options.try_into()
+    }
+
+    /// The constraint as one line of JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("texts, numbers and switches are JSON")
+    }
+}
+
+/// The role of a file that a [`Spec`] names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileRole {
+    /// The text of a regex, a grammar or a schema.
+    Text,
+    /// Items: a text, or a built set with the changes beside it.
+    Items,
+    /// A folder of schemas.
+    Registry,
+}
+
+impl Spec {
+    /// The same with `map` of each file in its place.
+    #[must_use]
+    pub fn map_files(mut self, mut map: impl FnMut(FileRole, PathBuf) -> PathBuf) -> Self {
+        let mut text = |source: Source| match source {
+            Source::Text(text) => Source::Text(text),
+            Source::File(path) => Source::File(map(FileRole::Text, path)),
+        };
+        self.language = match self.language {
+            Language::Regex(source) => Language::Regex(text(source)),
+            Language::Grammar(spec) => Language::Grammar(GrammarSpec { source: text(spec.source), ..spec }),
+            Language::JsonSchema(spec) => {
+                let source = text(spec.source);
+                let registry = spec.registry.map(|folder| map(FileRole::Registry, folder));
+                Language::JsonSchema(SchemaSpec { source, registry, ..spec })
+            }
+            Language::Set(spec) => Language::Set(SetSpec { file: map(FileRole::Items, spec.file), ..spec }),
+            Language::ExcludeSet(path) => Language::ExcludeSet(map(FileRole::Items, path)),
+            other @ (Language::Anything | Language::Choices(_)) => other,
+        };
+        self
+    }
+}
+
+impl SchemaSpec {
+    /// The schema with no options.
+    pub fn new(source: Source) -> Self {
+        let (whitespace, ascii, exponents, registry, any_order) = (None, false, None, None, false);
+        Self { source, whitespace, ascii, exponents, registry, any_order }
+    }
+}
+
+/// In a few words, for people.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.language {
+            Language::Anything if self.canonical => f.write_str("any text")?,
+            Language::Anything => f.write_str("no constraint")?,
+            Language::Regex(Source::Text(pattern)) => write!(f, "regex {pattern}")?,
+            Language::Regex(Source::File(path)) => write!(f, "regex of {}", path.display())?,
+            Language::Choices(choices) => write!(f, "{} choices", choices.len())?,
+            Language::Grammar(GrammarSpec { source, maximal_munch, .. }) => {
+                write!(f, "grammar{source}")?;
+                if *maximal_munch {
+                    f.write_str(", its terminals as long as possible")?;
+                }
+            }
+            Language::JsonSchema(schema) => write!(f, "JSON Schema{}", schema.source)?,
+            Language::Set(SetSpec { file, subset: Some(name), .. }) => {
+                write!(f, "subset {name} of {}", file.display())?;
+            }
+            Language::Set(set) => write!(f, "set of {}", set.file.display())?,
+            Language::ExcludeSet(path) => write!(f, "anything but {}", path.display())?,
+        }
+        if self.canonical { f.write_str(", as the tokenizer writes it") } else { Ok(()) }
+    }
+}
+
+/// Where a text is from, as an ending of the name of its kind.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => Ok(()),
+            Self::File(path) => write!(f, " of {}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each kind, with every option that it has.
+    const ALL: &[&str] = &[
+        "{}",
+        r#"{"canonical":true}"#,
+        r#"{"regex":"a\"b","canonical":true}"#,
+        r#"{"regex_file":"r.txt"}"#,
+        r#"{"choices":["yes","no"]}"#,
+        r#"{"grammar":"start: \"a\"","grammar_format":"lark","max_ignored":3,"maximal_munch":true}"#,
+        r#"{"grammar_file":"g.gbnf"}"#,
+        r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true}"#,
+        r#"{"json_schema":true}"#,
+        r#"{"json_schema_file":"s.json","whitespace":"bounded:4"}"#,
+        r#"{"set":"s.set","subset":"films","gpu":true}"#,
+        r#"{"exclude_set":"taken.txt"}"#,
+    ];
+
+    #[test]
+    fn json_goes_there_and_back() {
+        for text in ALL {
+            let spec = Spec::from_json(text).unwrap();
+            assert_eq!(spec.to_json(), *text);
+            assert_eq!(Spec::from_json(&spec.to_json()).unwrap(), spec);
+        }
+        // Text of a schema that is no JSON is kept, and refused when it is compiled.
+        let broken = Spec::json_schema("{");
+        assert_eq!(Spec::from_json(&broken.to_json()).unwrap(), broken);
+    }
+
+    #[test]
+    fn options_that_do_not_belong_together_are_refused() {
+        let refusal = |text: &str| Spec::from_json(text).unwrap_err().to_string();
+        for (text, message) in [
+            (r#"{"regex": "a", "set": "b"}"#, "`regex` and `set` are two constraints"),
+            (r#"{"regex": "a", "gpu": true}"#, "`gpu` makes the masks of a `set`; give one, or leave it out"),
+            (r#"{"whitespace": "compact"}"#, "`whitespace` is that of a `json_schema`"),
+            (r#"{"json_schema": {}, "whitespace": "wide"}"#, "`whitespace` = \"wide\": it is `compact`"),
+            (r#"{"grammar": "start: \"a\""}"#, "needs its language"),
+            (r#"{"grammar": "", "grammar_format": "bnf"}"#, "it is `lark`, `gbnf` or `ebnf`"),
+            (
+                r#"{"json_schema": {}, "exponents": 101}"#,
+                "`exponents` = \"101\": give a whole number up to 100",
+            ),
+            (r#"{"regexp": "a"}"#, "unknown field `regexp`"),
+            ("[", "not a constraint in JSON"),
+        ] {
+            assert!(refusal(text).contains(message), "{text}: {}", refusal(text));
+        }
+    }
+}

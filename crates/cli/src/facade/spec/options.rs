@@ -1,0 +1,263 @@
+//! The flat form of a constraint: the options that people write, in JSON or as flags.
+//!
+//! Turning it into a [`Spec`] is the one place where an option without its kind is refused.
+
+use std::{fmt, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use unskew_grammars::GrammarFormat;
+use unskew_schema::Whitespace;
+
+use super::{GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, SchemaSpec, SetSpec, Source, Spec, SpecError};
+
+/// A [`Spec`] as people write it: one flat list of options, most of them absent. This is its JSON form.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "the fields are those of the kinds of a `Spec`, which describe them")]
+pub struct SpecOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regex_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// The text of a grammar, with `grammar_format`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grammar: Option<String>,
+    /// `lark`, `gbnf` or `ebnf`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grammar_format: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grammar_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ignored: Option<u32>,
+    #[serde(skip_serializing_if = "is_off")]
+    pub maximal_munch: bool,
+    /// The schema itself, as JSON and not as text.
+    #[serde(skip_serializing_if = "Option::is_none", with = "schema_value")]
+    pub json_schema: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json_schema_file: Option<PathBuf>,
+    /// `compact`, `bounded:N`, `flexible` or `indent:N`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whitespace: Option<String>,
+    #[serde(skip_serializing_if = "is_off")]
+    pub ascii: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exponents: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema_registry: Option<PathBuf>,
+    #[serde(skip_serializing_if = "is_off")]
+    pub any_order: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subset: Option<String>,
+    #[serde(skip_serializing_if = "is_off")]
+    pub gpu: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclude_set: Option<PathBuf>,
+    #[serde(skip_serializing_if = "is_off")]
+    pub canonical: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_off(switch: &bool) -> bool {
+    !switch
+}
+
+/// A schema in JSON is a part of the object around it. A text that is no JSON stays a string, so that nothing is lost.
+mod schema_value {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    pub(super) fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(text) = text else { return serializer.serialize_none() };
+        // Line breaks of JSON stand between its values alone, so that a space is the same.
+        match RawValue::from_string(text.replace(['\n', '\r'], " ")) {
+            Ok(value) if !text.trim_start().starts_with('"') => value.serialize(serializer),
+            _ => text.serialize(serializer),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<String>, D::Error> {
+        let value = Box::<RawValue>::deserialize(deserializer)?;
+        // A string holds the text of a schema.
+        Ok(Some(serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())))
+    }
+}
+
+impl SpecOptions {
+    /// The options that say nothing without a kind: whether each is given, whether its kind is, and what it is for.
+    fn stray(&self) -> Option<&'static str> {
+        let (set, grammar) = (self.set.is_some(), self.grammar.is_some() || self.grammar_file.is_some());
+        let schema = self.json_schema.is_some() || self.json_schema_file.is_some();
+        let options = [
+            (self.gpu, set, "`gpu` makes the masks of a `set`"),
+            (self.subset.is_some(), set, "`subset` is a part of a `set`"),
+            (self.max_ignored.is_some(), grammar, "`max_ignored` bounds %ignore of a `grammar`"),
+            (self.maximal_munch, grammar, "`maximal_munch` cuts outputs into the terminals of a `grammar`"),
+            (
+                self.grammar_format.is_some(),
+                self.grammar.is_some(),
+                "`grammar_format` is that of the text of a `grammar`",
+            ),
+            (self.whitespace.is_some(), schema, "`whitespace` is that of a `json_schema`"),
+            (self.ascii, schema, "`ascii` is for the strings of a `json_schema`"),
+            (self.exponents.is_some(), schema, "`exponents` is for the numbers of a `json_schema`"),
+            (
+                self.schema_registry.is_some(),
+                schema,
+                "`schema_registry` is for the references of a `json_schema`",
+            ),
+            (self.any_order, schema, "`any_order` is for the members of a `json_schema`"),
+        ];
+        options.into_iter().find(|(is_given, has_kind, _)| *is_given && !has_kind).map(|(.., about)| about)
+    }
+
+    /// The names of the kinds that are asked for.
+    fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        let kinds = [
+            (self.regex.is_some(), "regex"),
+            (self.regex_file.is_some(), "regex_file"),
+            (!self.choices.is_empty(), "choices"),
+            (self.grammar.is_some(), "grammar"),
+            (self.grammar_file.is_some(), "grammar_file"),
+            (self.json_schema.is_some(), "json_schema"),
+            (self.json_schema_file.is_some(), "json_schema_file"),
+            (self.set.is_some(), "set"),
+            (self.exclude_set.is_some(), "exclude_set"),
+        ];
+        kinds.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+}
+
+/// Reads a value by its own parser.
+fn parsed<T: std::str::FromStr<Err: fmt::Display>>(
+    option: &'static str,
+    value: Option<&str>,
+) -> Result<Option<T>, SpecError> {
+    let parse = |value: &str| {
+        let wrong =
+            |error: T::Err| SpecError::Value { option, value: value.to_owned(), why: error.to_string() };
+        value.parse().map_err(wrong)
+    };
+    value.map(parse).transpose()
+}
+
+impl TryFrom<SpecOptions> for Spec {
+    type Error = SpecError;
+
+    fn try_from(options: SpecOptions) -> Result<Self, SpecError> {
+        if let Some(about) = options.stray() {
+            return Err(SpecError::Stray { about });
+        }
+        for (option, value, most) in [
+            ("max_ignored", options.max_ignored, MAX_IGNORED),
+            ("exponents", options.exponents, MAX_EXPONENT),
+        ] {
+            if let Some(value) = value.filter(|value| *value > most) {
+                let why = format!("give a whole number up to {most}");
+                return Err(SpecError::Value { option, value: value.to_string(), why });
+            }
+        }
+        let mut kinds = options.kinds();
+        if let (Some(first), Some(second)) = (kinds.next(), kinds.next()) {
+            return Err(SpecError::Two { first, second });
+        }
+        drop(kinds);
+        let format = match options.grammar_format.as_deref() {
+            Some(name) => Some(GrammarFormat::from_extension(name).ok_or_else(|| SpecError::Value {
+                option: "grammar_format",
+                value: name.to_owned(),
+                why: "it is `lark`, `gbnf` or `ebnf`".to_owned(),
+            })?),
+            None if options.grammar.is_some() => {
+                let why = "the text of a grammar needs its language: `lark`, `gbnf` or `ebnf`".to_owned();
+                return Err(SpecError::Value { option: "grammar_format", value: String::new(), why });
+            }
+            None => None,
+        };
+        let whitespace = parsed("whitespace", options.whitespace.as_deref())?;
+        let text = |text: Option<String>, file: Option<PathBuf>| {
+            text.map(Source::Text).or_else(|| file.map(Source::File))
+        };
+        let language = if let Some(source) = text(options.regex, options.regex_file) {
+            Language::Regex(source)
+        } else if let Some(source) = text(options.grammar, options.grammar_file) {
+            let SpecOptions { max_ignored, maximal_munch, .. } = options;
+            Language::Grammar(GrammarSpec { source, format, max_ignored, maximal_munch })
+        } else if let Some(source) = text(options.json_schema, options.json_schema_file) {
+            let SpecOptions { ascii, exponents, schema_registry: registry, any_order, .. } = options;
+            Language::JsonSchema(SchemaSpec { source, whitespace, ascii, exponents, registry, any_order })
+        } else if let Some(file) = options.set {
+            Language::Set(SetSpec { file, subset: options.subset, gpu: options.gpu })
+        } else if let Some(file) = options.exclude_set {
+            Language::ExcludeSet(file)
+        } else if !options.choices.is_empty() {
+            Language::Choices(options.choices)
+        } else {
+            Language::Anything
+        };
+        Ok(Self { language, canonical: options.canonical })
+    }
+}
+
+impl From<Spec> for SpecOptions {
+    fn from(spec: Spec) -> Self {
+        let options = Self { canonical: spec.canonical, ..Self::default() };
+        let apart = |source| match source {
+            Source::Text(text) => (Some(text), None),
+            Source::File(path) => (None, Some(path)),
+        };
+        match spec.language {
+            Language::Anything => options,
+            Language::Regex(source) => {
+                let (regex, regex_file) = apart(source);
+                Self { regex, regex_file, ..options }
+            }
+            Language::Choices(choices) => Self { choices, ..options },
+            Language::Grammar(GrammarSpec { source, format, max_ignored, maximal_munch }) => {
+                let (grammar, grammar_file) = apart(source);
+                let grammar_format = format.filter(|_| grammar.is_some()).map(|format| {
+                    let name = match format {
+                        GrammarFormat::Gbnf => "gbnf",
+                        GrammarFormat::Ebnf => "ebnf",
+                        _ => "lark",
+                    };
+                    name.to_owned()
+                });
+                Self { grammar, grammar_format, grammar_file, max_ignored, maximal_munch, ..options }
+            }
+            Language::JsonSchema(schema) => {
+                let SchemaSpec { source, whitespace, ascii, exponents, registry, any_order } = schema;
+                let (json_schema, json_schema_file) = apart(source);
+                let whitespace = whitespace.map(spell_whitespace);
+                Self {
+                    json_schema,
+                    json_schema_file,
+                    whitespace,
+                    ascii,
+                    exponents,
+                    schema_registry: registry,
+                    any_order,
+                    ..options
+                }
+            }
+            Language::Set(SetSpec { file, subset, gpu }) => Self { set: Some(file), subset, gpu, ..options },
+            Language::ExcludeSet(file) => Self { exclude_set: Some(file), ..options },
+        }
+    }
+}
+
+/// The text that [`Whitespace`] is read from.
+fn spell_whitespace(whitespace: Whitespace) -> String {
+    match whitespace {
+        Whitespace::Compact => "compact".to_owned(),
+        Whitespace::Bounded(most) => format!("bounded:{most}"),
+        Whitespace::Indent(blanks) => format!("indent:{blanks}"),
+        _ => "flexible".to_owned(),
+    }
+}

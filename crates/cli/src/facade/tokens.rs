@@ -1,0 +1,223 @@
+//! The tokens of a model: what each id stands for, how a text becomes tokens, and which of them begin and end a sequence.
+//!
+//! A tokenizer, a model and its configuration each know a part of this. The configuration names the ids that end a sequence, rows of
+//! logits may be longer than the tokenizer's vocabulary, and a model may need a first token. [`TokenSpace`] is the three together, and
+//! constraints are compiled for it without any weights.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use unskew_automata::{CanonicalIndex, TokenizerAutomaton};
+use unskew_core::{TokenId, TokenTrie, Vocabulary, heal};
+use unskew_vocab::Tokenizer;
+
+use super::error::{Error, Result};
+
+/// The tokens of a model.
+pub struct TokenSpace {
+    vocabulary: Arc<Vocabulary>,
+    encoder: Encoder,
+    /// The beginning of a text, for models that need a first token.
+    begin: Vec<TokenId>,
+    trie: OnceLock<Arc<TokenTrie>>,
+}
+
+enum Encoder {
+    Tokenizer(Box<Tokenizer>),
+    /// A vocabulary alone has no tokenizer: a text is spelled with the fewest tokens.
+    Fewest,
+}
+
+impl fmt::Debug for TokenSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenSpace")
+            .field("tokens", &self.vocabulary.len())
+            .field("has_tokenizer", &self.has_tokenizer())
+            .finish_non_exhaustive()
+    }
+}
+
+impl TokenSpace {
+    /// The tokens of a vocabulary without a tokenizer. A text is spelled with the fewest of them.
+    pub fn from_vocabulary(vocabulary: Arc<Vocabulary>) -> Self {
+        Self { vocabulary, encoder: Encoder::Fewest, begin: Vec::new(), trie: OnceLock::new() }
+    }
+
+    /// The tokens of a tokenizer for a model with rows of `len` entries, whose configuration names `end` as the tokens that end a
+    /// sequence (none: those of the tokenizer).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] where an id of `end` is no control token.
+    pub fn from_tokenizer(tokenizer: Tokenizer, end: &[TokenId], len: usize) -> Result<Self> {
+        let mut vocabulary = tokenizer.vocabulary().clone();
+        if !end.is_empty() {
+            vocabulary = vocabulary.with_end_of_sequence(end).map_err(Error::tokens)?;
+        }
+        Ok(Self {
+            begin: tokenizer.begin_of_sequence().to_vec(),
+            vocabulary: Arc::new(vocabulary.padded(len)),
+            encoder: Encoder::Tokenizer(Box::new(tokenizer)),
+            trie: OnceLock::new(),
+        })
+    }
+
+    /// The same tokens with `begin` in front of an empty prompt, where the tokenizer names no token that begins a text.
+    #[must_use]
+    pub fn beginning_with(mut self, begin: impl IntoIterator<Item = TokenId>) -> Self {
+        if self.begin.is_empty() {
+            self.begin.extend(begin);
+        }
+        self
+    }
+
+    /// The vocabulary, as long as the rows of the model.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    /// The trie of the vocabulary: some milliseconds the first time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] where a token is too long.
+    pub fn trie(&self) -> Result<Arc<TokenTrie>> {
+        if let Some(trie) = self.trie.get() {
+            return Ok(Arc::clone(trie));
+        }
+        let trie = Arc::new(TokenTrie::new(&self.vocabulary).map_err(Error::tokens)?);
+        Ok(Arc::clone(self.trie.get_or_init(|| trie)))
+    }
+
+    /// The tokens of a prompt, with the tokens that the tokenizer puts in front of a text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] where the tokens cannot spell it.
+    pub fn encode_prompt(&self, text: &str) -> Result<Vec<TokenId>> {
+        let mut ids = match &self.encoder {
+            Encoder::Tokenizer(tokenizer) => tokenizer.encode(text, true).map_err(Error::tokens)?,
+            Encoder::Fewest => fewest_tokens(&self.vocabulary, text)?,
+        };
+        if ids.is_empty() {
+            ids.clone_from(&self.begin);
+        }
+        Ok(ids)
+    }
+
+    /// The tokens of an output: those of the tokenizer for the text in the middle of another.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] where the tokens cannot spell it.
+    pub fn encode_output(&self, text: &str) -> Result<Vec<TokenId>> {
+        match &self.encoder {
+            Encoder::Tokenizer(tokenizer) => tokenizer.encode_continuation(text).map_err(Error::tokens),
+            Encoder::Fewest => fewest_tokens(&self.vocabulary, text),
+        }
+    }
+
+    /// The text of an output, with replacement characters where it is not UTF-8.
+    pub fn decode(&self, ids: &[TokenId]) -> String {
+        String::from_utf8_lossy(&self.vocabulary.decode(ids)).into_owned()
+    }
+
+    /// Whether there is a tokenizer, which writes one sequence for each text.
+    pub fn has_tokenizer(&self) -> bool {
+        matches!(self.encoder, Encoder::Tokenizer(_))
+    }
+
+    /// Whether the tokenizer itself writes these tokens for their text; `None` without a tokenizer.
+    pub fn is_canonical(&self, ids: &[TokenId]) -> Option<bool> {
+        let Encoder::Tokenizer(tokenizer) = &self.encoder else { return None };
+        let Ok(text) = String::from_utf8(self.vocabulary.decode(ids)) else { return Some(false) };
+        Some(tokenizer.encode_continuation(&text).is_ok_and(|canonical| canonical == ids))
+    }
+
+    /// The tokens that the tokenizer itself writes for `text` in the middle of another; `None` without a tokenizer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] where the tokens cannot spell it.
+    pub fn canonical(&self, text: &str) -> Result<Option<Vec<TokenId>>> {
+        match &self.encoder {
+            Encoder::Tokenizer(_) => self.encode_output(text).map(Some),
+            Encoder::Fewest => Ok(None),
+        }
+    }
+
+    /// The index that canonical constraints are made from: some milliseconds for each 10,000 tokens.
+    pub(crate) fn canonical_index(&self) -> Result<Arc<CanonicalIndex>> {
+        let Encoder::Tokenizer(tokenizer) = &self.encoder else { return Err(Self::no_tokenizer()) };
+        let tokenization = tokenizer.tokenization().map_err(|error| {
+            Error::combination(format!(
+                "the tokenizer's own sequences cannot be enforced: {}",
+                super::error::chain(&error)
+            ))
+        })?;
+        let automaton = TokenizerAutomaton::new(&self.vocabulary, tokenization).map_err(Error::constraint)?;
+        let index = CanonicalIndex::new(Arc::new(automaton), Arc::clone(&self.vocabulary), self.trie()?);
+        index.map(Arc::new).map_err(Error::constraint)
+    }
+
+    pub(crate) fn no_tokenizer() -> Error {
+        Error::combination(
+            "`canonical` asks for the tokenizer's own sequences, and a table model has no tokenizer; name one with `tokenizer` FILE",
+        )
+    }
+
+    /// Takes off `prompt` the tokens that a longer one begins with; answers with their text.
+    pub(crate) fn heal(&self, prompt: &mut Vec<TokenId>) -> Result<String> {
+        let (taken, text) = heal(prompt, &self.vocabulary, &*self.trie()?);
+        // A model may need a first token.
+        let taken = if taken == prompt.len() && self.begin.is_empty() { 0 } else { taken };
+        if taken == 0 {
+            return Ok(String::new());
+        }
+        prompt.truncate(prompt.len() - taken);
+        if prompt.is_empty() {
+            prompt.clone_from(&self.begin);
+        }
+        String::from_utf8(text).map_err(Error::tokens)
+    }
+}
+
+/// The spelling of `text` with the fewest tokens; of several, the one whose last tokens are longest.
+fn fewest_tokens(vocabulary: &Vocabulary, text: &str) -> Result<Vec<TokenId>> {
+    let text = text.as_bytes();
+    // best[end]: the fewest tokens that spell text[..end], and the last of them.
+    let mut best: Vec<Option<(usize, TokenId)>> = vec![None; text.len() + 1];
+    let mut reached = 0;
+    for start in 0..=text.len() {
+        let count = match best[start] {
+            Some((count, _)) => count,
+            None if start == 0 => 0,
+            None => continue,
+        };
+        reached = start;
+        for (id, bytes) in vocabulary.text_tokens().filter(|(_, bytes)| !bytes.is_empty()) {
+            if text[start..].starts_with(bytes) {
+                let end = &mut best[start + bytes.len()];
+                if end.is_none_or(|(fewest, _)| count + 1 < fewest) {
+                    *end = Some((count + 1, id));
+                }
+            }
+        }
+    }
+    if reached < text.len() {
+        return Err(Error::tokens(format!(
+            "the model's tokens cannot spell the text from byte {reached} on"
+        )));
+    }
+    let mut ids = Vec::new();
+    let mut end = text.len();
+    while end > 0 {
+        let (_, id) = best[end].expect("every reached end has a last token");
+        end -= vocabulary.text(id).map_or(0, <[u8]>::len);
+        ids.push(id);
+    }
+    ids.reverse();
+    Ok(ids)
+}

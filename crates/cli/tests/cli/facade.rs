@@ -1,0 +1,144 @@
+//! The library: a model, a constraint and outputs, without the command line.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use unskew::{
+    Draft, Draws, Error, Event, Method, Model, Spec, TokenSpace, Truncate,
+    automata::RegexConstraint,
+    core::{Cancel, TableModel},
+};
+
+use crate::support::{Files, TABLE};
+
+const PATTERN: &str = "(00000|1[01]{4}|0[01]{0,2})";
+
+/// The table as a model of one's own.
+fn model() -> Model {
+    let table = TableModel::from_json(TABLE).unwrap();
+    let tokens = TokenSpace::from_vocabulary(Arc::clone(table.vocabulary()));
+    Model::new(table, tokens).unwrap()
+}
+
+fn texts(draws: Draws) -> Vec<String> {
+    draws.map(|output| output.unwrap().text).collect()
+}
+
+#[test]
+fn a_dozen_lines_are_the_command() {
+    let model = Model::open("tiny").unwrap();
+    let spec = Spec::regex("[A-Z][a-z]{2,8}").canonical();
+    let draws = model.prompt("My name is ").constrain(spec).unwrap().seed(4).sample("cars").unwrap();
+    let args =
+        ["generate", "--prompt", "My name is ", "--regex", "[A-Z][a-z]{2,8}", "--canonical", "--seed", "4"];
+    let files = Files::new(&[]);
+    let lines =
+        files.run(&[&args[..], &["--sampler", "cars", "-n", "5", "--format", "jsonl"]].concat()).json();
+    for (output, line) in draws.take(5).zip(&lines) {
+        let output = output.unwrap();
+        assert_eq!(output.text, line["text"].as_str().unwrap());
+        assert!((output.log_prob - line["logprob"].as_f64().unwrap()).abs() < 1e-9);
+        let ids: Vec<_> = output.ids.iter().map(|id| u64::from(id.0)).collect();
+        assert_eq!(serde_json::json!(ids), line["ids"]);
+    }
+}
+
+#[test]
+fn models_and_constraints_of_ones_own_are_drawn_from() {
+    let model = model();
+    let vocabulary = Arc::clone(model.tokens().vocabulary());
+    let own = RegexConstraint::for_vocabulary(PATTERN, vocabulary).unwrap();
+    let with_own = model.prompt("").constrain_with(own).unwrap().seed(2);
+    let with_spec = model.prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(2);
+    // A clone is the same request, and each draws for itself.
+    let again = with_spec.clone().sample("disc").unwrap().take(9);
+    assert_eq!(
+        texts(with_own.sample("disc").unwrap().take(9)),
+        texts(with_spec.sample("disc").unwrap().take(9))
+    );
+    assert_eq!(texts(again).len(), 9);
+    // One by one, the outputs are the same: no output depends on the batch.
+    let request = model.prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(5);
+    let together = texts(request.clone().sample("masked").unwrap().take(20));
+    let alone: Vec<String> =
+        Iterator::take(request.sample("masked").unwrap(), 20).map(|output| output.unwrap().text).collect();
+    assert_eq!(together, alone);
+}
+
+#[test]
+fn a_callback_hears_outputs_and_iterations() {
+    let (drawn, learned) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (hears_drawn, hears_learned) = (Arc::clone(&drawn), Arc::clone(&learned));
+    let request = model().prompt("").observe(move |event| match event {
+        Event::Drawn { outputs, .. } => hears_drawn.store(outputs, Ordering::Relaxed),
+        Event::Learned { outputs, of } => {
+            assert_eq!(of, 3);
+            hears_learned.store(outputs, Ordering::Relaxed);
+        }
+        _ => {}
+    });
+    let request = request.constrain(Spec::regex(PATTERN)).unwrap().seed(1);
+    assert_eq!(texts(request.sample("asap:iterations=3").unwrap().take(7)).len(), 7);
+    assert_eq!((drawn.load(Ordering::Relaxed), learned.load(Ordering::Relaxed)), (7, 3));
+}
+
+#[test]
+fn drawing_ends_when_it_is_cancelled_or_the_search_is_over() {
+    let cancel = Cancel::default();
+    let request = model().prompt("").constrain(Spec::regex(PATTERN)).unwrap().cancel(cancel.clone());
+    let mut draws = request.clone().sample("cars").unwrap();
+    assert!(draws.next().unwrap().is_ok());
+    cancel.cancel();
+    assert!(matches!(draws.next(), Some(Err(Error::Cancelled))));
+    assert!(draws.next().is_none());
+    // A beam has so many outputs, the best first; as a sampler it gives the best each time.
+    let request = request.cancel(Cancel::default());
+    let ranked: Vec<f64> =
+        request.clone().sample("beam:n=3").unwrap().map(|output| output.unwrap().log_prob).collect();
+    assert!(ranked.len() == 3 && ranked.is_sorted_by(|left, right| left >= right), "{ranked:?}");
+    let best = request.sample("beam:n=3").unwrap().take(4).best_each_time();
+    assert!(best.map(|output| output.unwrap().log_prob).all(|log_prob| log_prob == ranked[0]));
+}
+
+#[test]
+fn bounds_are_learned_and_resumed() {
+    let request = model().prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(8).batch(1);
+    let whole = texts(request.clone().sample("cars").unwrap().take(12));
+    let mut first = request.clone().sample("cars").unwrap().take(5);
+    let mut parts: Vec<String> = first.by_ref().map(|output| output.unwrap().text).collect();
+    let (learned, generator) = (first.learned().unwrap(), first.generator().clone());
+    let mut second = request.clone().sample("cars").unwrap().take(7);
+    second.resume(&learned, Some(generator)).unwrap();
+    parts.extend(texts(second));
+    assert_eq!(parts, whole);
+    let mut masked = request.clone().sample("masked").unwrap();
+    assert!(masked.learned().is_none());
+    assert!(masked.resume(&learned, None).is_err());
+    assert!(matches!(request.sample("cars").unwrap().resume(b"junk", None), Err(Error::Learned(_))));
+}
+
+#[test]
+fn parts_that_do_not_go_together_are_typed_errors() {
+    let request = model().prompt("").constrain(Spec::regex(PATTERN)).unwrap();
+    assert!(matches!(request.clone().sample("fair"), Err(Error::Method(_))));
+    assert!(matches!(request.clone().sample("speculative"), Err(Error::Combination(_))));
+    assert!(matches!(request.clone().draft(Draft::Counts).sample("speculative"), Err(Error::Combination(_))));
+    assert!(matches!(request.clone().draft(Draft::Ngram).sample("awrs"), Err(Error::Combination(_))));
+    assert!(matches!(request.clone().temperature(0.0).sample("masked"), Err(Error::Temperature(_))));
+    let after = Truncate::AfterMask(Truncate::top(Some(2), None).unwrap());
+    assert!(matches!(request.clone().truncate(after).sample("cars"), Err(Error::Combination(_))));
+    assert!(matches!(Truncate::top(Some(0), None), Err(Error::Truncation(_))));
+    assert!(matches!(model().prompt("").constrain(Spec::regex("a(")), Err(Error::Constraint(_))));
+    assert!(matches!(model().prompt("x").sample("masked"), Err(Error::Tokens(_))));
+    assert!(matches!(model().prompt("").constrain(Spec::regex("1").canonical()), Err(Error::Combination(_))));
+    assert!(matches!(Model::open("nowhere"), Err(Error::File { .. })));
+    let table = TableModel::uniform(["a", "b", "c"]);
+    let other = TokenSpace::from_vocabulary(Arc::clone(model().tokens().vocabulary()));
+    assert!(matches!(Model::new(table, other), Err(Error::Combination(_))));
+    // Without a constraint, `auto` is masked sampling, and says so.
+    let draws = model().prompt("").seed(1).sample_with(Method::Auto).unwrap();
+    assert_eq!(draws.method(), &Method::Masked);
+    assert!(draws.explain().starts_with("masked: the model's own distribution (chosen because "));
+}
