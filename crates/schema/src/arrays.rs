@@ -309,6 +309,20 @@ impl Emitter {
                                 "ask for fewer, or allow more values",
                             );
                         }
+                        // Items of a place in front are then needed, which those before it may have used.
+                        enough if enough == Some(0) || shape.max_items.is_some() => {
+                            for (place, sets) in (0u32..).zip(slots).skip(1) {
+                                let left = self.number_of(node, sets, Some(count.literal))?;
+                                if left.is_some_and(|left| (1..=place).contains(&left)) {
+                                    let reason = format!(
+                                        "the items before place {place} may use all that `contains` asks for there"
+                                    );
+                                    let way_out =
+                                        "allow more values there, or leave it out and check afterwards";
+                                    self.ex.reject(node, "uniqueItems", &reason, way_out);
+                                }
+                            }
+                        }
                         _ => {}
                     }
                 }

@@ -317,6 +317,21 @@ impl Choices {
     }
 }
 
+/// After `["b",` nothing is left of the items that `contains` still needs.
+#[test]
+fn items_that_contains_needs_are_not_used_before() {
+    let refused = |schema: &str| {
+        let compiled =
+            Bytes::new().compile_within(schema, &options(MemberOrder::Declared), &SchemaLimits::default());
+        assert!(matches!(compiled, Err(SchemaError::Unsupported { .. })), "{schema}");
+    };
+    let places = r#""prefixItems":[{"type":["boolean","string"]},{"type":"string","pattern":"^[ab]$"}]"#;
+    let contains =
+        r#""type":"array","uniqueItems":true,"minContains":2,"contains":{"type":"string","pattern":"^b"}"#;
+    refused(&format!(r#"{{{contains},{places},"items":{{"type":"string","pattern":"^x"}}}}"#));
+    refused(&format!(r#"{{{contains},{places},"items":{{"type":"string"}},"maxItems":2}}"#));
+}
+
 /// Steps to the end of a text, or to where it is given up.
 const STEPS: usize = 60;
 
