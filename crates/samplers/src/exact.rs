@@ -56,7 +56,7 @@ pub struct Exact {
     on_exhausted: OnExhausted,
 }
 
-/// What is done when no try was accepted.
+/// The outcome of a draw of which no try was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OnExhausted {
     Error,

@@ -34,8 +34,8 @@
 //! passes; a pass that several outputs share is counted with the first of them. [`trace()`] shows where an output loses the
 //! model's mass.
 //!
-//! Whoever owns the loop around the model (a server, an engine that calls back with logits) uses a policy without a model: a
-//! [`Scheduler`] is a [`Machine`] that asks for rows and is fed.
+//! A program with a loop of its own around the model (a server, an engine that calls back with logits) uses a policy without a
+//! model. A [`Scheduler`] is a [`Machine`]: it asks for rows and is fed.
 //!
 //! Temperature and truncation before the mask make another model, whose distribution is then kept: [`Warped`].
 //!

@@ -27,7 +27,7 @@ pub struct Request {
     pub drafted: usize,
 }
 
-/// What a machine needs next.
+/// The answer of a machine: the rows that it needs next, or the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Poll {
     /// Rows. The next [`poll`](Machine::poll) comes after all of them are fed.

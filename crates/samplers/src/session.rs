@@ -63,7 +63,7 @@ pub(crate) struct Session<C: Constraint> {
     values: Vec<f32>,
     /// Long rows that nobody reads any more.
     spare: Vec<Arc<Row>>,
-    /// What drafts for the rollouts, if anything does.
+    /// The drafter of the rollouts, where there is one.
     speculation: Option<Speculation<C>>,
     /// All tokens of a row, without those that end a sequence and with them, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],

@@ -55,9 +55,8 @@ pub struct Task<M, C> {
     pub cancel: Cancel,
 }
 
-impl<M: LanguageModel, C: Constraint> Task<M, C> {
-    /// The task without a prompt, with the vocabulary's end-of-sequence ids.
-    pub fn new(model: M, constraint: C, vocabulary: &Vocabulary, max_tokens: usize) -> Self {
+impl<M, C> Task<M, C> {
+    fn of(model: M, constraint: C, vocabulary: &Vocabulary, max_tokens: usize) -> Self {
         Self {
             model,
             constraint,
@@ -69,6 +68,13 @@ impl<M: LanguageModel, C: Constraint> Task<M, C> {
             max_bytes: MAX_BYTES,
             cancel: Cancel::default(),
         }
+    }
+}
+
+impl<M: LanguageModel, C: Constraint> Task<M, C> {
+    /// The task without a prompt, with the vocabulary's end-of-sequence ids.
+    pub fn new(model: M, constraint: C, vocabulary: &Vocabulary, max_tokens: usize) -> Self {
+        Self::of(model, constraint, vocabulary, max_tokens)
     }
 
     /// The same task after `prompt`.
@@ -96,16 +102,6 @@ impl<M: LanguageModel, C: Constraint> Task<M, C> {
 impl<C: Constraint> Task<ModelShape, C> {
     /// The task without a prompt for rows of `row_len` logits, with the vocabulary's end-of-sequence ids.
     pub fn without_model(row_len: usize, constraint: C, vocabulary: &Vocabulary, max_tokens: usize) -> Self {
-        Self {
-            model: ModelShape { row_len, context_len: None },
-            constraint,
-            prompt: Vec::new(),
-            end: vocabulary.end_of_sequence().to_vec(),
-            max_tokens,
-            top: None,
-            batch: BATCH,
-            max_bytes: MAX_BYTES,
-            cancel: Cancel::default(),
-        }
+        Self::of(ModelShape { row_len, context_len: None }, constraint, vocabulary, max_tokens)
     }
 }

@@ -96,7 +96,7 @@ impl Proposal {
     }
 }
 
-/// What a rollout does.
+/// The rules of a rollout: how it proposes, and which tests it takes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RolloutConfig {
     pub(crate) proposal: Proposal,
