@@ -107,7 +107,7 @@ pub fn run_device(args: &[String]) -> Result<(), String> {
     };
     let report = format!(
         "# Masks where the logits are, {}\n\n{}Adapter: {}.{about} Command: `{command} {}`.\n\n\
-         A random model of one layer and {VOCAB} ids, 32 wide, and a set of {items} titles by Zipf's law over {TOKENS} ids. A step appends a token \
+         A random model of one layer and {VOCAB} ids, 32 wide, and a set of {items} titles by Zipf's distribution over {TOKENS} ids. A step appends a token \
          to each sequence and chooses the next by masked sampling; {steps} steps after {WARM} that are not counted. Bytes of a step \
          are those that the choice moves; what the model itself moves is the same in all. Process: the time of all threads; on a \
          software adapter that is the kernels too. `masks` and `choice` are the parts of the wall's median that the CPU spends on \

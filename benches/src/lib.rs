@@ -7,7 +7,7 @@
 //! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
 //! in one process as far as their dependencies allow. [`run_sets`] compares structures that hold millions of items; with the feature `wgpu`, `run_device`
 //! measures them where a model runs on wgpu.
-//! [`speculation`] measures drafts and their verification, [`samplers`] laws, costs and overheads.
+//! [`speculation`] measures drafts and their verification, [`samplers`] distributions, costs and overheads.
 
 mod chart;
 mod clock;

@@ -1,4 +1,4 @@
-//! The law of no dead ends on the grammars of the benchmark: along random outputs, some token may follow or the output may end;
+//! The distribution of no dead ends on the grammars of the benchmark: along random outputs, some token may follow or the output may end;
 //! and a state that was come to by forks is the one that a replay comes to.
 //!
 //! `UNSKEW_WALKS` is the number of outputs for each grammar; a million of them take some minutes a grammar in release.

@@ -7,7 +7,9 @@ use std::{collections::BTreeMap, error::Error, fmt, path::Path, sync::Arc};
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew::{
-    core::{AnyConstraint, ExactLaw, LanguageModel, Sampler, TableModel, TokenId, TokenTrie, Vocabulary},
+    core::{
+        AnyConstraint, ExactDistribution, LanguageModel, Sampler, TableModel, TokenId, TokenTrie, Vocabulary,
+    },
     grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits},
     runner::Llama,
     samplers::{Asap, Exact, Masked, SampleError, Sampling, Task},
@@ -44,7 +46,7 @@ fn text(tokens: &[TokenId], vocabulary: &Vocabulary) -> String {
     String::from_utf8_lossy(&vocabulary.decode(tokens)).into_owned()
 }
 
-/// The model's own law of the outputs that a constraint allows.
+/// The model's own distribution of the outputs that a constraint allows.
 ///
 /// # Errors
 ///
@@ -52,9 +54,9 @@ fn text(tokens: &[TokenId], vocabulary: &Vocabulary) -> String {
 pub fn exact(model: &TableModel, constraint: &AnyConstraint) -> Result<Shares> {
     let vocabulary = Arc::clone(model.vocabulary());
     let end = vocabulary.end_of_sequence();
-    let law = ExactLaw::enumerate(&mut model.clone(), constraint, &[], end, 10, 100_000)?;
+    let distribution = ExactDistribution::enumerate(&mut model.clone(), constraint, &[], end, 10, 100_000)?;
     let mut shares = Shares::new();
-    for (tokens, probability) in law.iter() {
+    for (tokens, probability) in distribution.iter() {
         *shares.entry(text(tokens, &vocabulary)).or_default() += probability;
     }
     Ok(shares)

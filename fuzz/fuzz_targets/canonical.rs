@@ -11,7 +11,7 @@ use unskew_automata::{
 };
 use unskew_core::{
     Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, TokenTrie, Tokenization, Vocabulary,
-    laws,
+    conformance,
 };
 
 const SPLITS: [&str; 6] =
@@ -195,5 +195,5 @@ fuzz_target!(|case: Case| {
         found, expected,
         "{pattern:?}, split {split:?}, tokens {tokens:?}, merges {list:?}, {order:?}"
     );
-    laws::check_constraint(&constraint, 2).unwrap();
+    conformance::check_constraint(&constraint, 2).unwrap();
 });

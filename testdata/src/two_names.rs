@@ -1,5 +1,5 @@
 //! Two names and a small tokenizer: the example by which V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex
-//! Constraints* (2024), shows what improper spellings do to the law.
+//! Constraints* (2024), shows what improper spellings do to the distribution.
 //!
 //! The names are the published ones. The vocabulary is ours, made so that the published numbers of states and edges
 //! come out: real ones give others (every spelling takes 53 edges and not 48 with GPT-2's). As in real ones, the first

@@ -59,7 +59,7 @@ cargo xtask TASK
                     threads that serve strangers' constraints for minutes: memory, times, masks that differ (`--help` lists the
                     options)
   bench samplers [cases] [tokens] [research] [--embedded] [--record]
-                    samplers side by side: distance from the exact law, cost, time for a token, memory; with
+                    samplers side by side: distance from the exact distribution, cost, time for a token, memory; with
                     `--embedded` also on the embedded model
   attack [MINUTES] [--seed N] [--case N] [--program FILE] [--seconds S] [--megabytes MB]
                     hostile inputs against the command line that was built last, each under limits; fails on anything but an

@@ -1,4 +1,4 @@
-//! Twelve tasks that can be enumerated: how far each sampler is from the exact law, and for what cost.
+//! Twelve tasks that can be enumerated: how far each sampler is from the exact distribution, and for what cost.
 //!
 //! Distances are those of sessions, in which a sampler learns from its own outputs. A model call is one evaluated position. On
 //! tasks this small every prefix is soon known and costs nothing, so that curves over model calls end in a steep fall; the
@@ -10,7 +10,7 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use unskew_core::{Constraint, ExactLaw, MaskMut, Rejected, Sampler, TableModel, TokenId};
+use unskew_core::{Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TokenId};
 use unskew_samplers::{Asap, Awrs, Cut, Exact, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task};
 
 use super::{Report, TRIES};
@@ -171,15 +171,15 @@ fn sampler(name: &str, task: Task<TableModel, Listed>) -> Boxed<unskew_core::Tab
     }
 }
 
-/// The divergence of weighted outputs from the law, in nats: infinite where nothing has a weight.
-fn divergence(weights: &BTreeMap<Vec<TokenId>, f64>, law: &ExactLaw) -> f64 {
+/// The divergence of weighted outputs from the distribution, in nats: infinite where nothing has a weight.
+fn divergence(weights: &BTreeMap<Vec<TokenId>, f64>, distribution: &ExactDistribution) -> f64 {
     let total: f64 = weights.values().sum();
     if total <= 0.0 {
         return f64::INFINITY;
     }
     let share = |(output, weight): (&Vec<TokenId>, &f64)| {
         let share = weight / total;
-        share * (share / law.probability(output)).ln()
+        share * (share / distribution.probability(output)).ln()
     };
     weights.iter().filter(|(_, weight)| **weight > 0.0).map(share).sum::<f64>().max(0.0)
 }
@@ -218,7 +218,13 @@ struct Session {
     outputs: usize,
 }
 
-fn run(name: &str, model: &TableModel, constraint: &Listed, law: &ExactLaw, seed: u64) -> Session {
+fn run(
+    name: &str,
+    model: &TableModel,
+    constraint: &Listed,
+    distribution: &ExactDistribution,
+    seed: u64,
+) -> Session {
     let task = Task::new(model.clone(), constraint.clone(), &model.vocabulary().clone(), 8);
     let mut sampler = sampler(name, task);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -234,7 +240,7 @@ fn run(name: &str, model: &TableModel, constraint: &Listed, law: &ExactLaw, seed
         let draw = sampler.draw(&mut rng).expect("the task has outputs");
         calls += draw.cost.positions;
         begun += draw.cost.proposals;
-        let distance = || divergence(&weights, law);
+        let distance = || divergence(&weights, distribution);
         session.calls.before(calls, distance);
         session.begun.before(begun, distance);
         // Without its weight masked sampling is what it is.
@@ -242,7 +248,7 @@ fn run(name: &str, model: &TableModel, constraint: &Listed, law: &ExactLaw, seed
         *weights.entry(draw.tokens).or_default() += weight;
         session.outputs += 1;
     }
-    session.last = (calls, begun, divergence(&weights, law));
+    session.last = (calls, begun, divergence(&weights, distribution));
     session
 }
 
@@ -296,10 +302,10 @@ fn heading(out: &mut Report, first: &str, powers: std::ops::RangeInclusive<u32>,
 
 /// Runs them.
 pub(super) fn report(out: &mut Report) -> Pictures {
-    out.line(format_args!("## Distance from the law\n"));
+    out.line(format_args!("## Distance from the distribution\n"));
     out.line(format_args!(
         "{SESSIONS} sessions of each sampler on each task, of {OUTPUTS} outputs or {BEGUN} that were begun. KL in nats of the outputs' frequencies (with \
-         `weighted`: weights) from the enumerated law, at the last output within so many model calls: mean and standard error over \
+         `weighted`: weights) from the enumerated distribution, at the last output within so many model calls: mean and standard error over \
          the sessions; `-` where some session had no output yet; no more columns where all prefixes that are needed are known, so that no more \
          calls were made. `noise` is what {OUTPUTS} independent exact outputs would show, (outputs - 1) / (2 x {OUTPUTS}), which is too \
          much where outputs are rarer than that: the exact samplers show what it is. `end` is the distance at the end of a session, `begun` and `calls` are \
@@ -311,16 +317,18 @@ pub(super) fn report(out: &mut Report) -> Pictures {
         let seed = index as u64 + 1;
         let (model, constraint) = case(seed, depth, acceptance);
         let end = model.vocabulary().end_of_sequence().to_vec();
-        let law =
-            ExactLaw::enumerate(&mut model.clone(), &constraint, &[], &end, 8, 1_000_000).expect("small");
-        let noise = (law.len() as f64 - 1.0) / (2.0 * OUTPUTS as f64);
-        let what = format!("depth {depth}, P(L) = {:.2e}, {} outputs", law.mass(), law.len());
+        let distribution =
+            ExactDistribution::enumerate(&mut model.clone(), &constraint, &[], &end, 8, 1_000_000)
+                .expect("small");
+        let noise = (distribution.len() as f64 - 1.0) / (2.0 * OUTPUTS as f64);
+        let what =
+            format!("depth {depth}, P(L) = {:.2e}, {} outputs", distribution.mass(), distribution.len());
         out.line(format_args!("### D{}, noise {noise:.4}\n", &what[1..]));
         heading(out, "sampler", CALLS, " end | begun | calls |");
         let mut curves = [Vec::new(), Vec::new()];
         for name in NAMES {
             let sessions: Vec<Session> = (0..SESSIONS)
-                .map(|session| run(name, &model, &constraint, &law, seed + 100 * session))
+                .map(|session| run(name, &model, &constraint, &distribution, seed + 100 * session))
                 .collect();
             let tracks =
                 [curve(&sessions, |session| &session.calls), curve(&sessions, |session| &session.begun)];

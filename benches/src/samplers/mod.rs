@@ -1,4 +1,4 @@
-//! Samplers side by side: how far each is from the exact law for what cost; what each adds to a token's time where the
+//! Samplers side by side: how far each is from the exact distribution for what cost; what each adds to a token's time where the
 //! vocabulary is large; the memory of a visited prefix; the design of the research code beside ours; and the embedded model.
 //! `cargo xtask bench samplers` runs it, with `--embedded` also on the embedded model.
 //!

@@ -105,7 +105,7 @@ pub fn run_sets(args: &[String]) -> Result<(), String> {
     }
     let head = format!(
         "# Sets side by side, {}\n\n{}Command: `cargo xtask bench sets {}`.\n\n\
-         Titles of {} tokens by Zipf's law over {TOKENS} ids, masks of {VOCAB} bits. Masks: microseconds on the wall, the \
+         Titles of {} tokens by Zipf's distribution over {TOKENS} ids, masks of {VOCAB} bits. Masks: microseconds on the wall, the \
          smallest of {} rounds through {PREFIXES} prefixes of random titles. Steps: {BATCH} sequences with {CANDIDATES} \
          candidates each, microseconds of the process, {STEPS} steps, the smallest of as many rounds through all of them. `ranges` is a trie in breadth-first order (STATIC's \
          structure), eight bytes a node with the end as a node; `hash` a trie of hash tables; `rows` the paper's array of \

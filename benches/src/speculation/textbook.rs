@@ -148,22 +148,24 @@ impl Sorted {
         best
     }
 
-    /// The law that an answer stands for, as a sampler draws from it: the residual is normalised by whoever draws from it.
+    /// The distribution that an answer stands for, as a sampler draws from it: the residual is normalised by whoever draws from it.
     /// Also what the residual summed to.
-    pub fn law(&self, answer: &Answer) -> (Vec<f64>, f64) {
+    pub fn distribution(&self, answer: &Answer) -> (Vec<f64>, f64) {
         let outcomes = || self.draft.iter().zip(&self.target);
         let residual: Vec<f64> =
             outcomes().map(|(p, q)| (q / answer.beta - p).max(0.0) / answer.rejection).collect();
         let sum: f64 = residual.iter().sum();
         let accepted = |p: f64, q: f64| if p > 0.0 { p.min(q / answer.alpha) } else { 0.0 };
         let all: f64 = outcomes().map(|(p, q)| accepted(*p, *q)).sum();
-        let law = outcomes().zip(&residual).map(|((p, q), s)| accepted(*p, *q) + s / sum * (1.0 - all));
-        (law.collect(), sum)
+        let distribution =
+            outcomes().zip(&residual).map(|((p, q), s)| accepted(*p, *q) + s / sum * (1.0 - all));
+        (distribution.collect(), sum)
     }
 
-    /// `KL(q || law)`, by definition.
-    pub fn divergence(&self, law: &[f64]) -> f64 {
-        let terms = self.target.iter().zip(law).filter(|(q, _)| **q > 0.0).map(|(q, pi)| q * (q / pi).ln());
+    /// `KL(q || distribution)`, by definition.
+    pub fn divergence(&self, distribution: &[f64]) -> f64 {
+        let terms =
+            self.target.iter().zip(distribution).filter(|(q, _)| **q > 0.0).map(|(q, pi)| q * (q / pi).ln());
         terms.sum()
     }
 }
@@ -219,10 +221,10 @@ mod tests {
                     continue;
                 }
                 let answer = sorted.search(BUDGET, 0.05, Reading::Corrected, 10_000).unwrap();
-                let (law, sum) = sorted.law(&answer);
+                let (distribution, sum) = sorted.distribution(&answer);
                 // A small rejection is a small difference of large sums.
                 assert!((sum - 1.0).abs() < 1e-6, "{sum} {answer:?}");
-                assert!((sorted.divergence(&law) - answer.divergence).abs() < 1e-9);
+                assert!((sorted.divergence(&distribution) - answer.divergence).abs() < 1e-9);
             }
         }
     }
@@ -260,7 +262,7 @@ mod tests {
         assert_eq!(sorted.search(0.1, 0.05, Reading::Printed, 1_000), None);
         assert!(sorted.search(0.1, 0.05, Reading::Corrected, 2_000).unwrap().beta.is_nan());
         let found = optimum(&Pair::new(&draft, &target).unwrap(), &KullbackLeibler, 0.1).unwrap();
-        assert!(found.divergence() <= 0.1 && found.law(0.4, 0.0) == 0.0);
+        assert!(found.divergence() <= 0.1 && found.distribution(0.4, 0.0) == 0.0);
     }
 
     #[test]
@@ -280,9 +282,9 @@ mod tests {
                 if sorted.divergence(&sorted.draft) <= 1.2 * BUDGET {
                     continue;
                 }
-                let (law, sum) = sorted.law(&sorted.notebook(BUDGET));
+                let (distribution, sum) = sorted.distribution(&sorted.notebook(BUDGET));
                 sums = sums.max((sum - 1.0).abs());
-                greatest = greatest.max(sorted.divergence(&law) / BUDGET);
+                greatest = greatest.max(sorted.divergence(&distribution) / BUDGET);
             }
             assert!(sums > 1e-3, "the residual sums to one at {len}");
             worst.push(greatest);

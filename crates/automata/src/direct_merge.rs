@@ -1,7 +1,7 @@
 //! DirectMerge: from a DFA over bytes to the automaton of exactly the proper token sequences, merge by merge.
 //!
 //! An automaton that is read through all tokens accepts every spelling of a text, and the tokenizer writes one. The
-//! others skew the law of the model (a short token that begins a possible output is drawn because it is common, not
+//! others skew the distribution of the model (a short token that begins a possible output is drawn because it is common, not
 //! because of what follows), show it sequences that it was never trained on, and hide tokens that are forced. For two
 //! names and the vocabulary of `tests/direct_merge.rs`, every spelling:
 //!
@@ -19,7 +19,7 @@
 //! the first name with these probabilities:
 //!
 //! ```text
-#![doc = include_str!("../docs/two-names-law.txt")]
+#![doc = include_str!("../docs/two-names-distribution.txt")]
 //! ```
 //!
 //! The method is V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), sections "Ensuring

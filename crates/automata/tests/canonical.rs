@@ -14,7 +14,9 @@ use unskew_automata::{
     CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, NothingCanonical, RegexError,
     TokenizerAutomaton,
 };
-use unskew_core::{Constraint, SplitPattern, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary, laws};
+use unskew_core::{
+    Constraint, SplitPattern, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary, conformance,
+};
 
 /// The slow encoder of a tokenizer.
 struct Encoder<'a> {
@@ -215,7 +217,7 @@ fn compare(toy: &Toy, pattern: &str, letters: &[char], longest: usize, context: 
         toy.tokenization.merges.merges(),
         toy.texts
     );
-    laws::check_constraint(&constraint, 4).unwrap_or_else(|error| panic!("{context}: {error}"));
+    conformance::check_constraint(&constraint, 4).unwrap_or_else(|error| panic!("{context}: {error}"));
     true
 }
 

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, RegexError, StateId, TokenDfa, debug};
-use unskew_core::{Merge, MergeTable, TokenId, TokenTrie, Vocabulary, laws};
+use unskew_core::{Merge, MergeTable, TokenId, TokenTrie, Vocabulary, conformance};
 use unskew_testdata::two_names;
 
 /// A small generator (splitmix64): the cases are the same everywhere.
@@ -242,7 +242,7 @@ fn compare(kind: Kind, cases: usize, seed: u64) -> usize {
         assert!(expected.iter().all(|sequence| merged.accepts(sequence)));
         if done % 10 == 0 && merged.len() <= 40 {
             check_form(&merged);
-            laws::check_constraint(&merged, 3).unwrap();
+            conformance::check_constraint(&merged, 3).unwrap();
         }
         done += 1;
         compared += expected.len();
@@ -289,7 +289,7 @@ fn equal_languages_are_equal_automata() {
     let right = merged(&Dfa::from_literals(two_names::NAMES, &limits).unwrap());
     assert_eq!(left, right);
     assert_ne!(left, merged(&Dfa::from_pattern("(?: William| Theodore)?", &limits).unwrap()));
-    laws::check_constraint(&left, 4).unwrap();
+    conformance::check_constraint(&left, 4).unwrap();
 }
 
 /// The figures of the publication count the two ends apart, so one state more each: 17 with 48, and 5 with 4. A test

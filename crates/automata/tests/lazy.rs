@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use unskew_automata::{
     Dfa, LazyRegexConstraint, LazyState, Limits, RegexConstraint, RegexError, StateId, regex,
 };
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, conformance};
 use unskew_testdata::{Token, strategies, vocabulary};
 
 fn small() -> Limits {
@@ -88,14 +88,14 @@ proptest! {
         }
     }
 
-    /// The laws that come with the trait.
+    /// The contract that comes with the trait.
     #[test]
-    fn the_laws_hold(pattern in strategies::pattern(), mut tokens in strategies::tokens()) {
+    fn the_contract_holds(pattern in strategies::pattern(), mut tokens in strategies::tokens()) {
         tokens.extend((0..=255).map(|byte| Token::Text(vec![byte])));
         let vocabulary = Arc::new(vocabulary(&tokens));
         let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
         if let Ok(lazy) = LazyRegexConstraint::new(&pattern.to_string(), vocabulary, trie, &small()) {
-            let checked = laws::check_constraint(&lazy, 1);
+            let checked = conformance::check_constraint(&lazy, 1);
             prop_assert!(checked.is_ok(), "{}", checked.unwrap_err());
         }
     }
@@ -171,7 +171,7 @@ fn the_kind_is_chosen_by_the_limits() {
     let (vocabulary, trie) = texts(["a", "b"]);
     for pattern in ["a*b", "(a|b)*a(a|b){10}"] {
         let any = regex(pattern, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap();
-        laws::check_constraint(&any, 4).unwrap();
+        conformance::check_constraint(&any, 4).unwrap();
     }
     // Without a token for `b` alone the full DFA would be needed.
     let (vocabulary, trie) = texts(["a", "bb"]);

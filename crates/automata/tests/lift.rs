@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use proptest::prelude::*;
 use unskew_automata::{Dfa, LiftedDfa, Limits, RegexError, StateId, TokenDfa};
-use unskew_core::{TokenId, TokenTrie, Vocabulary, laws};
+use unskew_core::{TokenId, TokenTrie, Vocabulary, conformance};
 use unskew_testdata::{strategies, vocabulary};
 
 fn limits() -> Limits {
@@ -62,9 +62,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn the_laws_hold(pattern in strategies::pattern(), tokens in strategies::tokens()) {
+    fn the_contract_holds(pattern in strategies::pattern(), tokens in strategies::tokens()) {
         let Ok(walked) = read(&pattern.to_string(), vocabulary(&tokens), &limits()) else { return Ok(()) };
-        let checked = laws::check_constraint(&LiftedDfa::new(&walked, &limits()).unwrap(), 2);
+        let checked = conformance::check_constraint(&LiftedDfa::new(&walked, &limits()).unwrap(), 2);
         prop_assert!(checked.is_ok(), "{}", checked.unwrap_err());
     }
 }

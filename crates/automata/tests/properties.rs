@@ -8,7 +8,7 @@ use std::{
 
 use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits, RegexConstraint, RegexError, StateId, debug};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, laws};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, conformance};
 use unskew_testdata::{Token, strategies, vocabulary};
 
 /// Small, so that a case takes milliseconds in a debug build.
@@ -288,9 +288,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// The laws that come with the trait.
+    /// The contract that comes with the trait.
     #[test]
-    fn the_laws_hold(pattern in strategies::pattern(), tokens in strategies::tokens(), room in 0usize..2) {
+    fn the_contract_holds(pattern in strategies::pattern(), tokens in strategies::tokens(), room in 0usize..2) {
         let Some(dfa) = dfa(&pattern.to_string()) else { return Ok(()) };
         let vocabulary = Arc::new(vocabulary(&tokens));
         let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
@@ -298,7 +298,7 @@ proptest! {
         match RegexConstraint::from_dfa(Arc::new(dfa), vocabulary, trie, &limits) {
             Err(RegexError::Unspellable { .. }) => {}
             other => {
-                let checked = laws::check_constraint(&other.unwrap(), 3);
+                let checked = conformance::check_constraint(&other.unwrap(), 3);
                 prop_assert!(checked.is_ok(), "{}", checked.unwrap_err());
             }
         }

@@ -41,9 +41,9 @@ fn beyond(limit: Option<&'static str>) -> String {
 
 /// A set of token sequences, as a machine.
 ///
-/// # Laws
+/// # Contract
 ///
-/// [`laws::check_constraint`](crate::laws::check_constraint) tests them over any implementation:
+/// [`conformance::check_constraint`](crate::conformance::check_constraint) tests them over any implementation:
 ///
 /// 1. The mask of a state has a bit set exactly for the tokens that [`advance`](Self::advance) takes.
 /// 2. From every reachable state an accepting one can be reached: an allowed token can be completed.
@@ -58,7 +58,7 @@ fn beyond(limit: Option<&'static str>) -> String {
 /// A constraint written by hand: at most two tokens, all of them `a`.
 ///
 /// ```
-/// use unskew_core::{Constraint, MaskMut, Rejected, TokenId, laws};
+/// use unskew_core::{Constraint, MaskMut, Rejected, TokenId, conformance};
 ///
 /// struct AtMostTwo;
 ///
@@ -92,7 +92,7 @@ fn beyond(limit: Option<&'static str>) -> String {
 ///     }
 /// }
 ///
-/// laws::check_constraint(&AtMostTwo, 4).unwrap();
+/// conformance::check_constraint(&AtMostTwo, 4).unwrap();
 /// ```
 pub trait Constraint: Send + Sync {
     /// The position of one sequence. Cloning it forks the sequence.

@@ -1,4 +1,4 @@
-//! The exact law of a task, by enumeration: what samplers are compared with, where the outputs are few enough.
+//! The exact distribution of a task, by enumeration: what samplers are compared with, where the outputs are few enough.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use unskew_core::{ExactLaw, TableModel, TokenId, Unconstrained};
+/// use unskew_core::{ExactDistribution, TableModel, TokenId, Unconstrained};
 ///
 /// let mut model = TableModel::uniform(["a"]);
 /// let constraint = Unconstrained::new(model.vocabulary());
 /// let end = model.vocabulary().end_of_sequence().to_vec();
 /// // Outputs of at most one token: "" has probability 1/2, "a" has 1/4; 1/4 is lost to longer ones.
-/// let law = ExactLaw::enumerate(&mut model, &constraint, &[], &end, 1, 100)?;
-/// assert!((law.mass() - 0.75).abs() < 1e-6);
-/// assert!((law.probability(&[]) - 2.0 / 3.0).abs() < 1e-6);
+/// let distribution = ExactDistribution::enumerate(&mut model, &constraint, &[], &end, 1, 100)?;
+/// assert!((distribution.mass() - 0.75).abs() < 1e-6);
+/// assert!((distribution.probability(&[]) - 2.0 / 3.0).abs() < 1e-6);
 /// # Ok::<(), unskew_core::EnumerationError<unskew_core::TableModelError>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ExactLaw {
+pub struct ExactDistribution {
     outputs: BTreeMap<Vec<TokenId>, f64>,
     mass: f64,
 }
 
-/// Why a law could not be enumerated.
+/// Why a distribution could not be enumerated.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnumerationError<E> {
@@ -51,7 +51,7 @@ pub enum EnumerationError<E> {
     Model(E),
 }
 
-impl ExactLaw {
+impl ExactDistribution {
     /// Enumerates the outputs of at most `max_tokens` tokens after `prompt`; `end` are the ids that end a sequence.
     ///
     /// Cost: one evaluation of the model for each prefix of positive probability, at most `max_prefixes`.
@@ -140,7 +140,7 @@ impl ExactLaw {
         self.outputs.len()
     }
 
-    /// Never: a law has at least one output.
+    /// Never: a distribution has at least one output.
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty()
     }

@@ -105,7 +105,7 @@ impl<F: FnMut(&[TokenId], &mut [f32])> LanguageModel for FnModel<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::check_model;
+    use crate::conformance::check_model;
 
     #[test]
     fn it_keeps_the_contract_of_a_model() {

@@ -1,5 +1,5 @@
 //! The ground that constrained decoding stands on: token ids, vocabularies, token masks, and the traits of a
-//! constraint, a language model and a sampler, with their laws as a test kit.
+//! constraint, a language model and a sampler, with their contracts as a test kit.
 //!
 //! # Should I be using this crate?
 //!
@@ -15,8 +15,8 @@
 //! - [`Constraint`]: a machine that reads tokens and says which may come next; [`AnyConstraint`] erases its type;
 //!   [`Unconstrained`] asks for nothing.
 //! - [`LanguageModel`]: sequences in, rows of logits out, in batches; [`TableModel`] is one given as a table.
-//! - [`Sampler`] and [`Draw`]: how outputs are drawn; [`ExactLaw`]: what their distribution should be.
-//! - [`laws`]: checks of all that for any implementation.
+//! - [`Sampler`] and [`Draw`]: how outputs are drawn; [`ExactDistribution`]: what their distribution should be.
+//! - [`conformance`]: checks of all that for any implementation.
 //!
 //! # The end of a sequence
 //!
@@ -30,6 +30,7 @@
 
 mod byte_set;
 mod cancel;
+pub mod conformance;
 mod constraint;
 mod erased;
 mod exact;
@@ -37,7 +38,6 @@ mod fill;
 mod fn_model;
 mod generations;
 mod healing;
-pub mod laws;
 pub mod logprob;
 mod mask;
 mod model;
@@ -56,7 +56,7 @@ pub use byte_set::ByteSet;
 pub use cancel::Cancel;
 pub use constraint::{Constraint, Rejected};
 pub use erased::{AnyConstraint, AnyScratch, AnyState};
-pub use exact::{EnumerationError, ExactLaw};
+pub use exact::{EnumerationError, ExactDistribution};
 pub use fill::{ByteAutomaton, DEAD, DenseTable, KindTokens, Verdict};
 pub use fn_model::{FnModel, FnModelError};
 pub use generations::Generations;

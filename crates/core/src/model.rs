@@ -108,9 +108,9 @@ impl Logits {
 
 /// A model of the next token, over many sequences at once.
 ///
-/// # Laws
+/// # Contract
 ///
-/// [`laws::check_model`](crate::laws::check_model) tests them over any implementation, up to a tolerance:
+/// [`conformance::check_model`](crate::conformance::check_model) tests them over any implementation, up to a tolerance:
 /// appending tokens one by one, all at once, or in a batch with others yields the same rows; a fork and its original
 /// do not influence each other; truncating and appending again yields what a fresh sequence yields; an error from
 /// [`extend`](Self::extend) changes no sequence.

@@ -8,7 +8,7 @@ use crate::{Constraint, TokenId};
 
 /// Proposes tokens that may follow a state of a constraint.
 ///
-/// # Laws
+/// # Contract
 ///
 /// What is proposed can be appended to the state, token by token. (Otherwise it is only useless, not wrong.)
 pub trait Proposer<C: Constraint> {

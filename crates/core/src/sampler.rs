@@ -22,13 +22,13 @@ pub enum Finish {
 pub enum Origin {
     /// Drawn from the sampler's proposal and kept as it is.
     Proposed,
-    /// Proposed and accepted by a test that makes its law exact.
+    /// Proposed and accepted by a test that makes its distribution exact.
     Accepted,
-    /// Chosen among several proposals by weight, after no proposal was accepted: close to the law, not exact.
+    /// Chosen among several proposals by weight, after no proposal was accepted: close to the distribution, not exact.
     Resampled,
-    /// The last state of a chain whose law tends to the target's: close to the law, not exact.
+    /// The last state of a chain whose distribution tends to the target's: close to the distribution, not exact.
     Chained,
-    /// Found by a search for probable outputs: not a sample of any law.
+    /// Found by a search for probable outputs: not a sample of any distribution.
     Searched,
 }
 
@@ -60,7 +60,7 @@ pub struct Draw {
     /// [`Finish::Stop`], the end of the sequence after them.
     pub log_prob: f64,
     /// The logarithm of the weight that an average over outputs must give this one; zero where the sampler already
-    /// draws from its target law.
+    /// draws from its target distribution.
     pub log_weight: f64,
     /// How the output ended.
     pub finish: Finish,
@@ -72,9 +72,9 @@ pub struct Draw {
 
 /// A way to draw outputs of one task.
 ///
-/// The task's target law is that of the model, given that the constraint accepts and that the output has at most the
-/// task's number of tokens. Each implementation states how its own law relates to that one;
-/// [`laws::check_sampler`](crate::laws::check_sampler) compares the two.
+/// The task's target distribution is that of the model, given that the constraint accepts and that the output has at most the
+/// task's number of tokens. Each implementation states how its own distribution relates to that one;
+/// [`conformance::check_sampler`](crate::conformance::check_sampler) compares the two.
 pub trait Sampler {
     /// Why nothing could be drawn.
     type Error: std::error::Error + Send + Sync + 'static;

@@ -238,7 +238,7 @@ impl GrammarConstraint {
     /// As [`new`](Self::new), but a token is allowed only if at most `lookahead` terminals end inside it, not counting one
     /// that ended in front of it.
     ///
-    /// That is **lossy**: what the model would have written with longer tokens is refused, and the law of its outputs
+    /// That is **lossy**: what the model would have written with longer tokens is refused, and the distribution of its outputs
     /// changes. It is here to measure by how much (DOMINO, table 4). There are no dead ends, since single bytes end nothing.
     ///
     /// # Errors

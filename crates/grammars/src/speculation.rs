@@ -6,7 +6,7 @@
 //! rules at hand is not part of the context: the tenth record is expected to be like the first.
 //!
 //! The model is learnt as it is used, or frozen, or read from what another run has written. Proposals are verified by
-//! whoever samples, so counts change no law.
+//! whoever samples, so counts change no distribution.
 
 use std::{collections::HashMap, hash::Hasher};
 

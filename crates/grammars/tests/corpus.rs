@@ -12,7 +12,7 @@ use common::{
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use unskew_core::{Constraint, TokenId, TokenMask, laws};
+use unskew_core::{Constraint, TokenId, TokenMask, conformance};
 use unskew_grammars::{GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary};
 
 /// In debug builds a part of the work.
@@ -302,12 +302,13 @@ fn masks_over_real_vocabularies_are_those_of_the_oracle() {
 }
 
 #[test]
-fn the_laws_hold() {
+fn the_contract_holds() {
     for case in cases() {
         let subject = vocabularies::toy(&case.controls);
         let constraint = constraint(&case, &subject, &GrammarLimits::default());
         let depth = if DEBUG { 1 } else { 2 };
-        laws::check_constraint(&constraint, depth).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        conformance::check_constraint(&constraint, depth)
+            .unwrap_or_else(|error| panic!("{}: {error}", case.name));
     }
 }
 

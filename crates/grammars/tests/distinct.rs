@@ -14,7 +14,7 @@ use std::{
 use common::random::LETTERS;
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, conformance};
 use unskew_grammars::{
     ExprId, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch,
     GrammarState, RuleId, TreeLibrary,
@@ -501,11 +501,11 @@ proptest! {
     }
 
     #[test]
-    fn the_laws_hold(parts in rules()) {
+    fn the_contract_holds(parts in rules()) {
         let vocabulary = vocabulary();
         let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
         let constraint =
             GrammarConstraint::new(&grammar(&parts), vocabulary, trie, &GrammarLimits::default()).unwrap();
-        laws::check_constraint(&constraint, 2).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        conformance::check_constraint(&constraint, 2).map_err(|error| TestCaseError::fail(error.to_string()))?;
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use common::oracle::{Alphabet, Input, Oracle};
 use proptest::prelude::*;
-use unskew_core::{Constraint, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary, laws::check_constraint};
+use unskew_core::{
+    Constraint, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary, conformance::check_constraint,
+};
 use unskew_grammars::{
     ExprId, Fate, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits,
     RuleId, TreeLibrary, explain,

@@ -15,7 +15,7 @@ use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, conformance};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarState, LarkOptions};
 
 fn munched(grammar: &Grammar, vocabulary: &Arc<Vocabulary>) -> Result<GrammarConstraint, GrammarError> {
@@ -138,7 +138,7 @@ fn masks_are_those_of_the_oracle_and_no_text_is_a_dead_end() {
                 compare(&constraint, &munch, &vocabulary, &mut seen)
                     .unwrap_or_else(|error| panic!("case {case}: {error}\n{shape}"));
                 if case % 10 == 0 {
-                    laws::check_constraint(&constraint, 2)
+                    conformance::check_constraint(&constraint, 2)
                         .unwrap_or_else(|error| panic!("case {case}: {error}\n{shape}"));
                 }
             }

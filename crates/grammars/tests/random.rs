@@ -10,7 +10,7 @@ use common::{
 };
 use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits};
-use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, laws};
+use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary, conformance};
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch, GrammarState, LarkOptions,
     TreeLibrary,
@@ -192,13 +192,13 @@ proptest! {
     }
 
     #[test]
-    fn the_laws_hold(shape in random::grammar()) {
+    fn the_contract_holds(shape in random::grammar()) {
         let vocabulary = vocabulary();
         let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
         if let Ok(constraint) =
             GrammarConstraint::new(&shape.build(), vocabulary, trie, &GrammarLimits::default())
         {
-            laws::check_constraint(&constraint, 2).map_err(|error| TestCaseError::fail(error.to_string()))?;
+            conformance::check_constraint(&constraint, 2).map_err(|error| TestCaseError::fail(error.to_string()))?;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Outputs of a set, drawn with every step on the device: masked sampling, greedy decoding, and DISC.
 //!
 //! Draws step together; what each needs of the host is a random number up, and a token with two logarithms down. They have the
-//! laws of the samplers of the same name in `unskew-samplers`, which take any model and any constraint and need the logits;
+//! distributions of the samplers of the same name in `unskew-samplers`, which take any model and any constraint and need the logits;
 //! those learn from what they have seen, which takes whole rows, and these do not. Sums are of 32-bit floats here: logarithms are
 //! exact up to about 1e-4 a step.
 //!
@@ -29,7 +29,7 @@ pub struct SetTask {
     pub max_tokens: usize,
     /// The most draws that step through the model together.
     pub batch: usize,
-    /// The temperature, above zero. The law that is kept is the model's at this temperature.
+    /// The temperature, above zero. The distribution that is kept is the model's at this temperature.
     pub temperature: f32,
 }
 
@@ -39,11 +39,11 @@ pub struct SetTask {
 pub enum SetMethod {
     /// The most probable allowed token at each step. An output at the length limit is cut off there.
     Greedy,
-    /// Masked sampling: the model's law over the allowed tokens, renormalised at each step. Draws carry weights that make averages
-    /// tend to those under the model's law given the set. An output at the length limit is cut off there.
+    /// Masked sampling: the model's distribution over the allowed tokens, renormalised at each step. Draws carry weights that make averages
+    /// tend to those under the model's distribution given the set. An output at the length limit is cut off there.
     Masked,
     /// DISC as published: masked proposals, of which one is accepted with the product of the masses below the first token. What
-    /// is accepted follows the model's law given the set and the length limit; where nothing is, proposals are resampled.
+    /// is accepted follows the model's distribution given the set and the length limit; where nothing is, proposals are resampled.
     Disc {
         /// The most tries for one output.
         max_tries: u64,

@@ -1,5 +1,5 @@
 //! Tokens of a set chosen on the device against the same step on the CPU: masks bit for bit, masses and probabilities up to
-//! rounding, and the law of what is drawn.
+//! rounding, and the distribution of what is drawn.
 //!
 //! A harness of its own: burn starts on one adapter, which is named. Where there is none, tests are listed as skipped, and fail
 //! if the environment variable `UNSKEW_GPU` is `require`.
@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use unskew_core::{
     Constraint, Extension, Finish, LanguageModel, Logits, MaskBatch, Origin, Rows, Sampler, TokenId,
-    laws::chi_square,
+    conformance::chi_square,
 };
 use unskew_runner::{Backend, DeviceError, Llama, Sequence, SetMethod, SetSampleError, SetSampler, SetTask};
 use unskew_sets::{
@@ -33,8 +33,8 @@ const TESTS: [(&str, Test); 8] = [
     ("uploaded_masks_choose_what_masks_of_the_device_do", uploads),
     ("rows_of_several_passes_are_in_order", long_prompts),
     ("greedy_outputs_are_those_of_the_cpu", greedy),
-    ("masked_outputs_follow_their_law_and_carry_weights", masked),
-    ("accepted_outputs_of_disc_follow_the_law_of_the_model", disc),
+    ("masked_outputs_follow_their_distribution_and_carry_weights", masked),
+    ("accepted_outputs_of_disc_follow_the_distribution_of_the_model", disc),
     ("outputs_do_not_depend_on_the_batch", batches),
     ("what_cannot_be_done_is_an_error", errors),
 ];
@@ -427,7 +427,7 @@ fn disc(cpu: &Llama) {
     const WARM: f32 = 4.0;
     let known = known(cpu, WARM);
     let total: f64 = known.log_probs.values().map(|log_prob| log_prob.exp()).sum();
-    let law = |item: &Vec<TokenId>| known.log_probs[item].exp() / total;
+    let distribution = |item: &Vec<TokenId>| known.log_probs[item].exp() / total;
     let method = SetMethod::Disc { max_tries: 100_000, max_positions: u64::MAX, particles: 4 };
     let mut draws = Vec::new();
     // Room for the longest item and no more: only its end is possible behind it.
@@ -441,7 +441,7 @@ fn disc(cpu: &Llama) {
         proposals += draw.cost.proposals;
     }
     let observed = |item: &[TokenId]| counts.get(item).copied().unwrap_or(0);
-    let fit = chi_square(known.items.iter().map(|item| (observed(item), law(item))));
+    let fit = chi_square(known.items.iter().map(|item| (observed(item), distribution(item))));
     assert!(fit.deviation < 4.0, "{fit:?} {counts:?}");
     // A try is accepted with the probability of the set, given its first token.
     let expected = DISC_DRAWS as f64 * known.root_mass / total;

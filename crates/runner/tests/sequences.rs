@@ -4,7 +4,7 @@
 mod common;
 
 use common::{all_rows, checkpoint, config, distance, extend, load, tokens};
-use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, laws};
+use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, conformance};
 use unskew_runner::{Backend, Llama, ModelError};
 
 const TOLERANCE: f64 = 1e-5;
@@ -15,12 +15,12 @@ fn model() -> Llama {
 }
 
 #[test]
-fn the_laws_of_language_models_hold() {
+fn language_models_keep_their_contract() {
     let texts: Vec<Vec<u32>> = [1, 2, 9]
         .into_iter()
         .map(|len| tokens(len, len as u64).iter().map(|token| token.0).collect())
         .collect();
-    laws::check_model(&mut model(), &texts, TOLERANCE as f32).unwrap();
+    conformance::check_model(&mut model(), &texts, TOLERANCE as f32).unwrap();
 }
 
 #[test]

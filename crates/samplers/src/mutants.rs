@@ -1,12 +1,12 @@
-//! Errors planted in the bounds, to see that the tests of laws find them: a test that cannot fail says nothing.
+//! Errors planted in the bounds, to see that the tests of distributions find them: a test that cannot fail says nothing.
 
 use std::collections::BTreeMap;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use unskew_core::{
-    Constraint, ExactLaw, MaskMut, Rejected, Sampler, TableModel, TokenId,
-    laws::{check_sampler, chi_square},
+    Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TokenId,
+    conformance::{check_sampler, chi_square},
 };
 
 use crate::{Asap, Exact, Sampling, Task, tree::Mutant};
@@ -74,27 +74,27 @@ fn task() -> Task<TableModel, BeginsWithA> {
     Task::new(model, BeginsWithA, &vocabulary, 3)
 }
 
-fn law() -> ExactLaw {
+fn distribution() -> ExactDistribution {
     let end = [TokenId(2)];
-    ExactLaw::enumerate(&mut model(), &BeginsWithA, &[], &end, 3, 100).unwrap()
+    ExactDistribution::enumerate(&mut model(), &BeginsWithA, &[], &end, 3, 100).unwrap()
 }
 
 #[test]
-fn a_bound_that_is_not_told_to_those_above_fails_the_test_of_the_law() {
+fn a_bound_that_is_not_told_to_those_above_fails_the_test_of_the_distribution() {
     let check = |mutant| {
         let mut cars = Sampling::new(task(), Exact::cars(10_000));
         cars.tree_mut().mutant = mutant;
-        check_sampler(&mut cars, &law(), 20_000, &mut ChaCha8Rng::seed_from_u64(1))
+        check_sampler(&mut cars, &distribution(), 20_000, &mut ChaCha8Rng::seed_from_u64(1))
     };
     check(None).unwrap();
     assert!(check(Some(Mutant::BoundsStayBelow)).is_err());
 }
 
 #[test]
-fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_law() {
+fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_distribution() {
     // The first batch of many samplers: there rollouts learn from those that end beside them.
     let deviation = |mutant| {
-        let law = law();
+        let distribution = distribution();
         let mut counts: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
         for session in 0..3_000 {
             let mut cars = Sampling::new(task(), Exact::cars(10_000));
@@ -103,7 +103,8 @@ fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_law() 
             cars.draw_many(8, &mut ChaCha8Rng::seed_from_u64(session), &mut draws).unwrap();
             draws.into_iter().for_each(|draw| *counts.entry(draw.tokens).or_default() += 1);
         }
-        chi_square(law.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p))).deviation
+        chi_square(distribution.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p)))
+            .deviation
     };
     let (ours, planted) = (deviation(None), deviation(Some(Mutant::FallsAreFree)));
     assert!(ours < 4.0 && planted > 4.0, "{ours} {planted}");
@@ -112,7 +113,7 @@ fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_law() 
 /// ASAp's second output. With the bound of one, a dead end is run into again and again, and what lies beside it keeps the
 /// share that the mask gives it: `ab` is drawn nearly twice as often as it should be.
 #[test]
-fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_law() {
+fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_distribution() {
     let deviation = |mutant, against: &BTreeMap<Vec<TokenId>, f64>| {
         let mut counts: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
         for session in 0..20_000 {
@@ -134,7 +135,7 @@ fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_law() {
 /// Prefixes one token longer, with the probability of that token.
 type Longer = Vec<(Vec<TokenId>, f64)>;
 
-/// The law of ASAp's second output by its definition: over all outputs and dead ends before it.
+/// The distribution of ASAp's second output by its definition: over all outputs and dead ends before it.
 fn second_of_asap() -> BTreeMap<Vec<TokenId>, f64> {
     let model = model();
     let next = |prefix: &[TokenId]| -> (f64, Longer) {
@@ -150,7 +151,7 @@ fn second_of_asap() -> BTreeMap<Vec<TokenId>, f64> {
         let (stop, longer) = next(prefix);
         stop + longer.iter().map(|(longer, p)| p * future(next, seen, longer)).sum::<f64>()
     }
-    let mut law = BTreeMap::new();
+    let mut distribution = BTreeMap::new();
     let mut histories = vec![(Vec::<Vec<TokenId>>::new(), 0, 1.0)];
     while let Some((seen, drawn, probability)) = histories.pop() {
         let mut open = vec![(Vec::new(), probability)];
@@ -170,11 +171,11 @@ fn second_of_asap() -> BTreeMap<Vec<TokenId>, f64> {
                 }
             }
             if stop > 0.0 && drawn == 1 {
-                *law.entry(prefix).or_default() += probability * stop / total;
+                *distribution.entry(prefix).or_default() += probability * stop / total;
             } else if stop > 0.0 {
                 histories.push((with(&prefix), 1, probability * stop / total));
             }
         }
     }
-    law
+    distribution
 }

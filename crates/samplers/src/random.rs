@@ -36,7 +36,7 @@ pub(crate) fn weighted(weights: &[f64], rng: &mut dyn Rng) -> Option<usize> {
 mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_core::SeedableRng;
-    use unskew_core::laws::chi_square;
+    use unskew_core::conformance::chi_square;
 
     use super::*;
 

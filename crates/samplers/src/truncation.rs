@@ -1,12 +1,12 @@
 //! Top-k and top-p: which outcomes of a distribution are kept.
 //!
-//! Truncating before the mask and after it are different laws, and neither is the model's own. With probabilities
+//! Truncating before the mask and after it are different distributions, and neither is the model's own. With probabilities
 //! (0.4, 0.3, 0.2, 0.1), the second and the fourth outcome allowed, and k = 2: the model given the constraint draws
 //! the two with (0.75, 0.25); truncating first leaves (1, 0); truncating what the mask leaves keeps (0.75, 0.25), and
 //! with three outcomes allowed would cut one of them. So there is no default order:
 //!
 //! - **before the mask**, the truncated model is the model: [`Warped`](crate::Warped) makes it one, and every sampler
-//!   keeps its law with respect to it;
+//!   keeps its distribution with respect to it;
 //! - **after the mask**, the truncation belongs to the proposal, and only [`Masked`](crate::Masked) has it; its
 //!   weights then refer to the outputs that can be drawn at all.
 

@@ -1,4 +1,4 @@
-//! A model at another temperature, or with its improbable tokens cut off, is a model: one whose law samplers keep.
+//! A model at another temperature, or with its improbable tokens cut off, is a model: one whose distribution samplers keep.
 
 use unskew_core::{Extension, LanguageModel, Logits};
 
@@ -129,16 +129,16 @@ impl<M: LanguageModel> LanguageModel for Warped<M> {
 
 #[cfg(test)]
 mod tests {
-    use unskew_core::{TableModel, laws};
+    use unskew_core::{TableModel, conformance};
 
     use super::*;
 
     #[test]
-    fn a_warped_model_keeps_the_laws_of_models() {
+    fn a_warped_model_keeps_the_contract_of_models() {
         let table = TableModel::new(["a", "b"], vec![0.5, 0.25, 0.25], []).unwrap();
         let truncation = Truncation::new(Some(2), None).unwrap();
         let mut warped = Warped::new(table, 0.7, Some(truncation)).unwrap();
-        laws::check_model(&mut warped, &[vec![0, 1, 1, 0], vec![], vec![1]], 0.0).unwrap();
+        conformance::check_model(&mut warped, &[vec![0, 1, 1, 0], vec![], vec![1]], 0.0).unwrap();
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, TokenDfa};
-use unskew_core::{Constraint, ExactLaw, TableModel, TokenId, TokenMask, TokenTrie};
+use unskew_core::{Constraint, ExactDistribution, TableModel, TokenId, TokenMask, TokenTrie};
 use unskew_testdata::two_names::{self, token};
 
 /// A row with the given probabilities, the end of the sequence under `""`, and what is left spread evenly.
@@ -50,7 +50,7 @@ fn model() -> TableModel {
     TableModel::new(two_names::texts(), row(&[("", 0.99)]), contexts).unwrap()
 }
 
-/// The law of masked sampling: at each step the mask is applied and the row divided by what is left. Answers
+/// The distribution of masked sampling: at each step the mask is applied and the row divided by what is left. Answers
 /// P(William), the mean number of tokens, and how many of these are forced.
 fn masked<C: Constraint>(model: &TableModel, constraint: &C) -> (f64, f64, f64) {
     let (mut william, mut tokens, mut forced) = (0.0, 0.0, 0.0);
@@ -87,11 +87,15 @@ fn masked<C: Constraint>(model: &TableModel, constraint: &C) -> (f64, f64, f64) 
 /// P(William) given that the output is accepted, and P(accepted), under the model.
 fn conditional<C: Constraint>(model: &TableModel, constraint: &C) -> (f64, f64) {
     let end = model.vocabulary().end_of_sequence().to_vec();
-    let law = ExactLaw::enumerate(&mut model.clone(), constraint, &[], &end, 9, 100_000).unwrap();
+    let distribution =
+        ExactDistribution::enumerate(&mut model.clone(), constraint, &[], &end, 9, 100_000).unwrap();
     let is_william = |output: &[TokenId]| model.vocabulary().decode(output) == two_names::NAMES[0].as_bytes();
-    let william =
-        law.iter().filter(|(output, _)| is_william(output)).map(|(_, probability)| probability).sum();
-    (william, law.mass())
+    let william = distribution
+        .iter()
+        .filter(|(output, _)| is_william(output))
+        .map(|(_, probability)| probability)
+        .sum();
+    (william, distribution.mass())
 }
 
 /// P(William) as bars, with the share of forced tokens.
@@ -121,16 +125,19 @@ fn two_names() {
     let tokens = TokenDfa::new(dfa, vocabulary, trie, &limits).unwrap();
     let every = LiftedDfa::new(&tokens, &limits).unwrap();
 
-    let (law_of_every, mass_of_every) = conditional(&model, &every);
-    let (law_of_proper, mass_of_proper) = conditional(&model, &proper);
-    assert!((law_of_every - 0.86).abs() < 0.005, "{law_of_every}");
+    let (distribution_of_every, mass_of_every) = conditional(&model, &every);
+    let (distribution_of_proper, mass_of_proper) = conditional(&model, &proper);
+    assert!((distribution_of_every - 0.86).abs() < 0.005, "{distribution_of_every}");
     assert!(mass_of_proper / mass_of_every > 0.998, "nearly all of the mass is on proper spellings");
-    assert!((law_of_every - law_of_proper).abs() < 0.001, "{law_of_every} {law_of_proper}");
+    assert!(
+        (distribution_of_every - distribution_of_proper).abs() < 0.001,
+        "{distribution_of_every} {distribution_of_proper}"
+    );
 
     let (skewed, tokens_of_every, forced_of_every) = masked(&model, &every);
     assert!((skewed - 0.53).abs() < 0.02, "{skewed}");
     let (canonical, tokens_of_proper, forced_of_proper) = masked(&model, &proper);
-    assert!((canonical - law_of_proper).abs() < 0.001, "{canonical} {law_of_proper}");
+    assert!((canonical - distribution_of_proper).abs() < 0.001, "{canonical} {distribution_of_proper}");
 
     // Tokens for which no model is needed.
     let (share_of_every, share_of_proper) =
@@ -138,11 +145,11 @@ fn two_names() {
     assert!((share_of_every - 0.1265).abs() < 0.001, "{share_of_every}");
     assert!((share_of_proper - 0.2192).abs() < 0.001, "{share_of_proper}");
     let rows = [
-        ("the model's law, given one of the names", law_of_every, None),
+        ("the model's distribution, given one of the names", distribution_of_every, None),
         ("masked, every spelling", skewed, Some(share_of_every)),
         ("masked, proper spellings", canonical, Some(share_of_proper)),
     ];
-    assert_eq!(figure(&rows), include_str!("../../automata/docs/two-names-law.txt"));
+    assert_eq!(figure(&rows), include_str!("../../automata/docs/two-names-distribution.txt"));
     // William is one token, of which none is forced; Theodore is three, of which two are.
     assert!((share_of_proper - 2.0 * (1.0 - canonical) / (1.0 + 2.0 * (1.0 - canonical))).abs() < 1e-12);
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Outputs, law, outputs, random_task, rng, task};
+use support::{Outputs, distribution, outputs, random_task, rng, task};
 use unskew_core::{
     Constraint, Extension, Finish, LanguageModel, Logits, MaskMut, Rejected, Sampler, TableModel,
     TableModelError, TokenId, Unconstrained,
@@ -296,7 +296,7 @@ fn logits_that_are_none_name_their_step() {
 #[test]
 fn what_was_drawn_before_the_end_was_asked_for_is_handed_over() {
     let (table, constraint) = random_task(3);
-    assert!(law(&table, &constraint).is_some());
+    assert!(distribution(&table, &constraint).is_some());
     let new: [fn(Task<Broken, Outputs>) -> AnySampler; 5] = [
         |task| Box::new(Sampling::new(task, Masked::new())),
         |task| Box::new(Sampling::new(task, Exact::rejection(100_000))),
@@ -331,11 +331,11 @@ fn what_was_drawn_before_the_end_was_asked_for_is_handed_over() {
 #[test]
 fn a_task_without_memory_is_drawn_all_the_same() {
     let (model, constraint) = random_task(3);
-    let law = law(&model, &constraint).unwrap();
+    let distribution = distribution(&model, &constraint).unwrap();
     let task = Task { max_bytes: 0, ..task(&model, &constraint) };
-    unskew_core::laws::check_sampler(
+    unskew_core::conformance::check_sampler(
         &mut Sampling::new(task, Exact::cars(100_000)),
-        &law,
+        &distribution,
         1_000,
         &mut rng(2),
     )

@@ -1,10 +1,10 @@
-//! Laws where the vocabulary is so large that rows are read by blocks, and masks leave thousands of tokens.
+//! Contract where the vocabulary is so large that rows are read by blocks, and masks leave thousands of tokens.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use unskew_core::{
-    Constraint, ExactLaw, MaskMut, Rejected, Sampler, TableModel, TableModelError, TokenId,
-    laws::check_sampler,
+    Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TableModelError, TokenId,
+    conformance::check_sampler,
 };
 use unskew_samplers::{Asap, Awrs, Exact, Greedy, Masked, SampleError, Sampling, Task};
 
@@ -85,18 +85,24 @@ fn task() -> Task<TableModel, OneOrTwo> {
     Task::new(model, OneOrTwo, &vocabulary, 3)
 }
 
-fn law() -> ExactLaw {
-    ExactLaw::enumerate(&mut model(), &OneOrTwo, &[], &[TokenId::from_index(TOKENS)], 3, 20_000).unwrap()
+fn distribution() -> ExactDistribution {
+    ExactDistribution::enumerate(&mut model(), &OneOrTwo, &[], &[TokenId::from_index(TOKENS)], 3, 20_000)
+        .unwrap()
 }
 
 type Boxed = Box<dyn Sampler<Error = SampleError<TableModelError>>>;
 
 #[test]
-fn exact_samplers_follow_the_law() {
+fn exact_samplers_follow_the_distribution() {
     const DRAWS: usize = if cfg!(debug_assertions) { 4_000 } else { 1_000_000 };
     const TRIES: u64 = 1_000_000;
-    let law = law();
-    assert!(law.len() > 5_000 && (0.1..0.6).contains(&law.mass()), "{} {}", law.len(), law.mass());
+    let distribution = distribution();
+    assert!(
+        distribution.len() > 5_000 && (0.1..0.6).contains(&distribution.mass()),
+        "{} {}",
+        distribution.len(),
+        distribution.mass()
+    );
     let disc = Exact::disc().with_budget(1e6);
     let samplers: [(&str, Boxed); 6] = [
         ("rejection", Box::new(Sampling::new(task(), Exact::rejection(TRIES)))),
@@ -107,7 +113,7 @@ fn exact_samplers_follow_the_law() {
         ("disc", Box::new(Sampling::new(task(), disc))),
     ];
     for (seed, (name, mut sampler)) in (1..).zip(samplers) {
-        if let Err(error) = check_sampler(&mut sampler, &law, DRAWS, &mut rng(seed)) {
+        if let Err(error) = check_sampler(&mut sampler, &distribution, DRAWS, &mut rng(seed)) {
             panic!("{name}: {error}");
         }
     }
@@ -117,7 +123,7 @@ fn exact_samplers_follow_the_law() {
 #[test]
 fn weights_average_to_the_mass_of_the_constraint() {
     const DRAWS: u32 = if cfg!(debug_assertions) { 3_000 } else { 100_000 };
-    let law = law();
+    let distribution = distribution();
     let samplers: [(&str, Boxed); 2] = [
         ("masked", Box::new(Sampling::new(task(), Masked::new()))),
         ("awrs", Box::new(Sampling::new(task(), Awrs::new(1_000)))),
@@ -128,15 +134,19 @@ fn weights_average_to_the_mass_of_the_constraint() {
         for _ in 0..DRAWS {
             let draw = sampler.draw(&mut rng).unwrap();
             let weight = draw.log_weight.exp();
-            assert!(law.probability(&draw.tokens) > 0.0);
-            let exact = (law.probability(&draw.tokens) * law.mass()).ln();
+            assert!(distribution.probability(&draw.tokens) > 0.0);
+            let exact = (distribution.probability(&draw.tokens) * distribution.mass()).ln();
             assert!((draw.log_prob - exact).abs() < 1e-3, "{name}: {draw:?} {exact}");
             sum += weight;
             squares += weight * weight;
         }
         let mean = sum / f64::from(DRAWS);
         let error = ((squares / f64::from(DRAWS) - mean * mean) / f64::from(DRAWS)).sqrt();
-        assert!((mean - law.mass()).abs() < 4.0 * error + 1e-6, "{name}: {mean} +- {error}, {}", law.mass());
+        assert!(
+            (mean - distribution.mass()).abs() < 4.0 * error + 1e-6,
+            "{name}: {mean} +- {error}, {}",
+            distribution.mass()
+        );
     }
 }
 

@@ -54,23 +54,24 @@ fn case(rng: &mut ChaCha8Rng, len: usize) -> (Vec<f64>, Vec<f64>, f64) {
     (draft, target, budget)
 }
 
-/// The divergence of a law, by definition.
-fn divergence(f: &dyn Divergence, target: &[f64], law: &[f64]) -> f64 {
-    let terms = target.iter().zip(law).map(|(q, pi)| if *q > 0.0 { q * f.value(pi / q) } else { 0.0 });
+/// The divergence of a distribution, by definition.
+fn divergence(f: &dyn Divergence, target: &[f64], distribution: &[f64]) -> f64 {
+    let terms =
+        target.iter().zip(distribution).map(|(q, pi)| if *q > 0.0 { q * f.value(pi / q) } else { 0.0 });
     terms.sum()
 }
 
-fn law(optimum: &Optimum, draft: &[f64], target: &[f64]) -> Vec<f64> {
-    draft.iter().zip(target).map(|(p, q)| optimum.law(*p, *q)).collect()
+fn distribution(optimum: &Optimum, draft: &[f64], target: &[f64]) -> Vec<f64> {
+    draft.iter().zip(target).map(|(p, q)| optimum.distribution(*p, *q)).collect()
 }
 
-/// What must hold of any answer: it is a law, without forbidden outcomes, within the budget, and its parts belong together.
+/// What must hold of any answer: it is a distribution, without forbidden outcomes, within the budget, and its parts belong together.
 fn check(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64, optimum: &Optimum) {
     let context = || format!("{f:?}: p {draft:?}\nq {target:?}\nD {budget} {optimum:?}");
-    let law = law(optimum, draft, target);
-    let sum: f64 = law.iter().sum();
+    let distribution = distribution(optimum, draft, target);
+    let sum: f64 = distribution.iter().sum();
     assert!((sum - 1.0).abs() < 1e-9, "{sum} {}", context());
-    let spent = divergence(f, target, &law);
+    let spent = divergence(f, target, &distribution);
     assert!(spent <= budget + 1e-9, "{spent} {}", context());
     let stated = optimum.divergence();
     assert!(
@@ -81,10 +82,10 @@ fn check(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64, optimum
     if optimum.is_binding() {
         assert!((spent - budget).abs() < 1e-9, "{spent} {}", context());
     }
-    let overlap: f64 = draft.iter().zip(&law).map(|(p, pi)| p.min(*pi)).sum();
+    let overlap: f64 = draft.iter().zip(&distribution).map(|(p, pi)| p.min(*pi)).sum();
     assert!((overlap - (1.0 - optimum.rejection())).abs() < 1e-9, "{overlap} {}", context());
     let mut residuals = 0.0;
-    for ((p, q), pi) in draft.iter().zip(target).zip(&law) {
+    for ((p, q), pi) in draft.iter().zip(target).zip(&distribution) {
         let (accepts, residual) = (optimum.accepts(*p, *q), optimum.residual(*p, *q));
         assert!((0.0..=1.0).contains(&accepts) && residual >= 0.0, "{}", context());
         assert!(*q > 0.0 || (*pi == 0.0 && accepts == 0.0 && residual == 0.0), "{}", context());
@@ -99,8 +100,8 @@ fn check(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64, optimum
 /// The conditions of Karush, Kuhn and Tucker: with `lambda` and `mu` the prices of divergence and of probability, no outcome
 /// gains by more or by less of it. The problem is convex: they suffice.
 fn check_prices(f: &dyn Divergence, draft: &[f64], target: &[f64], optimum: &Optimum) {
-    let law = law(optimum, draft, target);
-    // Less where the law takes from the draft, more where it gives; equal levels leave no price of divergence.
+    let distribution = distribution(optimum, draft, target);
+    // Less where the distribution takes from the draft, more where it gives; equal levels leave no price of divergence.
     let (cap, floor) = (optimum.alpha().recip(), optimum.beta().recip());
     let spread = f.slope(cap) - f.slope(floor);
     if !optimum.is_binding() || spread.is_nan() || spread < 1e-6 || spread.is_infinite() {
@@ -108,7 +109,7 @@ fn check_prices(f: &dyn Divergence, draft: &[f64], target: &[f64], optimum: &Opt
     }
     let lambda = 1.0 / spread;
     let mu = -lambda * f.slope(floor);
-    for ((p, q), pi) in draft.iter().zip(target).zip(&law).filter(|((_, q), _)| **q > 0.0) {
+    for ((p, q), pi) in draft.iter().zip(target).zip(&distribution).filter(|((_, q), _)| **q > 0.0) {
         let falls = -lambda * f.slope(pi / q) - mu;
         let slack = 1e-6 * (1.0 + mu.abs());
         if (pi - p).abs() <= 1e-12 * p {
@@ -123,7 +124,7 @@ fn check_prices(f: &dyn Divergence, draft: &[f64], target: &[f64], optimum: &Opt
     }
 }
 
-/// The law that rejects with probability `rejected`, by bisection of each level over the sums of the definition.
+/// The distribution that rejects with probability `rejected`, by bisection of each level over the sums of the definition.
 fn clamp(draft: &[f64], target: &[f64], rejected: f64) -> Vec<f64> {
     let both = || draft.iter().zip(target);
     let taken = |cap: f64| both().map(|(p, q)| (p - q * cap).max(0.0)).sum::<f64>();
@@ -141,7 +142,7 @@ fn clamp(draft: &[f64], target: &[f64], rejected: f64) -> Vec<f64> {
     both().map(|(p, q)| if *q > 0.0 { p.max(q * floor).min(q * cap) } else { 0.0 }).collect()
 }
 
-/// The least probability of rejection within the budget, by bisection over the laws above.
+/// The least probability of rejection within the budget, by bisection over the distributions above.
 fn least_rejection(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64) -> f64 {
     let both = || draft.iter().zip(target);
     let forbidden: f64 = both().filter(|(_, q)| **q <= 0.0).map(|(p, _)| p).sum();
@@ -158,7 +159,7 @@ fn least_rejection(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f6
 }
 
 #[test]
-fn ten_thousand_random_cases_are_laws_within_their_budgets_and_optimal() {
+fn ten_thousand_random_cases_are_distributions_within_their_budgets_and_optimal() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut binding = 0;
     for _ in 0..10_000 {
@@ -195,15 +196,16 @@ fn no_slow_search_finds_better() {
 
 /// Maximises the overlap by moving probability between two outcomes at a time, in ever smaller steps: knows nothing of levels.
 #[test]
-fn no_search_over_laws_of_up_to_six_outcomes_finds_better() {
+fn no_search_over_distributions_of_up_to_six_outcomes_finds_better() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let mut moved = 0;
     for _ in 0..400 {
         let len = 2 + rng.next_u32() as usize % 5;
         let (draft, target, budget) = case(&mut rng, len);
         let optimum = optimum(&Pair::new(&draft, &target).unwrap(), &KullbackLeibler, budget).unwrap();
-        let overlap = |law: &[f64]| draft.iter().zip(law).map(|(p, pi)| p.min(*pi)).sum::<f64>();
-        for start in [target.clone(), law(&optimum, &draft, &target)] {
+        let overlap =
+            |distribution: &[f64]| draft.iter().zip(distribution).map(|(p, pi)| p.min(*pi)).sum::<f64>();
+        for start in [target.clone(), distribution(&optimum, &draft, &target)] {
             let mut best = start;
             let mut step = 0.25;
             while step > 1e-9 {
@@ -242,7 +244,7 @@ fn no_budget_is_speculative_sampling_and_any_budget_accepts_everything_that_is_a
         let lossless = optimum(&pair, &KullbackLeibler, 0.0).unwrap();
         let overlap: f64 = draft.iter().zip(&target).map(|(p, q)| p.min(*q)).sum();
         assert!((1.0 - lossless.rejection() - overlap).abs() < 1e-12);
-        assert_eq!(law(&lossless, &draft, &target), target);
+        assert_eq!(distribution(&lossless, &draft, &target), target);
         let all = optimum(&pair, &KullbackLeibler, f64::INFINITY).unwrap();
         let forbidden: f64 = draft.iter().zip(&target).filter(|(_, q)| **q <= 0.0).map(|(p, _)| p).sum();
         assert!((all.rejection() - forbidden).abs() < 1e-12 && !all.is_binding());
@@ -256,7 +258,7 @@ fn a_zero_of_the_target_is_never_emitted() {
     let pair = Pair::new(&draft, &target).unwrap();
     for budget in [0.0, 0.1, 0.3, 0.6, f64::INFINITY] {
         let optimum = optimum(&pair, &KullbackLeibler, budget).unwrap();
-        assert_eq!(law(&optimum, &draft, &target)[0], 0.0);
+        assert_eq!(distribution(&optimum, &draft, &target)[0], 0.0);
         // Without the forbidden outcome the draft is exactly right about nothing else: 0.4 must be given to the others.
         assert!((optimum.rejection() - 0.4).abs() < 1e-12);
     }
@@ -264,7 +266,7 @@ fn a_zero_of_the_target_is_never_emitted() {
     let pair = Pair::new(&[1.0, 0.0, 0.0], &target).unwrap();
     let optimum = optimum(&pair, &KullbackLeibler, 0.3).unwrap();
     assert!((optimum.rejection() - 1.0).abs() < 1e-12);
-    assert_eq!(law(&optimum, &[1.0, 0.0, 0.0], &target), target);
+    assert_eq!(distribution(&optimum, &[1.0, 0.0, 0.0], &target), target);
 }
 
 #[test]
@@ -321,8 +323,10 @@ fn selection_finds_what_sorting_finds() {
                 // Of two infinite ones it is no number.
                 assert!(apart < 1e-9 || apart.is_nan(), "{}", context());
                 assert!((selected.rejection() - sorted.rejection()).abs() < 1e-7, "{}", context());
-                let laws = law(&selected, &draft, &target).into_iter().zip(law(&sorted, &draft, &target));
-                let apart: f64 = laws.map(|(left, right)| (left - right).abs()).sum();
+                let distributions = distribution(&selected, &draft, &target)
+                    .into_iter()
+                    .zip(distribution(&sorted, &draft, &target));
+                let apart: f64 = distributions.map(|(left, right)| (left - right).abs()).sum();
                 assert!(apart < 1e-7, "{apart} {}", context());
             }
             binding += u32::from(sorted.is_binding() && budget > 0.0);

@@ -1,4 +1,4 @@
-//! Samplers that learn, weigh, chain and search, against laws by enumeration.
+//! Samplers that learn, weigh, chain and search, against distributions by enumeration.
 
 mod support;
 
@@ -7,11 +7,11 @@ mod exact;
 
 use std::collections::{BTreeMap, HashMap};
 
-use exact::Law;
-use support::{Outputs, ids, law, outputs, random_task, rng, task};
+use exact::Distribution;
+use support::{Outputs, distribution, ids, outputs, random_task, rng, task};
 use unskew_core::{
     Draw, Finish, Origin, Sampler, TableModel, TableModelError, TokenId,
-    laws::{check_sampler, chi_square},
+    conformance::{check_sampler, chi_square},
 };
 use unskew_samplers::{
     Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
@@ -21,7 +21,7 @@ type Boxed = Box<dyn Sampler<Error = SampleError<TableModelError>>>;
 
 const TRIES: u64 = 1_000_000;
 
-/// The samplers whose law is exact, made anew.
+/// The samplers whose distribution is exact, made anew.
 fn exact_samplers(task: &dyn Fn() -> Task<TableModel, Outputs>) -> Vec<(&'static str, Boxed)> {
     vec![
         ("rsft", Box::new(Sampling::new(task(), Exact::rsft(TRIES)))),
@@ -45,9 +45,13 @@ fn disc_forms() -> [Exact; 3] {
     ]
 }
 
-fn deviation(counts: &HashMap<Vec<TokenId>, u64>, law: &Law) -> f64 {
-    assert!(counts.keys().all(|output| law.get(output).is_some_and(|p| *p > 0.0)), "{counts:?} {law:?}");
-    chi_square(law.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), *p))).deviation
+fn deviation(counts: &HashMap<Vec<TokenId>, u64>, distribution: &Distribution) -> f64 {
+    assert!(
+        counts.keys().all(|output| distribution.get(output).is_some_and(|p| *p > 0.0)),
+        "{counts:?} {distribution:?}"
+    );
+    chi_square(distribution.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), *p)))
+        .deviation
 }
 
 /// The tasks of the papers: (GAD, example 2) and (DISC, theorem 2.1), and random ones.
@@ -63,13 +67,13 @@ fn tasks(random: u64) -> Vec<(TableModel, Outputs)> {
 }
 
 #[test]
-fn exact_samplers_follow_the_law() {
+fn exact_samplers_follow_the_distribution() {
     let mut tested = 0;
     for (index, (model, constraint)) in tasks(32).into_iter().enumerate() {
-        let Some(law) = law(&model, &constraint) else { continue };
+        let Some(distribution) = distribution(&model, &constraint) else { continue };
         tested += 1;
         for (name, mut sampler) in exact_samplers(&|| task(&model, &constraint)) {
-            if let Err(error) = check_sampler(&mut sampler, &law, 1_500, &mut rng(index as u64)) {
+            if let Err(error) = check_sampler(&mut sampler, &distribution, 1_500, &mut rng(index as u64)) {
                 panic!("task {index}, {name}: {error}");
             }
         }
@@ -77,10 +81,10 @@ fn exact_samplers_follow_the_law() {
     assert!(tested >= 30, "{tested}");
 }
 
-/// The law of outputs each of whose tokens is among the `top` most probable of its step, or, where none of those is allowed,
+/// The distribution of outputs each of whose tokens is among the `top` most probable of its step, or, where none of those is allowed,
 /// any allowed one.
-fn law_among(model: &TableModel, constraint: &Outputs, top: usize) -> Law {
-    let (mut outputs, mut open) = (Law::new(), vec![(Vec::new(), 1.0)]);
+fn distribution_among(model: &TableModel, constraint: &Outputs, top: usize) -> Distribution {
+    let (mut outputs, mut open) = (Distribution::new(), vec![(Vec::new(), 1.0)]);
     while let Some((prefix, probability)) = open.pop() {
         let row = model.row(&prefix);
         let mut order: Vec<usize> = (0..row.len() - 1).filter(|id| row[*id] > 0.0).collect();
@@ -105,17 +109,17 @@ fn law_among(model: &TableModel, constraint: &Outputs, top: usize) -> Law {
 }
 
 #[test]
-fn disc_among_few_candidates_has_the_law_of_outputs_made_of_them() {
+fn disc_among_few_candidates_has_the_distribution_of_outputs_made_of_them() {
     let (mut tested, mut others) = (0, 0);
     for (index, (model, constraint)) in tasks(12).into_iter().enumerate() {
-        let all = law_among(&model, &constraint, usize::MAX);
+        let all = distribution_among(&model, &constraint, usize::MAX);
         if all.is_empty() {
             continue;
         }
         let [learned, fresh, reusing] = disc_forms();
         for (top, form) in [(1, fresh), (2, learned), (2, reusing), (100, fresh)] {
-            let law = law_among(&model, &constraint, top);
-            if law.is_empty() {
+            let distribution = distribution_among(&model, &constraint, top);
+            if distribution.is_empty() {
                 // Its first tokens lead to nothing that the model can end.
                 continue;
             }
@@ -124,9 +128,12 @@ fn disc_among_few_candidates_has_the_law_of_outputs_made_of_them() {
             let mut draws = Vec::new();
             sampler.draw_many(400, &mut rng(index as u64), &mut draws).unwrap();
             draws.into_iter().for_each(|draw| *counts.entry(draw.tokens).or_default() += 1);
-            assert!(deviation(&counts, &law) < 4.5, "task {index}, {form:?} among {top}: {counts:?} {law:?}");
+            assert!(
+                deviation(&counts, &distribution) < 4.5,
+                "task {index}, {form:?} among {top}: {counts:?} {distribution:?}"
+            );
             tested += 1;
-            others += u32::from(law.keys().ne(all.keys()));
+            others += u32::from(distribution.keys().ne(all.keys()));
         }
     }
     assert!(tested > 30 && others > 5, "{tested}, {others}");
@@ -135,9 +142,9 @@ fn disc_among_few_candidates_has_the_law_of_outputs_made_of_them() {
 /// The long form: a million draws of each, some minutes.
 #[cfg(not(debug_assertions))]
 #[test]
-fn a_million_draws_follow_the_law() {
+fn a_million_draws_follow_the_distribution() {
     for (index, (model, constraint)) in tasks(0).into_iter().enumerate() {
-        let Some(law) = law(&model, &constraint) else { continue };
+        let Some(distribution) = distribution(&model, &constraint) else { continue };
         let of_form = |form: Exact| Box::new(Sampling::new(task(&model, &constraint), form)) as Boxed;
         let [learned, fresh, reusing] = disc_forms();
         let more = [
@@ -152,19 +159,22 @@ fn a_million_draws_follow_the_law() {
         for (name, mut sampler) in exact_samplers(&|| task(&model, &constraint)).into_iter().chain(more) {
             // Without memory all is computed again.
             let draws = if name.contains("memory") { 20_000 } else { 1_000_000 };
-            let fit = check_sampler(&mut sampler, &law, draws, &mut rng(100 + index as u64));
+            let fit = check_sampler(&mut sampler, &distribution, draws, &mut rng(100 + index as u64));
             println!("task {index}, {name}: {fit:?}");
             assert!(fit.is_ok(), "task {index}, {name}: {fit:?}");
         }
     }
 }
 
-/// What a sampler has learnt must not show in its law: the first and the third output of many new ones.
+/// What a sampler has learnt must not show in its distribution: the first and the third output of many new ones.
 #[test]
-fn learning_changes_no_exact_law() {
+fn learning_changes_no_exact_distribution() {
     for (model, constraint) in tasks(0) {
-        let law: Law =
-            law(&model, &constraint).unwrap().iter().map(|(output, p)| (output.to_vec(), p)).collect();
+        let distribution: Distribution = distribution(&model, &constraint)
+            .unwrap()
+            .iter()
+            .map(|(output, p)| (output.to_vec(), p))
+            .collect();
         let names = exact_samplers(&|| task(&model, &constraint)).len();
         for which in 1..names {
             let mut counts: [HashMap<Vec<TokenId>, u64>; 3] = Default::default();
@@ -181,7 +191,7 @@ fn learning_changes_no_exact_law() {
                 }
             }
             for index in [0, 2] {
-                let deviation = deviation(&counts[index], &law);
+                let deviation = deviation(&counts[index], &distribution);
                 assert!(deviation < 4.0, "{name}, output {index}: {deviation}");
             }
         }
@@ -201,23 +211,24 @@ fn learning_lowers_the_number_of_tries() {
     let mut cars = Sampling::new(task(&model, &constraint), Exact::cars(TRIES));
     let (of_ars, of_cars) = (tries(&mut ars), tries(&mut cars));
     assert!(rejection > rsft && rsft > of_ars && of_ars > of_cars, "{rejection} {rsft} {of_ars} {of_cars}");
-    let mass = law(&model, &constraint).unwrap().mass().ln();
+    let mass = distribution(&model, &constraint).unwrap().mass().ln();
     assert!(mass <= cars.log_bound() + 1e-6 && cars.log_bound() <= ars.log_bound(), "{}", cars.log_bound());
     let usage = cars.usage();
     assert!(usage.prefixes > 20 && usage.trie_bytes < 140 * usage.prefixes);
 }
 
 #[test]
-fn asap_follows_its_law_at_each_iteration() {
+fn asap_follows_its_distribution_at_each_iteration() {
     let mut dead_ends = 0;
     let small = tasks(60).into_iter().filter(|(_, constraint)| constraint.outputs.len() <= 6);
     let mut tested = 0;
     for (model, constraint) in small {
-        if law(&model, &constraint).is_none() {
+        if distribution(&model, &constraint).is_none() {
             continue;
         }
         tested += 1;
-        let laws: Vec<Law> = (0..3).map(|iteration| exact::asap(&model, &constraint, iteration)).collect();
+        let distributions: Vec<Distribution> =
+            (0..3).map(|iteration| exact::asap(&model, &constraint, iteration)).collect();
         let mut counts: [HashMap<Vec<TokenId>, u64>; 3] = Default::default();
         for session in 0..2_000 {
             let mut rng = rng(session);
@@ -228,9 +239,9 @@ fn asap_follows_its_law_at_each_iteration() {
                 *counts.entry(draw.tokens).or_default() += 1;
             }
         }
-        for (iteration, (counts, law)) in counts.iter().zip(&laws).enumerate() {
-            assert!((law.values().sum::<f64>() - 1.0).abs() < 1e-9);
-            let deviation = deviation(counts, law);
+        for (iteration, (counts, distribution)) in counts.iter().zip(&distributions).enumerate() {
+            assert!((distribution.values().sum::<f64>() - 1.0).abs() < 1e-9);
+            let deviation = deviation(counts, distribution);
             assert!(deviation < 4.0, "iteration {iteration}: {deviation} on {constraint:?}");
         }
         if tested == 10 {
@@ -241,9 +252,9 @@ fn asap_follows_its_law_at_each_iteration() {
 }
 
 #[test]
-fn asap_tends_to_the_law_and_masked_sampling_does_not() {
+fn asap_tends_to_the_distribution_and_masked_sampling_does_not() {
     let (model, constraint) = tasks(0).swap_remove(0);
-    let law = law(&model, &constraint).unwrap();
+    let distribution = distribution(&model, &constraint).unwrap();
     let share = |sampler: &mut dyn Sampler<Error = SampleError<TableModelError>>| {
         let mut rng = rng(9);
         let count = (0..4_000).filter(|_| sampler.draw(&mut rng).unwrap().tokens == ids("00000")).count();
@@ -251,7 +262,7 @@ fn asap_tends_to_the_law_and_masked_sampling_does_not() {
     };
     let mut asap = Sampling::new(task(&model, &constraint), Asap::new(TRIES));
     asap.warm_up(500, &mut rng(3)).unwrap();
-    assert!((share(&mut asap) - law.probability(&ids("00000"))).abs() < 0.015);
+    assert!((share(&mut asap) - distribution.probability(&ids("00000"))).abs() < 0.015);
     assert!((share(&mut Sampling::new(task(&model, &constraint), Masked::new())) - 0.5).abs() < 0.03);
 }
 
@@ -260,7 +271,7 @@ fn asap_tends_to_the_law_and_masked_sampling_does_not() {
 fn check_weights(
     name: &str,
     sampler: &mut dyn Sampler<Error = SampleError<TableModelError>>,
-    law: &Law,
+    distribution: &Distribution,
     each: u64,
 ) {
     const DRAWS: u32 = 6_000;
@@ -287,9 +298,9 @@ fn check_weights(
         assert!((mean - exact).abs() < 4.5 * sigma + 1e-6, "{name}, {what}: {mean} +- {sigma}, not {exact}");
     };
     let all = sums.values().fold((0.0, 0.0), |all, sum| (all.0 + sum.0, all.1 + sum.1));
-    check("all", all, law.values().sum());
-    for (output, probability) in law {
-        // Where too few are expected the normal law says nothing.
+    check("all", all, distribution.values().sum());
+    for (output, probability) in distribution {
+        // Where too few are expected the normal distribution says nothing.
         if probability * tries > 100.0 {
             check(&format!("{output:?}"), sums.get(output).copied().unwrap_or_default(), *probability);
         }
@@ -299,18 +310,19 @@ fn check_weights(
 #[test]
 fn weights_stand_for_the_model() {
     for (model, constraint) in tasks(9) {
-        let Some(exact) = law(&model, &constraint) else { continue };
-        let law: Law = exact.iter().map(|(output, p)| (output.to_vec(), p * exact.mass())).collect();
+        let Some(exact) = distribution(&model, &constraint) else { continue };
+        let distribution: Distribution =
+            exact.iter().map(|(output, p)| (output.to_vec(), p * exact.mass())).collect();
         let task = || task(&model, &constraint);
         let smc = |particles, threshold, twisted| {
             Smc::new(task(), SmcConfig { particles, threshold, twisted, max_tries: 1_000 })
         };
-        check_weights("awrs", &mut Sampling::new(task(), Awrs::new(1_000)), &law, 1);
-        check_weights("smc, one particle", &mut smc(1, 0.5, false), &law, 1);
-        check_weights("smc, never resampled", &mut smc(4, 0.0, false), &law, 4);
-        check_weights("smc", &mut smc(5, 0.5, false), &law, 5);
-        check_weights("smc, always resampled", &mut smc(3, 1.1, false), &law, 3);
-        check_weights("smc, twisted", &mut smc(4, 0.7, true), &law, 4);
+        check_weights("awrs", &mut Sampling::new(task(), Awrs::new(1_000)), &distribution, 1);
+        check_weights("smc, one particle", &mut smc(1, 0.5, false), &distribution, 1);
+        check_weights("smc, never resampled", &mut smc(4, 0.0, false), &distribution, 4);
+        check_weights("smc", &mut smc(5, 0.5, false), &distribution, 5);
+        check_weights("smc, always resampled", &mut smc(3, 1.1, false), &distribution, 3);
+        check_weights("smc, twisted", &mut smc(4, 0.7, true), &distribution, 4);
     }
 }
 
@@ -318,8 +330,8 @@ fn weights_stand_for_the_model() {
 fn awrs_is_masked_sampling() {
     for (index, (model, constraint)) in tasks(12).into_iter().enumerate() {
         // Where nothing is impossible on the way.
-        let law = exact::asap(&model, &constraint, 0);
-        let complete = law
+        let distribution = exact::asap(&model, &constraint, 0);
+        let complete = distribution
             .keys()
             .map(|output| exact::steps(&model, &constraint, output).1.iter().product::<f64>())
             .sum::<f64>();
@@ -332,12 +344,12 @@ fn awrs_is_masked_sampling() {
         for _ in 0..3_000 {
             *counts.entry(sampler.draw(&mut rng).unwrap().tokens).or_default() += 1;
         }
-        assert!(deviation(&counts, &law) < 4.0, "task {index}");
+        assert!(deviation(&counts, &distribution) < 4.0, "task {index}");
     }
 }
 
-/// The chain's law after `k` steps, by its definition: the matrix of all moves, applied `k` times to masked sampling's law.
-fn chained(model: &TableModel, constraint: &Outputs, cut: Cut, k: u64) -> Law {
+/// The chain's distribution after `k` steps, by its definition: the matrix of all moves, applied `k` times to masked sampling's distribution.
+fn chained(model: &TableModel, constraint: &Outputs, cut: Cut, k: u64) -> Distribution {
     let states: Vec<_> = constraint
         .outputs
         .iter()
@@ -345,7 +357,7 @@ fn chained(model: &TableModel, constraint: &Outputs, cut: Cut, k: u64) -> Law {
         .filter(|(_, (probability, ..))| *probability > 0.0)
         .collect();
     let first: f64 = states.iter().map(|(_, (_, proposed, _))| proposed.iter().product::<f64>()).sum();
-    let mut law: Vec<f64> =
+    let mut distribution: Vec<f64> =
         states.iter().map(|(_, (_, proposed, _))| proposed.iter().product::<f64>() / first).collect();
     let cuts = |entropies: &[f64]| -> Vec<f64> {
         let many = f64::from(u32::try_from(entropies.len()).unwrap());
@@ -369,7 +381,7 @@ fn chained(model: &TableModel, constraint: &Outputs, cut: Cut, k: u64) -> Law {
     };
     for _ in 0..k {
         let mut next = vec![0.0; states.len()];
-        for (from, mass) in law.iter().enumerate() {
+        for (from, mass) in distribution.iter().enumerate() {
             let mut stays = 1.0;
             for to in (0..states.len()).filter(|to| *to != from) {
                 let (there, back) = (moves(from, to), moves(to, from));
@@ -380,18 +392,18 @@ fn chained(model: &TableModel, constraint: &Outputs, cut: Cut, k: u64) -> Law {
             }
             next[from] += mass * stays;
         }
-        law = next;
+        distribution = next;
     }
-    states.into_iter().map(|(output, _)| output).zip(law).collect()
+    states.into_iter().map(|(output, _)| output).zip(distribution).collect()
 }
 
 #[test]
-fn chains_follow_their_law_and_tend_to_the_target() {
+fn chains_follow_their_distribution_and_tend_to_the_target() {
     for (model, constraint) in tasks(10) {
-        let Some(target) = law(&model, &constraint) else { continue };
+        let Some(target) = distribution(&model, &constraint) else { continue };
         for cut in [Cut::Prefix, Cut::Priority, Cut::Restart] {
             for k in [0, 1, 3] {
-                let law = chained(&model, &constraint, cut, k);
+                let distribution = chained(&model, &constraint, cut, k);
                 let mut counts = HashMap::new();
                 let mut sampler = Sampling::new(task(&model, &constraint), Mcmc::new(k, cut, 10_000));
                 let mut draws = Vec::new();
@@ -400,7 +412,7 @@ fn chains_follow_their_law_and_tend_to_the_target() {
                     assert_eq!(draw.origin, Origin::Chained);
                     *counts.entry(draw.tokens).or_default() += 1;
                 }
-                let deviation = deviation(&counts, &law);
+                let deviation = deviation(&counts, &distribution);
                 assert!(deviation < 4.0, "{cut:?}, {k} steps: {deviation} on {constraint:?}");
             }
             let late = chained(&model, &constraint, cut, 300);
@@ -414,15 +426,19 @@ fn chains_follow_their_law_and_tend_to_the_target() {
 #[test]
 fn searches_find_what_enumeration_finds() {
     for (index, (model, constraint)) in tasks(30).into_iter().enumerate() {
-        let Some(law) = law(&model, &constraint) else { continue };
-        let mut all: Vec<(f64, Vec<TokenId>)> =
-            law.iter().map(|(output, p)| ((p * law.mass()).ln(), output.to_vec())).collect();
+        let Some(distribution) = distribution(&model, &constraint) else { continue };
+        let mut all: Vec<(f64, Vec<TokenId>)> = distribution
+            .iter()
+            .map(|(output, p)| ((p * distribution.mass()).ln(), output.to_vec()))
+            .collect();
         all.sort_by(|left, right| right.0.total_cmp(&left.0));
         let found = Beam::new(task(&model, &constraint), 200).search().unwrap();
         assert_eq!(found.len(), all.len(), "task {index}");
         for (draw, (log_prob, _)) in found.iter().zip(&all) {
             assert!((draw.log_prob - log_prob).abs() < 1e-4);
-            assert!((law.probability(&draw.tokens) * law.mass()).ln() - draw.log_prob < 1e-4);
+            assert!(
+                (distribution.probability(&draw.tokens) * distribution.mass()).ln() - draw.log_prob < 1e-4
+            );
             assert_eq!((draw.finish, draw.origin), (Finish::Stop, Origin::Searched));
         }
         // A narrow beam may find less, and says what it is worth.
@@ -471,7 +487,7 @@ fn all_samplers(task: &dyn Fn() -> Task<TableModel, Outputs>) -> Vec<(&'static s
 #[test]
 fn outputs_do_not_depend_on_how_many_step_together() {
     for (index, (model, constraint)) in tasks(8).into_iter().enumerate() {
-        if law(&model, &constraint).is_none() {
+        if distribution(&model, &constraint).is_none() {
             continue;
         }
         let with = |batch| all_samplers(&|| Task { batch, ..task(&model, &constraint) });
@@ -528,7 +544,7 @@ fn draws_that_step_together_share_passes() {
 #[test]
 fn what_was_learned_can_be_saved_and_gone_on_with() {
     for (index, (model, constraint)) in tasks(12).into_iter().enumerate() {
-        if law(&model, &constraint).is_none() {
+        if distribution(&model, &constraint).is_none() {
             continue;
         }
         macro_rules! check {

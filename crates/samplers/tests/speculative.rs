@@ -1,4 +1,4 @@
-//! Speculative and mentored decoding against laws that are known exactly.
+//! Speculative and mentored decoding against distributions that are known exactly.
 
 mod support;
 
@@ -8,8 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use support::{Outputs, outputs, random_task, rng};
 use unskew_core::{
-    Constraint, ExactLaw, Extension, Finish, LanguageModel, Logits, Proposer, Rows, Sampler, TableModel,
-    TableModelError, TokenId, TokenMask, Unconstrained, laws,
+    Constraint, ExactDistribution, Extension, Finish, LanguageModel, Logits, Proposer, Rows, Sampler,
+    TableModel, TableModelError, TokenId, TokenMask, Unconstrained, conformance,
 };
 use unskew_samplers::{
     Exact, Masked, SampleError, Sampling, Scheduler, SequencePool, Task,
@@ -82,16 +82,16 @@ fn masked(model: &TableModel, constraint: &Outputs, tokens: &[TokenId]) -> Optio
     (sum > 0.0).then(|| (ids, weights.iter().map(|weight| weight / sum).collect()))
 }
 
-type Law = BTreeMap<(Vec<TokenId>, bool), f64>;
+type Distribution = BTreeMap<(Vec<TokenId>, bool), f64>;
 
-/// The law of outputs by following every path of the process: a draft of `length` positions, each accepted or replaced.
+/// The distribution of outputs by following every path of the process: a draft of `length` positions, each accepted or replaced.
 struct Process<'a> {
     target: &'a TableModel,
     draft: &'a TableModel,
     constraint: &'a Outputs,
     length: usize,
     budget: Budget,
-    law: Law,
+    distribution: Distribution,
     most_spent: f64,
 }
 
@@ -121,7 +121,7 @@ impl Process<'_> {
         let is_cut = choice.is_some() && tokens.len() + 1 == MAX_TOKENS;
         tokens.extend(choice);
         if choice.is_none() || is_cut {
-            *self.law.entry((tokens, is_cut)).or_default() += probability;
+            *self.distribution.entry((tokens, is_cut)).or_default() += probability;
             return None;
         }
         Some(tokens)
@@ -172,8 +172,8 @@ fn process<'a>(
     length: usize,
     budget: Budget,
 ) -> Process<'a> {
-    let (law, most_spent) = (Law::new(), 0.0);
-    let mut process = Process { target, draft, constraint, length, budget, law, most_spent };
+    let (distribution, most_spent) = (Distribution::new(), 0.0);
+    let mut process = Process { target, draft, constraint, length, budget, distribution, most_spent };
     process.pass(&[], 0.0, 1.0);
     process
 }
@@ -183,9 +183,9 @@ fn tasks() -> impl Iterator<Item = (u64, TableModel, TableModel, Outputs)> {
     (0..200).filter_map(|seed| {
         let (target, constraint) = random_task(seed);
         let draft = random_draft(&target, seed);
-        let law = process(&target, &target, &constraint, 0, Budget::Lossless).law;
-        let whole = (law.values().sum::<f64>() - 1.0).abs() < 1e-9;
-        (whole && law.len() > 4).then_some((seed, target, draft, constraint))
+        let distribution = process(&target, &target, &constraint, 0, Budget::Lossless).distribution;
+        let whole = (distribution.values().sum::<f64>() - 1.0).abs() < 1e-9;
+        (whole && distribution.len() > 4).then_some((seed, target, draft, constraint))
     })
 }
 
@@ -199,18 +199,19 @@ fn counts<S: Sampler>(sampler: &mut S, draws: u32, seed: u64) -> BTreeMap<(Vec<T
     counts
 }
 
-fn check_fit(counts: &BTreeMap<(Vec<TokenId>, bool), u64>, law: &Law, what: &str) {
-    assert!(counts.keys().all(|output| law.contains_key(output)), "{what}");
-    let cells =
-        law.iter().map(|(output, probability)| (counts.get(output).copied().unwrap_or(0), *probability));
-    let fit = laws::chi_square(cells);
+fn check_fit(counts: &BTreeMap<(Vec<TokenId>, bool), u64>, distribution: &Distribution, what: &str) {
+    assert!(counts.keys().all(|output| distribution.contains_key(output)), "{what}");
+    let cells = distribution
+        .iter()
+        .map(|(output, probability)| (counts.get(output).copied().unwrap_or(0), *probability));
+    let fit = conformance::chi_square(cells);
     assert!(fit.deviation < 4.0, "{what}: {fit:?}");
 }
 
 #[test]
-fn without_a_budget_the_law_is_that_of_masked_sampling() {
+fn without_a_budget_the_distribution_is_that_of_masked_sampling() {
     for (seed, target, draft, constraint) in tasks().take(TASKS) {
-        let law = process(&target, &target, &constraint, 0, Budget::Lossless).law;
+        let distribution = process(&target, &target, &constraint, 0, Budget::Lossless).distribution;
         for length in [DraftLength::Fixed(2), DraftLength::Fixed(3), DraftLength::default()] {
             let config = SpeculationConfig { length, ..SpeculationConfig::default() };
             let drafts = ModelDraft::new(draft.clone());
@@ -218,7 +219,7 @@ fn without_a_budget_the_law_is_that_of_masked_sampling() {
                 Sampling::speculative(task(&target, &constraint), Masked::new(), drafts, config).unwrap();
             check_fit(
                 &counts(&mut sampler, draws(1_000_000), seed),
-                &law,
+                &distribution,
                 &format!("task {seed}, {length:?}"),
             );
             let speculation = sampler.scheduler().speculation();
@@ -234,7 +235,7 @@ fn mentored_decoding_follows_the_optimum_position_by_position() {
         for budget in [Budget::Token(0.05), Budget::Token(0.5), Budget::sequence(0.2)] {
             for length in [1, 2] {
                 let process = process(&target, &draft, &constraint, length, budget);
-                let sum: f64 = process.law.values().sum();
+                let sum: f64 = process.distribution.values().sum();
                 assert!((sum - 1.0).abs() < 1e-9);
                 let length = DraftLength::Fixed(length);
                 let config = SpeculationConfig { length, budget, ..SpeculationConfig::default() };
@@ -242,7 +243,7 @@ fn mentored_decoding_follows_the_optimum_position_by_position() {
                 let mut sampler =
                     Sampling::speculative(task(&target, &constraint), Masked::new(), drafts, config).unwrap();
                 let what = format!("task {seed}, {budget:?}, {length:?}");
-                check_fit(&counts(&mut sampler, draws(1_000_000), seed), &process.law, &what);
+                check_fit(&counts(&mut sampler, draws(1_000_000), seed), &process.distribution, &what);
                 assert!(sampler.scheduler().speculation().most_spent <= process.most_spent + 1e-5, "{what}");
                 more += u32::from(sampler.scheduler().speculation().spent > 0.0);
             }
@@ -256,7 +257,7 @@ fn mentored_decoding_follows_the_optimum_position_by_position() {
 fn budgets_bound_the_divergence_of_whole_outputs() {
     let mut near = 0;
     for (seed, target, draft, constraint) in tasks() {
-        let lossless = process(&target, &target, &constraint, 0, Budget::Lossless).law;
+        let lossless = process(&target, &target, &constraint, 0, Budget::Lossless).distribution;
         for length in 1..=3 {
             for (budget, bound) in [
                 (Budget::Token(0.1), 0.1 * 3.0),
@@ -265,7 +266,8 @@ fn budgets_bound_the_divergence_of_whole_outputs() {
             ] {
                 let process = process(&target, &draft, &constraint, length, budget);
                 let possible = lossless.iter().filter(|(_, q)| **q > 0.0);
-                let divergence: f64 = possible.map(|(output, q)| q * (q / process.law[output]).ln()).sum();
+                let divergence: f64 =
+                    possible.map(|(output, q)| q * (q / process.distribution[output]).ln()).sum();
                 assert!(divergence <= process.most_spent + 1e-9, "task {seed} {length} {budget:?}");
                 assert!(process.most_spent <= bound + 1e-9, "task {seed} {length} {budget:?}");
                 near += u32::from(divergence > 0.3 * bound);
@@ -420,7 +422,7 @@ fn weights_correct_the_mask_and_the_mentoring() {
 }
 
 #[test]
-fn under_rejection_and_disc_the_law_is_the_target_law() {
+fn under_rejection_and_disc_the_distribution_is_the_target_distribution() {
     let end = [TokenId(2)];
     let target = TableModel::new(
         ["0", "1"],
@@ -431,7 +433,8 @@ fn under_rejection_and_disc_the_law_is_the_target_law() {
     let draft = TableModel::new(["0", "1"], vec![0.3, 0.3, 0.4], []).unwrap();
     let constraint = outputs(["00", "01", "011", "1", "111"], 3);
     let prompt = vec![TokenId(0)];
-    let law = ExactLaw::enumerate(&mut target.clone(), &constraint, &prompt, &end, 3, 1_000).unwrap();
+    let distribution =
+        ExactDistribution::enumerate(&mut target.clone(), &constraint, &prompt, &end, 3, 1_000).unwrap();
     let exact = [
         Exact::rejection(1_000_000),
         Exact::rsft(1_000_000),
@@ -446,18 +449,20 @@ fn under_rejection_and_disc_the_law_is_the_target_law() {
             let drafts = ModelDraft::new(draft.clone());
             let task = Task { max_bytes, ..task(&target, &constraint) };
             let mut sampler = Sampling::speculative(task, policy, drafts, config).unwrap();
-            laws::check_sampler(&mut sampler, &law, draws(100_000) as usize, &mut rng(5)).unwrap();
+            conformance::check_sampler(&mut sampler, &distribution, draws(100_000) as usize, &mut rng(5))
+                .unwrap();
         }
     }
     // Without a prompt there is no draft at the first position, and any task will do.
     for seed in 0..8 {
         let (target, constraint) = random_task(seed);
-        let Some(law) = support::law(&target, &constraint) else { continue };
+        let Some(distribution) = support::distribution(&target, &constraint) else { continue };
         let drafts = ModelDraft::new(random_draft(&target, seed));
         let task = support::task(&target, &constraint);
         let policy = Exact::rejection(1_000_000);
         let mut sampler = Sampling::speculative(task, policy, drafts, Default::default()).unwrap();
-        laws::check_sampler(&mut sampler, &law, draws(80_000) as usize, &mut rng(seed)).unwrap();
+        conformance::check_sampler(&mut sampler, &distribution, draws(80_000) as usize, &mut rng(seed))
+            .unwrap();
     }
     // With few tries some are resampled, and say so.
     let policy = Exact::disc_published(2);
@@ -557,9 +562,9 @@ fn drafts_stay_within_both_contexts() {
 }
 
 #[test]
-fn proposals_without_a_model_keep_the_law_and_repetitions_are_guessed() {
+fn proposals_without_a_model_keep_the_distribution_and_repetitions_are_guessed() {
     for (seed, target, _, constraint) in tasks().take(4) {
-        let law = process(&target, &target, &constraint, 0, Budget::Lossless).law;
+        let distribution = process(&target, &target, &constraint, 0, Budget::Lossless).distribution;
         let drafts = ProposerDraft::new(PromptLookup::default());
         let mut sampler = Sampling::speculative(
             task(&target, &constraint),
@@ -568,7 +573,7 @@ fn proposals_without_a_model_keep_the_law_and_repetitions_are_guessed() {
             SpeculationConfig::default(),
         )
         .unwrap();
-        check_fit(&counts(&mut sampler, draws(400_000), seed), &law, &format!("task {seed}"));
+        check_fit(&counts(&mut sampler, draws(400_000), seed), &distribution, &format!("task {seed}"));
     }
     // A model that goes round and round.
     let contexts: Vec<(Vec<TokenId>, Vec<f64>)> = (0..40)
@@ -615,7 +620,7 @@ fn another_divergence_bounds_what_it_measures() {
         let config = SpeculationConfig { budget: Budget::Token(0.1), ..SpeculationConfig::default() };
         let drafts = ModelDraft::new(draft.clone());
         let mut sampler = with_variation(task(&target, &constraint), drafts, config);
-        let lossless = process(&target, &target, &constraint, 0, Budget::Lossless).law;
+        let lossless = process(&target, &target, &constraint, 0, Budget::Lossless).distribution;
         let count = draws(200_000);
         let counts = counts(&mut sampler, count, seed);
         let share = |output| counts.get(output).map_or(0.0, |count: &u64| *count as f64) / f64::from(count);

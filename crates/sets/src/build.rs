@@ -1,7 +1,7 @@
 //! From token sequences, or from lines of text through a tokenizer, to a set.
 //!
 //! **An item is one token sequence**: the one that was given, or the one that the tokenizer writes for the line. Another
-//! spelling of the same text is not in the set. That is the constraint of the paper, and the law that is kept is that of the
+//! spelling of the same text is not in the set. That is the constraint of the paper, and the distribution that is kept is that of the
 //! sequences: the probability of an item is the model's for its own tokens. (All spellings of a few texts are a
 //! `RegexConstraint::from_choices`.)
 //!

@@ -1,6 +1,6 @@
 //! What may follow the prefixes with the most items, found once when a set is built.
 //!
-//! Zipf's law makes some intervals of the first columns a good part of the whole set, and a search in one of those is a walk
+//! Zipf's distribution makes some intervals of the first columns a good part of the whole set, and a search in one of those is a walk
 //! through memory that no cache holds. For prefixes of one and two tokens with at least [`MIN_WIDE`] items the tokens that
 //! follow are kept beside the columns: as one bit for each id where they are many, so that a candidate is one look and a mask
 //! is read word by word, and else as a sorted list. All of it may take a twenty-fourth of the tokens' bytes ([`SHARE`]), and

@@ -12,7 +12,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use common::{Kind, below, build, ids, random_items, rng};
 use rand_chacha::{ChaCha8Rng, rand_core::Rng};
-use unskew_core::{Constraint, MaskBatch, TokenId, TokenMask, laws};
+use unskew_core::{Constraint, MaskBatch, TokenId, TokenMask, conformance};
 use unskew_sets::{
     Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, ItemSet, LogitRows, Next, Rule, SetConstraint, Subset,
 };
@@ -29,7 +29,7 @@ const TESTS: [(&str, Test); 9] = [
     ("tops_are_those_of_the_reference", tops),
     ("masses_are_near_those_of_the_reference", masses),
     ("choices_are_near_those_of_the_reference", choices),
-    ("chosen_tokens_follow_their_law", laws_of_choices),
+    ("chosen_tokens_follow_their_distribution", distributions_of_choices),
     ("batches_of_more_than_a_row_of_workgroups", many),
     ("what_does_not_fit_is_refused", too_large),
 ];
@@ -164,7 +164,7 @@ fn parts(gpu: &Arc<Gpu>) {
     }
 }
 
-/// The laws of a constraint, and masks in batches.
+/// The contract of a constraint, and masks in batches.
 fn constraints(gpu: &Arc<Gpu>) {
     let rng = &mut rng(6);
     let kind = Kind { vocab_len: 40, items: 30, longest: 4, distinct: 20, with_empty: true };
@@ -173,7 +173,7 @@ fn constraints(gpu: &Arc<Gpu>) {
     let cpu = SetConstraint::new(Arc::clone(&set), len).unwrap();
     let told = |error: &GpuError| panic!("{error}");
     let constraint = GpuSetConstraint::new(cpu.clone(), Arc::clone(gpu), told).unwrap();
-    laws::check_constraint(&constraint, 2).unwrap();
+    conformance::check_constraint(&constraint, 2).unwrap();
     let mut states = vec![cpu.start()];
     for item in &naive {
         let mut state = cpu.start();
@@ -385,8 +385,8 @@ fn choices(gpu: &Arc<Gpu>) {
     }
 }
 
-/// Many rows with the same logits: what is drawn follows the law of the allowed tokens.
-fn laws_of_choices(gpu: &Arc<Gpu>) {
+/// Many rows with the same logits: what is drawn follows the distribution of the allowed tokens.
+fn distributions_of_choices(gpu: &Arc<Gpu>) {
     const ROWS: usize = 20_000;
     let (rng, lent) = (&mut rng(8), Lent::like(gpu));
     let (vocab_len, ends) = (300, [TokenId(1)]);
@@ -415,8 +415,9 @@ fn laws_of_choices(gpu: &Arc<Gpu>) {
     let weights: Vec<f64> =
         (0..vocab_len).map(|id| if allowed(id) { (f64::from(one[id]) / 0.8).exp() } else { 0.0 }).collect();
     let total: f64 = weights.iter().sum();
-    let fit =
-        laws::chi_square(counts.into_iter().zip(weights).map(|(count, weight)| (count, weight / total)));
+    let fit = conformance::chi_square(
+        counts.into_iter().zip(weights).map(|(count, weight)| (count, weight / total)),
+    );
     assert!(fit.deviation < 4.0, "{fit:?}");
 }
 

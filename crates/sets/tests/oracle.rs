@@ -1,11 +1,11 @@
-//! Random sets against the definition of a set: masks, candidates, acceptance, order, and the laws of a constraint.
+//! Random sets against the definition of a set: masks, candidates, acceptance, order, and the contract of a constraint.
 
 mod common;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use common::{Kind, Naive, below, build, compare, compare_at, constraint, ids, random_items, rng};
-use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, laws};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_sets::{Delta, ExclusionConstraint, ItemSet, SetBuilder, SetConstraint, SetError, Subset};
 
 /// All widths of tokens at their edges; few and many items; short rows and rows of 300.
@@ -50,7 +50,7 @@ fn random_sets_are_what_they_hold() {
 }
 
 #[test]
-fn the_laws_of_constraints_hold() {
+fn constraints_keep_their_contract() {
     for (seed, vocab_len) in (0..).zip([1, 2, 33, 64, 300]) {
         for (items, longest) in [(1, 3), (8, 4), (60, 5), (60, 2)] {
             let rng = &mut rng(seed);
@@ -60,17 +60,20 @@ fn the_laws_of_constraints_hold() {
             if naive.is_empty() {
                 continue;
             }
-            laws::check_constraint(&constraint(set.clone()), 3).unwrap();
+            conformance::check_constraint(&constraint(set.clone()), 3).unwrap();
             // Masks that are longer than the set's vocabulary.
             let set = Arc::new(set);
-            laws::check_constraint(&SetConstraint::new(Arc::clone(&set), 350).unwrap(), 2).unwrap();
+            conformance::check_constraint(&SetConstraint::new(Arc::clone(&set), 350).unwrap(), 2).unwrap();
             let error = SetConstraint::new(Arc::clone(&set), vocab_len as usize - 1).unwrap_err();
             assert!(matches!(error, SetError::Masks { .. }));
 
             let some = (0..set.len() as u32).filter(|_| below(rng, 3) == 0);
             let subset = Arc::new(Subset::from_places(set.len(), some.chain([0])));
-            laws::check_constraint(&SetConstraint::with_subset(set, subset, vocab_len as usize).unwrap(), 3)
-                .unwrap();
+            conformance::check_constraint(
+                &SetConstraint::with_subset(set, subset, vocab_len as usize).unwrap(),
+                3,
+            )
+            .unwrap();
         }
     }
 }
@@ -140,7 +143,7 @@ fn deltas_are_edits_of_the_set() {
             Ok(constraint) => {
                 compare(&constraint, &naive, 40, rng);
                 if kind.vocab_len < 300 {
-                    laws::check_constraint(&constraint, 2).unwrap();
+                    conformance::check_constraint(&constraint, 2).unwrap();
                 }
             }
             Err(error) => assert!(matches!(error, SetError::Empty) && naive.is_empty()),
@@ -198,7 +201,7 @@ fn excluded_are_the_texts_of_items_alone() {
     let vocabulary = Arc::new(builder.build().unwrap());
     for items in [&["ab", "aba", "é"][..], &["", "b"], &[], &["a", "aa", "aaa", "bbbb", "aé"]] {
         let constraint = ExclusionConstraint::new(items, Arc::clone(&vocabulary)).unwrap();
-        laws::check_constraint(&constraint, 3).unwrap();
+        conformance::check_constraint(&constraint, 3).unwrap();
         let texts: Vec<TokenId> = [0, 1, 2, 3, 4, first.0, second.0].map(TokenId).to_vec();
         let mut sequences = vec![Vec::new()];
         for _ in 0..4 {

@@ -4,7 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use unskew_automata::{CanonicalConstraint, CanonicalError, CanonicalState, Dfa, Limits};
-use unskew_core::{Constraint, TokenMask, laws};
+use unskew_core::{Constraint, TokenMask, conformance};
 use unskew_vocab::Tokenizer;
 
 use crate::{
@@ -168,14 +168,14 @@ fn long_words_of_few_letters_are_completed_at_once() {
 }
 
 #[test]
-fn constraints_by_need_keep_the_laws() {
+fn constraints_by_need_keep_the_contract() {
     let built = built::all(3);
     for built in built.iter().step_by(if DEBUG { 9 } else { 2 }) {
         let tokenizer = Tokenizer::from_bytes(built.file.to_string().as_bytes()).unwrap();
         let subject = Subject::new(&built.name, tokenizer, None).unwrap();
         for pattern in [r"(ab|a b|a\n|1{1,3}|é){0,6}", r"[a-c 1]{3,4}>?"] {
             match subject.constraint(pattern) {
-                Ok(constraint) => laws::check_constraint(&constraint, 2)
+                Ok(constraint) => conformance::check_constraint(&constraint, 2)
                     .unwrap_or_else(|error| panic!("{}, {pattern}: {error}", subject.name)),
                 Err(CanonicalError::NothingCanonical { .. }) => {}
                 Err(error) => panic!("{}, {pattern}: {error}", subject.name),

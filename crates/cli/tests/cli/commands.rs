@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::support::{Files, TABLE, unskew};
 use regex::Regex;
 use serde_json::json;
-use unskew::core::{ExactLaw, TableModel, laws::chi_square};
+use unskew::core::{ExactDistribution, TableModel, conformance::chi_square};
 
 const DATE: &str = "[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]";
 
@@ -31,7 +31,7 @@ fn generate_writes_one_object_a_line() {
 }
 
 #[test]
-fn the_default_sampler_follows_the_exact_law() {
+fn the_default_sampler_follows_the_exact_distribution() {
     let files = Files::new(&[("t.json", TABLE)]);
     let pattern = "(00000|1[01]{4}|0[01]{0,2})";
     let n = "100000";
@@ -56,12 +56,14 @@ fn the_default_sampler_follows_the_exact_law() {
     let mut model = TableModel::from_json(TABLE).unwrap();
     let vocabulary = model.vocabulary().clone();
     let constraint = unskew::automata::RegexConstraint::for_vocabulary(pattern, vocabulary.clone()).unwrap();
-    let law =
-        ExactLaw::enumerate(&mut model, &constraint, &[], vocabulary.end_of_sequence(), 10, 1000).unwrap();
+    let distribution =
+        ExactDistribution::enumerate(&mut model, &constraint, &[], vocabulary.end_of_sequence(), 10, 1000)
+            .unwrap();
     let text = |output| String::from_utf8(vocabulary.decode(output)).unwrap();
-    assert!(counts.len() <= law.len());
+    assert!(counts.len() <= distribution.len());
     let fit = chi_square(
-        law.iter()
+        distribution
+            .iter()
             .map(|(output, probability)| (counts.get(&text(output)).copied().unwrap_or(0), probability)),
     );
     assert!(fit.deviation < 4.0, "{fit:?}");

@@ -28,7 +28,7 @@ fn ok(files: &Files, args: &[&str]) {
     assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
 }
 
-/// The outputs that a set allows, as a law of a table of two tokens shows them: what is drawn in many tries, or no set.
+/// The outputs that a set allows, as a distribution of a table of two tokens shows them: what is drawn in many tries, or no set.
 fn allowed(files: &Files) -> Option<Vec<&'static str>> {
     if !files.path("a.set").exists() {
         return None;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::support::{Files, unskew};
 use insta::assert_snapshot;
 use serde_json::Value;
-use unskew::core::laws::chi_square;
+use unskew::core::conformance::chi_square;
 
 const RECORD: &[u8] = br#"start: "{" "\"name\":" STRING "," "\"age\":" INT "}"
 STRING: /"[A-Z][a-z]{1,20}"/
@@ -146,9 +146,9 @@ fn bad_grammars() {
 }
 
 /// With single tokens asked for and no mask, and with what counts guess verified several tokens at a time, outputs follow
-/// the law of masked sampling, which its own outputs tell exactly.
+/// the distribution of masked sampling, which its own outputs tell exactly.
 #[test]
-fn without_masks_and_with_guesses_the_law_is_that_of_masks() {
+fn without_masks_and_with_guesses_the_distribution_is_that_of_masks() {
     let grammar = "start: \"Dear \" (\"Mr\" | \"Ms\" | \"Dr\") \" \" NAME \",\"\nNAME: \"Brown\" | \"Meyer\" | \"Novak\" | \"Silva\"\n";
     let files = Files::new(&[("letter.lark", grammar.as_bytes())]);
     let draw = |n: &str, sampler: &[&str]| {

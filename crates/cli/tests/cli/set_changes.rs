@@ -172,7 +172,7 @@ fn items_are_excluded() {
         files.run(&args).json()[0]["accepted"] == Value::Bool(true)
     };
     assert!(!check("0,0") && !check("1,1,1") && check("0") && check("1,1") && check("0,0,0") && check(""));
-    // The model's law among the rest, whose first outputs are short: never an item.
+    // The model's distribution among the rest, whose first outputs are short: never an item.
     let args =
         ["generate", "--model", "table:t.json", "--exclude-set", "bits.txt", "-n", "300", "--seed", "1"];
     let lines = files.run(&[&args[..], &["--format", "json"]].concat()).json();

@@ -49,9 +49,9 @@ fn outputs_are_items() {
     assert_eq!(texts("names.txt"), texts("names.set"));
 }
 
-/// The law of the default sampler on a set, by hand: P(00) = .5 .5 .05 .. as the table has it.
+/// The distribution of the default sampler on a set, by hand: P(00) = .5 .5 .05 .. as the table has it.
 #[test]
-fn the_law_is_the_models() {
+fn the_distribution_is_the_models() {
     let files = files();
     let args = ["generate", "--model", "table:t.json", "--set", "bits.txt", "-n", "4000", "--seed", "1"];
     let lines = files.run(&[&args[..], &["--format", "json"]].concat()).json();

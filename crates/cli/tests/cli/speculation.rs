@@ -1,11 +1,11 @@
-//! Speculative and mentored decoding: on tables against masked sampling and, under rejection and DISC, against the model's own law;
+//! Speculative and mentored decoding: on tables against masked sampling and, under rejection and DISC, against the model's own distribution;
 //! and with the embedded draft model.
 
 use std::collections::BTreeMap;
 
 use regex::Regex;
 use serde_json::Value;
-use unskew::core::laws::chi_square;
+use unskew::core::conformance::chi_square;
 
 use crate::support::{Files, TABLE, unskew};
 
@@ -158,7 +158,7 @@ fn an_audit_shows_acceptance_and_what_was_spent() {
     assert!(
         number(lossless, "kl_spent") == 0.0 && number(mentored, "kl_spent") <= number(mentored, "kl_allowed")
     );
-    // Weights bring both back to the law.
+    // Weights bring both back to the distribution.
     assert!(number(lossless, "tv_weighted") < 0.05 && number(mentored, "tv_weighted") < 0.05);
     assert!(
         files
@@ -175,7 +175,7 @@ fn exact_samplers_keep_their_distributions_over_drafts() {
     let audit = ["audit", "--samplers", "masked", "--samples", "1", "--format", "jsonl"];
     let lines = files.run(&[&audit[..], &task].concat()).json();
     let exact: BTreeMap<String, f64> = serde_json::from_value(lines[0]["exact"].clone()).unwrap();
-    // Tries enough that all are accepted: the few that were resampled would follow another law.
+    // Tries enough that all are accepted: the few that were resampled would follow another distribution.
     for sampler in [
         &["rejection"][..],
         &["disc", "--disc-form", "fresh"],

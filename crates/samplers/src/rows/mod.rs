@@ -258,7 +258,7 @@ impl RowCache {
 mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_core::{Rng, SeedableRng};
-    use unskew_core::{Logits, MaskRef, laws::chi_square};
+    use unskew_core::{Logits, MaskRef, conformance::chi_square};
 
     use super::*;
     use crate::tree::PrefixTree;

@@ -1,8 +1,8 @@
-//! How much divergence from the target's law may be spent, at each token or over a whole output.
+//! How much divergence from the target's distribution may be spent, at each token or over a whole output.
 //!
 //! # Why a budget for each position bounds a sequence
 //!
-//! Let `Q` be the target's law of outputs, and `Pi` that of mentored decoding. By the chain rule
+//! Let `Q` be the target's distribution of outputs, and `Pi` that of mentored decoding. By the chain rule
 //!
 //! ```text
 //! KL(Q || Pi) = E_Q [ sum over t of KL(q(. | x_<t) || pi(. | x_<t)) ],
@@ -13,7 +13,7 @@
 //!
 //! What a position spends also depends on more than its prefix: on how far the draft reached, on what was accepted before. The
 //! rule holds all the same. Let `h` be all of that. Compare with the process that draws tokens from `q` and then `h` as mentored
-//! decoding does, given the token: the laws of `h` cancel in the chain rule over pairs of token and `h`, so that the divergence of
+//! decoding does, given the token: the distributions of `h` cancel in the chain rule over pairs of token and `h`, so that the divergence of
 //! the pairs is the expected sum of what was spent, and leaving `h` out again cannot increase it.
 
 use super::{BudgetError, optimum};
@@ -21,7 +21,7 @@ use super::{BudgetError, optimum};
 /// What may be spent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Budget {
-    /// Nothing: speculative sampling, whose law is the target's.
+    /// Nothing: speculative sampling, whose distribution is the target's.
     Lossless,
     /// At most so much at each position that is drafted. An output of `n` tokens diverges by at most `n` times as much.
     Token(f64),
@@ -51,7 +51,7 @@ impl Budget {
         Self::Sequence { total, share: 0.125 }
     }
 
-    /// Whether the law is the target's.
+    /// Whether the distribution is the target's.
     pub fn is_lossless(self) -> bool {
         match self {
             Self::Lossless => true,

@@ -1,13 +1,13 @@
-//! How far a law may be from the target's: f-divergences, of which the Kullback-Leibler divergence is one.
+//! How far a distribution may be from the target's: f-divergences, of which the Kullback-Leibler divergence is one.
 //!
-//! With `q` the target and `pi` the law in question, `D(q, pi) = sum q_i f(pi_i / q_i)` for a convex `f` with `f(1) = 0`. The
+//! With `q` the target and `pi` the distribution in question, `D(q, pi) = sum q_i f(pi_i / q_i)` for a convex `f` with `f(1) = 0`. The
 //! optimum of mentored decoding is the same clamp for all of them, since among the outcomes that lose probability, as among
 //! those that gain, a convex `f` is best served by one common ratio `pi_i / q_i`. A divergence decides only how far the clamp
 //! goes, so that `f` and its slope are all that the solvers ask for.
 
 use std::fmt;
 
-/// An f-divergence between the target `q` and another law `pi`.
+/// An f-divergence between the target `q` and another distribution `pi`.
 pub trait Divergence: fmt::Debug {
     /// `f(ratio)`, for a ratio `pi / q` in `[0, inf)`; infinite where the divergence is.
     fn value(&self, ratio: f64) -> f64;
@@ -15,7 +15,7 @@ pub trait Divergence: fmt::Debug {
     /// `f'(ratio)`, for a ratio in `[0, inf]`: never falling.
     fn slope(&self, ratio: f64) -> f64;
 
-    /// `q f(p / q)`: what one outcome adds where the law is the draft's `p`. `q` is positive, and `log_ratio` is `ln(q / p)`,
+    /// `q f(p / q)`: what one outcome adds where the distribution is the draft's `p`. `q` is positive, and `log_ratio` is `ln(q / p)`,
     /// infinite for `p = 0`.
     fn term(&self, draft: f64, target: f64, log_ratio: f64) -> f64;
 }

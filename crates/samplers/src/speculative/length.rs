@@ -2,7 +2,7 @@
 //!
 //! With `a` the probability that a draft is accepted and `c` what a draft costs of a verification, a pass with `s` drafts
 //! yields `(1 - a^(s + 1)) / (1 - a)` tokens on average and costs `1 + c s` (Leviathan et al. 2023, theorem 3.8). The adaptive
-//! length is the best one for the acceptance seen lately. It depends on the past alone, and so changes no law.
+//! length is the best one for the acceptance seen lately. It depends on the past alone, and so changes no distribution.
 
 /// How many positions a draft reaches.
 #[derive(Clone, Copy, PartialEq, Debug)]

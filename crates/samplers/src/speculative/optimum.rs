@@ -1,7 +1,7 @@
-//! The optimum of mentored decoding: the law that accepts the most drafts within a budget of divergence.
+//! The optimum of mentored decoding: the distribution that accepts the most drafts within a budget of divergence.
 //!
-//! A draft `i` is drawn from `p`, accepted with probability `r_i`, and replaced by a draw from `s` otherwise, so that the law is
-//! `pi_i = p_i r_i + s_i (1 - sum p r)`. The acceptance rate for a given law is at most `sum min(p, pi)`; to make it as large as
+//! A draft `i` is drawn from `p`, accepted with probability `r_i`, and replaced by a draw from `s` otherwise, so that the distribution is
+//! `pi_i = p_i r_i + s_i (1 - sum p r)`. The acceptance rate for a given distribution is at most `sum min(p, pi)`; to make it as large as
 //! possible with `D(q, pi) <= D` (Tran-Thien, "Mentored decoding", 2023, for the Kullback-Leibler divergence) is a convex problem,
 //! and its solution is a clamp:
 //!
@@ -13,7 +13,7 @@
 //! With `D = 0` both levels are one: speculative sampling (Leviathan et al. 2023, Chen et al. 2023), which loses nothing and
 //! accepts with `R = 1 - TV(p, q)`. An outcome with `q_i = 0` is never emitted, whatever the budget: the published problem would
 //! accept some of them once the divergence allows it, and under a mask they are the forbidden ones. The optimum is then that over
-//! all laws without them.
+//! all distributions without them.
 //!
 //! Here by one sort and sums along it ([`levels`](super::levels)); [`Selection`](super::Selection) finds the same without sorting.
 
@@ -22,7 +22,7 @@ use super::{
     levels::{Atom, Levels, Point, Side},
 };
 
-/// The law of one position.
+/// The distribution of one position.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Optimum {
     cap: f64,
@@ -59,7 +59,7 @@ impl Optimum {
         self.rejection
     }
 
-    /// The divergence of the law from the target: at most the budget, as far as sums of floating-point numbers say.
+    /// The divergence of the distribution from the target: at most the budget, as far as sums of floating-point numbers say.
     pub fn divergence(&self) -> f64 {
         self.divergence
     }
@@ -71,7 +71,7 @@ impl Optimum {
 
     /// `pi_i` of an outcome with these probabilities.
     #[inline]
-    pub fn law(&self, draft: f64, target: f64) -> f64 {
+    pub fn distribution(&self, draft: f64, target: f64) -> f64 {
         // Infinity times zero is no number, and a forbidden outcome has probability zero.
         if target > 0.0 { draft.max(target * self.floor).min(target * self.cap) } else { 0.0 }
     }

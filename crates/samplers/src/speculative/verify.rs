@@ -136,15 +136,18 @@ impl Verifier {
         let optimum = optimum.unwrap_or(Optimum::lossless(1.0, 0.0));
         stats.solved += 1;
         stats.spend(if optimum.is_binding() { allowed } else { optimum.divergence().clamp(0.0, allowed) });
-        let law = |index: usize| optimum.law(draft[index], target[index]);
-        let index = if coin * draft[at] < law(at) {
+        let distribution = |index: usize| optimum.distribution(draft[index], target[index]);
+        let index = if coin * draft[at] < distribution(at) {
             at
         } else {
             let residual = draft.iter().zip(&target).map(|(p, q)| optimum.residual(*p, *q));
             // Where rounding leaves nothing, the distributions are the same.
             weighted(&residual.collect::<Vec<_>>(), rng).or_else(|| weighted(&target, rng)).unwrap_or(at)
         };
-        Verified { choice: choice(index), log_q: if weights { law(index).ln() } else { target[index].ln() } }
+        Verified {
+            choice: choice(index),
+            log_q: if weights { distribution(index).ln() } else { target[index].ln() },
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Nodes in the order in which they were made, parents first, with their own numbers; sums over children are made again when
 //! it is read, and are not trusted to a file. Everything is little-endian. The bounds are those of one task: a fingerprint
 //! of what is known of it stands in front, and the caller adds what names its model and constraint, which have no name here.
-//! With the bounds of another task the samples would have another law, silently.
+//! With the bounds of another task the samples would have another distribution, silently.
 //!
 //! ```text
 //! "unskew-trie"  version u32  fingerprint u64  clock u32  nodes u32

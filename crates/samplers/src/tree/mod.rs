@@ -165,7 +165,7 @@ fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// An error that is planted to see that the tests of laws find it.
+/// An error that is planted to see that the tests of distributions find it.
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mutant {

@@ -1,4 +1,4 @@
-//! The laws of samplers that are not exact, by enumeration: written from the definitions, without any of the samplers' code.
+//! The distributions of samplers that are not exact, by enumeration: written from the definitions, without any of the samplers' code.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use unskew_core::{TableModel, TokenId};
 
 use crate::support::Outputs;
 
-pub(crate) type Law = BTreeMap<Vec<TokenId>, f64>;
+pub(crate) type Distribution = BTreeMap<Vec<TokenId>, f64>;
 
 /// What may follow a prefix under the mask, with the model's probabilities; the end is none.
 pub(crate) fn masked(
@@ -43,9 +43,13 @@ fn future(model: &TableModel, constraint: &Outputs, seen: &[Vec<TokenId>], prefi
         .sum()
 }
 
-/// The law of ASAp's next output after the samples `seen`, and of where it runs into dead ends.
-fn asap_next(model: &TableModel, constraint: &Outputs, seen: &[Vec<TokenId>]) -> (Law, Law) {
-    let (mut outputs, mut dead) = (Law::new(), Law::new());
+/// The distribution of ASAp's next output after the samples `seen`, and of where it runs into dead ends.
+fn asap_next(
+    model: &TableModel,
+    constraint: &Outputs,
+    seen: &[Vec<TokenId>],
+) -> (Distribution, Distribution) {
+    let (mut outputs, mut dead) = (Distribution::new(), Distribution::new());
     let mut open = vec![(Vec::new(), 1.0)];
     while let Some((prefix, probability)) = open.pop() {
         let next: Vec<_> = masked(model, constraint, &prefix)
@@ -75,9 +79,9 @@ fn asap_next(model: &TableModel, constraint: &Outputs, seen: &[Vec<TokenId>]) ->
     (outputs, dead)
 }
 
-/// The law of ASAp's output number `iteration`, counted from 0: over all histories of outputs and dead ends.
-pub(crate) fn asap(model: &TableModel, constraint: &Outputs, iteration: usize) -> Law {
-    let mut law = Law::new();
+/// The distribution of ASAp's output number `iteration`, counted from 0: over all histories of outputs and dead ends.
+pub(crate) fn asap(model: &TableModel, constraint: &Outputs, iteration: usize) -> Distribution {
+    let mut distribution = Distribution::new();
     let mut open = vec![(Vec::new(), iteration, 1.0)];
     while let Some((seen, left, probability)) = open.pop() {
         let (outputs, dead) = asap_next(model, constraint, &seen);
@@ -86,13 +90,13 @@ pub(crate) fn asap(model: &TableModel, constraint: &Outputs, iteration: usize) -
         }
         for (output, p) in outputs {
             if left == 0 {
-                *law.entry(output).or_default() += probability * p;
+                *distribution.entry(output).or_default() += probability * p;
             } else {
                 open.push(([&seen[..], &[output]].concat(), left - 1, probability * p));
             }
         }
     }
-    law
+    distribution
 }
 
 /// An output's probability under the model, and for each of its steps that of masked sampling and the entropy of it.

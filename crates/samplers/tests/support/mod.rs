@@ -1,10 +1,10 @@
-//! Small tasks with known laws: a constraint that is a list of outputs, and random tables.
+//! Small tasks with known distributions: a constraint that is a list of outputs, and random tables.
 
 use std::collections::BTreeSet;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use unskew_core::{Constraint, ExactLaw, MaskMut, Rejected, TableModel, TokenId};
+use unskew_core::{Constraint, ExactDistribution, MaskMut, Rejected, TableModel, TokenId};
 use unskew_samplers::Task;
 
 /// Exactly the listed outputs: the plainest constraint there is, and none of the engines'.
@@ -97,8 +97,8 @@ pub(crate) fn task(model: &TableModel, constraint: &Outputs) -> Task<TableModel,
     Task::new(model.clone(), constraint.clone(), &vocabulary, 8)
 }
 
-/// The law of a task, or `None` when the model cannot write any of its outputs.
-pub(crate) fn law(model: &TableModel, constraint: &Outputs) -> Option<ExactLaw> {
+/// The distribution of a task, or `None` when the model cannot write any of its outputs.
+pub(crate) fn distribution(model: &TableModel, constraint: &Outputs) -> Option<ExactDistribution> {
     let end = model.vocabulary().end_of_sequence().to_vec();
-    ExactLaw::enumerate(&mut model.clone(), constraint, &[], &end, 8, 10_000).ok()
+    ExactDistribution::enumerate(&mut model.clone(), constraint, &[], &end, 8, 10_000).ok()
 }

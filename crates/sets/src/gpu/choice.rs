@@ -47,7 +47,7 @@ pub struct LogitRows<'a> {
 pub enum Rule<'a> {
     /// The most probable. Of equal ones the end of the sequence, and then the lowest id.
     Greedy,
-    /// By the model's law at this temperature, renormalised: by random numbers, one of 32 bits for each row.
+    /// By the model's distribution at this temperature, renormalised: by random numbers, one of 32 bits for each row.
     Sample {
         /// The temperature, above zero.
         temperature: f32,
@@ -67,7 +67,7 @@ pub enum Next {
     Nothing,
 }
 
-/// The choice for one sequence. Logarithms are natural, of the model's law at the temperature, and exact up to about 1e-4.
+/// The choice for one sequence. Logarithms are natural, of the model's distribution at the temperature, and exact up to about 1e-4.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
     /// What was chosen.

@@ -16,7 +16,7 @@ pub(super) type Distribution = BTreeMap<Vec<TokenId>, f64>;
 pub(super) struct Line {
     pub(super) sampler: &'static str,
     /// The distribution that its outputs should follow.
-    #[serde(rename = "law")]
+    #[serde(rename = "distribution")]
     pub(super) distribution: &'static str,
     /// The reference of the distances: `exact` or `observed`.
     pub(super) basis: &'static str,

@@ -14,7 +14,7 @@ use std::{
     num::NonZeroUsize,
 };
 
-use unskew::{Draft, Drafted, Method, Model, Request, core::ExactLaw};
+use unskew::{Draft, Drafted, Method, Model, Request, core::ExactDistribution};
 
 use self::{
     measure::{Drawn, Line, line, observed},
@@ -124,13 +124,13 @@ fn with_draft(request: &Request, method: &Method, draft: Option<&Draft>) -> Requ
 }
 
 /// The model's own distribution under the constraint, where it can be enumerated.
-fn exact(args: &AuditArgs, model: &Model, request: &Request) -> Result<Option<ExactLaw>> {
+fn exact(args: &AuditArgs, model: &Model, request: &Request) -> Result<Option<ExactDistribution>> {
     if !model.is_table() {
         return Ok(None);
     }
     let limit = args.max_prefixes.unwrap_or(MAX_PREFIXES);
     let mut task = request.task()?;
-    let outputs = ExactLaw::enumerate(
+    let outputs = ExactDistribution::enumerate(
         &mut task.model,
         &task.constraint,
         &task.prompt,
@@ -164,7 +164,7 @@ fn draw(args: &AuditArgs, request: Request, method: Method) -> Result<Drawn> {
     Ok(drawn)
 }
 
-fn table(lines: &[Line], exact: Option<&ExactLaw>, out: &mut dyn Write) -> Result<()> {
+fn table(lines: &[Line], exact: Option<&ExactDistribution>, out: &mut dyn Write) -> Result<()> {
     match exact {
         Some(outputs) => {
             writeln!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use unskew::{
     AnyModel, Method,
-    core::{AnyConstraint, ExactLaw, Finish, TokenId},
+    core::{AnyConstraint, ExactDistribution, Finish, TokenId},
     samplers::{Task, Warped, trace},
 };
 
@@ -30,7 +30,7 @@ pub(super) struct Audited<'a> {
     pub(super) prompt: &'a str,
     pub(super) seed: u64,
     pub(super) samples: usize,
-    pub(super) exact: Option<&'a ExactLaw>,
+    pub(super) exact: Option<&'a ExactDistribution>,
     pub(super) target: &'a Distribution,
     pub(super) drawn: &'a [Drawn],
     pub(super) tokens: &'a unskew::TokenSpace,
@@ -123,7 +123,7 @@ pub(super) fn page(
         seed: audited.seed,
         samples: audited.samples,
         window: WINDOW,
-        mass: exact.map(ExactLaw::mass),
+        mass: exact.map(ExactDistribution::mass),
         outputs: target.len(),
         curves: drawn.iter().map(|drawn| curve(drawn, target)).collect(),
         lines,

@@ -1,21 +1,21 @@
-//! The laws of [`LanguageModel`]: the ways to come to a context all yield the same row.
+//! The contract of [`LanguageModel`]: the ways to come to a context all yield the same row.
 
-use super::LawError;
+use super::ConformanceError;
 use crate::{Extension, LanguageModel, Logits, Rows, TokenId};
 
-/// Checks the laws of [`LanguageModel`] over `texts`, each a sequence of ids that the model can read, up to an
+/// Checks the contract of [`LanguageModel`] over `texts`, each a sequence of ids that the model can read, up to an
 /// absolute difference of `tolerance` between logits.
 ///
 /// The oracle is a fresh sequence for every position. Cost: about `6 n^2` positions for a text of `n` tokens.
 ///
 /// # Errors
 ///
-/// The first law that does not hold; an error of the model itself is one too.
+/// The first distribution that does not hold; an error of the model itself is one too.
 pub fn check_model<M: LanguageModel>(
     model: &mut M,
     texts: &[Vec<u32>],
     tolerance: f32,
-) -> Result<(), LawError> {
+) -> Result<(), ConformanceError> {
     let texts: Vec<Vec<TokenId>> =
         texts.iter().map(|text| text.iter().copied().map(TokenId).collect()).collect();
     let mut rows_of = Vec::new();
@@ -30,7 +30,7 @@ pub fn check_model<M: LanguageModel>(
 }
 
 /// The row after each non-empty prefix, each from a sequence of its own.
-fn fresh_rows<M: LanguageModel>(model: &mut M, text: &[TokenId]) -> Result<Vec<Vec<f32>>, LawError> {
+fn fresh_rows<M: LanguageModel>(model: &mut M, text: &[TokenId]) -> Result<Vec<Vec<f32>>, ConformanceError> {
     (1..=text.len())
         .map(|len| {
             let mut sequence = model.start();
@@ -44,37 +44,40 @@ fn extend<M: LanguageModel>(
     sequence: &mut M::Sequence,
     tokens: &[TokenId],
     rows: Rows,
-) -> Result<Logits, LawError> {
+) -> Result<Logits, ConformanceError> {
     let mut logits = Logits::new();
     let before = model.len(sequence);
     model
         .extend(&mut [Extension { sequence, tokens, rows }], &mut logits)
-        .map_err(|error| LawError::new("a model reads its own tokens", error.to_string()))?;
+        .map_err(|error| ConformanceError::new("a model reads its own tokens", error.to_string()))?;
     if model.len(sequence) != before + tokens.len() {
-        return Err(LawError::new("a sequence is as long as what was appended", format!("{tokens:?}")));
+        return Err(ConformanceError::new(
+            "a sequence is as long as what was appended",
+            format!("{tokens:?}"),
+        ));
     }
     if logits.len() != rows.count(tokens.len())
         || (!logits.is_empty() && logits.vocab_len() != model.vocab_len())
     {
         let detail = format!("{} rows of {} for {rows:?} of {tokens:?}", logits.len(), logits.vocab_len());
-        return Err(LawError::new("as many rows as were asked for", detail));
+        return Err(ConformanceError::new("as many rows as were asked for", detail));
     }
     Ok(logits)
 }
 
 fn compare(
-    law: &'static str,
+    distribution: &'static str,
     at: &str,
     got: &[f32],
     expected: &[f32],
     tolerance: f32,
-) -> Result<(), LawError> {
+) -> Result<(), ConformanceError> {
     for (id, (got, expected)) in got.iter().zip(expected).enumerate() {
         // Equal values first: the difference of two infinities is no number.
         let near = got == expected || (got - expected).abs() <= tolerance;
         if !near {
             let detail = format!("{at}, token {id}: {got} instead of {expected} (tolerance {tolerance})");
-            return Err(LawError::new(law, detail));
+            return Err(ConformanceError::new(distribution, detail));
         }
     }
     Ok(())
@@ -85,19 +88,19 @@ fn check_at_once<M: LanguageModel>(
     text: &[TokenId],
     rows: &[Vec<f32>],
     tolerance: f32,
-) -> Result<(), LawError> {
-    let law = "tokens at once are tokens one by one";
+) -> Result<(), ConformanceError> {
+    let distribution = "tokens at once are tokens one by one";
     let mut at_once = model.start();
     let logits = extend(model, &mut at_once, text, Rows::All)?;
     for (position, (got, expected)) in logits.rows().zip(rows).enumerate() {
-        compare(law, &format!("all of {text:?}, position {position}"), got, expected, tolerance)?;
+        compare(distribution, &format!("all of {text:?}, position {position}"), got, expected, tolerance)?;
     }
     for first in [1, text.len(), text.len() + 1] {
         let mut some = model.start();
         let logits = extend(model, &mut some, text, Rows::From(first))?;
         for (position, (got, expected)) in (first..).zip(logits.rows().zip(rows.iter().skip(first))) {
             compare(
-                law,
+                distribution,
                 &format!("from {first} of {text:?}, position {position}"),
                 got,
                 expected,
@@ -108,7 +111,13 @@ fn check_at_once<M: LanguageModel>(
     let mut one_by_one = model.start();
     for (position, token) in text.iter().enumerate() {
         let logits = extend(model, &mut one_by_one, &[*token], Rows::Last)?;
-        compare(law, &format!("{text:?}, position {position}"), logits.row(0), &rows[position], tolerance)?;
+        compare(
+            distribution,
+            &format!("{text:?}, position {position}"),
+            logits.row(0),
+            &rows[position],
+            tolerance,
+        )?;
     }
     if let Some(last) = rows.last() {
         let again = extend(model, &mut one_by_one, &[], Rows::Last)?;
@@ -122,7 +131,7 @@ fn check_fork_and_truncate<M: LanguageModel>(
     text: &[TokenId],
     rows: &[Vec<f32>],
     tolerance: f32,
-) -> Result<(), LawError> {
+) -> Result<(), ConformanceError> {
     let mut whole = model.start();
     extend(model, &mut whole, text, Rows::Last)
         .or_else(|error| if text.is_empty() { Ok(Logits::new()) } else { Err(error) })?;
@@ -131,7 +140,7 @@ fn check_fork_and_truncate<M: LanguageModel>(
         let mut fork = model.fork(&whole);
         model.truncate(&mut fork, cut);
         if model.len(&fork) != cut || model.len(&whole) != text.len() {
-            return Err(LawError::new("truncating a fork leaves the original", at));
+            return Err(ConformanceError::new("truncating a fork leaves the original", at));
         }
         // The fork takes another way first, so that anything shared would be overwritten.
         extend(model, &mut fork, &text[..1], Rows::Last)?;
@@ -158,8 +167,8 @@ fn check_error<M: LanguageModel>(
     text: &[TokenId],
     rows: &[Vec<f32>],
     tolerance: f32,
-) -> Result<(), LawError> {
-    let law = "an error changes no sequence";
+) -> Result<(), ConformanceError> {
+    let distribution = "an error changes no sequence";
     let Some(half) = (text.len() / 2).checked_sub(1).map(|half| half + 1) else { return Ok(()) };
     let beyond = TokenId::from_index(model.vocab_len());
     let (mut good, mut bad) = (model.start(), model.start());
@@ -169,13 +178,16 @@ fn check_error<M: LanguageModel>(
         Extension { sequence: &mut bad, tokens: &[beyond], rows: Rows::Last },
     ];
     if model.extend(&mut batch, &mut Logits::new()).is_ok() {
-        return Err(LawError::new("a token beyond the vocabulary is an error", format!("token {beyond}")));
+        return Err(ConformanceError::new(
+            "a token beyond the vocabulary is an error",
+            format!("token {beyond}"),
+        ));
     }
     if model.len(&good) != half || !model.is_empty(&bad) {
-        return Err(LawError::new(law, format!("{text:?}")));
+        return Err(ConformanceError::new(distribution, format!("{text:?}")));
     }
     let logits = extend(model, &mut good, &text[half..], Rows::Last)?;
-    compare(law, &format!("{text:?}"), logits.row(0), &rows[text.len() - 1], tolerance)
+    compare(distribution, &format!("{text:?}"), logits.row(0), &rows[text.len() - 1], tolerance)
 }
 
 /// All texts in one pass, half of each first, so that items differ in length and position.
@@ -184,8 +196,8 @@ fn check_batch<M: LanguageModel>(
     texts: &[Vec<TokenId>],
     rows: &[Vec<Vec<f32>>],
     tolerance: f32,
-) -> Result<(), LawError> {
-    let law = "a batch is its items";
+) -> Result<(), ConformanceError> {
+    let distribution = "a batch is its items";
     let mut sequences: Vec<_> = texts.iter().map(|_| model.start()).collect();
     for second_half in [false, true] {
         let part = |text: &[TokenId]| {
@@ -198,13 +210,15 @@ fn check_batch<M: LanguageModel>(
             .map(|(sequence, text)| Extension { sequence, tokens: &text[part(text)], rows: Rows::All })
             .collect();
         let mut logits = Logits::new();
-        model.extend(&mut batch, &mut logits).map_err(|error| LawError::new(law, error.to_string()))?;
+        model
+            .extend(&mut batch, &mut logits)
+            .map_err(|error| ConformanceError::new(distribution, error.to_string()))?;
         let expected = texts.iter().zip(rows).flat_map(|(text, rows)| &rows[part(text)]);
         if logits.len() != expected.clone().count() {
-            return Err(LawError::new(law, format!("{} rows", logits.len())));
+            return Err(ConformanceError::new(distribution, format!("{} rows", logits.len())));
         }
         for (row, (got, expected)) in logits.rows().zip(expected).enumerate() {
-            compare(law, &format!("row {row} of the batch"), got, expected, tolerance)?;
+            compare(distribution, &format!("row {row} of the batch"), got, expected, tolerance)?;
         }
     }
     Ok(())
@@ -270,10 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn a_table_keeps_the_laws_and_shared_forks_break_them() {
+    fn a_table_keeps_the_contract_and_shared_forks_break_them() {
         let texts = [vec![0, 1, 1, 0], vec![1, 1, 0], vec![], vec![0]];
         check_model(&mut model(), &texts, 0.0).unwrap();
         let error = check_model(&mut Shared(model()), &texts, 0.0).unwrap_err();
-        assert_eq!(error.law, "truncating a fork leaves the original");
+        assert_eq!(error.distribution, "truncating a fork leaves the original");
     }
 }

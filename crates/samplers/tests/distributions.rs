@@ -4,10 +4,10 @@ mod support;
 
 use std::collections::{BTreeMap, HashMap};
 
-use support::{Outputs, ids, law, outputs, random_task, rng, task};
+use support::{Outputs, distribution, ids, outputs, random_task, rng, task};
 use unskew_core::{
-    Draw, ExactLaw, Extension, Finish, LanguageModel, Logits, Origin, Sampler, TableModel, TokenId,
-    laws::{check_constraint, check_sampler, chi_square},
+    Draw, ExactDistribution, Extension, Finish, LanguageModel, Logits, Origin, Sampler, TableModel, TokenId,
+    conformance::{check_constraint, check_sampler, chi_square},
 };
 use unskew_samplers::{Exact, Masked, SampleError, Sampling, Task, Truncation, Warped};
 
@@ -58,32 +58,39 @@ fn proposal(model: &TableModel, constraint: &Outputs) -> BTreeMap<Vec<TokenId>, 
     result
 }
 
-fn deviation(sampler: &mut impl Sampler, law: &BTreeMap<Vec<TokenId>, f64>, draws: usize, seed: u64) -> f64 {
+fn deviation(
+    sampler: &mut impl Sampler,
+    distribution: &BTreeMap<Vec<TokenId>, f64>,
+    draws: usize,
+    seed: u64,
+) -> f64 {
     let mut rng = rng(seed);
     let mut counts: HashMap<Vec<TokenId>, u64> = HashMap::new();
     for _ in 0..draws {
         *counts.entry(sampler.draw(&mut rng).unwrap().tokens).or_default() += 1;
     }
-    assert!(counts.keys().all(|output| law.contains_key(output)));
+    assert!(counts.keys().all(|output| distribution.contains_key(output)));
     chi_square(
-        law.iter().map(|(output, probability)| (counts.get(output).copied().unwrap_or(0), *probability)),
+        distribution
+            .iter()
+            .map(|(output, probability)| (counts.get(output).copied().unwrap_or(0), *probability)),
     )
     .deviation
 }
 
 #[test]
-fn the_test_constraint_keeps_the_laws() {
+fn the_test_constraint_keeps_the_contract() {
     for seed in 0..20 {
         check_constraint(&random_task(seed).1, 5).unwrap();
     }
 }
 
 #[test]
-fn exact_samplers_follow_the_law_of_random_tasks() {
+fn exact_samplers_follow_the_distribution_of_random_tasks() {
     let mut tested = 0;
     for seed in 0..30 {
         let (model, constraint) = random_task(seed);
-        let Some(law) = law(&model, &constraint) else { continue };
+        let Some(distribution) = distribution(&model, &constraint) else { continue };
         tested += 1;
         let of_form = |form: Exact| Sampling::new(task(&model, &constraint), form);
         for (name, sampler) in [
@@ -97,7 +104,7 @@ fn exact_samplers_follow_the_law_of_random_tasks() {
             ("disc, fresh", &mut of_form(Exact::disc_published(1_000_000).with_particles(1))),
             ("disc, reuse", &mut of_form(Exact::disc_reusing(1_000_000))),
         ] {
-            if let Err(error) = check_sampler(sampler, &law, 2_000, &mut rng(seed)) {
+            if let Err(error) = check_sampler(sampler, &distribution, 2_000, &mut rng(seed)) {
                 panic!("task {seed}, {name}: {error}");
             }
         }
@@ -106,12 +113,12 @@ fn exact_samplers_follow_the_law_of_random_tasks() {
 }
 
 #[test]
-fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_law() {
+fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_distribution() {
     let (model, constraint) = skewed();
-    let law = law(&model, &constraint).unwrap();
+    let distribution = distribution(&model, &constraint).unwrap();
     let fit = check_sampler(
         &mut Sampling::new(task(&model, &constraint), Exact::disc()),
-        &law,
+        &distribution,
         100_000,
         &mut rng(1),
     );
@@ -124,7 +131,7 @@ fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_law() {
         .map(|(output, (probability, _))| (output, probability))
         .collect();
     assert!((masked[&ids("00000")] - 0.5).abs() < 1e-9);
-    assert!((law.probability(&ids("00000")) - 1.0 / 17.0).abs() < 1e-5);
+    assert!((distribution.probability(&ids("00000")) - 1.0 / 17.0).abs() < 1e-5);
     assert!(
         deviation(&mut Sampling::new(task(&model, &constraint), Masked::new()), &masked, 20_000, 2) < 4.0
     );
@@ -134,7 +141,7 @@ fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_law() {
 fn masked_sampling_is_the_proposal_and_its_weights_correct_it() {
     for seed in 0..20 {
         let (model, constraint) = random_task(seed);
-        let Some(law) = law(&model, &constraint) else { continue };
+        let Some(distribution) = distribution(&model, &constraint) else { continue };
         let proposal = proposal(&model, &constraint);
         let total: f64 = proposal.values().map(|(probability, _)| probability).sum();
         if (total - 1.0).abs() > 1e-9 {
@@ -153,15 +160,15 @@ fn masked_sampling_is_the_proposal_and_its_weights_correct_it() {
             assert!((weight.ln() - draw.log_prob).abs() < 1e-4);
             assert_eq!((draw.finish, draw.origin), (Finish::Stop, Origin::Proposed));
         }
-        let exact: f64 = proposal.keys().map(|output| law.probability(output)).sum();
+        let exact: f64 = proposal.keys().map(|output| distribution.probability(output)).sum();
         assert!((exact - 1.0).abs() < 1e-6);
     }
 }
 
-/// The law of DISC with one or two tries, by enumeration: what was accepted follows the target, and what was
+/// The distribution of DISC with one or two tries, by enumeration: what was accepted follows the target, and what was
 /// resampled follows the resampling of all pairs.
 #[test]
-fn bounded_disc_follows_its_published_law() {
+fn bounded_disc_follows_its_published_distribution() {
     // Without dead ends, which have a mass of their own in the proposal.
     let complete = |(model, constraint): &(TableModel, Outputs)| {
         (proposal(model, constraint).values().map(|(probability, _)| probability).sum::<f64>() - 1.0).abs()
@@ -173,7 +180,7 @@ fn bounded_disc_follows_its_published_law() {
         .filter(|(_, constraint)| constraint.outputs.len() > 5)
         .take(3);
     for (model, constraint) in [biased(0.9, 0.3), skewed()].into_iter().chain(random) {
-        let target = law(&model, &constraint).unwrap();
+        let target = distribution(&model, &constraint).unwrap();
         let proposal = proposal(&model, &constraint);
         let refused: f64 = proposal.values().map(|(probability, x)| probability * (1.0 - x)).sum();
         for reuses in [false, true] {
@@ -217,11 +224,11 @@ fn bounded_disc_follows_its_published_law() {
     }
 }
 
-/// What a sampler has learnt must not show in its law: the first and the third output of many new samplers.
+/// What a sampler has learnt must not show in its distribution: the first and the third output of many new samplers.
 #[test]
-fn learning_changes_no_law() {
+fn learning_changes_no_distribution() {
     for (model, constraint) in [biased(0.9, 0.3), skewed()] {
-        let law = law(&model, &constraint).unwrap();
+        let distribution = distribution(&model, &constraint).unwrap();
         let mut counts: [HashMap<Vec<TokenId>, u64>; 3] = Default::default();
         for session in 0..4_000 {
             let mut rng = rng(session);
@@ -233,7 +240,9 @@ fn learning_changes_no_law() {
             }
         }
         for counts in [&counts[0], &counts[2]] {
-            let fit = chi_square(law.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p)));
+            let fit = chi_square(
+                distribution.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p)),
+            );
             assert!(fit.deviation < 4.0, "{fit:?}");
         }
     }
@@ -274,22 +283,24 @@ fn resampled_outputs_say_so() {
 }
 
 #[test]
-fn another_temperature_is_another_model_with_its_own_law() {
+fn another_temperature_is_another_model_with_its_own_distribution() {
     let (model, constraint) = random_task(4);
     let end = model.vocabulary().end_of_sequence().to_vec();
     let warped = |truncation| Warped::new(model.clone(), 0.5, truncation).unwrap();
     for truncation in
         [None, Some(Truncation::new(Some(2), None).unwrap()), Some(Truncation::new(None, Some(0.8)).unwrap())]
     {
-        let Ok(law) = ExactLaw::enumerate(&mut warped(truncation), &constraint, &[], &end, 8, 10_000) else {
+        let Ok(distribution) =
+            ExactDistribution::enumerate(&mut warped(truncation), &constraint, &[], &end, 8, 10_000)
+        else {
             continue;
         };
         let task = Task::new(warped(truncation), constraint.clone(), model.vocabulary(), 8);
-        check_sampler(&mut Sampling::new(task, PATIENT), &law, 4_000, &mut rng(6)).unwrap();
+        check_sampler(&mut Sampling::new(task, PATIENT), &distribution, 4_000, &mut rng(6)).unwrap();
     }
 }
 
-/// The four-token example: truncating before the mask and after it are different laws.
+/// The four-token example: truncating before the mask and after it are different distributions.
 #[test]
 fn the_order_of_mask_and_truncation_matters() {
     let stop = vec![0.0, 0.0, 0.0, 0.0, 1.0];
@@ -344,7 +355,7 @@ fn forced_tokens_share_a_pass() {
 }
 
 #[test]
-fn the_length_limit_cuts_masked_outputs_and_is_part_of_the_exact_law() {
+fn the_length_limit_cuts_masked_outputs_and_is_part_of_the_exact_distribution() {
     let (model, constraint) = skewed();
     let short = |max_tokens| Task { max_tokens, ..task(&model, &constraint) };
     let draw = Sampling::new(short(3), Masked::new()).draw(&mut rng(1)).unwrap();

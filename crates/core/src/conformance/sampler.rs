@@ -1,13 +1,13 @@
-//! The law of a sampler: its outputs against the exact distribution, by Pearson's chi-square test.
+//! The distribution of a sampler: its outputs against the exact distribution, by Pearson's chi-square test.
 
 use std::collections::HashMap;
 
 use rand_core::Rng;
 
-use super::LawError;
-use crate::{ExactLaw, Finish, Sampler, TokenId};
+use super::ConformanceError;
+use crate::{ExactDistribution, Finish, Sampler, TokenId};
 
-/// Cells that are expected less often than this are pooled: the chi-square law is an approximation for large counts.
+/// Cells that are expected less often than this are pooled: the chi-square distribution is an approximation for large counts.
 const SMALLEST_EXPECTED: f64 = 5.0;
 
 /// A sampler is refused beyond this many standard deviations: about one in 30,000 correct ones would be.
@@ -20,7 +20,7 @@ pub struct Fit {
     pub statistic: f64,
     /// The number of cells, less one.
     pub degrees_of_freedom: usize,
-    /// The statistic as standard deviations of a normal law, by Wilson and Hilferty's cube root (1931): 0 is the
+    /// The statistic as standard deviations of a normal distribution, by Wilson and Hilferty's cube root (1931): 0 is the
     /// middle, 4 is passed by chance about once in 30,000 times.
     pub deviation: f64,
 }
@@ -74,19 +74,19 @@ fn to_f64(count: u64) -> f64 {
 /// The draws that are asked for together.
 const TOGETHER: usize = 50;
 
-/// Draws `count` outputs and compares them with the exact law.
+/// Draws `count` outputs and compares them with the exact distribution.
 ///
 /// # Errors
 ///
-/// When the sampler fails, returns an output that the law gives probability zero or one cut off by the length limit,
+/// When the sampler fails, returns an output that the distribution gives probability zero or one cut off by the length limit,
 /// states a wrong log-probability, or its counts deviate by more than 4 standard deviations. The generator decides
 /// which outputs are drawn: fix its seed, and the check either always holds or never does.
 pub fn check_sampler<S: Sampler + ?Sized>(
     sampler: &mut S,
-    law: &ExactLaw,
+    distribution: &ExactDistribution,
     count: usize,
     rng: &mut dyn Rng,
-) -> Result<Fit, LawError> {
+) -> Result<Fit, ConformanceError> {
     let mut counts: HashMap<Vec<TokenId>, u64> = HashMap::new();
     let mut draws = Vec::new();
     for index in 0..count {
@@ -94,34 +94,36 @@ pub fn check_sampler<S: Sampler + ?Sized>(
             // One alone, and then some together.
             let many = if index == 0 { 1 } else { TOGETHER.min(count - index) };
             let drawn = sampler.draw_many(many, rng, &mut draws);
-            drawn.map_err(|error| LawError::new("a sampler draws", error.to_string()))?;
+            drawn.map_err(|error| ConformanceError::new("a sampler draws", error.to_string()))?;
             draws.reverse();
         }
         let Some(draw) = draws.pop() else {
-            return Err(LawError::new("a sampler draws", "fewer outputs than were asked for"));
+            return Err(ConformanceError::new("a sampler draws", "fewer outputs than were asked for"));
         };
-        let probability = law.probability(&draw.tokens);
+        let probability = distribution.probability(&draw.tokens);
         if draw.finish != Finish::Stop || probability == 0.0 {
             let detail = format!("{:?} ended by {:?}", draw.tokens, draw.finish);
-            return Err(LawError::new("every output has a positive probability", detail));
+            return Err(ConformanceError::new("every output has a positive probability", detail));
         }
         // The draw's probability is the model's own, before the condition that the constraint accepts.
-        if (draw.log_prob - (probability * law.mass()).ln()).abs() > 1e-3 {
+        if (draw.log_prob - (probability * distribution.mass()).ln()).abs() > 1e-3 {
             let detail = format!(
                 "{:?}: {} instead of {}",
                 draw.tokens,
                 draw.log_prob,
-                (probability * law.mass()).ln()
+                (probability * distribution.mass()).ln()
             );
-            return Err(LawError::new("the log-probability is the model's own", detail));
+            return Err(ConformanceError::new("the log-probability is the model's own", detail));
         }
         *counts.entry(draw.tokens).or_default() += 1;
     }
     let fit = chi_square(
-        law.iter().map(|(output, probability)| (counts.get(output).copied().unwrap_or(0), probability)),
+        distribution
+            .iter()
+            .map(|(output, probability)| (counts.get(output).copied().unwrap_or(0), probability)),
     );
     if fit.deviation > MAX_DEVIATION {
-        return Err(LawError::new("the outputs follow the exact law", format!("{fit:?}")));
+        return Err(ConformanceError::new("the outputs follow the exact distribution", format!("{fit:?}")));
     }
     Ok(fit)
 }

@@ -1,8 +1,8 @@
-//! The laws of [`Constraint`], over every sequence of tokens up to a depth.
+//! The contract of [`Constraint`], over every sequence of tokens up to a depth.
 
 use std::collections::VecDeque;
 
-use super::LawError;
+use super::ConformanceError;
 use crate::{Constraint, MaskBatch, TokenId, TokenMask};
 
 /// The most states that one check visits, and the most that it searches for an accepting one.
@@ -11,7 +11,7 @@ const MAX_STATES: usize = 2_000;
 /// How many of the visited states are compared in one batch.
 const BATCH: usize = 7;
 
-/// Checks the laws of [`Constraint`] in every state that at most `depth` tokens reach, breadth first, up to 2,000
+/// Checks the contract of [`Constraint`] in every state that at most `depth` tokens reach, breadth first, up to 2,000
 /// states.
 ///
 /// That every state can reach an accepting one is checked as far as it can be refuted: a state from which all of at
@@ -22,8 +22,8 @@ const BATCH: usize = 7;
 ///
 /// # Errors
 ///
-/// The first law that does not hold.
-pub fn check_constraint<C: Constraint>(constraint: &C, depth: usize) -> Result<(), LawError> {
+/// The first distribution that does not hold.
+pub fn check_constraint<C: Constraint>(constraint: &C, depth: usize) -> Result<(), ConformanceError> {
     let mut checker = Checker {
         constraint,
         used: constraint.scratch(),
@@ -56,16 +56,20 @@ struct Checker<'a, C: Constraint> {
 }
 
 impl<C: Constraint> Checker<'_, C> {
-    fn check_state(&mut self, prefix: &[TokenId], state: &C::State) -> Result<Vec<TokenId>, LawError> {
+    fn check_state(
+        &mut self,
+        prefix: &[TokenId],
+        state: &C::State,
+    ) -> Result<Vec<TokenId>, ConformanceError> {
         let at = || format!("after {prefix:?}");
         let constraint = self.constraint;
         let vocab_len = constraint.vocab_len();
 
-        // Laws 1 and 3: the mask is what advancing every token says, and a rejected advance changes nothing.
+        // Contract 1 and 3: the mask is what advancing every token says, and a rejected advance changes nothing.
         constraint.fill_mask(&mut self.used, state, self.mask.as_mut());
         let mask = self.mask.clone();
         if !mask.as_ref().tail_is_zero() {
-            return Err(LawError::new("tail bits are zero", at()));
+            return Err(ConformanceError::new("tail bits are zero", at()));
         }
         for index in 0..vocab_len + 2 {
             let id = TokenId::from_index(index);
@@ -73,49 +77,61 @@ impl<C: Constraint> Checker<'_, C> {
             let taken = constraint.advance(&mut self.used, &mut after, id).is_ok();
             if taken != mask.contains(id) {
                 let detail = format!("{}, token {id}: mask {}, advance {taken}", at(), mask.contains(id));
-                return Err(LawError::new("the mask is what advance takes", detail));
+                return Err(ConformanceError::new("the mask is what advance takes", detail));
             }
             if constraint.allows(&mut self.used, state, id) != taken {
-                return Err(LawError::new("allows is what advance takes", format!("{}, token {id}", at())));
+                return Err(ConformanceError::new(
+                    "allows is what advance takes",
+                    format!("{}, token {id}", at()),
+                ));
             }
             if !taken && self.mask_of(&after) != mask {
                 let detail = format!("{}, token {id}", at());
-                return Err(LawError::new("a rejected advance changes nothing", detail));
+                return Err(ConformanceError::new("a rejected advance changes nothing", detail));
             }
         }
         // The clones above were advanced: their original must be as it was.
         if self.mask_of(state) != mask {
-            return Err(LawError::new("clones are independent", at()));
+            return Err(ConformanceError::new("clones are independent", at()));
         }
 
-        // Law 5: a fresh scratch, and a dirty buffer, give the same mask.
+        // Rule 5: a fresh scratch, and a dirty buffer, give the same mask.
         let mut fresh = constraint.scratch();
         let mut dirty = TokenMask::new(vocab_len);
         dirty.as_mut().fill();
         constraint.fill_mask(&mut fresh, state, dirty.as_mut());
         if dirty != mask {
-            return Err(LawError::new("a fresh scratch and a used buffer give the same mask", at()));
+            return Err(ConformanceError::new("a fresh scratch and a used buffer give the same mask", at()));
         }
 
-        // Law 4: the shortcuts.
+        // Rule 4: the shortcuts.
         if let Some(ready) = constraint.ready_mask(&self.used, state)
             && ready != mask.as_ref()
         {
-            return Err(LawError::new("a ready mask is the mask", at()));
+            return Err(ConformanceError::new("a ready mask is the mask", at()));
         }
         let accepting = constraint.is_accepting(state);
         let allowed: Vec<_> = mask.ids().collect();
         let forced = (!accepting && allowed.len() == 1).then(|| allowed[0]);
         if constraint.forced(&mut self.used, state) != forced {
-            return Err(LawError::new("forced is the only token of a state that does not accept", at()));
+            return Err(ConformanceError::new(
+                "forced is the only token of a state that does not accept",
+                at(),
+            ));
         }
 
-        // Law 2.
+        // Rule 2.
         if !accepting && allowed.is_empty() {
-            return Err(LawError::new("no dead ends", format!("{}: empty mask, not accepting", at())));
+            return Err(ConformanceError::new(
+                "no dead ends",
+                format!("{}: empty mask, not accepting", at()),
+            ));
         }
         if self.is_dead_end(state) {
-            return Err(LawError::new("no dead ends", format!("{}: no accepted output in reach", at())));
+            return Err(ConformanceError::new(
+                "no dead ends",
+                format!("{}: no accepted output in reach", at()),
+            ));
         }
         Ok(allowed)
     }
@@ -126,10 +142,10 @@ impl<C: Constraint> Checker<'_, C> {
         mask
     }
 
-    fn advance(&mut self, prefix: &[TokenId], state: &mut C::State) -> Result<(), LawError> {
+    fn advance(&mut self, prefix: &[TokenId], state: &mut C::State) -> Result<(), ConformanceError> {
         let token = prefix[prefix.len() - 1];
         self.constraint.advance(&mut self.used, state, token).map_err(|rejected| {
-            LawError::new("advance is a function of the state", format!("{prefix:?}: {rejected}"))
+            ConformanceError::new("advance is a function of the state", format!("{prefix:?}: {rejected}"))
         })
     }
 
@@ -153,8 +169,8 @@ impl<C: Constraint> Checker<'_, C> {
         true
     }
 
-    /// Law 4 for batches: each row is the mask of its state, whatever lay in the buffer before.
-    fn check_batches(&mut self) -> Result<(), LawError> {
+    /// Rule 4 for batches: each row is the mask of its state, whatever lay in the buffer before.
+    fn check_batches(&mut self) -> Result<(), ConformanceError> {
         let vocab_len = self.constraint.vocab_len();
         for states in self.seen.chunks(BATCH) {
             let mut batch = MaskBatch::new(states.len() + 1, vocab_len);
@@ -168,11 +184,17 @@ impl<C: Constraint> Checker<'_, C> {
             for (row, (prefix, state)) in states.iter().enumerate() {
                 self.constraint.fill_mask(&mut self.used, state, self.mask.as_mut());
                 if batch.row(row) != self.mask.as_ref() {
-                    return Err(LawError::new("a batch is its rows", format!("after {prefix:?}, row {row}")));
+                    return Err(ConformanceError::new(
+                        "a batch is its rows",
+                        format!("after {prefix:?}, row {row}"),
+                    ));
                 }
             }
             if batch.row(states.len()) != untouched.as_ref() {
-                return Err(LawError::new("a batch is its rows", "a row beyond the states was changed"));
+                return Err(ConformanceError::new(
+                    "a batch is its rows",
+                    "a row beyond the states was changed",
+                ));
             }
         }
         Ok(())
@@ -252,10 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_breaks_its_law() {
+    fn each_fault_breaks_its_distribution() {
         let check = |fault| check_constraint(&Exactly { length: 2, fault }, 3);
         assert_eq!(check(Fault::Nothing), Ok(()));
-        for (fault, law) in [
+        for (fault, distribution) in [
             (Fault::MaskTooWide, "the mask is what advance takes"),
             (Fault::DeadEnd, "no dead ends"),
             (Fault::ChangesOnReject, "a rejected advance changes nothing"),
@@ -263,16 +285,16 @@ mod tests {
             (Fault::Dirty, "a fresh scratch and a used buffer give the same mask"),
             (Fault::Batch, "a batch is its rows"),
         ] {
-            assert_eq!(check(fault).unwrap_err().law, law, "{fault:?}");
+            assert_eq!(check(fault).unwrap_err().distribution, distribution, "{fault:?}");
         }
     }
 
     #[test]
-    fn an_erased_constraint_keeps_the_laws() {
+    fn an_erased_constraint_keeps_the_contract() {
         let check = |constraint| check_constraint(&constraint, 3);
         check(AnyConstraint::new(Exactly { length: 2, fault: Fault::Nothing })).unwrap();
         let faulty = AnyConstraint::new(Exactly { length: 2, fault: Fault::Batch });
-        assert_eq!(check(faulty).unwrap_err().law, "a batch is its rows");
+        assert_eq!(check(faulty).unwrap_err().distribution, "a batch is its rows");
         let model = TableModel::uniform(["a", "", "b"]);
         check(AnyConstraint::new(Unconstrained::new(model.vocabulary()))).unwrap();
     }

@@ -1,0 +1,38 @@
+//! The contracts of the traits, as tests that any implementer can run over a constraint, a model or a sampler.
+//!
+//! They belong to the library and not to its tests: an implementation that someone else writes must satisfy them, and
+//! one line runs them. Each distribution is checked against the plainest possible oracle (advance every token, evaluate every
+//! position again, enumerate every output), so a run costs what the oracle costs: keep vocabularies and depths small.
+//!
+//! ```
+//! use unskew_core::{TableModel, Unconstrained, conformance};
+//!
+//! let mut model = TableModel::uniform(["a", "b"]);
+//! conformance::check_constraint(&Unconstrained::new(model.vocabulary()), 3).unwrap();
+//! conformance::check_model(&mut model, &[vec![0, 1, 1], vec![1], vec![]], 0.0).unwrap();
+//! ```
+
+mod constraint;
+mod model;
+mod sampler;
+
+pub use constraint::check_constraint;
+pub use model::check_model;
+pub use sampler::{Fit, check_sampler, chi_square};
+
+/// A distribution that does not hold, with the smallest description of where.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("{distribution}: {detail}")]
+#[non_exhaustive]
+pub struct ConformanceError {
+    /// The distribution.
+    pub distribution: &'static str,
+    /// Where it fails, and how.
+    pub detail: String,
+}
+
+impl ConformanceError {
+    fn new(distribution: &'static str, detail: impl Into<String>) -> Self {
+        Self { distribution, detail: detail.into() }
+    }
+}
