@@ -48,8 +48,8 @@ fn beyond(limit: Option<&'static str>) -> String {
 /// 1. The mask of a state has a bit set exactly for the tokens that [`advance`](Self::advance) takes.
 /// 2. From every reachable state an accepting one can be reached: an allowed token can be completed.
 /// 3. A rejected `advance` changes nothing, and a clone of a state is independent of it.
-/// 4. [`fill_masks`](Self::fill_masks), [`ready_mask`](Self::ready_mask), [`allows`](Self::allows) and
-///    [`forced`](Self::forced) agree with [`fill_mask`](Self::fill_mask).
+/// 4. [`fill_masks`](Self::fill_masks), [`ready_mask`](Self::ready_mask), [`allows`](Self::allows),
+///    [`verify`](Self::verify) and [`forced`](Self::forced) agree with [`fill_mask`](Self::fill_mask).
 /// 5. A scratch is never part of the meaning: a fresh one and a used one give the same answers.
 /// 6. Tail bits are zero.
 ///
@@ -153,6 +153,32 @@ pub trait Constraint: Send + Sync {
         ids.next().filter(|_| ids.next().is_none())
     }
 
+    /// Whether each of some candidates is allowed: `each` of them for each state, in order. It is asked where the most probable
+    /// tokens are verified and no mask is made: Parallel Prefix-Verification for sets.
+    ///
+    /// # Panics
+    ///
+    /// If there are not `each` candidates for each state, and an answer for each candidate.
+    fn verify(
+        &self,
+        scratch: &mut Self::Scratch,
+        states: &mut dyn Iterator<Item = &Self::State>,
+        each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    ) {
+        assert_eq!(candidates.len(), valid.len(), "an answer for each candidate");
+        let rows = candidates.chunks(each.max(1)).zip(valid.chunks_mut(each.max(1)));
+        let mut served = 0;
+        for (state, (candidates, valid)) in states.zip(rows) {
+            for (token, valid) in candidates.iter().zip(valid) {
+                *valid = self.allows(scratch, state, *token);
+            }
+            served += each;
+        }
+        assert_eq!(served, candidates.len(), "as many candidates for each state");
+    }
+
     /// The masks of many sequences, row by row.
     ///
     /// # Panics
@@ -213,6 +239,17 @@ impl<C: Constraint + ?Sized> Constraint for &C {
 
     fn forced(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<TokenId> {
         (**self).forced(scratch, state)
+    }
+
+    fn verify(
+        &self,
+        scratch: &mut C::Scratch,
+        states: &mut dyn Iterator<Item = &C::State>,
+        each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    ) {
+        (**self).verify(scratch, states, each, candidates, valid);
     }
 
     fn fill_masks(

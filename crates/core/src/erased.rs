@@ -98,6 +98,17 @@ impl Constraint for AnyConstraint {
         self.0.erased_forced(scratch, state)
     }
 
+    fn verify(
+        &self,
+        scratch: &mut AnyScratch,
+        states: &mut dyn Iterator<Item = &AnyState>,
+        each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    ) {
+        self.0.erased_verify(scratch, states, each, candidates, valid);
+    }
+
     fn fill_masks(
         &self,
         scratch: &mut AnyScratch,
@@ -149,6 +160,14 @@ trait Erased: Send + Sync {
     fn erased_ready_mask<'a>(&'a self, s: &'a AnyScratch, state: &AnyState) -> Option<MaskRef<'a>>;
     fn erased_allows(&self, s: &mut AnyScratch, state: &AnyState, token: TokenId) -> bool;
     fn erased_forced(&self, s: &mut AnyScratch, state: &AnyState) -> Option<TokenId>;
+    fn erased_verify(
+        &self,
+        s: &mut AnyScratch,
+        states: &mut dyn Iterator<Item = &AnyState>,
+        each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    );
     fn erased_fill_masks(
         &self,
         s: &mut AnyScratch,
@@ -197,6 +216,18 @@ impl<C: Constraint> Erased for C {
 
     fn erased_forced(&self, s: &mut AnyScratch, any: &AnyState) -> Option<TokenId> {
         self.forced(scratch_mut::<C>(s), state::<C>(any))
+    }
+
+    fn erased_verify(
+        &self,
+        s: &mut AnyScratch,
+        states: &mut dyn Iterator<Item = &AnyState>,
+        each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    ) {
+        let states = &mut states.map(|any| state::<C>(any));
+        self.verify(scratch_mut::<C>(s), states, each, candidates, valid);
     }
 
     fn erased_fill_masks(

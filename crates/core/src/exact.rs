@@ -49,6 +49,12 @@ pub enum EnumerationError<E> {
     /// The model failed.
     #[error(transparent)]
     Model(E),
+    /// A row of logits cannot be read to host memory.
+    #[error("{why}")]
+    Row {
+        /// The error of the row, in words.
+        why: String,
+    },
 }
 
 impl ExactDistribution {
@@ -83,6 +89,7 @@ impl ExactDistribution {
             }
             let extension = Extension { sequence: &mut sequence, tokens: &appended, rows: Rows::Last };
             model.extend(&mut [extension], &mut logits).map_err(EnumerationError::Model)?;
+            logits.read_all().map_err(|error| EnumerationError::Row { why: error.to_string() })?;
             let row = logits.row(0);
             let normalizer = log_normalizer(row);
             let log_next = |id: TokenId| {

@@ -14,7 +14,8 @@
 //! - [`TokenMask`], [`MaskRef`], [`MaskMut`], [`MaskBatch`]: which tokens are allowed, one bit each.
 //! - [`Constraint`]: a machine that reads tokens and says which may come next; [`AnyConstraint`] erases its type;
 //!   [`Unconstrained`] asks for nothing.
-//! - [`LanguageModel`]: sequences in, rows of logits out, in batches; [`TableModel`] is one given as a table.
+//! - [`LanguageModel`]: sequences in, rows of logits out, in batches; [`TableModel`] is one given as a table, and [`FnModel`] one
+//!   given as a function. [`rows`]: questions that rows answer where they lie.
 //! - [`Sampler`] and [`Draw`]: how outputs are drawn; [`ExactDistribution`]: what their distribution should be.
 //! - [`conformance`]: checks of all that for any implementation.
 //!
@@ -43,6 +44,7 @@ mod mask;
 mod model;
 mod proposer;
 mod quotient;
+pub mod rows;
 mod sampler;
 mod symbols;
 mod table_model;
@@ -62,8 +64,9 @@ pub use fn_model::{FnModel, FnModelError};
 pub use generations::Generations;
 pub use healing::heal;
 pub use mask::{MaskBatch, MaskMut, MaskRef, TokenMask, WORD_BITS, words_for};
-pub use model::{Extension, LanguageModel, Logits, Rows};
+pub use model::{Extension, LanguageModel, Rows};
 pub use proposer::Proposer;
+pub use rows::{KnownRow, KnownRows, LogitRows, Logits, RowError};
 pub use sampler::{Cost, Draw, Finish, Origin, Sampler};
 pub use table_model::{TableModel, TableModelError};
 pub use token::TokenId;

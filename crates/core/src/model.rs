@@ -8,7 +8,7 @@
 //! or hides a cache whose hits depend on the order of the calls. A separate prefill method was tried too; it is the
 //! same operation as appending several tokens, so [`LanguageModel::extend`] does both.
 
-use crate::TokenId;
+use crate::{Logits, TokenId};
 
 /// Which rows of logits one [`Extension`] asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,69 +41,6 @@ pub struct Extension<'a, S> {
     pub tokens: &'a [TokenId],
     /// The rows that are wanted.
     pub rows: Rows,
-}
-
-/// Rows of next-token logits, row-major, in one buffer that is used again from call to call.
-///
-/// A logit is an unnormalised natural-log probability; minus infinity means probability zero.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Logits {
-    vocab_len: usize,
-    values: Vec<f32>,
-}
-
-impl Logits {
-    /// An empty buffer.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Makes the buffer hold `rows` rows of `vocab_len` values and returns them, row-major. Every one must be written: they are
-    /// what was there before, since zeros would cost a model of many tokens as much as its sampler does.
-    pub fn reset(&mut self, rows: usize, vocab_len: usize) -> &mut [f32] {
-        self.vocab_len = vocab_len;
-        self.values.resize(rows * vocab_len, 0.0);
-        &mut self.values
-    }
-
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        self.values.len().checked_div(self.vocab_len).unwrap_or(0)
-    }
-
-    /// Whether there is no row.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The length of a row.
-    pub fn vocab_len(&self) -> usize {
-        self.vocab_len
-    }
-
-    /// Row `index`.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such row.
-    pub fn row(&self, index: usize) -> &[f32] {
-        &self.values[index * self.vocab_len..(index + 1) * self.vocab_len]
-    }
-
-    /// Row `index`, to be changed in place.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such row.
-    pub fn row_mut(&mut self, index: usize) -> &mut [f32] {
-        &mut self.values[index * self.vocab_len..(index + 1) * self.vocab_len]
-    }
-
-    /// All rows, in order.
-    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
-        // `chunks_exact` refuses a length of zero; a buffer that was never reset has no values either.
-        self.values.chunks_exact(self.vocab_len.max(1))
-    }
 }
 
 /// A model of the next token, over many sequences at once.

@@ -1,6 +1,6 @@
 //! Why a sampler has no output.
 
-use unskew_core::TokenId;
+use unskew_core::{RowError, TokenId};
 
 /// Why nothing could be drawn; `E` is the model's own error.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -17,13 +17,19 @@ pub enum SampleError<E> {
         /// The number of tokens of the output before that row.
         tokens: usize,
     },
+    /// A row of logits that does not lie in host memory gave no answer.
+    #[error("{why}")]
+    Row {
+        /// The error of the row, in words.
+        why: String,
+    },
     /// The drafter failed.
     #[error("no draft: {why}")]
     Draft {
         /// The drafter's own error, in words.
         why: String,
     },
-    /// The task's [`Cancel`](crate::Cancel) asked for the end. What was drawn before is not lost: `draw_many` has handed it
+    /// The task's [`Cancel`](crate::Cancel) asked for the end. Outputs drawn before are not lost: `draw_many` has handed them
     /// over.
     #[error("cancelled")]
     Cancelled,
@@ -73,6 +79,7 @@ impl SampleError<std::convert::Infallible> {
         match self {
             Self::Model(never) => match never {},
             Self::NotADistribution { tokens } => SampleError::NotADistribution { tokens },
+            Self::Row { why } => SampleError::Row { why },
             Self::Draft { why } => SampleError::Draft { why },
             Self::Cancelled => SampleError::Cancelled,
             Self::DeadEnd { tokens } => SampleError::DeadEnd { tokens },
@@ -80,5 +87,11 @@ impl SampleError<std::convert::Infallible> {
             Self::TooMany { what, count, limit } => SampleError::TooMany { what, count, limit },
             Self::NoOutput { tries, max_tokens } => SampleError::NoOutput { tries, max_tokens },
         }
+    }
+}
+
+impl<E> From<RowError> for SampleError<E> {
+    fn from(error: RowError) -> Self {
+        Self::Row { why: error.to_string() }
     }
 }

@@ -27,6 +27,17 @@ pub struct Request {
     pub drafted: usize,
 }
 
+/// A row that was asked for: the one after the first `depth` tokens of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FedRow {
+    /// The index of the request.
+    pub request: usize,
+    /// The number of its tokens before the row.
+    pub depth: usize,
+    /// The index of the row among the logits that it is fed with.
+    pub row: usize,
+}
+
 /// The answer of a machine: the rows that it needs next, or the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Poll {
@@ -41,13 +52,13 @@ pub trait Machine {
     /// Goes on until all that is under way waits for rows, or has ended.
     fn poll(&mut self) -> Poll;
 
-    /// Takes the row after the first `depth` tokens of a request, which is row `row` of `logits`. The rows of a request come in
-    /// the order of their depths, and all of them come.
+    /// Takes rows that one pass has written, of any number of requests: masks and rows elsewhere are asked about together. The rows
+    /// of a request come in the order of their depths, and all of them come before the next [`poll`](Self::poll).
     ///
     /// # Panics
     ///
     /// If the last [`poll`](Self::poll) asked for no such row.
-    fn feed(&mut self, request: usize, depth: usize, logits: &Arc<Logits>, row: usize);
+    fn feed(&mut self, logits: &Arc<Logits>, rows: &[FedRow]);
 
     /// Adds the cost of a request's rows to the output that asked for them first.
     fn charge(&mut self, request: usize, cost: Cost) {
@@ -91,9 +102,14 @@ pub fn step<M: LanguageModel>(
     }
     let owner = |request: usize| begins.partition_point(|begin| *begin <= request) - 1;
     let mut costs = vec![Cost::default(); requests.len()];
-    pool.evaluate(&requests, &mut costs, |request, depth, logits, row| {
-        let owner = owner(request);
-        machines[owner].feed(request - begins[owner], depth, logits, row);
+    let mut own = Vec::new();
+    pool.evaluate(&requests, &mut costs, |logits, rows| {
+        for rows in rows.chunk_by(|left, right| owner(left.request) == owner(right.request)) {
+            let owner = owner(rows[0].request);
+            own.clear();
+            own.extend(rows.iter().map(|row| FedRow { request: row.request - begins[owner], ..*row }));
+            machines[owner].feed(logits, &own);
+        }
     })?;
     for (request, cost) in costs.into_iter().enumerate() {
         let owner = owner(request);

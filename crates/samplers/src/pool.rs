@@ -10,7 +10,7 @@ use std::{fmt, sync::Arc};
 use smallvec::SmallVec;
 use unskew_core::{Cost, Extension, LanguageModel, Logits, Rows, TokenId};
 
-use crate::Request;
+use crate::{FedRow, Request};
 
 /// The most logits that one pass may return, in numbers: 256 MiB. Long runs of forced tokens are evaluated in pieces.
 const MAX_LOGITS: usize = 1 << 26;
@@ -171,8 +171,7 @@ impl<M: LanguageModel> SequencePool<M> {
     /// Evaluates the rows of `requests`, [`batch`](Self::batch) requests in a pass, and in more passes where the prompts are
     /// unread or a pass would write more than 256 MiB of logits.
     ///
-    /// `read` takes the index of a request, the depth of a prefix, and its row by index in the rows of a pass; for each request
-    /// in the order of depths. The positions of a request are added to its cost; a pass is counted once, with the first request
+    /// `read` takes the logits of a pass and the rows of requests among them, of each request in the order of depths. The positions of a request are added to its cost; a pass is counted once, with the first request
     /// that it serves. No two requests with tokens have the same.
     ///
     /// # Errors
@@ -182,12 +181,12 @@ impl<M: LanguageModel> SequencePool<M> {
         &mut self,
         requests: &[Request],
         costs: &mut [Cost],
-        mut read: impl FnMut(usize, usize, &Arc<Logits>, usize),
+        mut read: impl FnMut(&Arc<Logits>, &[FedRow]),
     ) -> Result<(), M::Error> {
         if let ([request], [cost]) = (requests, &mut *costs)
             && let Some(logits) = self.next(request, cost)?
         {
-            read(0, request.tokens.len(), logits, 0);
+            read(logits, &[FedRow { request: 0, depth: request.tokens.len(), row: 0 }]);
             return Ok(());
         }
         if let ([request], [cost]) = (requests, &mut *costs)
@@ -195,12 +194,13 @@ impl<M: LanguageModel> SequencePool<M> {
             && !request.tokens.is_empty()
             && !request.prompt.is_empty()
         {
-            return self.with_prompt(request, cost, |depth, logits, row| read(0, depth, logits, row));
+            return self.with_prompt(request, cost, read);
         }
         for first in (0..requests.len()).step_by(self.batch) {
             let end = requests.len().min(first.saturating_add(self.batch));
-            let read = |request: usize, depth: usize, logits: &Arc<Logits>, row: usize| {
-                read(first + request, depth, logits, row);
+            let read = |logits: &Arc<Logits>, rows: &mut [FedRow]| {
+                rows.iter_mut().for_each(|row| row.request += first);
+                read(logits, rows);
             };
             self.pass(&requests[first..end], &mut costs[first..end], read)?;
         }
@@ -213,7 +213,7 @@ impl<M: LanguageModel> SequencePool<M> {
         &mut self,
         request: &Request,
         cost: &mut Cost,
-        mut read: impl FnMut(usize, &Arc<Logits>, usize),
+        mut read: impl FnMut(&Arc<Logits>, &[FedRow]),
     ) -> Result<(), M::Error> {
         let Request { prompt, tokens, drafted, .. } = request;
         self.assign(&[]);
@@ -245,7 +245,9 @@ impl<M: LanguageModel> SequencePool<M> {
             self.prompts[base].read = true;
         }
         let logits = self.buffers.last().expect("it was put there");
-        (0..=tokens.len()).for_each(|depth| read(depth, logits, depth));
+        let rows: Vec<FedRow> =
+            (0..=tokens.len()).map(|depth| FedRow { request: 0, depth, row: depth }).collect();
+        read(logits, &rows);
         Ok(())
     }
 
@@ -253,7 +255,7 @@ impl<M: LanguageModel> SequencePool<M> {
         &mut self,
         requests: &[Request],
         costs: &mut [Cost],
-        mut read: impl FnMut(usize, usize, &Arc<Logits>, usize),
+        mut read: impl FnMut(&Arc<Logits>, &mut [FedRow]),
     ) -> Result<(), M::Error> {
         for index in 0..requests.len() {
             let Request { prompt, first, .. } = &requests[index];
@@ -261,9 +263,10 @@ impl<M: LanguageModel> SequencePool<M> {
             let at = self.prompt(prompt);
             if *first == 0 && !requests[..index].iter().any(same) {
                 let logits = self.read_prompt(at, &mut costs[index])?;
-                for (other, _) in requests.iter().enumerate().skip(index).filter(|(_, other)| same(other)) {
-                    read(other, 0, logits, 0);
-                }
+                let with_same = (index..requests.len()).filter(|other| same(&requests[*other]));
+                let mut rows: Vec<FedRow> =
+                    with_same.map(|request| FedRow { request, depth: 0, row: 0 }).collect();
+                read(logits, &mut rows);
             } else if !self.prompts[at].read {
                 self.read_prompt(at, &mut costs[index])?;
             }
@@ -294,6 +297,7 @@ impl<M: LanguageModel> SequencePool<M> {
                 costs[first].passes += 1;
             }
             let mut row = 0;
+            let mut fed = Vec::with_capacity(logits.len());
             for (item, (piece, rows)) in items.iter_mut().zip(pieces) {
                 costs[item.request].positions += piece.len() as u64;
                 self.slots[item.slot].tokens.extend_from_slice(piece);
@@ -302,11 +306,14 @@ impl<M: LanguageModel> SequencePool<M> {
                 for index in 0..count {
                     let depth = item.held + 1 + index - count;
                     if depth >= requests[item.request].first {
-                        read(item.request, depth, logits, row + index);
+                        fed.push(FedRow { request: item.request, depth, row: row + index });
                     }
                 }
                 row += count;
             }
+            // In the order of requests, so that those of one machine come together.
+            fed.sort_by_key(|fed| fed.request);
+            read(logits, &mut fed);
             items.retain(|item| item.held < requests[item.request].tokens.len());
         }
         for slot in &mut self.slots {
@@ -449,13 +456,15 @@ mod tests {
             let requests: Vec<Request> = texts.into_iter().map(request).collect();
             let mut costs = vec![Cost::default(); requests.len()];
             let mut seen = Vec::new();
-            pool.evaluate(&requests, &mut costs, |request, depth, logits, row| {
-                let row = logits.row(row);
-                let context = [&prompt[..], &requests[request].tokens[..depth]].concat();
-                for (logit, probability) in row.iter().zip(oracle.row(&context)) {
-                    assert!((f64::from(logit.exp()) - probability).abs() < 1e-6, "{context:?}");
+            pool.evaluate(&requests, &mut costs, |logits, rows| {
+                for FedRow { request, depth, row } in rows {
+                    let row = logits.row(*row);
+                    let context = [&prompt[..], &requests[*request].tokens[..*depth]].concat();
+                    for (logit, probability) in row.iter().zip(oracle.row(&context)) {
+                        assert!((f64::from(logit.exp()) - probability).abs() < 1e-6, "{context:?}");
+                    }
+                    seen.push((*request, *depth));
                 }
-                seen.push((request, depth));
             })
             .unwrap();
             let mut wanted: Vec<_> = requests
@@ -486,17 +495,17 @@ mod tests {
             let requests = std::slice::from_ref(&request);
             let (mut costs, mut expected) = ([Cost::default()], [Cost::default()]);
             let mut rows = [Vec::new(), Vec::new()];
-            long.pass(requests, &mut expected, |_, _, logits, row| rows[0] = logits.row(row).to_vec())
-                .unwrap();
+            let read = |logits: &Arc<Logits>, fed: &mut [FedRow]| rows[0] = logits.row(fed[0].row).to_vec();
+            long.pass(requests, &mut expected, read).unwrap();
             if let Some(logits) = short.next(&request, &mut costs[0]).unwrap() {
                 taken += 1;
                 assert_eq!(logits.len(), 1);
                 rows[1] = logits.row(0).to_vec();
             } else {
                 assert_eq!(costs[0], Cost::default());
-                short
-                    .pass(requests, &mut costs, |_, _, logits, row| rows[1] = logits.row(row).to_vec())
-                    .unwrap();
+                let read =
+                    |logits: &Arc<Logits>, fed: &mut [FedRow]| rows[1] = logits.row(fed[0].row).to_vec();
+                short.pass(requests, &mut costs, read).unwrap();
             }
             assert_eq!((rows[0] == rows[1], costs), (true, expected), "{text:?}");
             let of = |slots: &[Slot<_>]| -> Vec<_> { slots.iter().map(|slot| slot.tokens.clone()).collect() };
@@ -522,7 +531,7 @@ mod tests {
             };
             let requests: Vec<_> = texts.into_iter().map(request).collect();
             let mut costs = vec![Cost::default(); requests.len()];
-            pool.evaluate(&requests, &mut costs, |_, _, _, _| {}).unwrap();
+            pool.evaluate(&requests, &mut costs, |_, _| {}).unwrap();
             cost = costs.into_iter().fold(Cost::default(), |mut sum, cost| {
                 sum += cost;
                 sum

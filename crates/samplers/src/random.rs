@@ -13,11 +13,16 @@ pub(crate) fn uniform(rng: &mut dyn Rng) -> f64 {
 ///
 /// An index of weight zero is never drawn, whatever the rounding.
 pub(crate) fn weighted(weights: &[f64], rng: &mut dyn Rng) -> Option<usize> {
+    weighted_by(weights, uniform(rng))
+}
+
+/// The same by a number in `[0, 1)`.
+pub(crate) fn weighted_by(weights: &[f64], uniform: f64) -> Option<usize> {
     let total: f64 = weights.iter().sum();
     if total.is_nan() || total <= 0.0 {
         return None;
     }
-    let mut left = uniform(rng) * total;
+    let mut left = uniform * total;
     let mut last_positive = None;
     for (index, weight) in weights.iter().enumerate() {
         if *weight > 0.0 {

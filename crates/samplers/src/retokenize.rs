@@ -43,6 +43,7 @@ pub fn retokenize<M: LanguageModel>(
     while !rest.is_empty() {
         let batch = &mut [Extension { sequence: &mut sequence, tokens: &appended, rows: Rows::Last }];
         model.extend(batch, &mut logits).map_err(SampleError::Model)?;
+        logits.read_all()?;
         let row = logits.row(0);
         let log_normalizer = logprob::log_normalizer(row);
         if !log_normalizer.is_finite() {

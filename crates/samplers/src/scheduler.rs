@@ -16,8 +16,8 @@ use rand_core::{Rng, SeedableRng};
 use unskew_core::{Constraint, Cost, Draw, LanguageModel, Logits, Origin, Sampler, TokenId};
 
 use crate::{
-    Machine, Poll, SampleError, SequencePool, Task, TrieFileError, machine,
-    rollout::{End, HasRollout, Output, Progress, Rollout, RolloutConfig, Step, Waiting},
+    FedRow, Machine, Poll, SampleError, SequencePool, Task, TrieFileError, machine,
+    rollout::{End, HasRollout, Output, Progress, Rollout, RolloutConfig, RowResult, Step, Waiting},
     session::{Scope, Session},
     speculative::{
         Divergence, Drafter, KullbackLeibler, Selection, SpeculationConfig, SpeculationError,
@@ -283,11 +283,6 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
 
     /// Forgets all that is under way or asked for.
     fn give_up(&mut self) {
-        for slot in &mut self.slots {
-            if let Some(rollout) = &mut slot.rollout {
-                rollout.give_back(&mut self.session);
-            }
-        }
         self.slots.clear();
         self.seeds.clear();
         self.first += self.done.len();
@@ -356,12 +351,12 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     }
 
     /// Lets the rollouts go on that do not wait. Answers whether one has ended.
-    fn step(&mut self) -> bool {
+    fn step(&mut self) -> RowResult<bool> {
         let mut some_ended = false;
         for slot in self.slots.iter_mut().filter(|slot| !slot.waits) {
             let Some(rollout) = &mut slot.rollout else { continue };
             let end = loop {
-                match rollout.poll(&mut self.session, &mut slot.rng) {
+                match rollout.poll(&mut self.session, &mut slot.rng)? {
                     Progress::NeedsRows => break None,
                     Progress::Yielded => {}
                     Progress::Done(end) => break Some(end),
@@ -373,11 +368,10 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             };
             some_ended = true;
             if self.policy.learns() {
-                rollout.back_up(&mut self.session);
+                rollout.back_up(&mut self.session)?;
             }
             slot.new_tokens += rollout.new_tokens();
             slot.stats += rollout.stats(&mut self.session);
-            rollout.give_back(&mut self.session);
             slot.rollout = None;
             let max_tokens = self.session.max_tokens();
             let rollouts = slot.cost.proposals;
@@ -410,7 +404,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 done[at].is_none() && failed.is_none_or(|failed| at < failed)
             });
         }
-        some_ended
+        Ok(some_ended)
     }
 }
 
@@ -460,26 +454,30 @@ impl<C: Constraint, P: Policy> Machine for Scheduler<C, P> {
             if self.slots.is_empty() {
                 return Poll::Done;
             }
-            if !self.step() {
-                if let Err(error) = self.draft() {
-                    self.failure = Some(error);
-                    continue;
-                }
-                return Poll::Rows(self.waiting.gather(&self.session, &self.slots));
+            let needs_rows = self.step().and_then(|some_ended| match some_ended {
+                true => Ok(false),
+                false => self.draft().map(|()| true),
+            });
+            match needs_rows {
+                Ok(true) => return Poll::Rows(self.waiting.gather(&self.session, &self.slots)),
+                Ok(false) => {}
+                Err(error) => self.failure = Some(error),
             }
         }
     }
 
-    fn feed(&mut self, request: usize, depth: usize, logits: &Arc<Logits>, row: usize) {
+    fn feed(&mut self, logits: &Arc<Logits>, rows: &[FedRow]) {
         if self.failure.is_some() {
             return;
         }
         let Self { session, slots, waiting, .. } = self;
-        if let Err(error) = waiting.feed(session, slots, (request, depth), logits, row) {
+        if let Err(error) = waiting.feed(session, slots, logits, rows) {
             self.failure = Some(error);
         }
-        for place in self.waiting.released(request, depth) {
-            self.slots[*place].waits = false;
+        for FedRow { request, depth, .. } in rows {
+            for place in self.waiting.released(*request, *depth) {
+                self.slots[*place].waits = false;
+            }
         }
     }
 

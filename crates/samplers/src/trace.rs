@@ -43,6 +43,7 @@ pub fn trace<M: LanguageModel, C: Constraint>(
         let rows = if next == 0 { Rows::Last } else { Rows::All };
         let extension = Extension { sequence: &mut sequence, tokens: appended, rows };
         model.extend(&mut [extension], &mut logits).map_err(SampleError::Model)?;
+        logits.read_all()?;
         for row in logits.rows() {
             let at = steps.len();
             let normalizer = logprob::log_normalizer(row);

@@ -1,8 +1,11 @@
 //! A model at another temperature, or with its improbable tokens cut off, is a model: one whose distribution samplers keep.
 
-use unskew_core::{Extension, LanguageModel, Logits};
+use unskew_core::{
+    Extension, LanguageModel, LogitRows, Logits, RowError,
+    rows::{RowAnswer, RowQuestion},
+};
 
-use crate::Truncation;
+use crate::{Truncation, log_normalizer};
 
 /// A model whose logits are divided by a temperature and then, if asked for, truncated.
 ///
@@ -62,27 +65,57 @@ impl<M: LanguageModel> Warped<M> {
         Ok(Self { model, temperature, truncation })
     }
 
-    fn warp(&self, row: &mut [f32]) {
+    /// Divides logits where they lie. A truncation needs all of them in host memory.
+    fn warp(&self, logits: &mut Logits) -> Result<(), RowError> {
         #[allow(clippy::float_cmp, reason = "exactly one is the temperature that changes nothing")]
         if self.temperature != 1.0 {
-            for logit in row.iter_mut() {
-                #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
-                let warped = (f64::from(*logit) / self.temperature) as f32;
-                *logit = warped;
-            }
+            logits.divide(self.temperature)?;
         }
         if let Some(truncation) = self.truncation {
-            let normalizer = crate::rows::digits::log_normalizer(row);
-            let weights: Vec<f64> = row.iter().map(|logit| (f64::from(*logit) - normalizer).exp()).collect();
-            let mut kept = truncation.keep(&weights);
-            kept.sort_unstable();
-            let mut kept = kept.into_iter().peekable();
-            for (index, logit) in row.iter_mut().enumerate() {
-                if kept.next_if_eq(&index).is_none() {
-                    *logit = f32::NEG_INFINITY;
-                }
-            }
+            logits.read_all()?;
+            (0..logits.len()).for_each(|row| truncate(truncation, logits.row_mut(row)));
         }
+        Ok(())
+    }
+}
+
+fn truncate(truncation: Truncation, row: &mut [f32]) {
+    let normalizer = log_normalizer(row);
+    let weights: Vec<f64> = row.iter().map(|logit| (f64::from(*logit) - normalizer).exp()).collect();
+    let mut kept = truncation.keep(&weights);
+    kept.sort_unstable();
+    let mut kept = kept.into_iter().peekable();
+    for (index, logit) in row.iter_mut().enumerate() {
+        if kept.next_if_eq(&index).is_none() {
+            *logit = f32::NEG_INFINITY;
+        }
+    }
+}
+
+/// Rows that could not be warped: each question is answered with the reason. The error of a warped model is that of the model, which
+/// knows nothing of rows.
+#[derive(Debug)]
+struct Unwarped {
+    len: usize,
+    vocab_len: usize,
+    why: String,
+}
+
+impl LogitRows for Unwarped {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn vocab_len(&self) -> usize {
+        self.vocab_len
+    }
+
+    fn read(&self, _row: usize, _out: &mut [f32]) -> Result<(), RowError> {
+        Err(RowError::Device { source: self.why.clone().into() })
+    }
+
+    fn answer(&self, _questions: &[RowQuestion<'_>], _answers: &mut Vec<RowAnswer>) -> Result<(), RowError> {
+        Err(RowError::Device { source: self.why.clone().into() })
     }
 }
 
@@ -120,8 +153,9 @@ impl<M: LanguageModel> LanguageModel for Warped<M> {
         logits: &mut Logits,
     ) -> Result<(), M::Error> {
         self.model.extend(batch, logits)?;
-        for row in 0..logits.len() {
-            self.warp(logits.row_mut(row));
+        if let Err(error) = self.warp(logits) {
+            let why = error.to_string();
+            logits.place(Box::new(Unwarped { len: logits.len(), vocab_len: logits.vocab_len(), why }));
         }
         Ok(())
     }

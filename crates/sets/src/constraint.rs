@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask};
+use unskew_core::{Constraint, MaskBatch, MaskMut, MaskRef, Rejected, TokenId, TokenMask};
 
 use crate::{Cursor, Delta, ItemSet, SetError, Subset};
 
@@ -363,6 +363,28 @@ impl Constraint for SetConstraint {
 
     fn allows(&self, (): &mut (), state: &SetState, token: TokenId) -> bool {
         self.at(state).any(|(layer, cursor)| layer.allows(cursor, token))
+    }
+
+    fn verify(
+        &self,
+        (): &mut (),
+        states: &mut dyn Iterator<Item = &SetState>,
+        _each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    ) {
+        let states: Vec<SetState> = states.copied().collect();
+        self.candidate_batch(&states, candidates, valid);
+    }
+
+    fn fill_masks(&self, (): &mut (), states: &mut dyn Iterator<Item = &SetState>, masks: &mut MaskBatch) {
+        let states: Vec<&SetState> = states.collect();
+        for (ahead, states) in states.chunks(AHEAD).enumerate() {
+            self.touch(states.iter().copied());
+            for (row, state) in states.iter().enumerate() {
+                self.fill_mask(&mut (), state, masks.row_mut(ahead * AHEAD + row));
+            }
+        }
     }
 
     fn forced(&self, (): &mut (), state: &SetState) -> Option<TokenId> {

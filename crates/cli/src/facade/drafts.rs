@@ -204,6 +204,17 @@ impl Constraint for Shared {
         self.0.forced(scratch, state)
     }
 
+    fn verify(
+        &self,
+        scratch: &mut GrammarScratch,
+        states: &mut dyn Iterator<Item = &GrammarState>,
+        each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    ) {
+        self.0.verify(scratch, states, each, candidates, valid);
+    }
+
     fn fill_masks(
         &self,
         scratch: &mut GrammarScratch,

@@ -8,6 +8,9 @@ use crate::{Constraint, MaskBatch, TokenId, TokenMask};
 /// The most states that one check visits, and the most that it searches for an accepting one.
 const MAX_STATES: usize = 2_000;
 
+/// The most candidates that are verified for each state.
+const CANDIDATES: usize = 300;
+
 /// How many of the visited states are compared in one batch.
 const BATCH: usize = 7;
 
@@ -22,7 +25,7 @@ const BATCH: usize = 7;
 ///
 /// # Errors
 ///
-/// The first distribution that does not hold.
+/// The first rule that does not hold.
 pub fn check_constraint<C: Constraint>(constraint: &C, depth: usize) -> Result<(), ConformanceError> {
     let mut checker = Checker {
         constraint,
@@ -169,7 +172,7 @@ impl<C: Constraint> Checker<'_, C> {
         true
     }
 
-    /// Rule 4 for batches: each row is the mask of its state, whatever lay in the buffer before.
+    /// Rule 4 for batches, of masks and of candidates: each row is the mask of its state, whatever lay in the buffer before.
     fn check_batches(&mut self) -> Result<(), ConformanceError> {
         let vocab_len = self.constraint.vocab_len();
         for states in self.seen.chunks(BATCH) {
@@ -188,6 +191,27 @@ impl<C: Constraint> Checker<'_, C> {
                         "a batch is its rows",
                         format!("after {prefix:?}, row {row}"),
                     ));
+                }
+            }
+            let ids: Vec<TokenId> = (0..vocab_len.min(CANDIDATES)).map(TokenId::from_index).collect();
+            let candidates = ids.repeat(states.len());
+            let mut valid = vec![false; candidates.len()];
+            self.constraint.verify(
+                &mut self.used,
+                &mut states.iter().map(|(_, state)| state),
+                ids.len(),
+                &candidates,
+                &mut valid,
+            );
+            for (row, (prefix, _)) in states.iter().enumerate() {
+                for (token, valid) in ids.iter().zip(&valid[row * ids.len()..]) {
+                    if *valid != batch.row(row).contains(*token) {
+                        let detail = format!("after {prefix:?}, token {token}");
+                        return Err(ConformanceError::new(
+                            "verified candidates are those of the mask",
+                            detail,
+                        ));
+                    }
                 }
             }
             if batch.row(states.len()) != untouched.as_ref() {
@@ -274,10 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_breaks_its_distribution() {
+    fn each_fault_breaks_its_rule() {
         let check = |fault| check_constraint(&Exactly { length: 2, fault }, 3);
         assert_eq!(check(Fault::Nothing), Ok(()));
-        for (fault, distribution) in [
+        for (fault, rule) in [
             (Fault::MaskTooWide, "the mask is what advance takes"),
             (Fault::DeadEnd, "no dead ends"),
             (Fault::ChangesOnReject, "a rejected advance changes nothing"),
@@ -285,7 +309,7 @@ mod tests {
             (Fault::Dirty, "a fresh scratch and a used buffer give the same mask"),
             (Fault::Batch, "a batch is its rows"),
         ] {
-            assert_eq!(check(fault).unwrap_err().distribution, distribution, "{fault:?}");
+            assert_eq!(check(fault).unwrap_err().rule, rule, "{fault:?}");
         }
     }
 
@@ -294,7 +318,7 @@ mod tests {
         let check = |constraint| check_constraint(&constraint, 3);
         check(AnyConstraint::new(Exactly { length: 2, fault: Fault::Nothing })).unwrap();
         let faulty = AnyConstraint::new(Exactly { length: 2, fault: Fault::Batch });
-        assert_eq!(check(faulty).unwrap_err().distribution, "a batch is its rows");
+        assert_eq!(check(faulty).unwrap_err().rule, "a batch is its rows");
         let model = TableModel::uniform(["a", "", "b"]);
         check(AnyConstraint::new(Unconstrained::new(model.vocabulary()))).unwrap();
     }

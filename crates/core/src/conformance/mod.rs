@@ -1,7 +1,7 @@
 //! The contracts of the traits, as tests that any implementer can run over a constraint, a model or a sampler.
 //!
 //! They belong to the library and not to its tests: an implementation that someone else writes must satisfy them, and
-//! one line runs them. Each distribution is checked against the plainest possible oracle (advance every token, evaluate every
+//! one line runs them. Each rule is checked against the plainest possible oracle (advance every token, evaluate every
 //! position again, enumerate every output), so a run costs what the oracle costs: keep vocabularies and depths small.
 //!
 //! ```
@@ -14,25 +14,27 @@
 
 mod constraint;
 mod model;
+mod rows;
 mod sampler;
 
 pub use constraint::check_constraint;
 pub use model::check_model;
+pub use rows::check_rows;
 pub use sampler::{Fit, check_sampler, chi_square};
 
-/// A distribution that does not hold, with the smallest description of where.
+/// A rule of a contract that does not hold, with the smallest description of where.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[error("{distribution}: {detail}")]
+#[error("{rule}: {detail}")]
 #[non_exhaustive]
 pub struct ConformanceError {
-    /// The distribution.
-    pub distribution: &'static str,
+    /// The rule.
+    pub rule: &'static str,
     /// Where it fails, and how.
     pub detail: String,
 }
 
 impl ConformanceError {
-    fn new(distribution: &'static str, detail: impl Into<String>) -> Self {
-        Self { distribution, detail: detail.into() }
+    fn new(rule: &'static str, detail: impl Into<String>) -> Self {
+        Self { rule, detail: detail.into() }
     }
 }

@@ -10,7 +10,7 @@ use crate::{Extension, LanguageModel, Logits, Rows, TokenId};
 ///
 /// # Errors
 ///
-/// The first distribution that does not hold; an error of the model itself is one too.
+/// The first rule that does not hold; an error of the model itself is one too.
 pub fn check_model<M: LanguageModel>(
     model: &mut M,
     texts: &[Vec<u32>],
@@ -50,6 +50,7 @@ fn extend<M: LanguageModel>(
     model
         .extend(&mut [Extension { sequence, tokens, rows }], &mut logits)
         .map_err(|error| ConformanceError::new("a model reads its own tokens", error.to_string()))?;
+    read_all(&mut logits)?;
     if model.len(sequence) != before + tokens.len() {
         return Err(ConformanceError::new(
             "a sequence is as long as what was appended",
@@ -66,7 +67,7 @@ fn extend<M: LanguageModel>(
 }
 
 fn compare(
-    distribution: &'static str,
+    rule: &'static str,
     at: &str,
     got: &[f32],
     expected: &[f32],
@@ -77,7 +78,7 @@ fn compare(
         let near = got == expected || (got - expected).abs() <= tolerance;
         if !near {
             let detail = format!("{at}, token {id}: {got} instead of {expected} (tolerance {tolerance})");
-            return Err(ConformanceError::new(distribution, detail));
+            return Err(ConformanceError::new(rule, detail));
         }
     }
     Ok(())
@@ -89,18 +90,18 @@ fn check_at_once<M: LanguageModel>(
     rows: &[Vec<f32>],
     tolerance: f32,
 ) -> Result<(), ConformanceError> {
-    let distribution = "tokens at once are tokens one by one";
+    let rule = "tokens at once are tokens one by one";
     let mut at_once = model.start();
     let logits = extend(model, &mut at_once, text, Rows::All)?;
     for (position, (got, expected)) in logits.rows().zip(rows).enumerate() {
-        compare(distribution, &format!("all of {text:?}, position {position}"), got, expected, tolerance)?;
+        compare(rule, &format!("all of {text:?}, position {position}"), got, expected, tolerance)?;
     }
     for first in [1, text.len(), text.len() + 1] {
         let mut some = model.start();
         let logits = extend(model, &mut some, text, Rows::From(first))?;
         for (position, (got, expected)) in (first..).zip(logits.rows().zip(rows.iter().skip(first))) {
             compare(
-                distribution,
+                rule,
                 &format!("from {first} of {text:?}, position {position}"),
                 got,
                 expected,
@@ -111,13 +112,7 @@ fn check_at_once<M: LanguageModel>(
     let mut one_by_one = model.start();
     for (position, token) in text.iter().enumerate() {
         let logits = extend(model, &mut one_by_one, &[*token], Rows::Last)?;
-        compare(
-            distribution,
-            &format!("{text:?}, position {position}"),
-            logits.row(0),
-            &rows[position],
-            tolerance,
-        )?;
+        compare(rule, &format!("{text:?}, position {position}"), logits.row(0), &rows[position], tolerance)?;
     }
     if let Some(last) = rows.last() {
         let again = extend(model, &mut one_by_one, &[], Rows::Last)?;
@@ -168,7 +163,7 @@ fn check_error<M: LanguageModel>(
     rows: &[Vec<f32>],
     tolerance: f32,
 ) -> Result<(), ConformanceError> {
-    let distribution = "an error changes no sequence";
+    let rule = "an error changes no sequence";
     let Some(half) = (text.len() / 2).checked_sub(1).map(|half| half + 1) else { return Ok(()) };
     let beyond = TokenId::from_index(model.vocab_len());
     let (mut good, mut bad) = (model.start(), model.start());
@@ -184,10 +179,10 @@ fn check_error<M: LanguageModel>(
         ));
     }
     if model.len(&good) != half || !model.is_empty(&bad) {
-        return Err(ConformanceError::new(distribution, format!("{text:?}")));
+        return Err(ConformanceError::new(rule, format!("{text:?}")));
     }
     let logits = extend(model, &mut good, &text[half..], Rows::Last)?;
-    compare(distribution, &format!("{text:?}"), logits.row(0), &rows[text.len() - 1], tolerance)
+    compare(rule, &format!("{text:?}"), logits.row(0), &rows[text.len() - 1], tolerance)
 }
 
 /// All texts in one pass, half of each first, so that items differ in length and position.
@@ -197,7 +192,7 @@ fn check_batch<M: LanguageModel>(
     rows: &[Vec<Vec<f32>>],
     tolerance: f32,
 ) -> Result<(), ConformanceError> {
-    let distribution = "a batch is its items";
+    let rule = "a batch is its items";
     let mut sequences: Vec<_> = texts.iter().map(|_| model.start()).collect();
     for second_half in [false, true] {
         let part = |text: &[TokenId]| {
@@ -212,16 +207,22 @@ fn check_batch<M: LanguageModel>(
         let mut logits = Logits::new();
         model
             .extend(&mut batch, &mut logits)
-            .map_err(|error| ConformanceError::new(distribution, error.to_string()))?;
+            .map_err(|error| ConformanceError::new(rule, error.to_string()))?;
+        read_all(&mut logits)?;
         let expected = texts.iter().zip(rows).flat_map(|(text, rows)| &rows[part(text)]);
         if logits.len() != expected.clone().count() {
-            return Err(ConformanceError::new(distribution, format!("{} rows", logits.len())));
+            return Err(ConformanceError::new(rule, format!("{} rows", logits.len())));
         }
         for (row, (got, expected)) in logits.rows().zip(expected).enumerate() {
-            compare(distribution, &format!("row {row} of the batch"), got, expected, tolerance)?;
+            compare(rule, &format!("row {row} of the batch"), got, expected, tolerance)?;
         }
     }
     Ok(())
+}
+
+/// Rows are compared in host memory.
+fn read_all(logits: &mut Logits) -> Result<(), ConformanceError> {
+    logits.read_all().map_err(|error| ConformanceError::new("rows can be read", error.to_string()))
 }
 
 #[cfg(test)]
@@ -288,6 +289,6 @@ mod tests {
         let texts = [vec![0, 1, 1, 0], vec![1, 1, 0], vec![], vec![0]];
         check_model(&mut model(), &texts, 0.0).unwrap();
         let error = check_model(&mut Shared(model()), &texts, 0.0).unwrap_err();
-        assert_eq!(error.distribution, "truncating a fork leaves the original");
+        assert_eq!(error.rule, "truncating a fork leaves the original");
     }
 }

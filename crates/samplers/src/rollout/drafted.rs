@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use unskew_core::{Constraint, TokenId};
 
-use super::{Choice, Progress, Rollout, Step};
+use super::{Choice, Progress, Rollout, RowResult, Step};
 use crate::{
     session::Session,
     speculative::{DraftRun, DraftStep, Drawn, Target, Verified},
@@ -82,19 +82,23 @@ impl<C: Constraint> Rollout<C> {
     }
 
     /// By verifying the draft.
-    pub(super) fn draw_by_draft(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> Option<Progress> {
-        let Some(row) = self.row(session, self.node) else { return Some(self.wait(session)) };
+    pub(super) fn draw_by_draft(
+        &mut self,
+        session: &mut Session<C>,
+        rng: &mut dyn Rng,
+    ) -> RowResult<Option<Progress>> {
+        let Some(row) = self.row(session, self.node) else { return Ok(Some(self.wait(session))) };
         let tree = session.tree();
         let (eos, valid_mass) = (tree.eos(self.node), tree.valid_mass(self.node));
         let (drafted, drawn) = self.draft.front().expect("it has a draft");
-        let target = Target { row: &row, eos, valid_mass };
+        let host = row.host()?;
+        let target = Target { row: &host, eos, valid_mass };
         let verifier = session.verifier().expect("a draft has a verifier");
         let Verified { choice, log_q } = verifier.verify(&target, *drafted, drawn, &mut self.stats, rng);
-        let log_p = choice.map_or(eos, |token| row.of(token));
-        let entropy = if self.config.entropy { row.entropy(eos) } else { 0.0 };
-        drop(row);
+        let log_p = choice.map_or(eos, |token| target.row.of_token(token));
+        let entropy = if self.config.entropy { row.entropy(eos)? } else { 0.0 };
         self.new_tokens += 1;
         let choice = choice.map_or(Choice::End, Choice::Token);
-        self.commit(session, choice, Step { log_p, valid_mass, entropy }, log_q, 0.0)
+        Ok(self.commit(session, choice, Step { log_p, valid_mass, entropy }, log_q, 0.0))
     }
 }

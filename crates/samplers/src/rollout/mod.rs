@@ -26,18 +26,20 @@ mod drafted;
 mod propose;
 mod waiting;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
 use rand_core::Rng;
-use smallvec::SmallVec;
-use unskew_core::{Constraint, Finish, TokenId};
+use unskew_core::{
+    Constraint, Finish, TokenId,
+    rows::{Outcome, Pick},
+};
 
 pub(crate) use waiting::{HasRollout, Waiting};
 
 use crate::{
-    Truncation,
+    SampleError, Truncation,
     random::uniform,
-    rows::Row,
+    row::Row,
     session::{Scope, Session},
     speculative::{Drawn, SpeculationStats},
     tree::{NodeId, PrefixTree},
@@ -57,6 +59,9 @@ pub(crate) enum AcceptTest {
 
 /// So many tokens a rollout has room for at once.
 const ROOM: usize = 63;
+
+/// A factor whose logarithm is above the negative of this is one: sums of `f64` differ by so much in another order.
+const ROUNDING: f64 = 1e-12;
 
 /// In proportion to which weight a token is drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -162,6 +167,9 @@ impl Output {
     }
 }
 
+/// A step of a rollout, or the failure of a row to answer.
+pub(crate) type RowResult<T> = Result<T, SampleError<Infallible>>;
+
 /// Where a rollout stands after a poll.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Progress {
@@ -193,7 +201,7 @@ struct Unexplored {
     /// The bound of the prefix at that draw.
     bound: f64,
     /// The explored tokens at that draw, ascending.
-    without: SmallVec<[TokenId; 8]>,
+    without: Vec<TokenId>,
 }
 
 /// A generation under way.
@@ -218,6 +226,11 @@ pub(crate) struct Rollout<C: Constraint> {
     /// The bound with which the present prefix was proposed, as far as its accept tests have not lowered it. A logarithm.
     paid: f64,
     unexplored: Option<Unexplored>,
+    /// The number by which the continuation of the present prefix is drawn. It is made on arrival, before any test, so that a row
+    /// elsewhere can draw by it, and the order of random numbers is the same for every row.
+    uniform: Option<f64>,
+    /// The outcome that the row of the present prefix has picked by that number; none inside where there was none to pick.
+    picked: Option<Option<Outcome>>,
     /// The mass that was left in the row that the last token was drawn from.
     rest: Option<(f64, usize)>,
     /// The drafted continuation of the present prefix.
@@ -247,6 +260,8 @@ impl<C: Constraint> Clone for Rollout<C> {
             tested: self.tested,
             paid: self.paid,
             unexplored: self.unexplored.clone(),
+            uniform: self.uniform,
+            picked: self.picked,
             rest: self.rest,
             draft: self.draft.clone(),
             accepted_drafts: self.accepted_drafts,
@@ -284,6 +299,8 @@ impl<C: Constraint> Rollout<C> {
             tested: tokens.len(),
             paid: 0.0,
             unexplored: None,
+            uniform: None,
+            picked: None,
             rest: None,
             draft: VecDeque::new(),
             accepted_drafts: 0,
@@ -320,15 +337,16 @@ impl<C: Constraint> Rollout<C> {
     }
 
     /// Takes the prefixes that it visited into the bounds.
-    pub(crate) fn back_up(&self, session: &mut Session<C>) {
+    pub(crate) fn back_up(&self, session: &mut Session<C>) -> RowResult<()> {
         // A rollout that was rejected half-way along forced tokens knows more of these than it has used.
         for index in self.steps.len()..self.tokens.len() {
             let child = self.left.get(index + 1).map_or(self.node, |left| left.node);
             if let Some(row) = self.row(session, self.left[index].node) {
-                session.tree_mut().set_log_p(child, row.of(self.tokens[index]));
+                session.tree_mut().set_log_p(child, row.of_token(self.tokens[index])?);
             }
         }
         session.back_up(self.node, |depth| self.left.get(depth).and_then(|left| left.rest));
+        Ok(())
     }
 
     /// Whether it waits for rows that were not fed.
@@ -336,9 +354,18 @@ impl<C: Constraint> Rollout<C> {
         !self.pending.is_empty()
     }
 
-    /// Gives back the rows that it holds, when it has ended.
-    pub(crate) fn give_back(&mut self, session: &mut Session<C>) {
-        session.give_back(&mut self.pinned);
+    /// The outcome that it picks from the row that it waits for, where the row may pick at once: the present prefix is new, so that its
+    /// mask alone decides.
+    fn pick(&self) -> Option<Pick> {
+        let waits_here = self.pending.last().is_some_and(|(node, _)| *node == self.node);
+        if !waits_here || self.unexplored.is_some() || !self.draft.is_empty() {
+            return None;
+        }
+        match self.config.proposal {
+            Proposal::Greedy => Some(Pick::Best),
+            Proposal::Masked | Proposal::Cars => self.uniform.map(Pick::Uniform),
+            Proposal::Truncated(_) | Proposal::Ars | Proposal::Awrs => None,
+        }
     }
 
     /// Appends a token, which leads to a prefix that is proposed with the bound `paid`.
@@ -371,17 +398,17 @@ impl<C: Constraint> Rollout<C> {
     }
 
     /// Goes on until it needs rows, or ends.
-    pub(crate) fn poll(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> Progress {
+    pub(crate) fn poll(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> RowResult<Progress> {
         let proposal = self.config.proposal;
         loop {
             session.tree_mut().touch(self.node);
             let depth = self.tokens.len();
             if self.config.cut && depth == session.max_tokens() {
                 if !self.pending.is_empty() {
-                    return Progress::NeedsRows;
+                    return Ok(Progress::NeedsRows);
                 }
-                let end = self.test_forced(session, rng);
-                return Progress::Done(end.unwrap_or_else(|| self.output(session, None)));
+                let end = self.test_forced(session, rng)?;
+                return Ok(Progress::Done(end.unwrap_or_else(|| self.output(session, None))));
             }
             let backed_up = proposal.uses_bounds() && session.tree().is_backed_up(self.node);
             if self.unexplored.is_none() {
@@ -396,17 +423,18 @@ impl<C: Constraint> Rollout<C> {
                         continue;
                     }
                 }
+                self.uniform.get_or_insert_with(|| uniform(rng));
                 if !session.tree().is_scored(self.node) {
-                    return self.wait(session);
+                    return Ok(self.wait(session));
                 }
                 if !self.pending.is_empty() {
-                    return Progress::NeedsRows;
+                    return Ok(Progress::NeedsRows);
                 }
-                if let Some(end) = self.test_forced(session, rng) {
-                    return Progress::Done(end);
+                if let Some(end) = self.test_forced(session, rng)? {
+                    return Ok(Progress::Done(end));
                 }
                 if let Some(end) = self.test_here(session, rng, backed_up) {
-                    return Progress::Done(end);
+                    return Ok(Progress::Done(end));
                 }
             }
             let is_drafted = matches!(self.draft.front(), Some((_, Drawn::Surely | Drawn::From { .. })));
@@ -421,11 +449,11 @@ impl<C: Constraint> Rollout<C> {
                     self.draw_by_bounds(session, backed_up, rng)
                 }
                 _ => self.draw_by_mask(session, rng),
-            };
+            }?;
             match progress {
-                None if self.config.yields => return Progress::Yielded,
+                None if self.config.yields => return Ok(Progress::Yielded),
                 None => {}
-                Some(progress) => return progress,
+                Some(progress) => return Ok(progress),
             }
         }
     }
@@ -447,30 +475,32 @@ impl<C: Constraint> Rollout<C> {
 
     /// The accept tests of the prefixes that were left by forced tokens; the end of the rollout, if it is one. All of them are
     /// scored. Such a prefix was left by the only allowed token with a bound of one, so its factor is its mass.
-    fn test_forced(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> Option<End> {
+    fn test_forced(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> RowResult<Option<End>> {
         while self.tested < self.left.len() {
             let index = self.tested;
             let node = self.left[index].node;
             let valid_mass = session.tree().valid_mass(node);
             if valid_mass == f64::NEG_INFINITY {
-                return Some(End::Stuck(session.tree().tokens(node)));
+                return Ok(Some(End::Stuck(session.tree().tokens(node))));
             }
             self.tested += 1;
             if self.is_refused(index, valid_mass, rng) {
-                return Some(End::Rejected);
+                return Ok(Some(End::Rejected));
             }
             if index == self.steps.len() {
                 let child = self.left.get(index + 1).map_or(self.node, |left| left.node);
                 let mut log_p = session.tree().log_p(child);
                 if log_p.is_nan() {
-                    let row = self.row(session, node);
-                    log_p = row.map_or(f64::NEG_INFINITY, |row| row.of(self.tokens[index]));
+                    log_p = match self.row(session, node) {
+                        Some(row) => row.of_token(self.tokens[index])?,
+                        None => f64::NEG_INFINITY,
+                    };
                     session.tree_mut().set_log_p(child, log_p);
                 }
                 self.steps.push(Step { log_p, valid_mass, entropy: 0.0 });
             }
         }
-        None
+        Ok(None)
     }
 
     /// The accept test of the present prefix, with the ratio of its bound now to the bound that was paid; again where the bound
@@ -498,7 +528,7 @@ impl<C: Constraint> Rollout<C> {
     }
 
     /// Counts a factor in the weight, and tests with it where the prefix of length `depth` has a test. A factor of one or more
-    /// needs no random number.
+    /// needs no random number, nor does one that is less by rounding.
     fn is_refused(&mut self, depth: usize, factor: f64, rng: &mut dyn Rng) -> bool {
         self.log_weight += factor;
         let tests = match self.config.accept {
@@ -506,7 +536,7 @@ impl<C: Constraint> Rollout<C> {
             AcceptTest::ExceptFirst => depth > 0,
             AcceptTest::Every => true,
         };
-        tests && factor < 0.0 && uniform(rng).ln() >= factor
+        tests && factor < -ROUNDING && uniform(rng).ln() >= factor
     }
 
     /// Takes a choice whose probabilities are known; `None` where the rollout goes on, at a prefix that was proposed with the
@@ -521,6 +551,7 @@ impl<C: Constraint> Rollout<C> {
     ) -> Option<Progress> {
         self.log_proposal += log_q;
         self.steps.push(step);
+        (self.uniform, self.picked) = (None, None);
         match choice {
             Choice::End => {
                 self.follow_draft(session, None);
@@ -539,10 +570,9 @@ impl<C: Constraint> Rollout<C> {
                 // The rows of the draft are still needed, and the last of them after it.
                 let needed = |node: NodeId| node == self.node || (is_drafted && node != left);
                 if session.is_drafted_for() {
-                    let mut done = self.pinned.extract_if(.., |(node, _)| !needed(*node)).collect();
-                    session.give_back(&mut done);
+                    self.pinned.retain(|(node, _)| needed(*node));
                 } else {
-                    session.give_back(&mut self.pinned);
+                    self.pinned.clear();
                 }
                 session.tree_mut().set_log_p(self.node, step.log_p);
                 None

@@ -2,55 +2,66 @@
 
 use rand_core::Rng;
 use smallvec::SmallVec;
-use unskew_core::Constraint;
+use unskew_core::{Constraint, TokenId};
 
-use super::{Choice, End, Progress, Proposal, Rollout, Step, Unexplored};
+use super::{Choice, End, Progress, Proposal, Rollout, RowResult, Step, Unexplored};
 use crate::{
     Truncation,
-    random::{uniform, weighted},
-    rows::{Drawn, Listed},
+    random::{uniform, weighted_by},
+    row::Drawn,
     session::{Scope, Session},
     tree::{NodeStats, add},
     weighted::awrs,
 };
 
 impl<C: Constraint> Rollout<C> {
+    /// The number by which the present continuation is drawn.
+    fn take_uniform(&mut self, rng: &mut dyn Rng) -> f64 {
+        self.uniform.take().unwrap_or_else(|| uniform(rng))
+    }
+
     /// From the tokens that the mask leaves.
-    pub(super) fn draw_by_mask(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> Option<Progress> {
-        let Some(row) = self.row(session, self.node) else { return Some(self.wait(session)) };
+    pub(super) fn draw_by_mask(
+        &mut self,
+        session: &mut Session<C>,
+        rng: &mut dyn Rng,
+    ) -> RowResult<Option<Progress>> {
+        let Some(row) = self.row(session, self.node) else { return Ok(Some(self.wait(session))) };
         let tree = session.tree();
         let (eos, valid_mass) = (tree.eos(self.node), tree.valid_mass(self.node));
         let mut log_q = None;
-        let drawn = match self.config.proposal {
-            Proposal::Greedy => row.best().filter(|(_, log_p)| *log_p > eos),
-            Proposal::Truncated(truncation) => {
-                let row = row.list();
-                let (index, probability) = truncated(&row, eos, truncation, rng);
+        let drawn = match (self.config.proposal, self.picked.take()) {
+            (_, Some(picked)) => picked.and_then(|picked| Some((picked.token?, picked.log_prob))),
+            (Proposal::Greedy, _) => row.best()?.filter(|(_, log_p)| *log_p > eos),
+            (Proposal::Truncated(truncation), _) => {
+                let row = row.list()?;
+                let (index, probability) = truncated(&row, eos, truncation, self.take_uniform(rng));
                 log_q = Some(probability.ln());
-                index.map(|index| (row.tokens()[index], row.log_prob(index)))
+                index.map(|index| row[index])
             }
-            // Zero, mostly, and then not even the exponential is needed.
-            _ if uniform(rng) < if eos == f64::NEG_INFINITY { 0.0 } else { (eos - valid_mass).exp() } => None,
-            // Where no token is left the end is, and the line above has drawn it but for rounding.
             _ => {
-                // A rollout that learns nothing needs nothing of the others.
-                let rest_above = match self.config.proposal.uses_bounds() {
-                    true => tree.rest_matters_above(self.node),
-                    false => f64::INFINITY,
-                };
-                row.draw_any(rest_above, rng).map(|drawn| {
-                    self.rest = drawn.rest.map(|rest| (rest, 0));
-                    (drawn.token, drawn.log_p)
-                })
+                // The end takes the front of the interval, and the tokens the rest. It is zero mostly, and then not even the
+                // exponential is needed.
+                let uniform = self.take_uniform(rng);
+                let end = if eos == f64::NEG_INFINITY { 0.0 } else { (eos - valid_mass).exp() };
+                if uniform < end {
+                    None
+                } else {
+                    // Where no token is left the end is, and the line above has drawn it but for rounding.
+                    row.draw(&[], (uniform - end) / (1.0 - end))?.map(|drawn| {
+                        self.rest = drawn.rest.map(|rest| (rest, 0));
+                        (drawn.token, drawn.log_p)
+                    })
+                }
             }
         };
         let (choice, log_p) =
             drawn.map_or((Choice::End, eos), |(token, log_p)| (Choice::Token(token), log_p));
-        let entropy = if self.config.entropy { row.entropy(eos) } else { 0.0 };
+        let entropy = if self.config.entropy { row.entropy(eos)? } else { 0.0 };
         drop(row);
         self.new_tokens += 1;
         let step = Step { log_p, valid_mass, entropy };
-        self.commit(session, choice, step, log_q.unwrap_or(log_p - valid_mass), 0.0)
+        Ok(self.commit(session, choice, step, log_q.unwrap_or(log_p - valid_mass), 0.0))
     }
 
     /// By the bounds of the prefixes that the tokens lead to.
@@ -59,7 +70,7 @@ impl<C: Constraint> Rollout<C> {
         session: &mut Session<C>,
         backed_up: bool,
         rng: &mut dyn Rng,
-    ) -> Option<Progress> {
+    ) -> RowResult<Option<Progress>> {
         let tree = session.tree();
         let valid_mass = tree.valid_mass(self.node);
         let step = |log_p| Step { log_p, valid_mass, entropy: 0.0 };
@@ -71,25 +82,27 @@ impl<C: Constraint> Rollout<C> {
                 let edges = tree.edges(self.node).iter().filter(|edge| edge.counts());
                 let weights = [eos, unexplored].into_iter().chain(edges.clone().map(|edge| edge.weight));
                 let weights: SmallVec<[f64; 16]> = weights.map(|weight| (weight - bound).exp()).collect();
-                match weighted(&weights, rng) {
-                    Some(0) | None => return self.commit(session, Choice::End, step(eos), eos - bound, 0.0),
+                let number = self.uniform.take().unwrap_or_else(|| uniform(rng));
+                match weighted_by(&weights, number) {
+                    Some(0) | None => {
+                        return Ok(self.commit(session, Choice::End, step(eos), eos - bound, 0.0));
+                    }
                     Some(1) => Unexplored { bound, without: edges.map(|edge| edge.token).collect() },
                     Some(index) => {
                         let edge = *edges.clone().nth(index - 2).expect("there is a weight for each edge");
                         let (log_p, paid) = (tree.log_p(edge.node), tree.bound(edge.node));
                         let choice = Choice::Token(edge.token);
-                        return self.commit(session, choice, step(log_p), edge.weight - bound, paid);
+                        return Ok(self.commit(session, choice, step(log_p), edge.weight - bound, paid));
                     }
                 }
             }
         };
         let Some(row) = self.row(session, self.node) else {
             self.unexplored = Some(Unexplored { bound, without });
-            return Some(self.wait(session));
+            return Ok(Some(self.wait(session)));
         };
-        let rest_above = session.tree().rest_matters_above(self.node);
         // A rest of rounding where all tokens are explored: choose again.
-        let Drawn { token, log_p, rest } = row.draw(without.iter().copied(), rest_above, rng)?;
+        let Some(Drawn { token, log_p, rest }) = row.draw(&without, uniform(rng))? else { return Ok(None) };
         drop(row);
         self.rest = rest.map(|rest| (rest, without.len()));
         if session.scope() == Scope::Everything {
@@ -102,10 +115,10 @@ impl<C: Constraint> Rollout<C> {
                 tree.touch(self.node);
                 tree.set_log_p(self.node, log_p);
                 tree.score(self.node, NodeStats::DEAD);
-                return Some(Progress::Done(End::Rejected));
+                return Ok(Some(Progress::Done(End::Rejected)));
             }
         }
-        self.commit(session, Choice::Token(token), step(log_p), log_p - bound, 0.0)
+        Ok(self.commit(session, Choice::Token(token), step(log_p), log_p - bound, 0.0))
     }
 
     /// By asking the constraint about single tokens, in a random order.
@@ -113,8 +126,8 @@ impl<C: Constraint> Rollout<C> {
         &mut self,
         session: &mut Session<C>,
         rng: &mut dyn Rng,
-    ) -> Option<Progress> {
-        let Some(row) = self.row(session, self.node) else { return Some(self.wait(session)) };
+    ) -> RowResult<Option<Progress>> {
+        let Some(row) = self.row(session, self.node) else { return Ok(Some(self.wait(session))) };
         self.catch_up(session);
         let accepting = session.is_accepting(&self.state);
         let drawn = if self.tokens.len() >= session.max_tokens() {
@@ -125,29 +138,28 @@ impl<C: Constraint> Rollout<C> {
             awrs::local(&row, rng, |token| match token {
                 Some(token) => session.allows(&state, token),
                 None => accepting,
-            })
+            })?
         };
         let Some(awrs::Local { token, log_p, log_mass }) =
             drawn.filter(|drawn| drawn.log_mass > f64::NEG_INFINITY)
         else {
-            return Some(Progress::Done(End::Stuck(self.tokens.clone())));
+            return Ok(Some(Progress::Done(End::Stuck(self.tokens.clone()))));
         };
         drop(row);
         self.log_weight += log_mass;
         let choice = token.map_or(Choice::End, Choice::Token);
         let step = Step { log_p, valid_mass: log_mass, entropy: 0.0 };
-        self.commit(session, choice, step, f64::NAN, 0.0)
+        Ok(self.commit(session, choice, step, f64::NAN, 0.0))
     }
 }
 
-/// From the most probable outcomes: the index of a token, or none for the end; and its probability.
-fn truncated(row: &Listed, eos: f64, truncation: Truncation, rng: &mut dyn Rng) -> (Option<usize>, f64) {
-    let logs: Vec<f64> =
-        std::iter::once(eos).chain((0..row.tokens().len()).map(|index| row.log_prob(index))).collect();
+/// From the most probable outcomes: the index of a token of the row, or none for the end; and its probability.
+fn truncated(row: &[(TokenId, f64)], eos: f64, truncation: Truncation, uniform: f64) -> (Option<usize>, f64) {
+    let logs: Vec<f64> = std::iter::once(eos).chain(row.iter().map(|(_, log_p)| *log_p)).collect();
     let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = logs.iter().map(|log| (log - greatest).exp()).collect();
     let kept = truncation.keep(&weights);
     let weights: Vec<f64> = kept.iter().map(|index| weights[*index]).collect();
-    let drawn = weighted(&weights, rng).expect("the most probable outcome is kept");
+    let drawn = weighted_by(&weights, uniform).expect("the most probable outcome is kept");
     (kept[drawn].checked_sub(1), weights[drawn] / weights.iter().sum::<f64>())
 }

@@ -1,12 +1,16 @@
 //! Rollouts that wait for rows at the same time: one request for each prefix, whoever waits for it.
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use unskew_core::{Constraint, Logits};
 
-use super::Rollout;
-use crate::{Request, SampleError, rows::Row, session::Session, tree::NodeId};
+use super::{Rollout, RowResult};
+use crate::{
+    FedRow, Request,
+    session::{Session, Unread},
+    tree::NodeId,
+};
 
 /// A place that may hold a rollout which waits.
 pub(crate) trait HasRollout<C: Constraint> {
@@ -68,30 +72,52 @@ impl Waiting {
         requests
     }
 
-    /// Reads a row for all rollouts that wait for it. The last row of a request ends their waiting.
+    /// Reads rows of one pass for all rollouts that wait for them. The last row of a request ends their waiting.
     pub(crate) fn feed<C: Constraint>(
         &self,
         session: &mut Session<C>,
         places: &mut [impl HasRollout<C>],
-        (request, depth): (usize, usize),
         logits: &Arc<Logits>,
-        row: usize,
-    ) -> Result<(), SampleError<Infallible>> {
-        let group = &self.requests[request];
-        let mut read: Option<(NodeId, Arc<Row>)> = None;
-        for place in &group.members {
-            let rollout = places[*place].rollout_mut().expect("a rollout waits here");
-            let at = rollout.pending.iter().find(|(node, _)| session.tree().depth(*node) == depth);
-            if let Some((node, state)) = at {
-                let (node, row) = match read.take() {
-                    Some(read) => read,
-                    None => (*node, session.read(*node, state, logits, row)?),
-                };
-                rollout.pinned.push((node, Arc::clone(&row)));
-                read = Some((node, row));
+        rows: &[FedRow],
+    ) -> RowResult<()> {
+        let mut unread: Vec<Unread<'_, C::State>> = Vec::with_capacity(rows.len());
+        // For each row the places of the rollouts that have asked for it, and whether they pick from it at once.
+        let mut readers: Vec<SmallVec<[(usize, bool); 1]>> = Vec::with_capacity(rows.len());
+        for FedRow { request, depth, row } in rows {
+            let mut own = SmallVec::new();
+            let mut picks = Vec::new();
+            let mut at = None;
+            for place in &self.requests[*request].members {
+                let rollout = places[*place].rollout().expect("a rollout waits here");
+                let pending = rollout.pending.iter().find(|(node, _)| session.tree().depth(*node) == *depth);
+                let Some((node, state)) = pending else { continue };
+                let pick = rollout.pick().filter(|_| *node == rollout.node);
+                own.push((*place, pick.is_some()));
+                picks.extend(pick);
+                at.get_or_insert((*node, state));
             }
-            if depth == group.depth {
-                rollout.pending.clear();
+            if let Some((node, state)) = at {
+                unread.push(Unread { node, state, row: *row, picks });
+                readers.push(own);
+            }
+        }
+        let nodes: Vec<NodeId> = unread.iter().map(|unread| unread.node).collect();
+        let read = session.read(&unread, logits)?;
+        for ((node, read), readers) in nodes.into_iter().zip(read).zip(readers) {
+            let mut picked = read.picked.into_iter();
+            for (place, picks) in readers {
+                let rollout = places[place].rollout_mut().expect("a rollout waits here");
+                rollout.pinned.push((node, Arc::clone(&read.row)));
+                if picks {
+                    rollout.picked = picked.next();
+                }
+            }
+        }
+        for FedRow { request, depth, .. } in rows {
+            for place in self.released(*request, *depth) {
+                if let Some(rollout) = places[*place].rollout_mut() {
+                    rollout.pending.clear();
+                }
             }
         }
         Ok(())

@@ -6,15 +6,16 @@
 //! wanted, and what it has found is then the best that the beam could see. There is no length penalty: log-probabilities
 //! are exact.
 
-use std::sync::Arc;
+use std::{convert::Infallible, fmt, sync::Arc};
 
 use rand_core::Rng;
 use unskew_core::{Constraint, Cost, Draw, Finish, LanguageModel, Logits, Origin, Sampler, TokenId};
 
 use crate::{
-    Request, SampleError, SequencePool, Task, limits,
-    rows::Row,
-    session::{Scope, Session},
+    FedRow, Machine, Poll, Request, SampleError, SequencePool, Task, limits, machine,
+    row::Row,
+    session::{Scope, Session, Unread},
+    task::ModelShape,
     tree::{NodeId, PrefixTree},
 };
 
@@ -28,15 +29,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Beam<M: LanguageModel, C: Constraint> {
     pool: SequencePool<M>,
-    session: Session<C>,
-    beams: usize,
-}
-
-/// A prefix in the beam.
-struct Open<S> {
-    node: NodeId,
-    state: S,
-    log_prob: f64,
+    search: Search<C>,
 }
 
 impl<M: LanguageModel, C: Constraint> Beam<M, C> {
@@ -44,8 +37,7 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
     pub fn new(task: Task<M, C>, beams: usize) -> Self {
         let batch = task.batch;
         let (model, task) = task.split();
-        let session = Session::new(task, Scope::Allowed);
-        Self { pool: SequencePool::new(model, batch), session, beams: beams.max(1) }
+        Self { pool: SequencePool::new(model, batch), search: Search::new(task, beams) }
     }
 
     /// The most probable outputs, the best first: as many as the beam is wide, or as there are.
@@ -56,103 +48,217 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
     ///
     /// [`SampleError`] when the model fails, or no prefix in the beam ends with an output.
     pub fn search(&mut self) -> Result<Vec<Draw>, SampleError<M::Error>> {
-        limits::check("prefixes of a beam", self.beams, limits::MAX_BEAMS)?;
-        self.session.keep_within_limit();
-        self.session.tree_mut().tick();
-        let mut cost = Cost { proposals: 1, ..Cost::default() };
-        let mut finished: Vec<(f64, Vec<TokenId>)> = Vec::new();
-        let mut open = vec![Open { node: PrefixTree::ROOT, state: self.session.start(), log_prob: 0.0 }];
-        while !open.is_empty() {
-            // The log-probability, the place in the beam, and the token (none: the end).
-            let mut candidates: Vec<(f64, usize, TokenId)> = Vec::new();
-            let (beams, batch) = (self.beams, self.session.batch());
-            // The worst candidate that is still among the best, where there are enough of them.
-            let mut least = f64::NEG_INFINITY;
-            // The rows of all prefixes at once would be as many as the beam is wide, and so would their candidates.
-            for first in (0..open.len()).step_by(batch) {
-                let some = &open[first..open.len().min(first.saturating_add(batch))];
-                let rows = self.rows(some, &mut cost)?;
-                for (index, (from, row)) in (first..).zip(some.iter().zip(&rows)) {
-                    let eos = self.session.tree().eos(from.node);
-                    if eos > f64::NEG_INFINITY {
-                        finished.push((from.log_prob + eos, self.session.tree().tokens(from.node)));
-                    }
-                    let row = row.list();
-                    let tokens = row.tokens().iter().enumerate();
-                    let longer = tokens.map(|(at, token)| (from.log_prob + row.log_prob(at), index, *token));
-                    candidates.extend(longer.filter(|(log_prob, ..)| *log_prob > least));
-                    if candidates.len() >= 2 * beams {
-                        best(&mut candidates, beams);
-                        least = candidates[beams - 1].0;
-                    }
-                }
-            }
-            best(&mut finished, beams);
-            // The worst output that would still be handed over.
-            let worst = finished.get(beams - 1).map_or(f64::NEG_INFINITY, |(log_prob, _)| *log_prob);
-            candidates.retain(|(log_prob, ..)| *log_prob > worst);
-            best(&mut candidates, beams);
-            let mut longer = Vec::with_capacity(candidates.len());
-            for (log_prob, index, token) in candidates {
-                let Open { node, state, .. } = &open[index];
-                let mut state = state.clone();
-                self.session.advance(&mut state, token);
-                let node = self.session.tree_mut().child(*node, token);
-                self.session.tree_mut().touch(node);
-                longer.push(Open { node, state, log_prob });
-            }
-            open = longer;
-        }
-        if finished.is_empty() {
-            return Err(SampleError::NoOutput { tries: 1, max_tokens: self.session.max_tokens() });
-        }
-        let draws = finished.into_iter().map(|(log_prob, tokens)| Draw {
-            tokens,
-            log_prob,
-            log_weight: 0.0,
-            finish: Finish::Stop,
-            origin: Origin::Searched,
-            cost: std::mem::take(&mut cost),
-        });
-        Ok(draws.collect())
+        self.search.begin();
+        machine::drive(&mut self.pool, &mut [&mut self.search]).map_err(SampleError::Model)?;
+        self.search
+            .take()
+            .expect("a search that is driven to its end has a result")
+            .map_err(SampleError::widen)
+    }
+}
+
+/// A beam search as a [`Machine`]: [`begin`](Self::begin) starts it, and [`take`](Self::take) hands over its outputs.
+pub struct Search<C: Constraint> {
+    session: Session<C>,
+    beams: usize,
+    level: Option<Level<C::State>>,
+    done: Option<Result<Vec<Draw>, SampleError<Infallible>>>,
+}
+
+/// A prefix in the beam.
+struct Open<S> {
+    node: NodeId,
+    state: S,
+    log_prob: f64,
+    row: Option<Arc<Row>>,
+}
+
+/// The prefixes of one length.
+struct Level<S> {
+    open: Vec<Open<S>>,
+    /// The prefixes in front of this one have been extended. The rows of all at once would be as many as the beam is wide.
+    first: usize,
+    /// The places of the prefixes that wait for rows.
+    waiting: Vec<usize>,
+    /// Longer prefixes: the log-probability, the place in the beam, and the token.
+    candidates: Vec<(f64, usize, TokenId)>,
+    /// The worst candidate that is still among the best, where there are enough of them.
+    least: f64,
+    finished: Vec<(f64, Vec<TokenId>)>,
+    cost: Cost,
+}
+
+impl<C: Constraint> fmt::Debug for Search<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Search")
+            .field("session", &self.session)
+            .field("beams", &self.beams)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Constraint> Search<C> {
+    /// A search in `task` with a beam of `beams` prefixes.
+    pub fn new(task: Task<ModelShape, C>, beams: usize) -> Self {
+        Self { session: Session::new(task, Scope::Allowed), beams: beams.max(1), level: None, done: None }
     }
 
-    /// The rows of all prefixes of the beam, those that are not at hand in as few passes as the batch allows.
-    fn rows(
-        &mut self,
-        open: &[Open<C::State>],
-        cost: &mut Cost,
-    ) -> Result<Vec<Arc<Row>>, SampleError<M::Error>> {
-        let Self { pool, session, .. } = self;
-        if session.is_cancelled() {
-            return Err(SampleError::Cancelled);
+    /// Begins a search; one that is under way is given up.
+    pub fn begin(&mut self) {
+        (self.level, self.done) = (None, None);
+        if let Err(error) = limits::check("prefixes of a beam", self.beams, limits::MAX_BEAMS) {
+            self.done = Some(Err(error));
+            return;
         }
-        let mut rows: Vec<_> = open.iter().map(|open| session.row(open.node)).collect();
-        let missing: Vec<usize> = (0..open.len()).filter(|index| rows[*index].is_none()).collect();
-        let request = |index: &usize| {
-            let tokens = session.tree().tokens(open[*index].node);
-            Request { prompt: Arc::clone(session.prompt()), first: tokens.len(), tokens, drafted: 0 }
-        };
-        let requests: Vec<Request> = missing.iter().map(request).collect();
-        let mut costs = vec![Cost::default(); requests.len()];
-        let mut failure = None;
-        let read = |request: usize, _depth: usize, logits: &Arc<Logits>, row: usize| {
-            let Open { node, state, .. } = &open[missing[request]];
-            match session.read(*node, state, logits, row) {
-                Ok(row) => rows[missing[request]] = Some(row),
-                Err(error) => failure = Some(error),
+        self.session.keep_within_limit();
+        self.session.tree_mut().tick();
+        let root = Open { node: PrefixTree::ROOT, state: self.session.start(), log_prob: 0.0, row: None };
+        let cost = Cost { proposals: 1, ..Cost::default() };
+        self.level = Some(Level::new(vec![root], Vec::new(), cost));
+    }
+
+    /// The outputs of the search, the best first, once it is over. The cost of the whole search is that of the first.
+    ///
+    /// # Errors
+    ///
+    /// [`SampleError`] when no prefix in the beam ends with an output.
+    pub fn take(&mut self) -> Option<Result<Vec<Draw>, SampleError<Infallible>>> {
+        self.done.take()
+    }
+
+    /// Extends the prefixes whose rows are at hand, batch by batch. Answers with the rows that it waits for, or none where the level
+    /// is over.
+    fn extend(&mut self, level: &mut Level<C::State>) -> Result<Vec<Request>, SampleError<Infallible>> {
+        let Self { session, beams, .. } = self;
+        while level.first < level.open.len() {
+            let end = level.open.len().min(level.first.saturating_add(session.batch()));
+            for place in level.first..end {
+                let open = &mut level.open[place];
+                if open.row.is_none() {
+                    open.row = session.row(open.node);
+                }
             }
-        };
-        pool.evaluate(&requests, &mut costs, read).map_err(SampleError::Model)?;
-        costs.into_iter().for_each(|own| *cost += own);
-        match failure {
-            Some(error) => Err(error.widen()),
-            None => Ok(rows.into_iter().map(|row| row.expect("evaluated above")).collect()),
+            level.waiting = (level.first..end).filter(|place| level.open[*place].row.is_none()).collect();
+            if !level.waiting.is_empty() {
+                let request = |place: &usize| {
+                    let tokens = session.tree().tokens(level.open[*place].node);
+                    Request { prompt: Arc::clone(session.prompt()), first: tokens.len(), tokens, drafted: 0 }
+                };
+                return Ok(level.waiting.iter().map(request).collect());
+            }
+            for place in level.first..end {
+                let Open { node, log_prob, row, .. } = &mut level.open[place];
+                let eos = session.tree().eos(*node);
+                if eos > f64::NEG_INFINITY {
+                    level.finished.push((*log_prob + eos, session.tree().tokens(*node)));
+                }
+                let row = row.take().expect("its row is at hand").list()?;
+                let longer = row.into_iter().map(|(token, log_p)| (*log_prob + log_p, place, token));
+                level.candidates.extend(longer.filter(|(log_prob, ..)| *log_prob > level.least));
+                if level.candidates.len() >= 2 * *beams {
+                    best(&mut level.candidates, *beams);
+                    level.least = level.candidates[*beams - 1].0;
+                }
+            }
+            level.first = end;
+        }
+        Ok(Vec::new())
+    }
+
+    /// The prefixes that are one token longer; an end of the search where there are none.
+    fn longer(&mut self, level: Level<C::State>) {
+        let Level { open, mut candidates, mut finished, mut cost, .. } = level;
+        best(&mut finished, self.beams);
+        // The worst output that would still be handed over.
+        let worst = finished.get(self.beams - 1).map_or(f64::NEG_INFINITY, |(log_prob, _)| *log_prob);
+        candidates.retain(|(log_prob, ..)| *log_prob > worst);
+        best(&mut candidates, self.beams);
+        if candidates.is_empty() {
+            let draws = finished.into_iter().map(|(log_prob, tokens)| Draw {
+                tokens,
+                log_prob,
+                log_weight: 0.0,
+                finish: Finish::Stop,
+                origin: Origin::Searched,
+                cost: std::mem::take(&mut cost),
+            });
+            let draws: Vec<Draw> = draws.collect();
+            let max_tokens = self.session.max_tokens();
+            let none = || SampleError::NoOutput { tries: 1, max_tokens };
+            self.done = Some(if draws.is_empty() { Err(none()) } else { Ok(draws) });
+            return;
+        }
+        let mut longer = Vec::with_capacity(candidates.len());
+        for (log_prob, place, token) in candidates {
+            let Open { node, state, .. } = &open[place];
+            let mut state = state.clone();
+            self.session.advance(&mut state, token);
+            let node = self.session.tree_mut().child(*node, token);
+            self.session.tree_mut().touch(node);
+            longer.push(Open { node, state, log_prob, row: None });
+        }
+        self.level = Some(Level::new(longer, finished, cost));
+    }
+}
+
+impl<S> Level<S> {
+    fn new(open: Vec<Open<S>>, finished: Vec<(f64, Vec<TokenId>)>, cost: Cost) -> Self {
+        let (candidates, waiting) = (Vec::new(), Vec::new());
+        Self { open, first: 0, waiting, candidates, least: f64::NEG_INFINITY, finished, cost }
+    }
+}
+
+impl<C: Constraint> Machine for Search<C> {
+    fn poll(&mut self) -> Poll {
+        while let Some(mut level) = self.level.take() {
+            if self.session.is_cancelled() {
+                self.done = Some(Err(SampleError::Cancelled));
+                break;
+            }
+            match self.extend(&mut level) {
+                Err(error) => self.done = Some(Err(error)),
+                Ok(requests) if requests.is_empty() => self.longer(level),
+                Ok(requests) => {
+                    self.level = Some(level);
+                    return Poll::Rows(requests);
+                }
+            }
+        }
+        Poll::Done
+    }
+
+    fn feed(&mut self, logits: &Arc<Logits>, rows: &[FedRow]) {
+        let Some(level) = &mut self.level else { return };
+        let places: Vec<usize> = rows.iter().map(|fed| level.waiting[fed.request]).collect();
+        let unread: Vec<Unread<'_, C::State>> = places
+            .iter()
+            .zip(rows)
+            .map(|(place, fed)| {
+                let Open { node, state, .. } = &level.open[*place];
+                Unread { node: *node, state, row: fed.row, picks: Vec::new() }
+            })
+            .collect();
+        match self.session.read(&unread, logits) {
+            Ok(read) => {
+                for (place, read) in places.into_iter().zip(read) {
+                    level.open[place].row = Some(read.row);
+                }
+            }
+            Err(error) => {
+                self.level = None;
+                self.done = Some(Err(error));
+            }
+        }
+    }
+
+    fn charge(&mut self, _request: usize, cost: Cost) {
+        if let Some(level) = &mut self.level {
+            level.cost += cost;
         }
     }
 }
 
-/// Keeps the `many` with the greatest first element, the greatest first; ties go to what comes first.
+/// Keeps the `many` with the greatest first element, the greatest first; of equal ones the first come first.
 fn best<T: Probable>(items: &mut Vec<T>, many: usize) {
     items.sort_by(|left, right| right.log_prob().total_cmp(&left.log_prob()));
     items.truncate(many);

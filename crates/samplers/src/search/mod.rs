@@ -3,5 +3,5 @@
 mod beam;
 mod greedy;
 
-pub use beam::Beam;
+pub use beam::{Beam, Search};
 pub use greedy::Greedy;

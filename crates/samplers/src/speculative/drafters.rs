@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use unskew_core::{Constraint, Cost, LanguageModel, Logits, Proposer, TokenId};
+use unskew_core::{Constraint, Cost, LanguageModel, LogitRows, Logits, Proposer, TokenId};
 
 use super::drafts::{DraftError, Drafter, Drafts};
-use crate::{Request, SequencePool};
+use crate::{FedRow, Request, SequencePool};
 
 /// Drafts by another model over the same tokens.
 #[derive(Debug)]
@@ -59,14 +59,28 @@ impl<M: LanguageModel, C: Constraint> Drafter<C> for ModelDraft<M> {
             }
             let mut costs = vec![Cost::default(); requests.len()];
             let mut stopped: Vec<usize> = Vec::new();
-            let read = |request: usize, _: usize, logits: &Arc<Logits>, row: usize| {
-                for index in &readers[request] {
-                    if !drafts.draw(*index, logits.row(row)) {
-                        stopped.push(*index);
-                    }
+            let mut failure = None;
+            let mut own = Vec::new();
+            let read = |logits: &Arc<Logits>, rows: &[FedRow]| {
+                for FedRow { request, row, .. } in rows {
+                    let row = match logits.host(*row) {
+                        Some(row) => row,
+                        None => {
+                            own.resize(logits.vocab_len(), 0.0);
+                            if let Err(error) = LogitRows::read(&**logits, *row, &mut own) {
+                                failure = Some(error);
+                                return;
+                            }
+                            &own
+                        }
+                    };
+                    stopped.extend(readers[*request].iter().filter(|index| !drafts.draw(**index, row)));
                 }
             };
             self.pool.evaluate(&requests, &mut costs, read)?;
+            if let Some(error) = failure {
+                return Err(error.into());
+            }
             costs.into_iter().for_each(|cost| self.cost += cost);
             open.retain(|index| !stopped.contains(index));
         }

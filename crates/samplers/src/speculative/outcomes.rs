@@ -2,7 +2,7 @@
 
 use unskew_core::{TokenId, logprob};
 
-use crate::rows::digits;
+use crate::row::{exp64, log_normalizer};
 
 /// Log-probabilities of the outcomes that are allowed: of the end of the output, and of each allowed token.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,7 +17,7 @@ impl Outcomes {
     /// Of a row of logits: the tokens `ids`, and the end by any of the tokens `end`; by none where the output may not end.
     /// `None` if the row is no distribution.
     pub(crate) fn read(logits: &[f32], ids: &[TokenId], end: &[TokenId]) -> Option<Self> {
-        let normalizer = digits::log_normalizer(logits);
+        let normalizer = log_normalizer(logits);
         if !normalizer.is_finite() {
             return None;
         }
@@ -43,7 +43,7 @@ impl Outcomes {
 
     /// The probabilities given that the outcome is allowed.
     pub(crate) fn masked(&self) -> Vec<f64> {
-        digits::probabilities(&self.logs, self.log_mass)
+        exp64::probabilities(&self.logs, self.log_mass)
     }
 }
 

@@ -14,7 +14,7 @@ use unskew_core::TokenId;
 use super::{Divergence, Optimum, Pair, Selection, SpeculationConfig, SpeculationStats, drafts::Drawn};
 use crate::{
     random::{uniform, weighted},
-    rows::{Row, digits},
+    row::{DenseRow, exp64},
     tree::log_difference,
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Verified {
 
 /// The target's distribution at a drafted position.
 pub(crate) struct Target<'a> {
-    pub(crate) row: &'a Row,
+    pub(crate) row: &'a DenseRow,
     pub(crate) eos: f64,
     pub(crate) valid_mass: f64,
 }
@@ -36,19 +36,19 @@ pub(crate) struct Target<'a> {
 impl Target<'_> {
     /// The log-probability of a choice, given that it is allowed.
     fn log(&self, choice: Option<TokenId>) -> f64 {
-        choice.map_or(self.eos, |token| self.row.of(token)) - self.valid_mass
+        choice.map_or(self.eos, |token| self.row.of_token(token)) - self.valid_mass
     }
 
     /// Draws a choice from all, but for the token `without`.
     fn draw(&self, without: Option<TokenId>, rng: &mut dyn Rng) -> Option<TokenId> {
         let left = match without {
-            Some(token) => log_difference(self.valid_mass, self.row.of(token)),
+            Some(token) => log_difference(self.valid_mass, self.row.of_token(token)),
             None => self.valid_mass,
         };
         if self.eos > f64::NEG_INFINITY && uniform(rng) < (self.eos - left).exp() {
             return None;
         }
-        self.row.draw(without.into_iter(), f64::INFINITY, rng).map(|drawn| drawn.token)
+        self.row.draw(without.as_slice(), uniform(rng)).map(|drawn| drawn.token)
     }
 }
 
@@ -90,10 +90,10 @@ impl Verifier {
             Drawn::From { ids, logs } => {
                 let of = std::iter::once(None).chain(ids.iter().copied().map(Some));
                 let ratios: Vec<f64> = of.zip(logs).map(|(choice, log)| target.log(choice) - log).collect();
-                (ids.clone(), digits::probabilities(logs, 0.0), ratios)
+                (ids.clone(), exp64::probabilities(logs, 0.0), ratios)
             }
             Drawn::Forced | Drawn::Surely => {
-                let mut ids = target.row.list().tokens().to_vec();
+                let mut ids: Vec<TokenId> = target.row.list().into_iter().map(|(token, _)| token).collect();
                 if let Some(token) = drafted
                     && let Err(at) = ids.binary_search(&token)
                 {
@@ -109,7 +109,7 @@ impl Verifier {
         };
         let choice = |index: usize| index.checked_sub(1).map(|index| ids[index]);
         let logs: Vec<f64> = (0..draft.len()).map(|index| target.log(choice(index))).collect();
-        let target = digits::probabilities(&logs, 0.0);
+        let target = exp64::probabilities(&logs, 0.0);
         let at = drafted.map_or(0, |token| ids.partition_point(|id| *id < token) + 1);
         let (mut own, mut forbidden) = (0.0, 0.0);
         for ((p, q), log_ratio) in draft.iter().zip(&target).zip(&log_ratios) {

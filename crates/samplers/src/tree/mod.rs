@@ -271,14 +271,6 @@ impl PrefixTree {
         self.node(node).unexplored
     }
 
-    /// Where the next edge that counts has a log-probability that is not above this, [`back_up`](Self::back_up) does not ask what
-    /// is left without it: the unexplored mass then falls by less than the half since it was last exact.
-    pub(crate) fn rest_matters_above(&self, node: NodeId) -> f64 {
-        let Node { unexplored, unexplored_anchor, .. } = *self.node(node);
-        // ln(1 - 1/e) = -0.46, and with the 0.2 that is more than -ln(2) = -0.69: no rounding comes near.
-        if unexplored >= f64::from(unexplored_anchor) - 0.2 { unexplored - 1.0 } else { f64::NEG_INFINITY }
-    }
-
     /// The bound; see the top of this file.
     pub(crate) fn bound(&self, node: NodeId) -> f64 {
         self.node(node).bound()

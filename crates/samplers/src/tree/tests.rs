@@ -222,32 +222,3 @@ fn sums_of_a_few_are_those_of_the_list_to_the_last_bit() {
         }
     }
 }
-
-/// A walk does not sum what is left without its token where the tree says that it will not ask; then it must not ask.
-#[test]
-fn what_is_left_is_asked_for_only_where_it_matters() {
-    let mut rng = ChaCha8Rng::seed_from_u64(4);
-    let (mut asked, mut not_asked) = (0, 0);
-    for _ in 0..300 {
-        let mut tree = PrefixTree::new();
-        let mut left = 1.0;
-        tree.score(PrefixTree::ROOT, facts(0.0, left));
-        for token in 0..12 {
-            let share = f64::from(rng.next_u32()) / 4_294_967_296.0;
-            let probability = left * share;
-            let matters = probability.ln() > tree.rest_matters_above(PrefixTree::ROOT);
-            let child = tree.child(PrefixTree::ROOT, TokenId(token));
-            tree.set_log_p(child, probability.ln());
-            tree.score(child, facts(0.5, 0.5));
-            let mut asks = false;
-            tree.back_up(child, |_, _, _| {
-                asks = true;
-                Some((left - probability).ln())
-            });
-            assert!(matters || !asks, "{share}");
-            *if asks { &mut asked } else { &mut not_asked } += 1;
-            left -= probability;
-        }
-    }
-    assert!(asked > 300 && not_asked > 300, "{asked} {not_asked}");
-}

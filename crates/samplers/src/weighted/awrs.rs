@@ -19,12 +19,12 @@
 use std::{cmp::Ordering, collections::BinaryHeap};
 
 use rand_core::Rng;
-use unskew_core::{Origin, TokenId, logprob::log_sum_exp};
+use unskew_core::{Origin, RowError, TokenId, logprob::log_sum_exp};
 
 use crate::{
     random::{uniform, weighted},
     rollout::{AcceptTest, End, Proposal, RolloutConfig},
-    rows::Row,
+    row::Row,
     scheduler::{Outcome, Policy, Tries},
     session::Scope,
 };
@@ -110,51 +110,48 @@ pub(crate) fn local(
     row: &Row,
     rng: &mut dyn Rng,
     mut allows: impl FnMut(Option<TokenId>) -> bool,
-) -> Option<Local> {
+) -> Result<Option<Local>, RowError> {
     let mut refused = Refused::default();
-    if row.is_wide() {
-        // Mostly the first few tokens decide, and the row need not be taken apart.
-        if let Some(found) = by_blocks(row, rng, &mut allows, &mut refused) {
-            return Some(found);
-        }
+    // Mostly the first few tokens decide, and the row need not be taken apart.
+    if let Some(found) = by_blocks(row, rng, &mut allows, &mut refused)? {
+        return Ok(Some(found));
     }
-    one_by_one(row, rng, &mut allows, refused)
+    Ok(one_by_one(row, &row.list()?, rng, &mut allows, refused))
 }
 
-/// What was refused, and what was taken before that was known to be enough.
+/// The outcomes that were refused, and the first that was taken.
 #[derive(Default, Debug)]
 struct Refused {
     /// Ascending.
     tokens: Vec<TokenId>,
     end: bool,
     count: u32,
-    /// The outcome that was taken first, its log-probability, and the logarithm of what was not refused before it.
+    /// The outcome that was taken first, its log-probability, and the logarithm of the mass that was not refused before it.
     taken: Option<(Option<TokenId>, f64, f64)>,
 }
 
-/// The loops on a long row: draws by blocks, each without what was refused. Answers with none where more than a few are
+/// The loops by draws from the row, each without the refused outcomes. Answers with none where more than a few are
 /// refused in one of the loops, and leaves in `refused` how far it has come.
 fn by_blocks(
     row: &Row,
     rng: &mut dyn Rng,
     allows: &mut impl FnMut(Option<TokenId>) -> bool,
     refused: &mut Refused,
-) -> Option<Local> {
+) -> Result<Option<Local>, RowError> {
     let total = log_sum_exp([row.end(), row.sum()]);
     for _ in 0..2 * FEW {
         let end = if refused.end { f64::NEG_INFINITY } else { row.end() };
-        let without = refused.tokens.iter().copied();
-        let left = log_sum_exp([end, row.log_mass(without.clone())]);
+        let left = log_sum_exp([end, row.log_mass(&refused.tokens)?]);
         let (token, log_p) = if uniform(rng) < (end - left).exp() {
             (None, end)
         } else {
-            let drawn = row.draw(without, f64::INFINITY, rng)?;
+            let Some(drawn) = row.draw(&refused.tokens, uniform(rng))? else { return Ok(None) };
             (Some(drawn.token), drawn.log_p)
         };
         match refused.taken {
             Some((first, log_p, share)) if first == token || allows(token) => {
                 let log_mass = share - f64::from(refused.count + 1).ln();
-                return Some(Local { token: first, log_p, log_mass });
+                return Ok(Some(Local { token: first, log_p, log_mass }));
             }
             None if allows(token) => refused.taken = Some((token, log_p, left - total)),
             _ => {
@@ -169,32 +166,30 @@ fn by_blocks(
             }
         }
     }
-    None
+    Ok(None)
 }
 
 /// The loops over all outcomes with their weights. Outcome 0 is the end.
 fn one_by_one(
     row: &Row,
+    listed: &[(TokenId, f64)],
     rng: &mut dyn Rng,
     allows: &mut impl FnMut(Option<TokenId>) -> bool,
     refused: Refused,
 ) -> Option<Local> {
-    let listed = row.list();
     let outcome_of = |token: Option<TokenId>| match token {
         None => Some(0),
-        Some(token) => listed.tokens().binary_search(&token).ok().map(|index| index + 1),
+        Some(token) => listed.binary_search_by_key(&token, |(token, _)| *token).ok().map(|index| index + 1),
     };
-    let token_of = |outcome: usize| outcome.checked_sub(1).map(|index| listed.tokens()[index]);
-    let logs: Vec<f64> = std::iter::once(row.end())
-        .chain((0..listed.tokens().len()).map(|index| listed.log_prob(index)))
-        .collect();
+    let token_of = |outcome: usize| outcome.checked_sub(1).map(|index| listed[index].0);
+    let logs: Vec<f64> = std::iter::once(row.end()).chain(listed.iter().map(|(_, log_p)| *log_p)).collect();
     let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut weights: Vec<f64> = logs.iter().map(|log| (log - greatest).exp()).collect();
     let total: f64 = weights.iter().sum();
     let Refused { tokens, end, count: mut refusals, taken } = refused;
     let known = tokens.into_iter().map(Some).chain(end.then_some(None));
     known.filter_map(outcome_of).for_each(|outcome| weights[outcome] = 0.0);
-    // What was refused has weight zero from then on.
+    // A refused outcome has weight zero from then on.
     let mut first = |weights: &mut Vec<f64>, known: Option<usize>, rng: &mut dyn Rng| {
         // The first few one by one, by their weights: mostly one of them is taken, and a sum is cheaper than many clocks.
         for _ in 0..FEW {
@@ -224,7 +219,7 @@ fn one_by_one(
         Some((token, _, share)) => (outcome_of(token)?, share),
         None => {
             let taken = first(&mut weights, None, rng)?;
-            // Summed, not subtracted: what is left may be far less than what was refused.
+            // Summed, not subtracted: the rest may be far less than the refused mass.
             let left: f64 = weights.iter().sum();
             (taken, (left / total).ln())
         }
@@ -240,7 +235,6 @@ mod tests {
     use rand_core::SeedableRng;
 
     use super::*;
-    use crate::rows::Listed;
 
     /// `E[Z; the token was v]`, by adding up all orders in which tokens may be drawn.
     fn expectation(p: &[f64], valid: &[bool]) -> Vec<f64> {
@@ -291,24 +285,25 @@ mod tests {
     fn the_loops_have_that_expectation() {
         #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
         let logits = [0.3, 0.15, 0.4, 0.1].map(|p: f64| p.ln() as f32).to_vec();
-        let row = Row::listed(Listed::new(&[0, 1, 2, 3].map(TokenId), &logits, 0.0), 0.05f64.ln());
+        let row = Row::of(&[0, 1, 2, 3].map(TokenId), &logits, 0.05f64.ln());
         let (mut rng, mut sums, draws) = (ChaCha8Rng::seed_from_u64(2), [0.0; 5], 40_000u32);
         for _ in 0..draws {
             let Local { token, log_mass, .. } =
-                local(&row, &mut rng, |token| token.is_none_or(|token| token.0 < 2)).unwrap();
+                local(&row, &mut rng, |token| token.is_none_or(|token| token.0 < 2)).unwrap().unwrap();
             sums[token.map_or(0, |token| token.index() + 1)] += log_mass.exp() / f64::from(draws);
         }
         for (sum, exact) in sums.into_iter().zip([0.05, 0.3, 0.15, 0.0, 0.0]) {
             // A weight is at most 1: the deviation of a mean of 40,000 is below 0.0025.
             assert!((sum - exact).abs() < 0.01, "{sums:?}");
         }
-        assert_eq!(local(&row, &mut rng, |_| false), None);
+        assert_eq!(local(&row, &mut rng, |_| false).unwrap(), None);
         // More tokens than are drawn one by one, of which the last is allowed.
         let tokens: Vec<TokenId> = (0..60).map(TokenId).collect();
-        let row = Row::listed(Listed::new(&tokens, &[0.0; 60], 60f64.ln()), f64::NEG_INFINITY);
+        #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
+        let row = Row::of(&tokens, &[-(60f64.ln()) as f32; 60], f64::NEG_INFINITY);
         let (draws, mut sum) = (4_000u32, 0.0);
         for _ in 0..draws {
-            let drawn = local(&row, &mut rng, |token| token == Some(TokenId(59))).unwrap();
+            let drawn = local(&row, &mut rng, |token| token == Some(TokenId(59))).unwrap().unwrap();
             assert_eq!(drawn.token, Some(TokenId(59)));
             sum += drawn.log_mass.exp() / f64::from(draws);
         }

@@ -18,9 +18,9 @@ use rand_core::Rng;
 use unskew_core::{Constraint, Cost, Draw, LanguageModel, Logits, Origin, Sampler, logprob::log_sum_exp};
 
 use crate::{
-    Machine, Poll, SampleError, SequencePool, Task, limits, machine,
+    FedRow, Machine, Poll, SampleError, SequencePool, Task, limits, machine,
     random::{uniform, weighted},
-    rollout::{AcceptTest, End, Output, Progress, Proposal, Rollout, RolloutConfig, Waiting},
+    rollout::{AcceptTest, End, Output, Progress, Proposal, Rollout, RolloutConfig, RowResult, Waiting},
     scheduler::stream,
     session::{Scope, Session},
     task::ModelShape,
@@ -209,7 +209,7 @@ impl<C: Constraint> Populations<C> {
     fn finish(&mut self, run: Run<C>) -> Result<(), SampleError<Infallible>> {
         let Run { wanted, mut rng, tries, mut cost, rollouts, progress, shared, .. } = run;
         if self.config.twisted {
-            rollouts.iter().for_each(|rollout| rollout.back_up(&mut self.session));
+            rollouts.iter().try_for_each(|rollout| rollout.back_up(&mut self.session))?;
         }
         let many = rollouts.len();
         let outputs = progress.into_iter().zip(shared).filter_map(|(progress, shared)| match progress {
@@ -246,14 +246,14 @@ impl<C: Constraint> Populations<C> {
 
 impl<C: Constraint> Run<C> {
     /// Lets the particles go on that do not wait. Answers whether some do.
-    fn step(&mut self, session: &mut Session<C>) -> bool {
+    fn step(&mut self, session: &mut Session<C>) -> RowResult<bool> {
         let particles = self.rollouts.iter_mut().zip(&mut self.streams).zip(&mut self.progress);
         for ((rollout, rng), progress) in particles {
             if *progress == Progress::NeedsRows && !rollout.is_pending() {
-                *progress = rollout.poll(session, rng);
+                *progress = rollout.poll(session, rng)?;
             }
         }
-        self.progress.contains(&Progress::NeedsRows)
+        Ok(self.progress.contains(&Progress::NeedsRows))
     }
 
     /// Weighs the particles after a token of each, and draws them anew where their weights are uneven. Answers whether some of
@@ -303,8 +303,13 @@ impl<C: Constraint> Machine for Populations<C> {
                 }
                 continue;
             };
-            if run.step(&mut self.session) {
-                return Poll::Rows(self.waiting.gather(&self.session, &run.rollouts));
+            match run.step(&mut self.session) {
+                Ok(true) => return Poll::Rows(self.waiting.gather(&self.session, &run.rollouts)),
+                Ok(false) => {}
+                Err(error) => {
+                    self.fail(error);
+                    continue;
+                }
             }
             if !run.weigh(self.config.threshold)
                 && let Some(run) = self.run.take()
@@ -315,11 +320,10 @@ impl<C: Constraint> Machine for Populations<C> {
         }
     }
 
-    fn feed(&mut self, request: usize, depth: usize, logits: &Arc<Logits>, row: usize) {
+    fn feed(&mut self, logits: &Arc<Logits>, rows: &[FedRow]) {
         let Self { session, run, waiting, .. } = self;
         let Some(run) = run else { return };
-        let fed = waiting.feed(session, &mut run.rollouts, (request, depth), logits, row);
-        if let Err(error) = fed {
+        if let Err(error) = waiting.feed(session, &mut run.rollouts, logits, rows) {
             self.fail(error);
         }
     }

@@ -52,12 +52,18 @@ impl GpuSetConstraint {
         Ok(Self { cpu, set, told: Once::new(), tell: Box::new(tell) })
     }
 
-    /// The masks of some positions; `None`, and a word about it, where the device fails.
-    fn masks(&self, states: &[&SetState]) -> Option<MaskBatch> {
+    fn intervals(&self, states: &[&SetState]) -> Vec<Interval> {
         let none = || Interval { valid: 0, ..self.set.start() };
         let interval = |state: &&SetState| state.cursor().map_or_else(none, Interval::from);
-        let intervals: Vec<Interval> = states.iter().map(interval).collect();
-        self.set.masks(&intervals).map_err(|error| self.told.call_once(|| (self.tell)(&error))).ok()
+        states.iter().map(interval).collect()
+    }
+
+    /// The masks of some positions; `None`, and a word about it, where the device fails.
+    fn masks(&self, states: &[&SetState]) -> Option<MaskBatch> {
+        self.set
+            .masks(&self.intervals(states))
+            .map_err(|error| self.told.call_once(|| (self.tell)(&error)))
+            .ok()
     }
 }
 
@@ -100,6 +106,24 @@ impl Constraint for GpuSetConstraint {
 
     fn forced(&self, (): &mut (), state: &SetState) -> Option<TokenId> {
         self.cpu.forced(&mut (), state)
+    }
+
+    fn verify(
+        &self,
+        (): &mut (),
+        states: &mut dyn Iterator<Item = &SetState>,
+        each: usize,
+        candidates: &[TokenId],
+        valid: &mut [bool],
+    ) {
+        let states: Vec<&SetState> = states.collect();
+        match self.set.candidates(&self.intervals(&states), candidates) {
+            Ok(answers) => valid.copy_from_slice(&answers),
+            Err(error) => {
+                self.told.call_once(|| (self.tell)(&error));
+                self.cpu.verify(&mut (), &mut states.into_iter(), each, candidates, valid);
+            }
+        }
     }
 
     fn fill_masks(&self, (): &mut (), states: &mut dyn Iterator<Item = &SetState>, masks: &mut MaskBatch) {

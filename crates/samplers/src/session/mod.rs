@@ -6,17 +6,21 @@
 //!
 //! States of the constraint are not kept: advancing one along a prefix takes microseconds, and a state may be large.
 
+mod reading;
+
 use std::{convert::Infallible, fmt, sync::Arc};
 
 use twox_hash::XxHash3_64;
-use unskew_core::{Cancel, Constraint, Cost, Logits, TokenId, TokenMask, logprob};
+use unskew_core::{Cancel, Constraint, Cost, TokenId, TokenMask};
+
+pub(crate) use reading::Unread;
 
 use crate::{
     SampleError, Task,
-    rows::{LONG, Listed, Row, RowCache, digits},
+    row::{Row, RowCache},
     speculative::{Acceptance, DraftRun, DraftStep, Drafter, Drafts, Verifier},
     task::ModelShape,
-    tree::{self, Header, NodeId, NodeStats, PrefixTree, TrieFileError, add},
+    tree::{self, Header, NodeId, PrefixTree, TrieFileError},
 };
 
 /// Which tokens a row has, and which count as unexplored at a new prefix.
@@ -29,12 +33,6 @@ pub enum Scope {
     /// All, and masks are never computed.
     Unmasked,
 }
-
-/// Where fewer than one in 1,000 outputs comes to a prefix, its long row is not kept the first time: only some hundreds fit.
-const LN_RARE: f64 = -6.9;
-
-/// So many tokens of a long row are listed one by one.
-const FEW: usize = 1 << 10;
 
 pub(crate) struct Session<C: Constraint> {
     constraint: C,
@@ -54,15 +52,6 @@ pub(crate) struct Session<C: Constraint> {
     top: Option<usize>,
     tree: PrefixTree,
     rows: RowCache,
-    /// Where a mask is made; the row that it is made for may keep it.
-    mask: Arc<TokenMask>,
-    /// Masks that rows have given back.
-    masks: Vec<Arc<TokenMask>>,
-    /// Buffers of a row.
-    tokens: Vec<TokenId>,
-    values: Vec<f32>,
-    /// Long rows that nobody reads any more.
-    spare: Vec<Arc<Row>>,
     /// The drafter of the rollouts, where there is one.
     speculation: Option<Speculation<C>>,
     /// All tokens of a row, without those that end a sequence and with them, as masks that rows share.
@@ -94,7 +83,6 @@ impl<C: Constraint> Session<C> {
     pub(crate) fn new(task: Task<ModelShape, C>, scope: Scope) -> Self {
         let Task { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel } = task;
         let scratch = constraint.scratch();
-        let mask = Arc::new(TokenMask::new(constraint.vocab_len()));
         Self {
             constraint,
             scratch,
@@ -110,11 +98,6 @@ impl<C: Constraint> Session<C> {
             top,
             tree: PrefixTree::new(),
             rows: RowCache::new(max_bytes / 4 * 3),
-            mask,
-            masks: Vec::new(),
-            tokens: Vec::new(),
-            values: Vec::new(),
-            spare: Vec::new(),
             speculation: None,
             open: [None, None],
         }
@@ -193,23 +176,6 @@ impl<C: Constraint> Session<C> {
         self.rows.get(node)
     }
 
-    /// Takes back rows that were pinned for a rollout. A row that nobody else has is used again, mask and all: the blocks of a
-    /// long row are more than an allocator hands out in a hurry.
-    pub(crate) fn give_back(&mut self, pinned: &mut Vec<(NodeId, Arc<Row>)>) {
-        while let Some((_, mut row)) = pinned.pop() {
-            let Some(mut mask) = Arc::get_mut(&mut row).and_then(Row::release) else { continue };
-            if self.spare.len() < self.batch {
-                self.spare.push(row);
-            }
-            if self.masks.len() < self.batch
-                && Arc::get_mut(&mut mask).is_some()
-                && mask.len() == self.mask.len()
-            {
-                self.masks.push(mask);
-            }
-        }
-    }
-
     /// Takes a prefix and all above it into the bounds. `rest` may know, for a depth, the mass that was left when the rollout
     /// took its token, and how many edges counted before.
     pub(crate) fn back_up(&mut self, node: NodeId, rest: impl Fn(usize) -> Option<(f64, usize)>) {
@@ -219,8 +185,10 @@ impl<C: Constraint> Session<C> {
             let rest = rest(depth).filter(|(_, counted)| counting == counted + 1);
             // Where rollouts have taken other tokens at the same time, only the row can tell.
             rest.map(|(rest, _)| rest).or_else(|| {
-                let counted = edges.iter().filter(|edge| edge.counts()).map(|edge| edge.token);
-                rows.get(above).map(|row| row.log_mass(counted))
+                let counted: Vec<TokenId> =
+                    edges.iter().filter(|edge| edge.counts()).map(|edge| edge.token).collect();
+                // A device that fails here fails at the next question too, which tells.
+                rows.get(above).and_then(|row| row.log_mass(&counted).ok())
             })
         });
     }
@@ -335,209 +303,6 @@ impl<C: Constraint> Session<C> {
             max_bytes: self.max_bytes / 4,
         }
     }
-
-    /// Adds the allowed ones of the most probable tokens, in ascending order; each is asked for by itself, and no mask is
-    /// made. Answers false if all tokens are candidates, or none of these is allowed.
-    fn add_candidates(&mut self, state: &C::State, logits: &[f32], tokens: &mut Vec<TokenId>) -> bool {
-        let Some(top) = self.top else { return false };
-        let mut best: Vec<TokenId> = (0..logits.len().min(self.constraint.vocab_len()))
-            .map(TokenId::from_index)
-            .filter(|id| logits[id.index()] > f32::NEG_INFINITY && !self.end.contains(id))
-            .collect();
-        if top < best.len() {
-            // Of equal ones the first.
-            let order = |left: &TokenId, right: &TokenId| {
-                logits[right.index()].total_cmp(&logits[left.index()]).then(left.cmp(right))
-            };
-            best.select_nth_unstable_by(top, order);
-            best.truncate(top);
-            best.sort_unstable();
-        }
-        best.retain(|id| self.constraint.allows(&mut self.scratch, state, *id));
-        tokens.extend_from_slice(&best);
-        !best.is_empty()
-    }
-
-    /// Reads a row of logits after a prefix.
-    pub(crate) fn read(
-        &mut self,
-        node: NodeId,
-        state: &C::State,
-        logits: &Arc<Logits>,
-        index: usize,
-    ) -> Result<Arc<Row>, SampleError<Infallible>> {
-        let depth = self.tree.depth(node);
-        let accepting = self.constraint.is_accepting(state);
-        let row = logits.row(index);
-        // Buffers, so that a row of a large vocabulary makes nothing grow.
-        let (mut tokens, mut values) = (std::mem::take(&mut self.tokens), std::mem::take(&mut self.values));
-        tokens.clear();
-        values.clear();
-        let candidates = self.candidates(state, depth, accepting, row, &mut tokens);
-        let ready;
-        let mask = match &candidates {
-            Candidates::Listed(_) => None,
-            Candidates::Masked => Some(&self.mask),
-            Candidates::Ready => {
-                let mask = self.constraint.ready_mask(&self.scratch, state);
-                ready = Arc::new(mask.expect("nothing has changed since it was ready").to_owned());
-                Some(&ready)
-            }
-            Candidates::Open(mask) => Some(mask),
-        };
-        let mut place =
-            (row.len() >= LONG).then(|| self.spare.pop().unwrap_or_else(|| Arc::new(Row::unread())));
-        let wide = place.as_mut().and_then(Arc::get_mut).and_then(Row::parts_mut);
-        let normalizer = match wide {
-            Some((wide, _)) => wide.read(row, mask.map(|mask| mask.words())),
-            None => digits::log_normalizer(row),
-        };
-        if !normalizer.is_finite() {
-            return Err(SampleError::NotADistribution { tokens: depth });
-        }
-        // A constraint may cover padding beyond the model's row.
-        let logit = |id: TokenId| row.get(id.index()).copied().unwrap_or(f32::NEG_INFINITY);
-        let end = match self.end[..] {
-            [id] => f64::from(logit(id)) - normalizer,
-            _ => logprob::log_sum_exp(self.end.iter().map(|id| f64::from(logit(*id)) - normalizer)),
-        };
-        let eos = if accepting { end } else { f64::NEG_INFINITY };
-        let mut keeps = true;
-        let wide = place.as_mut().and_then(Arc::get_mut).and_then(Row::parts_mut);
-        let row = match (wide, mask) {
-            (Some((wide, place_of_end)), Some(mask)) if wide.is_usable() => {
-                wide.hold(logits, index, mask);
-                *place_of_end = end;
-                // A second visit is a reason too.
-                keeps = self.tree.is_scored(node) || self.is_likely(node);
-                if keeps {
-                    wide.detach();
-                }
-                place.expect("it was filled")
-            }
-            _ => {
-                self.spare.extend(place);
-                let has = |id: &TokenId| logit(*id) > f32::NEG_INFINITY;
-                tokens.extend(mask.into_iter().flat_map(|mask| mask.ids()));
-                tokens.retain(has);
-                values.extend(tokens.iter().map(|id| logit(*id)));
-                Arc::new(Row::listed(Listed::new(&tokens, &values, normalizer), end))
-            }
-        };
-        (self.tokens, self.values) = (tokens, values);
-        let sum = row.sum();
-        let mass = add([eos, sum]);
-        let forced = candidates == Candidates::Listed(Forced(true));
-        self.tree.score(node, NodeStats { eos, tokens: sum, valid_mass: mass, forced });
-        if keeps {
-            self.rows.insert(node, Arc::clone(&row));
-        }
-        Ok(row)
-    }
-
-    /// The tokens that may be proposed: a list in `tokens`, or, of a long row, so many that they are left as a mask where that is. A list may
-    /// have tokens of which the row says nothing.
-    fn candidates(
-        &mut self,
-        state: &C::State,
-        depth: usize,
-        accepting: bool,
-        row: &[f32],
-        tokens: &mut Vec<TokenId>,
-    ) -> Candidates {
-        if self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0) {
-            // An end that is not accepted fails like a token.
-            let fails = self.scope == Scope::Everything && !accepting;
-            if row.len() >= LONG {
-                return Candidates::Open(self.open(fails, row.len()));
-            }
-            let all = (0..row.len()).map(TokenId::from_index);
-            tokens.extend(all.filter(|id| fails || !self.end.contains(id)));
-            return Candidates::Listed(Forced(false));
-        }
-        if depth >= self.max_tokens {
-            return Candidates::Listed(Forced(false));
-        }
-        if self.add_candidates(state, row, tokens) {
-            return Candidates::Listed(Forced(self.constraint.forced(&mut self.scratch, state).is_some()));
-        }
-        let (mask, place) = match self.constraint.ready_mask(&self.scratch, state) {
-            Some(mask) => (mask, Candidates::Ready),
-            None => {
-                // Another one where a row keeps the last.
-                if Arc::get_mut(&mut self.mask).is_none() {
-                    let new = || Arc::new(TokenMask::new(self.constraint.vocab_len()));
-                    self.mask = self.masks.pop().unwrap_or_else(new);
-                }
-                let mask = Arc::get_mut(&mut self.mask).expect("nobody else has it");
-                self.constraint.fill_mask(&mut self.scratch, state, mask.as_mut());
-                ((*self.mask).as_ref(), Candidates::Masked)
-            }
-        };
-        if row.len() >= LONG && has_more_than(mask.words(), FEW) {
-            return place;
-        }
-        tokens.extend(mask.into_ids());
-        Candidates::Listed(Forced(tokens.len() == 1 && !accepting))
-    }
-
-    /// All tokens of a row, as a mask: the same one each time. `ends` says whether the ends of a sequence are among them.
-    fn open(&mut self, ends: bool, len: usize) -> Arc<TokenMask> {
-        let Self { end, open, .. } = self;
-        let open = &mut open[usize::from(ends)];
-        if let Some(mask) = open.as_ref().filter(|mask| mask.len() == len) {
-            return Arc::clone(mask);
-        }
-        let mut mask = TokenMask::new(len);
-        mask.as_mut().fill();
-        end.iter().filter(|id| !ends && id.index() < len).for_each(|id| mask.as_mut().remove(*id));
-        Arc::clone(open.insert(Arc::new(mask)))
-    }
-
-    /// Whether enough outputs come to a prefix that its row is worth a copy. By the masked distributions along it, as far as
-    /// they are known; nothing but the number of model calls depends on it.
-    fn is_likely(&self, node: NodeId) -> bool {
-        let (mut at, mut log_q) = (node, 0.0);
-        while let Some(above) = self.tree.parent(at) {
-            let step = self.tree.log_p(at) - self.tree.valid_mass(above);
-            // An unknown step was forced.
-            log_q += if step.is_nan() { 0.0 } else { step };
-            if log_q < LN_RARE {
-                return false;
-            }
-            at = above;
-        }
-        true
-    }
-}
-
-/// Where the tokens stand that may be proposed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Candidates {
-    /// In a list.
-    Listed(Forced),
-    /// In the mask that was filled for it.
-    Masked,
-    /// In a mask of the constraint.
-    Ready,
-    /// All tokens may.
-    Open(Arc<TokenMask>),
-}
-
-/// Whether the output may not end here and only one token is allowed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Forced(bool);
-
-/// Whether a mask has more than `many` tokens; looks no further than it must.
-fn has_more_than(words: &[u32], many: usize) -> bool {
-    let mut count = 0;
-    let (chunks, rest) = words.as_chunks::<16>();
-    // A mask of few tokens is zeros nearly everywhere, which are passed over together.
-    let chunks = chunks.iter().filter(|words| words.iter().fold(0, |any, word| any | word) != 0);
-    chunks.map(<[u32; 16]>::as_slice).chain([rest]).any(|words| {
-        count += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
-        count > many
-    })
 }
 
 #[cfg(test)]

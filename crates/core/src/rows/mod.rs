@@ -1,0 +1,177 @@
+//! Rows of next-token logits that answer questions, wherever they lie.
+//!
+//! A sampler asks little of a row: the mass of the tokens that a mask leaves, the probability that the sequence ends, a token
+//! drawn by a random number. Where the row lies in host memory, samplers read it. Where it lies on a device, a read-back costs
+//! four bytes for each token of the vocabulary, and the answer costs a few numbers; where an endpoint returns the probabilities
+//! of some tokens, there is no whole row at all. So a model may hand over any [`LogitRows`] inside of its [`Logits`].
+//!
+//! Tried instead: an associated type of [`LanguageModel`](crate::LanguageModel). Every wrapper of a model, every sampler and
+//! every test then carries the type along, and a model whose type is erased cannot have one.
+
+mod known;
+mod logits;
+mod reference;
+
+use std::fmt;
+
+pub use known::{KnownRow, KnownRows};
+pub use logits::Logits;
+pub use reference::answer;
+
+use crate::{MaskRef, TokenId};
+
+/// The tokens that a question is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Among<'a> {
+    /// All tokens of the row.
+    All,
+    /// The tokens of a mask, which may cover fewer or more ids than the row has.
+    Mask(MaskRef<'a>),
+    /// The tokens of a list, in ascending order.
+    List(&'a [TokenId]),
+}
+
+impl Among<'_> {
+    /// Whether the question is about `token`.
+    pub fn contains(&self, token: TokenId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Mask(mask) => token.index() < mask.len() && mask.contains(token),
+            Self::List(list) => list.binary_search(&token).is_ok(),
+        }
+    }
+}
+
+/// Which outcome a question is after.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pick {
+    /// None: masses alone.
+    Nothing,
+    /// The most probable one. Of equal ones the end of the sequence, and then the lowest id.
+    Best,
+    /// One in proportion to its probability, by a number in `[0, 1)`. The end takes the front of the interval, and the tokens share the
+    /// rest, in an order of the implementation's.
+    Uniform(f64),
+}
+
+/// A question about one row: the masses of some outcomes, and one of them.
+#[derive(Clone, Copy, Debug)]
+pub struct RowQuestion<'a> {
+    /// The row.
+    pub row: usize,
+    /// The tokens that may follow.
+    pub among: Among<'a>,
+    /// Tokens of them that may not, in ascending order.
+    pub without: &'a [TokenId],
+    /// The ids that end the sequence: one outcome together. Empty where the sequence may not end.
+    pub ends: &'a [TokenId],
+    /// The outcome that is picked.
+    pub pick: Pick,
+}
+
+impl<'a> RowQuestion<'a> {
+    /// The mass of some tokens of a row.
+    pub const fn mass(row: usize, among: Among<'a>) -> Self {
+        Self { row, among, without: &[], ends: &[], pick: Pick::Nothing }
+    }
+}
+
+/// An outcome that was picked.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Outcome {
+    /// The token; none for the end of the sequence.
+    pub token: Option<TokenId>,
+    /// The natural logarithm of its probability under the whole row.
+    pub log_prob: f64,
+}
+
+/// The answer to a [`RowQuestion`]. Natural logarithms of probabilities under the whole row, whatever is allowed of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RowAnswer {
+    /// The probability of the ids that end the sequence, together.
+    pub log_end: f64,
+    /// The probability of the tokens that may follow, together.
+    pub log_mass: f64,
+    /// The outcome that was picked; none where none was asked for, or none has a positive probability.
+    pub picked: Option<Outcome>,
+}
+
+/// Why a row gives no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowError {
+    /// A logit is NaN or plus infinity, or all are minus infinity.
+    #[error(
+        "row {row} of logits is no distribution: it has a NaN, a plus infinity, or no finite logit at all"
+    )]
+    NotADistribution {
+        /// The row.
+        row: usize,
+    },
+    /// The row has the probabilities of some tokens only, and the question is about another one.
+    #[error(
+        "row {row} has the probabilities of {known} tokens and not that of token {token}, which may follow; the tokens without a \
+         probability share {}: ask the endpoint for more of them, or take `KnownRow::truncated`, which is another model", unknown.exp()
+    )]
+    Unknown {
+        /// The row.
+        row: usize,
+        /// The number of tokens whose probability is known.
+        known: usize,
+        /// The first token whose probability is not known and that the question is about.
+        token: TokenId,
+        /// The logarithm of the mass of all tokens whose probability is not known.
+        unknown: f64,
+    },
+    /// The device that the row lies on has failed.
+    #[error("the device of the logits: {source}")]
+    Device {
+        /// The error of the device.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// The rows of one pass of a model, where they lie.
+///
+/// [`conformance::check_rows`](crate::conformance::check_rows) compares the answers of an implementation with those of
+/// [`answer`] over the rows that it reads.
+pub trait LogitRows: Send + Sync + fmt::Debug {
+    /// The number of rows.
+    fn len(&self) -> usize;
+
+    /// Whether there is no row.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The length of a row.
+    fn vocab_len(&self) -> usize;
+
+    /// Copies the logits of a row to host memory. `out` has the length of a row.
+    ///
+    /// # Errors
+    ///
+    /// [`RowError`] where the device fails, or a logit is not known.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row, or `out` has another length.
+    fn read(&self, row: usize, out: &mut [f32]) -> Result<(), RowError>;
+
+    /// Appends the answers to `questions` to `answers`, in their order. A device answers all of them in one submission.
+    ///
+    /// # Errors
+    ///
+    /// [`RowError`]; nothing is appended then.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    fn answer(&self, questions: &[RowQuestion<'_>], answers: &mut Vec<RowAnswer>) -> Result<(), RowError>;
+
+    /// Divides all logits by `temperature`. Answers false where the rows cannot do that; they are then read to host memory.
+    fn divide(&mut self, temperature: f64) -> bool {
+        let _ = temperature;
+        false
+    }
+}

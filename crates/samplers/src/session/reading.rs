@@ -1,0 +1,312 @@
+//! Reading rows of the model: the tokens that may be proposed from each, and the numbers of its prefix.
+//!
+//! The rows of one pass are read together: their masks are made in one batch where a constraint gains by that, and rows that do
+//! not lie in host memory are asked about in one submission, the draws that rollouts wait for included.
+
+use std::{convert::Infallible, sync::Arc};
+
+use unskew_core::{
+    Constraint, Logits, MaskBatch, RowError, TokenId, TokenMask, logprob,
+    rows::{Among, LogitRows, Outcome, Pick, RowQuestion},
+};
+
+use super::{Scope, Session};
+use crate::{
+    SampleError,
+    row::{DenseRow, Elsewhere, LONG, Row},
+    tree::{NodeId, NodeStats, add},
+};
+
+/// Where fewer than one in 1,000 outputs comes to a prefix, its long row is not kept the first time: only some hundreds fit.
+const LN_RARE: f64 = -6.9;
+
+/// At most this many tokens of a long row are kept as a list.
+const FEW: usize = 1 << 10;
+
+/// A row that is to be read.
+#[derive(Debug)]
+pub(crate) struct Unread<'a, S> {
+    /// The prefix.
+    pub(crate) node: NodeId,
+    /// The constraint's state after it.
+    pub(crate) state: &'a S,
+    /// The row among the logits.
+    pub(crate) row: usize,
+    /// The outcomes that rollouts pick from this row at once, if it lies elsewhere.
+    pub(crate) picks: Vec<Pick>,
+}
+
+/// A row that was read.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) row: Arc<Row>,
+    /// The outcomes of the picks, for a row that lies elsewhere.
+    pub(crate) picked: Vec<Option<Outcome>>,
+}
+
+/// The tokens that may be proposed at a prefix.
+struct Candidates {
+    mask: Arc<TokenMask>,
+    /// Whether the output may end.
+    accepting: bool,
+    /// Whether the output may not end and only one token is allowed.
+    forced: bool,
+}
+
+impl<C: Constraint> Session<C> {
+    /// Reads rows of one pass.
+    pub(crate) fn read(
+        &mut self,
+        unread: &[Unread<'_, C::State>],
+        logits: &Arc<Logits>,
+    ) -> Result<Vec<Read>, SampleError<Infallible>> {
+        let candidates = self.candidates(unread, logits)?;
+        if unread.first().is_some_and(|unread| logits.host(unread.row).is_none()) {
+            return self.read_elsewhere(unread, candidates, logits);
+        }
+        let mut all = Vec::with_capacity(unread.len());
+        for (Unread { node, row: index, .. }, candidates) in unread.iter().zip(candidates) {
+            let row = logits.row(*index);
+            let Candidates { mask, accepting, forced } = candidates;
+            let long = row.len() >= LONG;
+            let few = long && !has_more_than(mask.words(), FEW);
+            let mut dense = match few {
+                true => DenseRow::listed(row, mask.ids().take_while(|id| id.index() < row.len()).collect()),
+                false => DenseRow::under(logits, *index, mask),
+            };
+            let normalizer = dense.normalizer();
+            if !normalizer.is_finite() {
+                return Err(SampleError::NotADistribution { tokens: self.tree.depth(*node) });
+            }
+            // A constraint may cover padding beyond the model's row.
+            let log_p = |id: &TokenId| {
+                row.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit) - normalizer)
+            };
+            let end = match &self.end[..] {
+                [id] => log_p(id),
+                ends => logprob::log_sum_exp(ends.iter().map(log_p)),
+            };
+            let eos = if accepting { end } else { f64::NEG_INFINITY };
+            // A second visit is a reason to keep a row too.
+            let keeps = !long || few || self.tree.is_scored(*node) || self.is_likely(*node);
+            if keeps {
+                dense.detach();
+            }
+            let row = Arc::new(Row::dense(dense, end));
+            self.score(*node, eos, &row, forced, keeps);
+            all.push(Read { row, picked: Vec::new() });
+        }
+        Ok(all)
+    }
+
+    /// The same where the rows do not lie in host memory: all questions in one submission.
+    fn read_elsewhere(
+        &mut self,
+        unread: &[Unread<'_, C::State>],
+        candidates: Vec<Candidates>,
+        logits: &Arc<Logits>,
+    ) -> Result<Vec<Read>, SampleError<Infallible>> {
+        let mut questions = Vec::with_capacity(unread.len());
+        for (Unread { row, picks, .. }, Candidates { mask, accepting, .. }) in unread.iter().zip(&candidates)
+        {
+            let among = Among::Mask(mask.as_ref().as_ref());
+            let all = picks.iter().copied().chain(picks.is_empty().then_some(Pick::Nothing));
+            // The end is asked about where it is not allowed too, if nothing is picked: AWRS proposes it.
+            let asks_end = *accepting || picks.is_empty();
+            let ends = if asks_end { &self.end[..] } else { &[] };
+            let of = |pick| RowQuestion { ends, pick, ..RowQuestion::mass(*row, among) };
+            questions.extend(all.map(of));
+        }
+        let mut answers = Vec::with_capacity(questions.len());
+        logits.answer(&questions, &mut answers).map_err(|error| match error {
+            RowError::NotADistribution { row } => {
+                let node = unread.iter().find(|unread| unread.row == row).map(|unread| unread.node);
+                SampleError::NotADistribution { tokens: node.map_or(0, |node| self.tree.depth(node)) }
+            }
+            error => error.into(),
+        })?;
+        let mut answers = answers.into_iter();
+        let mut all = Vec::with_capacity(unread.len());
+        for (Unread { node, row, picks, .. }, candidates) in unread.iter().zip(candidates) {
+            let Candidates { mask, accepting, forced } = candidates;
+            let own: Vec<_> = answers.by_ref().take(picks.len().max(1)).collect();
+            let first = own.first().expect("there is an answer to each question");
+            let row =
+                Arc::new(Row::elsewhere(Elsewhere::new(logits, *row, mask, first.log_mass), first.log_end));
+            let eos = if accepting { first.log_end } else { f64::NEG_INFINITY };
+            // It keeps the whole pass on its device.
+            let keeps = self.tree.is_scored(*node) || self.is_likely(*node);
+            self.score(*node, eos, &row, forced, keeps);
+            let picked = own.iter().take(picks.len()).map(|answer| answer.picked).collect();
+            all.push(Read { row, picked });
+        }
+        Ok(all)
+    }
+
+    /// Enters the numbers of a prefix, and keeps its row.
+    fn score(&mut self, node: NodeId, eos: f64, row: &Arc<Row>, forced: bool, keeps: bool) {
+        let tokens = row.sum();
+        self.tree.score(node, NodeStats { eos, tokens, valid_mass: add([eos, tokens]), forced });
+        if keeps {
+            self.rows.insert(node, Arc::clone(row));
+        }
+    }
+
+    /// The tokens that may be proposed at each prefix.
+    fn candidates(
+        &mut self,
+        unread: &[Unread<'_, C::State>],
+        logits: &Logits,
+    ) -> Result<Vec<Candidates>, SampleError<Infallible>> {
+        let vocab_len = self.constraint.vocab_len();
+        let mut all = Vec::with_capacity(unread.len());
+        // The places of masks that have to be made.
+        let mut unmade = Vec::new();
+        let is_open = self.scope == Scope::Unmasked;
+        let mut top = if is_open { vec![None; unread.len()] } else { self.top_candidates(unread, logits)? };
+        for (place, Unread { node, state, .. }) in unread.iter().enumerate() {
+            let depth = self.tree.depth(*node);
+            let accepting = self.constraint.is_accepting(state);
+            let mut forced = false;
+            let mask = if self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0) {
+                // An end that is not accepted fails like a token.
+                self.open(self.scope == Scope::Everything && !accepting, logits.vocab_len())
+            } else if depth >= self.max_tokens {
+                Arc::new(TokenMask::new(0))
+            } else if let Some(mask) = top[place].take() {
+                forced = self.constraint.forced(&mut self.scratch, state).is_some();
+                Arc::new(mask)
+            } else if let Some(mask) = self.constraint.ready_mask(&self.scratch, state) {
+                forced = !accepting && !has_more_than(mask.words(), 1);
+                Arc::new(mask.to_owned())
+            } else {
+                unmade.push(place);
+                Arc::new(TokenMask::new(vocab_len))
+            };
+            all.push(Candidates { mask, accepting, forced });
+        }
+        match unmade[..] {
+            [] => {}
+            [place] => {
+                let mask = Arc::get_mut(&mut all[place].mask).expect("nobody else has it");
+                self.constraint.fill_mask(&mut self.scratch, unread[place].state, mask.as_mut());
+            }
+            _ => {
+                let mut masks = MaskBatch::new(unmade.len(), vocab_len);
+                let mut states = unmade.iter().map(|place| unread[*place].state);
+                self.constraint.fill_masks(&mut self.scratch, &mut states, &mut masks);
+                for (row, place) in unmade.iter().enumerate() {
+                    all[*place].mask = Arc::new(masks.row(row).to_owned());
+                }
+            }
+        }
+        for place in unmade {
+            let Candidates { mask, accepting, forced } = &mut all[place];
+            *forced = !*accepting && !has_more_than(mask.words(), 1);
+        }
+        Ok(all)
+    }
+
+    /// For each row the allowed ones of the most probable tokens: they are verified together, and no mask is made. None if all
+    /// tokens are candidates, or none of these is allowed.
+    fn top_candidates(
+        &mut self,
+        unread: &[Unread<'_, C::State>],
+        logits: &Logits,
+    ) -> Result<Vec<Option<TokenMask>>, SampleError<Infallible>> {
+        let Some(top) = self.top else { return Ok(vec![None; unread.len()]) };
+        let mut rows = Vec::with_capacity(unread.len());
+        for Unread { row, .. } in unread {
+            let own;
+            let row = match logits.host(*row) {
+                Some(row) => row,
+                None => {
+                    let mut values = vec![0.0; logits.vocab_len()];
+                    LogitRows::read(logits, *row, &mut values)?;
+                    own = values;
+                    &own
+                }
+            };
+            rows.push(self.most_probable(row, top));
+        }
+        let each = rows.iter().map(Vec::len).max().unwrap_or(0);
+        // A shorter row asks about its first token again; one without any is asked about token 0, and not read.
+        let padded = |row: &Vec<TokenId>| {
+            let pad = row.first().copied().unwrap_or_default();
+            row.iter().copied().chain(std::iter::repeat(pad)).take(each).collect::<Vec<_>>()
+        };
+        let candidates: Vec<TokenId> = rows.iter().flat_map(padded).collect();
+        let mut valid = vec![false; candidates.len()];
+        let mut states = unread.iter().map(|unread| unread.state);
+        self.constraint.verify(&mut self.scratch, &mut states, each, &candidates, &mut valid);
+        let mut masks = Vec::with_capacity(rows.len());
+        for (index, row) in rows.iter().enumerate() {
+            let mut mask = TokenMask::new(self.constraint.vocab_len());
+            for (token, valid) in row.iter().zip(&valid[index * each..]) {
+                if *valid {
+                    mask.as_mut().insert(*token);
+                }
+            }
+            masks.push((!mask.none()).then_some(mask));
+        }
+        Ok(masks)
+    }
+
+    /// The `top` most probable tokens of a row, of equal ones the first, in ascending order.
+    fn most_probable(&self, row: &[f32], top: usize) -> Vec<TokenId> {
+        let mut best: Vec<TokenId> = (0..row.len().min(self.constraint.vocab_len()))
+            .map(TokenId::from_index)
+            .filter(|id| row[id.index()] > f32::NEG_INFINITY && !self.end.contains(id))
+            .collect();
+        if top < best.len() {
+            let order = |left: &TokenId, right: &TokenId| {
+                row[right.index()].total_cmp(&row[left.index()]).then(left.cmp(right))
+            };
+            best.select_nth_unstable_by(top, order);
+            best.truncate(top);
+            best.sort_unstable();
+        }
+        best
+    }
+
+    /// All tokens of a row, as a mask: the same one each time. `ends` says whether the ends of a sequence are among them.
+    fn open(&mut self, ends: bool, len: usize) -> Arc<TokenMask> {
+        let Self { end, open, .. } = self;
+        let open = &mut open[usize::from(ends)];
+        if let Some(mask) = open.as_ref().filter(|mask| mask.len() == len) {
+            return Arc::clone(mask);
+        }
+        let mut mask = TokenMask::new(len);
+        mask.as_mut().fill();
+        end.iter().filter(|id| !ends && id.index() < len).for_each(|id| mask.as_mut().remove(*id));
+        Arc::clone(open.insert(Arc::new(mask)))
+    }
+
+    /// Whether enough outputs come to a prefix that its row is worth a copy. By the masked distributions along it, as far as
+    /// they are known; nothing but the number of model calls depends on it.
+    fn is_likely(&self, node: NodeId) -> bool {
+        let (mut at, mut log_q) = (node, 0.0);
+        while let Some(above) = self.tree.parent(at) {
+            let step = self.tree.log_p(at) - self.tree.valid_mass(above);
+            // An unknown step was forced.
+            log_q += if step.is_nan() { 0.0 } else { step };
+            if log_q < LN_RARE {
+                return false;
+            }
+            at = above;
+        }
+        true
+    }
+}
+
+/// Whether a mask has more than `many` tokens; looks no further than it must.
+fn has_more_than(words: &[u32], many: usize) -> bool {
+    let mut count = 0;
+    let (chunks, rest) = words.as_chunks::<16>();
+    // A mask of few tokens is zeros nearly everywhere, which are passed over together.
+    let chunks = chunks.iter().filter(|words| words.iter().fold(0, |any, word| any | word) != 0);
+    chunks.map(<[u32; 16]>::as_slice).chain([rest]).any(|words| {
+        count += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+        count > many
+    })
+}
