@@ -9,9 +9,7 @@
 //! | [`INTERVAL_STEP`] | follows a token in a set of token sequences, for many sequences |
 //! | [`PPV`] | whether candidates may follow: Parallel Prefix-Verification |
 //! | [`INTERVAL_MASK`] | the exact mask: every token that may follow |
-//! | [`MASKED_SOFTMAX_MASS`] | the normaliser over all and over allowed tokens, and the mass of a mask |
 //! | [`MASKED_CHOICE`] | the next token among the allowed, the most probable or by a random number, and the masses |
-//! | [`TOP_M`] | the M largest logits |
 //!
 //! A set lies in the same arrays on both sides ([`SetArrays`]); the shared search is in `set.wgsl` and `set.rs`, function by
 //! function.
@@ -20,9 +18,8 @@ mod kernels;
 mod set;
 
 pub use kernels::{
-    BROKEN, END, INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_CHOICE, MASKED_SOFTMAX_MASS, MaskedChoice,
-    Mass, NONE, PPV, Pick, TOP_M, interval_mask, interval_step, masked_choice, masked_softmax_mass, ppv,
-    top_m,
+    BROKEN, END, INTERVAL_MASK, INTERVAL_STEP, LOWEST, MASKED_CHOICE, MaskedChoice, NONE, PPV, Pick,
+    interval_mask, interval_step, masked_choice, ppv,
 };
 pub use set::{BLOCK_BITS, BLOCK_WORDS, Interval, PARTS, SetArrays};
 
@@ -70,8 +67,7 @@ pub enum Access {
 }
 
 /// All kernels.
-pub const KERNELS: [Kernel; 6] =
-    [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_SOFTMAX_MASS, MASKED_CHOICE, TOP_M];
+pub const KERNELS: [Kernel; 4] = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_CHOICE];
 
 const fn read(name: &'static str) -> Binding {
     Binding { name, access: Access::Read }

@@ -1,32 +1,38 @@
-//! Next tokens that are chosen where the logits lie: burn's device and queue, and the kernels of `unskew-sets`.
+//! Logits that stay on the GPU and answer questions there: burn's device and queue, and the kernels of `unskew-sets`.
 //!
-//! burn computes logits into a buffer of its own device. Here that device is shared: the kernels of `unskew-sets` are compiled
-//! on it, read the buffer, and write the next tokens. A row of logits is four bytes for each id of the vocabulary, and is not
-//! read back; what comes back is a token and a few numbers.
+//! burn computes logits into a buffer of its own device. That device is shared: the kernels of `unskew-sets` are compiled on it and
+//! read the buffer. A row of logits is four bytes for each id of the vocabulary, and is not read back; the answer to a question is a
+//! token and a few numbers. So every sampler runs over a model on a GPU as over one on the CPU, and none knows.
 //!
-//! The way is the one that burn documents for work of others on its queue: flush what is pending (it collects commands before
-//! it submits them), keep the tensor until the work is done, and submit to the same queue, which keeps the order. Launching the
-//! kernels through burn's runtime (its example of a custom kernel) was the alternative: their sources would need its names and
-//! its order of bindings, each set array would be a tensor, and the kernels of two crates would drift apart.
+//! burn documents the way for work of others on its queue: flush the pending commands (it collects them before it submits them),
+//! keep the tensor until the work is done, and submit to the same queue, which keeps the order. Launching the kernels through burn's
+//! runtime (its example of a custom kernel) was the alternative: their sources would need its names and its order of bindings,
+//! and the kernels of two crates would drift apart.
 //!
 //! The runtime is one for the process: burn starts it at most once for an adapter, and gives out the handles only then.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 use burn::{
     backend::Wgpu,
     cubecl::wgpu::{AutoCompiler, WgpuServer},
     tensor::{DType, Device, Tensor},
 };
-use unskew_core::{Extension, LanguageModel, MaskBatch};
-use unskew_sets::{Choice, Chooser, Gpu, GpuError, GpuSet, Interval, LogitRows, Rule};
+use unskew_core::{
+    Extension, LanguageModel, LogitRows, Logits, MaskBatch, RowError, TokenId,
+    rows::{Among, Outcome, Pick, RowAnswer, RowQuestion},
+};
+use unskew_sets::{Choice, ChoiceQuestion, Chooser, Gpu, GpuError, LogitBuffer, Next, Rule};
 
 use crate::{
     backend::Backend,
     llama::{Llama, ModelError, Sequence, append},
 };
 
-/// Why tokens cannot be chosen on the device. No sequence of the batch has changed.
+/// Why a model cannot run on a GPU.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -35,27 +41,19 @@ pub enum DeviceError {
         "burn's runtime for wgpu does not start: {reason}; run the model on the CPU, or start this crate's first"
     )]
     NoRuntime {
-        /// What burn says.
+        /// burn's own words.
         reason: String,
     },
     /// The model is on the CPU.
     #[error("the model runs on the CPU, whose logits no GPU sees; move it with `Llama::on_gpu`")]
     OnCpu,
-    /// The chooser was made for another device.
-    #[error("the chooser belongs to another device than the model; make it on the one of `Llama::gpu`")]
-    OtherDevice,
-    /// The model could not be evaluated.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// The choice failed.
-    #[error(transparent)]
-    Gpu(#[from] GpuError),
 }
 
 /// burn's runtime on the default adapter, and the kernels compiled for it.
 pub(crate) struct Shared {
     pub(crate) device: Device,
     gpu: Arc<Gpu>,
+    chooser: Mutex<Chooser>,
 }
 
 /// The runtime of this process. It is started by the first call.
@@ -64,13 +62,15 @@ pub(crate) fn shared() -> Result<&'static Shared, DeviceError> {
     let start = || {
         let (device, setup) = Device::wgpu_options().init_with_setup().map_err(|error| error.to_string())?;
         let gpu = Gpu::shared(setup.adapter.get_info().name, setup.device, setup.queue);
-        Ok(Shared { device, gpu })
+        let chooser = Chooser::new(Arc::clone(&gpu)).map_err(|error| error.to_string())?;
+        Ok(Shared { device, gpu, chooser: Mutex::new(chooser) })
     };
     SHARED.get_or_init(start).as_ref().map_err(|reason| DeviceError::NoRuntime { reason: reason.clone() })
 }
 
 impl Llama {
-    /// The model on the default GPU. As [`to_backend`](Self::to_backend) with [`Backend::Wgpu`], and an error where that panics.
+    /// The model on the default GPU, whose logits stay there. As [`to_backend`](Self::to_backend) with [`Backend::Wgpu`], and an
+    /// error where that panics.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Llama {
         Ok(self.to_backend(Backend::Wgpu))
     }
 
-    /// The device that the model runs on: what is uploaded there can be used with its logits.
+    /// The device that the model runs on.
     ///
     /// # Errors
     ///
@@ -92,88 +92,150 @@ impl Llama {
         Ok(Arc::clone(&shared()?.gpu))
     }
 
-    /// Appends tokens to each sequence of the batch, and chooses what comes next of those tokens that `set` allows behind the
-    /// interval of each, all on the device: [`Chooser::in_set`] with the logits of [`extend`](LanguageModel::extend). There is
-    /// an interval for each row that the batch asks for.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError`]. No sequence and no interval has changed then.
-    ///
-    /// # Panics
-    ///
-    /// As [`Chooser::in_set`].
-    pub fn choose_in_set(
-        &mut self,
-        batch: &mut [Extension<'_, Sequence>],
-        chooser: &mut Chooser,
-        set: &GpuSet,
-        intervals: &mut [Interval],
-        rule: Rule<'_>,
-    ) -> Result<Vec<Choice>, DeviceError> {
-        self.choose(batch, chooser, |chooser, logits| chooser.in_set(set, intervals, logits, rule))
-    }
-
-    /// Appends tokens to each sequence of the batch, and chooses what comes next of those tokens that its mask allows:
-    /// [`Chooser::masked`] with the logits of [`extend`](LanguageModel::extend). The masks are uploaded, and the logits stay.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError`]. No sequence has changed then.
-    ///
-    /// # Panics
-    ///
-    /// As [`Chooser::masked`].
-    pub fn choose_masked(
-        &mut self,
-        batch: &mut [Extension<'_, Sequence>],
-        chooser: &mut Chooser,
-        masks: &MaskBatch,
-        may_end: &[bool],
-        rule: Rule<'_>,
-    ) -> Result<Vec<Choice>, DeviceError> {
-        self.choose(batch, chooser, |chooser, logits| chooser.masked(masks, may_end, logits, rule))
-    }
-
     /// Appends tokens to each sequence of the batch, and leaves the logits where they are.
-    pub(crate) fn prefill(&mut self, batch: &mut [Extension<'_, Sequence>]) -> Result<(), ModelError> {
-        self.passes(batch, |_| Ok(()))?;
-        append(batch);
-        Ok(())
-    }
-
-    fn choose(
+    pub(crate) fn extend_on_device(
         &mut self,
         batch: &mut [Extension<'_, Sequence>],
-        chooser: &mut Chooser,
-        choose: impl FnOnce(&mut Chooser, LogitRows<'_>) -> Result<Vec<Choice>, GpuError>,
-    ) -> Result<Vec<Choice>, DeviceError> {
-        if !Arc::ptr_eq(&self.gpu()?, chooser.gpu()) {
-            return Err(DeviceError::OtherDevice);
-        }
+        logits: &mut Logits,
+    ) -> Result<(), ModelError> {
         let mut parts = Vec::new();
         self.passes(batch, |logits| {
             parts.push(logits);
             Ok(())
         })?;
-        let logits = match parts.len() {
-            0 => return Ok(Vec::new()),
-            1 => parts.swap_remove(0),
-            _ => Tensor::cat(parts, 0),
-        };
-        let choices = with_buffer(logits, self.vocab_len(), |logits| choose(chooser, logits))?;
         append(batch);
-        Ok(choices)
+        let vocab_len = self.vocab_len();
+        match parts.len() {
+            0 => _ = logits.reset(0, vocab_len),
+            _ => logits.place(Box::new(DeviceRows {
+                logits: Tensor::cat(parts, 0),
+                vocab_len,
+                temperature: 1.0,
+            })),
+        }
+        Ok(())
     }
+}
+
+/// Rows of logits on the device. Answers are exact up to about 1e-4 of a logarithm; an outcome is drawn by 24 bits of a random
+/// number.
+struct DeviceRows {
+    logits: Tensor<2>,
+    vocab_len: usize,
+    /// Logits are divided by it when a question is answered.
+    temperature: f32,
+}
+
+impl fmt::Debug for DeviceRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceRows").field("vocab_len", &self.vocab_len).finish_non_exhaustive()
+    }
+}
+
+impl DeviceRows {
+    /// Answers questions that name no other ids of the end than `ends`, if any.
+    fn answer_all(&self, questions: &[&RowQuestion<'_>], ends: &[TokenId]) -> Result<Vec<Choice>, RowError> {
+        let mut masks = MaskBatch::new(questions.len(), self.vocab_len);
+        let mut asked = Vec::with_capacity(questions.len());
+        for (index, question) in questions.iter().enumerate() {
+            let mut mask = masks.row_mut(index);
+            let of_row = |id: &TokenId| id.index() < self.vocab_len;
+            match question.among {
+                Among::All => mask.fill(),
+                Among::Mask(of) if of.len() == self.vocab_len => mask.copy_from(of),
+                Among::Mask(of) => of.into_ids().filter(of_row).for_each(|id| mask.insert(id)),
+                Among::List(list) => list.iter().copied().filter(of_row).for_each(|id| mask.insert(id)),
+            }
+            question.without.iter().copied().filter(of_row).for_each(|id| mask.remove(id));
+            let rule = match question.pick {
+                Pick::Nothing | Pick::Best => Rule::Greedy,
+                #[allow(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a number in [0, 1) times 2^32"
+                )]
+                Pick::Uniform(number) => Rule::Sample((number * 4_294_967_296.0) as u32),
+            };
+            asked.push(ChoiceQuestion { row: question.row, may_end: !question.ends.is_empty(), rule });
+        }
+        let shared = shared().map_err(|error| RowError::Device { source: error.into() })?;
+        let mut chooser = shared.chooser.lock().unwrap_or_else(PoisonError::into_inner);
+        with_buffer(self.logits.clone(), self.vocab_len, |logits| {
+            chooser.answer(logits, self.temperature, ends, &asked, &masks)
+        })
+    }
+}
+
+impl LogitRows for DeviceRows {
+    fn len(&self) -> usize {
+        self.logits.dims()[0]
+    }
+
+    fn vocab_len(&self) -> usize {
+        self.vocab_len
+    }
+
+    fn read(&self, row: usize, out: &mut [f32]) -> Result<(), RowError> {
+        let values = self
+            .logits
+            .clone()
+            .narrow(0, row, 1)
+            .try_into_vec_as::<f32>()
+            .map_err(|error| RowError::Device { source: error.to_string().into() })?;
+        out.copy_from_slice(&values);
+        out.iter_mut().for_each(|logit| *logit /= self.temperature);
+        Ok(())
+    }
+
+    fn answer(&self, questions: &[RowQuestion<'_>], answers: &mut Vec<RowAnswer>) -> Result<(), RowError> {
+        let mut all: Vec<Option<RowAnswer>> = vec![None; questions.len()];
+        // One submission for each list of ids that end a sequence: one, as a rule.
+        while let Some(first) = all.iter().position(Option::is_none) {
+            let open = || (first..questions.len()).filter(|index| all[*index].is_none());
+            let of = |index: usize| questions[index].ends;
+            let ends = open().map(of).find(|ends| !ends.is_empty()).unwrap_or_default();
+            let group: Vec<usize> =
+                open().filter(|index| of(*index).is_empty() || of(*index) == ends).collect();
+            let asked: Vec<&RowQuestion<'_>> = group.iter().map(|index| &questions[*index]).collect();
+            let choices = self.answer_all(&asked, ends)?;
+            for ((index, question), choice) in group.into_iter().zip(asked).zip(choices) {
+                all[index] = Some(to_answer(&choice, question.pick));
+            }
+        }
+        answers.extend(all.into_iter().flatten());
+        Ok(())
+    }
+
+    fn divide(&mut self, temperature: f64) -> bool {
+        #[allow(clippy::cast_possible_truncation, reason = "the device computes with 32 bits")]
+        let divided = (f64::from(self.temperature) * temperature) as f32;
+        let can = divided > 0.0 && divided.is_finite() && divided.recip().is_finite();
+        if can {
+            self.temperature = divided;
+        }
+        can
+    }
+}
+
+fn to_answer(choice: &Choice, pick: Pick) -> RowAnswer {
+    let Choice { next, log_prob, log_end, log_mass } = *choice;
+    let token = match next {
+        Next::Token(token) => Some(Some(token)),
+        Next::End => Some(None),
+        Next::Nothing => None,
+    };
+    let picked = token.filter(|_| pick != Pick::Nothing);
+    let picked = picked.map(|token| Outcome { token, log_prob: f64::from(log_prob) });
+    RowAnswer { log_end: f64::from(log_end), log_mass: f64::from(log_mass), picked }
 }
 
 /// Hands over the buffer that a tensor lies in, once the work that fills it has been submitted.
 fn with_buffer<T>(
     logits: Tensor<2>,
     vocab_len: usize,
-    read: impl FnOnce(LogitRows<'_>) -> Result<T, GpuError>,
-) -> Result<T, DeviceError> {
-    let failed = |reason: String| DeviceError::Model(ModelError::Device { reason });
+    read: impl FnOnce(LogitBuffer<'_>) -> Result<T, GpuError>,
+) -> Result<T, RowError> {
+    let failed = |reason: String| RowError::Device { source: reason.into() };
     let tensor = logits
         .try_into_primitive::<Wgpu>()
         .map_err(|error| failed(format!("no tensor of wgpu: {error:?}")))?;
@@ -181,16 +243,19 @@ fn with_buffer<T>(
     if tensor.dtype != DType::F32 || shape.get(1) != Some(&vocab_len) || !tensor.is_contiguous() {
         return Err(failed(format!("logits of an unknown form: {tensor:?}")));
     }
-    // Whoever asks for the buffer has the commands for it recorded; this submits them.
+    // The commands that fill the buffer are recorded when it is asked for; this submits them.
     let resource = tensor
         .client
         .get_resource::<WgpuServer<AutoCompiler>>(tensor.handle.clone())
         .and_then(|resource| tensor.client.flush().map(|()| resource))
         .map_err(|error| failed(error.to_string()))?;
     let buffer = resource.resource();
-    let rows = LogitRows { buffer: &buffer.buffer, offset: buffer.offset, rows: shape[0], vocab_len };
+    let rows = LogitBuffer { buffer: &buffer.buffer, offset: buffer.offset, rows: shape[0], vocab_len };
     // The answer is read back in it, so that the tensor outlives the work.
-    let answer = read(rows)?;
+    let answer = read(rows).map_err(|error| match error {
+        GpuError::NotADistribution { row } => RowError::NotADistribution { row },
+        error => RowError::Device { source: error.into() },
+    })?;
     drop(resource);
     Ok(answer)
 }

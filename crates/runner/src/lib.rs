@@ -11,7 +11,7 @@
 //! | `model` | the decoder, one definition for training and inference |
 //! | `cache` | keys and values of one sequence, and attention over them |
 //! | `llama` | batches of sequences: the `LanguageModel` |
-//! | `device`, `set_sampler` | with the feature `wgpu`: tokens of a set chosen on the device, without a read-back of logits |
+//! | `device` | with the feature `wgpu`: logits that stay on the device and answer questions there |
 //! | `train`, `save` | with the feature `train`: the training loop, checkpoints, writing a model |
 //!
 //! No type of burn appears in the public interface: a new version of it is not a breaking change here.
@@ -27,8 +27,6 @@ mod parameters;
 mod rotary;
 #[cfg(feature = "train")]
 mod save;
-#[cfg(feature = "wgpu")]
-mod set_sampler;
 #[cfg(feature = "train")]
 mod train;
 mod weights;
@@ -38,8 +36,6 @@ pub use config::{ConfigError, ModelConfig};
 #[cfg(feature = "wgpu")]
 pub use device::DeviceError;
 pub use llama::{Llama, ModelError, Sequence};
-#[cfg(feature = "wgpu")]
-pub use set_sampler::{SetMethod, SetSampleError, SetSampler, SetTask};
 #[cfg(feature = "train")]
 pub use train::{TrainError, TrainEvent, TrainOptions, TrainedModel, TrainingData, train};
 pub use weights::LoadError;

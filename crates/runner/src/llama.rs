@@ -406,6 +406,10 @@ impl LanguageModel for Llama {
         batch: &mut [Extension<'_, Sequence>],
         logits: &mut Logits,
     ) -> Result<(), ModelError> {
+        #[cfg(feature = "wgpu")]
+        if self.device != Device::flex() {
+            return self.extend_on_device(batch, logits);
+        }
         let rows = self.plan(batch)?.iter().map(Work::wanted).sum();
         let mut output = logits.reset(rows, self.config.vocab_size);
         self.passes(batch, |logits| {

@@ -89,7 +89,9 @@ pub use delta::{Delta, DeltaReport};
 pub use error::{Line, SetError, SetFileError};
 pub use exclusion::ExclusionConstraint;
 #[cfg(feature = "wgpu")]
-pub use gpu::{Choice, Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, LogitRows, Next, Rule};
+pub use gpu::{
+    Choice, ChoiceQuestion, Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, LogitBuffer, Next, Rule,
+};
 pub use item_set::{Cursor, ItemSet, Items};
 pub use store::{SetChanger, SetStore};
 pub use subset::Subset;

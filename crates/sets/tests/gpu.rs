@@ -14,20 +14,17 @@ use common::{Kind, below, build, ids, random_items, rng};
 use rand_chacha::{ChaCha8Rng, rand_core::Rng};
 use unskew_core::{Constraint, MaskBatch, TokenId, TokenMask, conformance};
 use unskew_sets::{
-    Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, ItemSet, LogitRows, Next, Rule, SetConstraint, Subset,
+    ChoiceQuestion, Chooser, Gpu, GpuError, GpuSet, GpuSetConstraint, ItemSet, LogitBuffer, Next, Rule,
+    SetConstraint, Subset,
 };
-use unskew_shaders::{
-    END, Interval, LOWEST, NONE, Pick, SetArrays, interval_step, masked_choice, masked_softmax_mass, top_m,
-};
+use unskew_shaders::{END, Interval, LOWEST, NONE, Pick, SetArrays, interval_step, masked_choice};
 
 type Test = fn(&Arc<Gpu>);
 
-const TESTS: [(&str, Test); 9] = [
+const TESTS: [(&str, Test); 7] = [
     ("intervals_masks_and_candidates_are_those_of_the_set", sets),
     ("tokens_may_be_divided_into_parts", parts),
     ("constraints_are_those_of_the_cpu", constraints),
-    ("tops_are_those_of_the_reference", tops),
-    ("masses_are_near_those_of_the_reference", masses),
     ("choices_are_near_those_of_the_reference", choices),
     ("chosen_tokens_follow_their_distribution", distributions_of_choices),
     ("batches_of_more_than_a_row_of_workgroups", many),
@@ -200,50 +197,6 @@ fn logits(rng: &mut ChaCha8Rng, len: usize) -> Vec<f32> {
     (0..len).map(|_| (below(rng, 400) as f32 - 200.0) / 8.0).collect()
 }
 
-fn tops(gpu: &Arc<Gpu>) {
-    let rng = &mut rng(3);
-    for (rows, vocab_len, m) in [(1, 1, 1), (3, 10, 12), (5, 257, 50), (7, 5000, 50), (2, 300, 300)] {
-        let mut logits = logits(rng, rows * vocab_len);
-        for odd in [f32::NAN, f32::NEG_INFINITY, f32::INFINITY, -0.0] {
-            let at = below(rng, logits.len() as u32) as usize;
-            logits[at] = odd;
-        }
-        let tops = gpu.top(&logits, vocab_len, m).unwrap();
-        for (row, top) in logits.chunks(vocab_len).zip(tops) {
-            assert_eq!(top, top_m(row, m));
-        }
-    }
-    assert_eq!(gpu.top(&[], 10, 5).unwrap(), Vec::<Vec<u32>>::new());
-}
-
-fn masses(gpu: &Arc<Gpu>) {
-    let rng = &mut rng(4);
-    for (rows, vocab_len) in [(1, 1), (4, 31), (9, 1000), (3, 50_257)] {
-        let mut logits = logits(rng, rows * vocab_len);
-        logits[0] = LOWEST;
-        let mut masks = MaskBatch::new(rows, vocab_len);
-        for row in 0..rows {
-            // The first row allows nothing.
-            for id in (0..vocab_len as u32).filter(|_| row > 0 && below(rng, 20) == 0) {
-                masks.row_mut(row).insert(TokenId(id));
-            }
-        }
-        let found = gpu.masses(&logits, &masks).unwrap();
-        for (row, found) in found.into_iter().enumerate() {
-            let of_row = &logits[row * vocab_len..(row + 1) * vocab_len];
-            let expected = masked_softmax_mass(of_row, masks.row(row).words());
-            let near = |one: f32, other: f32| one == other || (one - other).abs() < 1e-4;
-            assert!(
-                found.largest == expected.largest
-                    && near(found.log_sum, expected.log_sum)
-                    && near(found.log_sum_allowed, expected.log_sum_allowed)
-                    && near(found.log_mass, expected.log_mass),
-                "{found:?} and not {expected:?}"
-            );
-        }
-    }
-}
-
 /// A device of the test's own, as that of a model would be, and rows of logits that lie on it.
 struct Lent {
     gpu: Arc<Gpu>,
@@ -301,117 +254,129 @@ fn choices(gpu: &Arc<Gpu>) {
     let (rng, lent) = (&mut rng(7), Lent::like(gpu));
     let ends = [TokenId(3), TokenId(0), TokenId(60_000)];
     let end_ids = ends.map(|id| id.0);
-    let mut chooser = Chooser::new(Arc::clone(&lent.gpu), &ends).unwrap();
-    // Masks that are shorter and longer than the rows, too.
-    for (rows, vocab_len, of_masks) in
-        [(1, 1, 1), (6, 31, 31), (40, 1000, 1000), (5, 700, 650), (5, 650, 700), (3, 50_257, 50_257)]
-    {
+    let mut chooser = Chooser::new(Arc::clone(&lent.gpu)).unwrap();
+    // Masks that are shorter and longer than the rows, and more and fewer questions than rows, too.
+    for (rows, vocab_len, of_masks, count) in [
+        (1, 1, 1, 1),
+        (6, 31, 31, 9),
+        (40, 1000, 1000, 40),
+        (5, 700, 650, 2),
+        (5, 650, 700, 11),
+        (3, 50_257, 50_257, 3),
+    ] {
         let mut all = logits(rng, rows * vocab_len);
         for logit in all.iter_mut().step_by(3) {
             *logit = f32::NEG_INFINITY;
         }
-        let mut masks = MaskBatch::new(rows, of_masks);
-        for row in 0..rows {
-            // Every fifth row allows nothing but an end, perhaps.
+        let mut masks = MaskBatch::new(count, of_masks);
+        for index in 0..count {
+            // Every fifth question allows nothing but an end, perhaps.
             for id in
-                (0..of_masks as u32).filter(|id| row % 5 > 0 && below(rng, 9) == 0 && !end_ids.contains(id))
+                (0..of_masks as u32).filter(|id| index % 5 > 0 && below(rng, 9) == 0 && !end_ids.contains(id))
             {
-                masks.row_mut(row).insert(TokenId(id));
+                masks.row_mut(index).insert(TokenId(id));
             }
         }
-        let may_end: Vec<bool> = (0..rows).map(|row| row % 3 == 1).collect();
         let buffer = lent.buffer(&all);
-        let rows_of = LogitRows { buffer: &buffer, offset: 256, rows, vocab_len };
-        let random: Vec<u32> =
-            (0..rows).map(|row| if row == 1 { u32::MAX } else { rng.next_u32() }).collect();
+        let rows_of = LogitBuffer { buffer: &buffer, offset: 256, rows, vocab_len };
         for temperature in [1.0_f32, 0.25, 3.0] {
-            for rule in [Rule::Sample { temperature, random: &random }, Rule::Greedy] {
-                let scale = if rule == Rule::Greedy { 1.0 } else { temperature.recip() };
-                let chosen = match chooser.masked(&masks, &may_end, rows_of, rule) {
-                    Ok(chosen) => chosen,
-                    Err(GpuError::NotADistribution { row }) => {
-                        assert!(
-                            all[row * vocab_len..][..vocab_len]
-                                .iter()
-                                .all(|logit| *logit == f32::NEG_INFINITY)
-                        );
-                        continue;
-                    }
-                    Err(error) => panic!("{error}"),
-                };
-                for (row, choice) in chosen.into_iter().enumerate() {
-                    let logits = &all[row * vocab_len..][..vocab_len];
-                    let words = masks.row(row).words();
-                    let interval = Interval { ends: may_end[row].into(), valid: 1, ..Interval::default() };
-                    let pick = if rule == Rule::Greedy { Pick::Greedy } else { Pick::Random(random[row]) };
-                    let expected = masked_choice(logits, words, &interval, &end_ids, scale, pick);
-                    let near = |one: f32, other: f32| one == other || (one - other).abs() < 1e-4;
-                    let token = match choice.next {
-                        Next::Token(token) => token.0,
-                        Next::End => END,
-                        Next::Nothing => {
-                            assert_eq!(expected.token, NONE);
-                            continue;
-                        }
-                    };
-                    assert!(near(choice.log_mass, expected.log_mass), "{choice:?} and not {expected:?}");
-                    if token == expected.token {
-                        assert!(near(choice.log_prob, expected.logit - expected.log_sum), "{choice:?}");
-                        continue;
-                    }
-                    // Another one only where the two touch, up to rounding.
-                    assert!(rule != Rule::Greedy, "{choice:?} and not {expected:?}");
-                    let scale = f64::from(scale);
-                    let of_ends = end_ids.iter().filter_map(|id| logits.get(*id as usize));
-                    let end: f64 = of_ends.map(|logit| (f64::from(*logit) * scale).exp()).sum();
-                    let end = if may_end[row] { end } else { 0.0 };
-                    let place = place(logits, words, end, scale, token);
-                    let number = f64::from(random[row] >> 8) / 2.0_f64.powi(24);
-                    assert!(
-                        place.start - 1e-5 < number && number < place.end + 1e-5,
-                        "{choice:?}: {number} {place:?}"
-                    );
-                    assert!(choice.log_prob > f32::NEG_INFINITY, "{choice:?} has a probability");
+            let mut questions = Vec::new();
+            for index in 0..count {
+                let random = if index == 1 { u32::MAX } else { rng.next_u32() };
+                let rule = if index % 4 == 3 { Rule::Greedy } else { Rule::Sample(random) };
+                questions.push(ChoiceQuestion { row: index * 7 % rows, may_end: index % 3 == 1, rule });
+            }
+            let chosen = match chooser.answer(rows_of, temperature, &ends, &questions, &masks) {
+                Ok(chosen) => chosen,
+                Err(GpuError::NotADistribution { row }) => {
+                    let row = &all[row * vocab_len..][..vocab_len];
+                    assert!(row.iter().all(|logit| *logit == f32::NEG_INFINITY));
+                    continue;
                 }
+                Err(error) => panic!("{error}"),
+            };
+            for (index, (choice, question)) in chosen.into_iter().zip(&questions).enumerate() {
+                let logits = &all[question.row * vocab_len..][..vocab_len];
+                let words = masks.row(index).words();
+                let scale = temperature.recip();
+                let pick = match question.rule {
+                    Rule::Greedy => Pick::Greedy,
+                    Rule::Sample(random) => Pick::Random(random),
+                };
+                let expected = masked_choice(logits, words, question.may_end, &end_ids, scale, pick);
+                let near = |one: f32, other: f32| one == other || (one - other).abs() < 1e-4;
+                let log = |log: f32| if log <= LOWEST { f32::NEG_INFINITY } else { log - expected.log_sum };
+                let masses = near(choice.log_mass, log(expected.log_tokens));
+                assert!(
+                    masses && near(choice.log_end, log(expected.log_end)),
+                    "{choice:?} and not {expected:?}"
+                );
+                let token = match choice.next {
+                    Next::Token(token) => token.0,
+                    Next::End => END,
+                    Next::Nothing => {
+                        assert_eq!(expected.token, NONE);
+                        continue;
+                    }
+                };
+                if token == expected.token {
+                    assert!(near(choice.log_prob, expected.logit - expected.log_sum), "{choice:?}");
+                    continue;
+                }
+                // Another one only where the two touch, up to rounding.
+                let Rule::Sample(random) = question.rule else { panic!("{choice:?} and not {expected:?}") };
+                let scale = f64::from(scale);
+                let of_ends = end_ids.iter().filter_map(|id| logits.get(*id as usize));
+                let end: f64 = of_ends.map(|logit| (f64::from(*logit) * scale).exp()).sum();
+                let end = if question.may_end { end } else { 0.0 };
+                let place = place(logits, words, end, scale, token);
+                let number = f64::from(random >> 8) / 2.0_f64.powi(24);
+                assert!(
+                    place.start - 1e-5 < number && number < place.end + 1e-5,
+                    "{choice:?}: {number} {place:?}"
+                );
+                assert!(choice.log_prob > f32::NEG_INFINITY, "{choice:?} has a probability");
             }
         }
     }
-    // What is no distribution is said.
+    // A row that is no distribution is said.
     for odd in [f32::NAN, f32::INFINITY] {
         let buffer = lent.buffer(&[0.0, 1.0, 2.0, odd]);
-        let rows_of = LogitRows { buffer: &buffer, offset: 256, rows: 2, vocab_len: 2 };
-        let error = chooser.masked(&MaskBatch::new(2, 2), &[true; 2], rows_of, Rule::Greedy).unwrap_err();
+        let rows_of = LogitBuffer { buffer: &buffer, offset: 256, rows: 2, vocab_len: 2 };
+        let question = |row| ChoiceQuestion { row, may_end: true, rule: Rule::Greedy };
+        let questions = [0, 1].map(question);
+        let error = chooser.answer(rows_of, 1.0, &ends, &questions, &MaskBatch::new(2, 2)).unwrap_err();
         assert!(matches!(error, GpuError::NotADistribution { row: 1 }), "{error}");
     }
 }
 
-/// Many rows with the same logits: what is drawn follows the distribution of the allowed tokens.
+/// Many questions about one row: the chosen tokens follow the distribution of the allowed ones.
 fn distributions_of_choices(gpu: &Arc<Gpu>) {
-    const ROWS: usize = 20_000;
+    const QUESTIONS: usize = 20_000;
     let (rng, lent) = (&mut rng(8), Lent::like(gpu));
     let (vocab_len, ends) = (300, [TokenId(1)]);
     let one: Vec<f32> = (0..vocab_len).map(|_| below(rng, 400) as f32 / 100.0).collect();
-    let buffer = lent.buffer(&one.repeat(ROWS));
-    let rows_of = LogitRows { buffer: &buffer, offset: 256, rows: ROWS, vocab_len };
-    let items: Vec<Vec<u32>> = (5..290).step_by(7).map(|id| vec![id]).chain([vec![]]).collect();
-    let set = GpuSet::new(Arc::clone(&lent.gpu), &build(&items, vocab_len as u32).0, vocab_len).unwrap();
-    let random: Vec<u32> = (0..ROWS).map(|_| rng.next_u32()).collect();
-    let mut chooser = Chooser::new(Arc::clone(&lent.gpu), &ends).unwrap();
-    let mut intervals = vec![set.start(); ROWS];
-    let rule = Rule::Sample { temperature: 0.8, random: &random };
-    let chosen = chooser.in_set(&set, &mut intervals, rows_of, rule).unwrap();
+    let buffer = lent.buffer(&one);
+    let rows_of = LogitBuffer { buffer: &buffer, offset: 256, rows: 1, vocab_len };
+    let is_allowed = |id: usize| (5..290).contains(&id) && (id - 5).is_multiple_of(7);
+    let mut masks = MaskBatch::new(QUESTIONS, vocab_len);
+    let mut questions = Vec::new();
+    for index in 0..QUESTIONS {
+        let mut mask = masks.row_mut(index);
+        (0..vocab_len).filter(|id| is_allowed(*id)).for_each(|id| mask.insert(TokenId::from_index(id)));
+        questions.push(ChoiceQuestion { row: 0, may_end: true, rule: Rule::Sample(rng.next_u32()) });
+    }
+    let mut chooser = Chooser::new(Arc::clone(&lent.gpu)).unwrap();
+    let chosen = chooser.answer(rows_of, 0.8, &ends, &questions, &masks).unwrap();
     let mut counts = vec![0; vocab_len];
-    for (choice, interval) in chosen.iter().zip(&intervals) {
+    for choice in &chosen {
         match choice.next {
-            Next::Token(token) => {
-                assert!(items.contains(&vec![token.0]) && interval.valid == 1 && interval.ends == 1);
-                counts[token.index()] += 1;
-            }
+            Next::Token(token) => counts[token.index()] += 1,
             Next::End => counts[1] += 1,
             Next::Nothing => panic!("something is allowed"),
         }
     }
-    let allowed = |id: usize| id == 1 || items.contains(&vec![id as u32]);
+    let allowed = |id: usize| id == 1 || is_allowed(id);
     let weights: Vec<f64> =
         (0..vocab_len).map(|id| if allowed(id) { (f64::from(one[id]) / 0.8).exp() } else { 0.0 }).collect();
     let total: f64 = weights.iter().sum();

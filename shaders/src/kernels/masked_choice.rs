@@ -1,20 +1,24 @@
-//! The next token of each row of logits, among those that a mask allows and the end where the row may end, with the masses
-//! of [`masked_softmax_mass`](fn@super::masked_softmax_mass) from the same passes.
+//! The next token after a row of logits, among those that a mask allows and the end where it is allowed, with the masses of the
+//! tokens, of the end and of the whole row from the same passes. Several questions may be about one row.
 //!
-//! It is the last kernel of a step that reads back no logits: a token and four numbers a row. The random numbers come from
-//! the caller, 32 bits a row, so that a seed decides the outputs and the shader needs no generator. Noise for each token
-//! (Gumbel's trick) was the alternative: one pass less, a generator for each token, and noise of 24 bits that cannot draw what
-//! is less probable than about e^-16.
+//! It is the kernel of a step that reads back no logits: a token and four numbers a question. The random numbers come from
+//! the caller, 32 bits a question, so that a seed decides the outputs and the shader needs no generator. Noise for each token
+//! (Gumbel's trick) was the alternative: one pass less, a generator for each token, and noise of 24 bits that cannot draw a
+//! token less probable than about e^-16.
 //!
 //! Cost: two passes over the row, divided among 256 lanes, and a third over the tokens of one lane; a single row leaves most of a
 //! large GPU idle.
 //!
-//! The end of the sequence is one event, as on the CPU: the sum over the ids that end it, allowed exactly where the interval
-//! ends an item. Sums are of 32-bit floats and the random number has 24 bits, so that the probability with which a token is drawn
+//! The end of the sequence is one event, as on the CPU: the sum over the ids that end it. Sums are of 32-bit floats and the random number has 24 bits, so that the probability with which a token is drawn
 //! is that of the logits up to about 1e-6; a token that is not allowed, or has probability zero, is never drawn.
 
-use super::LOWEST;
-use crate::{Access, Binding, Interval, Kernel};
+use crate::{Access, Binding, Kernel};
+
+/// Stands for the logit of no token, and for the logarithm of nothing: shaders have no infinities to rely on.
+pub const LOWEST: f32 = -3.0e38;
+
+/// Stands for no token.
+pub const NONE: u32 = u32::MAX;
 
 /// Stands for the end of the sequence among tokens.
 pub const END: u32 = u32::MAX - 1;
@@ -25,15 +29,14 @@ pub const BROKEN: u32 = u32::MAX - 2;
 /// The kernel; the reference is [`masked_choice`].
 pub const MASKED_CHOICE: Kernel = Kernel {
     name: "masked_choice",
-    source: concat!(include_str!("../interval.wgsl"), include_str!("masked_choice.wgsl")),
+    source: include_str!("masked_choice.wgsl"),
     workgroup: 256,
     over_set: false,
     bindings: &[
         Binding { name: "logits", access: Access::Read },
         Binding { name: "masks", access: Access::Read },
-        Binding { name: "intervals", access: Access::Read },
+        Binding { name: "questions", access: Access::Read },
         Binding { name: "ends", access: Access::Read },
-        Binding { name: "uniforms", access: Access::Read },
         Binding { name: "shape", access: Access::Uniform },
         Binding { name: "tokens", access: Access::ReadWrite },
         Binding { name: "choices", access: Access::ReadWrite },
@@ -49,23 +52,22 @@ pub enum Pick {
     Random(u32),
 }
 
-/// What is chosen for a row: [`tokens`](Self::token) is a buffer of its own, the others lie in the order of `choices`.
+/// The answer to a question: [`tokens`](Self::token) is a buffer of its own, the others lie in the order of `choices`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MaskedChoice {
-    /// The token, [`END`], [`BROKEN`], or [`NONE`](super::NONE) where nothing is allowed that has a probability.
+    /// The token, [`END`], [`BROKEN`], or [`NONE`] where nothing is allowed that has a probability.
     pub token: u32,
     /// Its logit at the temperature; that of the end is the logarithm of the sum over its ids. [`LOWEST`] for no token.
     pub logit: f32,
     /// The logarithm of the sum over all tokens; [`LOWEST`] for none.
     pub log_sum: f32,
-    /// The logarithm of the sum over what is allowed; [`LOWEST`] for none.
-    pub log_sum_allowed: f32,
-    /// The logarithm of the mass of what is allowed, at most 0; [`LOWEST`] for none.
-    pub log_mass: f32,
+    /// The logarithm of the sum over the ids that end the sequence; [`LOWEST`] where it may not end.
+    pub log_end: f32,
+    /// The logarithm of the sum over the allowed tokens; [`LOWEST`] for none.
+    pub log_tokens: f32,
 }
 
-/// The same on the CPU, in 64 bits, for one row of logits, its mask and its interval. `scale` is the reciprocal of the
-/// temperature.
+/// The same on the CPU, in 64 bits, for one row of logits and its mask. `scale` is the reciprocal of the temperature.
 ///
 /// # Panics
 ///
@@ -73,7 +75,7 @@ pub struct MaskedChoice {
 pub fn masked_choice(
     logits: &[f32],
     mask: &[u32],
-    interval: &Interval,
+    may_end: bool,
     ends: &[u32],
     scale: f32,
     pick: Pick,
@@ -85,7 +87,6 @@ pub fn masked_choice(
         _ => lowest,
     };
     let allowed = |token: usize| mask.get(token / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
-    let may_end = interval.valid == 1 && interval.ends == 1;
     let sum = |of: &mut dyn Iterator<Item = usize>| {
         let kept: Vec<f64> = of.map(logit).filter(|logit| *logit > lowest).collect();
         let largest = kept.iter().copied().fold(lowest, f64::max);
@@ -105,7 +106,7 @@ pub fn masked_choice(
     let (token, logit) = if logits.iter().any(odd) || log_sum <= lowest {
         (BROKEN, lowest)
     } else if log_sum_allowed <= lowest {
-        (super::NONE, lowest)
+        (NONE, lowest)
     } else {
         let lanes = (0..LANES).flat_map(|lane| (lane..logits.len()).step_by(LANES));
         let live = |token: &usize| allowed(*token) && logit(*token) > lowest;
@@ -122,7 +123,7 @@ pub fn masked_choice(
             }
             Pick::Random(bits) => {
                 let mut rest = f64::from(bits >> 8) / 2.0_f64.powi(24);
-                let mut last = (super::NONE, lowest);
+                let mut last = (NONE, lowest);
                 let events = [(END, end)].into_iter().filter(|(_, logit)| *logit > lowest);
                 for event in events.chain(lanes.filter(live).map(|token| (token as u32, logit(token)))) {
                     last = event;
@@ -136,8 +137,6 @@ pub fn masked_choice(
             }
         }
     };
-    let log_mass = if log_sum_allowed > lowest { (log_sum_allowed - log_sum).min(0.0) } else { lowest };
-    let [logit, log_sum, log_sum_allowed, log_mass] =
-        [logit, log_sum, log_sum_allowed, log_mass].map(|value| value as f32);
-    MaskedChoice { token, logit, log_sum, log_sum_allowed, log_mass }
+    let [logit, log_sum, log_end, log_tokens] = [logit, log_sum, end, log_tokens].map(|value| value as f32);
+    MaskedChoice { token, logit, log_sum, log_end, log_tokens }
 }

@@ -1,31 +1,30 @@
-// The next token of each row of logits, among those that the mask allows and the end where the row may end: the most probable
-// one, or one that a random number chooses. Reference: masked_choice.rs.
+// The next token after a row of logits, among those that a mask allows and the end where it is allowed: the most probable one, or
+// one that a random number chooses. Reference: masked_choice.rs.
 //
-// One workgroup for a row. Lane l has the tokens l, l + 256, and so on; the end of the sequence comes in front of lane 0. A
+// One workgroup for a question. Lane l has the tokens l, l + 256, and so on; the end of the sequence comes in front of lane 0. A
 // number in [0, 1), of 24 bits, times the sum of all weights falls to the end, or to a lane, and that lane looks for the token. Logits are
 // read as bits: a shader must not rely on infinities and on NaN.
 
 @group(0) @binding(0) var<storage, read> logits: array<u32>;
 @group(0) @binding(1) var<storage, read> masks: array<u32>;
-@group(0) @binding(2) var<storage, read> intervals: array<Interval>;
+// The row of logits, whether the end is allowed, whether the most probable outcome is wanted, and a random number.
+@group(0) @binding(2) var<storage, read> questions: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> ends: array<u32>;
-@group(0) @binding(4) var<storage, read> uniforms: array<u32>;
-@group(0) @binding(5) var<uniform> shape: Shape;
-@group(0) @binding(6) var<storage, read_write> tokens: array<u32>;
-@group(0) @binding(7) var<storage, read_write> choices: array<vec4<f32>>;
+@group(0) @binding(4) var<uniform> shape: Shape;
+@group(0) @binding(5) var<storage, read_write> tokens: array<u32>;
+@group(0) @binding(6) var<storage, read_write> choices: array<vec4<f32>>;
 
 struct Shape {
-    rows: u32,
+    questions: u32,
     vocab_len: u32,
     mask_words: u32,
-    // How many of `ends` there are: an empty array cannot be bound.
+    // The number of `ends`: an empty array cannot be bound.
     ends: u32,
-    // 1 for the most probable.
-    greedy: u32,
-    // What logits are multiplied by: the reciprocal of the temperature.
+    // The factor of logits: the reciprocal of the temperature.
     scale: f32,
     unused_0: u32,
     unused_1: u32,
+    unused_2: u32,
 }
 
 const LANES: u32 = 256u;
@@ -60,9 +59,9 @@ fn is_odd(row: u32, token: u32) -> bool {
     return bits != 0xff800000u && (bits & 0x7f800000u) == 0x7f800000u;
 }
 
-fn allowed(row: u32, token: u32) -> bool {
+fn allowed(question: u32, token: u32) -> bool {
     let word = token / 32u;
-    return word < shape.mask_words && ((masks[row * shape.mask_words + word] >> (token % 32u)) & 1u) == 1u;
+    return word < shape.mask_words && ((masks[question * shape.mask_words + word] >> (token % 32u)) & 1u) == 1u;
 }
 
 fn weight(logit: f32, largest: f32) -> f32 {
@@ -78,11 +77,18 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let row = group.x + group.y * groups.x;
-    let is_one = row < shape.rows;
+    let question = group.x + group.y * groups.x;
+    let is_one = question < shape.questions;
+    var row = 0u;
     var may_end = false;
+    var greedy = false;
+    var random = 0u;
     if is_one {
-        may_end = intervals[row].valid == 1u && intervals[row].ends == 1u;
+        let asked = questions[question];
+        row = asked.x;
+        may_end = asked.y == 1u;
+        greedy = asked.z == 1u;
+        random = asked.w;
     }
 
     // The largest logit, of all and of the allowed: each sum is taken relative to its own, so that neither underflows.
@@ -95,7 +101,7 @@ fn main(
             }
             let logit = logit_at(row, token);
             largest.x = max(largest.x, logit);
-            if logit > LOWEST && allowed(row, token) && (best_id == NONE || logit > largest.y) {
+            if logit > LOWEST && allowed(question, token) && (best_id == NONE || logit > largest.y) {
                 largest.y = logit;
                 best_id = token;
             }
@@ -121,19 +127,20 @@ fn main(
     best_id = best[0];
     let best_logit = largest.y;
     workgroupBarrier();
-    // What ends the sequence is one event: each lane adds up its ids, which are few.
+    // The ids that end the sequence are one event, summed relative to their own largest: each lane adds up all of them, which are few.
+    var largest_end = LOWEST;
     if may_end {
         for (var at = 0u; at < shape.ends; at++) {
             if ends[at] < shape.vocab_len {
-                largest.y = max(largest.y, logit_at(row, ends[at]));
+                largest_end = max(largest_end, logit_at(row, ends[at]));
             }
         }
     }
-    var end_weight = 0.0;
+    var of_end = 0.0;
     if may_end {
         for (var at = 0u; at < shape.ends; at++) {
             if ends[at] < shape.vocab_len {
-                end_weight += weight(logit_at(row, ends[at]), largest.y);
+                of_end += weight(logit_at(row, ends[at]), largest_end);
             }
         }
     }
@@ -143,7 +150,7 @@ fn main(
         for (var token = lane; token < shape.vocab_len; token += LANES) {
             let logit = logit_at(row, token);
             sum.x += weight(logit, largest.x);
-            if allowed(row, token) {
+            if allowed(question, token) {
                 sum.y += weight(logit, largest.y);
             }
         }
@@ -158,29 +165,47 @@ fn main(
             of_all += partial[other].x;
             of_tokens += partial[other].y;
         }
-        let total = end_weight + of_tokens;
+        var log_all = LOWEST;
+        var log_end = LOWEST;
+        var log_tokens = LOWEST;
+        if of_all > 0.0 {
+            log_all = largest.x + log(of_all);
+        }
+        if of_end > 0.0 {
+            log_end = largest_end + log(of_end);
+        }
+        if of_tokens > 0.0 {
+            log_tokens = largest.y + log(of_tokens);
+        }
         chosen = NONE;
         chosen_lane = LANES;
         if atomicLoad(&broken) == 1u || of_all <= 0.0 {
             chosen = BROKEN;
-        } else if total > 0.0 {
-            if shape.greedy == 1u {
+        } else if of_end > 0.0 && of_tokens <= 0.0 {
+            chosen = END;
+        } else if of_tokens > 0.0 {
+            if greedy {
                 // Of equal ones the end.
-                if may_end && end_weight > 0.0 && (best_id == NONE || end_weight >= weight(best_logit, largest.y)) {
+                if of_end > 0.0 && log_end >= best_logit {
                     chosen = END;
                 } else {
                     chosen = best_id;
                 }
             } else {
-                var rest = f32(uniforms[row] >> 8u) * 5.9604644775390625e-8 * total;
-                if end_weight > 0.0 && (rest < end_weight || of_tokens <= 0.0) {
+                // The part of the interval that the end takes.
+                var share = 0.0;
+                if of_end > 0.0 {
+                    share = 1.0 / (1.0 + exp(min(log_tokens - log_end, 80.0)));
+                }
+                let number = f32(random >> 8u) * 5.9604644775390625e-8;
+                if number < share {
                     chosen = END;
                 } else {
-                    rest -= end_weight;
+                    var rest = (number - share) / (1.0 - share) * of_tokens;
                     for (var other = 0u; other < LANES; other++) {
                         let here = partial[other].y;
                         if here > 0.0 {
-                            // The last one that has any weight takes what rounding leaves.
+                            // The last one that has any weight takes the part that rounding leaves.
                             chosen_lane = other;
                             left = rest;
                             if rest < here {
@@ -192,31 +217,21 @@ fn main(
                 }
             }
         }
-        var log_all = LOWEST;
-        var log_allowed = LOWEST;
-        var log_mass = LOWEST;
-        if of_all > 0.0 {
-            log_all = largest.x + log(of_all);
-        }
-        if total > 0.0 {
-            log_allowed = largest.y + log(total);
-            log_mass = min(log_allowed - log_all, 0.0);
-        }
         var logit = LOWEST;
         if chosen == END {
-            logit = largest.y + log(end_weight);
+            logit = log_end;
         } else if chosen == best_id {
             logit = best_logit;
         }
-        tokens[row] = chosen;
-        choices[row] = vec4(logit, log_all, log_allowed, log_mass);
+        tokens[question] = chosen;
+        choices[question] = vec4(logit, log_all, log_end, log_tokens);
     }
     workgroupBarrier();
     if is_one && lane == chosen_lane {
         var rest = left;
         var last = NONE;
         for (var token = lane; token < shape.vocab_len; token += LANES) {
-            if allowed(row, token) {
+            if allowed(question, token) {
                 let here = weight(logit_at(row, token), largest.y);
                 if here > 0.0 {
                     last = token;
@@ -227,7 +242,7 @@ fn main(
                 }
             }
         }
-        tokens[row] = last;
-        choices[row].x = logit_at(row, last);
+        tokens[question] = last;
+        choices[question].x = logit_at(row, last);
     }
 }

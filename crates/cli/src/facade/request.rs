@@ -7,7 +7,7 @@ use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, TokenId};
 use unskew_samplers::Task;
 
 use super::{
-    Draws, Event, Method, Model, Observer,
+    AnyModel, Draws, Event, Method, Model, Observer,
     compile::{Compiled, compile},
     drafts::{self, Draft, Shared},
     draws::Plan,
@@ -270,13 +270,23 @@ impl Request {
         }
     }
 
+    /// The model: on a GPU where one is asked for and the program can run it there.
+    fn drawing_model(&self) -> AnyModel {
+        let model = self.model.any_model();
+        #[cfg(feature = "wgpu")]
+        if matches!(&self.spec.language, Language::Set(set) if set.gpu) {
+            return super::device::on_gpu(model, &self.observer);
+        }
+        model.clone()
+    }
+
     fn task_of<C: Constraint>(
         &self,
         constraint: C,
         prompt: Vec<TokenId>,
         max_tokens: usize,
     ) -> Result<Task<WarpedModel, C>> {
-        let model = engine::warped(self.model.any_model().clone(), self.temperature, self.truncate)?;
+        let model = engine::warped(self.drawing_model(), self.temperature, self.truncate)?;
         let task = Task::new(model, constraint, self.model.tokens().vocabulary(), max_tokens).after(prompt);
         Ok(Task { batch: self.batch, cancel: self.cancel.clone(), ..task })
     }
@@ -386,36 +396,8 @@ impl Request {
             let constraint = compiled.into_any(&self.spec, &self.observer);
             return engine::drafting(method, draft, self.task_of(constraint, prompt, max_tokens)?, target);
         }
-        #[cfg(feature = "wgpu")]
-        if let Some(engine) = self.on_device(method, &compiled, &prompt, max_tokens)? {
-            return Ok(engine);
-        }
         let constraint = compiled.into_any(&self.spec, &self.observer);
         Ok(engine::engine(method, self.truncate, self.task_of(constraint, prompt, max_tokens)?))
-    }
-
-    /// The sampler on a GPU, where one is asked for and can draw; a note says why it cannot.
-    #[cfg(feature = "wgpu")]
-    fn on_device(
-        &self,
-        method: &Method,
-        compiled: &Compiled,
-        prompt: &[TokenId],
-        max_tokens: usize,
-    ) -> Result<Option<Engine>> {
-        let asked = matches!(&self.spec.language, Language::Set(set) if set.gpu);
-        let (Compiled::Set(constraint), true) = (compiled, asked) else { return Ok(None) };
-        #[allow(clippy::cast_possible_truncation, reason = "the device computes with 32 bits")]
-        let temperature = self.temperature as f32;
-        let task = unskew_runner::SetTask {
-            prompt: prompt.to_vec(),
-            end: self.model.tokens().vocabulary().end_of_sequence().to_vec(),
-            max_tokens,
-            batch: self.batch,
-            temperature,
-        };
-        let truncates = self.truncate.is_some();
-        super::device::engine(self.model.any_model(), constraint, method, truncates, task, &self.observer)
     }
 
     /// Why tokens cannot be counted by place.

@@ -185,7 +185,6 @@ fn a_model_on_the_gpu_draws_items() {
     let args =
         ["generate", "--set", "names.txt", "--prompt", "The first programmer was ", "--format", "json"];
     let run = |more: &[&str]| files.run(&[&args[..], more].concat());
-    let warnings = |stderr: &str| stderr.lines().filter(|line| line.starts_with("warning: ")).count();
     let there = !run(&["--sampler", "greedy", "--gpu"]).stderr.contains("the model runs on the CPU");
     let text = |run: &crate::support::Run| -> Vec<String> {
         run.json().iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
@@ -195,23 +194,16 @@ fn a_model_on_the_gpu_draws_items() {
     for more in [
         &["--sampler", "masked", "-n", "9"][..],
         &["--sampler", "disc", "--disc-form", "fresh", "--disc-k", "3", "-n", "2"],
+        &["--sampler", "disc"],
+        &["--sampler", "cars", "-n", "3"],
+        &["--sampler", "masked", "--top-k", "9", "--truncate", "after-mask"],
+        &["--sampler", "masked", "--top-k", "9", "--truncate", "before-mask", "--temperature", "0.8"],
     ] {
         let drawn = run(&[more, &["--gpu", "--seed", "4"]].concat());
         for line in drawn.json() {
             let text = line["text"].as_str().unwrap();
             assert!(["Ada Lovelace", "Ada", "Grace Hopper", "Mary Sömerville"].contains(&text), "{line}");
         }
-        assert!(there == (warnings(&drawn.stderr) == 0), "{}", drawn.stderr);
-    }
-    // What needs the logits says so once, and is drawn.
-    for more in [
-        &["--sampler", "disc"][..],
-        &["--sampler", "cars"],
-        &["--sampler", "masked", "--top-k", "9", "--truncate", "after-mask"],
-    ] {
-        let drawn = run(&[more, &["--gpu", "--seed", "4"]].concat());
-        assert_eq!(text(&drawn), text(&run(&[more, &["--seed", "4"]].concat())));
-        assert!(drawn.stderr.contains("warning: --gpu: "), "{}", drawn.stderr);
-        assert!(!there || warnings(&drawn.stderr) == 1, "{}", drawn.stderr);
+        assert!(there != drawn.stderr.contains("warning: "), "{}", drawn.stderr);
     }
 }

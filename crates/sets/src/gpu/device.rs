@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use unskew_core::{MaskBatch, words_for};
-use unskew_shaders::{
-    Access, INTERVAL_MASK, INTERVAL_STEP, Kernel, MASKED_CHOICE, MASKED_SOFTMAX_MASS, Mass, PPV, TOP_M,
-};
+use unskew_shaders::{Access, INTERVAL_MASK, INTERVAL_STEP, Kernel, MASKED_CHOICE, PPV};
 use wgpu::util::{BufferInitDescriptor, DeviceExt};
 
 /// Why a GPU cannot be used.
@@ -113,7 +110,7 @@ impl Gpu {
     /// A device that somebody else has made and computes with too, such as a model's: what lies in its buffers need not be
     /// read back to be used here ([`Chooser`](super::Chooser)). Work is done in the order in which the two submit it to `queue`.
     ///
-    /// This and [`LogitRows`](super::LogitRows) are the two places of this crate's interface with types of wgpu: handles are
+    /// This and [`LogitBuffer`](super::LogitBuffer) are the two places of this crate's interface with types of wgpu: handles are
     /// what is shared. The device should have the limits of its adapter, as one with wgpu's defaults has few storage buffers.
     pub fn shared(name: String, device: wgpu::Device, queue: wgpu::Queue) -> Arc<Self> {
         let limits = device.limits();
@@ -131,7 +128,7 @@ impl Gpu {
             });
             (kernel, pipeline)
         };
-        let kernels = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_SOFTMAX_MASS, MASKED_CHOICE, TOP_M];
+        let kernels = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_CHOICE];
         let pipelines = kernels.into_iter().map(compile).collect();
         // Whole words, which 32 bits can number.
         let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(1 << 33) / 4 * 4;
@@ -284,61 +281,6 @@ impl Gpu {
         drop(bytes);
         back.unmap();
         Ok(read)
-    }
-
-    /// The normalisers of rows of logits, over all tokens and over those that a mask allows: DISC's weight of a step.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError`].
-    ///
-    /// # Panics
-    ///
-    /// If there is not a row of logits for each mask.
-    pub fn masses(&self, logits: &[f32], masks: &MaskBatch) -> Result<Vec<Mass>, GpuError> {
-        let (rows, vocab_len) = (masks.rows(), masks.vocab_len());
-        assert_eq!(logits.len(), rows * vocab_len, "a row of logits for each mask");
-        if logits.is_empty() {
-            return Ok(vec![unskew_shaders::masked_softmax_mass(&[], &[]); rows]);
-        }
-        let logits: Vec<u32> = logits.iter().map(|logit| logit.to_bits()).collect();
-        let mut out = vec![0; 4 * rows];
-        let shape = [rows as u32, vocab_len as u32, words_for(vocab_len) as u32, 0];
-        let given = vec![
-            Given::Words(&logits),
-            Given::Words(masks.words()),
-            Given::Words(&shape),
-            Given::Out(&mut out),
-        ];
-        self.run(&MASKED_SOFTMAX_MASS, rows, given)?;
-        let mass = |words: &[u32; 4]| {
-            let [largest, log_sum, log_sum_allowed, log_mass] = words.map(f32::from_bits);
-            Mass { largest, log_sum, log_sum_allowed, log_mass }
-        };
-        Ok(out.as_chunks().0.iter().map(mass).collect())
-    }
-
-    /// The ids of the `m` largest logits of each row, largest first, equal ones by id; `u32::MAX` where a row has fewer.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError`].
-    ///
-    /// # Panics
-    ///
-    /// If the logits are not whole rows.
-    pub fn top(&self, logits: &[f32], vocab_len: usize, m: usize) -> Result<Vec<Vec<u32>>, GpuError> {
-        let rows = logits.len().checked_div(vocab_len).unwrap_or(0);
-        assert_eq!(logits.len(), rows * vocab_len, "whole rows");
-        if rows == 0 || m == 0 {
-            return Ok(vec![Vec::new(); rows]);
-        }
-        let logits: Vec<u32> = logits.iter().map(|logit| logit.to_bits()).collect();
-        let mut out = vec![0; m * rows];
-        let shape = [rows as u32, vocab_len as u32, m as u32, 0];
-        let given = vec![Given::Words(&logits), Given::Words(&shape), Given::Out(&mut out)];
-        self.run(&TOP_M, rows, given)?;
-        Ok(out.chunks(m).map(<[u32]>::to_vec).collect())
     }
 }
 

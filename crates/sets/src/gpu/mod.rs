@@ -1,11 +1,11 @@
 //! Sets on a GPU: the kernels of `unskew-shaders`, run by wgpu on any adapter.
 //!
 //! A set is uploaded once. Each question is one upload, one dispatch and one read-back, for many sequences at a time; the
-//! answers are those of the CPU, bit for bit, but for [`Gpu::masses`], whose sums are of floats. For a single sequence, or
-//! masks that a CPU reads, the CPU is faster: a dispatch alone takes longer than a mask.
+//! answers are those of the CPU, bit for bit. For a single sequence, or masks that a CPU reads, the CPU is faster: a dispatch
+//! alone takes longer than a mask.
 //!
-//! Where the logits lie on the device too, a [`Chooser`] makes the whole step there, and reads back a token and a few numbers for
-//! each sequence; `unskew-runner` does so with its feature `wgpu`.
+//! Where the logits of a model lie on the device too, a [`Chooser`] answers questions about them there, and reads back a token and
+//! a few numbers for each; the rows of `unskew-runner` do so with its feature `wgpu`.
 //!
 //! Without an adapter there is [`GpuError::NoAdapter`], and the caller stays with [`SetConstraint`](crate::SetConstraint),
 //! which needs none.
@@ -15,7 +15,7 @@ mod constraint;
 mod device;
 mod set;
 
-pub use choice::{Choice, Chooser, LogitRows, Next, Rule};
+pub use choice::{Choice, ChoiceQuestion, Chooser, LogitBuffer, Next, Rule};
 pub use constraint::GpuSetConstraint;
 pub use device::{Gpu, GpuError};
 pub use set::GpuSet;

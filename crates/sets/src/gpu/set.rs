@@ -120,11 +120,6 @@ impl GpuSet {
         self.vocab_len
     }
 
-    /// Whether it lies on this device.
-    pub(crate) fn is_on(&self, gpu: &Arc<Gpu>) -> bool {
-        Arc::ptr_eq(&self.gpu, gpu)
-    }
-
     /// What every kernel over the set is given.
     fn bindings(&self) -> Vec<Given<'_>> {
         self.buffers().map(Given::There).collect()

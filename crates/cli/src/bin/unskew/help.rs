@@ -27,7 +27,7 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
     max-ignored=N: of a Lark grammar, at most N characters are ignored (%ignore) in one place
 - --set:
     gpu: masks are made on a GPU, and by the CPU, with a warning, where there is none; a program with the feature `wgpu` runs the
-      model there too (masked, greedy, disc:form=published)";
+      model there too, and reads back no logits";
 
 /// All methods with their parameters, each with its default.
 pub(crate) fn methods() -> String {
