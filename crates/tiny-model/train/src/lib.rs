@@ -3,6 +3,8 @@
 //! The documents are of the kinds that constrained decoding is about (JSON, dates, e-mail addresses,
 //! s-expressions) among plain English, and their facts come from fixed tables drawn from Zipf-like, so that
 //! the model learns sharp preferences: a sampler that skews them shows at once.
+//!
+//! The program of this package (feature `train`) trains the models. The corpus needs no tensor library.
 
 mod dates;
 mod json;
@@ -57,24 +59,24 @@ const KINDS: &[(u64, (&str, Writer))] = &[
 
 /// Documents number 0.. of the stream of a seed; document `i` depends only on the seed and `i`.
 #[derive(Debug)]
-pub(crate) struct Corpus {
+pub struct Corpus {
     seed: u64,
     people: People,
 }
 
 impl Corpus {
     /// The stream of `seed`.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self { seed, people: People::new() }
     }
 
     /// Document number `index`: 20 to 350 bytes, without a line end at its end.
-    pub(crate) fn document(&self, index: u64) -> String {
+    pub fn document(&self, index: u64) -> String {
         self.named_document(index).1
     }
 
     /// The documents in order, from number 0, without end.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = String> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = String> + '_ {
         (0..).map(|index| self.document(index))
     }
 

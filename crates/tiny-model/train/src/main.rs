@@ -1,21 +1,26 @@
-//! `cargo xtask train`: makes the embedded models, from nothing but this repository.
+//! Makes the embedded models, from nothing but this repository: `cargo xtask train [STEPS]` runs it.
 //!
 //! Corpus (a function of a seed), tokenizer, then two models of one shape family on the same tokens: `tiny`, which the
 //! command line runs by default, and `draft`, a quarter of its size, which proposes tokens to it in speculative
-//! decoding. What is written is what `unskew-tiny-model` embeds. A run that is stopped resumes from its checkpoints
-//! in `target/train`.
+//! decoding. `unskew-tiny-model` embeds the files that are written. A run that is stopped resumes from its checkpoints
+//! in `target/train`. With STEPS it is a trial run of so many steps, into `target/train/trial`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
 
 use std::{
+    error::Error,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 use unskew_runner::{ModelConfig, TrainEvent, TrainOptions, TrainedModel, TrainingData, train};
+use unskew_tiny_model_train::Corpus;
 use unskew_vocab::{Tokenizer, train_byte_level_bpe};
 
-use crate::{Result, corpus::Corpus};
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The seed of the training text; the validation text is the stream of the next seed.
 const CORPUS_SEED: u64 = 1;
@@ -42,9 +47,28 @@ const RECIPES: [Recipe; 2] = [
     Recipe { name: "draft", hidden: 96, inner: 256, layers: 2, heads: 3, steps: 2000 },
 ];
 
-/// Trains what is not trained yet and writes it to `crates/tiny-model/model`; `steps` overrides the recipes' number,
-/// for a trial run, which then writes to `target/train/trial`.
-pub(crate) fn run(root: &Path, steps: Option<u64>) -> Result<()> {
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3);
+    let mut args = std::env::args().skip(1);
+    let done = match (root, args.next(), args.next()) {
+        (Some(root), steps, None) => steps
+            .map(|steps| steps.parse().map_err(|error| format!("{steps}: {error}").into()))
+            .transpose()
+            .and_then(|steps| run(root, steps)),
+        _ => Err("usage: cargo xtask train [STEPS]".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("train: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Trains the models that are not trained yet and writes them to `crates/tiny-model/model`; `steps` overrides the recipes'
+/// number, for a trial run, which then writes to `target/train/trial`.
+fn run(root: &Path, steps: Option<u64>) -> Result<()> {
     let work = root.join("target/train");
     let out = if steps.is_some() { work.join("trial") } else { root.join("crates/tiny-model/model") };
     fs::create_dir_all(&work)?;
@@ -166,7 +190,7 @@ a model that runs anywhere in milliseconds; they know nothing about the world.
 | model | parameters | layers | width | steps | tokens seen | validation loss (nats per token) |
 |---|---|---|---|---|---|---|
 {rows}
-- **Text**: the synthetic corpus of `xtask/src/corpus` (people, places, products, dates, e-mail addresses, short English
+- **Text**: the synthetic corpus of `crates/tiny-model/train` (people, places, products, dates, e-mail addresses, short English
   prose, JSON records, logs, arithmetic, s-expressions, lists), seed {CORPUS_SEED}: {TRAIN_DOCUMENTS} documents, {train} tokens.
   Every name, sentence and fact is made up by the generator.
 - **Validation**: {VALID_DOCUMENTS} documents of seed {valid_seed}, {valid} tokens. The table of people is the same for both seeds.

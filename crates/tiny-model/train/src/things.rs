@@ -3,7 +3,7 @@
 /// A book or a film.
 #[derive(Debug)]
 pub(crate) struct Title {
-    /// What it is called.
+    /// Its name.
     pub(crate) title: &'static str,
     /// Its author or director.
     pub(crate) maker: &'static str,

@@ -1,11 +1,11 @@
-//! What the writer of one document draws on: its dice, the people, and whether it is an accented document.
+//! The sources of the writer of one document: its dice, the people, and whether it is an accented document.
 
-use super::dates::Date;
-use super::people::{People, Person};
-use super::places::{ACCENTED_CITIES, CITIES, City};
-use super::rng::Dice;
-use super::text::money;
-use super::things::{PRODUCTS, Product};
+use crate::dates::Date;
+use crate::people::{People, Person};
+use crate::places::{ACCENTED_CITIES, CITIES, City};
+use crate::rng::Dice;
+use crate::text::money;
+use crate::things::{PRODUCTS, Product};
 
 /// Writes one document, or a part of one.
 pub(crate) type Writer = fn(&mut Scene<'_>) -> String;

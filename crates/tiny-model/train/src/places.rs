@@ -1,6 +1,6 @@
 //! Cities with their countries and places, and venues inside them.
 
-/// A city and what is always true of it.
+/// A city with its constant facts.
 #[derive(Debug)]
 pub(crate) struct City {
     /// The name of the city.
@@ -13,7 +13,7 @@ pub(crate) struct City {
     pub(crate) latitude: i32,
     /// Longitude in hundredths of a degree.
     pub(crate) longitude: i32,
-    /// What it is known for, as it follows "known for".
+    /// Its fame, as it follows "known for".
     pub(crate) known_for: &'static str,
 }
 

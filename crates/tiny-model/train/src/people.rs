@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use super::names::{ACCENTED, MEN, SURNAMES, WOMEN};
-use super::places::{ACCENTED_CITIES, CITIES, City};
-use super::rng::Dice;
-use super::work::{Company, HOBBIES, SECTORS, SENIOR_JOBS, Sector};
+use crate::names::{ACCENTED, MEN, SURNAMES, WOMEN};
+use crate::places::{ACCENTED_CITIES, CITIES, City};
+use crate::rng::Dice;
+use crate::work::{Company, HOBBIES, SECTORS, SENIOR_JOBS, Sector};
 
 const TABLE_SEED: u64 = 0x7065_6f70_6c65;
 const TABLE_SIZE: usize = 400;
@@ -42,13 +42,13 @@ pub(crate) struct Person {
     pub(crate) age: u64,
     /// The city they live in.
     pub(crate) city: &'static City,
-    /// What they work as.
+    /// Their job.
     pub(crate) job: &'static str,
     /// The sector they work in.
     pub(crate) sector: &'static Sector,
     /// Whom they work for.
     pub(crate) employer: &'static Company,
-    /// What they do in their free time.
+    /// Their hobby.
     pub(crate) hobby: &'static str,
     /// Their e-mail address.
     pub(crate) email: String,

@@ -1,7 +1,7 @@
 //! Arithmetic and s-expressions, each with its value.
 
-use super::rng::Dice;
-use super::scene::Scene;
+use crate::rng::Dice;
+use crate::scene::Scene;
 
 /// Two to six lines such as `12 + 7 = 19`.
 pub(crate) fn arithmetic(scene: &mut Scene<'_>) -> String {

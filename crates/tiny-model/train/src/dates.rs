@@ -1,6 +1,6 @@
 //! Valid calendar dates and clock times, in the spellings the corpus uses.
 
-use super::rng::Dice;
+use crate::rng::Dice;
 
 const MONTHS: [&str; 12] = [
     "January",

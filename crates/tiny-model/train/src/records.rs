@@ -1,12 +1,12 @@
 //! JSON documents: one line each, a dozen and more shapes with a fixed order of keys.
 
-use super::dates::clock;
-use super::json::{Object, array, quoted};
-use super::people::Person;
-use super::places::{STREETS, VENUES};
-use super::scene::{Scene, Writer};
-use super::text::{capitalised, hundredths, label, money};
-use super::things::{BOOKS, CHORES, COLOURS, EVENTS, FILMS, PRODUCTS, SUBJECTS, TAGS, Title, WEATHER};
+use crate::dates::clock;
+use crate::json::{Object, array, quoted};
+use crate::people::Person;
+use crate::places::{STREETS, VENUES};
+use crate::scene::{Scene, Writer};
+use crate::text::{capitalised, hundredths, label, money};
+use crate::things::{BOOKS, CHORES, COLOURS, EVENTS, FILMS, PRODUCTS, SUBJECTS, TAGS, Title, WEATHER};
 
 /// The shapes and how frequent each is; `name_age_city` is the one that most demonstrations ask for.
 const SHAPES: &[(u64, Writer)] = &[

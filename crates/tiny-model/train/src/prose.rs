@@ -1,11 +1,11 @@
 //! Short English prose: people, places, products, and small stories with a date.
 
-use super::dates::clock;
-use super::people::Person;
-use super::places::{City, VENUES};
-use super::scene::{Scene, Writer};
-use super::text::{capitalised, money, with_article};
-use super::things::{BOOKS, COLOURS, EVENTS, GROCERIES, NUMBER_WORDS, WEATHER};
+use crate::dates::clock;
+use crate::people::Person;
+use crate::places::{City, VENUES};
+use crate::scene::{Scene, Writer};
+use crate::text::{capitalised, money, with_article};
+use crate::things::{BOOKS, COLOURS, EVENTS, GROCERIES, NUMBER_WORDS, WEATHER};
 
 /// Two to four sentences about one person.
 pub(crate) fn person(scene: &mut Scene<'_>) -> String {
@@ -49,7 +49,7 @@ fn work(scene: &mut Scene<'_>, person: &Person) -> String {
     }
 }
 
-/// Whether the name of the employer says already what it is, as in `Meridian Bank`.
+/// Whether the name of the employer names its sector, as in `Meridian Bank`.
 fn names_its_kind(person: &Person) -> bool {
     let noun = person.sector.kind.rsplit(' ').next().unwrap_or_default();
     person.employer.name.to_lowercase().contains(noun)

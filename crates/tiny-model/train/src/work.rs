@@ -14,7 +14,7 @@ pub(crate) struct Company {
 /// A sector of work.
 #[derive(Debug)]
 pub(crate) struct Sector {
-    /// What its companies are, with an article.
+    /// The noun for its companies, with an article.
     pub(crate) kind: &'static str,
     /// Its jobs, the frequent ones first.
     pub(crate) jobs: &'static [&'static str],
@@ -112,7 +112,7 @@ pub(crate) const SECTORS: &[Sector] = &[
 pub(crate) const SENIOR_JOBS: &[&str] =
     &["doctor", "surgeon", "professor", "historian", "pilot", "product manager"];
 
-/// What people do in their free time, as it follows "she" or "he".
+/// Hobbies, as they follow "she" or "he".
 pub(crate) const HOBBIES: &[&str] = &[
     "plays the piano",
     "grows tomatoes",
