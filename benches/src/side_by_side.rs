@@ -1,11 +1,11 @@
-//! The run of the suite: every vocabulary, every regex, every engine.
+//! Engines side by side: every vocabulary, every regex, every engine.
 //!
 //! Engines take turns within each regex (A B A B), so that a change of the machine's mood meets all of them. Engines
 //! with a process of their own come last.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the body of programs that talk to their user")]
 
-use std::{process::ExitCode, time::Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,14 +18,14 @@ use crate::{
     worker::{Worker, serve},
 };
 
-/// What an engine builds once per vocabulary.
+/// The part of an engine that is built once per vocabulary.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepared {
     /// How long that took, in nanoseconds.
     pub(crate) ns: u64,
     /// The heap that it holds and the most in use on the way, in bytes; only in a program that counts.
     pub(crate) heap: Option<(usize, usize)>,
-    /// What the engine says about it.
+    /// The engine's notes about it.
     pub(crate) notes: Vec<String>,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Prepared {
 pub(crate) struct EngineResult {
     /// The engine.
     pub(crate) builder: Builder,
-    /// What was built beforehand, or why it could not be.
+    /// The part that was built beforehand, or why it could not be.
     pub(crate) prepared: Result<Prepared, String>,
-    /// For each regex, in order: what came out, or why nothing did.
+    /// For each regex, in order: its measurements, or why there are none.
     pub(crate) outcomes: Vec<Result<Outcome, String>>,
     /// For each regex: where masks are not those of our first engine. Only in a detailed suite, and where both can run.
     pub(crate) differences: Vec<Option<Difference>>,
@@ -55,53 +55,48 @@ pub(crate) struct VocabularyResult {
     pub(crate) engines: Vec<EngineResult>,
 }
 
-/// A suite as a program. With a `meter` it counts memory instead of time.
-pub fn run(suite: &Suite, meter: Option<Meter>) -> ExitCode {
-    match program(suite, meter) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
+/// A suite, with all engines of the program. With `--memory` it counts memory instead of time.
+pub(crate) fn run(
+    suite: &Suite,
+    engines: &[Builder],
+    options: &Options,
+    meter: Option<Meter>,
+) -> Result<(), String> {
+    if options.memory != meter.is_some() {
+        return Err(
+            "programs that count memory are built apart: `cargo xtask bench` does that for --memory".into()
+        );
     }
-}
-
-fn program(suite: &Suite, meter: Option<Meter>) -> Result<(), String> {
-    let options = Options::parse(std::env::args().skip(1))?;
-    if options.cpu_time {
+    if options.clock.cpu_time {
         clock::use_cpu_time();
     }
-    let mut builders = (suite.ours)();
     // Masks are compared with those of the first.
-    let first = builders.first().map(|builder| builder.name);
-    builders.extend((suite.peers)());
-    builders.retain(|builder| {
-        let is_there = builder.place != Place::Elsewhere || options.program(builder.name).is_some();
-        is_there && (Some(builder.name) == first || options.wants_engine(builder.name))
-    });
+    let is_wanted = |(at, builder): &(usize, &Builder)| {
+        let is_there = builder.place != Place::Elsewhere || options.glrmask;
+        is_there && (*at == 0 || options.wants_engine(builder.name))
+    };
+    let builders: Vec<Builder> =
+        engines.iter().enumerate().filter(is_wanted).map(|(_, builder)| *builder).collect();
     if let Some(name) = &options.worker {
         let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
-        return serve(suite, builder, &options, meter, &mut std::io::stdout().lock());
+        return serve(suite, builder, options, meter, &mut std::io::stdout().lock());
     }
 
     let begin = Instant::now();
     let mut results = Vec::new();
     for name in VOCABULARIES.into_iter().filter(|name| options.wants_vocabulary(name, suite.vocabularies)) {
         match subject(name)? {
-            Some(subject) => results.push(vocabulary(suite, &subject, &builders, &options, meter)?),
+            Some(subject) => results.push(vocabulary(suite, &subject, &builders, options, meter)?),
             None => eprintln!("{name}: no such file under UNSKEW_DATA; left out"),
         }
     }
     if results.is_empty() {
         return Err("no vocabulary to measure on".into());
     }
-    let report = report::report(suite, &results, &options, meter.is_some(), begin.elapsed());
+    let report = report::report(suite, &results, options, options.memory, begin.elapsed());
     println!("{report}");
-    if options.record {
-        let file = report::record(suite, &report, meter.is_some())?;
-        eprintln!("written to benches/record/{file}");
-    }
-    Ok(())
+    let kind = if options.memory { "-memory" } else { "" };
+    options.record.write(&format!("{}{kind}", suite.name), &report)
 }
 
 fn vocabulary(
@@ -148,7 +143,7 @@ fn vocabulary(
     drop(engines);
 
     for builder in builders.iter().filter(|builder| builder.place != Place::Here) {
-        let mut worker = Worker::new(options, builder.name, &subject.name);
+        let mut worker = Worker::new(options, suite, builder, &subject.name);
         let mut outcomes = Vec::new();
         for task in &tasks {
             let outcome = worker.measure(task.case.name);
@@ -217,8 +212,8 @@ fn turns(
     outcomes
 }
 
-/// The first round of a regex, which a detailed suite also tells for itself: what an engine keeps beside its matchers has seen
-/// the samples of this round in later ones.
+/// The first round of a regex, which a detailed suite also reports apart. In later rounds the caches that an engine keeps beside
+/// its matchers have seen the samples.
 pub(crate) fn first_round<'a>(
     suite: &Suite,
     engine: &'a dyn Engine,
