@@ -1,7 +1,7 @@
 //! The regex engine: from a pattern to the first mask, a mask that is computed, and one that is cached.
 //!
-//! `compile` is what a request waits for before its first token, `mask/computed` what it waits for once per state, and
-//! `mask/cached` afterwards. `oracle` is the slow engine that masks are tested against: one run of the automaton for
+//! A request waits for `compile` before its first token, for `mask/computed` once per state, and for `mask/cached`
+//! afterwards. `oracle` is the slow engine that masks are tested against: one run of the automaton for
 //! each token of the vocabulary.
 
 use std::{hint::black_box, sync::Arc};

@@ -1,8 +1,8 @@
-//! What is read when something is timed: the clock on the wall, or the time that this process has run.
+//! The clock of all measurements: the one on the wall, or the time that this process has run.
 //!
 //! On a machine that does other things too, a mask of a microsecond is now and then interrupted for milliseconds. Those are
-//! the largest times on the wall, and say nothing of the engine. The time of the process leaves them out, and counts what
-//! other threads do for an engine, but takes longer to read: some tenths of a microsecond.
+//! the largest times on the wall, and say nothing of the engine. The time of the process leaves them out, and counts the work
+//! of other threads for an engine, but takes longer to read: some tenths of a microsecond.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -38,7 +38,7 @@ impl Moment {
     }
 }
 
-/// The average time between two reads, in nanoseconds: what each time includes.
+/// The average time between two reads, in nanoseconds. Each time includes so much.
 pub(crate) fn cost() -> u64 {
     const TIMES: u64 = 10_000;
     (0..TIMES).map(|_| Moment::now().ns()).sum::<u64>() / TIMES

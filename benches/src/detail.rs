@@ -9,7 +9,7 @@ use crate::{
     Subject,
     measure::{Outcome, Task},
     report::{Metric, amount, percentile, thousands},
-    run::{EngineResult, VocabularyResult},
+    side_by_side::{EngineResult, VocabularyResult},
 };
 
 /// How many of the slowest masks are listed for an engine.
@@ -64,7 +64,7 @@ fn case_cells(task: &Task, outcome: &Outcome) -> String {
 
 /// The slowest masks on the first visit.
 pub(crate) fn slowest(result: &VocabularyResult) -> String {
-    let mut out = "The slowest masks on the first visit:\n\n| engine | us | grammar | sample | position | the text in front ends with |\n|---|--:|---|--:|--:|---|\n".to_owned();
+    let mut out = "The slowest masks on the first visit:\n\n| engine | us | grammar | sample | position | the text before ends with |\n|---|--:|---|--:|--:|---|\n".to_owned();
     for engine in &result.engines {
         let mut all: Vec<(u64, &Task, usize, usize)> = Vec::new();
         for (task, outcome) in result.tasks.iter().zip(&engine.outcomes) {
@@ -128,7 +128,7 @@ pub(crate) fn differences(result: &VocabularyResult) -> String {
 fn example(subject: &Subject, task: &Task, engine: &EngineResult, text: &[u8], ids: &[TokenId]) -> String {
     let names = ids.iter().map(|id| code(&format!("{:?}", subject.vocabulary.name(*id))));
     let names = names.collect::<Vec<_>>().join(" ");
-    format!("{}, behind {}: only {} allows {names}", task.case.name, ending(text), engine.builder.name)
+    format!("{}, after {}: only {} allows {names}", task.case.name, ending(text), engine.builder.name)
 }
 
 /// The last characters of a text, as code.

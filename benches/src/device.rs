@@ -1,17 +1,18 @@
 //! A step of a batch where the model runs on wgpu: `cargo xtask bench device`.
 //!
 //! The three ways in which a mask and the logits can come together, with the same model, the same set, and the same random
-//! numbers. The first two read back a token and a few numbers a row; the third is what any sampler over any constraint does.
+//! numbers. The first two read back a token and a few numbers a row; the third serves any sampler over any constraint.
 //!
 //! - **device**: intervals go up, and masks are made and applied where the logits lie.
 //! - **upload**: the CPU makes the masks, their words go up, and they are applied there.
 //! - **read-back**: the logits come down, and the CPU makes and applies the masks.
 //!
-//! The model is small but for its vocabulary, so that a step is mostly the head, the masks and what is moved. Times are those
+//! The model is small but for its vocabulary, so that a step is mostly the head, the masks and transfers. Times are those
 //! of the process and on the wall: on a software adapter the first are the work of all threads, kernels among them.
 
 use std::{fmt::Write, sync::Arc, time::Instant};
 
+use clap::Args;
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -22,11 +23,26 @@ use unskew_sets::{Choice, Chooser, GpuSet, Interval, Next, Rule, SetBuilder, Set
 
 use crate::{
     clock::{Moment, use_cpu_time},
-    report::{host, record_as, today},
+    options::{RecordOptions, at_least_one},
+    record,
     sets::titles::{TOKENS, Titles, VOCAB},
 };
 
-const USAGE: &str = "cargo xtask bench device [--items N] [--steps N] [--batches N,N,...] [--record]";
+/// A step of a batch where the model runs on wgpu.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Titles of the set
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    items: usize,
+    /// Steps that are counted
+    #[arg(long, value_name = "N", default_value = "20", value_parser = at_least_one)]
+    steps: usize,
+    /// Sequences of a batch
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,32")]
+    batches: Vec<usize>,
+    #[command(flatten)]
+    record: RecordOptions,
+}
 
 /// The end of a sequence: an id that no title has.
 const END: TokenId = TokenId(TOKENS);
@@ -60,32 +76,16 @@ struct Batch {
 }
 
 /// Measures and reports.
-///
-/// # Errors
-///
-/// Wrong options, no adapter, and a report that cannot be written.
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
-pub fn run_device(args: &[String]) -> Result<(), String> {
-    let (mut items, mut steps, mut batches, mut record) = (200_000, 20, vec![1, 32], false);
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        let number = |text: &str| text.parse::<usize>().map_err(|error| format!("{arg} {text}: {error}"));
-        let mut value = || rest.next().ok_or_else(|| format!("{arg} needs a value"));
-        match arg.as_str() {
-            "--items" => items = number(value()?)?,
-            "--steps" => steps = number(value()?)?.max(1),
-            "--batches" => batches = value()?.split(',').map(number).collect::<Result<_, _>>()?,
-            "--record" => record = true,
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let (items, steps) = (options.items, options.steps);
     use_cpu_time();
     let mut bench = Bench::new(items)?;
     let mut table = String::from(
         "| batch | way | up, bytes | down, bytes | process ms p50 | least | wall ms p50 | least | of it masks | choice |\n\
          |--:|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
-    for batch in batches {
+    for &batch in &options.batches {
         for way in [Way::Device, Way::Upload, Way::ReadBack] {
             eprintln!("{} sequences, {}", batch, way.name());
             table += &bench.measure(way, batch, steps)?;
@@ -96,32 +96,24 @@ pub fn run_device(args: &[String]) -> Result<(), String> {
     let software = ["llvmpipe", "lavapipe", "softpipe"].iter().any(|name| gpu.name().contains(name));
     let about = if software {
         " It is a software adapter, and this was not run on a GPU: nothing crosses a bus, and kernels run on the cores of the CPU. The \
-         bytes are those of any adapter; the times say what each way costs in all, and not what a GPU would save."
+         bytes are those of any adapter; the times are the whole cost of each way here, and not the savings of a GPU."
     } else {
         ""
     };
-    let command = if cfg!(debug_assertions) {
-        "cargo run -p unskew-benches --features wgpu --bin device_suite --"
-    } else {
-        "cargo xtask bench device"
-    };
     let report = format!(
-        "# Masks where the logits are, {}\n\n{}Adapter: {}.{about} Command: `{command} {}`.\n\n\
+        "# Masks where the logits are, {}\n\n{}Adapter: {}.{about} {}.\n\n\
          A random model of one layer and {VOCAB} ids, 32 wide, and a set of {items} titles by Zipf's distribution over {TOKENS} ids. A step appends a token \
          to each sequence and chooses the next by masked sampling; {steps} steps after {WARM} that are not counted. Bytes of a step \
-         are those that the choice moves; what the model itself moves is the same in all. Process: the time of all threads; on a \
+         are those that the choice moves; the model itself moves the same in all. Process: the time of all threads; on a \
          software adapter that is the kernels too. `masks` and `choice` are the parts of the wall's median that the CPU spends on \
          them.\n\n{table}",
-        today(),
-        host(),
+        record::today(),
+        record::host(),
         gpu.name(),
-        args.join(" "),
+        record::command(),
     );
     print!("{report}");
-    if record {
-        eprintln!("benches/record/{}", record_as("device", &report)?);
-    }
-    Ok(())
+    options.record.write("device", &report)
 }
 
 impl Way {
@@ -133,7 +125,7 @@ impl Way {
         }
     }
 
-    /// What a step of so many sequences moves up and down for the choice.
+    /// The bytes that a step of so many sequences moves up and down for the choice.
     fn bytes(self, rows: usize) -> [usize; 2] {
         let (words, vocab) = (VOCAB.div_ceil(32), VOCAB);
         // Intervals, random numbers and the shape; tokens and four numbers.
@@ -202,7 +194,7 @@ impl Bench {
         Ok(line)
     }
 
-    /// What comes next in each sequence, and the nanoseconds that the CPU has spent on masks and on the choice.
+    /// The next token of each sequence, and the nanoseconds that the CPU has spent on masks and on the choice.
     fn step(&mut self, way: Way, batch: &mut Batch, random: &[u32]) -> Result<(Vec<Next>, [u64; 2]), String> {
         let Self { model, constraint, set, chooser } = self;
         let Batch { sequences, intervals, states, next, logits, masks } = batch;
@@ -239,7 +231,7 @@ impl Bench {
 }
 
 impl Batch {
-    /// Appends what was chosen; an item that has ended is followed by another one.
+    /// Appends the choices; an item that has ended is followed by another one.
     fn go_on(&mut self, chosen: &[Next], way: Way, constraint: &SetConstraint, set: &GpuSet) {
         for (row, next) in chosen.iter().enumerate() {
             match next {

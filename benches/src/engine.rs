@@ -1,4 +1,4 @@
-//! What a compared engine is to the suite, and ours.
+//! The interface of a compared engine, and our engines.
 //!
 //! To add an engine of ours, implement [`Engine`] with a [`ConstraintMatcher`] and append a [`Builder`] to [`ours`].
 
@@ -17,10 +17,10 @@ use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 
 use crate::Subject;
 
-/// How an engine is made for a vocabulary. What it builds once per vocabulary is timed by the suite.
+/// How an engine is made for a vocabulary. The suite times the part that is built once per vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub struct Builder {
-    /// What reports call the engine. The names of ours, and no others, begin with `unskew`.
+    /// Its name in reports. The names of ours, and no others, begin with `unskew`.
     pub name: &'static str,
     /// Builds all that the engine shares between regexes.
     pub build: fn(&Subject) -> Result<Box<dyn Engine>, String>,
@@ -37,7 +37,7 @@ pub enum Place {
     Here,
     /// In one of its own, which can be ended: a regex can take so long.
     Apart,
-    /// In that of another program, which `--program` names; without it the engine is left out.
+    /// In that of glrmask's program; without it the engine is left out.
     Elsewhere,
 }
 
@@ -64,7 +64,7 @@ pub trait Engine {
         false
     }
 
-    /// Facts about what was built beforehand, for the report: sizes, or how long it takes to load instead.
+    /// Facts about the part that was built beforehand, for the report: sizes, or how long it takes to load instead.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -90,7 +90,7 @@ pub trait Matcher {
     /// Goes back to before the first token, with all that was learnt on the way kept.
     fn reset(&mut self);
 
-    /// Goes back to before the first token with nothing kept but what compiling has made, as far as the engine can.
+    /// Goes back to before the first token with nothing kept but the result of compiling, as far as the engine can.
     fn restart(&mut self) {
         self.reset();
     }
@@ -110,7 +110,7 @@ pub trait Matcher {
     }
 }
 
-/// What it takes to make the masks of all states ahead of time.
+/// The cost of the masks of all states, made ahead of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct AllMasks {
     /// States of the automaton.
@@ -136,6 +136,9 @@ pub const SCHEMA_ANY_ORDER: &str = "unskew, any order";
 pub const EAGER: &str = "unskew eager";
 /// See [`EAGER`].
 pub const EAGER_PEER: &str = "outlines-core";
+
+/// The packages of engines that are compared with ours.
+pub(crate) const PEERS: [&str; 3] = ["llguidance", "outlines-core", "glrmask"];
 
 /// The name of the engine of the tokenizer's own sequences.
 const CANONICAL: &str = "unskew canonical";
@@ -209,7 +212,7 @@ enum Library {
     None,
 }
 
-/// What a library may hold, in bytes.
+/// The limit of a library, in bytes.
 const LIBRARY: usize = 256 << 20;
 
 /// [`GrammarConstraint`], from grammars in Lark.

@@ -1,9 +1,9 @@
 //! How much of a document is known before a model is asked: by the grammar (forced tokens), by ten earlier documents (drafts of
-//! [`CountModel`], warmed up as in DOMINO), and how often a mask is not needed because what a model wants is allowed.
+//! [`CountModel`], warmed up as in DOMINO), and how often a mask is not needed because the token that a model wants is allowed.
 //!
-//! No model runs here. A document stands for what a model writes: a draft is accepted as far as the document goes on like it, and
-//! each call adds one token of the document behind that. What a model without a grammar would want is guessed by what came most
-//! often behind the last tokens in the ten documents.
+//! No model runs here. A document stands for the output of a model: a draft is accepted as far as the document goes on like it, and
+//! each call adds one token of the document after that. The token that a model without a grammar would want is guessed: it is the
+//! most frequent one after the last tokens in the ten documents.
 
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
@@ -12,16 +12,16 @@ use unskew_grammars::{
     CountConfig, CountModel, Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary,
 };
 
-use crate::{measure::Task, run::VocabularyResult};
+use crate::{measure::Task, side_by_side::VocabularyResult};
 
 /// How many documents are learned from.
 const WARM_UP: usize = 10;
 /// Up to how many tokens are drafted for a call.
 const MOST: usize = 8;
-/// Behind how many tokens, at most, it is looked what comes next.
+/// The most tokens before a guess.
 const CONTEXT: usize = 3;
 
-/// What came out for one grammar, over the documents behind the first ten.
+/// The counts of one grammar, over the documents after the first ten.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Known {
     tokens: usize,
@@ -29,7 +29,7 @@ struct Known {
     calls: usize,
     drafted: usize,
     accepted: usize,
-    /// Where what came most often is allowed.
+    /// Positions at which the most frequent token is allowed.
     hits: usize,
 }
 
@@ -38,9 +38,9 @@ pub(crate) fn table(result: &VocabularyResult) -> String {
     let (vocabulary, trie) = (Arc::clone(&result.subject.vocabulary), Arc::clone(&result.subject.trie));
     let library = Arc::new(TreeLibrary::new(vocabulary, trie, 64 << 20));
     let mut out = format!(
-        "What is known before a model is asked, in the documents behind the first {WARM_UP}: forced tokens; drafts of up to {MOST} \
-         tokens by counts of the first {WARM_UP} documents, where a document stands for what a model writes; and where the token that \
-         came most often behind the last {CONTEXT} (or fewer) is allowed, so that no mask is needed.\n\n\
+        "Tokens that are known before a model is asked, in the documents after the first {WARM_UP}: forced tokens; drafts of up to {MOST} \
+         tokens by counts of the first {WARM_UP} documents, where a document stands for the output of a model; and where the token that \
+         came most often after the last {CONTEXT} (or fewer) is allowed, so that no mask is needed.\n\n\
          | grammar | tokens | forced | drafts accepted | accepted for a call | tokens for a call | no mask needed |\n\
          |---|--:|--:|--:|--:|--:|--:|\n"
     );
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(of(vec!["<a>"; WARM_UP]), None, "nothing is left");
         let known = of([vec!["<a><a>"; WARM_UP], vec!["<a><a><a><a>"; 2]].concat()).unwrap();
         assert!(known.accepted > 0 && known.accepted <= known.drafted, "{known:?}");
-        // A call adds a token behind the draft, but for the last of a document.
+        // A call adds a token after the draft, but for the last of a document.
         let written = known.calls + known.accepted;
         assert!((known.tokens..=known.tokens + 2).contains(&written), "{known:?}");
         assert_eq!(known.hits, known.tokens, "nothing else ever came: {known:?}");

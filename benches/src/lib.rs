@@ -1,99 +1,145 @@
-//! What the benchmarks share: vocabularies, regexes, engines, and how they are measured and reported.
+//! The benchmarks: vocabularies, regexes, engines, and how they are measured and reported.
 //!
-//! The embedded tokenizer is always there. With the environment variable `UNSKEW_DATA` set to a folder that holds
-//! `tokenizers/NAME/tokenizer.json`, those are measured too.
+//! The program `unskew-bench` has one subcommand for each suite; [`run()`] is its body. The embedded tokenizer is always
+//! there. With the environment variable `UNSKEW_DATA` set to a folder that holds `tokenizers/NAME/tokenizer.json`, those are
+//! measured too.
 //!
-//! `benches/regex.rs` watches our own engine with criterion. The suites ([`run()`]) compare engines: every regex of
-//! [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and, with the feature `peers`, of other projects,
-//! in one process as far as their dependencies allow. [`run_sets`] compares structures that hold millions of items; with the feature `wgpu`, `run_device`
-//! measures them where a model runs on wgpu.
-//! [`speculation`] measures drafts and their verification, [`samplers`] distributions, costs and overheads.
+//! `regex` and `grammars` run every regex of [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and,
+//! with the feature `peers`, of other projects, in one process as far as their dependencies allow. `benches/regex.rs`
+//! watches our own regex engine with criterion.
 
-mod chart;
 mod clock;
 mod detail;
 #[cfg(feature = "wgpu")]
 mod device;
 pub mod engine;
 mod guesses;
-pub mod maskbench;
+mod maskbench;
 pub mod measure;
 mod options;
 #[cfg(feature = "peers")]
 pub mod peers;
 mod process;
+mod ratios;
+mod record;
 mod report;
 mod rows;
-mod run;
-pub mod samplers;
-pub mod schema_suite;
+mod samplers;
 mod sets;
-pub mod soak;
-pub mod speculation;
+mod side_by_side;
+mod soak;
+mod speculation;
 pub mod suite;
 mod worker;
 pub mod workloads;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
+use clap::{Parser, Subcommand};
 use unskew_core::{TokenId, TokenTrie, Vocabulary};
 use unskew_vocab::Tokenizer;
 
-#[cfg(feature = "wgpu")]
-pub use device::run_device;
-pub use run::run;
-pub use sets::run_sets;
-
 use engine::Builder;
+use measure::Meter;
 use suite::Case;
 
-/// A comparison: what is compiled and walked, and by which engines.
-#[derive(Clone, Copy, Debug)]
-pub struct Suite {
-    /// What `cargo xtask bench` calls it, and records.
-    pub name: &'static str,
-    /// The heading of the report.
-    pub title: &'static str,
-    /// What it compiles, in the plural.
-    pub items: &'static str,
-    /// All that is compiled, with its samples.
-    pub cases: fn() -> Vec<Case>,
-    /// Our engines. The masks of all that allow all spellings are compared with those of the first.
-    pub ours: fn() -> Vec<Builder>,
-    /// The engines of others.
-    pub peers: fn() -> Vec<Builder>,
-    /// The vocabularies that it is measured on unless others are asked for.
-    pub vocabularies: &'static [&'static str],
-    /// Whether samples are also walked with one matcher for all, each case has its own table, and the slowest masks are listed.
-    pub detailed: bool,
+/// The engines that a program has, and how it counts memory.
+#[derive(Debug)]
+pub struct Program {
+    /// Engines of regexes, ours first.
+    pub regexes: Vec<Builder>,
+    /// Engines of grammars, ours first.
+    pub grammars: Vec<Builder>,
+    /// Engines of JSON Schema, ours first.
+    pub schemas: Vec<Builder>,
+    /// For a program that counts its heap.
+    pub meter: Option<Meter>,
 }
 
-/// The suite of regexes.
-pub const REGEX_SUITE: Suite = Suite {
+/// Benchmarks of unskew.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Regex engines side by side: times, or memory
+    Regex(options::Options),
+    /// Grammar engines side by side: times, or memory
+    Grammars(options::Options),
+    /// Engines of JSON Schema on MaskBench's files: which schemas pass, and the times
+    Maskbench(maskbench::Options),
+    /// Threads that serve strangers' constraints for minutes: memory, times, masks that differ
+    Soak(soak::Options),
+    /// Samplers side by side: distance from the exact distribution, cost, time for a token, memory
+    Samplers(samplers::Options),
+    /// The solver of mentored decoding beside the published algorithm, and the speed that its budget buys
+    Speculation(speculation::Options),
+    /// Structures that hold millions of titles
+    Sets(sets::Options),
+    /// A step of a batch where the model runs on wgpu: masks made there, uploaded, or logits read back
+    #[cfg(feature = "wgpu")]
+    Device(device::Options),
+}
+
+/// Runs the subcommand that the arguments of the process name. An error is one message on standard error.
+#[allow(clippy::print_stderr, reason = "the body of a program that talks to its user")]
+pub fn run(program: &Program) -> ExitCode {
+    let meter = program.meter;
+    let done = match CommandLine::parse().command {
+        Command::Regex(options) => side_by_side::run(&REGEX_SUITE, &program.regexes, &options, meter),
+        Command::Grammars(options) => side_by_side::run(&GRAMMAR_SUITE, &program.grammars, &options, meter),
+        Command::Maskbench(options) => maskbench::run(&program.schemas, &options),
+        Command::Soak(options) => soak::run(&options),
+        Command::Samplers(options) => samplers::run(&options),
+        Command::Speculation(options) => speculation::run(&options),
+        Command::Sets(options) => sets::run(&options),
+        #[cfg(feature = "wgpu")]
+        Command::Device(options) => device::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A comparison of engines over cases.
+#[derive(Clone, Copy, Debug)]
+struct Suite {
+    /// The subcommand and the name of its record.
+    name: &'static str,
+    /// The heading of the report.
+    title: &'static str,
+    /// The cases, in the plural.
+    items: &'static str,
+    /// The regexes or grammars with their samples.
+    cases: fn() -> Vec<Case>,
+    /// The vocabularies that it is measured on unless others are asked for.
+    vocabularies: &'static [&'static str],
+    /// Whether samples are also walked with one matcher for all, each case has its own table, and the slowest masks are listed.
+    detailed: bool,
+}
+
+const REGEX_SUITE: Suite = Suite {
     name: "regex",
     title: "Regex engines side by side",
     items: "regexes",
     cases: suite::cases,
-    ours: engine::ours,
-    #[cfg(feature = "peers")]
-    peers: peers::peers,
-    #[cfg(not(feature = "peers"))]
-    peers: Vec::new,
     vocabularies: &VOCABULARIES,
     detailed: false,
 };
 
-/// The suite of grammars.
-pub const GRAMMAR_SUITE: Suite = Suite {
+const GRAMMAR_SUITE: Suite = Suite {
     name: "grammars",
     title: "Grammar engines side by side",
     items: "grammars",
     cases: workloads::cases,
-    ours: engine::ours_for_grammars,
-    #[cfg(feature = "peers")]
-    peers: peers::peers_for_grammars,
-    #[cfg(not(feature = "peers"))]
-    peers: Vec::new,
     vocabularies: &["cl100k"],
     detailed: true,
 };
@@ -101,7 +147,7 @@ pub const GRAMMAR_SUITE: Suite = Suite {
 /// A vocabulary to measure on.
 #[derive(Clone)]
 pub struct Subject {
-    /// What to call it.
+    /// Its name.
     pub name: String,
     /// Where it comes from.
     pub tokenizer: Arc<Tokenizer>,

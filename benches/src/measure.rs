@@ -1,8 +1,8 @@
-//! One engine on one regex: what is timed, and how often.
+//! One engine on one regex: the steps that are timed, and how often.
 //!
 //! A round compiles the regex afresh for every sample, so that each mask along it is made for the first time; then it
-//! walks the same sample again, over what the engine has kept. Several rounds, between which other engines have their
-//! turn, leave the smallest time of each step: what disturbs a machine makes steps slower, never faster. So a reported
+//! walks the same sample again, over the caches that the engine has kept. Several rounds, between which other engines have their
+//! turn, leave the smallest time of each step: disturbances make steps slower, never faster. So a reported
 //! percentile is one over regexes and positions, not over disturbances.
 //!
 //! An engine that does all its work ahead of time is compiled once per round for all samples.
@@ -51,7 +51,7 @@ impl Task {
     pub fn new(case: Case, subject: &Subject) -> Result<Self, String> {
         let encode = |text: &str| {
             let ids = subject.tokenizer.encode_continuation(text).map_err(|error| error.to_string())?;
-            // What a tokenizer drops or normalises is no match any more.
+            // A text that the tokenizer normalises is no match any more.
             if subject.vocabulary.decode(&ids) == text.as_bytes() {
                 Ok(ids)
             } else {
@@ -63,14 +63,14 @@ impl Task {
     }
 }
 
-/// What came out for one regex: the smallest times of all rounds, in nanoseconds.
+/// The measurements of one regex: the smallest times of all rounds, in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// From the pattern to a matcher.
     pub compile: u64,
     /// From the pattern to the first mask.
     pub to_first_mask: u64,
-    /// Likewise the first time in the run, whatever the other rounds took.
+    /// Likewise the first time in the run alone, other rounds left out.
     pub to_first_mask_at_first: Option<u64>,
     /// The samples, in order.
     pub walks: Vec<Walk>,
@@ -88,7 +88,7 @@ pub struct Outcome {
 pub struct Walk {
     /// Times of the masks made for the first time: before each token, and after the last.
     pub first: Vec<u64>,
-    /// Those of them in the first round, whatever the other rounds took: what an engine keeps beside its matchers has not seen
+    /// Those of them in the first round alone: the caches that an engine keeps beside its matchers have not seen
     /// this sample. Empty where that is not asked for.
     pub at_first: Vec<u64>,
     /// Times of the same masks on the second walk.
@@ -281,7 +281,7 @@ pub fn difference(engines: [&dyn Engine; 2], subject: &Subject, task: &Task) -> 
     Ok(difference)
 }
 
-/// What is not timed: which masks come out, which tokens are forced, and what all masks cost.
+/// The part that is not timed: masks, forced tokens, and the cost of all masks.
 pub fn examine(matcher: &mut dyn Matcher, subject: &Subject, task: &Task, outcome: &mut Outcome) {
     for (sample, walk) in task.samples.iter().zip(&mut outcome.walks) {
         matcher.reset();

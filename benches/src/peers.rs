@@ -4,7 +4,7 @@
 //!   where it forces tokens wherever the text is forced; and without, where it allows all spellings, as our lifted
 //!   engine does, so that masks can be compared bit by bit.
 //! - **outlines-core** computes the transitions of all states ahead of time. A mask is its map of tokens turned into
-//!   bits, which is what whoever applies it to logits has to do.
+//!   bits, as its users must do before they apply it to logits.
 //!
 //! Both get the text tokens of the vocabulary and one end-of-sequence id.
 
@@ -63,7 +63,7 @@ pub fn peers_for_schemas() -> Vec<Builder> {
     ]
 }
 
-/// What llguidance compiles.
+/// The language that llguidance compiles.
 #[derive(Clone, Copy)]
 enum Language {
     Regex,
@@ -83,7 +83,7 @@ impl TokenizerEnv for Environment {
         &self.trie
     }
 
-    /// The bytes come from a grammar and may begin or end within a character; what is not UTF-8 is spelled greedily.
+    /// The bytes come from a grammar and may begin or end within a character; bytes that are not UTF-8 are spelled greedily.
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<toktrie::TokenId> {
         let ids = self
             .tokenizer

@@ -22,7 +22,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program`; what it writes to standard error is shown.
+    /// Starts `program`. Its standard error is shown.
     pub(crate) fn start<A: AsRef<std::ffi::OsStr>>(program: &Path, args: &[A]) -> Result<Self, String> {
         let mut child = Command::new(program)
             .args(args)

@@ -1,18 +1,19 @@
-//! The report of the suite, in Markdown: what was measured on what, distributions, ratios, and what peers refused.
+//! The report of the suite, in Markdown: machine and vocabularies, distributions, ratios, and the refusals of peers.
 
-use std::{fmt::Write as _, fs, path::Path, process::Command, time::Duration};
+use std::{fmt::Write as _, fs, time::Duration};
 
 use crate::{
     Suite, clock, detail,
-    engine::{Allows, EAGER, EAGER_PEER},
+    engine::{Allows, PEERS},
     guesses,
     measure::{Outcome, Walk},
     options::Options,
-    run::{EngineResult, VocabularyResult},
-    worker::is_time_limit,
+    ratios::{ahead_of_time, both, geometric_mean, of_ours_and_peers, percentile_ratios, ratios},
+    record,
+    side_by_side::{EngineResult, VocabularyResult},
 };
 
-/// What is timed, as a column of times per regex.
+/// A time, as a column per regex.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Metric {
     Compile,
@@ -26,7 +27,7 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Compile,
         Self::ToFirstMaskAtFirst,
         Self::ToFirstMask,
@@ -36,10 +37,10 @@ impl Metric {
         Self::Second,
         Self::Commit,
     ];
-    /// What only a detailed suite measures.
+    /// Those that only a detailed suite measures.
     const DETAILED: [Self; 3] = [Self::ToFirstMaskAtFirst, Self::AtFirst, Self::AfterOthers];
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Compile => "compile",
             Self::ToFirstMask => "text to first mask",
@@ -52,7 +53,7 @@ impl Metric {
         }
     }
 
-    /// The times of one walk; none for what is timed once per regex.
+    /// The times of one walk; none for a metric that is timed once per regex.
     fn of_walk(self, walk: &Walk) -> &[u64] {
         match self {
             Self::Compile | Self::ToFirstMask | Self::ToFirstMaskAtFirst => &[],
@@ -83,7 +84,7 @@ impl Metric {
     }
 
     /// The times of the same steps under two engines, where both have them.
-    fn pairs(self, ours: &Outcome, peer: &Outcome) -> Vec<(u64, u64)> {
+    pub(crate) fn pairs(self, ours: &Outcome, peer: &Outcome) -> Vec<(u64, u64)> {
         let regex = self.of_regex(ours).zip(self.of_regex(peer));
         let walks = ours.walks.iter().zip(&peer.walks);
         let walks = walks.filter(|(ours, peer)| ours.refused.is_none() && peer.refused.is_none());
@@ -102,12 +103,19 @@ pub(crate) fn report(
     memory: bool,
     elapsed: Duration,
 ) -> String {
-    let mut out = format!("# {}{}, {}\n\n", suite.title, if memory { ": memory" } else { "" }, today());
+    let mut out =
+        format!("# {}{}, {}\n\n", suite.title, if memory { ": memory" } else { "" }, record::today());
     out += &machine(results);
-    out += &command(suite, options, memory);
+    let _ = writeln!(
+        out,
+        "{}; a peer in a process of its own has {:.0?} and {} GB for a regex.",
+        record::command(),
+        options.peer_limit,
+        options.peer_memory / 1_000_000_000,
+    );
     let _ = writeln!(out, "The run took {:.0} s.\n", elapsed.as_secs_f64());
     if !memory {
-        let clock = if options.cpu_time { "the process" } else { "the wall" };
+        let clock = if options.clock.cpu_time { "the process" } else { "the wall" };
         let cost = clock::cost() as f64 / 1e3;
         let _ = writeln!(
             out,
@@ -173,16 +181,16 @@ others. `first visit` is the first mask at a position under a matcher compiled f
 mask under a matcher that has walked the samples in front of it, `second visit` the same position when the sample is walked
 again. `unskew grammar` keeps one library of subterminal trees for the whole run, as a service would, in which the parts of masks
 of one grammar are kept as well, and no masks. In the first round that library has met the samples in front of a sample, and the
-grammars in front of a grammar: `first round` is what a service meets that has seen the grammar before, but not this text, and for
-the first samples not even the grammar. In the later rounds it has met parts of the same masks: `first visit` is what a service
-meets that compiles a grammar anew for a text much like earlier ones. `new library` begins one with each matcher and `no library`
+grammars in front of a grammar: `first round` stands for a service that has seen the grammar before, but not this text, and for
+the first samples not even the grammar. In the later rounds it has met parts of the same masks: `first visit` stands for a service
+that compiles a grammar anew for a text much like earlier ones. `new library` begins one with each matcher and `no library`
 has none. llguidance has no encoder and forces no tokens; it allocates each mask. glrmask, where it is measured, runs in a process
 of its own, since its dependencies exclude llguidance's; `glrmask` compiles once per round (its masks are made ahead of time),
 `glrmask trie` is its lazy strategy. A ratio above 1 means that ours takes less time.
 ";
 
 const ABOUT_MEMORY: &str = "\
-Kilobytes of heap, counted by the allocator. `held` is what a compiled regex holds after all its samples were walked, caches
+Kilobytes of heap, counted by the allocator. `held` is the heap of a compiled regex after all its samples were walked, caches
 included; `peak` the most that was in use on the way. A ratio above 1 means that ours takes less memory.
 ";
 
@@ -304,134 +312,6 @@ pub(crate) fn distribution(sorted: &[u64], unit: f64) -> String {
 pub(crate) fn percentile(sorted: &[u64], permille: usize) -> u64 {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted[rank - 1]
-}
-
-fn ratios(result: &VocabularyResult) -> String {
-    let mut out = "| ours | peer | what | pairs | geometric mean of peer / ours | ours takes less | smallest mean of a regex | largest |\n|---|---|---|--:|--:|--:|---|---|\n".to_owned();
-    let rows = out.len();
-    for (ours, peer) in of_ours_and_peers(result) {
-        for metric in Metric::ALL {
-            let by_regex: Vec<(&str, Vec<(u64, u64)>)> = result
-                .tasks
-                .iter()
-                .zip(ours.outcomes.iter().zip(&peer.outcomes))
-                .filter_map(|(task, (ours, peer))| {
-                    let pairs = metric.pairs(ours.as_ref().ok()?, peer.as_ref().ok()?);
-                    (!pairs.is_empty()).then_some((task.case.name, pairs))
-                })
-                .collect();
-            let pairs: Vec<(u64, u64)> = by_regex.iter().flat_map(|(_, pairs)| pairs).copied().collect();
-            if pairs.is_empty() {
-                continue;
-            }
-            let means = by_regex.iter().map(|(name, pairs)| (*name, geometric_mean(pairs)));
-            let mut means: Vec<(&str, f64)> = means.collect();
-            means.sort_by(|left, right| left.1.total_cmp(&right.1));
-            let named = |entry: Option<&(&str, f64)>| {
-                entry.map_or("-".to_owned(), |(name, mean)| format!("{} ({name})", amount(*mean)))
-            };
-            let wins = pairs.iter().filter(|(ours, peer)| ours < peer).count();
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} | {} | {} | {:.0} % | {} | {} |",
-                ours.builder.name,
-                peer.builder.name,
-                metric.name(),
-                pairs.len(),
-                amount(geometric_mean(&pairs)),
-                100.0 * wins as f64 / pairs.len() as f64,
-                named(means.first()),
-                named(means.last()),
-            );
-        }
-    }
-    if out.len() == rows { String::new() } else { out + "\n" }
-}
-
-/// Percentiles of ours as a share of a peer's, each over the steps that both were timed at.
-fn percentile_ratios(result: &VocabularyResult) -> String {
-    let mut out = "On the steps that both were timed at:\n\n| ours / peer | what | steps | mean | p50 | p90 | p99 | p99.9 | max |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n".to_owned();
-    let rows = out.len();
-    for (ours, peer) in of_ours_and_peers(result) {
-        for metric in Metric::ALL {
-            let outcomes = ours.outcomes.iter().zip(&peer.outcomes);
-            let both = outcomes.filter_map(|(ours, peer)| ours.as_ref().ok().zip(peer.as_ref().ok()));
-            let pairs = both.flat_map(|(ours, peer)| metric.pairs(ours, peer));
-            let (mut left, mut right): (Vec<u64>, Vec<u64>) = pairs.unzip();
-            if left.is_empty() {
-                continue;
-            }
-            left.sort_unstable();
-            right.sort_unstable();
-            let sum = |times: &[u64]| times.iter().sum::<u64>() as f64;
-            let mut cells = vec![format!("{:.3}", sum(&left) / sum(&right))];
-            for permille in [500, 900, 990, 999, 1000] {
-                let share = percentile(&left, permille) as f64 / percentile(&right, permille).max(1) as f64;
-                cells.push(format!("{share:.3}"));
-            }
-            let (ours, peer) = (ours.builder.name, peer.builder.name);
-            let _ = writeln!(
-                out,
-                "| {ours} / {peer} | {} | {} | {} |",
-                metric.name(),
-                left.len(),
-                cells.join(" | ")
-            );
-        }
-    }
-    if out.len() == rows { String::new() } else { out + "\n" }
-}
-
-fn of_ours_and_peers(result: &VocabularyResult) -> impl Iterator<Item = (&EngineResult, &EngineResult)> {
-    let is_ours = |engine: &&EngineResult| engine.builder.name.starts_with("unskew");
-    let peers = move || result.engines.iter().filter(move |engine| !is_ours(engine));
-    result.engines.iter().filter(is_ours).flat_map(move |ours| peers().map(move |peer| (ours, peer)))
-}
-
-/// Of the second number over the first; what takes no time counts as one nanosecond.
-fn geometric_mean(pairs: &[(u64, u64)]) -> f64 {
-    let ratio = |(ours, peer): &(u64, u64)| ((*peer).max(1) as f64 / (*ours).max(1) as f64).ln();
-    (pairs.iter().map(ratio).sum::<f64>() / pairs.len() as f64).exp()
-}
-
-/// The two engines that build everything ahead of time, and what becomes of the ratio if those that were cut off are
-/// taken to need the limit.
-fn ahead_of_time(result: &VocabularyResult, options: &Options) -> String {
-    let named = |name| result.engines.iter().find(|engine| engine.builder.name == name);
-    let Some((ours, peer)) = named(EAGER).zip(named(EAGER_PEER)) else { return String::new() };
-    let (mut pairs, mut bounds, mut cut, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (task, outcomes) in result.tasks.iter().zip(ours.outcomes.iter().zip(&peer.outcomes)) {
-        match outcomes {
-            (Ok(ours), Ok(peer)) => pairs.push((ours.compile, peer.compile)),
-            (Ok(ours), Err(reason)) if is_time_limit(reason, options) => {
-                cut.push(task.case.name);
-                bounds.push((ours.compile, limit_ns(options)));
-            }
-            _ => others.push(task.case.name),
-        }
-    }
-    if pairs.is_empty() {
-        return String::new();
-    }
-    let list = |names: &[&str]| match names {
-        [] => "none".to_owned(),
-        names => format!("{} ({})", names.len(), names.join(", ")),
-    };
-    let mean = amount(geometric_mean(&pairs));
-    let with_cut: Vec<_> = pairs.iter().copied().chain(bounds).collect();
-    format!(
-        "From the pattern to all states and edges, {EAGER_PEER} takes {mean} times as long as {EAGER}: the geometric mean \
-         over {} regexes. Cut off at {:.0?}: {}; with that time for these it is {} or more. Left out: {}.\n\n",
-        pairs.len(),
-        options.peer_limit,
-        list(&cut),
-        amount(geometric_mean(&with_cut)),
-        list(&others),
-    )
-}
-
-fn limit_ns(options: &Options) -> u64 {
-    u64::try_from(options.peer_limit.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn all_masks(result: &VocabularyResult) -> String {
@@ -615,42 +495,6 @@ pub(crate) fn thousands(value: f64, decimals: usize) -> String {
     out + rest
 }
 
-/// Writes the report into `benches/record` under today's date and a name that is free, and tells the file's name.
-pub(crate) fn record(suite: &Suite, report: &str, memory: bool) -> Result<String, String> {
-    record_as(&format!("{}{}", suite.name, if memory { "-memory" } else { "" }), report)
-}
-
-/// As [`record`], of a comparison of this name.
-pub(crate) fn record_as(name: &str, report: &str) -> Result<String, String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-    let stem = format!("{}-{name}", today());
-    let names =
-        (1..).map(|count| if count == 1 { format!("{stem}.md") } else { format!("{stem}-{count}.md") });
-    let name = names.into_iter().find(|name| !folder.join(name).exists()).ok_or("no free name")?;
-    fs::write(folder.join(&name), report).map_err(|error| error.to_string())?;
-    Ok(name)
-}
-
-pub(crate) fn today() -> String {
-    output("date", &["+%F"])
-}
-
-fn command(suite: &Suite, options: &Options, memory: bool) -> String {
-    let task = if memory { format!("{}-memory", suite.name) } else { suite.name.to_owned() };
-    // What xtask adds is not typed.
-    let mut args: Vec<String> = std::env::args().skip(1).collect();
-    while let Some(at) = args.iter().position(|arg| arg == "--program") {
-        args.drain(at..(at + 2).min(args.len()));
-    }
-    let command = format!("UNSKEW_DATA=... cargo xtask bench {task} {}", args.join(" "));
-    format!(
-        "Command: `{}`; a peer in a process of its own has {:.0?} and {} GB for a regex.\n",
-        command.trim_end(),
-        options.peer_limit,
-        options.peer_memory / 1_000_000_000,
-    )
-}
-
 fn machine(results: &[VocabularyResult]) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -659,54 +503,19 @@ fn machine(results: &[VocabularyResult]) -> String {
         let engines = results.iter().flat_map(|result| &result.engines);
         engines.map(|engine| engine.builder.name).any(|engine| engine.starts_with(name))
     };
-    let peers =
-        ["llguidance", "outlines-core", "glrmask"].into_iter().filter(|name| measured(name)).map(|name| {
-            let version =
-                lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
-            let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());
-            format!("{name} {}", version.unwrap_or("unknown"))
-        });
+    let peers = PEERS.into_iter().filter(|name| measured(name)).map(|name| {
+        let version =
+            lock.split("[[package]]").find(|package| package.contains(&format!("name = \"{name}\"")));
+        let version = version.and_then(|package| package.split("version = \"").nth(1)?.split('"').next());
+        format!("{name} {}", version.unwrap_or("unknown"))
+    });
     let peers: Vec<String> = peers.collect();
-    format!("{}Peers: {}, as published.\n", host(), peers.join(", "))
-}
-
-/// The machine, the compiler and the commit, on a line.
-pub(crate) fn host() -> String {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let field = |text: &str, name: &str| {
-        let value = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
-        value.map_or("unknown".to_owned(), |(_, value)| value.trim().to_owned())
+    let peers = if peers.is_empty() {
+        String::new()
+    } else {
+        format!("Peers: {}, as published.\n", peers.join(", "))
     };
-    let cpu = field(&read("/proc/cpuinfo"), "model name");
-    let memory = field(&read("/proc/meminfo"), "MemTotal");
-    let gigabytes = memory.trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1e6;
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let load = read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ");
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let commit = output("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
-    let changed = output("git", &["-C", root, "status", "--porcelain", "--untracked-files=no"]);
-    let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
-    let changed = if changed.is_empty() { "" } else { ", with changes" };
-    format!(
-        "Machine: {cpu}, {cores} cores, {gigabytes:.0} GB, load at the end {load}; {}, {profile} profile. Commit: \
-         {commit}{changed}.\n",
-        output("rustc", &["--version"]),
-    )
-}
-
-/// What a program prints, without the line break; `unknown` if it cannot be run.
-pub(crate) fn output(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program).args(args).output();
-    output.map_or("unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// What both engines have compiled.
-fn both<'a>(
-    ours: &'a EngineResult,
-    peer: &'a EngineResult,
-) -> impl Iterator<Item = (&'a Outcome, &'a Outcome)> {
-    let outcomes = ours.outcomes.iter().zip(&peer.outcomes);
-    outcomes.filter_map(|(ours, peer)| Some((ours.as_ref().ok()?, peer.as_ref().ok()?)))
+    format!("{}{peers}", record::host())
 }
 
 #[cfg(test)]
@@ -718,12 +527,6 @@ mod tests {
         let sorted: Vec<u64> = (1..=200).collect();
         assert_eq!([500, 900, 990, 999, 1000].map(|at| percentile(&sorted, at)), [100, 180, 198, 200, 200]);
         assert_eq!(percentile(&[7], 500), 7);
-    }
-
-    #[test]
-    fn geometric_means_are_symmetric() {
-        assert!((geometric_mean(&[(1, 4), (4, 1), (3, 3)]) - 1.0).abs() < 1e-12);
-        assert!((geometric_mean(&[(10, 20), (10, 80)]) - 4.0).abs() < 1e-12);
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! Models whose rows are worked out from the tokens so far: what the benchmarks of samplers and of speculation run on.
+//! Models whose rows are worked out from the tokens so far, for the benchmarks of samplers and of speculation. They take any
+//! token, and an error of theirs does not exist.
 
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
 
-/// What such a model says behind a sequence.
+/// The rows of such a model.
 pub(crate) trait RowOf {
     fn vocab_len(&self) -> usize;
 
-    /// Writes the logits behind `sequence` into `out`, of the vocabulary's length.
+    /// Writes the logits after `sequence` into `out`, of the vocabulary's length.
     fn row(&self, sequence: &[TokenId], out: &mut [f32]);
 }
 

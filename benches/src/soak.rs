@@ -7,12 +7,11 @@
 //!
 //! Times go into buckets of 1.6 %, so that an hour of masks takes as much memory as a minute.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to its user")]
+#![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
 use std::{
     fs,
     path::PathBuf,
-    process::ExitCode,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -21,6 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::Args;
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -32,33 +32,41 @@ use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, Tr
 use unskew_schema::{SchemaLimits, SchemaOptions};
 use unskew_vocab::Tokenizer;
 
-use crate::process::memory_of;
-
-const USAGE: &str = "\
-[OPTIONS]
-
-  --minutes M        how long (default: 2)
-  --threads N        how many serve (default: 2)
-  --library MB       the limit of the shared library (default: 64)
-  --tokenizer FILE   a tokenizer.json (default: the embedded one)
-  --every SECONDS    how often a line is printed (default: 10)
-  --seed N           (default: 0)
-  --json FILE        write the result there
-";
+use crate::{options::seconds, process::memory_of};
 
 /// How many constraints come again.
 const KNOWN: u64 = 300;
 /// The most tokens of a walk.
 const STEPS: u64 = 40;
 
-struct Options {
+/// A service in small.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// How long
+    #[arg(long, value_name = "M", default_value = "2", value_parser = minutes)]
     minutes: f64,
+    /// How many threads serve
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
     threads: u64,
+    /// The limit of the shared library
+    #[arg(long, value_name = "MB", default_value_t = 64)]
     library: usize,
+    /// A tokenizer.json (default: the embedded one)
+    #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
+    /// How often a line is printed
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     every: Duration,
+    #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Write the result there
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse::<f64>().map_err(|error| error.to_string())?;
+    (minutes > 0.0 && minutes < 1e5).then_some(minutes).ok_or_else(|| "above 0 and below 100000".to_owned())
 }
 
 /// Times of masks, by their leading seven bits.
@@ -157,58 +165,12 @@ enum Request {
     Canonical(String),
 }
 
-/// Runs it with the arguments of the program.
-pub fn run() -> ExitCode {
-    let options = match options(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(error) => {
-            eprint!("{error}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match soak(&options) {
-        Ok(outcome) if outcome.different_masks == 0 => ExitCode::SUCCESS,
-        Ok(outcome) => {
-            eprintln!("{} masks differ", outcome.different_masks);
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
+/// Runs it, and fails if masks differ.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    match soak(options)?.different_masks {
+        0 => Ok(()),
+        different => Err(format!("{different} masks differ")),
     }
-}
-
-fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options {
-        minutes: 2.0,
-        threads: 2,
-        library: 64 << 20,
-        tokenizer: None,
-        every: Duration::from_secs(10),
-        seed: 0,
-        json: None,
-    };
-    fn number<T: std::str::FromStr>(option: &str, value: &str) -> Result<T, String> {
-        value.parse().map_err(|_| format!("{option}: {value:?} is no number"))
-    }
-    while let Some(option) = args.next() {
-        let value = args.next().ok_or_else(|| format!("{option}: a value is missing"))?;
-        match option.as_str() {
-            "--minutes" => options.minutes = number(&option, &value)?,
-            "--threads" => options.threads = number(&option, &value)?,
-            "--library" => options.library = number::<usize>(&option, &value)? << 20,
-            "--tokenizer" => options.tokenizer = Some(value.into()),
-            "--every" => options.every = Duration::from_secs(number(&option, &value)?),
-            "--seed" => options.seed = number(&option, &value)?,
-            "--json" => options.json = Some(value.into()),
-            _ => return Err(format!("{option}: no such option")),
-        }
-    }
-    if !(options.minutes > 0.0 && options.minutes < 1e5) || options.threads == 0 || options.threads > 64 {
-        return Err("the minutes are above 0, and there are 1 to 64 threads".to_owned());
-    }
-    Ok(options)
 }
 
 fn soak(options: &Options) -> Result<Outcome, String> {
@@ -219,7 +181,8 @@ fn soak(options: &Options) -> Result<Outcome, String> {
     };
     let vocabulary = Arc::new(tokenizer.vocabulary().clone());
     let trie = Arc::new(TokenTrie::new(&vocabulary).map_err(|error| error.to_string())?);
-    let library = Arc::new(TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), options.library));
+    let library =
+        Arc::new(TreeLibrary::new(Arc::clone(&vocabulary), Arc::clone(&trie), options.library << 20));
     let automaton =
         tokenizer.tokenization().ok().and_then(|facts| TokenizerAutomaton::new(&vocabulary, facts).ok());
     let canonical = automaton.and_then(|automaton| {
@@ -520,8 +483,15 @@ mod tests {
 
     #[test]
     fn a_service_of_a_second_answers_and_agrees() {
-        let options =
-            options(["--minutes", "0.02", "--library", "1"].map(str::to_owned).into_iter()).unwrap();
+        let options = Options {
+            minutes: 0.02,
+            threads: 2,
+            library: 1,
+            tokenizer: None,
+            every: Duration::from_secs(10),
+            seed: 0,
+            json: None,
+        };
         let outcome = soak(&options).unwrap();
         assert_eq!(outcome.different_masks, 0);
         assert!(outcome.requests > 10 && outcome.masks > 50 && outcome.compared_masks > 0);

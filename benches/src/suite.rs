@@ -1,6 +1,6 @@
 //! The regexes that engines are compared on, with texts that match them.
 //!
-//! They are meant to look like what people constrain a model to: fields, records, lines of files, lists, and the shapes
+//! They are meant to look like the constraints of users: fields, records, lines of files, lists, and the shapes
 //! that are known to be hard for one engine or another (bounded repetitions of wide classes, large alternations, Unicode
 //! classes, ambiguity). Patterns keep to syntax that every engine reads in the same way: no look-around, no `\d`, which
 //! is ASCII for some and Unicode for others, and no anchors, since all engines match whole outputs.
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 /// One regex and texts that match it.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: &'static str,
     /// The regex.
     pub pattern: Cow<'static, str>,

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Suite,
-    engine::Builder,
+    engine::{Builder, Place},
     measure::{Meter, Outcome, Task, examine, round, weigh},
-    options::Options,
+    options::{Options, glrmask},
     process::{Process, over},
-    run::{Prepared, first_round, in_a_row_if, prepare},
+    side_by_side::{Prepared, first_round, in_a_row_if, prepare},
     subject,
 };
 
@@ -32,16 +32,24 @@ enum Line {
 /// A worker, seen from the program.
 pub(crate) struct Worker<'a> {
     options: &'a Options,
+    suite: &'a str,
     engine: &'a str,
+    place: Place,
     vocabulary: &'a str,
     running: Option<Process>,
-    /// What the engine built beforehand, as the first worker told it.
+    /// The part that the engine built beforehand, as the first worker told it.
     pub(crate) prepared: Option<Prepared>,
 }
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(options: &'a Options, engine: &'a str, vocabulary: &'a str) -> Self {
-        Self { options, engine, vocabulary, running: None, prepared: None }
+    pub(crate) fn new(
+        options: &'a Options,
+        suite: &'a Suite,
+        engine: &'a Builder,
+        vocabulary: &'a str,
+    ) -> Self {
+        let (suite, Builder { name, place, .. }) = (suite.name, *engine);
+        Self { options, suite, engine: name, place, vocabulary, running: None, prepared: None }
     }
 
     /// Measures the regex of this name.
@@ -58,7 +66,7 @@ impl<'a> Worker<'a> {
         let running = match &mut self.running {
             Some(running) => running,
             None => {
-                let running = self.running.insert(start(self.options, self.engine, self.vocabulary)?);
+                let running = self.running.insert(self.start()?);
                 let Line::Ready(prepared) = running.answer(START, self.options.peer_memory)? else {
                     return Err("the worker is confused".into());
                 };
@@ -72,14 +80,21 @@ impl<'a> Worker<'a> {
             Line::Ready(_) => Err("the worker is confused".into()),
         }
     }
-}
 
-fn start(options: &Options, engine: &str, vocabulary: &str) -> Result<Process, String> {
-    let program = options.program_or_this(engine)?;
-    let rounds = options.rounds.to_string();
-    let mut args = vec!["--worker", engine, "--vocabulary", vocabulary, "--rounds", &rounds];
-    args.extend(options.cpu_time.then_some("--cpu-time"));
-    Process::start(&program, &args)
+    fn start(&self) -> Result<Process, String> {
+        let options = self.options;
+        let program = match self.place {
+            Place::Elsewhere => glrmask()?,
+            Place::Here | Place::Apart => std::env::current_exe().map_err(|error| error.to_string())?,
+        };
+        let rounds = options.rounds.to_string();
+        let mut args = vec![self.suite, "--worker", self.engine, "--vocabulary", self.vocabulary];
+        args.extend(["--rounds", &rounds]);
+        args.extend(options.clock.cpu_time.then_some("--cpu-time"));
+        args.extend(options.memory.then_some("--memory"));
+        args.extend(options.glrmask.then_some("--glrmask"));
+        Process::start(&program, &args)
+    }
 }
 
 /// Whether a regex was given up for its time.

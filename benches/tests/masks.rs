@@ -43,7 +43,7 @@ fn masks_along_documents_are_those_of_the_oracle() {
     }
 }
 
-/// Compares the mask behind `read`.
+/// Compares the mask after `read`.
 fn compare(
     constraint: &GrammarConstraint,
     oracle: &Oracle,
@@ -60,8 +60,7 @@ fn compare(
     }
     let mut mask = TokenMask::new(constraint.vocab_len());
     constraint.fill_mask(&mut scratch, &state, mask.as_mut());
-    let place =
-        || format!("{grammar}, {}, behind {:?}", subject.name, vocabulary.decode(read).escape_ascii());
+    let place = || format!("{grammar}, {}, after {:?}", subject.name, vocabulary.decode(read).escape_ascii());
     assert_eq!(constraint.is_accepting(&state), chart.is_accepting(), "{}", place());
     let ours: Vec<TokenId> = mask.ids().filter(|id| !vocabulary.is_end_of_sequence(*id)).collect();
     let expected = chart.mask(vocabulary);

@@ -1,4 +1,4 @@
-//! The distribution of no dead ends on the grammars of the benchmark: along random outputs, some token may follow or the output may end;
+//! No dead ends on the grammars of the benchmark: along random outputs, some token may follow or the output may end;
 //! and a state that was come to by forks is the one that a replay comes to.
 //!
 //! `UNSKEW_WALKS` is the number of outputs for each grammar; a million of them take some minutes a grammar in release.
@@ -43,7 +43,7 @@ fn random_outputs_of_the_workloads_meet_no_dead_ends() {
                 constraint.fill_mask(&mut scratch, &state, mask.as_mut());
                 let allowed: Vec<TokenId> = mask.ids().collect();
                 if allowed.is_empty() {
-                    assert!(constraint.is_accepting(&state), "{}: a dead end behind {path:?}", case.name);
+                    assert!(constraint.is_accepting(&state), "{}: a dead end after {path:?}", case.name);
                     break;
                 }
                 let token = allowed[below(&mut rng, allowed.len())];
@@ -59,7 +59,7 @@ fn random_outputs_of_the_workloads_meet_no_dead_ends() {
                 path.iter().for_each(|token| constraint.advance(&mut fresh, &mut replayed, *token).unwrap());
                 constraint.fill_mask(&mut scratch, &state, mask.as_mut());
                 constraint.fill_mask(&mut fresh, &replayed, again.as_mut());
-                assert_eq!(mask.words(), again.words(), "{}: behind {path:?}", case.name);
+                assert_eq!(mask.words(), again.words(), "{}: after {path:?}", case.name);
                 assert_eq!(constraint.is_accepting(&state), constraint.is_accepting(&replayed));
             }
         }

@@ -4,7 +4,7 @@
 //! Run it with `cargo run --example names`. One sees the shares, and how weights mend masked sampling where all that is wanted
 //! is an average: each output counts as much as the mask left of the model's distribution on its way.
 
-#![allow(clippy::print_stdout, reason = "an example that talks to whoever runs it")]
+#![allow(clippy::print_stdout, reason = "an example that talks to its user")]
 
 use std::sync::Arc;
 

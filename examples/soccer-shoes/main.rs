@@ -2,9 +2,9 @@
 //! to gloves, which the model hardly ever writes.
 //!
 //! Run it with `cargo run --example soccer_shoes`. One sees that masked sampling turns the model's preference round, and
-//! that DISC, which tests each output by what the mask left on its way, does not.
+//! that DISC, which tests each output by the mass that the mask left on its way, does not.
 
-#![allow(clippy::print_stdout, reason = "an example that talks to whoever runs it")]
+#![allow(clippy::print_stdout, reason = "an example that talks to its user")]
 
 use std::sync::Arc;
 

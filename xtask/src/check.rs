@@ -1,4 +1,4 @@
-//! What CI runs, in one process, cheapest first.
+//! The checks of CI, in one process, cheapest first.
 
 use std::path::Path;
 
@@ -9,8 +9,7 @@ use crate::{
 };
 
 /// All features but those with burn's wgpu, which alone takes longer to build than everything else together: see [`wgpu`].
-const FEATURES: &str =
-    "unskew/gpu,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,xtask/train";
+const FEATURES: &str = "unskew/gpu,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
 const PUBLISHED: [&str; 12] = [
@@ -53,8 +52,8 @@ pub(crate) fn gpu(root: &Path) -> Result<()> {
     cargo(root, &["test", "--package", "unskew-sets", "--features", "wgpu", "--test", "gpu"])
 }
 
-/// What no other task builds: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter are listed as
-/// skipped. Always the same packages: with others cargo may choose other features of what burn is made of, and build it again.
+/// The build that no other task has: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter are listed as
+/// skipped. Always the same packages: with others cargo may choose other features of burn's parts, and build them again.
 pub(crate) fn wgpu(root: &Path) -> Result<()> {
     let features = "unskew/wgpu,unskew-benches/wgpu,unskew-runner/wgpu";
     let mut of = vec!["--features", features];

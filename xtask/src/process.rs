@@ -9,6 +9,11 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Result<()> {
     run(root, args, &[])
 }
 
+/// As [`cargo`], in the directory that xtask was called in: paths among `args` are the caller's.
+pub(crate) fn cargo_here(args: &[&str]) -> Result<()> {
+    run(&std::env::current_dir()?, args, &[])
+}
+
 /// As [`cargo`], with environment variables.
 pub(crate) fn run(root: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let line = format!("cargo {}", args.join(" "));

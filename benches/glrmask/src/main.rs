@@ -9,17 +9,18 @@ use std::process::ExitCode;
 
 use glrmask::{CompileOptions, Constraint, ConstraintState, Grammar, MaskStrategy, Vocab};
 use unskew_benches::{
-    GRAMMAR_SUITE, Subject, Suite,
+    Program, Subject,
     engine::{Allows, Builder, Engine, Matcher, Place},
-    maskbench,
 };
 use unskew_core::TokenId;
 
 fn main() -> ExitCode {
-    if std::env::args().any(|arg| arg == maskbench::WORKER) {
-        return maskbench::run(&engines_for_schemas());
-    }
-    unskew_benches::run(&Suite { ours: Vec::new, peers: engines, ..GRAMMAR_SUITE }, None)
+    unskew_benches::run(&Program {
+        regexes: Vec::new(),
+        grammars: engines(),
+        schemas: engines_for_schemas(),
+        meter: None,
+    })
 }
 
 fn engines() -> Vec<Builder> {
@@ -39,7 +40,7 @@ fn engines_for_schemas() -> Vec<Builder> {
     }]
 }
 
-/// What is compiled.
+/// The language that is compiled.
 #[derive(Clone, Copy)]
 enum Language {
     Lark,

@@ -67,12 +67,12 @@ pub(crate) fn files(options: &Options) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// What reports call a file.
+/// The name of a file in reports.
 pub(crate) fn name_of(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The text of an instance as MaskBench writes it, which is Python's `json.dumps(data, ensure_ascii=False)`: a blank behind
+/// The text of an instance as MaskBench writes it, which is Python's `json.dumps(data, ensure_ascii=False)`: a blank after
 /// each comma and colon and no other white space, and in strings only the escapes that are needed. Numbers stay as they are.
 pub(crate) fn written(json: &str) -> String {
     let mut text = String::with_capacity(json.len());

@@ -17,7 +17,7 @@ use super::files::{File, written};
 /// How many of a schema's masks are told with their place.
 const SLOW: usize = 5;
 
-/// What came out for one schema. Times are in nanoseconds.
+/// The measurements of one schema. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     /// The engine's words for why it does not compile the schema; then there is nothing else.
@@ -51,7 +51,7 @@ pub(crate) struct Slow {
     pub(crate) mask: u64,
     pub(crate) instance: usize,
     pub(crate) position: usize,
-    /// The end of the text in front of it, and the token behind it.
+    /// The end of the text before it, and the token after it.
     pub(crate) before: String,
     pub(crate) token: String,
 }
@@ -103,8 +103,8 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Measures one schema. Each instance is walked by a matcher as it was compiled, or, if `warm`, with what the instances in
-/// front of it have left.
+/// Measures one schema. Each instance is walked by a matcher as it was compiled, or, if `warm`, with the caches that the
+/// instances before it have left.
 ///
 /// # Errors
 ///

@@ -2,7 +2,7 @@
 //!
 //! The published method: a schema is compiled once, and the time to the first mask is that of compiling and of one mask. Each
 //! instance is written as `json.dumps(data, ensure_ascii=False)` does, encoded once, in the same way for all engines, and walked
-//! from the state after compiling, without what other instances have left in caches (`--warm` keeps it). The time of a mask is that
+//! from the state after compiling, without the caches of other instances (`--warm` keeps it). The time of a mask is that
 //! of the mask and of taking one token. A valid instance must pass whole, else it is a validation error; an invalid one must
 //! be refused, else it is an invalidation error. Two things are stricter here: the end of an instance must be accepted too, and an
 //! instance that ends early counts as refused only if its end is.
@@ -15,7 +15,6 @@
 
 mod files;
 mod measure;
-mod options;
 mod plot;
 mod report;
 
@@ -23,30 +22,95 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::{Duration, Instant},
 };
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     clock,
     engine::{Builder, Place, SCHEMA, SCHEMA_ANY_ORDER},
+    options::{ClockOptions, RecordOptions, glrmask},
     process::{Process, memory_of},
     subject_of_file,
 };
 
 use files::{File, name_of};
 use measure::{Encoder, Outcome, measure};
-use options::Options;
 
-/// The argument that makes the program a worker, which serves the engine whose name follows.
-pub const WORKER: &str = "--schema-worker";
+/// Engines of JSON Schema on MaskBench's files.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Only schemas with one of these in their file names
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+    /// A folder of files {meta, schema, tests: [{valid, data}]}
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "worker",
+        default_value = "",
+        hide_default_value = true
+    )]
+    data: PathBuf,
+    /// A tokenizer.json (default: the embedded one)
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+    /// Other engines beside ours: llguidance, glrmask
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    peers: Vec<String>,
+    /// So many of the schemas, drawn with --seed (default: all)
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// The seed of --sample
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "OUT")]
+    json: Option<PathBuf>,
+    /// Write every single time: one JSON value a line for each schema and engine
+    #[arg(long, value_name = "OUT")]
+    samples: Option<PathBuf>,
+    /// Write the distributions as SVG
+    #[arg(long, value_name = "OUT")]
+    plot: Option<PathBuf>,
+    /// Milliseconds for one schema with all its instances
+    #[arg(long, value_name = "MS", default_value_t = 30_000)]
+    limit_ms: u64,
+    /// Memory of the process for one schema, in MB
+    #[arg(long, value_name = "MB", default_value_t = 4096)]
+    limit_mb: u64,
+    /// Ours takes the members of an object in any order (default: as declared)
+    #[arg(long)]
+    any_order: bool,
+    /// Keep caches between the instances of a schema (default: each starts as compiled)
+    #[arg(long)]
+    warm: bool,
+    #[command(flatten)]
+    clock: ClockOptions,
+    #[command(flatten)]
+    record: RecordOptions,
+    /// In a process apart: the engine that it serves
+    #[arg(long, hide = true)]
+    worker: Option<String>,
+}
+
+impl Options {
+    fn limit(&self) -> Duration {
+        Duration::from_millis(self.limit_ms)
+    }
+
+    /// In bytes.
+    fn memory(&self) -> u64 {
+        self.limit_mb.saturating_mul(1 << 20)
+    }
+}
 
 /// How long a worker may take to load a tokenizer and build an engine.
 const START: Duration = Duration::from_secs(120);
 
-/// How many schemas a process of another program serves: glrmask's states borrow what was compiled, which its worker never frees.
+/// How many schemas a process of another program serves: glrmask's states borrow compiled schemas, which its worker never frees.
 const RENEW: usize = 20;
 
 /// The first line of a worker.
@@ -72,31 +136,20 @@ struct Answer {
 pub(crate) struct EngineResult {
     pub(crate) name: &'static str,
     pub(crate) ready: Option<Ready>,
-    /// For each file, in order: what came out, or why nothing did: the time, the memory, or the end of the process.
+    /// For each file, in order: its measurements, or why there are none: the time, the memory, or the end of the process.
     pub(crate) outcomes: Vec<Result<Outcome, String>>,
     /// In bytes.
     pub(crate) peak: u64,
 }
 
-/// The program: ours among `builders`, and those peers that are asked for.
-pub fn run(builders: &[Builder]) -> ExitCode {
-    match program(builders) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn program(builders: &[Builder]) -> Result<(), String> {
-    let options = Options::parse(std::env::args().skip(1))?;
-    if options.cpu_time {
+/// Measures ours among `builders`, and those peers that are asked for.
+pub(crate) fn run(builders: &[Builder], options: &Options) -> Result<(), String> {
+    if options.clock.cpu_time {
         clock::use_cpu_time();
     }
     if let Some(name) = &options.worker {
         let builder = builders.iter().find(|builder| builder.name == name).ok_or("no such engine")?;
-        return serve(builder, &options, &mut std::io::stdout().lock());
+        return serve(builder, options, &mut std::io::stdout().lock());
     }
     let known = |name: &str| builders.iter().any(|builder| builder.name == name);
     if let Some(name) = options.peers.iter().find(|name| !known(name)) {
@@ -108,11 +161,11 @@ fn program(builders: &[Builder]) -> Result<(), String> {
     let wanted =
         |builder: &&Builder| builder.name == ours || options.peers.iter().any(|name| name == builder.name);
     let begin = Instant::now();
-    let files = files::files(&options)?;
+    let files = files::files(options)?;
     let mut clients = Vec::new();
     for builder in builders.iter().filter(wanted) {
-        let mut client = Client::new(builder, &options)?;
-        // What does not start for the first schema does for none.
+        let mut client = Client::new(builder, options)?;
+        // A worker that does not start for the first schema does for none.
         client.start()?;
         clients.push(client);
     }
@@ -138,8 +191,7 @@ fn program(builders: &[Builder]) -> Result<(), String> {
     let results: Vec<EngineResult> = clients.into_iter().map(|client| client.result).collect();
     let names: Vec<String> = files.iter().map(|file| name_of(file)).collect();
 
-    let plot = plot::plot(&results);
-    let report = report::report(&names, &results, &options, begin.elapsed());
+    let report = report::report(&names, &results, options, begin.elapsed());
     println!("{report}");
     if let Some(path) = &options.json {
         let json =
@@ -147,16 +199,9 @@ fn program(builders: &[Builder]) -> Result<(), String> {
         fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if let Some(path) = &options.plot {
-        fs::write(path, &plot).map_err(|error| format!("{}: {error}", path.display()))?;
+        fs::write(path, plot::plot(&results)).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    if options.record {
-        let file = crate::report::record_as("maskbench", &report)?;
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-        let picture = Path::new(&file).with_extension("svg");
-        fs::write(folder.join(picture), plot).map_err(|error| error.to_string())?;
-        eprintln!("written to benches/record/{file}, with its plot");
-    }
-    Ok(())
+    options.record.write("maskbench", &report)
 }
 
 /// An engine in its process, seen from the program.
@@ -172,15 +217,9 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(builder: &'a Builder, options: &'a Options) -> Result<Self, String> {
-        let program = match (options.program(builder.name), builder.place) {
-            (Some(path), _) => path.clone(),
-            (None, Place::Elsewhere) => {
-                return Err(format!(
-                    "{} is in a program of its own: --program {}=PATH",
-                    builder.name, builder.name
-                ));
-            }
-            (None, _) => std::env::current_exe().map_err(|error| error.to_string())?,
+        let program = match builder.place {
+            Place::Elsewhere => glrmask()?,
+            Place::Here | Place::Apart => std::env::current_exe().map_err(|error| error.to_string())?,
         };
         let name = if builder.name == SCHEMA_ANY_ORDER { SCHEMA } else { builder.name };
         let result = EngineResult { name, ready: None, outcomes: Vec::new(), peak: 0 };
@@ -206,14 +245,14 @@ impl<'a> Client<'a> {
 
     fn start(&mut self) -> Result<(), String> {
         let options = self.options;
-        let mut args = vec![WORKER.to_owned(), self.builder.name.to_owned()];
+        let mut args = ["maskbench", "--worker", self.builder.name].map(str::to_owned).to_vec();
         if let Some(tokenizer) = &options.tokenizer {
             args.extend(["--tokenizer".to_owned(), tokenizer.to_string_lossy().into_owned()]);
         }
         args.extend(options.warm.then(|| "--warm".to_owned()));
-        args.extend(options.cpu_time.then(|| "--cpu-time".to_owned()));
+        args.extend(options.clock.cpu_time.then(|| "--cpu-time".to_owned()));
         let running = self.running.insert(Process::start(&self.program, &args)?);
-        self.result.ready = Some(running.answer(START, options.memory)?);
+        self.result.ready = Some(running.answer(START, options.memory())?);
         self.served = 0;
         Ok(())
     }
@@ -226,7 +265,7 @@ impl<'a> Client<'a> {
         let running = self.running.as_mut().ok_or("the process did not start")?;
         self.served += 1;
         running.send(path)?;
-        running.answer(options.limit, options.memory)
+        running.answer(options.limit(), options.memory())
     }
 }
 

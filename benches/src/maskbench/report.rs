@@ -8,13 +8,14 @@ use super::{EngineResult, Options, measure::Outcome};
 use crate::{
     clock,
     engine::SCHEMA,
-    report::{brief, distribution, host, percentile, today},
+    record,
+    report::{brief, distribution, percentile},
 };
 
 /// How many of the slowest masks are listed, and how many schemas that are wrong.
 const LISTED: usize = 10;
 
-/// What a schema came to.
+/// How many schemas came to which end.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) schemas: usize,
@@ -62,7 +63,7 @@ impl Counts {
     }
 }
 
-/// What is timed.
+/// The times of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Metric {
     FirstMask,
@@ -154,22 +155,17 @@ pub(crate) fn report(
     options: &Options,
     elapsed: Duration,
 ) -> String {
-    let mut out = format!("# Engines of JSON Schema on MaskBench, {}\n\n{}", today(), host());
-    let _ = writeln!(
-        out,
-        "Command: `cargo xtask bench maskbench {}`; {:.0} s.\n",
-        typed(),
-        elapsed.as_secs_f64()
-    );
+    let mut out = format!("# Engines of JSON Schema on MaskBench, {}\n\n{}", record::today(), record::host());
+    let _ = writeln!(out, "{}; {:.0} s.\n", record::command(), elapsed.as_secs_f64());
     if let Some(ready) = results.iter().find_map(|result| result.ready.as_ref()) {
         let _ = writeln!(out, "{} schemas; vocabulary {}, {} ids.", names.len(), ready.name, ready.tokens);
     }
-    let clock = if options.cpu_time { "the process" } else { "the wall" };
+    let clock = if options.clock.cpu_time { "the process" } else { "the wall" };
     let caches = if options.warm { "with" } else { "without" };
     let _ = writeln!(
         out,
-        "Times are those of {clock}, in microseconds; reading the clock takes {:.2} of them. Each instance begins {caches} what \
-         other instances have left in the matcher.\n{}",
+        "Times are those of {clock}, in microseconds; reading the clock takes {:.2} of them. Each instance begins {caches} the caches \
+         that other instances have left in the matcher.\n{}",
         clock::cost() as f64 / 1e3,
         ABOUT.replace("{order}", if options.any_order { "; unskew takes members in any order" } else { "" }),
     );
@@ -190,27 +186,6 @@ the run, as a service does, and a scratch for each instance; llguidance keeps it
 compiled matcher for each instance. White space is as each engine has it by default{order}. Memory is the peak of the process, which holds the
 tokenizer and its vocabulary too.
 ";
-
-/// The arguments as they may be published: without the places of files.
-fn typed() -> String {
-    let mut args = std::env::args().skip(1);
-    let mut shown = Vec::new();
-    while let Some(arg) = args.next() {
-        let value = match arg.as_str() {
-            "--program" => {
-                args.next();
-                continue;
-            }
-            "--data" | "--tokenizer" | "--json" | "--samples" | "--plot" => {
-                args.next().map(|_| "...".to_owned())
-            }
-            _ => None,
-        };
-        shown.push(arg);
-        shown.extend(value);
-    }
-    shown.join(" ")
-}
 
 fn counts(results: &[EngineResult], options: &Options) -> String {
     let mut out = "\n| engine | schemas | compiled | all right | validation errors | invalidation errors | given up | valid instances \
@@ -250,8 +225,8 @@ fn counts(results: &[EngineResult], options: &Options) -> String {
     let _ = writeln!(
         out,
         "\nA schema is given up after {:.0?}, with {:.1} GB, or if the process ends.\n",
-        options.limit,
-        options.memory as f64 / 1e9
+        options.limit(),
+        options.memory() as f64 / 1e9
     );
     out
 }
@@ -306,7 +281,7 @@ fn ratios(results: &[EngineResult]) -> String {
     out
 }
 
-/// The keyword that a reason is about, or what else it says.
+/// The keyword that a reason is about, or its beginning.
 pub(crate) fn cause(reason: &str) -> String {
     let quoted = |open: &str, close: &str| {
         let (_, behind) = reason.split_once(open)?;
@@ -397,7 +372,7 @@ fn slowest(names: &[String], results: &[EngineResult]) -> String {
         masks.sort_by_key(|(_, slow)| std::cmp::Reverse(slow.ns));
         let _ = writeln!(
             out,
-            "| {}: slowest | of which mask | schema | instance, token | behind | token |\n|--:|--:|---|--:|---|---|",
+            "| {}: slowest | of which mask | schema | instance, token | after | token |\n|--:|--:|---|--:|---|---|",
             result.name
         );
         for (name, slow) in masks.into_iter().take(LISTED) {

@@ -48,7 +48,7 @@ enum How {
     /// Every token, and never the end.
     NeverEnds,
     AllowsNothing,
-    /// Its masks allow what it does not take.
+    /// Its masks allow tokens that it does not take.
     Inconsistent,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Distances are those of sessions, in which a sampler learns from its own outputs. A model call is one evaluated position. On
 //! tasks this small every prefix is soon known and costs nothing, so that curves over model calls end in a steep fall; the
-//! same over the outputs that were begun says what remains where prefixes do not come twice.
+//! same over the outputs that were begun shows the cost where prefixes do not come twice.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,6 @@ use unskew_core::{Constraint, ExactDistribution, MaskMut, Rejected, Sampler, Tab
 use unskew_samplers::{Asap, Awrs, Cut, Exact, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task};
 
 use super::{Report, TRIES};
-use crate::chart::{Curve, Names, Panel, Point, svg};
 
 /// Sessions of each sampler on each task.
 const SESSIONS: u64 = 12;
@@ -207,7 +206,7 @@ impl Track {
     }
 }
 
-/// What one session came to.
+/// The distances of one session.
 struct Session {
     /// The distance after so many model calls. Costs that the session did not come to have none: no more calls are needed.
     calls: Track,
@@ -243,7 +242,7 @@ fn run(
         let distance = || divergence(&weights, distribution);
         session.calls.before(calls, distance);
         session.begun.before(begun, distance);
-        // Without its weight masked sampling is what it is.
+        // Masked sampling without weights stays as it is.
         let weight = if name.contains("weighted") { draw.log_weight.exp() } else { 1.0 };
         *weights.entry(draw.tokens).or_default() += weight;
         session.outputs += 1;
@@ -290,9 +289,6 @@ fn cell(mean: Option<Mean>) -> String {
     mean.map_or("-".to_owned(), |Mean { value, error }| format!("{value:.4} ± {error:.4}"))
 }
 
-/// Two pictures: over model calls, and over outputs that were begun.
-pub(super) type Pictures = [(&'static str, String); 2];
-
 /// A table with a column for each cost.
 fn heading(out: &mut Report, first: &str, powers: std::ops::RangeInclusive<u32>, last: &str) {
     let costs: Vec<String> = powers.clone().map(|power| (1u64 << power).to_string()).collect();
@@ -301,17 +297,16 @@ fn heading(out: &mut Report, first: &str, powers: std::ops::RangeInclusive<u32>,
 }
 
 /// Runs them.
-pub(super) fn report(out: &mut Report) -> Pictures {
+pub(super) fn report(out: &mut Report) {
     out.line(format_args!("## Distance from the distribution\n"));
     out.line(format_args!(
         "{SESSIONS} sessions of each sampler on each task, of {OUTPUTS} outputs or {BEGUN} that were begun. KL in nats of the outputs' frequencies (with \
          `weighted`: weights) from the enumerated distribution, at the last output within so many model calls: mean and standard error over \
          the sessions; `-` where some session had no output yet; no more columns where all prefixes that are needed are known, so that no more \
-         calls were made. `noise` is what {OUTPUTS} independent exact outputs would show, (outputs - 1) / (2 x {OUTPUTS}), which is too \
-         much where outputs are rarer than that: the exact samplers show what it is. `end` is the distance at the end of a session, `begun` and `calls` are \
+         calls were made. `noise` is the distance of {OUTPUTS} independent exact outputs, (outputs - 1) / (2 x {OUTPUTS}), which is too \
+         much where outputs are rarer than that: the exact samplers show the true value. `end` is the distance at the end of a session, `begun` and `calls` are \
          for an output there.\n"
     ));
-    let mut pictures = [Vec::new(), Vec::new()];
     let mut all: BTreeMap<&str, Vec<Means>> = BTreeMap::new();
     for (index, (depth, acceptance)) in CASES.into_iter().enumerate() {
         let seed = index as u64 + 1;
@@ -325,7 +320,6 @@ pub(super) fn report(out: &mut Report) -> Pictures {
             format!("depth {depth}, P(L) = {:.2e}, {} outputs", distribution.mass(), distribution.len());
         out.line(format_args!("### D{}, noise {noise:.4}\n", &what[1..]));
         heading(out, "sampler", CALLS, " end | begun | calls |");
-        let mut curves = [Vec::new(), Vec::new()];
         for name in NAMES {
             let sessions: Vec<Session> = (0..SESSIONS)
                 .map(|session| run(name, &model, &constraint, &distribution, seed + 100 * session))
@@ -343,21 +337,10 @@ pub(super) fn report(out: &mut Report) -> Pictures {
                 mean(|session| session.last.1 as f64 / session.outputs as f64),
                 mean(|session| session.last.0 as f64 / session.outputs as f64)
             ));
-            for (curves, track) in curves.iter_mut().zip(&tracks) {
-                let point = |(cost, mean): &(u64, Option<Mean>)| {
-                    mean.map(|mean| Point { x: *cost as f64, y: mean.value, error: mean.error })
-                };
-                let points = track.iter().filter_map(point).collect();
-                curves.push(Curve { name: name.to_owned(), points });
-            }
             let [_, begun] = tracks;
             all.entry(name).or_default().push(begun);
         }
         out.line(format_args!(""));
-        let axes = ["model calls", "outputs begun"];
-        for ((panels, curves), axis) in pictures.iter_mut().zip(curves).zip(axes) {
-            panels.push(Panel { title: format!("{what}: KL in nats after so many {axis}"), curves });
-        }
     }
     out.line(format_args!(
         "### All tasks\n\nKL after so many outputs that were begun, the mean over the tasks where every session had an output by then, and how \
@@ -380,6 +363,4 @@ pub(super) fn report(out: &mut Report) -> Pictures {
             .collect();
         out.line(format_args!("| {name} | {} |", cells.join(" | ")));
     }
-    let [calls, begun] = pictures;
-    [("calls", svg(&calls, 3, Names::Above)), ("begun", svg(&begun, 3, Names::Above))]
 }

@@ -1,7 +1,7 @@
 //! Samplers on the embedded model: outputs begun for one that is kept, model calls, and the distance from the model's
-//! probabilities on what was observed.
+//! probabilities on the observed outputs.
 //!
-//! The command line draws, as a program of its own, so that this suite needs no tensor library: `--unskew PROGRAM` names it.
+//! The command line draws, as a program of its own, so that this suite needs no tensor library.
 //! The constraints are in the kind of those of grammar-aligned decoding: terms over bit vectors and strings (the grammars of the
 //! examples), JSON, and a set. With `UNSKEW_DATA` set, the benchmark's own grammars come to them.
 
@@ -35,31 +35,49 @@ fn tasks(folder: &Path) -> Vec<Task> {
     let mut tasks = vec![
         Task::new(
             "bit vectors in kind",
-            &["--grammar", "examples/bit-vectors/grammar.ebnf", "--prompt", "(+ 2 (* 2 1)) => 4\n"],
+            &[
+                "--grammar",
+                concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/bit-vectors/grammar.ebnf"),
+                "--prompt",
+                "(+ 2 (* 2 1)) => 4\n",
+            ],
         ),
         Task::new(
             "strings in kind",
-            &["--grammar", "examples/strings/grammar.ebnf", "--prompt", "the first letter of a name: "],
+            &[
+                "--grammar",
+                concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/strings/grammar.ebnf"),
+                "--prompt",
+                "the first letter of a name: ",
+            ],
         ),
         Task::new(
             "JSON",
             &[
                 "--json-schema",
-                "benches/samplers/record.json",
+                concat!(env!("CARGO_MANIFEST_DIR"), "/samplers/record.json"),
                 "--whitespace",
                 "bounded:1",
                 "--prompt",
                 "a person:\n",
             ],
         ),
-        Task::new("set", &["--set", "benches/samplers/cities.txt", "--prompt", "He lives in "]),
+        Task::new(
+            "set",
+            &[
+                "--set",
+                concat!(env!("CARGO_MANIFEST_DIR"), "/samplers/cities.txt"),
+                "--prompt",
+                "He lives in ",
+            ],
+        ),
     ];
     let Some(data) = std::env::var_os("UNSKEW_DATA") else { return tasks };
     for (name, file, prompt) in [
         ("BV4", "gad-bv4/grammar.ebnf", "(define-fun inv ((s (BitVec 4)) (t (BitVec 4))) (BitVec 4) "),
         ("SLIA", "gad-slia/grammars/dr-name-long.ebnf", "(define-fun f ((name String)) String "),
     ] {
-        // What stands in front of the term is given: the prompt.
+        // The text before the term is given: the prompt.
         let grammar = std::fs::read_to_string(Path::new(&data).join(file)).unwrap_or_default();
         let Some((_, rules)) = grammar.split_once("Start ::=") else { continue };
         let path = folder.join(format!("{name}.ebnf"));
@@ -70,7 +88,7 @@ fn tasks(folder: &Path) -> Vec<Task> {
     tasks
 }
 
-/// What the program says of all samplers after so many outputs.
+/// The program's figures for all samplers after so many outputs.
 fn audit(program: &Path, task: &Task, outputs: usize) -> Result<Vec<Value>, String> {
     let outputs = outputs.to_string();
     let fixed = ["audit", "--format", "jsonl", "--seed", "1", "--max-tokens", "48", "--max-tries", TRIES];
@@ -105,8 +123,8 @@ pub(super) fn report(out: &mut Report, program: &Path) {
     out.line(format_args!(
         "\n## On the embedded model\n\nOutputs of at most 48 tokens. `begun`: outputs begun for one that was kept; `calls`: positions that the model \
          evaluated for one; both over {few} outputs and over {many}. KL in nats of the outputs' frequencies from the model's probabilities of all \
-         outputs that any of the samplers was observed to draw, normalised (grammar-aligned decoding, section 5); `noise` is about what an \
-         exact sampler's would be. A sampler that gives up after {TRIES} tries for one output has a dash for what it did not come to.\n"
+         outputs that any of the samplers was observed to draw, normalised (grammar-aligned decoding, section 5); `noise` is about the distance of \
+         an exact sampler. A sampler that gives up after {TRIES} tries for one output has a dash.\n"
     ));
     let folder = std::env::temp_dir();
     for task in tasks(&folder) {

@@ -1,9 +1,9 @@
-//! What each sampler adds to the time of a token where the vocabulary is large, and the memory of a visited prefix.
+//! The time that each sampler adds to a token where the vocabulary is large, and the memory of a visited prefix.
 //!
-//! The model costs a copy of its row, so that what a sampler adds is not lost in it. Times are those of the process. The model and
+//! The model costs a copy of its row, so that the sampler's own time is not lost in it. Times are those of the process. The model and
 //! the constraint look at the clock themselves: a copy takes some microseconds more or less by where its two ends lie, and
 //! so cannot be measured in another place. The pass over the logits is measured by itself, in turn with each output, and
-//! subtracted: what the machine does besides slows both of a pair, and a median of hundreds of differences is known to a fraction
+//! subtracted: other work of the machine slows both of a pair, and a median of hundreds of differences is known to a fraction
 //! of a microsecond where single ones differ by ten.
 
 use std::{
@@ -34,7 +34,7 @@ use crate::{
 
 const VOCAB: usize = 128_000;
 
-/// A smaller one, whose rows are read in the same way: what does not grow with the vocabulary is seen here.
+/// A smaller one, whose rows are read in the same way: it shows the part that does not grow with the vocabulary.
 const SMALL: usize = 16_000;
 
 /// Outputs of each sampler in one place of the memory, and such places: which caches hold a row depends on where it lies, and
@@ -42,12 +42,12 @@ const SMALL: usize = 16_000;
 const PAIRS: usize = 30;
 const PLACES: usize = 10;
 
-/// Draws that step together, in the second table: as many as a task's batch is where nothing else is said. One of so many outputs at
-/// once is what is measured there; fewer of them are needed.
+/// Draws that step together, in the second table: as many as a task's default batch. One of so many outputs at
+/// once is measured there; fewer of them are needed.
 const TOGETHER: usize = 16;
 const ROUNDS_TOGETHER: usize = 6;
 
-/// Of what is measured by itself.
+/// Rounds of each measurement by itself.
 const ROUNDS: usize = 25;
 
 /// Rows that the model has written.
@@ -56,7 +56,7 @@ static ROWS: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds that the model and the constraint have taken for rows and masks.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Adds what `run` takes to [`TAKEN`]. By the clock on the wall, since asking for the time of the process takes as long as a mask.
+/// Adds the time of `run` to [`TAKEN`]. By the clock on the wall, since asking for the time of the process takes as long as a mask.
 fn taking<R>(run: impl FnOnce() -> R) -> R {
     let begin = Instant::now();
     let result = run();
@@ -73,8 +73,8 @@ fn apart(times: usize, run: impl FnOnce()) -> [f64; 2] {
     [all - taken, taken].map(|ns| ns / times as f64 / 1_000.0)
 }
 
-/// A model of many tokens that costs a copy: one of a few rows, by the last token. Samplers and what is measured by itself
-/// share the rows, so that the same caches have them.
+/// A model of many tokens that costs a copy: one of a few rows, by the last token. Samplers and the pass that is measured by
+/// itself share the rows, so that the same caches have them.
 #[derive(Clone, Debug)]
 struct Wide {
     rows: Arc<[Vec<f32>]>,
@@ -166,7 +166,7 @@ fn time(times: usize, mut run: impl FnMut()) -> f64 {
 }
 
 /// Microseconds for a sum of all logits of a row, for the pass over them that a normalizer takes, and for the one that it takes with
-/// what a mask of all tokens leaves.
+/// a mask of all tokens.
 fn passes() -> [f64; 3] {
     let model = Wide::model(VOCAB);
     let row = &model.0.rows[0];
@@ -190,7 +190,7 @@ fn passes() -> [f64; 3] {
 
 const TIMES: usize = 30;
 
-/// What is not the sampler's: the model, one pass over the logits, and the mask; for as many rows at once as draws step together.
+/// The work that is not the sampler's: the model, one pass over the logits, and the mask; for as many rows at once as draws step together.
 struct Parts {
     model: RowModel<Wide>,
     constraint: Some20,
@@ -276,7 +276,7 @@ fn sampler(name: &str, model: &RowModel<Wide>, allowed: usize, together: usize) 
 
 const NAMES: [&str; 9] = ["masked", "rejection", "rsft", "ars", "cars", "asap", "disc", "awrs", "greedy"];
 
-/// What each token of a sampler's outputs takes, in microseconds: medians over outputs.
+/// The time of each token of a sampler's outputs, in microseconds: medians over outputs.
 struct Measured {
     /// Rows that the model wrote for a token.
     rows: f64,
@@ -308,7 +308,7 @@ fn per_token(name: &str, model: &RowModel<Wide>, allowed: usize, together: usize
         let mut sampler = sampler(name, model, allowed, together);
         // The first outputs make everything grow.
         for index in 0..rounds + first {
-            // Before and after, so that what rises or falls cancels.
+            // Before and after, so that a drift cancels.
             let before = parts.time();
             let rows = ROWS.load(Ordering::Relaxed);
             let [own, taken] = apart((LENGTH + 1) * together, || {
@@ -346,12 +346,12 @@ fn per_token(name: &str, model: &RowModel<Wide>, allowed: usize, together: usize
     }
 }
 
-/// What a token takes where draws step together.
+/// The time of a token where draws step together.
 fn report_together(out: &mut Report, model: &RowModel<Wide>) {
     out.line(format_args!(
         "\n## Time for a token, {TOGETHER} outputs at once\n\nThe same outputs, {TOGETHER} of them by one call of `draw_many`, with all tokens but one allowed: \
          the model is asked for a row of each in one pass, then all rows are masked and read, then all draws go on by a token. ARS, CARS, ASAp and DISC learn, and \
-         draw in groups of {TOGETHER} ([`grouped`]); the others are a batch of {TOGETHER}. Numbers are for a token of one output, as above, and so is what is \
+         draw in groups of {TOGETHER} ([`grouped`]); the others are a batch of {TOGETHER}. Numbers are for a token of one output, as above, and so is the part that is \
          subtracted: `pass` is measured over {TOGETHER} rows that the model writes in one pass, each read under a mask of its own. These are {} MB, more than the nearest caches hold: rows and sums come from farther away when a draw goes on than they do for one output. \
          Medians over {ROUNDS_TOGETHER} calls in \
          each of {PLACES} places.\n\n\
@@ -379,7 +379,7 @@ pub(super) fn report(out: &mut Report) {
     clock::use_cpu_time();
     out.line(format_args!(
         "## Time for a token\n\nOutputs of {LENGTH} tokens, a model that costs a copy of its row; microseconds of the process, medians over {PAIRS} \
-         outputs in each of {PLACES} places of the memory. For a token of an output: `model, mask` is what the model and the constraint take, \
+         outputs in each of {PLACES} places of the memory. For a token of an output: `model, mask` is the time of the model and the constraint, \
          `pass` one pass over the logits under the mask ([`log_mass`]), measured before and after each output, times the rows that the model wrote; \
          `more` the median of the rest, with its standard error. Samplers that reject draw most tokens in vain where few are allowed, and are \
          left out there.\n"

@@ -1,7 +1,7 @@
-//! The structures that hold a set, each with the same three questions: where a prefix is, what may follow it, and which of
+//! The structures that hold a set, each with the same three questions: where a prefix is, which tokens may follow it, and which of
 //! some candidates may.
 //!
-//! Ours, and what it is compared with: a trie of hash tables (GENRE's, in Rust), a trie by child ranges (STATIC's structure),
+//! Ours and its peers: a trie of hash tables (GENRE's, in Rust), a trie by child ranges (STATIC's structure),
 //! the paper's array of rows, and an `fst` of the titles as strings. Those that need it hold the end as a token.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::titles::{END, LONGEST};
 /// Lanes of a row of the paper's array.
 const LANES: usize = 16;
 
-/// What pads a row: no token, and behind all of them.
+/// The padding of a row: no token, and greater than all of them.
 const PAD: u32 = u32::MAX;
 
 /// A structure over the titles.
@@ -27,7 +27,7 @@ pub(crate) trait Engine {
     /// The place of a prefix of titles.
     fn place(&self, prefix: &[u32]) -> Self::Place;
 
-    /// The exact mask: what may follow, the end not counted. `None` where the structure cannot say.
+    /// The exact mask: the tokens that may follow, the end not counted. `None` where the structure cannot say.
     fn mask(&self, place: &Self::Place, mask: MaskMut<'_>) -> Option<()>;
 
     /// Which of the candidates may follow.
@@ -294,7 +294,7 @@ impl Strings {
             let bytes: Vec<u8> = title.iter().flat_map(|token| Self::bytes_of(*token)).collect();
             builder.insert(bytes).expect("titles are sorted");
         }
-        Self(Fst::new(builder.into_inner().expect("memory")).expect("what was built"))
+        Self(Fst::new(builder.into_inner().expect("memory")).expect("a set that was built"))
     }
 
     fn bytes_of(token: u32) -> [u8; 3] {

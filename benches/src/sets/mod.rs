@@ -15,29 +15,19 @@ pub(crate) mod titles;
 
 use std::{fmt::Write, sync::Arc, time::Instant};
 
+use clap::Args;
 use unskew_core::{TokenId, TokenMask};
 use unskew_sets::{ItemSet, SetBuilder, SetConstraint};
 
 use crate::{
     clock::{Moment, use_cpu_time},
-    report::{amount, host, percentile, record_as, thousands},
+    options::{RecordOptions, at_least_one},
+    record,
+    report::{amount, percentile, thousands},
     subject,
 };
 use engines::{Columns, Engine, Hashes, Ranges, Rows, Strings};
 use titles::{LONGEST, TOKENS, Titles, VOCAB};
-
-const USAGE: &str = "\
-cargo xtask bench sets [--sizes N,N,...] [--only NAME,NAME,...] [--length N] [--text N] [--vocabulary NAME]
-                        [--rounds N] [--record]
-
-  --sizes        how many titles (default: 10000,100000,1000000; the largest that the hash trie is built for is 1000000)
-  --only         of the structures beside ours only these: ranges, hash, rows, exit, fst; none
-  --length       titles of exactly so many tokens
-  --text         also build a set from so many lines of text, tokenising included
-  --vocabulary   by the tokenizer of this name (default: tiny)
-  --rounds       how often each mask is timed (default: 5)
-  --record       write the report into benches/record
-";
 
 const BATCH: usize = 128;
 const CANDIDATES: usize = 50;
@@ -47,82 +37,65 @@ const PREFIXES: usize = 4000;
 /// The hash trie takes a kilobyte a title.
 const MOST_HASHED: usize = 1_000_000;
 
-struct Options {
+/// Structures that hold millions of titles.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// How many titles; the largest that the hash trie is built for is 1000000
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10000,100000,1000000")]
     sizes: Vec<usize>,
+    /// Of the structures beside ours only these: ranges, hash, rows, exit, fst; none
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Option<Vec<String>>,
+    /// Titles of exactly so many tokens
+    #[arg(long, value_name = "N", value_parser = length)]
     length: Option<usize>,
+    /// Also build a set from so many lines of text, tokenising included
+    #[arg(long, value_name = "N")]
     text: Option<usize>,
+    /// The tokenizer of that text
+    #[arg(long, value_name = "NAME", default_value = "tiny")]
     vocabulary: String,
+    /// How often each mask is timed
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
     rounds: usize,
-    record: bool,
+    #[command(flatten)]
+    record: RecordOptions,
 }
 
-fn options(args: &[String]) -> Result<Options, String> {
-    let mut options = Options {
-        sizes: vec![10_000, 100_000, 1_000_000],
-        only: None,
-        length: None,
-        text: None,
-        vocabulary: "tiny".to_owned(),
-        rounds: 5,
-        record: false,
-    };
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let number = |text: &str| text.parse::<usize>().map_err(|error| format!("{arg} {text}: {error}"));
-        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-        match arg.as_str() {
-            "--sizes" => options.sizes = value()?.split(',').map(number).collect::<Result<_, _>>()?,
-            "--only" => options.only = Some(value()?.split(',').map(str::to_owned).collect()),
-            "--length" => options.length = Some(number(value()?)?.clamp(1, LONGEST)),
-            "--text" => options.text = Some(number(value()?)?),
-            "--vocabulary" => options.vocabulary.clone_from(value()?),
-            "--rounds" => options.rounds = number(value()?)?.max(1),
-            "--record" => options.record = true,
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    Ok(options)
+fn length(text: &str) -> Result<usize, String> {
+    at_least_one(text).map(|length| length.min(LONGEST))
 }
 
 /// Measures and reports.
-///
-/// # Errors
-///
-/// Wrong options, and whatever cannot be read or written.
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
-pub fn run_sets(args: &[String]) -> Result<(), String> {
-    let options = options(args)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     use_cpu_time();
     let mut report = String::new();
     for size in &options.sizes {
         eprintln!("{size} titles");
-        report += &measure(*size, &options)?;
+        report += &measure(*size, options)?;
     }
     if let Some(lines) = options.text {
         eprintln!("{lines} lines");
-        report += &from_text(lines, &options)?;
+        report += &from_text(lines, options)?;
     }
     let head = format!(
-        "# Sets side by side, {}\n\n{}Command: `cargo xtask bench sets {}`.\n\n\
+        "# Sets side by side, {}\n\n{}{}.\n\n\
          Titles of {} tokens by Zipf's distribution over {TOKENS} ids, masks of {VOCAB} bits. Masks: microseconds on the wall, the \
          smallest of {} rounds through {PREFIXES} prefixes of random titles. Steps: {BATCH} sequences with {CANDIDATES} \
          candidates each, microseconds of the process, {STEPS} steps, the smallest of as many rounds through all of them. `ranges` is a trie in breadth-first order (STATIC's \
          structure), eight bytes a node with the end as a node; `hash` a trie of hash tables; `rows` the paper's array of \
          16 lanes, searched as a whole with a lexicographic comparison over all lanes or up to the first that differs; `fst` \
          an automaton of three bytes a token.\n\n",
-        crate::report::today(),
-        host(),
-        args.join(" "),
+        record::today(),
+        record::host(),
+        record::command(),
         options.length.map_or("7.7".to_owned(), |length| length.to_string()),
         options.rounds,
     );
     let report = head + &report;
     print!("{report}");
-    if options.record {
-        eprintln!("benches/record/{}", record_as("sets", &report)?);
-    }
-    Ok(())
+    options.record.write("sets", &report)
 }
 
 /// A set of titles.
@@ -137,7 +110,7 @@ fn set_of(titles: &[Vec<u32>]) -> ItemSet {
     builder.build().expect("a set that fits").0
 }
 
-/// What is asked.
+/// The questions to each structure.
 struct Questions {
     prefixes: Vec<Vec<u32>>,
     /// Of each step, the prefixes of its sequences and the candidates of all.
@@ -167,7 +140,7 @@ impl Questions {
     }
 }
 
-/// What a structure answered, to be compared: hashes of masks would hide which differ, and these are few.
+/// The answers of a structure, to be compared: hashes of masks would hide which differ, and these are few.
 #[derive(Default)]
 struct Answers {
     counts: Vec<usize>,
@@ -255,9 +228,9 @@ fn measure(size: usize, options: &Options) -> Result<String, String> {
     set.save(&path).map_err(|error| error.to_string())?;
     let open = |verify: bool| {
         let begin = Moment::now();
-        let set = ItemSet::open_any(&path).expect("what was saved");
+        let set = ItemSet::open_any(&path).expect("a saved set");
         if verify {
-            set.verify().expect("what was saved");
+            set.verify().expect("a saved set");
         }
         begin.ns() as f64 / 1e6
     };

@@ -15,7 +15,7 @@ pub(crate) const TOKENS: u32 = 100_000;
 /// The id that stands for the end of a title in structures that need one.
 pub(crate) const END: u32 = TOKENS;
 
-/// The length of a mask: that of a vocabulary with some ids behind the last token.
+/// The length of a mask: that of a vocabulary with some ids after the last token.
 pub(crate) const VOCAB: usize = 100_352;
 
 /// The most tokens of a title.

@@ -1,4 +1,4 @@
-//! What a budget buys: the acceptance of drafts and the tokens of a pass, against the divergence that is allowed.
+//! The use of a budget: the acceptance of drafts and the tokens of a pass, against the divergence that is allowed.
 
 use std::{fmt::Write as _, path::Path, process::Command};
 
@@ -51,7 +51,7 @@ pub(super) fn report(outputs: u32) -> String {
          the last two tokens; the draft's logits have noise of the standard deviation `noise`. Acceptance is the share of tested drafts \
          that was accepted; a pass is one of the target, over the drafts and one more position. `spent` is the divergence spent per \
          drafted position.\n\n\
-         | noise | budget | acceptance | tokens a pass, 4 drafted | tokens a pass, auto | spent | of what was allowed |\n\
+         | noise | budget | acceptance | tokens a pass, 4 drafted | tokens a pass, auto | spent | share of the budget |\n\
          |--:|--:|--:|--:|--:|--:|--:|\n"
     );
     for (steep, apart) in [(1.5, 0.5), (1.5, 1.0), (1.5, 2.0)] {
@@ -74,7 +74,7 @@ pub(super) fn report(outputs: u32) -> String {
     out + "\n"
 }
 
-/// What a run of the command line says of its outputs.
+/// The sums over the outputs of a run of the command line.
 #[derive(Default)]
 struct Total {
     tokens: f64,

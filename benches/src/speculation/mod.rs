@@ -1,63 +1,61 @@
-//! Speculation, measured: the solver of mentored decoding beside the published algorithm, and what a budget buys.
+//! Speculation, measured: the solver of mentored decoding beside the published algorithm, and the speed that a budget buys.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the body of a program that talks to its user")]
+#![allow(clippy::print_stdout, reason = "the body of a program that talks to its user")]
 
 mod frontier;
 mod pairs;
 mod solver;
-pub mod textbook;
+#[allow(dead_code, reason = "the tests of the samplers use all of it")]
+#[path = "../../../crates/samplers/tests/published/textbook.rs"]
+mod textbook;
 
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::time::Instant;
 
-use crate::{clock, report};
+use clap::{Args, ValueEnum};
 
-const USAGE: &str = "\
-[PART]... [OPTIONS]
+use crate::{
+    clock,
+    options::{EmbeddedOptions, RecordOptions},
+    record,
+};
 
-  PART              solver or frontier; without, both
-  --quick           fewer repetitions
-  --unskew PROGRAM  the command line, with which the embedded models are measured; without, they are not
-  --record          write the report to benches/record too
-";
-
-/// The suite as a program.
-pub fn run() -> ExitCode {
-    match program() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Speculative and mentored decoding.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Only these parts
+    #[arg(value_name = "PART", value_enum)]
+    parts: Vec<Part>,
+    /// Fewer repetitions
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    embedded: EmbeddedOptions,
+    #[command(flatten)]
+    record: RecordOptions,
 }
 
-fn program() -> Result<(), String> {
-    let (mut quick, mut record, mut unskew) = (false, false, None);
-    let mut parts = Vec::new();
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--quick" => quick = true,
-            "--record" => record = true,
-            "--unskew" => unskew = Some(PathBuf::from(args.next().ok_or(USAGE)?)),
-            "solver" | "frontier" => parts.push(arg),
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    // Solving takes microseconds, on one core: what interrupts it is none of its business.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// The solver beside the published algorithm
+    Solver,
+    /// The speed that a budget buys
+    Frontier,
+}
+
+/// Measures and reports.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let (quick, unskew) = (options.quick, options.embedded.program()?);
+    // Solving takes microseconds, on one core; interruptions are no part of it.
     clock::use_cpu_time();
     let begin = Instant::now();
-    let mut out = format!("# Speculative and mentored decoding, {}\n\n", report::today());
-    out += &report::host();
-    let options = [(unskew.is_some(), " --embedded"), (quick, " --quick"), (record, " --record")];
-    let options: String = options.iter().filter(|(is_on, _)| *is_on).map(|(_, option)| *option).collect();
-    let named: String = parts.iter().map(|part| format!(" {part}")).collect();
-    out += &format!("Command: `cargo xtask bench speculation{named}{options}`.\n\n");
-    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
-    if wanted("solver") {
+    let mut out = format!("# Speculative and mentored decoding, {}\n\n", record::today());
+    out += &record::host();
+    out += &format!("{}.\n\n", record::command());
+    let wanted = |part: Part| options.parts.is_empty() || options.parts.contains(&part);
+    if wanted(Part::Solver) {
         out += &solver::report(if quick { 5 } else { 40 });
     }
-    if wanted("frontier") {
+    if wanted(Part::Frontier) {
         out += &frontier::report(if quick { 20 } else { 200 });
     }
     if let Some(unskew) = unskew {
@@ -65,9 +63,6 @@ fn program() -> Result<(), String> {
     }
     out += &format!("\nThe run took {:.0} s.\n", begin.elapsed().as_secs_f64());
     print!("{out}");
-    if record {
-        let file = report::record_as("speculation", &out)?;
-        eprintln!("written to benches/record/{file}");
-    }
-    Ok(())
+    let name = if options.parts == [Part::Solver] { "speculation-solver" } else { "speculation" };
+    options.record.write(name, &out)
 }

@@ -8,42 +8,12 @@ use unskew_core::TokenId;
 
 use crate::rows::{RowModel, RowOf};
 
-pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (f64::from(rng.next_u32()) + 0.5) / 4_294_967_296.0
 }
 
 fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (-2.0 * uniform(rng).ln()).sqrt() * (std::f64::consts::TAU * uniform(rng)).cos()
-}
-
-#[cfg(test)]
-/// Gamma with this shape below one, by Marsaglia and Tsang (2000).
-fn gamma(shape: f64, rng: &mut ChaCha8Rng) -> f64 {
-    let d = shape + 1.0 - 1.0 / 3.0;
-    let c = (9.0 * d).sqrt().recip();
-    loop {
-        let x = normal(rng);
-        let v = (1.0 + c * x).powi(3);
-        if v > 0.0 && uniform(rng).ln() < 0.5 * x * x + d - d * v + d * v.ln() {
-            return d * v * uniform(rng).powf(shape.recip());
-        }
-    }
-}
-
-#[cfg(test)]
-fn dirichlet(len: usize, shape: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
-    let weights: Vec<f64> = (0..len).map(|_| gamma(shape, rng)).collect();
-    let sum: f64 = weights.iter().sum();
-    weights.into_iter().map(|weight| weight / sum).collect()
-}
-
-#[cfg(test)]
-/// A draft from a Dirichlet distribution, and a target that is half another one and half the draft.
-pub(crate) fn dirichlet_pair(len: usize, shape: f64, seed: u64) -> (Vec<f64>, Vec<f64>) {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let (draft, other) = (dirichlet(len, shape, &mut rng), dirichlet(len, shape, &mut rng));
-    let target = draft.iter().zip(&other).map(|(p, q)| f64::midpoint(*p, *q)).collect();
-    (draft, target)
 }
 
 /// Two rows of logits over a large vocabulary: the target's fall with the logarithm of the rank, `steep` times and with noise,

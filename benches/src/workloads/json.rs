@@ -6,7 +6,7 @@ use serde_json::{Value, json, ser::Formatter};
 
 use super::{random::Random, words};
 
-/// One blank behind `,` and `:`, as Python's `json.dumps` writes it.
+/// One blank after `,` and `:`, as Python's `json.dumps` writes it.
 struct Spaced;
 
 impl Formatter for Spaced {

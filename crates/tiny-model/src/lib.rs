@@ -32,14 +32,14 @@ pub const DRAFT: EmbeddedModel = EmbeddedModel {
 /// The content of the `tokenizer.json` of both.
 pub const TOKENIZER_JSON: &str = include_str!("../model/tokenizer.json");
 
-/// How they were made, what they are good for, and what not.
+/// How they were made, and their uses and limits.
 pub const MODEL_CARD: &str = include_str!("../model/MODEL_CARD.md");
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the workspace promises about its size in the repository.
+    /// The workspace promises a size in the repository.
     #[test]
     fn the_models_stay_small() {
         let draft = DRAFT.safetensors.len();

@@ -1,6 +1,6 @@
 //! The cases: a command and its files, by a number.
 //!
-//! Three sources: shapes that are known to be hard (long chains of what may be empty, deep nests, wide lists, ambiguity,
+//! Three sources: shapes that are known to be hard (long chains of empty parts, deep nests, wide lists, ambiguity,
 //! products of repetitions, numbers at the edges of their types), scraps of syntax in random order, and good files with
 //! damage.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::random::Random;
 
-/// What is attacked.
+/// The kinds of input.
 pub(crate) const KINDS: [&str; 10] =
     ["regex", "lark", "gbnf", "ebnf", "schema", "tokenizer", "table", "checkpoint", "set", "flags"];
 

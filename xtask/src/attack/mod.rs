@@ -1,11 +1,11 @@
 //! `cargo xtask attack MINUTES`: hostile inputs of every kind against the command line.
 //!
 //! Each case is a command with files, made from a number by [`inputs`]. It runs under a limit of memory and of time, and must
-//! end with success or with one error that says what is wrong: exit code 0, 1 or 2, and no panic, abort or signal. The inputs
+//! end with success or with one error message: exit code 0, 1 or 2, and no panic, abort or signal. The inputs
 //! of a case that failed are kept, and the case can be repeated by its number.
 //!
-//! The program is the one that was built last, or `--program FILE`. A debug build has 60 seconds for what a release build does
-//! in two: it is ten times slower, and CI shares its machine.
+//! The program is the one that was built last, or `--program FILE`. A debug build has 60 seconds where a release build needs
+//! two: it is ten times slower, and CI shares its machine.
 
 mod inputs;
 mod random;
@@ -28,7 +28,7 @@ struct Limits {
     megabytes: u64,
 }
 
-/// What became of a case.
+/// The end of a case.
 struct Ended {
     status: Option<ExitStatus>,
     errors: String,
@@ -178,7 +178,7 @@ fn run(program: &Path, case: &Case, here: &Path, limits: &Limits) -> Result<Ende
     Ok(Ended { status, errors: String::from_utf8_lossy(&errors).into_owned(), seconds })
 }
 
-/// What is wrong with how a case ended.
+/// The fault in how a case ended.
 fn fault(ended: &Ended, limits: &Limits) -> Option<String> {
     let Some(status) = ended.status else { return Some(format!("not done after {} s", limits.seconds)) };
     if ended.errors.contains("panicked at") {

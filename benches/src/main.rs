@@ -1,0 +1,46 @@
+//! `unskew-bench`: all benchmarks as subcommands. `cargo xtask bench SUBCOMMAND` builds it with the features that the
+//! subcommand needs (`peers`, `memory`, `wgpu`) and passes the arguments on.
+
+use std::process::ExitCode;
+
+use unskew_benches::{Program, engine};
+
+#[cfg(feature = "memory")]
+#[global_allocator]
+static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
+
+fn main() -> ExitCode {
+    #[cfg(feature = "memory")]
+    let meter = Some(unskew_benches::measure::Meter {
+        current: || HEAP.current_usage(),
+        peak: || HEAP.peak_usage(),
+        reset: || HEAP.reset_peak_usage(),
+    });
+    #[cfg(not(feature = "memory"))]
+    let meter = None;
+    unskew_benches::run(&Program {
+        regexes: with_peers(engine::ours(), Peers::Regexes),
+        grammars: with_peers(engine::ours_for_grammars(), Peers::Grammars),
+        schemas: with_peers(engine::ours_for_schemas(), Peers::Schemas),
+        meter,
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Peers {
+    Regexes,
+    Grammars,
+    Schemas,
+}
+
+/// Ours come first: the masks of others are compared with those of the first engine.
+#[allow(unused_mut, unused_variables, reason = "without the feature `peers` nothing is added")]
+fn with_peers(mut engines: Vec<engine::Builder>, of: Peers) -> Vec<engine::Builder> {
+    #[cfg(feature = "peers")]
+    engines.extend(match of {
+        Peers::Regexes => unskew_benches::peers::peers(),
+        Peers::Grammars => unskew_benches::peers::peers_for_grammars(),
+        Peers::Schemas => unskew_benches::peers::peers_for_schemas(),
+    });
+    engines
+}
