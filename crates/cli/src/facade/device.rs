@@ -3,6 +3,8 @@
 //! Only in programs with the feature `wgpu`. Samplers that learn from whole rows need the logits. Those, and everything else that does
 //! not fit, run on the CPU, with masks from the GPU as without the feature, and a note says why.
 
+use std::collections::VecDeque;
+
 use rand_core::Rng;
 use unskew_core::{Draw, Sampler};
 use unskew_runner::{DeviceError, Llama, SetMethod, SetSampleError, SetSampler, SetTask};
@@ -11,7 +13,7 @@ use unskew_sets::SetConstraint;
 
 use super::{
     AnyModel, AnyModelError, Method, Observer,
-    engine::{AnySampleError, Engine},
+    engine::{AnySampler, Drawn, Engine},
     error::{Error, Result, chain},
     method::{Disc, DiscForm},
 };
@@ -23,6 +25,7 @@ fn method_there(method: &Method, truncates: bool) -> Result<SetMethod, &'static 
     }
     match method {
         Method::Disc(Disc { top_m: Some(_), .. }) => Err("truncation is made on the CPU"),
+        Method::Disc(Disc { budget: Some(_), .. }) => Err("a budget of DISC is counted on the CPU"),
         Method::Disc(disc) if disc.form == Some(DiscForm::Published) => {
             let k = disc.k.map_or(Exact::DISC_PARTICLES, u64::from);
             let (max_tries, max_positions, particles) = (k, u64::MAX, k);
@@ -54,6 +57,7 @@ pub(crate) fn engine(
             return Ok(None);
         }
     };
+    let batch = task.batch;
     let on_gpu = |model: &Llama| -> Result<SetSampler, SetSampleError> {
         SetSampler::new(model.on_gpu()?, constraint, task, there)
     };
@@ -62,7 +66,7 @@ pub(crate) fn engine(
         return Ok(None);
     };
     match made {
-        Ok(sampler) => Ok(Some(Engine::Plain(Box::new(OnGpu(sampler)), None))),
+        Ok(sampler) => Ok(Some(Box::new(OnGpu { sampler, batch, ready: VecDeque::new() }))),
         Err(error @ SetSampleError::Device(DeviceError::NoRuntime { .. } | DeviceError::Gpu(_))) => {
             note(&chain(&error));
             Ok(None)
@@ -71,22 +75,24 @@ pub(crate) fn engine(
     }
 }
 
-/// A sampler on a device, with the error of the others.
-struct OnGpu(SetSampler);
+/// A sampler on a device, which draws a batch at a time.
+struct OnGpu {
+    sampler: SetSampler,
+    batch: usize,
+    ready: VecDeque<Draw>,
+}
 
-impl Sampler for OnGpu {
-    type Error = AnySampleError;
-
-    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, AnySampleError> {
-        self.0.draw(rng).map_err(|error| SampleError::Model(AnyModelError::new(error)))
-    }
-
-    fn draw_each(
-        &mut self,
-        count: usize,
-        rng: &mut dyn Rng,
-        each: &mut dyn FnMut(Draw),
-    ) -> Result<(), AnySampleError> {
-        self.0.draw_each(count, rng, each).map_err(|error| SampleError::Model(AnyModelError::new(error)))
+impl AnySampler for OnGpu {
+    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
+        if self.ready.is_empty() && *left > 0 {
+            let count = self.batch.min(*left);
+            *left -= count;
+            let ready = &mut self.ready;
+            if let Err(error) = self.sampler.draw_each(count, rng, &mut |draw| ready.push_back(draw)) {
+                self.ready.clear();
+                return Some(Err(SampleError::Model(AnyModelError::new(error))));
+            }
+        }
+        self.ready.pop_front().map(|draw| Ok((draw, None)))
     }
 }

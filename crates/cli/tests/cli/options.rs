@@ -5,7 +5,7 @@ use unskew::tiny_model::{TINY, TOKENIZER_JSON};
 
 use crate::support::{Files, Run, TABLE, unskew};
 
-/// Every sampler, and what it cannot do without.
+/// Every sampler, and the parameters that it needs.
 const SAMPLERS: &[(&str, &[&str])] = &[
     ("masked", &[]),
     ("rejection", &[]),

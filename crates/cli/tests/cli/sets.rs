@@ -156,7 +156,7 @@ fn bad_sets_are_refused() {
     assert_snapshot!(refusal(&["set", "build", "names.set", "-o", "again.set"]));
     assert_snapshot!(refusal(&["set", "info", "names.txt"]));
     assert_snapshot!(refusal(&["set", "build", "names.txt"]));
-    // What is left out is said before.
+    // Lines that are left out are named before.
     assert_eq!(files.run(&["mask", "--set", "empty.txt"]).code, 2);
     let foreign = refusal(&["mask", "--set", "names.set", "--model", "table:t.json"]);
     assert!(foreign.contains("names.set: the set was built with another tokenizer ("), "{foreign}");
@@ -203,7 +203,7 @@ fn a_model_on_the_gpu_draws_items() {
         }
         assert!(there == (warnings(&drawn.stderr) == 0), "{}", drawn.stderr);
     }
-    // What needs the logits says so once, and is drawn.
+    // A sampler that needs the logits says so once, and draws.
     for more in [
         &["--sampler", "disc"][..],
         &["--sampler", "cars"],
