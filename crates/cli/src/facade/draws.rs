@@ -187,9 +187,11 @@ impl Draws {
     /// Lets ASAp learn before the first output.
     fn warm_up(&mut self) -> Result<()> {
         let of = std::mem::take(&mut self.warm_up);
-        let mut left = usize::try_from(of).unwrap_or(usize::MAX);
-        let mut outputs = 0;
-        while let Some(drawn) = self.plan.engine.next(&mut left, &mut self.rng) {
+        let (mut left, mut outputs) = (usize::try_from(of).unwrap_or(usize::MAX), 0);
+        // Later, draws are under way that are wanted.
+        while outputs < of
+            && let Some(drawn) = self.plan.engine.next(&mut left, &mut self.rng)
+        {
             drawn?;
             outputs += 1;
             self.plan.observer.tell(Event::Learned { outputs, of });

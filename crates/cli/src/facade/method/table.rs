@@ -115,7 +115,7 @@ pub static METHODS: &[MethodInfo] = &[
                     ("reuse", "masked proposals, and the refused ones are resampled"),
                 ]),
                 default: "",
-                help: "which proposals are made and resampled (default: learned; published with a draft)",
+                help: "which proposals are made and resampled (default: learned)",
             },
             LENGTH,
         ],
