@@ -1,6 +1,6 @@
 //! Constrained decoding that keeps the language model's own distribution.
 //!
-//! Engines that mask tokens make outputs valid and change what the model says: they push it down paths that it would
+//! Engines that mask tokens make outputs valid and change the model's distribution: they push it down paths that it would
 //! not have taken. unskew gives the same guarantee on the form of an output, and draws it from
 //!
 //! ```text
@@ -38,7 +38,7 @@
 //!
 //! Each of them is a crate of its own:
 //!
-//! | module | what it is for |
+//! | module | purpose |
 //! |---|---|
 //! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, with tests for any implementation |
 //! | [`automata`] | regular expressions and lists of choices as exact constraints, over all spellings or the tokenizer's own |

@@ -4,10 +4,10 @@
 //! renames it, and brings the folder to the disk. So a process that is killed at any point, or a machine that loses power, leaves the
 //! old file or the new one.
 //!
-//! - **What is there and is no file is refused**: a rename would replace a device by a file.
+//! - **A target that exists and is no regular file is refused**: a rename would replace a device by a file.
 //! - **Links are followed**: the target of a link is replaced, and not the link.
 //! - **An output is no input**: [`refuse_inputs`] compares files by device and inode, so through links too.
-//! - **What a killed writer leaves is removed** by the next writer in the same folder.
+//! - **The temporary files of killed writers are removed** by the next writer in the same folder.
 //!
 //! A temporary file of a living writer must not be removed. Each writer holds a shared lock on the folder as long as it has a
 //! temporary file there, and temporary files are removed under an exclusive lock, which is only to be had where no writer lives. The
@@ -15,10 +15,10 @@
 //!
 //! - *The number of the process in the name*: it means nothing in another container, and numbers come again.
 //! - *A lock on the temporary file*: it is still held, for a moment, when the file has its final name. Readers who ask for a lock
-//!   of their own without waiting, as `mmap-guard` does, fail in that moment; and whoever lets go of the lock before the rename is
-//!   open to the one who cleans up.
-//! - *Files without a name* (`O_TMPFILE`): Linux alone has them, and not on all file systems; and what replaces another file needs
-//!   a name before.
+//!   of their own without waiting, as `mmap-guard` does, fail in that moment. A writer that drops the lock before the rename may lose
+//!   its file to a writer that cleans up.
+//! - *Files without a name* (`O_TMPFILE`): Linux alone has them, and not on all file systems. A file that replaces another one needs a
+//!   name before.
 //!
 //! Where folders cannot be opened or locked, as on Windows, nothing is removed, and all else is the same.
 
@@ -34,13 +34,13 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-/// What temporary files begin with.
+/// The beginning of the names of temporary files.
 const PREFIX: &str = ".unskew-new-";
 
 /// As many links are followed as Linux does.
 const MAX_LINKS: usize = 40;
 
-/// So often the lock of a folder is asked for, with a pause between: who cleans up holds it for a moment.
+/// The lock of a folder is asked for so often, with a pause between: a writer that cleans up holds it for a moment.
 const LOCK_TRIES: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -51,9 +51,9 @@ pub enum FileError {
     /// Something is there that is no regular file, and would be replaced by one.
     #[error("{}: this is {kind} and not a file; name a file to be written", path.display())]
     NotAFile {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
-        /// What it is.
+        /// The kind of thing that is there.
         kind: &'static str,
     },
     /// The file is also read.
@@ -85,7 +85,7 @@ pub enum FileError {
 
 /// A file that is being written, and has its name after [`commit`](Self::commit). Dropped before, it leaves nothing.
 ///
-/// Each call of `write` is one of the system: what is written in small pieces needs a buffer.
+/// Each call of `write` is one of the system, so small pieces need a buffer.
 ///
 /// # Example
 ///
@@ -114,7 +114,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file for `path`, and removes what killed writers left in its folder.
+    /// Begins a file for `path`, and removes the temporary files of killed writers from its folder.
     ///
     /// Cost: a look at each name in the folder.
     ///
@@ -135,7 +135,7 @@ impl NewFile {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            // Less what the umask takes.
+            // Less the bits of the umask.
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
         steps::step();

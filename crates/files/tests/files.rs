@@ -51,7 +51,7 @@ fn an_output_is_no_input() {
     }
     #[cfg(unix)]
     assert!(is_same(&a, &hard));
-    // What is not there is the same as nothing.
+    // A file that does not exist is no input.
     let none = folder.path().join("none");
     assert!(!is_same(&none, &none));
     refuse_inputs(&none, [&a, &none]).unwrap();
@@ -150,7 +150,7 @@ mod unix {
         assert!(others.iter().all(|name| path(name).exists()));
     }
 
-    /// Many writers in one folder, with what dead ones left among them: none loses its file.
+    /// Many writers in one folder, with files of dead ones among them: none loses its file.
     #[test]
     fn writers_do_not_disturb_each_other() {
         let folder = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn child(folder: &Path) {
     remove(folder.join("b")).unwrap();
 }
 
-/// In front of each step a process is ended. What is there is always that of before or after, in order.
+/// A process is ended in front of each step. The folder is always as before or as after, in order.
 #[cfg(all(unix, debug_assertions))]
 #[test]
 fn a_process_may_end_at_any_step() {

@@ -119,6 +119,10 @@ impl Outcome {
 /// The statistics of so many draws wait to be asked for.
 const MAX_STATS: usize = 1 << 16;
 
+/// For each rollout that may be under way: so many draws may be made, or under way, after the one that is handed over next. A
+/// draw of a hundred thousand rollouts would otherwise keep all that are made meanwhile in memory.
+const AHEAD: usize = 64;
+
 /// A draw that is made, or cannot be.
 type Done = (Result<Draw, SampleError<Infallible>>, SpeculationStats);
 
@@ -251,7 +255,14 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
 
     /// How many more draws it takes for a batch of them to be under way and another to be ready.
     fn room(&self) -> usize {
-        self.session.batch().saturating_mul(2).saturating_sub(self.slots.len() + self.seeds.len())
+        let batch = self.session.batch();
+        let ahead = batch.saturating_mul(AHEAD).saturating_sub(self.done.len() + self.seeds.len());
+        batch.saturating_mul(2).saturating_sub(self.slots.len() + self.seeds.len()).min(ahead)
+    }
+
+    /// Whether nothing is asked for that is not handed over.
+    fn is_idle(&self) -> bool {
+        self.seeds.is_empty() && self.done.is_empty() && self.failure.is_none()
     }
 
     /// The next draw, in the order of [`begin`](Self::begin), once it is made.
@@ -299,8 +310,10 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     ///
     /// # Errors
     ///
-    /// [`TrieFileError`] where the bytes are damaged or belong to another task; nothing has changed then.
+    /// [`TrieFileError`] where the bytes are damaged or belong to another task. Draws under way are given up.
     pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        // Their places are nodes of the tree that goes.
+        self.give_up();
         self.session.load(name, bytes)
     }
 
@@ -490,12 +503,14 @@ impl<C: Constraint, P: Policy> Machine for Scheduler<C, P> {
 
 /// A policy over a model: the closed loop of the samplers.
 ///
-/// [`draw`](Sampler::draw) makes one output at a time; [`draw_each`](Sampler::draw_each) keeps [`Task::batch`] rollouts under
-/// way, which share the passes of the model.
+/// [`draw`](Sampler::draw) makes one output at a time; [`draw_next`](Self::draw_next) and [`draw_each`](Sampler::draw_each) keep
+/// [`Task::batch`] rollouts under way, which share the passes of the model.
 #[derive(Debug)]
 pub struct Sampling<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> {
     pool: SequencePool<M>,
     scheduler: Scheduler<C, P>,
+    /// The model has failed, and draws that were made before are still to be handed over.
+    failure: Option<M::Error>,
 }
 
 impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> {
@@ -503,12 +518,12 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
     pub fn new(task: Task<M, C>, policy: P) -> Self {
         let batch = task.batch;
         let (model, task) = task.split();
-        Self { pool: SequencePool::new(model, batch), scheduler: Scheduler::new(task, policy) }
+        Self::from_parts(SequencePool::new(model, batch), Scheduler::new(task, policy))
     }
 
     /// The sampler of a machine over the sequences of a model.
     pub fn from_parts(pool: SequencePool<M>, scheduler: Scheduler<C, P>) -> Self {
-        Self { pool, scheduler }
+        Self { pool, scheduler, failure: None }
     }
 
     /// The sampler of a policy for `task`, whose rollouts `drafter` drafts for.
@@ -522,8 +537,42 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
         drafter: impl Drafter<C> + 'static,
         config: SpeculationConfig,
     ) -> Result<Self, SpeculationError> {
-        let Self { pool, scheduler } = Self::new(task, policy);
-        Ok(Self { pool, scheduler: scheduler.with_drafter(Box::new(drafter), config)? })
+        let Self { pool, scheduler, .. } = Self::new(task, policy);
+        Ok(Self::from_parts(pool, scheduler.with_drafter(Box::new(drafter), config)?))
+    }
+
+    /// The next draw, in the order in which they were begun. Draws begin as long as there is room for them, and each that begins
+    /// is taken off `left`. `None`: `left` is zero, and all draws are handed over.
+    ///
+    /// Draws are under way when it returns. They go on with the next call, and are given up by [`draw`](Sampler::draw),
+    /// [`draw_each`](Sampler::draw_each) and [`load`](Self::load).
+    ///
+    /// # Errors
+    ///
+    /// As for [`draw`](Sampler::draw). The draws before the first that was not finished are handed over before the error, and
+    /// those after it are given up.
+    pub fn draw_next(
+        &mut self,
+        left: &mut usize,
+        rng: &mut dyn Rng,
+    ) -> Option<Result<Draw, SampleError<M::Error>>> {
+        loop {
+            if let Some(draw) = self.scheduler.take() {
+                return Some(draw.map_err(SampleError::widen));
+            }
+            if let Some(error) = self.failure.take() {
+                self.scheduler.give_up();
+                return Some(Err(SampleError::Model(error)));
+            }
+            // Streams are seeded when there is room for their draws: a count costs no memory.
+            let more = self.scheduler.room().min(*left);
+            self.scheduler.begin(more, rng);
+            *left -= more;
+            if self.scheduler.is_idle() {
+                return None;
+            }
+            self.failure = machine::step(&mut self.pool, &mut [&mut self.scheduler]).err();
+        }
     }
 
     /// The machine without the model.
@@ -565,7 +614,7 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
     ///
     /// # Errors
     ///
-    /// [`TrieFileError`] where the bytes are damaged or belong to another task; nothing has changed then.
+    /// [`TrieFileError`] where the bytes are damaged or belong to another task. Draws under way are given up.
     pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
         self.scheduler.load(name, bytes)
     }
@@ -598,25 +647,12 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampler for Sampli
         rng: &mut dyn Rng,
         each: &mut dyn FnMut(Draw),
     ) -> Result<(), Self::Error> {
+        self.scheduler.give_up();
+        self.failure = None;
         let mut left = count;
-        loop {
-            // Streams are seeded when there is room for their draws: a count costs no memory.
-            let more = left.min(self.scheduler.room());
-            self.scheduler.begin(more, rng);
-            left -= more;
-            let goes_on = machine::step(&mut self.pool, &mut [&mut self.scheduler]);
-            while let Some(draw) = self.scheduler.take() {
-                each(draw.map_err(SampleError::widen)?);
-            }
-            match goes_on {
-                Ok(true) => {}
-                Ok(false) if left == 0 => return Ok(()),
-                Ok(false) => {}
-                Err(error) => {
-                    self.scheduler.give_up();
-                    return Err(SampleError::Model(error));
-                }
-            }
+        while let Some(draw) = self.draw_next(&mut left, rng) {
+            each(draw?);
         }
+        Ok(())
     }
 }

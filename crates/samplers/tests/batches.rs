@@ -160,6 +160,32 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
     }
 }
 
+/// One by one the draws are those of `draw_many`, in as many passes; a draw that is begun is taken off the count.
+#[test]
+fn draws_are_handed_over_one_by_one() {
+    let passes = Rc::new(Cell::new(0));
+    for policy in [Exact::cars(100_000), Exact::rejection(100_000)] {
+        let mut together = Vec::new();
+        passes.set(0);
+        Sampling::new(task(&passes, 4), policy).draw_many(30, &mut rng(1), &mut together).unwrap();
+        let taken = passes.replace(0);
+        let mut sampler = Sampling::new(task(&passes, 4), policy);
+        let (mut left, mut random) = (30, rng(1));
+        let mut next = || sampler.draw_next(&mut left, &mut random).map(|draw| (draw.unwrap(), left));
+        let one_by_one: Vec<_> = std::iter::from_fn(&mut next).collect();
+        assert_eq!(passes.replace(0), taken);
+        assert!(one_by_one.iter().map(|(draw, _)| draw).eq(&together));
+        // A batch is under way, and the seeds of another are drawn.
+        assert!(one_by_one[0].1 >= 30 - 3 * 4 && one_by_one[0].1 < 30 - 4, "{}", one_by_one[0].1);
+        assert_eq!(one_by_one[29].1, 0);
+        // A draw that is asked for alone gives up those under way.
+        let (mut left, mut random) = (9, rng(1));
+        sampler.draw_next(&mut left, &mut random).unwrap().unwrap();
+        sampler.draw(&mut random).unwrap();
+        assert!(sampler.draw_next(&mut 0, &mut random).is_none());
+    }
+}
+
 /// Several samplers of several tasks over one model: as many passes as the longest of them takes.
 #[test]
 fn machines_share_the_passes_of_one_model() {

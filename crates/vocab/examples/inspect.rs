@@ -1,4 +1,4 @@
-//! Prints what a tokenizer file says: `inspect FILE [TEXT]`.
+//! Prints the contents of a tokenizer file: `inspect FILE [TEXT]`.
 //!
 //! The facts that engines work with (kinds of ids, normaliser, splits, merges), how long loading took, and the ids of a
 //! text with the bytes that each spells. With `@PATH` for the text, the file's text is encoded and only counted.

@@ -14,7 +14,7 @@ pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
         for digit in group {
             bits = bits << 6 | u32::from(value(*digit)?);
         }
-        // A group of n digits holds n - 1 bytes, and the bits behind them are zero.
+        // A group of n digits holds n - 1 bytes, and the bits after them are zero.
         bits <<= 6 * (4 - group.len());
         let [_, whole @ ..] = bits.to_be_bytes();
         let (kept, rest) = whole.split_at(group.len() - 1);

@@ -2,7 +2,7 @@
 //!
 //! Three spellings are in use. *Byte-level* files (GPT-2's) write every byte as one printable character. *SentencePiece*
 //! style files write text as it is, with a mark (U+2581) for a space and `<0xNN>` for a single byte. *WordPiece* files
-//! write `##` in front of what continues a word; here a word that begins gets a space in front, as their decoder
+//! write `##` in front of a token that continues a word; here a word that begins gets a space in front, as their decoder
 //! prints it. Which of them applies is told by the steps around the model, not by looking at the tokens: a guess that
 //! is right for most tokens is wrong bytes for some. Where the steps contradict each other the file is refused.
 //!
@@ -43,7 +43,7 @@ enum Form {
     ByteLevel,
     /// A mark for a space.
     Metaspace(char),
-    /// Words with a space in front; what begins with the prefix continues a word.
+    /// Words with a space in front; a token that begins with the prefix continues a word.
     Words { prefix: Option<String> },
 }
 
@@ -172,7 +172,7 @@ impl Spelling {
         matches!(self.form, Form::Words { .. })
     }
 
-    /// The bytes of a token of the model, or what is wrong with it.
+    /// The bytes of a token of the model, or the reason why there are none.
     pub(crate) fn token(&self, token: &str) -> Result<Vec<u8>, String> {
         if self.byte_tokens
             && let Some(byte) = byte_token(token)
@@ -241,7 +241,7 @@ impl Spelling {
         }
     }
 
-    /// The bytes that the tokens of a piece spell together, where `piece` is what the model is given.
+    /// The bytes that the tokens of a piece spell together, where `piece` is the input of the model.
     pub(crate) fn piece(&self, piece: &str) -> Result<Vec<u8>, String> {
         match &self.form {
             Form::Plain => Ok(piece.as_bytes().to_vec()),
@@ -280,14 +280,14 @@ pub(crate) fn fallback_name(byte: u8) -> String {
     format!("<{byte:#04X}>")
 }
 
-/// What an id stands for.
+/// The meaning of an id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
     Text(Vec<u8>),
     Control(String),
 }
 
-/// What every id stands for, in the order of ids; ids that are not listed are holes.
+/// The meaning of every id, in the order of ids; ids that are not listed are holes.
 ///
 /// A special added token is a control token, and so is the unknown token, which never spells text. An added token
 /// that is not special is text: it is matched on the text itself, so it is spelled by its content (normalised, if

@@ -24,7 +24,7 @@ fn ranges(is: impl Fn(char) -> bool) -> Vec<(char, char)> {
     ranges
 }
 
-/// Whether `next` comes behind `char`, surrogates left out.
+/// Whether `next` comes right after `char`, surrogates left out.
 fn is_next(char: char, next: char) -> bool {
     u32::from(char) + 1 == u32::from(next) || (char, next) == ('\u{d7ff}', '\u{e000}')
 }
@@ -39,7 +39,7 @@ fn class(ranges: &[(char, char)]) -> String {
     class
 }
 
-/// What a step keeps and writes, found out once.
+/// The characters that a step keeps and those that it writes, computed once.
 type Known = LazyLock<Characters>;
 
 /// Ascending ranges of characters: those that stay, and those that are written for others.
@@ -195,7 +195,7 @@ mod tests {
                 let mut text = NormalizedString::from(char.to_string());
                 library.normalize(&mut text).unwrap();
                 let is_kept = text.get() == char.to_string();
-                // Accents are stripped behind a decomposition, which is a fact of its own.
+                // Accents are stripped after a decomposition, which is a fact of its own.
                 let decomposes = at == 5 && !is_kept && text.get().chars().next().is_some();
                 assert!(has(&kept, char) == is_kept || decomposes, "{step} {at}: {char:?}");
                 assert!(

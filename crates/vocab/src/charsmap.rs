@@ -1,7 +1,7 @@
 //! Checks SentencePiece's compiled character map (`precompiled_charsmap`) before the encoder walks it.
 //!
-//! The map is a double array (a trie in one array of units) and a table of replacements. The encoder follows whatever
-//! the array says, without looking at bounds; a damaged map makes it index outside the array, cut a character in two,
+//! The map is a double array (a trie in one array of units) and a table of replacements. The encoder follows the
+//! array without looking at bounds; a damaged map makes it index outside the array, cut a character in two,
 //! or ask for gigabytes. Here every unit that any text can reach is visited once.
 
 /// The longest map that is accepted, in bytes: the largest known ones have about a third of a megabyte.
@@ -10,7 +10,7 @@ pub(crate) const LIMIT: usize = 4 << 20;
 /// The longest replacement of a character, in bytes. The longest in Unicode's own forms has 33.
 const REPLACEMENT_LIMIT: usize = 256;
 
-/// What is wrong with `map`, if anything is.
+/// The fault of `map`, if it has one.
 ///
 /// Format: the size of the array in bytes, the array, then replacements that each end with a zero byte.
 /// O(n) for n units, times the 255 bytes that may follow each.

@@ -2,8 +2,8 @@
 //!
 //! That crate's reader is not used. Given a damaged file it can panic (an expected character map, a merge longer than
 //! every token, a step of length zero), cut characters with unchecked UTF-8, renumber added tokens without a word, or
-//! ask for gigabytes; so its parts are built here, one by one, from what [`crate::json`] and [`crate::pipeline`] have
-//! checked. Its decoders and post-processors, which panic as well, are not built at all: token bytes decode, and the
+//! ask for gigabytes; so its parts are built here, one by one, from data that [`crate::json`] and [`crate::pipeline`]
+//! have checked. Its decoders and post-processors, which panic as well, are not built at all: token bytes decode, and the
 //! ids around a sequence are known.
 //!
 //! Nor are its parts chained as it chains them. It carries, through all steps, which byte of the text each byte of the
@@ -119,7 +119,7 @@ enum Splitter {
         keep_matches: bool,
         keep_rest: bool,
     },
-    /// A space in front of what does not begin with one.
+    /// A space in front of a text that does not begin with one.
     PrefixSpace,
     Metaspace {
         mark: char,
@@ -355,7 +355,7 @@ impl Encoder {
 
     /// Calls `each` with the pieces that the model is given for `text`, in order.
     ///
-    /// One piece at a time goes through the steps behind the first: that is a third of the memory of a list of all.
+    /// One piece at a time goes through the steps after the first: that is a third of the memory of a list of all.
     pub(crate) fn each_piece(
         &self,
         text: &str,

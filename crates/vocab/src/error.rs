@@ -16,7 +16,7 @@ pub enum TokenizerError {
     File {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The reason.
         source: Box<TokenizerError>,
     },
     /// The file cannot be opened or read.
@@ -35,15 +35,15 @@ pub enum TokenizerError {
         line: usize,
         /// Where, in bytes from 1.
         column: usize,
-        /// What the JSON reader found.
+        /// The reason of the JSON reader.
         reason: String,
     },
-    /// JSON, but not what a `tokenizer.json` holds.
+    /// JSON, but not that of a `tokenizer.json`.
     #[error("not a tokenizer.json: {place}: {reason}")]
     NotTokenizer {
         /// Which part of the file.
         place: String,
-        /// What is missing or wrong there.
+        /// The part that is missing or wrong there.
         reason: String,
     },
     /// A part of the file that changes the bytes of tokens in a way this crate does not express exactly.
@@ -51,7 +51,7 @@ pub enum TokenizerError {
     Unsupported {
         /// Which part of the file.
         place: String,
-        /// What it asks for.
+        /// The effect that it asks for.
         what: String,
     },
     /// An id beyond the limit.
@@ -101,7 +101,7 @@ pub enum TokenizerError {
         id: TokenId,
         /// As the file spells it.
         token: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A merge that the vocabulary does not know.
@@ -113,7 +113,7 @@ pub enum TokenizerError {
         left: String,
         /// The right token.
         right: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The encoder numbers an added token otherwise than the file.
@@ -142,7 +142,7 @@ pub enum TokenizerError {
     RankFile {
         /// The line, counted from 1; 0 for the table as a whole.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The vocabulary as a whole is refused, for example an end-of-sequence id that is no control token.
@@ -158,7 +158,7 @@ pub enum TokenizerError {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// A continuation whose tokens depend on what stands before it.
+    /// A continuation whose tokens depend on the text before it.
     #[error(
         "the text cannot be encoded by itself: the tokenizer merges across a line break before it; give token ids"
     )]

@@ -3,7 +3,7 @@
 //!
 //! Read with our own types and not with the `tokenizers` crate's, because that crate keeps the vocabulary and the
 //! merges to itself, renumbers added tokens, accepts doubled ids, and can panic on a damaged file: it is given only
-//! what was checked here (see [`crate::encoder`]). Fields that we do not know are skipped, as it does; a field that is
+//! data that was checked here (see [`crate::encoder`]). Fields that we do not know are skipped, as it does; a field that is
 //! listed twice is an error.
 
 use std::{collections::HashMap, fmt};
@@ -89,7 +89,7 @@ impl File {
         if bytes.len() > limits.file_bytes {
             return Err(TokenizerError::FileTooLarge { limit: limits.file_bytes });
         }
-        // The JSON reader would pass over what is not UTF-8 in the fields that it skips.
+        // The JSON reader would pass over bytes that are not UTF-8 in the fields that it skips.
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let before = &bytes[..error.valid_up_to()];
             let line_at = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);

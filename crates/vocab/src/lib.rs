@@ -1,16 +1,16 @@
 //! Loads tokenizers as exact data: the bytes of every token, the merges, the split pattern.
 //!
-//! A constraint on text is enforced on tokens, so whoever enforces it must know what every id spells, to the byte: one
-//! wrong byte and a mask forbids what it should allow. A `tokenizer.json` says it in one of several spellings, spread
-//! over five parts of the file; this crate reads them together, and refuses a file whose parts leave the bytes of a
-//! token to a guess.
+//! A constraint on text is enforced on tokens, so its engine must know the bytes of every token: with one wrong byte, a
+//! mask forbids a token that it should allow. A `tokenizer.json` has those bytes in one of several spellings, spread over
+//! five parts of the file. This crate reads the parts together, and refuses a file that leaves the bytes of a token to a
+//! guess.
 //!
-//! What you get from [`Tokenizer`]:
+//! A [`Tokenizer`] gives:
 //!
 //! - [`vocabulary`](Tokenizer::vocabulary): an [`unskew_core::Vocabulary`], the bytes of text tokens, the names of
 //!   control tokens, the holes, the ends of a sequence as far as well-known names tell.
-//! - [`tokenization`](Tokenizer::tokenization): an [`unskew_core::Tokenization`], what engines build automata of
-//!   canonical token sequences from. Byte-pair encodings have it; Unigram, WordPiece and WordLevel models do not, and
+//! - [`tokenization`](Tokenizer::tokenization): an [`unskew_core::Tokenization`], from which engines build automata
+//!   of canonical token sequences. Byte-pair encodings have it; Unigram, WordPiece and WordLevel models do not, and
 //!   that is a typed error while the rest works.
 //! - [`encode`](Tokenizer::encode) and [`decode`](Tokenizer::decode), for prompts and for showing output.
 //!
@@ -58,7 +58,7 @@
 //! (Qwen: composed), and with a space in front where the tokenizer puts one (Llama 2, Mistral; see
 //! [`Tokenizer::prepends_space`]). A WordPiece tokenizer keeps words only: each word spells a space and itself.
 //!
-//! What a model writes behind a prompt is no text of its own and gets no space in front: decode a continuation with
+//! The output of a model after a prompt is no text of its own and gets no space in front: decode a continuation with
 //! [`Vocabulary::decode`](unskew_core::Vocabulary::decode).
 //!
 //! # When not to use it
@@ -67,7 +67,7 @@
 //!   one wraps for its models and normalisers.
 //! - For a vocabulary that is at hand in another form: [`Vocabulary::builder`](unskew_core::Vocabulary::builder) needs
 //!   nothing of this crate. No engine depends on it.
-//! - For files of CLIP's or GPT-1's kind (`</w>` behind a word), CTC decoders and other joiners of words: they are
+//! - For files of CLIP's or GPT-1's kind (`</w>` after a word), CTC decoders and other joiners of words: they are
 //!   refused, since no bytes of a single token would be right.
 //!
 //! Rank files (tiktoken's) load too: [`Tokenizer::from_rank_file`].

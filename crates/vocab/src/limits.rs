@@ -18,8 +18,8 @@ pub struct Limits {
     /// The number of ids, holes included: an id at or beyond it is an error. 2^22 by default, sixteen times the
     /// largest known vocabularies.
     pub ids: usize,
-    /// The length of one token, in bytes as the file spells it. 2^16 by default, which is also what a
-    /// [`TokenTrie`](unskew_core::TokenTrie) can hold.
+    /// The length of one token, in bytes as the file spells it. 2^16 by default, which is also the limit of a
+    /// [`TokenTrie`](unskew_core::TokenTrie).
     pub token_bytes: usize,
     /// The length of one text to encode, in bytes. 64 MiB by default. The encoder needs 40 to 130 bytes of
     /// memory per byte of text while it works.

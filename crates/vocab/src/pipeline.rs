@@ -1,8 +1,8 @@
 //! The steps around the model, as data: normaliser, pre-tokenizer, post-processor, decoder.
 //!
 //! Every kind of step that the format knows has a variant here; a kind that is not known is an error, since it could
-//! change anything. Nested `Sequence` steps are flattened. What each step means for the bytes of tokens is decided in
-//! [`crate::bytes`], what it means for segmentation in [`crate::tokenization`], and how it runs in
+//! change anything. Nested `Sequence` steps are flattened. The effect of a step on the bytes of tokens is decided in
+//! [`crate::bytes`], its effect on segmentation in [`crate::tokenization`], and the way it runs in
 //! [`crate::encoder`].
 
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ pub(crate) enum DecoderStep {
     Joining(&'static str),
 }
 
-/// What the post-processor puts around one sequence.
+/// The ids that the post-processor puts around one sequence.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) before: Vec<u64>,
@@ -378,7 +378,7 @@ pub(crate) fn frame(value: &Value) -> Result<Frame, TokenizerError> {
             }
             other => return Err(step.unknown(other)),
         };
-        // A later processor goes around what earlier ones made.
+        // A later processor goes around the ids of earlier ones.
         before.append(&mut frame.before);
         frame.before = before;
         frame.behind.extend(behind);

@@ -1,6 +1,6 @@
 //! Rank files (tiktoken's): one token per line, as the base64 of its bytes and its rank, which is also its id.
 //!
-//! Such a file has no merges: its encoder joins whichever two neighbours make the token of the lowest rank. Here each
+//! Such a file has no merges: its encoder joins the two neighbours that make the token of the lowest rank. Here each
 //! token's one merge is derived, as the last step of that encoder on the token's own bytes, and the rest is as if a
 //! `tokenizer.json` had been read. That is exact: inside any text, the bytes of a token are joined as they are alone
 //! until the token itself is made, because the next join depends on the neighbours only. A token whose bytes are not
@@ -67,7 +67,7 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// [`TokenizerError::File`] names the file; its source says what is wrong.
+    /// [`TokenizerError::File`] names the file; its source is the reason.
     pub fn from_rank_path(
         path: impl AsRef<Path>,
         pattern: &str,

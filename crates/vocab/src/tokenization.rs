@@ -1,8 +1,8 @@
-//! The facts that decide how a text is segmented, as [`Tokenization`]: what the steps of the file mean as data.
+//! The facts that decide how a text is segmented, as [`Tokenization`]: the steps of the file as data.
 //!
 //! A step that the data does not express exactly becomes `Other`, so that an engine refuses it instead of enforcing
-//! something else. Steps keep their order, for a step reads the text as the steps before it leave it: a pattern behind a
-//! byte-level step runs over the alphabet of bytes, and behind a metaspace step it finds no spaces.
+//! something else. Steps keep their order, for a step reads the text as the steps before it leave it: a pattern after a
+//! byte-level step runs over the alphabet of bytes, and after a metaspace step it finds no spaces.
 
 use unskew_core::{
     Merge, MergeTable, Normalizer, PrependScheme, SplitBehavior, SplitPattern, TokenId, TokenKind,

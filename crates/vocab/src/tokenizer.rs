@@ -39,13 +39,13 @@ const END_OF_SEQUENCE: [&str; 14] = [
 const UNIGRAM_PIECE_LIMIT: usize = 1024;
 
 /// How much longer than the limit of a text its normalised form may be: canonical decomposition makes three bytes of
-/// one at the most; what makes more of a text than this is a file that is meant to.
+/// one at the most. A file that makes more of a text is made for that purpose.
 const NORMALIZED_GROWTH: usize = 4;
 
 /// The longest word that a WordPiece model may be asked to segment, in characters: time grows with its cube.
 const WORD_LIMIT: u64 = 1000;
 
-/// A tokenizer, loaded: what its ids spell, how it segments text, and the encoder itself.
+/// A tokenizer, loaded: the texts of its ids, its segmentation of text, and the encoder itself.
 ///
 /// Immutable and shareable between threads. See the [crate documentation](crate) for an example.
 pub struct Tokenizer {
@@ -66,7 +66,7 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// [`TokenizerError::File`] names the file; its source says what is wrong, as for
+    /// [`TokenizerError::File`] names the file; its source is the reason, as for
     /// [`from_bytes`](Self::from_bytes).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, TokenizerError> {
         Self::from_file_with(path, Limits::DEFAULT)
@@ -86,12 +86,12 @@ impl Tokenizer {
 
     /// Reads a `tokenizer.json` with the default [`Limits`].
     ///
-    /// Takes about 50 ms for a megabyte of JSON, and about fifteen times its memory at the peak; most of what stays is
+    /// Takes about 50 ms for a megabyte of JSON, and about fifteen times its memory at the peak; most of the rest is
     /// the encoder's.
     ///
     /// # Errors
     ///
-    /// [`TokenizerError`]: not JSON (with line and column), not a `tokenizer.json` (with what is missing), ids beyond
+    /// [`TokenizerError`]: not JSON (with line and column), not a `tokenizer.json` (with the missing part), ids beyond
     /// the limit or doubled, merges of unknown tokens, steps whose effect on the bytes of tokens is not known exactly,
     /// and regexes that the encoder refuses.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenizerError> {
@@ -245,7 +245,7 @@ impl Tokenizer {
         Ok(self)
     }
 
-    /// What every id spells.
+    /// The texts of all ids.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
@@ -281,7 +281,7 @@ impl Tokenizer {
         &self.before
     }
 
-    /// The ids that are put behind a sequence when special tokens are asked for; none for most language models.
+    /// The ids that are put after a sequence when special tokens are asked for; none for most language models.
     pub fn behind_sequence(&self) -> &[TokenId] {
         &self.behind
     }
@@ -353,8 +353,8 @@ impl Tokenizer {
     }
 
     /// The bytes that the text tokens of `encode(text, false)` spell: `text` as the steps in front of the model leave
-    /// it, with the spaces that they put in front, without control tokens and without what a step removes (a WordPiece
-    /// tokenizer keeps words and drops what was between them).
+    /// it, with the spaces that they put in front, without control tokens and without text that a step removes (a WordPiece
+    /// tokenizer keeps words and drops the text between them).
     ///
     /// For a byte-level tokenizer without normaliser this is `text` itself. It holds where every character of the text
     /// has a token; an unknown token spells nothing.

@@ -49,7 +49,7 @@ pub enum TrainError {
     SpecialToken {
         /// The token.
         token: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A text could not be split.

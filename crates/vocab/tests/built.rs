@@ -1,4 +1,4 @@
-//! Small tokenizers of every kind, built in memory: what their tokens spell, and how text comes back.
+//! Small tokenizers of every kind, built in memory: the bytes of their tokens, and texts that come back.
 
 mod common;
 
@@ -90,7 +90,7 @@ fn a_prefix_space_is_a_fact() {
     assert_eq!(tokenizer.expected_bytes("the").unwrap(), &b" the"[..]);
     assert_eq!(tokenizer.expected_bytes(" the").unwrap(), &b" the"[..]);
     assert_eq!(tokenizer.expected_bytes("\nx").unwrap(), &b" \nx"[..]);
-    // Behind another step it would be put in front of every piece: not what the data means by it.
+    // Behind another step it would be put in front of every piece, which is not the meaning of the data.
     let digits = json!({"type": "Digits", "individual_digits": true});
     json["pre_tokenizer"] = json!({"type": "Sequence", "pretokenizers": [digits, json["pre_tokenizer"]]});
     let tokenizer = load(&json);
@@ -144,7 +144,7 @@ fn metaspace_steps_are_facts() {
     assert_eq!(facts.symbols, Symbols::Characters { fallback: tokenizer.fallback_tokens().to_vec() });
     assert_eq!(tokenizer.fallback_tokens()[0x41], (0x41, TokenId(3 + 0x41)));
 
-    // The first piece of the text gets a space, the one behind a control token does not.
+    // The first piece of the text gets a space, the one after a control token does not.
     let ids = check_spelling("first", &tokenizer, "hello</s>hello");
     assert_eq!(tokenizer.vocabulary().decode(&ids), b" hellohello");
     let tokenizer = load(&sentence_piece_by_metaspace("always", true));

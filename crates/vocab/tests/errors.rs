@@ -1,4 +1,4 @@
-//! What is said of files that are wrong: one line, the place, the value, the limit, the way out.
+//! Messages about files that are wrong: one line, the place, the value, the limit, the way out.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Damaged files: whatever the bytes are, loading answers with a tokenizer or an error, and what loads encodes any
+//! Damaged files: loading answers with a tokenizer or an error for any bytes, and a tokenizer that loads encodes any
 //! text. A bounded number of cases; `UNSKEW_MUTATIONS` sets another. A failing case prints the file.
 
 #![allow(clippy::print_stdout, reason = "a skipped or counted test says so")]
@@ -238,7 +238,7 @@ fn damaged_bytes_load_or_fail() {
     }
 }
 
-/// The encoder follows a character map wherever it points: what passes the check points inside.
+/// The encoder follows a character map wherever it points: a map that passes the check points inside.
 #[test]
 fn damaged_character_maps_load_or_fail() {
     let mut loaded = 0;

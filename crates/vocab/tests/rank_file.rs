@@ -1,4 +1,4 @@
-//! Rank files: the derived merges give what the definition of such files gives.
+//! Rank files: the derived merges segment texts as the definition of such files does.
 
 mod common;
 

@@ -1,10 +1,9 @@
-//! Drafts: who proposes tokens that the model verifies in one pass, and the tally of each output.
+//! Drafts: the parts that propose tokens for the model to verify in one pass, and their share in each output.
 
-use std::{cell::RefCell, collections::VecDeque, rc::Rc, sync::Arc};
+use std::sync::Arc;
 
-use rand_core::Rng;
 use serde::Serialize;
-use unskew_core::{Constraint, Draw, MaskBatch, MaskMut, MaskRef, Proposer, Rejected, Sampler, TokenId};
+use unskew_core::{Constraint, MaskBatch, MaskMut, MaskRef, Proposer, Rejected, TokenId};
 use unskew_grammars::{CountModel, GrammarConstraint, GrammarScratch, GrammarState};
 use unskew_samplers::speculative::SpeculationStats;
 
@@ -104,53 +103,13 @@ impl Drafted {
         share
     }
 
-    fn new(stats: &SpeculationStats) -> Self {
+    pub(crate) fn new(stats: &SpeculationStats) -> Self {
         Self {
             drafts_tested: stats.tested,
             drafts_accepted: stats.accepted,
             draft_passes: stats.draft.passes,
             kl_spent: stats.spent,
             kl_allowed: stats.allowed,
-        }
-    }
-}
-
-/// The tallies of outputs that are not given out yet.
-pub(crate) type Tallies = Rc<RefCell<VecDeque<Drafted>>>;
-
-/// A speculative sampler that notes the tally of each output.
-pub(crate) struct Tallied<S> {
-    pub(crate) sampler: S,
-    /// Asks the sampler for the statistics of its next output.
-    pub(crate) take: fn(&mut S) -> Option<SpeculationStats>,
-    pub(crate) tallies: Tallies,
-}
-
-impl<S: Sampler> Sampler for Tallied<S> {
-    type Error = S::Error;
-
-    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        let draw = self.sampler.draw(rng)?;
-        self.note();
-        Ok(draw)
-    }
-
-    fn draw_each(
-        &mut self,
-        count: usize,
-        rng: &mut dyn Rng,
-        each: &mut dyn FnMut(Draw),
-    ) -> Result<(), Self::Error> {
-        let drawn = self.sampler.draw_each(count, rng, each);
-        self.note();
-        drawn
-    }
-}
-
-impl<S> Tallied<S> {
-    fn note(&mut self) {
-        while let Some(stats) = (self.take)(&mut self.sampler) {
-            self.tallies.borrow_mut().push_back(Drafted::new(&stats));
         }
     }
 }

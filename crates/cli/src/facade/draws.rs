@@ -1,24 +1,28 @@
 //! Outputs, one after the other.
+//!
+//! The sampler works ahead: while an output is handed out, others are under way, and each that is finished makes room for the next.
+//! So the passes of the model stay full, however different outputs are in length. Outputs come in the order in which they were begun.
+//!
+//! Tried instead: drawing in chunks of one batch. All of a chunk then waited for the longest of its outputs.
 
 use std::{
-    collections::VecDeque,
     fmt,
     hash::{BuildHasher, Hasher, RandomState},
     sync::Arc,
 };
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use unskew_core::{Cancel, Cost, Draw, Finish, Origin, Sampler, TokenId};
+use unskew_core::{Cancel, Cost, Draw, Finish, Origin, TokenId};
 
 use super::{
     Drafted, Event, Method, Observer,
-    engine::{AnySampleError, Engine},
+    engine::{Drawn, Engine},
     error::{Error, Result},
     method::Asap,
     tokens::TokenSpace,
 };
 
-/// An output, with what it took.
+/// An output, with its cost.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Output {
@@ -52,27 +56,23 @@ pub(crate) struct Plan {
     pub(crate) healed: String,
     pub(crate) engine: Engine,
     pub(crate) seed: Option<u64>,
-    pub(crate) batch: usize,
     pub(crate) cancel: Cancel,
     pub(crate) observer: Observer,
 }
 
 /// An iterator over the outputs of a [`Request`](super::Request). It ends after the first error, and a search ends with its last output.
+///
+/// Up to a [batch](super::Request::batch) of outputs are under way together. [`take`](Self::take) begins no more outputs than are asked
+/// for. Without it, outputs that are under way when the iterator is dropped have cost passes for nothing.
 pub struct Draws {
     plan: Plan,
-    /// Whether a search gives each of its outputs once, and not its best one each time.
-    ranked: bool,
     seed: u64,
     rng: ChaCha8Rng,
     /// Outputs that are still to be learned from before the first is given out.
     warm_up: u64,
-    /// Drawn, and not given out yet.
-    ready: VecDeque<Draw>,
-    failed: Option<Error>,
-    /// The outputs that are still to be drawn; `None`: any number.
-    left: Option<usize>,
-    /// Whether a search is over.
-    over: bool,
+    /// The outputs that are still to be handed out, and those of them that are still to be begun.
+    wanted: usize,
+    left: usize,
     outputs: u64,
     cost: Cost,
 }
@@ -96,31 +96,30 @@ impl Draws {
         };
         Self {
             plan,
-            ranked: true,
             seed,
             rng: ChaCha8Rng::seed_from_u64(seed),
             warm_up,
-            ready: VecDeque::new(),
-            failed: None,
-            left: None,
-            over: false,
+            wanted: usize::MAX,
+            left: usize::MAX,
             outputs: 0,
             cost: Cost::default(),
         }
     }
 
-    /// At most `outputs` more of them. Other than with [`Iterator::take`], the sampler knows how many are wanted, and draws up to a
-    /// batch of them together.
+    /// At most `outputs` more of them. Other than with [`Iterator::take`], the sampler knows how many are wanted, and begins no more.
     #[must_use]
     pub fn take(mut self, outputs: usize) -> Self {
-        self.left = Some(outputs);
+        let under_way = self.wanted - self.left;
+        self.wanted = outputs;
+        self.left = outputs.saturating_sub(under_way);
         self
     }
 
-    /// The same outputs one by one, as [`Sampler::draw`] gives them: a search then gives its best output each time.
+    /// The same outputs one by one, as [`Sampler::draw`](unskew_core::Sampler::draw) gives them: a search then gives its best output
+    /// each time.
     #[must_use]
     pub fn best_each_time(mut self) -> Self {
-        self.ranked = false;
+        self.plan.engine.repeat_best();
         self
     }
 
@@ -145,7 +144,7 @@ impl Draws {
         self.seed
     }
 
-    /// The number of outputs so far, those that are not given out yet among them.
+    /// The number of outputs that were handed out.
     pub fn drawn(&self) -> u64 {
         self.outputs
     }
@@ -153,30 +152,30 @@ impl Draws {
     /// The bounds that the sampler has learned, for [`resume`](Self::resume) in another run; `None` where the method learns
     /// none.
     pub fn learned(&mut self) -> Option<Vec<u8>> {
-        match &mut self.plan.engine {
-            Engine::Learning(sampler, _) => Some(sampler.save()),
-            Engine::Plain(..) | Engine::Search(_) => None,
+        if !self.plan.method.info().learns {
+            return None;
         }
+        self.plan.engine.save()
     }
 
-    /// The generator of random numbers after the last output.
+    /// The generator of random numbers after the last output that was begun.
     pub fn generator(&self) -> &ChaCha8Rng {
         &self.rng
     }
 
-    /// Goes on from what another run of the same request has [learned](Self::learned), with its generator where one is given.
+    /// Goes on from the bounds that another run of the same request has [learned](Self::learned), with its generator where one is given.
     ///
     /// # Errors
     ///
     /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Combination`] where the method learns nothing.
     pub fn resume(&mut self, learned: &[u8], generator: Option<ChaCha8Rng>) -> Result<()> {
-        let Engine::Learning(sampler, _) = &mut self.plan.engine else {
-            return Err(Error::combination(format!(
-                "{} learns nothing that could be kept",
-                self.plan.method
-            )));
-        };
-        sampler.load(learned)?;
+        if !self.plan.method.info().learns {
+            let message = format!("{} learns nothing that could be kept", self.plan.method);
+            return Err(Error::combination(message));
+        }
+        self.plan.engine.load(learned)?;
+        // Those under way are given up.
+        self.left = self.wanted;
         // Its iterations are a part of the bounds.
         self.warm_up = 0;
         if let Some(generator) = generator {
@@ -185,76 +184,32 @@ impl Draws {
         Ok(())
     }
 
-    /// Draws up to `count` outputs; those before an error stay.
-    fn draw(&mut self, count: usize) -> Result<(), AnySampleError> {
-        let mut draws = Vec::new();
-        let result = match &mut self.plan.engine {
-            Engine::Plain(sampler, _) => sampler.draw_many(count, &mut self.rng, &mut draws),
-            Engine::Learning(sampler, _) => sampler.draw_many(count, &mut self.rng, &mut draws),
-            Engine::Search(beam) if self.ranked => {
-                self.over = true;
-                beam.search().map(|found| draws = found)
-            }
-            Engine::Search(beam) => beam.draw_many(count, &mut self.rng, &mut draws),
-        };
-        for draw in &draws {
-            self.outputs += 1;
-            self.cost += draw.cost;
-            self.plan.observer.tell(Event::Drawn { outputs: self.outputs, cost: self.cost });
-        }
-        self.ready.extend(draws);
-        result
-    }
-
     /// Lets ASAp learn before the first output.
-    fn warm_up(&mut self) -> Result<(), AnySampleError> {
-        let of = self.warm_up;
-        while self.warm_up > 0 {
-            if let Engine::Learning(sampler, tallies) = &mut self.plan.engine {
-                sampler.draw(&mut self.rng)?;
-                if let Some(tallies) = tallies {
-                    tallies.borrow_mut().clear();
-                }
-            }
-            self.warm_up -= 1;
-            self.plan.observer.tell(Event::Learned { outputs: of - self.warm_up, of });
+    fn warm_up(&mut self) -> Result<()> {
+        let of = std::mem::take(&mut self.warm_up);
+        let (mut left, mut outputs) = (usize::try_from(of).unwrap_or(usize::MAX), 0);
+        // Later, draws are under way that are wanted.
+        while outputs < of
+            && let Some(drawn) = self.plan.engine.next(&mut left, &mut self.rng)
+        {
+            drawn?;
+            outputs += 1;
+            self.plan.observer.tell(Event::Learned { outputs, of });
         }
         Ok(())
     }
 
-    fn output(&mut self, draw: Draw) -> Output {
-        let drafted = match &self.plan.engine {
-            Engine::Plain(_, Some(tallies)) | Engine::Learning(_, Some(tallies)) => {
-                tallies.borrow_mut().pop_front()
-            }
-            Engine::Plain(..) | Engine::Learning(..) | Engine::Search(_) => None,
-        };
+    fn output(&mut self, drawn: Drawn) -> Result<Output> {
+        let (draw, drafted) = drawn?;
+        self.wanted -= 1;
+        self.outputs += 1;
+        self.cost += draw.cost;
+        self.plan.observer.tell(Event::Drawn { outputs: self.outputs, cost: self.cost });
         let text = self.plan.tokens.decode(&draw.tokens);
         // An output that was cut off may end inside of the healed text.
         let text = text.strip_prefix(&self.plan.healed).unwrap_or_default().to_owned();
         let Draw { tokens: ids, log_prob, log_weight, finish, origin, cost } = draw;
-        Output { text, ids, log_prob, log_weight, finish, origin, cost, drafted }
-    }
-
-    /// Draws where nothing is ready.
-    fn fill(&mut self) {
-        let cancelled = self.plan.cancel.is_cancelled();
-        let count = match self.left {
-            Some(left) => left.min(self.plan.batch),
-            None => 1,
-        };
-        if count == 0 || self.over {
-            return;
-        }
-        let drawn = match cancelled {
-            // Not every sampler looks within an output.
-            true => Err(Error::Cancelled),
-            false => self.warm_up().and_then(|()| self.draw(count)).map_err(Error::from),
-        };
-        self.failed = drawn.err().map(|error| match self.plan.cancel.is_cancelled() {
-            true => Error::Cancelled,
-            false => error,
-        });
+        Ok(Output { text, ids, log_prob, log_weight, finish, origin, cost, drafted })
     }
 }
 
@@ -262,18 +217,26 @@ impl Iterator for Draws {
     type Item = Result<Output>;
 
     fn next(&mut self) -> Option<Result<Output>> {
-        if self.left == Some(0) {
+        if self.wanted == 0 {
             return None;
         }
-        if self.ready.is_empty() && self.failed.is_none() {
-            self.fill();
+        let mut output = match self.plan.cancel.is_cancelled() {
+            // Not every sampler looks within an output.
+            true => Err(Error::Cancelled),
+            false => match self.warm_up() {
+                Ok(()) => {
+                    let drawn = self.plan.engine.next(&mut self.left, &mut self.rng)?;
+                    self.output(drawn)
+                }
+                Err(error) => Err(error),
+            },
+        };
+        if output.is_err() {
+            self.wanted = 0;
+            if self.plan.cancel.is_cancelled() {
+                output = Err(Error::Cancelled);
+            }
         }
-        if let Some(draw) = self.ready.pop_front() {
-            self.left = self.left.map(|left| left - 1);
-            return Some(Ok(self.output(draw)));
-        }
-        let error = self.failed.take()?;
-        self.left = Some(0);
-        Some(Err(error))
+        Some(output)
     }
 }

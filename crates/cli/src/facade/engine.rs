@@ -1,6 +1,9 @@
 //! From a [`Method`] to a sampler: the one file that calls the constructors of `unskew-samplers`.
 
-use unskew_core::{AnyConstraint, Constraint, LanguageModel, Sampler};
+use std::collections::VecDeque;
+
+use rand_core::Rng;
+use unskew_core::{AnyConstraint, Constraint, Draw, Sampler};
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
     Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
@@ -13,7 +16,7 @@ use unskew_samplers::{
 
 use super::{
     AnyModel, AnyModelError,
-    drafts::{Counts, Draft, Shared, Tallied, Tallies},
+    drafts::{Counts, Draft, Drafted, Shared},
     error::{Error, Result},
     method::{self, BudgetKind, DiscForm, Length, McmcCut, Method},
     tokens::TokenSpace,
@@ -26,23 +29,49 @@ pub(crate) type WarpedModel = Warped<AnyModel>;
 pub(crate) type AnySampleError = SampleError<AnyModelError>;
 
 /// A sampler of any kind.
-pub(crate) type AnySampler = Box<dyn Sampler<Error = AnySampleError>>;
+pub(crate) type Engine = Box<dyn AnySampler>;
 
-/// A sampler whose bounds can be kept from one run to the next.
-pub(crate) trait Learning: Sampler {
-    fn save(&mut self) -> Vec<u8>;
-    fn load(&mut self, bytes: &[u8]) -> Result<(), TrieFileError>;
+/// A draw, and the share of speculation in it, where tokens were drafted.
+pub(crate) type Drawn = Result<(Draw, Option<Drafted>), AnySampleError>;
+
+/// A sampler that hands its draws over one by one, and works ahead.
+pub(crate) trait AnySampler {
+    /// The next draw. Draws that begin are taken off `left`; `None`: it is zero and none is under way, or a search is over.
+    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn>;
+
+    /// The bounds that it has learned.
+    fn save(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Goes on from bounds.
+    fn load(&mut self, bytes: &[u8]) -> Result<(), TrieFileError> {
+        let _ = bytes;
+        Ok(())
+    }
+
+    /// Lets a search give its best output each time.
+    fn repeat_best(&mut self) {}
 }
 
 /// The name that the prefixes are saved under.
 const NAME: &str = "unskew generate";
 
-macro_rules! learning {
+macro_rules! rollouts {
     ($($policy:ident),*) => {
-        $(impl<M: LanguageModel, C: Constraint> Learning for Sampling<M, C, $policy> {
-            fn save(&mut self) -> Vec<u8> {
-                Sampling::save(self, NAME)
+        $(impl<C: Constraint> AnySampler for Sampling<WarpedModel, C, $policy> {
+            fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
+                let draw = self.draw_next(left, rng)?;
+                Some(draw.map(|draw| {
+                    let stats = self.scheduler().take_speculation();
+                    (draw, stats.as_ref().map(Drafted::new))
+                }))
             }
+
+            fn save(&mut self) -> Option<Vec<u8>> {
+                Some(Sampling::save(self, NAME))
+            }
+
             fn load(&mut self, bytes: &[u8]) -> Result<(), TrieFileError> {
                 Sampling::load(self, NAME, bytes)
             }
@@ -50,23 +79,45 @@ macro_rules! learning {
     };
 }
 
-learning!(Asap, Exact);
+rollouts!(Masked, Exact, Asap, Awrs, Mcmc, Greedy);
 
-impl<S: Learning> Learning for Tallied<S> {
-    fn save(&mut self) -> Vec<u8> {
-        self.sampler.save()
-    }
-    fn load(&mut self, bytes: &[u8]) -> Result<(), TrieFileError> {
-        self.sampler.load(bytes)
+/// A sampler whose draws are not under way together.
+struct OneByOne<S>(S);
+
+impl<S: Sampler<Error = AnySampleError>> AnySampler for OneByOne<S> {
+    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
+        *left = left.checked_sub(1)?;
+        Some(self.0.draw(rng).map(|draw| (draw, None)))
     }
 }
 
-/// A sampler, by the way in which outputs are taken from it. The tallies are those of its drafts, where it has a drafter.
-pub(crate) enum Engine {
-    Plain(AnySampler, Option<Tallies>),
-    Learning(Box<dyn Learning<Error = AnySampleError>>, Option<Tallies>),
-    /// A search, which finds all of its outputs at once.
-    Search(Box<Beam<WarpedModel, AnyConstraint>>),
+/// A search, which finds all of its outputs at once.
+struct Search {
+    beam: OneByOne<Beam<WarpedModel, AnyConstraint>>,
+    /// The outputs that are not handed over, the best first; none before the search.
+    found: Option<VecDeque<Draw>>,
+    repeats_best: bool,
+}
+
+impl AnySampler for Search {
+    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
+        if self.repeats_best {
+            return self.beam.next(left, rng);
+        }
+        *left = left.checked_sub(1)?;
+        let found = match &mut self.found {
+            Some(found) => found,
+            None => match self.beam.0.search() {
+                Ok(found) => self.found.insert(found.into()),
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        found.pop_front().map(|draw| Ok((draw, None)))
+    }
+
+    fn repeat_best(&mut self) {
+        self.repeats_best = true;
+    }
 }
 
 /// When truncation applies. The two orders are different distributions.
@@ -107,7 +158,7 @@ pub(crate) fn engine(
     truncate: Option<Truncate>,
     task: Task<WarpedModel, AnyConstraint>,
 ) -> Engine {
-    let plain: AnySampler = match *method {
+    match *method {
         Method::Masked => match truncate {
             Some(Truncate::AfterMask(truncation)) => {
                 Box::new(Sampling::new(task, Masked::truncated(truncation)))
@@ -117,19 +168,13 @@ pub(crate) fn engine(
         // The two that draft are made below; without a draft they are masked sampling.
         Method::Speculative(_) | Method::Mentored(_) => Box::new(Sampling::new(task, Masked::new())),
         Method::Rsft(limit) => Box::new(Sampling::new(task, Exact::rsft(limit.tries))),
-        Method::Asap(asap) => {
-            return Engine::Learning(Box::new(Sampling::new(task, Asap::new(asap.tries))), None);
-        }
+        Method::Asap(asap) => Box::new(Sampling::new(task, Asap::new(asap.tries))),
         Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto => {
             let task = match method {
                 Method::Disc(method::Disc { top_m: Some(top), .. }) => task.among(top.get()),
                 _ => task,
             };
-            let policy = exact(method);
-            return match method {
-                Method::Rejection(_) => Engine::Plain(Box::new(Sampling::new(task, policy)), None),
-                _ => Engine::Learning(Box::new(Sampling::new(task, policy)), None),
-            };
+            Box::new(Sampling::new(task, exact(method)))
         }
         Method::Awrs(limit) => Box::new(Sampling::new(task, Awrs::new(limit.tries))),
         Method::Smc(smc) => {
@@ -137,7 +182,7 @@ pub(crate) fn engine(
             // Each population is as many tries as it has outputs.
             let max_tries = smc.tries.div_ceil(particles as u64);
             let (threshold, twisted) = (smc.threshold, smc.twisted);
-            Box::new(Smc::new(task, SmcConfig { particles, threshold, twisted, max_tries }))
+            Box::new(OneByOne(Smc::new(task, SmcConfig { particles, threshold, twisted, max_tries })))
         }
         Method::Mcmc(mcmc) => {
             let cut = match mcmc.cut {
@@ -147,10 +192,12 @@ pub(crate) fn engine(
             };
             Box::new(Sampling::new(task, Mcmc::new(mcmc.steps, cut, mcmc.tries)))
         }
-        Method::Beam(beam) => return Engine::Search(Box::new(Beam::new(task, beam.n.get()))),
+        Method::Beam(beam) => {
+            let beam = OneByOne(Beam::new(task, beam.n.get()));
+            Box::new(Search { beam, found: None, repeats_best: false })
+        }
         Method::Greedy => Box::new(Sampling::new(task, Greedy)),
-    };
-    Engine::Plain(plain, None)
+    }
 }
 
 /// The policy of an exact method that drafts make faster.
@@ -164,28 +211,22 @@ fn exact(method: &Method) -> Exact {
     }
 }
 
-/// The most tries of a form of DISC whose number is not given: its budget ends them before.
+/// The most tries of a form of DISC that learns nothing and is given no number: its budget ends them before.
 const TRIES: u64 = 10_000;
 
 /// A form of DISC, with its tries.
 fn form(disc: &method::Disc) -> Exact {
     let k = disc.k.map(u64::from);
-    match disc.form {
-        None | Some(DiscForm::Learned) => k.map_or(Exact::disc(), |k| {
-            Exact::disc().with_max_tries(k).with_budget(f64::INFINITY).with_particles(k)
-        }),
-        Some(DiscForm::Published) => k.map_or_else(
-            || {
-                Exact::disc_published(Exact::DISC_PARTICLES)
-                    .with_max_tries(TRIES)
-                    .with_budget(Exact::DISC_BUDGET)
-            },
-            Exact::disc_published,
-        ),
-        Some(DiscForm::Reuse) => {
-            k.map_or_else(|| Exact::disc_reusing(TRIES).with_budget(Exact::DISC_BUDGET), Exact::disc_reusing)
+    let particles = k.unwrap_or(Exact::DISC_PARTICLES);
+    let form = match disc.form {
+        None | Some(DiscForm::Learned) => {
+            Exact::disc().with_max_tries(k.unwrap_or(u64::MAX)).with_particles(particles)
         }
-    }
+        Some(DiscForm::Published) => Exact::disc_published(particles).with_max_tries(k.unwrap_or(TRIES)),
+        Some(DiscForm::Reuse) => Exact::disc_reusing(k.unwrap_or(TRIES)),
+    };
+    let budget = if k.is_some() { f64::INFINITY } else { Exact::DISC_BUDGET };
+    form.with_budget(disc.budget.unwrap_or(budget))
 }
 
 /// The model whose drafts are verified; a draft has the same tokens and is warped alike.
@@ -205,12 +246,12 @@ pub(crate) fn drafting(
 ) -> Result<Engine> {
     let config = speculation(method);
     match draft {
-        Draft::Ngram => tallied(method, task, ProposerDraft::new(PromptLookup::default()), config),
+        Draft::Ngram => drafted(method, task, ProposerDraft::new(PromptLookup::default()), config),
         Draft::Counts => Err(counts_need_a_grammar()),
         Draft::Model(model) => {
             check_vocabularies(target.tokens.vocabulary(), model.tokens().vocabulary())?;
             let draft = warped(model.any_model().clone(), target.temperature, target.truncate)?;
-            tallied(method, task, ModelDraft::new(draft), config)
+            drafted(method, task, ModelDraft::new(draft), config)
         }
     }
 }
@@ -224,10 +265,10 @@ pub(crate) fn counts_need_a_grammar() -> Error {
 /// The sampler of a method over counts by place in a grammar. Each counts for itself, from its first output on.
 pub(crate) fn counting(method: &Method, task: Task<WarpedModel, Shared>) -> Result<Engine> {
     let counts = Counts(CountModel::new(CountConfig::default()));
-    tallied(method, task, ProposerDraft::new(counts), speculation(method))
+    drafted(method, task, ProposerDraft::new(counts), speculation(method))
 }
 
-fn tallied<C, D>(
+fn drafted<C, D>(
     method: &Method,
     task: Task<WarpedModel, C>,
     draft: D,
@@ -237,29 +278,12 @@ where
     C: Constraint + 'static,
     D: Drafter<C> + 'static,
 {
-    let tallies = Tallies::default();
-    let own = Tallies::clone(&tallies);
     Ok(match method {
-        Method::Rejection(_) => {
-            let sampler = Sampling::speculative(task, exact(method), draft, config)?;
-            let take = |sampler: &mut Sampling<_, _, Exact>| sampler.scheduler().take_speculation();
-            Engine::Plain(Box::new(Tallied { sampler, take, tallies: own }), Some(tallies))
+        Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto => {
+            Box::new(Sampling::speculative(task, exact(method), draft, config)?)
         }
-        Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto => {
-            let sampler = Sampling::speculative(task, exact(method), draft, config)?;
-            let take = |sampler: &mut Sampling<_, _, Exact>| sampler.scheduler().take_speculation();
-            Engine::Learning(Box::new(Tallied { sampler, take, tallies: own }), Some(tallies))
-        }
-        Method::Asap(asap) => {
-            let sampler = Sampling::speculative(task, Asap::new(asap.tries), draft, config)?;
-            let take = |sampler: &mut Sampling<_, _, Asap>| sampler.scheduler().take_speculation();
-            Engine::Learning(Box::new(Tallied { sampler, take, tallies: own }), Some(tallies))
-        }
-        _ => {
-            let sampler = Sampling::speculative(task, Masked::new(), draft, config)?;
-            let take = |sampler: &mut Sampling<_, _, Masked>| sampler.scheduler().take_speculation();
-            Engine::Plain(Box::new(Tallied { sampler, take, tallies: own }), Some(tallies))
-        }
+        Method::Asap(asap) => Box::new(Sampling::speculative(task, Asap::new(asap.tries), draft, config)?),
+        _ => Box::new(Sampling::speculative(task, Masked::new(), draft, config)?),
     })
 }
 

@@ -34,7 +34,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// [`Error`] where a text cannot be read as what it should be, and [`Error::Combination`] for other constraints, and for options that
+    /// [`Error`] where a text is no regex, grammar or schema, and [`Error::Combination`] for other constraints, and for options that
     /// change no fate.
     pub fn explain(&self) -> Result<Vec<Explained>> {
         if self.canonical {

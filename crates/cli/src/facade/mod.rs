@@ -1,6 +1,6 @@
 //! From a checkpoint and a constraint to outputs: the parts, put together.
 //!
-//! Three layers, each of which knows only those before it. *Data*: what is asked for ([`Spec`], [`Method`]). *Tokens and models*: files
+//! Three layers, each of which knows only those before it. *Data*: the parts of a request ([`Spec`], [`Method`]). *Tokens and models*: files
 //! become a [`TokenSpace`] and a [`Model`]. *Construction*: a [`Request`] compiles the constraint, makes the sampler and gives
 //! [`Draws`].
 

@@ -174,7 +174,8 @@ impl Request {
         self
     }
 
-    /// The most outputs that go through the model together, where the sampler allows it. No output depends on it. Default: 16.
+    /// The most outputs that go through the model together. The outputs of a seed depend on it where the sampler learns or drafts; their
+    /// distribution never does. Default: 16.
     #[must_use]
     pub fn batch(mut self, batch: usize) -> Self {
         self.batch = batch.max(1);
@@ -338,7 +339,6 @@ impl Request {
             healed: start.healed,
             engine,
             seed: self.seed,
-            batch: self.batch,
             cancel: self.cancel,
             observer: self.observer,
         }))

@@ -1,4 +1,4 @@
-//! The tokens of a model: what each id stands for, how a text becomes tokens, and which of them begin and end a sequence.
+//! The tokens of a model: the meaning of each id, the tokens of a text, and the tokens that begin and end a sequence.
 //!
 //! A tokenizer, a model and its configuration each know a part of this. The configuration names the ids that end a sequence, rows of
 //! logits may be longer than the tokenizer's vocabulary, and a model may need a first token. [`TokenSpace`] is the three together, and
@@ -41,8 +41,13 @@ impl fmt::Debug for TokenSpace {
 
 impl TokenSpace {
     /// The tokens of a vocabulary without a tokenizer. A text is spelled with the fewest of them.
-    pub fn from_vocabulary(vocabulary: Arc<Vocabulary>) -> Self {
-        Self { vocabulary, encoder: Encoder::Fewest, begin: Vec::new(), trie: OnceLock::new() }
+    pub fn from_vocabulary(vocabulary: impl Into<Arc<Vocabulary>>) -> Self {
+        Self {
+            vocabulary: vocabulary.into(),
+            encoder: Encoder::Fewest,
+            begin: Vec::new(),
+            trie: OnceLock::new(),
+        }
     }
 
     /// The tokens of a tokenizer for a model with rows of `len` entries, whose configuration names `end` as the tokens that end a

@@ -86,7 +86,7 @@ fn every_sampler_has_a_line_and_the_same_fields() {
 fn the_report_is_one_file_that_needs_nothing_else() {
     let files = Files::new(&[("t.json", TABLE)]);
     let args = ["audit", "--model", "table:t.json", "--choice", "0<b>", "--choice", "1", "--out", "r.html"];
-    // What the model cannot spell is refused before anything is drawn; what it can has to be escaped.
+    // A text that the model cannot spell is refused before anything is drawn; one that it can has to be escaped.
     let refused = files.run(&args);
     assert_ne!(refused.code, 101, "{}", refused.stderr);
     let args = [
@@ -156,7 +156,7 @@ fn samplers_are_chosen_with_a_reason_and_searches_give_several() {
     let scores: Vec<f64> = best.iter().map(|line| line["logprob"].as_f64().unwrap()).collect();
     assert!(scores.len() == 3 && scores.is_sorted_by(|left, right| left >= right), "{scores:?}");
     assert_eq!(best[0]["how"], "searched");
-    // The same outputs whatever the batch.
+    // The same outputs with any batch.
     let with = |batch: &str| {
         let lines =
             run(&["-n", "40", "--sampler", "rejection", "--batch", batch, "--format", "jsonl"]).json();

@@ -1,4 +1,4 @@
-//! `--canonical`: only what the tokenizer itself would write. The judge is `check`, which asks the encoder.
+//! `--canonical`: only sequences that the tokenizer itself would write. The judge is `check`, which asks the encoder.
 
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
@@ -34,7 +34,7 @@ fn mask_with_and_without() {
     assert_snapshot!(unskew(&["mask", "--canonical", "--format", "json"]).stdout);
 }
 
-/// The mask of the start has the first tokens of what the encoder writes for the matches, and no others.
+/// The mask of the start has the first tokens of the encoder's sequences for the matches, and no others.
 #[test]
 fn masks_are_the_first_tokens_of_the_encoder() {
     let letters = ["a", "b", "c"];
@@ -142,7 +142,7 @@ fn every_sampler_writes_canonical_outputs() {
             ["generate", "--canonical", "--regex", RECORD, "--seed", "2", "-n", "10", "--format", "jsonl"];
         all_canonical(&[&base, sampler].concat(), &["--regex", RECORD]);
     }
-    // What the model is likely to write by itself, for rejection sampling; and any text at all.
+    // A text that the model is likely to write by itself, for rejection sampling; and any text at all.
     let base = ["generate", "--canonical", "--seed", "2", "-n", "5", "--format", "jsonl"];
     let regex = ["--regex", "[A-Z][a-z]+ [A-Z][a-z]+\"(?s:.*)"];
     let rejection = ["--prompt", "{\"name\": \"", "--sampler", "rejection"];
@@ -154,13 +154,13 @@ fn every_sampler_writes_canonical_outputs() {
     }
 }
 
-/// Runs `generate` and has `check` judge what it wrote.
+/// Runs `generate` and has `check` judge its outputs.
 fn all_canonical(generate: &[&str], constraint: &[&str]) {
     let ids: Vec<_> = unskew(generate).json().iter().map(|line| line["ids"].clone()).collect();
     judged_canonical(&ids, constraint);
 }
 
-/// What `check` says of sequences of ids.
+/// The answers of `check` about sequences of ids.
 fn judge(sequences: &[Value], constraint: &[&str]) -> Vec<Value> {
     let lines: String = sequences.iter().map(|ids| json!({"ids": ids}).to_string() + "\n").collect();
     let files = Files::new(&[("ids.jsonl", lines.as_bytes())]);

@@ -1,4 +1,4 @@
-//! What each command answers, on a table model (exact numbers) and on the embedded model (properties: its logits
+//! The answers of each command, on a table model (exact numbers) and on the embedded model (properties: its logits
 //! differ in the last bits from machine to machine).
 
 use std::collections::HashMap;
@@ -160,7 +160,7 @@ fn check_says_where_and_whether_it_is_complete() {
     );
     assert_eq!(check(&["--text", "x"])["rejected_at"], 0);
 
-    // Byte by byte: allowed, but not what the tokenizer would write. The bytes' ids are those of their own texts.
+    // Byte by byte: allowed, but not the tokenizer's own sequence. The bytes' ids are those of their own texts.
     let byte = |text: &str| {
         let answer = unskew(&["mask", "--choice", text, "--ids", "--format", "json"]).json().remove(0);
         answer["ids"][0].as_u64().unwrap().to_string()

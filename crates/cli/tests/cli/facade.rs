@@ -6,9 +6,9 @@ use std::sync::{
 };
 
 use unskew::{
-    Draft, Draws, Error, Event, Method, Model, Spec, TokenSpace, Truncate,
+    Draft, Draws, Error, Event, METHODS, Method, Model, Spec, TokenSpace, Truncate,
     automata::RegexConstraint,
-    core::{Cancel, TableModel},
+    core::{Cancel, Constraint, FnModel, MaskMut, Origin, Rejected, TableModel, TokenId, Vocabulary},
 };
 
 use crate::support::{Files, TABLE};
@@ -65,6 +65,136 @@ fn models_and_constraints_of_ones_own_are_drawn_from() {
     let alone: Vec<String> =
         Iterator::take(request.sample("masked").unwrap(), 20).map(|output| output.unwrap().text).collect();
     assert_eq!(together, alone);
+}
+
+/// A model that is a function: both letters are as likely, after each prefix, and the end comes at one of nine.
+fn coins() -> Model {
+    let mut tokens = Vocabulary::builder();
+    tokens.text(b"a");
+    tokens.text(b"b");
+    let end = tokens.control("<end>");
+    tokens.end_of_sequence(end);
+    let model = FnModel::new(3, |_: &[TokenId], row: &mut [f32]| {
+        row.copy_from_slice(&[4.0_f32.ln(), 4.0_f32.ln(), 0.0]);
+    });
+    Model::new(model, TokenSpace::from_vocabulary(tokens.build().unwrap())).unwrap()
+}
+
+/// As many `b` as `a`, and at no point more.
+struct Balanced;
+
+impl Constraint for Balanced {
+    type State = (u32, u32);
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        3
+    }
+    fn start(&self) -> (u32, u32) {
+        (0, 0)
+    }
+    fn scratch(&self) {}
+    fn advance(&self, (): &mut (), state: &mut (u32, u32), token: TokenId) -> Result<(), Rejected> {
+        let (length, open) = *state;
+        *state = match token {
+            TokenId(0) if length + open + 2 <= 8 => (length + 1, open + 1),
+            TokenId(1) if open > 0 => (length + 1, open - 1),
+            _ => return Err(Rejected::new(token)),
+        };
+        Ok(())
+    }
+    fn is_accepting(&self, (_, open): &(u32, u32)) -> bool {
+        *open == 0
+    }
+    fn fill_mask(&self, (): &mut (), state: &(u32, u32), mut mask: MaskMut<'_>) {
+        mask.clear();
+        for token in [TokenId(0), TokenId(1)] {
+            if self.advance(&mut (), &mut state.clone(), token).is_ok() {
+                mask.insert(token);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_method_draws_from_a_function_under_a_constraint_of_ones_own() {
+    unskew::core::conformance::check_constraint(&Balanced, 8).unwrap();
+    for row in METHODS {
+        let request = coins().prompt("ab").constrain_with(Balanced).unwrap().seed(1).max_tokens(8);
+        let (text, draft) = match row.name {
+            "mentored" => ("mentored:kl=0.1", Some(Draft::Model(coins()))),
+            "speculative" => ("speculative", Some(Draft::Model(coins()))),
+            name => (name, None),
+        };
+        let request = request.draft(draft);
+        let outputs: Vec<_> = request.sample(text).unwrap().take(40).map(|output| output.unwrap()).collect();
+        assert!(outputs.len() == 40 || row.name == "beam", "{text}: {}", outputs.len());
+        for output in outputs {
+            let mut open = 0;
+            for letter in output.text.chars() {
+                open += if letter == 'a' { 1 } else { -1 };
+                assert!(open >= 0, "{text}: {output:?}");
+            }
+            assert_eq!(open, 0, "{text}: {output:?}");
+            let length = f64::from(u32::try_from(output.ids.len()).unwrap());
+            let log_prob = length * (4.0_f64 / 9.0).ln() + (1.0_f64 / 9.0).ln();
+            assert!((output.log_prob - log_prob).abs() < 1e-5, "{text}: {output:?}");
+        }
+    }
+}
+
+/// Half of the outputs have 61 tokens and half of them one. In chunks of one batch each chunk would take 61 passes.
+#[test]
+fn no_output_waits_for_a_longer_one_of_its_batch() {
+    const OUTPUTS: usize = 160;
+    let request = coins().prompt("").constrain(Spec::regex("a|b[ab]{60}")).unwrap().seed(3).batch(16);
+    let passes = |draws: &mut dyn Iterator<Item = unskew::Result<unskew::Output>>| {
+        let (mut passes, mut positions) = (0, 0);
+        for output in draws {
+            let cost = output.unwrap().cost;
+            (passes, positions) = (passes + cost.passes, positions + cost.positions);
+        }
+        assert!(positions > 61 * 16 * 4, "{positions}");
+        // Sixteen positions a pass, but for the end, where the last outputs are alone.
+        assert!(passes <= positions / 16 + 70, "{passes} passes for {positions} positions");
+    };
+    passes(&mut request.clone().sample("masked").unwrap().take(OUTPUTS));
+    // The same where nobody says how many are wanted.
+    passes(&mut Iterator::take(request.sample("masked").unwrap(), OUTPUTS));
+}
+
+#[test]
+fn outputs_under_way_are_counted() {
+    let request = model().prompt("").constrain(Spec::regex(PATTERN)).unwrap().seed(5).batch(4);
+    let whole = texts(request.clone().sample("masked").unwrap().take(9));
+    let mut draws = request.clone().sample("masked").unwrap();
+    let mut parts: Vec<String> = draws.by_ref().take(3).map(|output| output.unwrap().text).collect();
+    assert_eq!(draws.drawn(), 3);
+    // Some are under way, and are among those that are asked for now.
+    parts.extend(texts(draws.take(6)));
+    assert_eq!(parts, whole);
+    // Bounds are of a tree in which nothing is under way.
+    let mut draws = request.clone().sample("cars").unwrap();
+    draws.next().unwrap().unwrap();
+    let learned = draws.learned().unwrap();
+    draws.resume(&learned, None).unwrap();
+    assert_eq!(texts(draws.take(20)).len(), 20);
+}
+
+#[test]
+fn the_budget_of_disc_decides_how_many_outputs_are_resampled() {
+    let request = coins().prompt("").constrain(Spec::regex("(ab){3}")).unwrap().seed(1).max_tokens(6);
+    let resampled = |method: &str| {
+        let draws = request.clone().sample(method).unwrap().take(200);
+        draws.filter(|output| output.as_ref().unwrap().origin == Origin::Resampled).count()
+    };
+    for form in ["learned", "published", "reuse"] {
+        let resampled = |budget: &str| resampled(&format!("disc:form={form}{budget}"));
+        // One try for each output, 8 of full length, and as many as it takes.
+        let (none, default, much) = (resampled(",budget=0"), resampled(""), resampled(",budget=10000"));
+        assert!(none > default && default > much, "{form}: {none} {default} {much}");
+        assert_eq!((much, default), (0, resampled(",budget=8")), "{form}");
+    }
 }
 
 #[test]

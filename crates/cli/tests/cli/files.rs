@@ -28,7 +28,7 @@ fn ok(files: &Files, args: &[&str]) {
     assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
 }
 
-/// The outputs that a set allows, as a distribution of a table of two tokens shows them: what is drawn in many tries, or no set.
+/// The outputs that a set allows, as many draws from a table of two tokens show them; none where there is no set.
 fn allowed(files: &Files) -> Option<Vec<&'static str>> {
     if !files.path("a.set").exists() {
         return None;
@@ -192,8 +192,8 @@ mod ended {
         names
     }
 
-    /// Runs a command and ends it in front of its steps, one after the other, each time from the same beginning. `state` is what a
-    /// user sees. Answers with the states, the last of which is that of the command that came to its end.
+    /// Runs a command and ends it in front of its steps, one after the other, each time from the same beginning. `state` is the
+    /// view of a user. Answers with the states, the last of which is that of the command that came to its end.
     fn states<T: PartialEq + std::fmt::Debug>(
         prepare: impl Fn() -> Files,
         args: &[&str],
@@ -257,7 +257,7 @@ mod ended {
         };
         let remove = ["set", "remove", "a.set", "--lines", "less.txt", "--model", "table:t.json"];
         assert_eq!(states(added, &remove, allowed).last().unwrap().as_deref().unwrap(), ["0", "01", "11"]);
-        // What is removed are all changes.
+        // All changes are removed.
         let remove = ["set", "remove", "a.set", "--lines", "more.txt", "--model", "table:t.json"];
         assert_eq!(states(added, &remove, allowed).last().unwrap().as_deref().unwrap(), ["0", "1", "01"]);
     }
@@ -282,7 +282,7 @@ mod ended {
         let states = states(changed, &["set", "compact", "a.set"], state);
         assert!(states.len() > 5, "{states:?}");
 
-        // Between the set and the removal of the changes each command works, and what it does is right.
+        // Between the set and the removal of the changes each command works, and its effect is right.
         let between = || {
             let files = changed();
             let left = fs::read(files.path("a.set.delta")).unwrap();

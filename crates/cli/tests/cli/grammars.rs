@@ -1,4 +1,4 @@
-//! `--grammar`, and what came with it: `explain`, `retokenize`, `--heal`.
+//! `--grammar`, and the parts that came with it: `explain`, `retokenize`, `--heal`.
 
 use std::collections::BTreeMap;
 
@@ -145,8 +145,8 @@ fn bad_grammars() {
     assert_snapshot!(refusal(&[], &["explain"]));
 }
 
-/// With single tokens asked for and no mask, and with what counts guess verified several tokens at a time, outputs follow
-/// the distribution of masked sampling, which its own outputs tell exactly.
+/// Outputs of samplers that ask about single tokens, and outputs over the drafts of counts, follow the distribution of masked
+/// sampling, which its own outputs tell exactly.
 #[test]
 fn without_masks_and_with_guesses_the_distribution_is_that_of_masks() {
     let grammar = "start: \"Dear \" (\"Mr\" | \"Ms\" | \"Dr\") \" \" NAME \",\"\nNAME: \"Brown\" | \"Meyer\" | \"Novak\" | \"Silva\"\n";
@@ -174,7 +174,7 @@ fn without_masks_and_with_guesses_the_distribution_is_that_of_masks() {
         for line in draw(n, sampler) {
             *counts.entry(line["ids"].to_string()).or_default() += 1;
         }
-        // What masked sampling did not show in 4,000 draws is one cell.
+        // All that masked sampling did not show in 4,000 draws is one cell.
         let shown = exact.iter().map(|(ids, probability)| (counts.remove(ids).unwrap_or(0), *probability));
         let mut cells: Vec<(u64, f64)> = shown.collect();
         cells.push((counts.values().sum(), 1.0 - seen));

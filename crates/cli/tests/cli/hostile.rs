@@ -1,4 +1,4 @@
-//! What a user should not give and does: numbers without measure, files without end, texts that turn the terminal around, and an
+//! Inputs that a user should not give and does: numbers without measure, files without end, texts that turn the terminal around, and an
 //! interruption in the middle of the work.
 
 use std::{
@@ -91,7 +91,7 @@ fn special_files_are_read_within_limits() {
     assert_eq!(String::from_utf8(run.stdout).unwrap(), "2\n", "{}", String::from_utf8_lossy(&run.stderr));
 }
 
-/// What was learned and drawn is there after a signal, and the second signal does not wait.
+/// Outputs and bounds are there after a signal, and the second signal does not wait.
 #[cfg(unix)]
 #[test]
 fn an_interruption_keeps_what_was_drawn() {

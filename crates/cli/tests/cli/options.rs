@@ -5,7 +5,7 @@ use unskew::tiny_model::{TINY, TOKENIZER_JSON};
 
 use crate::support::{Files, Run, TABLE, unskew};
 
-/// Every sampler, and what it cannot do without.
+/// Every sampler, and the parameters that it needs.
 const SAMPLERS: &[(&str, &[&str])] = &[
     ("masked", &[]),
     ("rejection", &[]),
@@ -76,6 +76,25 @@ fn each_sampler_reads_an_option_or_refuses_it() {
             expect(&files.run(&args), is_read, option, sampler);
         }
     }
+}
+
+#[test]
+fn outputs_that_disc_has_resampled_are_counted() {
+    let files = Files::new(&[("t.json", TABLE)]);
+    let run = |sampler: &str| {
+        let args = ["generate", "--model", "table:t.json", "--regex", "(00000|1[01]{4}|0[01]{0,2})"];
+        files.run(&[&args[..], &["--seed", "1", "-n", "50", "--format", "jsonl", "--sampler", sampler]].concat())
+    };
+    for sampler in ["disc:budget=0", "disc:budget=0,form=published", "disc:budget=0,form=reuse"] {
+        let run = run(sampler);
+        let resampled = run.json().iter().filter(|line| line["how"] == "resampled").count();
+        assert!(resampled > 0, "{sampler}");
+        let warning = format!("warning: {resampled} of 50 outputs are resampled");
+        assert!(run.stderr.contains(&warning), "{sampler}: {}", run.stderr);
+    }
+    let run = run("disc:budget=1000");
+    assert!(run.json().iter().all(|line| line["how"] == "accepted"));
+    assert!(!run.stderr.contains("resampled"), "{}", run.stderr);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Bad input: one clear line that says what, where and how to mend it, and exit code 2.
+//! Bad input: one clear line that names the fault, the place and the way out, and exit code 2.
 
 use crate::support::{Files, TABLE, unskew};
 use insta::assert_snapshot;
@@ -49,7 +49,7 @@ fn canonical() {
     assert_snapshot!(refusal(&["mask", "--canonical", "--regex", r"<\|endoftext\|>"]));
     assert_snapshot!(refusal(&["check", "--canonical", "--choice", "<|endoftext|>", "--text", "a"]));
     assert_snapshot!(refusal(&["mask", "--canonical", "--regex", "a(b"]));
-    // Allowed one by one, but not what the tokenizer writes for `the`.
+    // Allowed one by one, but not the tokenizer's own tokens of `the`.
     let prefix = ["mask", "--regex", "the", "--canonical", "--prefix", "th"];
     assert_snapshot!(refusal(&prefix));
     // A model without merges, and a step that cannot be followed.
@@ -148,7 +148,7 @@ fn lines() {
     assert_snapshot!(lines("{}", 0));
 }
 
-/// What the user cannot see coming is no usage error: exit code 1.
+/// A failure that the user cannot foresee is no usage error: exit code 1.
 #[test]
 fn what_the_model_never_writes() {
     let table = br#"{"tokens": ["0", "1"], "eos": 2, "default": [0.9, 0.0, 0.1]}"#;

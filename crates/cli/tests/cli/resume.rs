@@ -1,4 +1,4 @@
-//! `--save-trie` and `--load-trie`: two runs are one, and what was learned for another task is refused.
+//! `--save-trie` and `--load-trie`: two runs are one, and bounds of another task are refused.
 
 use crate::support::{Files, Run, TABLE};
 use insta::assert_snapshot;
@@ -10,7 +10,7 @@ fn generate(files: &Files, more: &[&str]) -> Run {
     files.run(&[&args[..], more].concat())
 }
 
-/// The outputs, and what they cost in tries: model calls are fewer where rows are still at hand.
+/// The outputs, and their cost in tries: positions are fewer where rows are still at hand.
 fn outputs(run: &Run) -> Vec<(String, u64, String)> {
     let line = |line: &serde_json::Value| {
         let logprob = line["logprob"].to_string();
@@ -45,7 +45,7 @@ fn the_auto_sampler_and_one_that_gives_up_are_kept_too() {
     let files = Files::new(&[("t.json", TABLE)]);
     let first = generate(&files, &["-n", "3", "--seed", "1", "--save-trie", "a.trie"]);
     assert_eq!(first.json().len(), 3);
-    // Next to nothing of the model satisfies it; what was found until the tries ran out is kept.
+    // Next to nothing of the model satisfies it; the bounds that were learned until the tries ran out are kept.
     let args = [
         "generate",
         "--model",

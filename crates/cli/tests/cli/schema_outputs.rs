@@ -1,4 +1,4 @@
-//! What the embedded model writes under thirty schemas: JSON that the crate `jsonschema` finds valid, every time.
+//! Outputs of the embedded model under thirty schemas: the crate `jsonschema` finds all of them valid.
 //!
 //! A debug build draws few outputs of each (`UNSKEW_DRAWS` says how many), with masks alone; a release build draws 50 with the
 //! sampler that is chosen by default.

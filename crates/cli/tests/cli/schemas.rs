@@ -1,4 +1,4 @@
-//! `--json-schema`: outputs satisfy it, and what is not enforced is an error.
+//! `--json-schema`: outputs satisfy it, and a keyword that is not enforced is an error.
 
 use crate::support::Files;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn files() -> Files {
 fn outputs_satisfy_the_schema() {
     let files = files();
     let args = ["generate", "--json-schema", "person.json", "-n", "5", "--seed", "1", "--sampler", "masked"];
-    // People are told what the outputs are held to.
+    // People are told which schema is enforced.
     let told = files.run(&args).stderr;
     assert!(told.contains("JSON Schema of person.json"), "{told}");
     for policy in [&[][..], &["--whitespace", "compact"], &["--whitespace", "bounded:2"]] {
@@ -143,7 +143,7 @@ fn canonical_outputs_of_a_schema() {
     assert!(run.code == 2 && run.refusal().contains("calls itself"), "{}", run.stderr);
 }
 
-/// An option that is about a schema is an error where there is none, whatever other constraint there is.
+/// An option that is about a schema is an error where there is none, beside any other constraint.
 #[test]
 fn options_of_a_schema_need_one() {
     let files = files();

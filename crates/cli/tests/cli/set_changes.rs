@@ -94,7 +94,7 @@ fn items_are_added_removed_and_made_one_set() {
     run(&["set", "compact", "names.set"]);
     assert_eq!(allowed(&files, &["--set", "names.set"]), left);
 
-    // What is added and removed again leaves nothing behind.
+    // An item that is added and removed again leaves no change.
     run(&["set", "add", "names.set", "--lines", "unknown.txt"]);
     let run = files.run(&["set", "remove", "names.set", "--lines", "unknown.txt"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -133,7 +133,7 @@ fn subsets_have_names() {
     for line in files.run(&[&generate[..], &us].concat()).json() {
         assert!(["Ada Lovelace", "Grace Hopper"].contains(&line["text"].as_str().unwrap()), "{line}");
     }
-    // Changes are read along: what is removed is in no subset, and neither is what is added.
+    // Changes are read along: removed items are in no subset, and neither are added ones.
     std::fs::write(files.path("bye.txt"), "Grace Hopper\n").unwrap();
     run(&["set", "remove", "names.set", "--lines", "bye.txt"]);
     run(&["set", "add", "names.set", "--lines", "new.txt"]);

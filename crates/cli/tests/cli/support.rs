@@ -64,7 +64,7 @@ impl Files {
         unskew_in(self.0.path(), args)
     }
 
-    /// What a run has written.
+    /// The content of a file that a run has written.
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap()
     }

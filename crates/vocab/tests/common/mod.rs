@@ -1,4 +1,4 @@
-//! What the tests share: where the data lies, texts that break tokenizers, and small tokenizers built by hand.
+//! Parts that the tests share: where the data lies, texts that break tokenizers, and small tokenizers built by hand.
 
 #![allow(clippy::print_stdout, reason = "a skipped or counted test says so")]
 #![allow(dead_code, reason = "each test binary uses its own part")]
@@ -77,7 +77,7 @@ pub(crate) fn texts() -> Vec<String> {
     texts
 }
 
-/// The ids of `text` spell what the tokenizer says they spell. Returns the ids.
+/// The ids of `text` spell the bytes that the tokenizer states. Returns the ids.
 pub(crate) fn check_spelling(name: &str, tokenizer: &Tokenizer, text: &str) -> Vec<TokenId> {
     let ids = tokenizer.encode(text, false).unwrap_or_else(|error| panic!("{name}: {text:?}: {error}"));
     let vocabulary = tokenizer.vocabulary();

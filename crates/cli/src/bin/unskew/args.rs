@@ -1,7 +1,7 @@
 //! The options of all commands. Their names are a contract: scripts and benchmarks rely on them.
 //!
 //! An option that refines a sampler or a constraint is a parameter of it (`--sampler smc:n=10`, `--with ascii`), so that `--help` shows
-//! what every run needs. Flags of earlier releases are still read: see `legacy`.
+//! the options that every run needs. Flags of earlier releases are still read: see `legacy`.
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
@@ -22,7 +22,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Write outputs of a model that satisfy a constraint
     Generate(GenerateArgs),
-    /// Measure how far samplers are from the model's own distribution under a constraint, and what they cost
+    /// Measure how far samplers are from the model's own distribution under a constraint, and their cost
     Audit(AuditArgs),
     /// Show the tokens that may come next
     Mask(MaskArgs),

@@ -1,4 +1,4 @@
-//! How a command fails: one line, and the exit code that says whose fault it is.
+//! How a command fails: one line, and an exit code that tells bad input from other failures.
 
 use std::{fmt, path::Path};
 

@@ -1,6 +1,6 @@
 //! Parameters of methods as flags of their own, as in the first release: `--disc-k 4` is `--sampler disc:k=4`.
 //!
-//! Scripts have them, so they are read, and `--help` is silent about them. Each is one row of a table: the methods that read it, and the
+//! Scripts use them, so they are read; `--help` does not list them. Each is one row of a table: the methods that read it, and the
 //! parameter that it is.
 
 use clap::Args;
@@ -73,7 +73,7 @@ struct Flag<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
-    /// Why, where a flag has decided what `auto` is.
+    /// The reason, where a flag has decided which method `auto` is.
     pub(crate) why: Option<&'static str>,
 }
 

@@ -1,7 +1,7 @@
 //! The largest number that each option takes, and why: one table, which every option with a number is parsed by.
 //!
 //! A number without a limit is a crash (a population of 10^9 outputs) or a wait without end (a chain of 10^9 steps), and neither
-//! says what to do. Limits are far above useful values, and they are the same on every machine, so that a command is taken everywhere.
+//! names a way out. Limits are far above useful values, and they are the same on every machine, so that a command is taken everywhere.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 

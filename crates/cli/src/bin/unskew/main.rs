@@ -1,7 +1,7 @@
 //! The command line of unskew; see `unskew --help`.
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 on success, 2 on bad usage or
-//! bad input (with one line that says what, where, and how to mend it), 130 where a signal ended the drawing of outputs (those that
+//! bad input (with one line that names the fault, the place and the way out), 130 where a signal ended the drawing of outputs (those that
 //! were drawn are written), and 1 on anything else.
 
 mod args;

@@ -43,7 +43,7 @@ const HEADER_BYTES: usize = MAGIC.len() + 4 + 4 * 8 + 32 + 16;
 /// Why a file is not one to go on from.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub(crate) enum ResumeError {
-    #[error("not what --save-trie writes: the file does not begin with `unskew-draws`")]
+    #[error("no file of --save-trie: it does not begin with `unskew-draws`")]
     Magic,
     #[error("written by another version of unskew ({found}, this is {VERSION}): draw anew and save again")]
     Version { found: u32 },

@@ -1,7 +1,7 @@
 //! The samplers by name, with their parameters: the one table that the library, the command line and its help read.
 //!
 //! A method is written as its name and its parameters, `smc:n=10,twisted`. Each row of [`METHODS`] names the parameters that the method
-//! takes, with type, default and limit, and says what the distribution of its outputs is. Parsing gives a [`Method`], a type in which
+//! takes, with type, default and limit, and states the distribution of its outputs. Parsing gives a [`Method`], a type in which
 //! a method has its own parameters and no others.
 //!
 //! Tried instead: one struct with the parameters of all methods. Each sampler then had to refuse the parameters of the others, and
@@ -90,8 +90,11 @@ pub struct Rejecting {
 /// The parameters of DISC.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Disc {
-    /// The number of tries, and then of proposals to resample; `None`: many tries within bounds, then 16 proposals.
+    /// The number of tries, and then of proposals to resample; `None`: tries within the budget, then 16 proposals.
     pub k: Option<u32>,
+    /// No try begins once the tries of an output have drawn this many times the length limit in tokens at prefixes that were not known.
+    /// `None`: 8, or any number where `k` bounds the tries.
+    pub budget: Option<f64>,
     /// Only this many of the most probable tokens of each step are candidates.
     pub top_m: Option<NonZeroUsize>,
     /// Which proposals are made and resampled; `None`: learned.
@@ -399,9 +402,10 @@ mod tests {
         for (text, message) in [
             ("fair", "there is no sampler `fair`; there are auto, masked, rejection"),
             ("masked:k=1", "masked has no parameter `k`; it has none"),
-            ("disc:n=1", "disc has no parameter `n`; it has k, top_m, form, length"),
+            ("disc:n=1", "disc has no parameter `n`; it has k, budget, top_m, form, length"),
             ("disc:k=1,k=2", "disc: the parameter `k` is given twice"),
             ("disc:k", "disc: `k` is not \"\": give a whole number from 0 to "),
+            ("disc:budget=-1", "disc: `budget` is not \"-1\": it must lie between 0 and 1000000"),
             ("disc:form=old", "disc: `form` is not \"old\": it is learned, published, reuse"),
             ("smc:twisted=2", "it is given without a value"),
             ("smc:threshold=2", "it must lie between 0 and 1"),

@@ -93,7 +93,13 @@ pub static METHODS: &[MethodInfo] = &[
                     "all proposals that are resampled are in memory at once",
                 ),
                 default: "",
-                help: "try K times, then resample among K proposals (default: many tries within bounds, then 16 proposals)",
+                help: "try K times, then resample among K proposals (default: try within the budget, then 16 proposals)",
+            },
+            Parameter {
+                name: "budget",
+                kind: ParameterKind::Number(0.0, 1e6),
+                default: "",
+                help: "resample once the tries of an output have cost X outputs of full length (default: 8; any number with k)",
             },
             Parameter {
                 name: "top_m",
@@ -109,7 +115,7 @@ pub static METHODS: &[MethodInfo] = &[
                     ("reuse", "masked proposals, and the refused ones are resampled"),
                 ]),
                 default: "",
-                help: "which proposals are made and resampled (default: learned; published with a draft)",
+                help: "which proposals are made and resampled (default: learned)",
             },
             LENGTH,
         ],
@@ -120,8 +126,9 @@ pub static METHODS: &[MethodInfo] = &[
                 "published" => DiscForm::Published,
                 _ => DiscForm::Learned,
             });
-            let (k, top_m, length) = (given.value("k"), given.value("top_m"), given.length());
-            Ok(Method::Disc(Disc { k, top_m, form, length }))
+            let (k, budget) = (given.value("k"), given.value("budget"));
+            let (top_m, length) = (given.value("top_m"), given.length());
+            Ok(Method::Disc(Disc { k, budget, top_m, form, length }))
         },
     },
     MethodInfo {

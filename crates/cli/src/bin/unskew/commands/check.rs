@@ -1,4 +1,4 @@
-//! `unskew check`: is a text, or a sequence of tokens, what the constraint asks for?
+//! `unskew check`: does a text, or a sequence of tokens, satisfy the constraint?
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

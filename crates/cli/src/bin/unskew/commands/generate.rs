@@ -113,7 +113,7 @@ fn check_keeps(asked: &Asked, spec: &mut Spec, outputs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Says what will be drawn, and with which seed or from which file.
+/// Names the constraint, the sampler, and the seed or the file that it goes on from.
 fn begin(
     args: &GenerateArgs,
     spec: &Spec,
@@ -149,7 +149,7 @@ fn draw(
     let asked = args.n.get();
     let (mut total, mut drafts, mut tokens, mut passes) = (Drafted::default(), false, 0, 0);
     let bar = drawing.begin(asked);
-    let mut written = 0;
+    let (mut written, mut resampled) = (0, 0);
     for output in draws.by_ref() {
         let output = match output {
             Ok(output) => output,
@@ -163,6 +163,7 @@ fn draw(
         };
         bar.suspend(|| write(args.format, &output, out))?;
         written += 1;
+        resampled += usize::from(output.origin == Origin::Resampled);
         tokens += output.ids.len();
         passes += output.cost.passes;
         if let Some(drafted) = output.drafted {
@@ -175,6 +176,12 @@ fn draw(
         say(format_args!(
             "warning: a beam of {} found {written} outputs, not {asked}; widen it with --sampler beam:n=N",
             beam.n
+        ));
+    }
+    if resampled > 0 {
+        say(format_args!(
+            "warning: {resampled} of {written} outputs are resampled, because no try was accepted within the bounds of disc: these are \
+             near the model's distribution and not exact; more tries are --sampler disc:budget=N or disc:k=N"
         ));
     }
     if drafts && args.format == Format::Text {

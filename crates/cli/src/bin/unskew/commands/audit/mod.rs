@@ -1,4 +1,4 @@
-//! `unskew audit`: how far samplers are from the model's own distribution under a constraint, and what they cost.
+//! `unskew audit`: how far samplers are from the model's own distribution under a constraint, and their cost.
 //!
 //! The distribution of a table model is enumerated, and the distances are from it. For other models it is not known; the distances are
 //! then those of grammar-aligned decoding (section 5): from the model's probabilities of all outputs that any sampler gave,

@@ -1,7 +1,7 @@
 //! The page that `unskew audit --out` writes: one HTML file with its style and its plots inside, readable without a
 //! network, a script or a colour printer.
 //!
-//! Plots are SVG, made here: two axes and some lines are less than what a plotting library would bring, and a page with a
+//! Plots are SVG, made here: two axes and some lines are less than a plotting library would bring, and a page with a
 //! script is one that a mail program shows empty. Lines differ by colour, dash and a name at their end.
 
 use std::fmt::Write;
@@ -61,7 +61,7 @@ pub(super) struct Traced {
     pub(super) text: String,
     pub(super) target: f64,
     pub(super) drawn: f64,
-    /// The text of a token (none: the end), its log-probability, and the logarithm of what the mask left.
+    /// The text of a token (none: the end), its log-probability, and the logarithm of the mass that the mask left.
     pub(super) steps: Vec<(Option<String>, f64, f64)>,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn html(page: &Page) -> String {
     );
     curves(&mut out, page, "evaluated positions, all outputs together", |point| point.positions);
     let text = "The same against the number of outputs begun, those given up half-way among them. A prefix that is known costs no \
-         evaluation; where all are known, as in small tasks, this is what tells samplers apart.";
+         evaluation; where all are known, as in small tasks, this plot tells samplers apart.";
     out.push_str("<p class=\"soft\">");
     out.push_str(text);
     out.push_str("</p>\n");
@@ -260,8 +260,8 @@ fn summary(out: &mut String, page: &Page) {
 fn curve_text(page: &Page) -> String {
     format!(
         "Each point is the divergence of the last {} outputs (all, while there are fewer) from the target. With few outputs \
-         every sampler begins high on the left: that is noise. What matters is where a line goes: an exact sampler falls to \
-         the level of noise, a biased one stays above it.",
+         every sampler begins high on the left: that is noise. The line of an exact sampler falls to \
+         the level of noise, that of a biased one stays above it.",
         page.window
     )
 }
@@ -494,8 +494,8 @@ fn outcomes(out: &mut String, page: &Page) {
 fn traces(out: &mut String, page: &Page) {
     let text = format!(
         "Where <b>{}</b> is furthest from the target. At each token the mask keeps a part of the model\u{2019}s distribution \
-         (blue) and throws the rest away (red). Masked sampling divides by what is kept, and forgets it: the product along \
-         an output is how much too likely it makes it, relative to the others.",
+         (blue) and throws the rest away (red). Masked sampling divides by the part that is kept: the \
+         inverse of the product along an output is the factor by which it becomes too likely, relative to the others.",
         page.skewed
     );
     section(out, "Where the mass is lost, token by token", &text);
@@ -506,7 +506,7 @@ fn traces(out: &mut String, page: &Page) {
         } else if ratio >= 1.0 {
             format!("{} times as often as it should be", number(ratio))
         } else {
-            format!("{} of what it should be", number(ratio))
+            format!("{} of its share", number(ratio))
         };
         let kept: f64 = traced.steps.iter().map(|(_, _, mass)| mass).sum();
         put!(
