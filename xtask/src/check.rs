@@ -13,7 +13,7 @@ const FEATURES: &str =
     "unskew/gpu,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,xtask/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 12] = [
+const PUBLISHED: [&str; 13] = [
     "unskew-core",
     "unskew-files",
     "unskew-vocab",
@@ -23,6 +23,7 @@ const PUBLISHED: [&str; 12] = [
     "unskew-samplers",
     "unskew-shaders",
     "unskew-sets",
+    "unskew-engine",
     "unskew-tiny-model",
     "unskew-runner",
     "unskew",

@@ -5,6 +5,7 @@
 
 use rand_core::Rng;
 use unskew_core::{Draw, Sampler};
+use unskew_engine::chain;
 use unskew_runner::{DeviceError, Llama, SetMethod, SetSampleError, SetSampler, SetTask};
 use unskew_samplers::{Exact, SampleError};
 use unskew_sets::SetConstraint;
@@ -12,7 +13,7 @@ use unskew_sets::SetConstraint;
 use super::{
     AnyModel, AnyModelError, Method, Observer,
     engine::{AnySampleError, Engine},
-    error::{Error, Result, chain},
+    error::{Error, Result},
     method::{Disc, DiscForm},
 };
 

@@ -9,13 +9,13 @@ use std::{
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_core::{Cancel, Cost, Draw, Finish, Origin, Sampler, TokenId};
+use unskew_engine::TokenSpace;
 
 use super::{
     Drafted, Event, Method, Observer,
     engine::{AnySampleError, Engine},
     error::{Error, Result},
     method::Asap,
-    tokens::TokenSpace,
 };
 
 /// An output, with what it took.

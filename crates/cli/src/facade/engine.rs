@@ -1,6 +1,7 @@
 //! From a [`Method`] to a sampler: the one file that calls the constructors of `unskew-samplers`.
 
 use unskew_core::{AnyConstraint, Constraint, LanguageModel, Sampler};
+use unskew_engine::TokenSpace;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
     Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
@@ -16,7 +17,6 @@ use super::{
     drafts::{Counts, Draft, Shared, Tallied, Tallies},
     error::{Error, Result},
     method::{self, BudgetKind, DiscForm, Length, McmcCut, Method},
-    tokens::TokenSpace,
 };
 
 /// The model that samplers draw from: the user's, at a temperature and truncated before the mask.

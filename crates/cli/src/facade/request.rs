@@ -4,6 +4,7 @@
 //! error in it shows there; a request that is cloned shares it.
 
 use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, TokenId};
+use unskew_engine::{Language, Spec};
 use unskew_samplers::Task;
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
     draws::Plan,
     engine::{self, Engine, Target, Truncate, WarpedModel},
     error::{Error, Result},
-    spec::{Language, Spec},
 };
 
 /// The most tokens of an output where neither the user nor the model says otherwise.

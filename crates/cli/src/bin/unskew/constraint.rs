@@ -57,7 +57,7 @@ impl ConstraintArgs {
             whitespace: whitespace.clone(),
             ascii: *ascii,
             exponents: *exponents,
-            schema_registry: schema_registry.clone(),
+            schema_registry: schema_registry.clone().map(Into::into),
             any_order: *any_order,
             gpu: *gpu,
             ..SpecOptions::default()

@@ -115,6 +115,12 @@ impl From<unskew::Error> for Failure {
     }
 }
 
+impl From<unskew::engine::Error> for Failure {
+    fn from(error: unskew::engine::Error) -> Self {
+        unskew::Error::from(error).into()
+    }
+}
+
 /// The message, for libraries that report the error of a function of ours.
 impl From<Failure> for Box<dyn std::error::Error + Send + Sync> {
     fn from(failure: Failure) -> Self {

@@ -5,10 +5,10 @@ use unskew_automata::{Dfa, Limits, RegexError};
 use unskew_grammars::{Fate, Grammar, GrammarError, GrammarLimits, SyntaxErrorKind, explain as explain_text};
 use unskew_schema::{self as schema, SchemaError, SchemaLimits, explain as explain_schema};
 
-use super::{
+use crate::{
+    Error, Result, Spec, chain,
     compile::of_file,
-    error::{Error, Result, chain},
-    spec::{GrammarSpec, Language, SchemaSpec, Spec},
+    spec::{GrammarSpec, Language, SchemaSpec},
 };
 
 /// The fate of one construct.

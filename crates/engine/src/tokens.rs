@@ -13,7 +13,7 @@ use unskew_automata::{CanonicalIndex, TokenizerAutomaton};
 use unskew_core::{TokenId, TokenTrie, Vocabulary, heal};
 use unskew_vocab::Tokenizer;
 
-use super::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The tokens of a model.
 pub struct TokenSpace {
@@ -154,7 +154,7 @@ impl TokenSpace {
         let tokenization = tokenizer.tokenization().map_err(|error| {
             Error::combination(format!(
                 "the tokenizer's own sequences cannot be enforced: {}",
-                super::error::chain(&error)
+                crate::chain(&error)
             ))
         })?;
         let automaton = TokenizerAutomaton::new(&self.vocabulary, tokenization).map_err(Error::constraint)?;
@@ -168,8 +168,12 @@ impl TokenSpace {
         )
     }
 
-    /// Takes off `prompt` the tokens that a longer one begins with; answers with their text.
-    pub(crate) fn heal(&self, prompt: &mut Vec<TokenId>) -> Result<String> {
+    /// Takes off `prompt` the tokens that a longer one begins with; answers with their text, which the output begins with then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] where the text is not UTF-8, or a token is too long.
+    pub fn heal(&self, prompt: &mut Vec<TokenId>) -> Result<String> {
         let (taken, text) = heal(prompt, &self.vocabulary, &*self.trie()?);
         // A model may need a first token.
         let taken = if taken == prompt.len() && self.begin.is_empty() { 0 } else { taken };

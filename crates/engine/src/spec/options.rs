@@ -5,16 +5,23 @@
 use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
-use super::{GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, SchemaSpec, SetSpec, Source, Spec, SpecError};
+use super::{
+    GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, RegistrySource, SchemaSpec, SetSpec, Source, Spec,
+    SpecError,
+};
 
 /// A [`Spec`] as people write it: one flat list of options, most of them absent. This is its JSON form.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "the fields are those of the kinds of a `Spec`, which describe them")]
 pub struct SpecOptions {
+    /// [`SPEC_VERSION`], or nothing, which is the same. It is not written.
+    #[serde(skip_serializing)]
+    pub version: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +41,7 @@ pub struct SpecOptions {
     #[serde(skip_serializing_if = "is_off")]
     pub maximal_munch: bool,
     /// The schema itself, as JSON and not as text.
-    #[serde(skip_serializing_if = "Option::is_none", with = "schema_value")]
+    #[serde(skip_serializing_if = "Option::is_none", with = "schema_part")]
     pub json_schema: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json_schema_file: Option<PathBuf>,
@@ -46,7 +53,7 @@ pub struct SpecOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exponents: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub schema_registry: Option<PathBuf>,
+    pub schema_registry: Option<RegistrySource>,
     #[serde(skip_serializing_if = "is_off")]
     pub any_order: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,27 +74,45 @@ fn is_off(switch: &bool) -> bool {
 }
 
 /// A schema in JSON is a part of the object around it. A text that is no JSON stays a string, so that nothing is lost.
-mod schema_value {
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum SchemaValue<'a> {
+    Json(Box<RawValue>),
+    Text(&'a str),
+}
+
+/// The schema `text` as a value.
+pub(super) fn schema_value(text: &str) -> SchemaValue<'_> {
+    // Line breaks of JSON stand between its values alone, so that a space is the same.
+    match RawValue::from_string(text.replace(['\n', '\r'], " ")) {
+        Ok(value) if !text.trim_start().starts_with('"') => SchemaValue::Json(value),
+        _ => SchemaValue::Text(text),
+    }
+}
+
+/// The text of a schema that is a value. A string holds the text of a schema.
+pub(super) fn schema_text(value: &RawValue) -> String {
+    serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
+}
+
+mod schema_part {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::value::RawValue;
 
     pub(super) fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(text) = text else { return serializer.serialize_none() };
-        // Line breaks of JSON stand between its values alone, so that a space is the same.
-        match RawValue::from_string(text.replace(['\n', '\r'], " ")) {
-            Ok(value) if !text.trim_start().starts_with('"') => value.serialize(serializer),
-            _ => text.serialize(serializer),
-        }
+        text.as_deref().map(super::schema_value).serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<String>, D::Error> {
         let value = Box::<RawValue>::deserialize(deserializer)?;
-        // A string holds the text of a schema.
-        Ok(Some(serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())))
+        Ok(Some(super::schema_text(&value)))
     }
 }
+
+/// The version of the JSON form that this crate reads and writes. What stands in it keeps its meaning; more may be added.
+pub const SPEC_VERSION: u32 = 1;
 
 impl SpecOptions {
     /// The options that say nothing without a kind: whether each is given, whether its kind is, and what it is for.
@@ -151,6 +176,10 @@ impl TryFrom<SpecOptions> for Spec {
     type Error = SpecError;
 
     fn try_from(options: SpecOptions) -> Result<Self, SpecError> {
+        if let Some(version) = options.version.filter(|version| *version != SPEC_VERSION) {
+            let why = format!("this program reads version {SPEC_VERSION} alone");
+            return Err(SpecError::Value { option: "version", value: version.to_string(), why });
+        }
         if let Some(about) = options.stray() {
             return Err(SpecError::Stray { about });
         }

@@ -1,7 +1,7 @@
 //! Constraints as data: one type for every kind, with its options, and a JSON form.
 //!
 //! A [`Spec`] is data. It names files and does not read them, and it knows neither a model nor a command line. So programs can
-//! build it, keep it, compare it and send it. [`TokenSpace::constraint`](super::TokenSpace::constraint) compiles it for the tokens of
+//! build it, keep it, compare it and send it. [`TokenSpace::constraint`](crate::TokenSpace::constraint) compiles it for the tokens of
 //! one model.
 //!
 //! Options belong to the kind that reads them: white space exists only for a JSON Schema. The flat form, [`SpecOptions`], is what
@@ -13,13 +13,14 @@
 
 mod options;
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::value::RawValue;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
-pub use self::options::SpecOptions;
+pub use self::options::{SPEC_VERSION, SpecOptions};
 
 /// The largest [`GrammarSpec::max_ignored`]: each is a copy of the automaton of ignored text.
 pub const MAX_IGNORED: u32 = 10_000;
@@ -32,7 +33,7 @@ pub const MAX_EXPONENT: u32 = 100;
 /// # Example
 ///
 /// ```
-/// use unskew::Spec;
+/// use unskew_engine::Spec;
 ///
 /// let spec = Spec::regex("[0-9]{4}").canonical();
 /// assert_eq!(spec.to_json(), r#"{"regex":"[0-9]{4}","canonical":true}"#);
@@ -40,7 +41,7 @@ pub const MAX_EXPONENT: u32 = 100;
 ///
 /// let wrong = Spec::from_json(r#"{"regex": "a", "ascii": true}"#).unwrap_err();
 /// assert!(wrong.to_string().contains("`ascii` is for the strings of a `json_schema`"));
-/// # Ok::<(), unskew::SpecError>(())
+/// # Ok::<(), unskew_engine::SpecError>(())
 /// ```
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "SpecOptions", into = "SpecOptions")]
@@ -104,10 +105,60 @@ pub struct SchemaSpec {
     pub ascii: bool,
     /// The largest exponent of numbers under a condition; `None`: no exponents there.
     pub exponents: Option<u32>,
-    /// A folder of schemas that `$ref` may lead to.
-    pub registry: Option<PathBuf>,
+    /// Schemas that `$ref` may lead to.
+    pub registry: Option<RegistrySource>,
     /// Whether the members of an object come in any order.
     pub any_order: bool,
+}
+
+/// Schemas that others refer to. In JSON a folder is a string, and schemas are an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegistrySource {
+    /// The `.json` files in a folder and the folders in it, each by its path from there.
+    Folder(PathBuf),
+    /// The texts of schemas by their names.
+    Schemas(BTreeMap<String, String>),
+}
+
+/// Schemas are parts of the object, as JSON and not as text.
+impl Serialize for RegistrySource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Folder(folder) => folder.serialize(serializer),
+            Self::Schemas(schemas) => {
+                serializer.collect_map(schemas.iter().map(|(name, text)| (name, options::schema_value(text))))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RegistrySource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Box::<RawValue>::deserialize(deserializer)?;
+        if let Ok(folder) = serde_json::from_str(value.get()) {
+            return Ok(Self::Folder(folder));
+        }
+        let schemas: BTreeMap<String, Box<RawValue>> = serde_json::from_str(value.get()).map_err(|_| {
+            D::Error::custom(
+                "`schema_registry` is the path of a folder, or an object of schemas by their names",
+            )
+        })?;
+        Ok(Self::Schemas(
+            schemas.into_iter().map(|(name, value)| (name, options::schema_text(&value))).collect(),
+        ))
+    }
+}
+
+impl From<PathBuf> for RegistrySource {
+    fn from(folder: PathBuf) -> Self {
+        Self::Folder(folder)
+    }
+}
+
+impl From<String> for RegistrySource {
+    fn from(folder: String) -> Self {
+        Self::Folder(folder.into())
+    }
 }
 
 /// A set of items.
@@ -257,7 +308,10 @@ impl Spec {
             Language::Grammar(spec) => Language::Grammar(GrammarSpec { source: text(spec.source), ..spec }),
             Language::JsonSchema(spec) => {
                 let source = text(spec.source);
-                let registry = spec.registry.map(|folder| map(FileRole::Registry, folder));
+                let registry = spec.registry.map(|registry| match registry {
+                    RegistrySource::Folder(folder) => RegistrySource::Folder(map(FileRole::Registry, folder)),
+                    schemas @ RegistrySource::Schemas(_) => schemas,
+                });
                 Language::JsonSchema(SchemaSpec { source, registry, ..spec })
             }
             Language::Set(spec) => Language::Set(SetSpec { file: map(FileRole::Items, spec.file), ..spec }),
