@@ -41,6 +41,12 @@ pub enum Error {
     /// Parts that do not go together.
     #[error(transparent)]
     Combination(#[from] Mismatch),
+    /// The caller asked for the end.
+    #[error("cancelled")]
+    Cancelled,
+    /// The time that the caller gave was over.
+    #[error("the constraint was not compiled by its deadline; make it smaller, or give it more time")]
+    Deadline,
 }
 
 /// The result of functions of this crate.

@@ -12,7 +12,6 @@ use std::{
     sync::Arc,
 };
 
-use unskew_core::AnyConstraint;
 use unskew_sets::{
     BuildReport, Delta, ExclusionConstraint, ItemSet, SetBuilder, SetConstraint, SetError, SetFileError,
     SetStore,
@@ -231,7 +230,7 @@ pub(crate) fn exclusion(
     canonical: bool,
     tokens: &TokenSpace,
     healed: &str,
-) -> Result<AnyConstraint> {
+) -> Result<ExclusionConstraint> {
     if canonical {
         return Err(Error::combination(
             "`canonical` cannot be combined with `exclude_set`, which excludes texts in every spelling; leave out one of the two",
@@ -258,5 +257,5 @@ pub(crate) fn exclusion(
     } else {
         ExclusionConstraint::from_lines(file.text(), vocabulary)
     };
-    made.map(AnyConstraint::new).map_err(|error| Error::file(path, error))
+    made.map_err(|error| Error::file(path, error))
 }

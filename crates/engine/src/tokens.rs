@@ -22,6 +22,7 @@ pub struct TokenSpace {
     /// The beginning of a text, for models that need a first token.
     begin: Vec<TokenId>,
     trie: OnceLock<Arc<TokenTrie>>,
+    canonical: OnceLock<Arc<CanonicalIndex>>,
 }
 
 enum Encoder {
@@ -42,7 +43,13 @@ impl fmt::Debug for TokenSpace {
 impl TokenSpace {
     /// The tokens of a vocabulary without a tokenizer. A text is spelled with the fewest of them.
     pub fn from_vocabulary(vocabulary: Arc<Vocabulary>) -> Self {
-        Self { vocabulary, encoder: Encoder::Fewest, begin: Vec::new(), trie: OnceLock::new() }
+        Self {
+            vocabulary,
+            encoder: Encoder::Fewest,
+            begin: Vec::new(),
+            trie: OnceLock::new(),
+            canonical: OnceLock::new(),
+        }
     }
 
     /// The tokens of a tokenizer for a model with rows of `len` entries, whose configuration names `end` as the tokens that end a
@@ -61,6 +68,7 @@ impl TokenSpace {
             vocabulary: Arc::new(vocabulary.padded(len)),
             encoder: Encoder::Tokenizer(Box::new(tokenizer)),
             trie: OnceLock::new(),
+            canonical: OnceLock::new(),
         })
     }
 
@@ -89,6 +97,13 @@ impl TokenSpace {
         }
         let trie = Arc::new(TokenTrie::new(&self.vocabulary).map_err(Error::tokens)?);
         Ok(Arc::clone(self.trie.get_or_init(|| trie)))
+    }
+
+    /// What the trie and the index of canonical sequences take, in bytes; the vocabulary and the tokenizer are not counted.
+    pub fn memory_usage(&self) -> usize {
+        let canonical = self.canonical.get();
+        self.trie.get().map_or(0, |trie| trie.memory_usage())
+            + canonical.map_or(0, |index| index.memory_usage() + index.automaton().memory_usage())
     }
 
     /// The tokens of a prompt, with the tokens that the tokenizer puts in front of a text.
@@ -148,8 +163,11 @@ impl TokenSpace {
         }
     }
 
-    /// The index that canonical constraints are made from: some milliseconds for each 10,000 tokens.
+    /// The index that canonical constraints are made from: some milliseconds for each 10,000 tokens, the first time.
     pub(crate) fn canonical_index(&self) -> Result<Arc<CanonicalIndex>> {
+        if let Some(index) = self.canonical.get() {
+            return Ok(Arc::clone(index));
+        }
         let Encoder::Tokenizer(tokenizer) = &self.encoder else { return Err(Self::no_tokenizer()) };
         let tokenization = tokenizer.tokenization().map_err(|error| {
             Error::combination(format!(
@@ -159,7 +177,8 @@ impl TokenSpace {
         })?;
         let automaton = TokenizerAutomaton::new(&self.vocabulary, tokenization).map_err(Error::constraint)?;
         let index = CanonicalIndex::new(Arc::new(automaton), Arc::clone(&self.vocabulary), self.trie()?);
-        index.map(Arc::new).map_err(Error::constraint)
+        let index = index.map(Arc::new).map_err(Error::constraint)?;
+        Ok(Arc::clone(self.canonical.get_or_init(|| index)))
     }
 
     pub(crate) fn no_tokenizer() -> Error {

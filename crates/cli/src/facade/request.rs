@@ -361,7 +361,7 @@ impl Request {
 
     /// Whether tokens can be counted by place.
     fn counts(&self) -> bool {
-        let is_grammar = matches!(self.spec.language, Language::Grammar(_) | Language::JsonSchema(_));
+        let is_grammar = self.spec.is_grammar();
         is_grammar && !self.spec.canonical
     }
 
@@ -420,7 +420,7 @@ impl Request {
 
     /// Why tokens cannot be counted by place.
     fn no_counts(&self) -> Error {
-        if matches!(self.spec.language, Language::Grammar(_) | Language::JsonSchema(_)) {
+        if self.spec.is_grammar() {
             return Error::combination(
                 "`canonical` cannot be combined with counts of a `grammar` or `json_schema`; leave out one of the two",
             );

@@ -12,6 +12,7 @@
 //! six lists.
 
 mod options;
+mod resolved;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -21,6 +22,7 @@ use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
 pub use self::options::{SPEC_VERSION, SpecOptions};
+pub(crate) use self::resolved::Resolved;
 
 /// The largest [`GrammarSpec::max_ignored`]: each is a copy of the automaton of ignored text.
 pub const MAX_IGNORED: u32 = 10_000;
@@ -66,6 +68,8 @@ pub enum Language {
     Grammar(GrammarSpec),
     /// JSON that satisfies a JSON Schema.
     JsonSchema(SchemaSpec),
+    /// Free text with tools in it, as a [structural tag](crate::tag) says.
+    StructuralTag(TagSpec),
     /// The items of a set.
     Set(SetSpec),
     /// All but the items of a set, however tokens divide them. A built set, or a text file with one item a line.
@@ -109,6 +113,15 @@ pub struct SchemaSpec {
     pub registry: Option<RegistrySource>,
     /// Whether the members of an object come in any order.
     pub any_order: bool,
+}
+
+/// A structural tag and how JSON in it is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TagSpec {
+    /// The text, which is JSON.
+    pub source: Source,
+    /// The white space between parts of JSON, where the tag says nothing; `None`: [`Whitespace::default`].
+    pub whitespace: Option<Whitespace>,
 }
 
 /// Schemas that others refer to. In JSON a folder is a string, and schemas are an object.
@@ -245,6 +258,11 @@ impl Spec {
         Self::new(Language::JsonSchema(SchemaSpec::new(Source::File(path.into()))))
     }
 
+    /// The output is as the structural tag `text` says.
+    pub fn structural_tag(text: impl Into<String>) -> Self {
+        Self::new(Language::StructuralTag(TagSpec { source: Source::Text(text.into()), whitespace: None }))
+    }
+
     /// The output is an item of the set in a file: a built set, or a text file with one item a line.
     pub fn set(path: impl Into<PathBuf>) -> Self {
         Self::new(Language::Set(SetSpec { file: path.into(), subset: None, gpu: false }))
@@ -265,6 +283,11 @@ impl Spec {
     /// Whether every sequence of text tokens is allowed.
     pub fn is_unconstrained(&self) -> bool {
         !self.canonical && self.language == Language::Anything
+    }
+
+    /// Whether the constraint is compiled as a grammar, unless it is canonical.
+    pub fn is_grammar(&self) -> bool {
+        matches!(self.language, Language::Grammar(_) | Language::JsonSchema(_) | Language::StructuralTag(_))
     }
 
     /// The constraint that JSON text describes: an object with the fields of [`SpecOptions`].
@@ -314,6 +337,9 @@ impl Spec {
                 });
                 Language::JsonSchema(SchemaSpec { source, registry, ..spec })
             }
+            Language::StructuralTag(spec) => {
+                Language::StructuralTag(TagSpec { source: text(spec.source), ..spec })
+            }
             Language::Set(spec) => Language::Set(SetSpec { file: map(FileRole::Items, spec.file), ..spec }),
             Language::ExcludeSet(path) => Language::ExcludeSet(map(FileRole::Items, path)),
             other @ (Language::Anything | Language::Choices(_)) => other,
@@ -346,6 +372,7 @@ impl fmt::Display for Spec {
                 }
             }
             Language::JsonSchema(schema) => write!(f, "JSON Schema{}", schema.source)?,
+            Language::StructuralTag(tag) => write!(f, "structural tag{}", tag.source)?,
             Language::Set(SetSpec { file, subset: Some(name), .. }) => {
                 write!(f, "subset {name} of {}", file.display())?;
             }
@@ -381,6 +408,9 @@ mod tests {
         r#"{"grammar_file":"g.gbnf"}"#,
         r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true}"#,
         r#"{"json_schema":true}"#,
+        r#"{"json_schema":true,"schema_registry":{"a.json":{"const": 1.50}}}"#,
+        r#"{"structural_tag":{"type":"structural_tag","format":{"type":"any_text"}},"whitespace":"compact"}"#,
+        r#"{"structural_tag_file":"t.json","canonical":true}"#,
         r#"{"json_schema_file":"s.json","whitespace":"bounded:4"}"#,
         r#"{"set":"s.set","subset":"films","gpu":true}"#,
         r#"{"exclude_set":"taken.txt"}"#,
@@ -404,7 +434,7 @@ mod tests {
         for (text, message) in [
             (r#"{"regex": "a", "set": "b"}"#, "`regex` and `set` are two constraints"),
             (r#"{"regex": "a", "gpu": true}"#, "`gpu` makes the masks of a `set`; give one, or leave it out"),
-            (r#"{"whitespace": "compact"}"#, "`whitespace` is that of a `json_schema`"),
+            (r#"{"whitespace": "compact"}"#, "`whitespace` is that of a `json_schema` or a `structural_tag`"),
             (r#"{"json_schema": {}, "whitespace": "wide"}"#, "`whitespace` = \"wide\": it is `compact`"),
             (r#"{"grammar": "start: \"a\""}"#, "needs its language"),
             (r#"{"grammar": "", "grammar_format": "bnf"}"#, "it is `lark`, `gbnf` or `ebnf`"),
@@ -412,6 +442,8 @@ mod tests {
                 r#"{"json_schema": {}, "exponents": 101}"#,
                 "`exponents` = \"101\": give a whole number up to 100",
             ),
+            (r#"{"version": 2, "regex": "a"}"#, "`version` = \"2\": this program reads version 1 alone"),
+            (r#"{"json_schema": true, "schema_registry": 7}"#, "the path of a folder, or an object"),
             (r#"{"regexp": "a"}"#, "unknown field `regexp`"),
             ("[", "not a constraint in JSON"),
         ] {

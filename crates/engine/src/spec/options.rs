@@ -11,7 +11,7 @@ use unskew_schema::Whitespace;
 
 use super::{
     GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, RegistrySource, SchemaSpec, SetSpec, Source, Spec,
-    SpecError,
+    SpecError, TagSpec,
 };
 
 /// A [`Spec`] as people write it: one flat list of options, most of them absent. This is its JSON form.
@@ -40,6 +40,11 @@ pub struct SpecOptions {
     pub max_ignored: Option<u32>,
     #[serde(skip_serializing_if = "is_off")]
     pub maximal_munch: bool,
+    /// The structural tag itself, as JSON and not as text.
+    #[serde(skip_serializing_if = "Option::is_none", with = "schema_part")]
+    pub structural_tag: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structural_tag_file: Option<PathBuf>,
     /// The schema itself, as JSON and not as text.
     #[serde(skip_serializing_if = "Option::is_none", with = "schema_part")]
     pub json_schema: Option<String>,
@@ -119,6 +124,7 @@ impl SpecOptions {
     fn stray(&self) -> Option<&'static str> {
         let (set, grammar) = (self.set.is_some(), self.grammar.is_some() || self.grammar_file.is_some());
         let schema = self.json_schema.is_some() || self.json_schema_file.is_some();
+        let tag = self.structural_tag.is_some() || self.structural_tag_file.is_some();
         let options = [
             (self.gpu, set, "`gpu` makes the masks of a `set`"),
             (self.subset.is_some(), set, "`subset` is a part of a `set`"),
@@ -129,7 +135,11 @@ impl SpecOptions {
                 self.grammar.is_some(),
                 "`grammar_format` is that of the text of a `grammar`",
             ),
-            (self.whitespace.is_some(), schema, "`whitespace` is that of a `json_schema`"),
+            (
+                self.whitespace.is_some(),
+                schema || tag,
+                "`whitespace` is that of a `json_schema` or a `structural_tag`",
+            ),
             (self.ascii, schema, "`ascii` is for the strings of a `json_schema`"),
             (self.exponents.is_some(), schema, "`exponents` is for the numbers of a `json_schema`"),
             (
@@ -152,6 +162,8 @@ impl SpecOptions {
             (self.grammar_file.is_some(), "grammar_file"),
             (self.json_schema.is_some(), "json_schema"),
             (self.json_schema_file.is_some(), "json_schema_file"),
+            (self.structural_tag.is_some(), "structural_tag"),
+            (self.structural_tag_file.is_some(), "structural_tag_file"),
             (self.set.is_some(), "set"),
             (self.exclude_set.is_some(), "exclude_set"),
         ];
@@ -221,6 +233,8 @@ impl TryFrom<SpecOptions> for Spec {
         } else if let Some(source) = text(options.json_schema, options.json_schema_file) {
             let SpecOptions { ascii, exponents, schema_registry: registry, any_order, .. } = options;
             Language::JsonSchema(SchemaSpec { source, whitespace, ascii, exponents, registry, any_order })
+        } else if let Some(source) = text(options.structural_tag, options.structural_tag_file) {
+            Language::StructuralTag(TagSpec { source, whitespace })
         } else if let Some(file) = options.set {
             Language::Set(SetSpec { file, subset: options.subset, gpu: options.gpu })
         } else if let Some(file) = options.exclude_set {
@@ -274,6 +288,11 @@ impl From<Spec> for SpecOptions {
                     any_order,
                     ..options
                 }
+            }
+            Language::StructuralTag(TagSpec { source, whitespace }) => {
+                let (structural_tag, structural_tag_file) = apart(source);
+                let whitespace = whitespace.map(spell_whitespace);
+                Self { structural_tag, structural_tag_file, whitespace, ..options }
             }
             Language::Set(SetSpec { file, subset, gpu }) => Self { set: Some(file), subset, gpu, ..options },
             Language::ExcludeSet(file) => Self { exclude_set: Some(file), ..options },

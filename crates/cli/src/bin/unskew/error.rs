@@ -64,6 +64,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("sampler", ""),
     ("schema_registry", ""),
     ("set", ""),
+    ("structural_tag", ""),
+    ("structural_tag_file", "--structural-tag"),
     ("subset", ""),
     ("tokenizer", ""),
     ("truncate", ""),
