@@ -26,7 +26,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use serde::Serialize;
-use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton, regex};
+use unskew_automata::{AnyRegex, CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton, regex};
 use unskew_core::{AnyConstraint, Cancel, Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, TreeLibrary};
 use unskew_schema::{SchemaLimits, SchemaOptions};
@@ -387,7 +387,8 @@ impl Service {
                 CanonicalConstraint::new(pattern, &index, &limits).ok().map(AnyConstraint::new)
             }
             Request::Regex(pattern) | Request::Canonical(pattern) => {
-                regex(pattern, Arc::clone(&self.vocabulary), Arc::clone(&self.trie), &limits).ok()
+                let made = regex(pattern, Arc::clone(&self.vocabulary), Arc::clone(&self.trie), &limits);
+                made.ok().map(AnyRegex::into_any)
             }
         }
     }

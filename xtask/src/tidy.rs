@@ -30,6 +30,17 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("unskew-samplers", &["unskew-core"]),
     ("unskew-shaders", &[]),
     ("unskew-sets", &["unskew-core", "unskew-files", "unskew-shaders"]),
+    (
+        "unskew-engine",
+        &[
+            "unskew-automata",
+            "unskew-core",
+            "unskew-grammars",
+            "unskew-schema",
+            "unskew-sets",
+            "unskew-vocab",
+        ],
+    ),
     ("unskew-tiny-model", &[]),
     ("unskew-runner", &["unskew-core", "unskew-sets"]),
     (
@@ -37,6 +48,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
         &[
             "unskew-automata",
             "unskew-core",
+            "unskew-engine",
             "unskew-files",
             "unskew-grammars",
             "unskew-runner",

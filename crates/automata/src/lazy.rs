@@ -123,6 +123,25 @@ impl LazyScratch {
     }
 }
 
+/// A pattern as a constraint of one of two kinds.
+#[derive(Debug)]
+pub enum AnyRegex {
+    /// Its DFA is within the limits.
+    Dfa(RegexConstraint),
+    /// Its states are made when they are reached.
+    Lazy(LazyRegexConstraint),
+}
+
+impl AnyRegex {
+    /// The constraint, whatever its kind.
+    pub fn into_any(self) -> AnyConstraint {
+        match self {
+            Self::Dfa(constraint) => AnyConstraint::new(constraint),
+            Self::Lazy(constraint) => AnyConstraint::new(constraint),
+        }
+    }
+}
+
 /// The constraint that the whole output matches `pattern`: a [`RegexConstraint`] if the pattern's DFA is within the
 /// limits, else a [`LazyRegexConstraint`].
 ///
@@ -135,13 +154,13 @@ pub fn regex(
     vocabulary: Arc<Vocabulary>,
     trie: Arc<TokenTrie>,
     limits: &Limits,
-) -> Result<AnyConstraint, RegexError> {
+) -> Result<AnyRegex, RegexError> {
     let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
     let error = match determinize(&nfa, limits) {
         Ok(table) => {
             drop(nfa);
             let dfa = Arc::new(Dfa::from_table(table).ok_or(RegexError::MatchesNothing)?);
-            return RegexConstraint::from_dfa(dfa, vocabulary, trie, limits).map(AnyConstraint::new);
+            return RegexConstraint::from_dfa(dfa, vocabulary, trie, limits).map(AnyRegex::Dfa);
         }
         Err(error) => error,
     };
@@ -154,7 +173,7 @@ pub fn regex(
         return Err(error);
     }
     match LazyRegexConstraint::from_nfa(nfa, vocabulary, trie, limits) {
-        Ok(constraint) => Ok(AnyConstraint::new(constraint)),
+        Ok(constraint) => Ok(AnyRegex::Lazy(constraint)),
         Err(RegexError::SpellingTooCostly { .. }) => Err(error),
         Err(other) => Err(other),
     }

@@ -99,7 +99,7 @@ pub use dfa::{Dfa, Edge};
 pub use direct_merge::ByteSymbols;
 pub use error::{Construct, Place, RegexError};
 pub use explicit::DfaEdges;
-pub use lazy::{LazyRegexConstraint, LazyScratch, LazyState, regex};
+pub use lazy::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, regex};
 pub use lift::LiftedDfa;
 pub use limits::Limits;
 pub use merged::MergedDfa;

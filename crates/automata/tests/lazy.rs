@@ -170,7 +170,7 @@ fn the_kind_is_chosen_by_the_limits() {
     let limits = Limits { dfa_states: 100, ..Limits::default() };
     let (vocabulary, trie) = texts(["a", "b"]);
     for pattern in ["a*b", "(a|b)*a(a|b){10}"] {
-        let any = regex(pattern, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap();
+        let any = regex(pattern, Arc::clone(&vocabulary), Arc::clone(&trie), &limits).unwrap().into_any();
         conformance::check_constraint(&any, 4).unwrap();
     }
     // Without a token for `b` alone the full DFA would be needed.

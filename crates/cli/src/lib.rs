@@ -45,6 +45,7 @@
 //! | [`grammars`] | context-free grammars (Lark, GBNF, EBNF) as exact constraints |
 //! | [`schema`] | JSON Schema as exact grammars; a keyword that is not enforced is an error |
 //! | [`sets`] | items out of millions as exact constraints; any text but those |
+//! | [`engine`] | what an inference engine embeds: a compiler with a bounded cache, matchers, batches (feature `facade`) |
 //! | [`samplers`] | masked, exact and weighted samplers, searches, drafts |
 //! | [`vocab`] | `tokenizer.json` files (feature `vocab`) |
 //! | [`runner`] | transformers of the Llama family (feature `runner`) |
@@ -90,6 +91,8 @@ pub use facade::*;
 
 pub use unskew_automata as automata;
 pub use unskew_core as core;
+#[cfg(feature = "facade")]
+pub use unskew_engine as engine;
 pub use unskew_grammars as grammars;
 #[cfg(feature = "runner")]
 pub use unskew_runner as runner;

@@ -9,6 +9,8 @@
 //! accepting states. So a constraint needs not know how a model ends its outputs, a cached mask serves both cases, and
 //! an empty mask in a state that does not accept has no meaning at all: it cannot happen.
 
+use std::sync::Arc;
+
 use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 
 /// The token is not allowed in this state. The state is unchanged.
@@ -196,68 +198,76 @@ pub trait Constraint: Send + Sync {
     }
 }
 
-impl<C: Constraint + ?Sized> Constraint for &C {
-    type State = C::State;
-    type Scratch = C::Scratch;
+/// A pointer to a constraint is that constraint.
+macro_rules! delegate {
+    ($pointer:ty) => {
+        impl<C: Constraint + ?Sized> Constraint for $pointer {
+            type State = C::State;
+            type Scratch = C::Scratch;
 
-    fn vocab_len(&self) -> usize {
-        (**self).vocab_len()
-    }
+            fn vocab_len(&self) -> usize {
+                (**self).vocab_len()
+            }
 
-    fn start(&self) -> C::State {
-        (**self).start()
-    }
+            fn start(&self) -> C::State {
+                (**self).start()
+            }
 
-    fn scratch(&self) -> C::Scratch {
-        (**self).scratch()
-    }
+            fn scratch(&self) -> C::Scratch {
+                (**self).scratch()
+            }
 
-    fn advance(
-        &self,
-        scratch: &mut C::Scratch,
-        state: &mut C::State,
-        token: TokenId,
-    ) -> Result<(), Rejected> {
-        (**self).advance(scratch, state, token)
-    }
+            fn advance(
+                &self,
+                scratch: &mut C::Scratch,
+                state: &mut C::State,
+                token: TokenId,
+            ) -> Result<(), Rejected> {
+                (**self).advance(scratch, state, token)
+            }
 
-    fn is_accepting(&self, state: &C::State) -> bool {
-        (**self).is_accepting(state)
-    }
+            fn is_accepting(&self, state: &C::State) -> bool {
+                (**self).is_accepting(state)
+            }
 
-    fn fill_mask(&self, scratch: &mut C::Scratch, state: &C::State, mask: MaskMut<'_>) {
-        (**self).fill_mask(scratch, state, mask);
-    }
+            fn fill_mask(&self, scratch: &mut C::Scratch, state: &C::State, mask: MaskMut<'_>) {
+                (**self).fill_mask(scratch, state, mask);
+            }
 
-    fn ready_mask<'a>(&'a self, scratch: &'a C::Scratch, state: &C::State) -> Option<MaskRef<'a>> {
-        (**self).ready_mask(scratch, state)
-    }
+            fn ready_mask<'a>(&'a self, scratch: &'a C::Scratch, state: &C::State) -> Option<MaskRef<'a>> {
+                (**self).ready_mask(scratch, state)
+            }
 
-    fn allows(&self, scratch: &mut C::Scratch, state: &C::State, token: TokenId) -> bool {
-        (**self).allows(scratch, state, token)
-    }
+            fn allows(&self, scratch: &mut C::Scratch, state: &C::State, token: TokenId) -> bool {
+                (**self).allows(scratch, state, token)
+            }
 
-    fn forced(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<TokenId> {
-        (**self).forced(scratch, state)
-    }
+            fn forced(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<TokenId> {
+                (**self).forced(scratch, state)
+            }
 
-    fn verify(
-        &self,
-        scratch: &mut C::Scratch,
-        states: &mut dyn Iterator<Item = &C::State>,
-        each: usize,
-        candidates: &[TokenId],
-        valid: &mut [bool],
-    ) {
-        (**self).verify(scratch, states, each, candidates, valid);
-    }
+            fn verify(
+                &self,
+                scratch: &mut C::Scratch,
+                states: &mut dyn Iterator<Item = &C::State>,
+                each: usize,
+                candidates: &[TokenId],
+                valid: &mut [bool],
+            ) {
+                (**self).verify(scratch, states, each, candidates, valid);
+            }
 
-    fn fill_masks(
-        &self,
-        scratch: &mut C::Scratch,
-        states: &mut dyn Iterator<Item = &C::State>,
-        masks: &mut MaskBatch,
-    ) {
-        (**self).fill_masks(scratch, states, masks);
-    }
+            fn fill_masks(
+                &self,
+                scratch: &mut C::Scratch,
+                states: &mut dyn Iterator<Item = &C::State>,
+                masks: &mut MaskBatch,
+            ) {
+                (**self).fill_masks(scratch, states, masks);
+            }
+        }
+    };
 }
+
+delegate!(&C);
+delegate!(Arc<C>);

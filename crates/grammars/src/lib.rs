@@ -66,6 +66,7 @@ mod explain;
 mod fixpoint;
 mod grammar;
 mod ids;
+mod import;
 mod joined;
 mod kept;
 mod lazy;

@@ -164,6 +164,18 @@ pub struct SetConstraint {
 }
 
 impl SetConstraint {
+    /// The memory of the sets and of the mask of the start, in bytes. Sets may be shared, and a set in a file is memory that the system
+    /// takes back as it likes.
+    pub fn memory_usage(&self) -> usize {
+        let layers = [Some(&self.base), self.added.as_ref()];
+        let sets = layers.into_iter().flatten().map(|layer| {
+            size_of::<ItemSet>()
+                + layer.set.memory_usage()
+                + layer.live.as_ref().map_or(0, |live| live.memory_usage())
+        });
+        size_of::<Self>() + sets.sum::<usize>() + size_of_val(self.root.words())
+    }
+
     /// The items of `set`, with masks over `vocab_len` ids, which may be more than those of the set.
     /// [`ItemSet::check_vocabulary`] says whether the ids mean the same.
     ///

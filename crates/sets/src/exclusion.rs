@@ -96,6 +96,11 @@ impl ExclusionConstraint {
         Ok(Self { items, vocabulary, mask })
     }
 
+    /// The memory of the items and of the mask, in bytes; the vocabulary, which is shared, is not counted.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + size_of::<ItemSet>() + self.items.memory_usage() + size_of_val(self.mask.words())
+    }
+
     /// Any text but those of the items of `set`, which was built for `vocabulary`.
     ///
     /// # Errors

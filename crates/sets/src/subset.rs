@@ -39,6 +39,11 @@ impl Subset {
         all
     }
 
+    /// The memory that it takes, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + size_of_val(&self.words[..])
+    }
+
     /// The items at these places.
     ///
     /// # Panics

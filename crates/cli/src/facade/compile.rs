@@ -1,20 +1,13 @@
-//! From a [`Spec`] and the tokens of a model to a constraint.
+//! From a [`Spec`] and the tokens of a model to a constraint of a request.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fmt::Display, path::Path, sync::Arc};
 
-use unskew_automata::{CanonicalConstraint, Limits, RegexConstraint, regex};
-use unskew_core::{AnyConstraint, Unconstrained};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions};
-use unskew_schema::{MemberOrder, Registry, SchemaLimits, SchemaOptions};
+use unskew_core::AnyConstraint;
+use unskew_engine::{Kind, Language, Spec, TokenSpace};
+use unskew_grammars::GrammarConstraint;
 use unskew_sets::SetConstraint;
 
-use super::{
-    Observer,
-    error::{BoxError, Error, Result},
-    items, read,
-    spec::{GrammarSpec, Language, SchemaSpec, Source, Spec},
-    tokens::TokenSpace,
-};
+use super::{Event, Observer, error::Result};
 
 /// A constraint of which the kinds are told apart that some samplers read more of than masks.
 #[derive(Clone, Debug)]
@@ -28,24 +21,28 @@ pub(crate) enum Compiled {
     Own(AnyConstraint),
 }
 
-impl TokenSpace {
-    /// The constraint that `spec` describes, over these tokens.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go together.
-    pub fn constraint(&self, spec: &Spec) -> Result<AnyConstraint> {
-        self.constraint_with(spec, &Observer::default())
-    }
+/// The constraint of `spec` on outputs that begin with `healed`.
+pub(crate) fn compile(
+    spec: &Spec,
+    tokens: &TokenSpace,
+    healed: &str,
+    observer: &Observer,
+) -> Result<Compiled> {
+    Ok(match tokens.kind(spec, healed, observer)? {
+        Kind::Grammar(constraint) => Compiled::Grammar(constraint),
+        Kind::Set(constraint) => Compiled::Set(constraint),
+        other => Compiled::Other(other.into_any()),
+    })
+}
 
-    /// The same, with a callback that hears of lines that are left out of a set, and of the reading of large files.
-    ///
-    /// # Errors
-    ///
-    /// As [`constraint`](Self::constraint).
-    pub fn constraint_with(&self, spec: &Spec, observer: &Observer) -> Result<AnyConstraint> {
-        Ok(compile(spec, self, "", observer)?.into_any(spec, observer))
-    }
+/// The constraint that `spec` describes over `tokens`, on a GPU where `spec` asks for one. `observer` hears of lines that are left out
+/// of a set, and of the reading of large files.
+///
+/// # Errors
+///
+/// [`Error`](super::Error), as for [`TokenSpace::constraint`].
+pub fn constraint(spec: &Spec, tokens: &TokenSpace, observer: &Observer) -> Result<AnyConstraint> {
+    Ok(compile(spec, tokens, "", observer)?.into_any(spec, observer))
 }
 
 impl Compiled {
@@ -54,7 +51,7 @@ impl Compiled {
         match self {
             Self::Grammar(constraint) => AnyConstraint::new(super::drafts::Shared(constraint)),
             Self::Set(constraint) if matches!(&spec.language, Language::Set(set) if set.gpu) => {
-                items::on_gpu(constraint, observer)
+                on_gpu(constraint, observer)
             }
             Self::Set(constraint) => AnyConstraint::new(constraint),
             Self::Other(constraint) | Self::Own(constraint) => constraint,
@@ -62,208 +59,45 @@ impl Compiled {
     }
 }
 
-/// The constraint of `spec` on outputs that begin with `healed`.
-pub(crate) fn compile(
-    spec: &Spec,
-    tokens: &TokenSpace,
-    healed: &str,
-    observer: &Observer,
-) -> Result<Compiled> {
-    let canonical = spec.canonical;
-    match &spec.language {
-        Language::Anything if !canonical && healed.is_empty() => {
-            Ok(Compiled::Other(AnyConstraint::new(Unconstrained::new(tokens.vocabulary()))))
-        }
-        Language::Anything => {
-            compile_regex(&format!("{}(?s:.*)", literal(healed)), canonical, tokens).map(Compiled::Other)
-        }
-        Language::Regex(source) => {
-            let (_, pattern) = source.read()?;
-            let pattern = match healed {
-                "" => pattern,
-                healed => format!("{}(?:{pattern})", literal(healed)),
-            };
-            compile_regex(&pattern, canonical, tokens).map(Compiled::Other)
-        }
-        Language::Choices(choices) => {
-            let choices: Vec<String> = choices.iter().map(|choice| format!("{healed}{choice}")).collect();
-            compile_choices(&choices, canonical, tokens).map(Compiled::Other)
-        }
-        Language::Grammar(GrammarSpec { maximal_munch: true, .. }) if canonical => Err(Error::combination(
-            "`canonical` takes a grammar as one automaton, which knows no terminals, so it cannot be combined with \
-             `maximal_munch`; leave out one of the two",
-        )),
-        Language::Grammar(spec) => {
-            let limits = GrammarLimits::default();
-            let (path, grammar) = spec.grammar(&limits)?;
-            compile_grammar(&grammar, path, spec.maximal_munch, canonical, tokens, healed)
-        }
-        Language::JsonSchema(spec) => {
-            let (path, grammar) = spec.grammar()?;
-            compile_grammar(&grammar, path, false, canonical, tokens, healed)
-        }
-        Language::Set(spec) => {
-            items::set_constraint(spec, canonical, tokens, healed, observer).map(Compiled::Set)
-        }
-        Language::ExcludeSet(path) => items::exclusion(path, canonical, tokens, healed).map(Compiled::Other),
+impl unskew_engine::Progress for Observer {
+    fn note(&self, text: &str) {
+        Self::note(self, text);
+    }
+
+    fn reading(&self, path: &Path, bytes: u64, of: u64) {
+        self.tell(Event::Reading { path, bytes, of });
+    }
+
+    fn read(&self, path: &Path) {
+        self.tell(Event::Read { path });
     }
 }
 
-/// A pattern that matches `text` alone. It is spelled character by character, so that nothing in it is syntax.
-fn literal(text: &str) -> String {
-    text.chars().map(|char| format!("\\x{{{:x}}}", u32::from(char))).collect()
-}
-
-fn compile_regex(pattern: &str, canonical: bool, tokens: &TokenSpace) -> Result<AnyConstraint> {
-    let limits = Limits::default();
-    if canonical {
-        let constraint = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, &limits);
-        return constraint.map(AnyConstraint::new).map_err(Error::constraint);
-    }
-    regex(pattern, Arc::clone(tokens.vocabulary()), tokens.trie()?, &limits).map_err(Error::constraint)
-}
-
-fn compile_choices(choices: &[String], canonical: bool, tokens: &TokenSpace) -> Result<AnyConstraint> {
-    let limits = Limits::default();
-    if canonical {
-        let constraint = CanonicalConstraint::from_choices(choices, &tokens.canonical_index()?, &limits);
-        return constraint.map(AnyConstraint::new).map_err(Error::constraint);
-    }
-    let constraint =
-        RegexConstraint::from_choices(choices, Arc::clone(tokens.vocabulary()), tokens.trie()?, &limits);
-    constraint.map(AnyConstraint::new).map_err(Error::constraint)
-}
-
-fn compile_grammar(
-    grammar: &Grammar,
-    path: Option<&Path>,
-    maximal_munch: bool,
-    canonical: bool,
-    tokens: &TokenSpace,
-    healed: &str,
-) -> Result<Compiled> {
-    let grammar = grammar.behind(healed.as_bytes());
-    if canonical {
-        let limits = Limits::default();
-        let dfa = grammar.regular(&limits).map_err(|error| of_file(path, error))?;
-        let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits);
-        return constraint.map(AnyConstraint::new).map(Compiled::Other).map_err(Error::constraint);
-    }
-    let limits = GrammarLimits::default();
-    let (vocabulary, trie) = (Arc::clone(tokens.vocabulary()), tokens.trie()?);
-    let constraint = match maximal_munch {
-        true => GrammarConstraint::with_maximal_munch(&grammar, vocabulary, trie, &limits),
-        false => GrammarConstraint::new(&grammar, vocabulary, trie, &limits),
+/// The constraint with masks from a GPU, or the one that there is, and a note that says why.
+fn on_gpu(constraint: SetConstraint, observer: &Observer) -> AnyConstraint {
+    let note = |observer: &Observer, reason: &dyn Display| {
+        observer.note(format_args!("warning: `gpu`: {reason}; the CPU makes the masks"));
     };
-    constraint.map(|constraint| Compiled::Grammar(Arc::new(constraint))).map_err(|error| of_file(path, error))
-}
-
-/// An error about the text of a constraint, with the name of its file.
-pub(crate) fn of_file(path: Option<&Path>, error: impl Into<BoxError>) -> Error {
-    match path {
-        Some(path) => Error::file(path, error),
-        None => Error::constraint(error),
-    }
-}
-
-impl Source {
-    /// The text, and the file that it is from.
-    pub(crate) fn read(&self) -> Result<(Option<&Path>, String)> {
-        match self {
-            Self::Text(text) => Ok((None, text.clone())),
-            Self::File(path) => Ok((Some(path), read::text(path)?)),
-        }
-    }
-}
-
-impl GrammarSpec {
-    /// The language of the text.
-    pub(crate) fn language(&self) -> Result<GrammarFormat> {
-        if let Some(format) = self.format {
-            return Ok(format);
-        }
-        let Source::File(path) = &self.source else {
-            return Err(Error::combination(
-                "the text of a `grammar` needs its `grammar_format`: lark, gbnf or ebnf",
-            ));
-        };
-        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        GrammarFormat::from_extension(extension).ok_or_else(|| {
-            Error::file(
-                path,
-                "the name must end in .lark, .gbnf or .ebnf, which says how the grammar is written",
-            )
-        })
-    }
-
-    fn grammar(&self, limits: &GrammarLimits) -> Result<(Option<&Path>, Grammar)> {
-        let format = self.language()?;
-        let (path, text) = self.source.read()?;
-        let grammar = match (format, self.max_ignored) {
-            (GrammarFormat::Lark, max_ignored_chars) => {
-                let options = LarkOptions { max_ignored_chars, ..LarkOptions::default() };
-                Grammar::from_lark(&text, &options, limits)
-            }
-            (_, Some(_)) => {
-                return Err(Error::combination(
-                    "`max_ignored` bounds %ignore, which only grammars in Lark have",
-                ));
-            }
-            (format, None) => Grammar::parse(&text, format, limits),
-        };
-        Ok((path, grammar.map_err(|error| of_file(path, error))?))
-    }
-}
-
-impl SchemaSpec {
-    fn grammar(&self) -> Result<(Option<&Path>, Grammar)> {
-        let options = self.options()?;
-        let (path, text) = self.source.read()?;
-        let grammar = unskew_schema::grammar(&text, &options, &SchemaLimits::default());
-        Ok((path, grammar.map_err(|error| of_file(path, error))?))
-    }
-
-    pub(crate) fn options(&self) -> Result<SchemaOptions> {
-        let mut options = SchemaOptions::default();
-        options.whitespace = self.whitespace.unwrap_or_default();
-        options.ascii = self.ascii;
-        options.exponents = self.exponents.unwrap_or(0);
-        options.registry = registry(self.registry.as_deref())?;
-        if self.any_order {
-            options.order = MemberOrder::Any;
-        }
-        Ok(options)
-    }
-}
-
-/// The schemas in the `.json` files of a folder and the folders in it, each by its path from there.
-fn registry(folder: Option<&Path>) -> Result<Registry> {
-    /// The most files and folders.
-    const MAX_ENTRIES: usize = 100_000;
-    let mut registry = Registry::new();
-    let Some(folder) = folder else { return Ok(registry) };
-    let mut folders = vec![(folder.to_owned(), String::new())];
-    let mut left = MAX_ENTRIES;
-    while let Some((at, name)) = folders.pop() {
-        let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-        let mut entries = entries.map_err(|error| Error::file(&at, error))?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            left = left.checked_sub(1).ok_or_else(|| {
-                Error::file(
-                    folder,
-                    format!("more than {MAX_ENTRIES} files and folders; keep the schemas apart"),
-                )
-            })?;
-            let path = entry.path();
-            let name = format!("{name}{}", entry.file_name().to_string_lossy());
-            // A link to a folder is none, so this ends.
-            if entry.file_type().map_err(|error| Error::file(&path, error))?.is_dir() {
-                folders.push((path, name + "/"));
-            } else if name.ends_with(".json") {
-                registry.insert(&name, &read::text(&path)?).map_err(|error| Error::file(&path, error))?;
+    #[cfg(feature = "gpu")]
+    {
+        use unskew_sets::{Gpu, GpuSetConstraint};
+        let hears = observer.clone();
+        let on_gpu = Gpu::new().and_then(|gpu| {
+            GpuSetConstraint::new(constraint.clone(), gpu, move |error| {
+                note(&hears, &unskew_engine::chain(error))
+            })
+        });
+        match on_gpu {
+            Ok(constraint) => AnyConstraint::new(constraint),
+            Err(error) => {
+                note(observer, &unskew_engine::chain(&error));
+                AnyConstraint::new(constraint)
             }
         }
     }
-    Ok(registry)
+    #[cfg(not(feature = "gpu"))]
+    {
+        note(observer, &"this program was built without the feature \"gpu\"");
+        AnyConstraint::new(constraint)
+    }
 }

@@ -13,13 +13,13 @@ use std::{
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew_core::{Cancel, Cost, Draw, Finish, Origin, TokenId};
+use unskew_engine::TokenSpace;
 
 use super::{
     Drafted, Event, Method, Observer,
     engine::{Drawn, Engine},
     error::{Error, Result},
     method::Asap,
-    tokens::TokenSpace,
 };
 
 /// An output, with its cost.

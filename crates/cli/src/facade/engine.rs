@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use rand_core::Rng;
 use unskew_core::{AnyConstraint, Constraint, Draw, Sampler};
+use unskew_engine::TokenSpace;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
     Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
@@ -19,7 +20,6 @@ use super::{
     drafts::{Counts, Draft, Drafted, Shared},
     error::{Error, Result},
     method::{self, BudgetKind, DiscForm, Length, McmcCut, Method},
-    tokens::TokenSpace,
 };
 
 /// The model that samplers draw from: the user's, at a temperature and truncated before the mask.

@@ -1,27 +1,17 @@
 //! Why the facade has no model, no constraint or no output.
 
-use std::{
-    error::Error as StdError,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
+use unskew_engine::{BoxError, Mismatch, SpecError};
 use unskew_samplers::{
     SampleError, TemperatureError, TrieFileError, TruncationError, speculative::SpeculationError,
 };
 
-use super::{AnyModelError, MethodError, SpecError};
-
-/// An error of a part, of any type.
-pub type BoxError = Box<dyn StdError + Send + Sync>;
-
-/// Parts that are right by themselves and do not go together. Names of options stand between backticks.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Mismatch(pub String);
+use super::{AnyModelError, MethodError};
 
 /// Why the facade has no model, no constraint or no output.
 ///
-/// Names of options stand between backticks, as in [`SpecOptions`](super::SpecOptions).
+/// Names of options stand between backticks, as in [`SpecOptions`](unskew_engine::SpecOptions).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -91,10 +81,6 @@ impl Error {
         Self::Tokens(source.into())
     }
 
-    pub(crate) fn constraint(source: impl Into<BoxError>) -> Self {
-        Self::Constraint(source.into())
-    }
-
     pub(crate) fn combination(message: impl Into<String>) -> Self {
         Self::Combination(Mismatch(message.into()))
     }
@@ -109,18 +95,16 @@ impl From<SampleError<AnyModelError>> for Error {
     }
 }
 
-/// An error and its sources as one line.
-pub fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let part = error.to_string();
-        // A transparent error repeats its source.
-        if !text.contains(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
+impl From<unskew_engine::Error> for Error {
+    fn from(error: unskew_engine::Error) -> Self {
+        use unskew_engine::Error as Engine;
+        match error {
+            Engine::File { path, source } => Self::File { path, source },
+            Engine::Tokens(source) => Self::Tokens(source),
+            Engine::Spec(source) => Self::Spec(source),
+            Engine::Combination(source) => Self::Combination(source),
+            Engine::Constraint(source) => Self::Constraint(source),
+            other => Self::Constraint(other.into()),
         }
-        source = error.source();
     }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

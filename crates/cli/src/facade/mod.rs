@@ -13,26 +13,23 @@ mod draws;
 mod engine;
 mod error;
 mod event;
-mod explain;
-pub mod items;
 pub mod method;
 mod model;
-pub mod read;
 mod request;
-pub mod spec;
-mod tokens;
 
 pub use self::{
     any_model::{AnyModel, AnyModelError, AnySequence},
+    compile::constraint,
     drafts::{Draft, Drafted},
     draws::{Draws, Output},
     engine::Truncate,
-    error::{BoxError, Error, Mismatch, Result, chain},
+    error::{Error, Result},
     event::{Event, Observer},
-    explain::Explained,
     method::{METHODS, Method, MethodError, MethodInfo},
     model::{Model, ModelSource},
     request::{Request, Start},
-    spec::{Language, Spec, SpecError, SpecOptions},
-    tokens::TokenSpace,
+};
+pub use unskew_engine::{
+    BoxError, Explained, Language, Mismatch, Spec, SpecError, SpecOptions, TokenSpace, chain, items, read,
+    spec,
 };

@@ -8,6 +8,10 @@ use std::{
 };
 
 use unskew_core::{LanguageModel, TableModel, TokenId};
+use unskew_engine::{
+    TokenSpace,
+    read::{self, MAX_TABLE_BYTES},
+};
 #[cfg(feature = "runner")]
 use unskew_runner::{Llama, ModelConfig};
 use unskew_vocab::Tokenizer;
@@ -15,8 +19,6 @@ use unskew_vocab::Tokenizer;
 use super::{
     AnyModel,
     error::{Error, Result},
-    read::{self, MAX_TABLE_BYTES},
-    tokens::TokenSpace,
 };
 
 /// A language model with its tokens, shared: a clone is another handle to the same weights.
@@ -212,27 +214,27 @@ impl Model {
     }
 }
 
-impl TokenSpace {
-    /// The tokens of a model without its weights, which masks and checks do not need.
+impl ModelSource {
+    /// The tokens of the model, or of the `tokenizer` in a file, without the weights, which masks and checks do not need.
     ///
     /// # Errors
     ///
     /// [`Error`] where there is no tokenizer, or it cannot be read.
-    pub fn load(source: &ModelSource, tokenizer: Option<&Path>) -> Result<Self> {
+    pub fn tokens(&self, tokenizer: Option<&Path>) -> Result<TokenSpace> {
         // A folder says which tokens end a sequence, of another tokenizer too.
-        let end = match source {
+        let end = match self {
             ModelSource::Folder(folder) => end_of_sequence(folder)?,
             _ => Vec::new(),
         };
-        let own = match (source, tokenizer) {
+        let own = match (self, tokenizer) {
             (ModelSource::Table(path), None) => {
-                return Ok(Self::from_vocabulary(Arc::clone(table(path)?.vocabulary())));
+                return Ok(TokenSpace::from_vocabulary(Arc::clone(table(path)?.vocabulary())));
             }
             (_, Some(path)) => read_tokenizer(path)?,
             (ModelSource::Tiny | ModelSource::TinyDraft, None) => tiny_tokenizer()?,
             (ModelSource::Folder(folder), None) => read_tokenizer(&folder.join("tokenizer.json"))?,
         };
-        Self::from_tokenizer(own, &end, 0)
+        Ok(TokenSpace::from_tokenizer(own, &end, 0)?)
     }
 }
 

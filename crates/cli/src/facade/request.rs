@@ -4,6 +4,7 @@
 //! error in it shows there; a request that is cloned shares it.
 
 use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, TokenId};
+use unskew_engine::Spec;
 use unskew_samplers::Task;
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
     draws::Plan,
     engine::{self, Engine, Target, Truncate, WarpedModel},
     error::{Error, Result},
-    spec::{Language, Spec},
 };
 
 /// The most tokens of an output where neither the user nor the model says otherwise.
@@ -275,7 +275,7 @@ impl Request {
     fn drawing_model(&self) -> AnyModel {
         let model = self.model.any_model();
         #[cfg(feature = "wgpu")]
-        if matches!(&self.spec.language, Language::Set(set) if set.gpu) {
+        if matches!(&self.spec.language, unskew_engine::Language::Set(set) if set.gpu) {
             return super::device::on_gpu(model, &self.observer);
         }
         model.clone()
@@ -371,7 +371,7 @@ impl Request {
 
     /// Whether tokens can be counted by place.
     fn counts(&self) -> bool {
-        let is_grammar = matches!(self.spec.language, Language::Grammar(_) | Language::JsonSchema(_));
+        let is_grammar = self.spec.is_grammar();
         is_grammar && !self.spec.canonical
     }
 
@@ -402,7 +402,7 @@ impl Request {
 
     /// Why tokens cannot be counted by place.
     fn no_counts(&self) -> Error {
-        if matches!(self.spec.language, Language::Grammar(_) | Language::JsonSchema(_)) {
+        if self.spec.is_grammar() {
             return Error::combination(
                 "`canonical` cannot be combined with counts of a `grammar` or `json_schema`; leave out one of the two",
             );

@@ -157,6 +157,9 @@ pub(crate) struct ConstraintArgs {
     /// The output is JSON that satisfies the JSON Schema in this file
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) json_schema: Option<PathBuf>,
+    /// The output is free text with tools in it, as the structural tag in this file says
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) structural_tag: Option<PathBuf>,
     /// The output is an item of this set: one built by `unskew set build`, or a text file with one item a line
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) set: Option<PathBuf>,
@@ -172,7 +175,7 @@ pub(crate) struct ConstraintArgs {
     /// The constraint in JSON, with all of its options: `{"regex": "ab*", "canonical": true}`
     ///
     /// The fields are `regex`, `regex_file`, `choices`, `grammar` with `grammar_format`, `grammar_file`, `json_schema` (the schema
-    /// itself), `json_schema_file`, `set`, `subset`, `exclude_set`, `canonical`, and the options of --with, with `_` for `-`. Files are
+    /// itself), `json_schema_file`, `structural_tag` (itself), `structural_tag_file`, `set`, `subset`, `exclude_set`, `canonical`, and the options of --with, with `_` for `-`. Files are
     /// found from the working directory.
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) spec: Option<PathBuf>,

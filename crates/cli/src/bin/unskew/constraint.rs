@@ -31,7 +31,18 @@ impl ConstraintArgs {
 
     /// The options that are flags, in their flat form.
     fn options(&self) -> SpecOptions {
-        let Self { regex, regex_file, grammar, json_schema, set, subset, exclude_set, choice, .. } = self;
+        let Self {
+            regex,
+            regex_file,
+            grammar,
+            json_schema,
+            structural_tag,
+            set,
+            subset,
+            exclude_set,
+            choice,
+            ..
+        } = self;
         let LegacyConstraintArgs {
             max_ignored,
             maximal_munch,
@@ -48,6 +59,7 @@ impl ConstraintArgs {
             choices: choice.clone(),
             grammar_file: grammar.clone(),
             json_schema_file: json_schema.clone(),
+            structural_tag_file: structural_tag.clone(),
             set: set.clone(),
             subset: subset.clone(),
             exclude_set: exclude_set.clone(),
@@ -57,7 +69,7 @@ impl ConstraintArgs {
             whitespace: whitespace.clone(),
             ascii: *ascii,
             exponents: *exponents,
-            schema_registry: schema_registry.clone(),
+            schema_registry: schema_registry.clone().map(Into::into),
             any_order: *any_order,
             gpu: *gpu,
             ..SpecOptions::default()

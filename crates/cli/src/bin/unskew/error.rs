@@ -64,6 +64,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("sampler", ""),
     ("schema_registry", ""),
     ("set", ""),
+    ("structural_tag", ""),
+    ("structural_tag_file", "--structural-tag"),
     ("subset", ""),
     ("tokenizer", ""),
     ("truncate", ""),
@@ -112,6 +114,12 @@ impl From<unskew::Error> for Failure {
             // The names in others are those of a user's text.
             other => Self::bad(&other),
         }
+    }
+}
+
+impl From<unskew::engine::Error> for Failure {
+    fn from(error: unskew::engine::Error) -> Self {
+        unskew::Error::from(error).into()
     }
 }
 

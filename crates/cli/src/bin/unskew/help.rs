@@ -21,6 +21,8 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
       ten times longer for 3 and hundreds of times longer for 20
     schema-registry=DIR: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path there
     any-order: the members of an object come in any order, and not in that of the schema
+- --structural-tag:
+    whitespace=compact, bounded:N or flexible: in JSON, where the tag says nothing (default: bounded:33)
 - --grammar:
     maximal-munch: outputs are cut into terminals as the scanner of a compiler does, each as long as possible; by default every
       way to cut a text counts, and `intx` may be `int` and `x`; a grammar in which a text could not be completed is refused

@@ -101,6 +101,7 @@ mod tests {
         "--regex-file",
         "--grammar",
         "--json-schema",
+        "--structural-tag",
         "--schema-registry",
         "--set",
         "--exclude-set",

@@ -53,8 +53,8 @@ struct Checker<'a> {
 
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?;
-    let tokens = TokenSpace::load(&args.model.model, args.model.tokenizer.as_deref())?;
-    let constraint = tokens.constraint_with(&spec, &progress::observer())?;
+    let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
+    let constraint = unskew::constraint(&spec, &tokens, &progress::observer())?;
     let mut checker = Checker {
         tokens: &tokens,
         scratch: constraint.scratch(),

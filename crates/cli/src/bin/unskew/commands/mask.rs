@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 use unskew::{
-    Language, TokenSpace,
+    Language,
     core::{Constraint, TokenId, TokenMask},
 };
 
@@ -39,8 +39,8 @@ struct Answer {
 
 pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?;
-    let tokens = TokenSpace::load(&args.model.model, args.model.tokenizer.as_deref())?;
-    let constraint = tokens.constraint_with(&spec, &progress::observer())?;
+    let tokens = args.model.model.tokens(args.model.tokenizer.as_deref())?;
+    let constraint = unskew::constraint(&spec, &tokens, &progress::observer())?;
     let prefix = match (&args.prefix, &args.prefix_ids) {
         (Some(text), _) => tokens.encode_output(text)?,
         (None, Some(ids)) => ids.0.iter().copied().map(TokenId).collect(),

@@ -147,7 +147,7 @@ pub(crate) fn set(command: &SetCommand, out: &mut dyn Write) -> Result<()> {
 }
 
 fn tokens(args: &ModelArgs) -> Result<TokenSpace> {
-    Ok(TokenSpace::load(&args.model, args.tokenizer.as_deref())?)
+    Ok(args.model.tokens(args.tokenizer.as_deref())?)
 }
 
 fn build(args: &SetBuildArgs, out: &mut dyn Write) -> Result<()> {

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use super::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The longest regex, grammar or schema, in bytes: far beyond the engines' own limits, so that their errors can name the size.
 pub const MAX_TEXT_BYTES: u64 = 1 << 28;

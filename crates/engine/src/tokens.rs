@@ -13,7 +13,7 @@ use unskew_automata::{CanonicalIndex, TokenizerAutomaton};
 use unskew_core::{TokenId, TokenTrie, Vocabulary, heal};
 use unskew_vocab::Tokenizer;
 
-use super::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The tokens of a model.
 pub struct TokenSpace {
@@ -22,6 +22,7 @@ pub struct TokenSpace {
     /// The beginning of a text, for models that need a first token.
     begin: Vec<TokenId>,
     trie: OnceLock<Arc<TokenTrie>>,
+    canonical: OnceLock<Arc<CanonicalIndex>>,
 }
 
 enum Encoder {
@@ -47,6 +48,7 @@ impl TokenSpace {
             encoder: Encoder::Fewest,
             begin: Vec::new(),
             trie: OnceLock::new(),
+            canonical: OnceLock::new(),
         }
     }
 
@@ -66,6 +68,7 @@ impl TokenSpace {
             vocabulary: Arc::new(vocabulary.padded(len)),
             encoder: Encoder::Tokenizer(Box::new(tokenizer)),
             trie: OnceLock::new(),
+            canonical: OnceLock::new(),
         })
     }
 
@@ -94,6 +97,13 @@ impl TokenSpace {
         }
         let trie = Arc::new(TokenTrie::new(&self.vocabulary).map_err(Error::tokens)?);
         Ok(Arc::clone(self.trie.get_or_init(|| trie)))
+    }
+
+    /// What the trie and the index of canonical sequences take, in bytes; the vocabulary and the tokenizer are not counted.
+    pub fn memory_usage(&self) -> usize {
+        let canonical = self.canonical.get();
+        self.trie.get().map_or(0, |trie| trie.memory_usage())
+            + canonical.map_or(0, |index| index.memory_usage() + index.automaton().memory_usage())
     }
 
     /// The tokens of a prompt, with the tokens that the tokenizer puts in front of a text.
@@ -153,18 +163,22 @@ impl TokenSpace {
         }
     }
 
-    /// The index that canonical constraints are made from: some milliseconds for each 10,000 tokens.
+    /// The index that canonical constraints are made from: some milliseconds for each 10,000 tokens, the first time.
     pub(crate) fn canonical_index(&self) -> Result<Arc<CanonicalIndex>> {
+        if let Some(index) = self.canonical.get() {
+            return Ok(Arc::clone(index));
+        }
         let Encoder::Tokenizer(tokenizer) = &self.encoder else { return Err(Self::no_tokenizer()) };
         let tokenization = tokenizer.tokenization().map_err(|error| {
             Error::combination(format!(
                 "the tokenizer's own sequences cannot be enforced: {}",
-                super::error::chain(&error)
+                crate::chain(&error)
             ))
         })?;
         let automaton = TokenizerAutomaton::new(&self.vocabulary, tokenization).map_err(Error::constraint)?;
         let index = CanonicalIndex::new(Arc::new(automaton), Arc::clone(&self.vocabulary), self.trie()?);
-        index.map(Arc::new).map_err(Error::constraint)
+        let index = index.map(Arc::new).map_err(Error::constraint)?;
+        Ok(Arc::clone(self.canonical.get_or_init(|| index)))
     }
 
     pub(crate) fn no_tokenizer() -> Error {
@@ -173,8 +187,12 @@ impl TokenSpace {
         )
     }
 
-    /// Takes off `prompt` the tokens that a longer one begins with; answers with their text.
-    pub(crate) fn heal(&self, prompt: &mut Vec<TokenId>) -> Result<String> {
+    /// Takes off `prompt` the tokens that a longer one begins with; answers with their text, which the output begins with then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokens`] where the text is not UTF-8, or a token is too long.
+    pub fn heal(&self, prompt: &mut Vec<TokenId>) -> Result<String> {
         let (taken, text) = heal(prompt, &self.vocabulary, &*self.trie()?);
         // A model may need a first token.
         let taken = if taken == prompt.len() && self.begin.is_empty() { 0 } else { taken };

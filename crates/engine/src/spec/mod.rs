@@ -1,7 +1,7 @@
 //! Constraints as data: one type for every kind, with its options, and a JSON form.
 //!
 //! A [`Spec`] is data. It names files and does not read them, and it knows neither a model nor a command line. So programs can
-//! build it, keep it, compare it and send it. [`TokenSpace::constraint`](super::TokenSpace::constraint) compiles it for the tokens of
+//! build it, keep it, compare it and send it. [`TokenSpace::constraint`](crate::TokenSpace::constraint) compiles it for the tokens of
 //! one model.
 //!
 //! Options belong to the kind that reads them: white space exists only for a JSON Schema. The flat form, [`SpecOptions`], is what
@@ -12,14 +12,17 @@
 //! six lists.
 
 mod options;
+mod resolved;
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::value::RawValue;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
-pub use self::options::SpecOptions;
+pub use self::options::{SPEC_VERSION, SpecOptions};
+pub(crate) use self::resolved::Resolved;
 
 /// The largest [`GrammarSpec::max_ignored`]: each is a copy of the automaton of ignored text.
 pub const MAX_IGNORED: u32 = 10_000;
@@ -32,7 +35,7 @@ pub const MAX_EXPONENT: u32 = 100;
 /// # Example
 ///
 /// ```
-/// use unskew::Spec;
+/// use unskew_engine::Spec;
 ///
 /// let spec = Spec::regex("[0-9]{4}").canonical();
 /// assert_eq!(spec.to_json(), r#"{"regex":"[0-9]{4}","canonical":true}"#);
@@ -40,7 +43,7 @@ pub const MAX_EXPONENT: u32 = 100;
 ///
 /// let wrong = Spec::from_json(r#"{"regex": "a", "ascii": true}"#).unwrap_err();
 /// assert!(wrong.to_string().contains("`ascii` is for the strings of a `json_schema`"));
-/// # Ok::<(), unskew::SpecError>(())
+/// # Ok::<(), unskew_engine::SpecError>(())
 /// ```
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "SpecOptions", into = "SpecOptions")]
@@ -65,6 +68,8 @@ pub enum Language {
     Grammar(GrammarSpec),
     /// JSON that satisfies a JSON Schema.
     JsonSchema(SchemaSpec),
+    /// Free text with tools in it, as a [structural tag](crate::tag) says.
+    StructuralTag(TagSpec),
     /// The items of a set.
     Set(SetSpec),
     /// All but the items of a set, however tokens divide them. A built set, or a text file with one item a line.
@@ -104,10 +109,69 @@ pub struct SchemaSpec {
     pub ascii: bool,
     /// The largest exponent of numbers under a condition; `None`: no exponents there.
     pub exponents: Option<u32>,
-    /// A folder of schemas that `$ref` may lead to.
-    pub registry: Option<PathBuf>,
+    /// Schemas that `$ref` may lead to.
+    pub registry: Option<RegistrySource>,
     /// Whether the members of an object come in any order.
     pub any_order: bool,
+}
+
+/// A structural tag and how JSON in it is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TagSpec {
+    /// The text, which is JSON.
+    pub source: Source,
+    /// The white space between parts of JSON, where the tag says nothing; `None`: [`Whitespace::default`].
+    pub whitespace: Option<Whitespace>,
+}
+
+/// Schemas that others refer to. In JSON a folder is a string, and schemas are an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegistrySource {
+    /// The `.json` files in a folder and the folders in it, each by its path from there.
+    Folder(PathBuf),
+    /// The texts of schemas by their names.
+    Schemas(BTreeMap<String, String>),
+}
+
+/// Schemas are parts of the object, as JSON and not as text.
+impl Serialize for RegistrySource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Folder(folder) => folder.serialize(serializer),
+            Self::Schemas(schemas) => {
+                serializer.collect_map(schemas.iter().map(|(name, text)| (name, options::schema_value(text))))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RegistrySource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Box::<RawValue>::deserialize(deserializer)?;
+        if let Ok(folder) = serde_json::from_str(value.get()) {
+            return Ok(Self::Folder(folder));
+        }
+        let schemas: BTreeMap<String, Box<RawValue>> = serde_json::from_str(value.get()).map_err(|_| {
+            D::Error::custom(
+                "`schema_registry` is the path of a folder, or an object of schemas by their names",
+            )
+        })?;
+        Ok(Self::Schemas(
+            schemas.into_iter().map(|(name, value)| (name, options::schema_text(&value))).collect(),
+        ))
+    }
+}
+
+impl From<PathBuf> for RegistrySource {
+    fn from(folder: PathBuf) -> Self {
+        Self::Folder(folder)
+    }
+}
+
+impl From<String> for RegistrySource {
+    fn from(folder: String) -> Self {
+        Self::Folder(folder.into())
+    }
 }
 
 /// A set of items.
@@ -194,6 +258,11 @@ impl Spec {
         Self::new(Language::JsonSchema(SchemaSpec::new(Source::File(path.into()))))
     }
 
+    /// The output is as the structural tag `text` says.
+    pub fn structural_tag(text: impl Into<String>) -> Self {
+        Self::new(Language::StructuralTag(TagSpec { source: Source::Text(text.into()), whitespace: None }))
+    }
+
     /// The output is an item of the set in a file: a built set, or a text file with one item a line.
     pub fn set(path: impl Into<PathBuf>) -> Self {
         Self::new(Language::Set(SetSpec { file: path.into(), subset: None, gpu: false }))
@@ -214,6 +283,11 @@ impl Spec {
     /// Whether every sequence of text tokens is allowed.
     pub fn is_unconstrained(&self) -> bool {
         !self.canonical && self.language == Language::Anything
+    }
+
+    /// Whether the constraint is compiled as a grammar, unless it is canonical.
+    pub fn is_grammar(&self) -> bool {
+        matches!(self.language, Language::Grammar(_) | Language::JsonSchema(_) | Language::StructuralTag(_))
     }
 
     /// The constraint that JSON text describes: an object with the fields of [`SpecOptions`].
@@ -257,8 +331,14 @@ impl Spec {
             Language::Grammar(spec) => Language::Grammar(GrammarSpec { source: text(spec.source), ..spec }),
             Language::JsonSchema(spec) => {
                 let source = text(spec.source);
-                let registry = spec.registry.map(|folder| map(FileRole::Registry, folder));
+                let registry = spec.registry.map(|registry| match registry {
+                    RegistrySource::Folder(folder) => RegistrySource::Folder(map(FileRole::Registry, folder)),
+                    schemas @ RegistrySource::Schemas(_) => schemas,
+                });
                 Language::JsonSchema(SchemaSpec { source, registry, ..spec })
+            }
+            Language::StructuralTag(spec) => {
+                Language::StructuralTag(TagSpec { source: text(spec.source), ..spec })
             }
             Language::Set(spec) => Language::Set(SetSpec { file: map(FileRole::Items, spec.file), ..spec }),
             Language::ExcludeSet(path) => Language::ExcludeSet(map(FileRole::Items, path)),
@@ -292,6 +372,7 @@ impl fmt::Display for Spec {
                 }
             }
             Language::JsonSchema(schema) => write!(f, "JSON Schema{}", schema.source)?,
+            Language::StructuralTag(tag) => write!(f, "structural tag{}", tag.source)?,
             Language::Set(SetSpec { file, subset: Some(name), .. }) => {
                 write!(f, "subset {name} of {}", file.display())?;
             }
@@ -327,6 +408,9 @@ mod tests {
         r#"{"grammar_file":"g.gbnf"}"#,
         r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true}"#,
         r#"{"json_schema":true}"#,
+        r#"{"json_schema":true,"schema_registry":{"a.json":{"const": 1.50}}}"#,
+        r#"{"structural_tag":{"type":"structural_tag","format":{"type":"any_text"}},"whitespace":"compact"}"#,
+        r#"{"structural_tag_file":"t.json","canonical":true}"#,
         r#"{"json_schema_file":"s.json","whitespace":"bounded:4"}"#,
         r#"{"set":"s.set","subset":"films","gpu":true}"#,
         r#"{"exclude_set":"taken.txt"}"#,
@@ -350,7 +434,7 @@ mod tests {
         for (text, message) in [
             (r#"{"regex": "a", "set": "b"}"#, "`regex` and `set` are two constraints"),
             (r#"{"regex": "a", "gpu": true}"#, "`gpu` makes the masks of a `set`; give one, or leave it out"),
-            (r#"{"whitespace": "compact"}"#, "`whitespace` is that of a `json_schema`"),
+            (r#"{"whitespace": "compact"}"#, "`whitespace` is that of a `json_schema` or a `structural_tag`"),
             (r#"{"json_schema": {}, "whitespace": "wide"}"#, "`whitespace` = \"wide\": it is `compact`"),
             (r#"{"grammar": "start: \"a\""}"#, "needs its language"),
             (r#"{"grammar": "", "grammar_format": "bnf"}"#, "it is `lark`, `gbnf` or `ebnf`"),
@@ -358,6 +442,8 @@ mod tests {
                 r#"{"json_schema": {}, "exponents": 101}"#,
                 "`exponents` = \"101\": give a whole number up to 100",
             ),
+            (r#"{"version": 2, "regex": "a"}"#, "`version` = \"2\": this program reads version 1 alone"),
+            (r#"{"json_schema": true, "schema_registry": 7}"#, "the path of a folder, or an object"),
             (r#"{"regexp": "a"}"#, "unknown field `regexp`"),
             ("[", "not a constraint in JSON"),
         ] {

@@ -12,19 +12,15 @@ use std::{
     sync::Arc,
 };
 
-use unskew_core::AnyConstraint;
 use unskew_sets::{
     BuildReport, Delta, ExclusionConstraint, ItemSet, SetBuilder, SetConstraint, SetError, SetFileError,
     SetStore,
 };
 
-use super::{
-    Observer,
-    error::{BoxError, Error, Mismatch, Result, chain},
-    event::Event,
+use crate::{
+    BoxError, Error, Mismatch, Progress, Result, TokenSpace, chain,
     read::{self, Limited, MAX_LINES_BYTES},
     spec::SetSpec,
-    tokens::TokenSpace,
 };
 
 /// The first bytes of a built set.
@@ -77,30 +73,29 @@ impl<'a> ItemFile<'a> {
         self,
         mut builder: SetBuilder,
         tokens: &TokenSpace,
-        observer: &Observer,
+        progress: &dyn Progress,
         build: impl FnOnce(SetBuilder) -> Result<(ItemSet, BuildReport), SetError>,
     ) -> Result<(ItemSet, BuildReport)> {
         let (path, of) = (self.path, self.bytes);
         let encode = |line: &str| tokens.encode_output(line);
-        let pushed = builder
-            .push_lines(self.text(), encode, |_, bytes| observer.tell(Event::Reading { path, bytes, of }));
+        let pushed = builder.push_lines(self.text(), encode, |_, bytes| progress.reading(path, bytes, of));
         let built = pushed.and_then(|()| build(builder));
-        observer.tell(Event::Read { path });
+        progress.read(path);
         let (set, report) = built.map_err(|error| Error::file(path, error))?;
-        tell(path, &report, observer);
+        tell(path, &report, progress);
         Ok((set, report))
     }
 }
 
 /// Tells the lines that were left out of a set.
-fn tell(path: &Path, report: &BuildReport, observer: &Observer) {
+fn tell(path: &Path, report: &BuildReport, progress: &dyn Progress) {
     let more = |named: usize, all: u64| if (named as u64) < all { ", ..." } else { "" };
     if report.duplicates > 0 {
         let BuildReport { duplicates, duplicate_lines: lines, .. } = report;
         let named: Vec<String> =
             lines.iter().map(|(line, first)| format!("line {line} is line {first}")).collect();
         let more = more(lines.len(), *duplicates);
-        observer.note(format_args!(
+        progress.note(&format!(
             "{}: left out as duplicates: {duplicates} ({}{more})",
             path.display(),
             named.join(", ")
@@ -110,7 +105,7 @@ fn tell(path: &Path, report: &BuildReport, observer: &Observer) {
         let BuildReport { blank, blank_lines: lines, .. } = report;
         let named: Vec<String> = lines.iter().map(|line| format!("line {line}")).collect();
         let more = more(lines.len(), *blank);
-        observer.note(format_args!(
+        progress.note(&format!(
             "{}: left out as blank: {blank} ({}{more})",
             path.display(),
             named.join(", ")
@@ -173,7 +168,7 @@ pub(crate) fn set_constraint(
     canonical: bool,
     tokens: &TokenSpace,
     healed: &str,
-    observer: &Observer,
+    progress: &dyn Progress,
 ) -> Result<SetConstraint> {
     let SetSpec { file: path, subset, .. } = spec;
     let (file, len) = (ItemFile::open(path)?, tokens.vocabulary().len());
@@ -223,7 +218,7 @@ pub(crate) fn set_constraint(
             ));
         }
         let builder = SetBuilder::for_vocabulary(Arc::clone(tokens.vocabulary())).prefix(healed);
-        let (set, _) = file.build(builder, tokens, observer, SetBuilder::build)?;
+        let (set, _) = file.build(builder, tokens, progress, SetBuilder::build)?;
         SetConstraint::new(Arc::new(set), len)
     };
     made.map_err(|error| bad(error.into()))
@@ -235,7 +230,7 @@ pub(crate) fn exclusion(
     canonical: bool,
     tokens: &TokenSpace,
     healed: &str,
-) -> Result<AnyConstraint> {
+) -> Result<ExclusionConstraint> {
     if canonical {
         return Err(Error::combination(
             "`canonical` cannot be combined with `exclude_set`, which excludes texts in every spelling; leave out one of the two",
@@ -262,32 +257,5 @@ pub(crate) fn exclusion(
     } else {
         ExclusionConstraint::from_lines(file.text(), vocabulary)
     };
-    made.map(AnyConstraint::new).map_err(|error| Error::file(path, error))
-}
-
-/// The constraint with masks from a GPU, or the one that there is, and a note that says why.
-pub(crate) fn on_gpu(constraint: SetConstraint, observer: &Observer) -> AnyConstraint {
-    let note = |observer: &Observer, reason: &dyn std::fmt::Display| {
-        observer.note(format_args!("warning: `gpu`: {reason}; the CPU makes the masks"));
-    };
-    #[cfg(feature = "gpu")]
-    {
-        use unskew_sets::{Gpu, GpuSetConstraint};
-        let hears = observer.clone();
-        let on_gpu = Gpu::new().and_then(|gpu| {
-            GpuSetConstraint::new(constraint.clone(), gpu, move |error| note(&hears, &chain(error)))
-        });
-        match on_gpu {
-            Ok(constraint) => AnyConstraint::new(constraint),
-            Err(error) => {
-                note(observer, &chain(&error));
-                AnyConstraint::new(constraint)
-            }
-        }
-    }
-    #[cfg(not(feature = "gpu"))]
-    {
-        note(observer, &"this program was built without the feature \"gpu\"");
-        AnyConstraint::new(constraint)
-    }
+    made.map_err(|error| Error::file(path, error))
 }

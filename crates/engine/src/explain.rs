@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 use unskew_automata::{Dfa, Limits, RegexError};
+use unskew_core::Cancel;
 use unskew_grammars::{Fate, Grammar, GrammarError, GrammarLimits, SyntaxErrorKind, explain as explain_text};
 use unskew_schema::{self as schema, SchemaError, SchemaLimits, explain as explain_schema};
 
-use super::{
+use crate::{
+    Error, Result, Spec, chain,
     compile::of_file,
-    error::{Error, Result, chain},
-    spec::{GrammarSpec, Language, SchemaSpec, Spec},
+    spec::{GrammarSpec, Language, SchemaSpec},
+    tag::{self, TagOptions},
 };
 
 /// The fate of one construct.
@@ -47,9 +49,21 @@ impl Spec {
             Language::Grammar(spec) => of_grammar(spec),
             Language::JsonSchema(spec) => of_schema(spec),
             Language::Regex(source) => Ok(vec![of_regex(&source.read()?.1)?]),
+            Language::StructuralTag(spec) => {
+                let (path, text) = spec.source.read()?;
+                let options = TagOptions {
+                    whitespace: spec.whitespace.unwrap_or_default(),
+                    limits: GrammarLimits::default(),
+                    cancel: Cancel::default(),
+                };
+                // A text that is no JSON has no constructs.
+                serde_json::from_str::<&serde_json::value::RawValue>(&text)
+                    .map_err(|error| of_file(path, error))?;
+                Ok(tag::explain(&text, &options))
+            }
             Language::Anything | Language::Choices(_) | Language::Set(_) | Language::ExcludeSet(_) => {
                 Err(Error::combination(
-                    "only a `grammar`, a `json_schema` or a `regex` has constructs to explain; give one",
+                    "only a `grammar`, a `json_schema`, a `structural_tag` or a `regex` has constructs to explain; give one",
                 ))
             }
         }

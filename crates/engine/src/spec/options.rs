@@ -5,16 +5,23 @@
 use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
-use super::{GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, SchemaSpec, SetSpec, Source, Spec, SpecError};
+use super::{
+    GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, RegistrySource, SchemaSpec, SetSpec, Source, Spec,
+    SpecError, TagSpec,
+};
 
 /// A [`Spec`] as people write it: one flat list of options, most of them absent. This is its JSON form.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "the fields are those of the kinds of a `Spec`, which describe them")]
 pub struct SpecOptions {
+    /// [`SPEC_VERSION`], or nothing, which is the same. It is not written.
+    #[serde(skip_serializing)]
+    pub version: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,8 +40,13 @@ pub struct SpecOptions {
     pub max_ignored: Option<u32>,
     #[serde(skip_serializing_if = "is_off")]
     pub maximal_munch: bool,
+    /// The structural tag itself, as JSON and not as text.
+    #[serde(skip_serializing_if = "Option::is_none", with = "schema_part")]
+    pub structural_tag: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structural_tag_file: Option<PathBuf>,
     /// The schema itself, as JSON and not as text.
-    #[serde(skip_serializing_if = "Option::is_none", with = "schema_value")]
+    #[serde(skip_serializing_if = "Option::is_none", with = "schema_part")]
     pub json_schema: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json_schema_file: Option<PathBuf>,
@@ -46,7 +58,7 @@ pub struct SpecOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exponents: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub schema_registry: Option<PathBuf>,
+    pub schema_registry: Option<RegistrySource>,
     #[serde(skip_serializing_if = "is_off")]
     pub any_order: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,33 +79,52 @@ fn is_off(switch: &bool) -> bool {
 }
 
 /// A schema in JSON is a part of the object around it. A text that is no JSON stays a string, so that nothing is lost.
-mod schema_value {
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum SchemaValue<'a> {
+    Json(Box<RawValue>),
+    Text(&'a str),
+}
+
+/// The schema `text` as a value.
+pub(super) fn schema_value(text: &str) -> SchemaValue<'_> {
+    // Line breaks of JSON stand between its values alone, so that a space is the same.
+    match RawValue::from_string(text.replace(['\n', '\r'], " ")) {
+        Ok(value) if !text.trim_start().starts_with('"') => SchemaValue::Json(value),
+        _ => SchemaValue::Text(text),
+    }
+}
+
+/// The text of a schema that is a value. A string holds the text of a schema.
+pub(super) fn schema_text(value: &RawValue) -> String {
+    serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
+}
+
+mod schema_part {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::value::RawValue;
 
     pub(super) fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(text) = text else { return serializer.serialize_none() };
-        // Line breaks of JSON stand between its values alone, so that a space is the same.
-        match RawValue::from_string(text.replace(['\n', '\r'], " ")) {
-            Ok(value) if !text.trim_start().starts_with('"') => value.serialize(serializer),
-            _ => text.serialize(serializer),
-        }
+        text.as_deref().map(super::schema_value).serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<String>, D::Error> {
         let value = Box::<RawValue>::deserialize(deserializer)?;
-        // A string holds the text of a schema.
-        Ok(Some(serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())))
+        Ok(Some(super::schema_text(&value)))
     }
 }
+
+/// The version of the JSON form that this crate reads and writes. What stands in it keeps its meaning; more may be added.
+pub const SPEC_VERSION: u32 = 1;
 
 impl SpecOptions {
     /// The options that say nothing without a kind: whether each is given, whether its kind is, and what it is for.
     fn stray(&self) -> Option<&'static str> {
         let (set, grammar) = (self.set.is_some(), self.grammar.is_some() || self.grammar_file.is_some());
         let schema = self.json_schema.is_some() || self.json_schema_file.is_some();
+        let tag = self.structural_tag.is_some() || self.structural_tag_file.is_some();
         let options = [
             (self.gpu, set, "`gpu` makes the masks of a `set`"),
             (self.subset.is_some(), set, "`subset` is a part of a `set`"),
@@ -104,7 +135,11 @@ impl SpecOptions {
                 self.grammar.is_some(),
                 "`grammar_format` is that of the text of a `grammar`",
             ),
-            (self.whitespace.is_some(), schema, "`whitespace` is that of a `json_schema`"),
+            (
+                self.whitespace.is_some(),
+                schema || tag,
+                "`whitespace` is that of a `json_schema` or a `structural_tag`",
+            ),
             (self.ascii, schema, "`ascii` is for the strings of a `json_schema`"),
             (self.exponents.is_some(), schema, "`exponents` is for the numbers of a `json_schema`"),
             (
@@ -127,6 +162,8 @@ impl SpecOptions {
             (self.grammar_file.is_some(), "grammar_file"),
             (self.json_schema.is_some(), "json_schema"),
             (self.json_schema_file.is_some(), "json_schema_file"),
+            (self.structural_tag.is_some(), "structural_tag"),
+            (self.structural_tag_file.is_some(), "structural_tag_file"),
             (self.set.is_some(), "set"),
             (self.exclude_set.is_some(), "exclude_set"),
         ];
@@ -151,6 +188,10 @@ impl TryFrom<SpecOptions> for Spec {
     type Error = SpecError;
 
     fn try_from(options: SpecOptions) -> Result<Self, SpecError> {
+        if let Some(version) = options.version.filter(|version| *version != SPEC_VERSION) {
+            let why = format!("this program reads version {SPEC_VERSION} alone");
+            return Err(SpecError::Value { option: "version", value: version.to_string(), why });
+        }
         if let Some(about) = options.stray() {
             return Err(SpecError::Stray { about });
         }
@@ -192,6 +233,8 @@ impl TryFrom<SpecOptions> for Spec {
         } else if let Some(source) = text(options.json_schema, options.json_schema_file) {
             let SpecOptions { ascii, exponents, schema_registry: registry, any_order, .. } = options;
             Language::JsonSchema(SchemaSpec { source, whitespace, ascii, exponents, registry, any_order })
+        } else if let Some(source) = text(options.structural_tag, options.structural_tag_file) {
+            Language::StructuralTag(TagSpec { source, whitespace })
         } else if let Some(file) = options.set {
             Language::Set(SetSpec { file, subset: options.subset, gpu: options.gpu })
         } else if let Some(file) = options.exclude_set {
@@ -245,6 +288,11 @@ impl From<Spec> for SpecOptions {
                     any_order,
                     ..options
                 }
+            }
+            Language::StructuralTag(TagSpec { source, whitespace }) => {
+                let (structural_tag, structural_tag_file) = apart(source);
+                let whitespace = whitespace.map(spell_whitespace);
+                Self { structural_tag, structural_tag_file, whitespace, ..options }
             }
             Language::Set(SetSpec { file, subset, gpu }) => Self { set: Some(file), subset, gpu, ..options },
             Language::ExcludeSet(file) => Self { exclude_set: Some(file), ..options },

@@ -1,0 +1,363 @@
+//! From a [`Spec`] and the tokens of a model to a constraint.
+
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+
+use unskew_automata::{AnyRegex, CanonicalConstraint, LazyRegexConstraint, Limits, RegexConstraint, regex};
+use unskew_core::{AnyConstraint, Cancel, Unconstrained};
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions, TreeLibrary};
+use unskew_schema::{MemberOrder, Registry, SchemaLimits, SchemaOptions};
+use unskew_sets::{ExclusionConstraint, SetConstraint};
+
+use crate::{
+    BoxError, Error, Progress, Result, Spec, TokenSpace, chain, items,
+    machine::{Machine, Pool},
+    read,
+    spec::{GrammarSpec, Language, RegistrySource, SchemaSpec, Source},
+    tag::{self, TagOptions},
+};
+
+/// A constraint of which the kinds are told apart, for who reads more of them than masks.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The words of a context-free grammar.
+    Grammar(Arc<GrammarConstraint>),
+    /// The items of a set.
+    Set(SetConstraint),
+    /// Any text but items.
+    Exclusion(ExclusionConstraint),
+    /// The texts of a regular expression.
+    Regex(Arc<RegexConstraint>),
+    /// The same, of which states are made when they are reached.
+    LazyRegex(Arc<LazyRegexConstraint>),
+    /// The tokenizer's own sequences.
+    Canonical(Arc<CanonicalConstraint>),
+    /// Any text.
+    Anything(Unconstrained),
+}
+
+/// What a constraint is compiled with.
+pub(crate) struct Means<'a> {
+    /// The text that outputs begin with.
+    pub(crate) healed: &'a str,
+    pub(crate) progress: &'a dyn Progress,
+    /// Trees that grammars share.
+    pub(crate) library: Option<&'a Arc<TreeLibrary>>,
+    /// What a constraint, and each of its scratches, may keep in bytes; `None`: as the engines say.
+    pub(crate) kept_bytes: Option<usize>,
+    pub(crate) cancel: Cancel,
+}
+
+impl TokenSpace {
+    /// The constraint that `spec` describes, over these tokens. It is compiled anew each time; a [`Compiler`](crate::Compiler) keeps it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], where a file cannot be read, the constraint cannot be enforced exactly, or its parts do not go together.
+    pub fn constraint(&self, spec: &Spec) -> Result<AnyConstraint> {
+        Ok(self.kind(spec, "", &())?.into_any())
+    }
+
+    /// The constraint that `spec` describes on outputs that begin with `healed`, which was taken off a prompt, and its kind. Lines
+    /// that are left out of a set, and the reading of large files, are told to `progress`.
+    ///
+    /// # Errors
+    ///
+    /// As [`constraint`](Self::constraint).
+    pub fn kind(&self, spec: &Spec, healed: &str, progress: &dyn Progress) -> Result<Kind> {
+        let cancel = Cancel::default();
+        compile(spec, self, &Means { healed, progress, library: None, kept_bytes: None, cancel })
+    }
+}
+
+impl Kind {
+    /// The constraint, whatever its kind.
+    pub fn into_any(self) -> AnyConstraint {
+        match self {
+            Self::Grammar(constraint) => AnyConstraint::new(constraint),
+            Self::Set(constraint) => AnyConstraint::new(constraint),
+            Self::Exclusion(constraint) => AnyConstraint::new(constraint),
+            Self::Regex(constraint) => AnyConstraint::new(constraint),
+            Self::LazyRegex(constraint) => AnyConstraint::new(constraint),
+            Self::Canonical(constraint) => AnyConstraint::new(constraint),
+            Self::Anything(constraint) => AnyConstraint::new(constraint),
+        }
+    }
+
+    pub(crate) fn into_machine(self) -> Arc<dyn Machine> {
+        match self {
+            Self::Grammar(constraint) => Arc::new(Pool::new(constraint)),
+            Self::Set(constraint) => Arc::new(Pool::new(constraint)),
+            Self::Exclusion(constraint) => Arc::new(Pool::new(constraint)),
+            Self::Regex(constraint) => Arc::new(Pool::new(constraint)),
+            Self::LazyRegex(constraint) => Arc::new(Pool::new(constraint)),
+            Self::Canonical(constraint) => Arc::new(Pool::new(constraint)),
+            Self::Anything(constraint) => Arc::new(Pool::new(constraint)),
+        }
+    }
+}
+
+impl Means<'_> {
+    fn automata(&self) -> Limits {
+        let mut limits = Limits { cancel: self.cancel.clone(), ..Limits::default() };
+        if let Some(bytes) = self.kept_bytes {
+            (limits.mask_cache_bytes, limits.lazy_bytes) = (bytes, bytes);
+        }
+        limits
+    }
+
+    pub(crate) fn grammars(&self) -> GrammarLimits {
+        let mut limits = GrammarLimits::default();
+        limits.regex.cancel = self.cancel.clone();
+        limits.scratch_bytes = self.kept_bytes.unwrap_or(limits.scratch_bytes);
+        limits
+    }
+}
+
+pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Result<Kind> {
+    let (canonical, healed) = (spec.canonical, means.healed);
+    match &spec.language {
+        Language::Anything if !canonical && healed.is_empty() => {
+            Ok(Kind::Anything(Unconstrained::new(tokens.vocabulary())))
+        }
+        Language::Anything => compile_regex(&format!("{}(?s:.*)", literal(healed)), canonical, tokens, means),
+        Language::Regex(source) => {
+            let (_, pattern) = source.read()?;
+            let pattern = match healed {
+                "" => pattern,
+                healed => format!("{}(?:{pattern})", literal(healed)),
+            };
+            compile_regex(&pattern, canonical, tokens, means)
+        }
+        Language::Choices(choices) => {
+            let choices: Vec<String> = choices.iter().map(|choice| format!("{healed}{choice}")).collect();
+            compile_choices(&choices, canonical, tokens, means)
+        }
+        Language::Grammar(GrammarSpec { maximal_munch: true, .. }) if canonical => Err(Error::combination(
+            "`canonical` takes a grammar as one automaton, which knows no terminals, so it cannot be combined with \
+             `maximal_munch`; leave out one of the two",
+        )),
+        Language::Grammar(spec) => {
+            let (path, grammar) = spec.grammar(&means.grammars())?;
+            compile_grammar(&grammar, path, spec.maximal_munch, canonical, tokens, means)
+        }
+        Language::JsonSchema(spec) => {
+            let (path, grammar) = spec.grammar(&means.cancel)?;
+            compile_grammar(&grammar, path, false, canonical, tokens, means)
+        }
+        Language::StructuralTag(spec) => {
+            let (path, text) = spec.source.read()?;
+            let options = TagOptions {
+                whitespace: spec.whitespace.unwrap_or_default(),
+                limits: means.grammars(),
+                cancel: means.cancel.clone(),
+            };
+            let grammar = tag::grammar(&text, Some(tokens.vocabulary()), &options);
+            let grammar = grammar.map_err(|error| of_file(path, error))?;
+            compile_grammar(&grammar, path, false, canonical, tokens, means)
+        }
+        Language::Set(spec) => {
+            items::set_constraint(spec, canonical, tokens, healed, means.progress).map(Kind::Set)
+        }
+        Language::ExcludeSet(path) => items::exclusion(path, canonical, tokens, healed).map(Kind::Exclusion),
+    }
+}
+
+/// A pattern that matches `text` alone. It is spelled character by character, so that nothing in it is syntax.
+fn literal(text: &str) -> String {
+    text.chars().map(|char| format!("\\x{{{:x}}}", u32::from(char))).collect()
+}
+
+fn compile_regex(pattern: &str, canonical: bool, tokens: &TokenSpace, means: &Means<'_>) -> Result<Kind> {
+    let limits = means.automata();
+    if canonical {
+        let constraint = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, &limits);
+        return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
+    }
+    let made = regex(pattern, Arc::clone(tokens.vocabulary()), tokens.trie()?, &limits);
+    Ok(match made.map_err(Error::constraint)? {
+        AnyRegex::Dfa(constraint) => Kind::Regex(Arc::new(constraint)),
+        AnyRegex::Lazy(constraint) => Kind::LazyRegex(Arc::new(constraint)),
+    })
+}
+
+fn compile_choices(
+    choices: &[String],
+    canonical: bool,
+    tokens: &TokenSpace,
+    means: &Means<'_>,
+) -> Result<Kind> {
+    let limits = means.automata();
+    if canonical {
+        let constraint = CanonicalConstraint::from_choices(choices, &tokens.canonical_index()?, &limits);
+        return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
+    }
+    let constraint =
+        RegexConstraint::from_choices(choices, Arc::clone(tokens.vocabulary()), tokens.trie()?, &limits);
+    constraint.map(Arc::new).map(Kind::Regex).map_err(Error::constraint)
+}
+
+fn compile_grammar(
+    grammar: &Grammar,
+    path: Option<&Path>,
+    maximal_munch: bool,
+    canonical: bool,
+    tokens: &TokenSpace,
+    means: &Means<'_>,
+) -> Result<Kind> {
+    let grammar = grammar.behind(means.healed.as_bytes());
+    if canonical {
+        let limits = means.automata();
+        let dfa = grammar.regular(&limits).map_err(|error| of_file(path, error))?;
+        let constraint = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits);
+        return constraint.map(Arc::new).map(Kind::Canonical).map_err(Error::constraint);
+    }
+    let limits = means.grammars();
+    let (vocabulary, trie) = (Arc::clone(tokens.vocabulary()), tokens.trie()?);
+    let constraint = match (maximal_munch, means.library) {
+        (true, _) => GrammarConstraint::with_maximal_munch(&grammar, vocabulary, trie, &limits),
+        (false, Some(library)) => GrammarConstraint::with_library(&grammar, library, &limits),
+        (false, None) => GrammarConstraint::new(&grammar, vocabulary, trie, &limits),
+    };
+    constraint.map(|constraint| Kind::Grammar(Arc::new(constraint))).map_err(|error| of_file(path, error))
+}
+
+/// An error about the text of a constraint, with the name of its file.
+pub(crate) fn of_file(path: Option<&Path>, error: impl Into<BoxError>) -> Error {
+    match path {
+        Some(path) => Error::file(path, error),
+        None => Error::constraint(error),
+    }
+}
+
+impl Source {
+    /// The text, and the file that it is from.
+    pub(crate) fn read(&self) -> Result<(Option<&Path>, String)> {
+        match self {
+            Self::Text(text) => Ok((None, text.clone())),
+            Self::File(path) => Ok((Some(path), read::text(path)?)),
+        }
+    }
+}
+
+impl GrammarSpec {
+    /// The language of the text.
+    pub(crate) fn language(&self) -> Result<GrammarFormat> {
+        if let Some(format) = self.format {
+            return Ok(format);
+        }
+        let Source::File(path) = &self.source else {
+            return Err(Error::combination(
+                "the text of a `grammar` needs its `grammar_format`: lark, gbnf or ebnf",
+            ));
+        };
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        GrammarFormat::from_extension(extension).ok_or_else(|| {
+            Error::file(
+                path,
+                "the name must end in .lark, .gbnf or .ebnf, which says how the grammar is written",
+            )
+        })
+    }
+
+    fn grammar(&self, limits: &GrammarLimits) -> Result<(Option<&Path>, Grammar)> {
+        let format = self.language()?;
+        let (path, text) = self.source.read()?;
+        let grammar = match (format, self.max_ignored) {
+            (GrammarFormat::Lark, max_ignored_chars) => {
+                let options = LarkOptions { max_ignored_chars, ..LarkOptions::default() };
+                Grammar::from_lark(&text, &options, limits)
+            }
+            (_, Some(_)) => {
+                return Err(Error::combination(
+                    "`max_ignored` bounds %ignore, which only grammars in Lark have",
+                ));
+            }
+            (format, None) => Grammar::parse(&text, format, limits),
+        };
+        Ok((path, grammar.map_err(|error| of_file(path, error))?))
+    }
+}
+
+impl SchemaSpec {
+    fn grammar(&self, cancel: &Cancel) -> Result<(Option<&Path>, Grammar)> {
+        let mut options = self.options()?;
+        options.cancel = cancel.clone();
+        let (path, text) = self.source.read()?;
+        let grammar = unskew_schema::grammar(&text, &options, &SchemaLimits::default());
+        Ok((path, grammar.map_err(|error| of_file(path, error))?))
+    }
+
+    pub(crate) fn options(&self) -> Result<SchemaOptions> {
+        let mut options = SchemaOptions::default();
+        options.whitespace = self.whitespace.unwrap_or_default();
+        options.ascii = self.ascii;
+        options.exponents = self.exponents.unwrap_or(0);
+        options.registry = registry(self.registry.as_ref())?;
+        if self.any_order {
+            options.order = MemberOrder::Any;
+        }
+        Ok(options)
+    }
+}
+
+/// Schemas that others refer to.
+fn registry(source: Option<&RegistrySource>) -> Result<Registry> {
+    let mut registry = Registry::new();
+    match source {
+        None => {}
+        Some(RegistrySource::Schemas(schemas)) => {
+            for (name, text) in schemas {
+                registry.insert(name, text).map_err(|error| {
+                    Error::combination(format!("`schema_registry`: {name}: {}", chain(&error)))
+                })?;
+            }
+        }
+        Some(RegistrySource::Folder(folder)) => {
+            each_schema(folder, |path, name, text| {
+                registry.insert(name, &text).map_err(|error| Error::file(path, error))
+            })?;
+        }
+    }
+    Ok(registry)
+}
+
+/// The texts of the schemas in a folder, by their names.
+pub(crate) fn registry_texts(folder: &Path) -> Result<BTreeMap<String, String>> {
+    let mut texts = BTreeMap::new();
+    each_schema(folder, |_, name, text| {
+        texts.insert(name.to_owned(), text);
+        Ok(())
+    })?;
+    Ok(texts)
+}
+
+/// The schemas in the `.json` files of a folder and the folders in it: path, name and text. The name is the path from `folder` on.
+fn each_schema(folder: &Path, mut each: impl FnMut(&Path, &str, String) -> Result<()>) -> Result<()> {
+    /// The most files and folders.
+    const MAX_ENTRIES: usize = 100_000;
+    let mut folders = vec![(folder.to_owned(), String::new())];
+    let mut left = MAX_ENTRIES;
+    while let Some((at, name)) = folders.pop() {
+        let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let mut entries = entries.map_err(|error| Error::file(&at, error))?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            left = left.checked_sub(1).ok_or_else(|| {
+                Error::file(
+                    folder,
+                    format!("more than {MAX_ENTRIES} files and folders; keep the schemas apart"),
+                )
+            })?;
+            let path = entry.path();
+            let name = format!("{name}{}", entry.file_name().to_string_lossy());
+            // A link to a folder is none, so this ends.
+            if entry.file_type().map_err(|error| Error::file(&path, error))?.is_dir() {
+                folders.push((path, name + "/"));
+            } else if name.ends_with(".json") {
+                each(&path, &name, read::text(&path)?)?;
+            }
+        }
+    }
+    Ok(())
+}

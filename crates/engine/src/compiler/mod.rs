@@ -1,0 +1,323 @@
+//! From a [`Spec`] to what all its matchers share: once for each spec, within limits of memory and time.
+//!
+//! A server gets the same spec from many requests at once, and a new one with every agent. So one thread compiles a spec while others
+//! that ask for it wait, what was compiled is kept within a limit in bytes ([`cache`]), and compiling ends at a deadline or when the
+//! client has left. Whoever waits does so until its own deadline: if the thread that compiles gives up, the next one takes over.
+//!
+//! Files are read each time, and what is kept is found by what they hold. A text file of items is an exception, since it may hold
+//! millions: it is found by its path, its length and the time of its last change. A built set is opened each time, which takes less than
+//! a look-up would save.
+//!
+//! Grammars share the trees of one library ([`TreeLibrary`]), which costs some milliseconds when the first grammar is compiled, and makes
+//! first masks of later ones several times faster. For a small vocabulary a walk is as fast, and there is no library.
+
+mod cache;
+
+use std::{
+    fmt,
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+use unskew_core::{Cancel, words_for};
+use unskew_grammars::TreeLibrary;
+
+use self::cache::{Cache, Found};
+use crate::{
+    Error, Matcher, MatcherOptions, Result, Spec, TokenSpace,
+    compile::{Means, compile},
+    machine::Machine,
+    spec::Resolved,
+};
+
+/// The fewest tokens of a vocabulary that are worth a library of trees.
+const LIBRARY_TOKENS: usize = 16_384;
+
+/// How often a thread that waits for another looks whether its client has left.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What a [`Compiler`] may keep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CompilerOptions {
+    /// Compiled constraints with the scratches of their matchers, and errors, in bytes. What a matcher still holds when it is evicted
+    /// is not counted. Default: 1 GiB.
+    pub cache_bytes: usize,
+    /// The trees that grammars share, in bytes. Default: 256 MiB.
+    pub library_bytes: usize,
+    /// What one constraint, and each of its scratches, may keep of masks and of what was found out on the way, in bytes. Default: 32
+    /// MiB.
+    pub constraint_bytes: usize,
+}
+
+impl Default for CompilerOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 1 << 30, library_bytes: 256 << 20, constraint_bytes: 32 << 20 }
+    }
+}
+
+/// How long one call may compile.
+#[derive(Clone, Debug, Default)]
+pub struct Until {
+    /// The time by which it has an answer, or [`Error::Deadline`]. It is looked at wherever work is counted; single steps of bounded
+    /// work go on a little longer.
+    pub deadline: Option<Instant>,
+    /// Ends the work from another thread, with [`Error::Cancelled`].
+    pub cancel: Cancel,
+}
+
+/// What a [`Compiler`] has done, and what it keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct CompilerStats {
+    /// Calls that were answered by what was kept, or by another thread that compiled the same.
+    pub hits: u64,
+    /// Calls that compiled.
+    pub misses: u64,
+    /// Constraints and errors that are kept.
+    pub entries: usize,
+    /// What they take, in bytes, scratches included.
+    pub bytes: usize,
+    /// Constraints and errors that had to go.
+    pub evicted: u64,
+    /// Specs that are compiled now.
+    pub compiling: usize,
+    /// What the trees that grammars share take, in bytes.
+    pub library_bytes: usize,
+    /// What the trie of the vocabulary and the index of canonical sequences take, in bytes.
+    pub tokens_bytes: usize,
+}
+
+/// Compiles constraints for the tokens of one model, and keeps them. Threads share it.
+///
+/// # Example
+///
+/// ```
+/// use unskew_core::Vocabulary;
+/// use unskew_engine::{Compiler, Spec, TokenSpace};
+///
+/// let mut builder = Vocabulary::builder();
+/// for byte in 0..=255 {
+///     builder.text(&[byte]);
+/// }
+/// let end = builder.control("<end>");
+/// builder.end_of_sequence(end);
+/// let compiler = Compiler::new(TokenSpace::from_vocabulary(builder.build()?.into()));
+///
+/// let compiled = compiler.compile(&Spec::regex("[0-9]{2}"))?;
+/// let mut matcher = compiled.matcher();
+/// let mut row = vec![0; compiler.mask_words()];
+/// for byte in *b"42" {
+///     matcher.fill(&mut row)?;
+///     assert!(matcher.accept(u32::from(byte).into())?);
+/// }
+/// matcher.fill(&mut row)?;
+/// assert_eq!((row[8], matcher.is_accepting()), (1, true)); // only the end may follow
+/// assert!(matcher.accept(end)? && matcher.is_terminated());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Compiler {
+    tokens: Arc<TokenSpace>,
+    options: CompilerOptions,
+    library: OnceLock<Arc<TreeLibrary>>,
+    cache: Mutex<Cache>,
+    /// Something was compiled, or is no longer.
+    changed: Condvar,
+}
+
+/// A constraint, compiled for the tokens of a [`Compiler`]. A clone is another handle to it.
+#[derive(Clone)]
+pub struct Compiled {
+    pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) tokens: Arc<TokenSpace>,
+}
+
+impl Compiler {
+    /// A compiler for `tokens` with the default options. Nothing is made yet.
+    pub fn new(tokens: impl Into<Arc<TokenSpace>>) -> Self {
+        Self::with_options(tokens, CompilerOptions::default())
+    }
+
+    /// The same with other options.
+    pub fn with_options(tokens: impl Into<Arc<TokenSpace>>, options: CompilerOptions) -> Self {
+        let cache = Mutex::new(Cache::new(options.cache_bytes));
+        Self { tokens: tokens.into(), options, library: OnceLock::new(), cache, changed: Condvar::new() }
+    }
+
+    /// The tokens.
+    pub fn tokens(&self) -> &Arc<TokenSpace> {
+        &self.tokens
+    }
+
+    /// How many words of 32 bits a mask has.
+    pub fn mask_words(&self) -> usize {
+        words_for(self.tokens.vocabulary().len())
+    }
+
+    /// The constraint that `spec` describes: compiled, or kept from before.
+    ///
+    /// Cost of what is kept: a look-up by the text of the spec, O(n) for n bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`], shared by all that asked for this spec at the same time. Errors are kept too, but for those of files.
+    pub fn compile(&self, spec: &Spec) -> Result<Compiled, Arc<Error>> {
+        self.compile_until(spec, &Until::default())
+    }
+
+    /// The same, until a deadline or until the caller asks for the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile`](Self::compile), [`Error::Deadline`] and [`Error::Cancelled`].
+    pub fn compile_until(&self, spec: &Spec, until: &Until) -> Result<Compiled, Arc<Error>> {
+        let resolved = spec.resolve()?;
+        let machine = match resolved.key() {
+            None => self.make(&resolved, until).map_err(Arc::new),
+            Some(key) => self.kept(&key.into(), &resolved, until),
+        };
+        let machine = machine.map_err(|error| resolved.named(error))?;
+        Ok(Compiled { machine, tokens: Arc::clone(&self.tokens) })
+    }
+
+    /// What it has done and what it keeps. O(n) for n constraints.
+    pub fn stats(&self) -> CompilerStats {
+        let mut stats = self.lock().stats();
+        stats.library_bytes = self.library.get().map_or(0, |library| library.memory_usage());
+        stats.tokens_bytes = self.tokens.memory_usage();
+        stats
+    }
+
+    /// Forgets all constraints. Matchers keep theirs; trees stay.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cache> {
+        // Nothing is computed while it is locked.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kept(
+        &self,
+        key: &Arc<str>,
+        resolved: &Resolved<'_>,
+        until: &Until,
+    ) -> Result<Arc<dyn Machine>, Arc<Error>> {
+        let mut cache = self.lock();
+        loop {
+            match cache.find(key) {
+                Found::Made(made) => return made,
+                Found::Nothing => break,
+                Found::Compiling => {}
+            }
+            over(until)?;
+            let left = until.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let wait = left.map_or(LOOK, |left| left.min(LOOK));
+            (cache, _) = self.changed.wait_timeout(cache, wait).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(cache);
+        // Also if it panics.
+        let mut open = Open { compiler: self, key, made: None };
+        let made = self.make(resolved, until).map_err(Arc::new);
+        open.made = Some(made.clone());
+        made
+    }
+
+    fn make(&self, resolved: &Resolved<'_>, until: &Until) -> Result<Arc<dyn Machine>> {
+        over(until)?;
+        let cancel = match until.deadline {
+            Some(deadline) => until.cancel.until(deadline),
+            None => until.cancel.clone(),
+        };
+        let library = match resolved.has_grammar() {
+            true => self.library()?,
+            false => None,
+        };
+        let means = Means {
+            healed: "",
+            progress: &(),
+            library: library.as_ref(),
+            kept_bytes: Some(self.options.constraint_bytes),
+            cancel,
+        };
+        let made = compile(resolved.spec(), &self.tokens, &means);
+        match made {
+            Ok(kind) => Ok(kind.into_machine()),
+            Err(error) => {
+                over(until)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn library(&self) -> Result<Option<Arc<TreeLibrary>>> {
+        let vocabulary = self.tokens.vocabulary();
+        if vocabulary.len() < LIBRARY_TOKENS || self.options.library_bytes == 0 {
+            return Ok(None);
+        }
+        let trie = self.tokens.trie()?;
+        let made = || TreeLibrary::new(Arc::clone(vocabulary), trie, self.options.library_bytes);
+        Ok(Some(Arc::clone(self.library.get_or_init(|| Arc::new(made())))))
+    }
+}
+
+/// An error if the time is over or the end was asked for.
+fn over(until: &Until) -> Result<()> {
+    if until.cancel.is_cancelled() {
+        return Err(Error::Cancelled);
+    }
+    match until.deadline {
+        Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline),
+        _ => Ok(()),
+    }
+}
+
+/// A spec that this thread compiles. When it is dropped, others stop waiting.
+struct Open<'a> {
+    compiler: &'a Compiler,
+    key: &'a Arc<str>,
+    made: Option<Result<Arc<dyn Machine>, Arc<Error>>>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let mut cache = self.compiler.lock();
+        cache.close(self.key, self.made.take());
+        drop(cache);
+        self.compiler.changed.notify_all();
+    }
+}
+
+impl Compiled {
+    /// A matcher at the start, which the tokens end that the vocabulary says.
+    pub fn matcher(&self) -> Matcher {
+        Matcher::new(self, MatcherOptions::default())
+            .expect("the end-of-sequence ids of a vocabulary are in it")
+    }
+
+    /// The tokens that it was compiled for.
+    pub fn tokens(&self) -> &Arc<TokenSpace> {
+        &self.tokens
+    }
+
+    /// What the constraint takes with the scratches of its matchers, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        self.machine.bytes()
+    }
+}
+
+impl fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiler")
+            .field("options", &self.options)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled").field("tokens", &self.tokens).finish_non_exhaustive()
+    }
+}

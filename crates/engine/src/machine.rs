@@ -1,0 +1,287 @@
+//! A constraint of any kind with a pool of scratches: what all its matchers share.
+//!
+//! A scratch knows the states that it has seen, and reads others again. So a matcher remembers the slot that it used last, and takes
+//! another one only if a thread has that slot. One slot for each thread of the machine is enough: then nobody waits for long.
+//!
+//! Tried instead: [`AnyConstraint`](unskew_core::AnyConstraint). It says nothing of the memory that constraints and scratches take, and
+//! panics where it gets the scratch of another one. Here nobody outside of this file has a scratch.
+
+use std::{
+    any::Any,
+    sync::{
+        Arc, Mutex, MutexGuard, TryLockError,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+    thread::available_parallelism,
+};
+
+use unskew_automata::{CanonicalConstraint, LazyRegexConstraint, RegexConstraint};
+use unskew_core::{Constraint, MaskMut, Rejected, TokenId, Unconstrained, words_for};
+use unskew_grammars::GrammarConstraint;
+use unskew_sets::{ExclusionConstraint, SetConstraint};
+
+/// The most slots of a pool.
+const MAX_SLOTS: usize = 64;
+
+/// A constraint that says what memory it takes, and what its states depend on.
+pub(crate) trait Measured: Constraint + 'static {
+    /// Whether a state depends on the text alone, and not on the tokens that spell it.
+    const IS_OF_TEXT: bool;
+
+    /// What the constraint takes, in bytes.
+    fn bytes(&self) -> usize;
+
+    /// What a scratch takes, in bytes.
+    fn scratch_bytes(scratch: &Self::Scratch) -> usize {
+        let _ = scratch;
+        0
+    }
+}
+
+impl Measured for GrammarConstraint {
+    const IS_OF_TEXT: bool = true;
+
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+
+    fn scratch_bytes(scratch: &Self::Scratch) -> usize {
+        scratch.memory_usage()
+    }
+}
+
+impl Measured for RegexConstraint {
+    const IS_OF_TEXT: bool = true;
+
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+}
+
+impl Measured for LazyRegexConstraint {
+    const IS_OF_TEXT: bool = true;
+
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+
+    fn scratch_bytes(scratch: &Self::Scratch) -> usize {
+        scratch.memory_usage()
+    }
+}
+
+impl Measured for CanonicalConstraint {
+    const IS_OF_TEXT: bool = false;
+
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+
+    fn scratch_bytes(scratch: &Self::Scratch) -> usize {
+        scratch.memory_usage()
+    }
+}
+
+impl Measured for SetConstraint {
+    const IS_OF_TEXT: bool = false;
+
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+}
+
+impl Measured for ExclusionConstraint {
+    const IS_OF_TEXT: bool = true;
+
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+}
+
+impl<C: Measured> Measured for Arc<C> {
+    const IS_OF_TEXT: bool = C::IS_OF_TEXT;
+
+    fn bytes(&self) -> usize {
+        (**self).bytes()
+    }
+
+    fn scratch_bytes(scratch: &Self::Scratch) -> usize {
+        C::scratch_bytes(scratch)
+    }
+}
+
+impl Measured for Unconstrained {
+    const IS_OF_TEXT: bool = true;
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + words_for(self.vocab_len()) * size_of::<u32>()
+    }
+}
+
+/// The position of one sequence, of any kind of constraint.
+pub(crate) struct State(Box<dyn AnyState>);
+
+trait AnyState: Any + Send + Sync {
+    fn boxed_clone(&self) -> Box<dyn AnyState>;
+}
+
+impl<S: Clone + Send + Sync + 'static> AnyState for S {
+    fn boxed_clone(&self) -> Box<dyn AnyState> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for State {
+    fn clone(&self) -> Self {
+        Self(self.0.boxed_clone())
+    }
+}
+
+/// The slot that a matcher used last.
+#[derive(Debug, Default)]
+pub(crate) struct Slot(AtomicU32);
+
+impl Slot {
+    pub(crate) fn new(slot: u32) -> Self {
+        Self(AtomicU32::new(slot))
+    }
+
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, slot: u32) {
+        self.0.store(slot, Ordering::Relaxed);
+    }
+}
+
+impl Clone for Slot {
+    fn clone(&self) -> Self {
+        Self::new(self.get())
+    }
+}
+
+/// A compiled constraint with its scratches. States are those that it made itself: only [`Matcher`](crate::Matcher) has any.
+pub(crate) trait Machine: Send + Sync {
+    fn vocab_len(&self) -> usize;
+    fn is_of_text(&self) -> bool;
+    /// What the constraint and its scratches take, in bytes.
+    fn bytes(&self) -> usize;
+    fn start(&self) -> State;
+    fn advance(&self, slot: &Slot, state: &mut State, token: TokenId) -> Result<(), Rejected>;
+    fn is_accepting(&self, state: &State) -> bool;
+    /// `words` are as many as a mask has.
+    fn fill(&self, slot: &Slot, state: &State, words: &mut [u32]);
+    fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
+}
+
+/// A scratch, once there is one, and what it took when it was last used.
+struct Pooled<S> {
+    scratch: Mutex<Option<Box<S>>>,
+    bytes: AtomicUsize,
+}
+
+pub(crate) struct Pool<C: Measured> {
+    constraint: C,
+    slots: Box<[Pooled<C::Scratch>]>,
+}
+
+impl<C: Measured<State: Sync>> Pool<C> {
+    pub(crate) fn new(constraint: C) -> Self {
+        let slots = match size_of::<C::Scratch>() {
+            // There is nothing that two threads could disagree about.
+            0 => 1,
+            _ => available_parallelism().map_or(1, usize::from).min(MAX_SLOTS),
+        };
+        let slots = (0..slots).map(|_| Pooled { scratch: Mutex::new(None), bytes: AtomicUsize::new(0) });
+        Self { constraint, slots: slots.collect() }
+    }
+
+    /// A scratch that nobody else has: that of `slot`, or of another slot if a thread has that one.
+    fn lock(&self, slot: &Slot) -> (usize, MutexGuard<'_, Option<Box<C::Scratch>>>) {
+        let first = slot.get() as usize % self.slots.len();
+        for at in (first..self.slots.len()).chain(0..first) {
+            match self.slots[at].scratch.try_lock() {
+                Ok(guard) => return (at, guard),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    let mut guard = poisoned.into_inner();
+                    // Whoever had it has panicked, so that nothing is known of it.
+                    *guard = None;
+                    self.slots[at].scratch.clear_poison();
+                    return (at, guard);
+                }
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        let guard = self.slots[first].scratch.lock().unwrap_or_else(|poisoned| {
+            let mut guard = poisoned.into_inner();
+            *guard = None;
+            guard
+        });
+        (first, guard)
+    }
+
+    fn with<T>(&self, slot: &Slot, work: impl FnOnce(&C, &mut C::Scratch) -> T) -> T {
+        if size_of::<C::Scratch>() == 0 {
+            return work(&self.constraint, &mut self.constraint.scratch());
+        }
+        let (at, mut guard) = self.lock(slot);
+        slot.set(u32::try_from(at).unwrap_or(0));
+        let scratch = guard.get_or_insert_with(|| Box::new(self.constraint.scratch()));
+        let answer = work(&self.constraint, scratch);
+        self.slots[at].bytes.store(size_of::<C::Scratch>() + C::scratch_bytes(scratch), Ordering::Relaxed);
+        answer
+    }
+
+    fn state<'a>(&self, state: &'a State) -> &'a C::State {
+        (&*state.0 as &dyn Any).downcast_ref().expect("the states of a matcher are of its constraint")
+    }
+}
+
+impl<C: Measured<State: Sync>> Machine for Pool<C> {
+    fn vocab_len(&self) -> usize {
+        self.constraint.vocab_len()
+    }
+
+    fn is_of_text(&self) -> bool {
+        C::IS_OF_TEXT
+    }
+
+    fn bytes(&self) -> usize {
+        let scratches = self.slots.iter().map(|slot| slot.bytes.load(Ordering::Relaxed));
+        size_of_val(&self.slots[..]) + self.constraint.bytes() + scratches.sum::<usize>()
+    }
+
+    fn start(&self) -> State {
+        State(Box::new(self.constraint.start()))
+    }
+
+    fn advance(&self, slot: &Slot, state: &mut State, token: TokenId) -> Result<(), Rejected> {
+        let state = (&mut *state.0 as &mut dyn Any)
+            .downcast_mut()
+            .expect("the states of a matcher are of its constraint");
+        self.with(slot, |constraint, scratch| constraint.advance(scratch, state, token))
+    }
+
+    fn is_accepting(&self, state: &State) -> bool {
+        self.constraint.is_accepting(self.state(state))
+    }
+
+    fn fill(&self, slot: &Slot, state: &State, words: &mut [u32]) {
+        let state = self.state(state);
+        self.with(slot, |constraint, scratch| {
+            // One copy where the mask lies ready, without clearing first.
+            if let Some(ready) = constraint.ready_mask(scratch, state) {
+                words.copy_from_slice(ready.words());
+                return;
+            }
+            let mask = MaskMut::new_cleared(words, constraint.vocab_len());
+            constraint.fill_mask(scratch, state, mask);
+        });
+    }
+
+    fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId> {
+        let state = self.state(state);
+        self.with(slot, |constraint, scratch| constraint.forced(scratch, state))
+    }
+}

@@ -1,0 +1,127 @@
+//! A [`Spec`] with the texts of its files in their place: what a cache finds a constraint by.
+
+use std::{borrow::Cow, fmt::Write, fs, path::PathBuf, sync::Arc, time::UNIX_EPOCH};
+
+use super::{GrammarSpec, Language, RegistrySource, SchemaSpec, Source, Spec, TagSpec};
+use crate::{Error, Result, compile, items::ItemFile};
+
+/// A spec that names no file but of items.
+pub(crate) struct Resolved<'a> {
+    spec: Cow<'a, Spec>,
+    /// The file that the text is from.
+    path: Option<PathBuf>,
+    /// What tells the state of a text file of items; `None` where a file is not to be found again.
+    items: Option<String>,
+}
+
+impl Spec {
+    /// The same with the texts of files in their place.
+    pub(crate) fn resolve(&self) -> Result<Resolved<'_>> {
+        let mut spec = Cow::Borrowed(self);
+        let mut path = None;
+        let mut text = |source: &Source| -> Result<Option<Source>> {
+            let (file, text) = match source {
+                Source::Text(_) => return Ok(None),
+                Source::File(_) => source.read()?,
+            };
+            path = file.map(ToOwned::to_owned);
+            Ok(Some(Source::Text(text)))
+        };
+        match &self.language {
+            Language::Regex(source) => {
+                if let Some(source) = text(source)? {
+                    spec.to_mut().language = Language::Regex(source);
+                }
+            }
+            Language::Grammar(grammar) => {
+                if let Some(source) = text(&grammar.source)? {
+                    let format = Some(grammar.language()?);
+                    spec.to_mut().language =
+                        Language::Grammar(GrammarSpec { source, format, ..grammar.clone() });
+                }
+            }
+            Language::JsonSchema(schema) => {
+                let source = text(&schema.source)?;
+                let registry = match &schema.registry {
+                    Some(RegistrySource::Folder(folder)) => {
+                        Some(RegistrySource::Schemas(compile::registry_texts(folder)?))
+                    }
+                    _ => None,
+                };
+                if source.is_some() || registry.is_some() {
+                    let old = schema.clone();
+                    let (source, registry) = (source.unwrap_or(old.source), registry.or(old.registry));
+                    spec.to_mut().language =
+                        Language::JsonSchema(SchemaSpec { source, registry, ..schema.clone() });
+                }
+            }
+            Language::StructuralTag(tag) => {
+                if let Some(source) = text(&tag.source)? {
+                    spec.to_mut().language = Language::StructuralTag(TagSpec { source, ..tag.clone() });
+                }
+            }
+            Language::Set(set) if set.gpu => {
+                return Err(Error::combination(
+                    "`gpu` makes the masks of the samplers of this project, and a compiler makes its own; leave it out",
+                ));
+            }
+            Language::Anything | Language::Choices(_) | Language::Set(_) | Language::ExcludeSet(_) => {}
+        }
+        let items = items_key(&spec)?;
+        Ok(Resolved { spec, path, items })
+    }
+}
+
+/// What tells the state of a text file of items: `None` where there is nothing that does, or a built set is opened in less time.
+fn items_key(spec: &Spec) -> Result<Option<String>> {
+    let path = match &spec.language {
+        Language::Set(set) => &set.file,
+        Language::ExcludeSet(path) => path,
+        _ => return Ok(Some(String::new())),
+    };
+    // A pipe is read once, so it is not opened here.
+    let Some(metadata) = fs::metadata(path).ok().filter(fs::Metadata::is_file) else { return Ok(None) };
+    if ItemFile::open(path)?.is_built() {
+        return Ok(None);
+    }
+    let changed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    Ok(changed
+        .zip(fs::canonicalize(path).ok())
+        .map(|(changed, path)| format!("{} {} {}", metadata.len(), changed.as_nanos(), path.display())))
+}
+
+impl Resolved<'_> {
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Whether trees may help.
+    pub(crate) fn has_grammar(&self) -> bool {
+        !self.spec.canonical
+            && match &self.spec.language {
+                Language::Grammar(grammar) => !grammar.maximal_munch,
+                Language::JsonSchema(_) | Language::StructuralTag(_) => true,
+                _ => false,
+            }
+    }
+
+    /// What the same constraint is found by; `None` where it is not to be kept.
+    pub(crate) fn key(&self) -> Option<String> {
+        let items = self.items.as_ref()?;
+        let mut key = self.spec.to_json();
+        if !items.is_empty() {
+            write!(key, "\n{items}").expect("a string takes all");
+        }
+        Some(key)
+    }
+
+    /// The error with the name of the file that the text is from.
+    pub(crate) fn named(&self, error: Arc<Error>) -> Arc<Error> {
+        match &self.path {
+            Some(path) if !matches!(*error, Error::Cancelled | Error::Deadline | Error::File { .. }) => {
+                Arc::new(Error::file(path, error))
+            }
+            _ => error,
+        }
+    }
+}

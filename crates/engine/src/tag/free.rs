@@ -1,0 +1,133 @@
+//! Free text, up to a trigger and around texts that it may not contain.
+//!
+//! Both are regular: a text whose first trigger is at its end, and a text without any. They are made by operations on automata and are
+//! one terminal each, so a mask knows nothing of them, and a trigger that several tokens spell is found as any text is.
+//!
+//! With `any` for all texts in UTF-8:
+//!
+//! - *without* K: `any` minus `any K any`;
+//! - *first* t, of triggers T: the texts of `any T` that do not begin with a shorter one, of these those that end in t and in no longer
+//!   trigger, minus `any E any` for the excluded texts E.
+//!
+//! Where two triggers end together the longer one counts, as in the automaton of Aho and Corasick that other engines take. A trigger
+//! that comes behind a shorter one that it begins with is never the first: it would never fire, and is refused.
+
+use std::{collections::HashMap, sync::Arc};
+
+use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
+
+/// Makes automata of free text, each once.
+pub(super) struct Free {
+    dfas: DfaBuilder,
+    any: Option<Arc<Dfa>>,
+    without: HashMap<Vec<String>, Arc<Dfa>>,
+    first: HashMap<(Vec<String>, Vec<String>, usize), Option<Arc<Dfa>>>,
+}
+
+/// All texts, which are in UTF-8.
+const ANY: &str = "(?s:.*)";
+
+impl Free {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self { dfas: DfaBuilder::new(limits), any: None, without: HashMap::new(), first: HashMap::new() }
+    }
+
+    pub(super) fn any(&mut self) -> Result<Arc<Dfa>, RegexError> {
+        if self.any.is_none() {
+            self.any = Some(Arc::new(self.dfas.pattern(ANY)?));
+        }
+        Ok(Arc::clone(self.any.as_ref().expect("it is made")))
+    }
+
+    /// The texts that match `pattern` as a whole.
+    pub(super) fn pattern(&mut self, pattern: &str) -> Result<Dfa, RegexError> {
+        self.dfas.pattern(pattern)
+    }
+
+    /// The texts that both accept; `None` if there is none.
+    pub(super) fn both(&mut self, left: &Dfa, right: &Dfa) -> Result<Option<Dfa>, RegexError> {
+        some(self.dfas.intersection(left, right))
+    }
+
+    /// Texts of which none of `excluded`, all of which have a text, is a part. There is always the empty one.
+    pub(super) fn without(&mut self, excluded: &[String]) -> Result<Arc<Dfa>, RegexError> {
+        let any = self.any()?;
+        let excluded = sorted(excluded);
+        if excluded.is_empty() {
+            return Ok(any);
+        }
+        if let Some(known) = self.without.get(&excluded) {
+            return Ok(Arc::clone(known));
+        }
+        let texts = self.dfas.literals(&excluded)?;
+        let contains = self.dfas.concatenation([&*any, &texts, &any])?;
+        let without = Arc::new(self.dfas.difference(&any, &contains)?);
+        self.without.insert(excluded, Arc::clone(&without));
+        Ok(without)
+    }
+
+    /// Texts whose first trigger is `triggers[which]`, at the end, and that contain none of `excluded`; `None` if there is none.
+    pub(super) fn first(
+        &mut self,
+        triggers: &[String],
+        which: usize,
+        excluded: &[String],
+    ) -> Result<Option<Arc<Dfa>>, RegexError> {
+        let key = (triggers.to_vec(), sorted(excluded), which);
+        if let Some(known) = self.first.get(&key) {
+            return Ok(known.clone());
+        }
+        let made = self.make_first(triggers, which, &key.1)?.map(Arc::new);
+        self.first.insert(key, made.clone());
+        Ok(made)
+    }
+
+    fn make_first(
+        &mut self,
+        triggers: &[String],
+        which: usize,
+        excluded: &[String],
+    ) -> Result<Option<Dfa>, RegexError> {
+        let any = self.any()?;
+        let ending = |dfas: &mut DfaBuilder, texts: &[&String]| {
+            let texts = dfas.literals(texts)?;
+            dfas.concatenation([&*any, &texts])
+        };
+        let all = ending(&mut self.dfas, &triggers.iter().collect::<Vec<_>>())?;
+        let mut first = self.dfas.shortest(&all)?;
+        let trigger = &triggers[which];
+        if triggers.len() > 1 {
+            let own = ending(&mut self.dfas, &[trigger])?;
+            let Some(of_own) = some(self.dfas.intersection(&first, &own))? else { return Ok(None) };
+            first = of_own;
+        }
+        let is_longer = |other: &&String| other.len() > trigger.len() && other.ends_with(trigger.as_str());
+        let longer: Vec<&String> = triggers.iter().filter(is_longer).collect();
+        if !longer.is_empty() {
+            let longer = ending(&mut self.dfas, &longer)?;
+            let Some(left) = some(self.dfas.difference(&first, &longer))? else { return Ok(None) };
+            first = left;
+        }
+        if excluded.is_empty() {
+            return Ok(Some(first));
+        }
+        let without = self.without(excluded)?;
+        some(self.dfas.intersection(&first, &without))
+    }
+}
+
+fn sorted(texts: &[String]) -> Vec<String> {
+    let mut texts = texts.to_vec();
+    texts.sort_unstable();
+    texts.dedup();
+    texts
+}
+
+/// `None` for no text.
+fn some(made: Result<Dfa, RegexError>) -> Result<Option<Dfa>, RegexError> {
+    match made {
+        Ok(dfa) => Ok(Some(dfa)),
+        Err(RegexError::MatchesNothing) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

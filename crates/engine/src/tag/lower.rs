@@ -1,0 +1,692 @@
+//! From the objects of a structural tag to the expressions of a grammar, in one pass.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use unskew_core::{TokenId, TokenKind, Vocabulary};
+use unskew_grammars::{ExprId, Grammar, GrammarBuilder};
+use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace};
+
+use super::{TagError, TagOptions, fields::Fields, free::Free};
+use crate::Explained;
+
+/// How deep objects may nest: each is read once more for each object around it.
+const MAX_NEST: usize = 60;
+
+/// The largest number of a `repeat` and of `max_chars`.
+const MAX_COUNT: u32 = 100_000;
+
+pub(super) type Made<T = ExprId> = Result<T, TagError>;
+
+/// What stands around an object.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    /// What free text may not contain: the ends of the tag that it is in.
+    ends: &'a [String],
+    /// The control token that ends the tag.
+    end_token: Option<&'a str>,
+    nest: usize,
+}
+
+/// Where a token is named: by number, or by name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TokenName {
+    Number(u32),
+    Name(String),
+}
+
+/// One end or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Ends {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// A tag whose beginning is known.
+struct Tag {
+    at: String,
+    begin: Begin,
+    /// The content and the end.
+    rest: ExprId,
+}
+
+enum Begin {
+    Text(String),
+    Token(String),
+}
+
+pub(super) struct Lowering<'a> {
+    pub(super) builder: GrammarBuilder,
+    pub(super) free: Free,
+    pub(super) options: &'a TagOptions,
+    vocabulary: Option<&'a Vocabulary>,
+    read: Vec<Explained>,
+}
+
+impl<'a> Lowering<'a> {
+    pub(super) fn new(vocabulary: Option<&'a Vocabulary>, options: &'a TagOptions) -> Self {
+        let free = Free::new(&options.limits.regex);
+        Self { builder: Grammar::builder(&options.limits), free, options, vocabulary, read: Vec::new() }
+    }
+
+    pub(super) fn finish(mut self, whole: Made) -> (Result<Grammar, TagError>, Vec<Explained>) {
+        let grammar = whole.and_then(|body| {
+            let start = self.builder.rule("structural tag");
+            self.builder.define(start, body);
+            self.builder.build(start).map_err(|error| TagError::of("", &error))
+        });
+        (grammar, self.read)
+    }
+
+    pub(super) fn whole(&mut self, value: &RawValue) -> Made {
+        let mut fields = Fields::read(value, "")?;
+        let kind: Option<String> = fields.get("type")?;
+        if let Some(kind) = kind.filter(|kind| kind != "structural_tag") {
+            return Err(fields.error(format!("`type` is {kind:?}, and has to be \"structural_tag\"")));
+        }
+        let around = Around { ends: &[], end_token: None, nest: 0 };
+        if fields.has("structures") {
+            return self.structures(fields);
+        }
+        let (format, at) = fields.required_raw("format")?;
+        fields.finish()?;
+        self.format(&format, &at, around)
+    }
+
+    /// The older form.
+    fn structures(&mut self, mut fields: Fields) -> Made {
+        let triggers: Vec<String> = fields.required("triggers")?;
+        let structures = fields.items("structures")?;
+        let at = fields.at.clone();
+        fields.finish()?;
+        let mut tags = Vec::new();
+        for (structure, at) in structures {
+            let mut fields = Fields::read(&structure, &at)?;
+            let (begin, end): (String, String) = (fields.required("begin")?, fields.required("end")?);
+            let (schema, place) = fields.required_raw("schema")?;
+            fields.finish()?;
+            // A string holds the text of a schema.
+            let text = serde_json::from_str(schema.get()).unwrap_or_else(|_| schema.get().to_owned());
+            let content = self.schema(&text, &place, self.options.whitespace, false)?;
+            let end = self.builder.literal(&end);
+            let rest = self.builder.sequence([content, end]);
+            tags.push(Tag { at, begin: Begin::Text(begin), rest });
+        }
+        let around = Around { ends: &[], end_token: None, nest: 0 };
+        self.triggered(&at, &triggers, &tags, &[], (false, false), around)
+    }
+
+    /// The texts of an object.
+    fn format(&mut self, value: &RawValue, at: &str, around: Around<'_>) -> Made {
+        if around.nest > MAX_NEST {
+            return Err(TagError::new(at, format!("objects nest deeper than {MAX_NEST}; take levels out")));
+        }
+        if self.options.cancel.is_cancelled() {
+            return Err(TagError::new(at, "cancelled"));
+        }
+        let mut fields = Fields::read(value, at)?;
+        let kind: String = fields.required("type")?;
+        let made = self.of_kind(&kind, &mut fields, around)?;
+        fields.finish()?;
+        if self.builder.size() > self.options.limits.nodes {
+            let limit = self.options.limits.nodes;
+            return Err(TagError::new(
+                at,
+                format!("the grammar has more than {limit} nodes; make the tag smaller"),
+            ));
+        }
+        self.read.push(Explained {
+            pointer: Some(at.to_owned()),
+            span: None,
+            construct: kind,
+            fate: "enforced",
+            why: "as the format says".to_owned(),
+        });
+        Ok(made)
+    }
+
+    fn of_kind(&mut self, kind: &str, fields: &mut Fields, around: Around<'_>) -> Made {
+        match kind {
+            "const_string" => {
+                let value: String = fields.required("value")?;
+                Ok(self.builder.literal(value))
+            }
+            "json_schema" => {
+                let style: Option<String> = fields.get("style")?;
+                self.json_schema(fields, style.as_deref().unwrap_or("json"))
+            }
+            "qwen_xml_parameter" => self.json_schema(fields, "qwen_xml"),
+            "any_text" => self.any_text(fields, around),
+            "regex" => {
+                let pattern: String = fields.required("pattern")?;
+                let dfa = self.free.pattern(&pattern);
+                let dfa = dfa.map_err(|error| TagError::of(&fields.place("pattern"), &error))?;
+                Ok(self.builder.automaton(&pattern, dfa))
+            }
+            "grammar" => {
+                let text: String = fields.required("grammar")?;
+                let grammar = Grammar::from_ebnf(&text, &self.options.limits);
+                let grammar = grammar.map_err(|error| TagError::of(&fields.place("grammar"), &error))?;
+                Ok(self.builder.import(&grammar))
+            }
+            "sequence" | "or" => {
+                let elements = self.elements(fields, around)?;
+                Ok(match kind {
+                    "sequence" => self.builder.sequence(elements),
+                    _ => self.builder.choice(elements),
+                })
+            }
+            "optional" | "plus" | "star" | "repeat" => self.repeated(kind, fields, around),
+            "tag" => {
+                let Tag { begin, rest, .. } = self.tag_of(fields, around)?;
+                Ok(self.begun(begin, rest))
+            }
+            "triggered_tags" => {
+                let triggers: Vec<String> = fields.required("triggers")?;
+                let tags = self.tags(fields, around)?;
+                let mut excludes = self.excludes(fields)?;
+                excludes.extend_from_slice(around.ends);
+                let once = once(fields)?;
+                let at = fields.at.clone();
+                self.triggered(&at, &triggers, &tags, &excludes, once, around)
+            }
+            "dispatch" => self.dispatch(fields, around),
+            "tags_with_separator" => {
+                let tags = self.tags(fields, around)?;
+                let separator: String = fields.required("separator")?;
+                let (at_least_one, stop_after_first) = once(fields)?;
+                let tags: Vec<ExprId> =
+                    tags.into_iter().map(|Tag { begin, rest, .. }| self.begun(begin, rest)).collect();
+                let any = self.builder.choice(tags);
+                let mut all = any;
+                if !stop_after_first {
+                    let separator = self.builder.literal(separator);
+                    let more = self.builder.sequence([separator, any]);
+                    let more = self.builder.repeat(more, 0, None);
+                    all = self.builder.sequence([any, more]);
+                }
+                Ok(if at_least_one { all } else { self.builder.optional(all) })
+            }
+            "token" => {
+                let name = self.token(fields, "token")?;
+                Ok(self.builder.token(&name))
+            }
+            "exclude_token" => Err(fields.error(
+                "one token of any text is no text, so it cannot be told from two; use `any_tokens`, `any_text` or `token`",
+            )),
+            "any_tokens" => {
+                if fields.get::<u64>("max_tokens")?.is_some() {
+                    return Err(TagError::new(
+                        &fields.place("max_tokens"),
+                        "tokens of a text are not counted; use `any_text` with `max_chars`",
+                    ));
+                }
+                let excluded = self.token_names(fields, "exclude_tokens")?;
+                self.free_tokens(&fields.at, &excluded, around)
+            }
+            "token_triggered_tags" => {
+                let triggers = self.token_names(fields, "trigger_tokens")?;
+                let excluded = self.token_names(fields, "exclude_tokens")?;
+                let tags = self.tags(fields, around)?;
+                let once = once(fields)?;
+                self.token_triggered(fields, &triggers, &excluded, tags, once, around)
+            }
+            "token_dispatch" => self.token_dispatch(fields, around),
+            other => Err(fields.error(format!("`type` is {other:?}, which is no format of a structural tag"))),
+        }
+    }
+
+    fn elements(&mut self, fields: &mut Fields, around: Around<'_>) -> Made<Vec<ExprId>> {
+        let items = fields.items("elements")?;
+        if items.is_empty() {
+            return Err(TagError::new(&fields.place("elements"), "at least one is needed"));
+        }
+        let inside = Around { nest: around.nest + 1, ..around };
+        items.iter().map(|(item, at)| self.format(item, at, inside)).collect()
+    }
+
+    fn repeated(&mut self, kind: &str, fields: &mut Fields, around: Around<'_>) -> Made {
+        let (min, max) = match kind {
+            "optional" => (0, Some(1)),
+            "plus" => (1, None),
+            "star" => (0, None),
+            _ => {
+                let (min, max): (u32, i64) = (fields.required("min")?, fields.required("max")?);
+                let max = if max == -1 { None } else { Some(u32::try_from(max).unwrap_or(u32::MAX)) };
+                let most = max.unwrap_or(0).max(min);
+                if most > MAX_COUNT {
+                    return Err(fields.error(format!(
+                        "{most} repetitions are more than {MAX_COUNT}; use -1 for any number"
+                    )));
+                }
+                if max.is_some_and(|max| max < min) {
+                    return Err(fields.error("`max` is less than `min`; -1 is any number"));
+                }
+                (min, max)
+            }
+        };
+        let (content, at) = fields.required_raw("content")?;
+        let item = self.format(&content, &at, Around { nest: around.nest + 1, ..around })?;
+        Ok(self.builder.repeat(item, min, max))
+    }
+
+    fn json_schema(&mut self, fields: &mut Fields, style: &str) -> Made {
+        let (schema, at) = fields.required_raw("json_schema")?;
+        let any_order = fields.get("any_order")?.unwrap_or(false);
+        let most: Option<u32> = fields.get("max_whitespace_cnt")?;
+        let whitespace = most.map_or(self.options.whitespace, Whitespace::Bounded);
+        if !fields.get::<Vec<String>>("excludes")?.unwrap_or_default().is_empty() {
+            return Err(TagError::new(
+                &fields.place("excludes"),
+                "texts inside of JSON strings are not excluded; use a `pattern` in the schema",
+            ));
+        }
+        match style {
+            "json" => self.schema(schema.get(), &at, whitespace, any_order),
+            style => {
+                let named = super::xml::Style::named(style);
+                let style = named.map_err(|why| TagError::new(&fields.place("style"), why))?;
+                self.parameters(&schema, &at, style, whitespace, any_order)
+            }
+        }
+    }
+
+    /// JSON that satisfies a schema.
+    pub(super) fn schema(&mut self, text: &str, at: &str, whitespace: Whitespace, any_order: bool) -> Made {
+        let mut options = SchemaOptions::default();
+        options.whitespace = whitespace;
+        options.cancel = self.options.cancel.clone();
+        if any_order {
+            options.order = MemberOrder::Any;
+        }
+        let limits = SchemaLimits { grammar: self.options.limits.clone(), ..SchemaLimits::default() };
+        let grammar = unskew_schema::grammar(text, &options, &limits);
+        let grammar = grammar.map_err(|error| TagError::of(at, &error))?;
+        Ok(self.builder.import(&grammar))
+    }
+
+    fn any_text(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
+        if fields.get::<u64>("max_tokens")?.is_some() {
+            return Err(TagError::new(
+                &fields.place("max_tokens"),
+                "tokens of a text are not counted; use `max_chars`",
+            ));
+        }
+        let mut excludes = self.excludes(fields)?;
+        excludes.extend_from_slice(around.ends);
+        let Some(most) = fields.get::<u32>("max_chars")? else { return self.text(&fields.at, &excludes) };
+        let at = fields.place("max_chars");
+        if most > MAX_COUNT {
+            return Err(TagError::new(&at, format!("{most} is more than {MAX_COUNT}; leave it out")));
+        }
+        let of = |error| TagError::of(&at, &error);
+        let without = self.free.without(&excludes).map_err(of)?;
+        let short = self.free.pattern(&format!("(?s:.{{0,{most}}})")).map_err(of)?;
+        let both = self.free.both(&without, &short).map_err(of)?.expect("the empty text is in both");
+        Ok(self.builder.automaton("text", both))
+    }
+
+    /// Free text.
+    pub(super) fn text(&mut self, at: &str, excludes: &[String]) -> Made {
+        let without = self.free.without(excludes).map_err(|error| TagError::of(at, &error))?;
+        Ok(self.builder.automaton("text", without))
+    }
+
+    fn excludes(&self, fields: &mut Fields) -> Made<Vec<String>> {
+        let excludes: Vec<String> = fields.get("excludes")?.unwrap_or_default();
+        match excludes.iter().any(String::is_empty) {
+            true => Err(TagError::new(
+                &fields.place("excludes"),
+                "the empty text is part of every text; leave it out",
+            )),
+            false => Ok(excludes),
+        }
+    }
+
+    fn tags(&mut self, fields: &mut Fields, around: Around<'_>) -> Made<Vec<Tag>> {
+        let items = fields.items("tags")?;
+        if items.is_empty() {
+            return Err(TagError::new(&fields.place("tags"), "at least one is needed"));
+        }
+        let inside = Around { nest: around.nest + 1, ..around };
+        let tag = |(item, at): &(Box<RawValue>, String)| {
+            let mut fields = Fields::read(item, at)?;
+            let kind: Option<String> = fields.get("type")?;
+            if kind.is_some_and(|kind| kind != "tag") {
+                return Err(fields.error("only a `tag` may stand here"));
+            }
+            let tag = self.tag_of(&mut fields, inside)?;
+            fields.finish()?;
+            Ok(tag)
+        };
+        items.iter().map(tag).collect()
+    }
+
+    fn tag_of(&mut self, fields: &mut Fields, around: Around<'_>) -> Made<Tag> {
+        let (begin, at) = fields.required_raw("begin")?;
+        let begin = match serde_json::from_str(begin.get()) {
+            Ok(text) => Begin::Text(text),
+            Err(_) => Begin::Token(self.token_format(&begin, &at)?),
+        };
+        let (end, at) = fields.required_raw("end")?;
+        let (ends, end_token) = match serde_json::from_str(end.get()) {
+            Ok(Ends::One(end)) => (vec![end], None),
+            Ok(Ends::Several(ends)) => (ends, None),
+            Err(_) => (Vec::new(), Some(self.token_format(&end, &at)?)),
+        };
+        if ends.is_empty() && end_token.is_none() {
+            return Err(TagError::new(&at, "at least one end is needed; it may be the empty text"));
+        }
+        let (content, at) = fields.required_raw("content")?;
+        let excluded: Vec<String> = ends.iter().filter(|end| !end.is_empty()).cloned().collect();
+        let inside = Around { ends: &excluded, end_token: end_token.as_deref(), nest: around.nest + 1 };
+        let content = self.format(&content, &at, inside)?;
+        let end = match &end_token {
+            Some(name) => self.builder.token(name),
+            None => {
+                let ends: Vec<ExprId> = ends.iter().map(|end| self.builder.literal(end)).collect();
+                self.builder.choice(ends)
+            }
+        };
+        Ok(Tag { at: fields.at.clone(), begin, rest: self.builder.sequence([content, end]) })
+    }
+
+    /// A tag from its beginning on.
+    fn begun(&mut self, begin: Begin, rest: ExprId) -> ExprId {
+        let begin = match begin {
+            Begin::Text(text) => self.builder.literal(text),
+            Begin::Token(name) => self.builder.token(&name),
+        };
+        self.builder.sequence([begin, rest])
+    }
+
+    /// Free text with tags. `once`: whether it begins with a tag, and whether it ends with the first.
+    fn triggered(
+        &mut self,
+        at: &str,
+        triggers: &[String],
+        tags: &[Tag],
+        excludes: &[String],
+        once: (bool, bool),
+        _around: Around<'_>,
+    ) -> Made {
+        let mut behind: Vec<Vec<ExprId>> = vec![Vec::new(); triggers.len()];
+        let mut whole = Vec::new();
+        for Tag { at, begin, rest } in tags {
+            let Begin::Text(begin) = begin else {
+                return Err(TagError::new(at, "`begin` is a token; use `token_triggered_tags`"));
+            };
+            let mut found = (0..triggers.len()).filter(|which| begin.starts_with(&triggers[*which]));
+            let (first, second) = (found.next(), found.next());
+            let Some(which) = first else {
+                return Err(TagError::new(at, format!("`begin` {begin:?} begins with no trigger")));
+            };
+            if second.is_some() {
+                return Err(TagError::new(at, format!("`begin` {begin:?} begins with several triggers")));
+            }
+            let left = self.builder.literal(&begin[triggers[which].len()..]);
+            behind[which].push(self.builder.sequence([left, *rest]));
+            let begin = self.builder.literal(begin);
+            whole.push(self.builder.sequence([begin, *rest]));
+        }
+        let mut rules = Vec::new();
+        for (trigger, behind) in triggers.iter().zip(behind) {
+            if behind.is_empty() {
+                return Err(TagError::new(at, format!("no tag begins with the trigger {trigger:?}")));
+            }
+            rules.push((trigger.clone(), self.builder.choice(behind)));
+        }
+        let (at_least_one, stop_after_first) = once;
+        if at_least_one {
+            let first = self.builder.choice(whole);
+            if stop_after_first {
+                return Ok(first);
+            }
+            let (unit, tail) = self.units(at, &rules, excludes)?;
+            let units = self.builder.repeat(unit, 0, None);
+            return Ok(self.builder.sequence([first, units, tail]));
+        }
+        self.looped(at, &rules, excludes, !stop_after_first)
+    }
+
+    fn dispatch(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
+        let excludes = self.excludes(fields)?;
+        let loops = fields.get("loop")?.unwrap_or(true);
+        let mut rules: Vec<(String, ExprId)> = Vec::new();
+        let inside = Around { ends: &[], end_token: None, nest: around.nest + 1 };
+        for (rule, at) in fields.items("rules")? {
+            let (pattern, content): (String, Box<RawValue>) = pair(&rule, &at)?;
+            let content = self.format(&content, &format!("{at}/1"), inside)?;
+            // Two rules of one pattern are alternatives.
+            match rules.iter_mut().find(|(other, _)| *other == pattern) {
+                Some((_, other)) => *other = self.builder.choice([*other, content]),
+                None => rules.push((pattern, content)),
+            }
+        }
+        let at = fields.at.clone();
+        self.looped(&at, &rules, &excludes, loops)
+    }
+
+    fn looped(&mut self, at: &str, rules: &[(String, ExprId)], excludes: &[String], loops: bool) -> Made {
+        let (unit, tail) = self.units(at, rules, excludes)?;
+        if loops {
+            let units = self.builder.repeat(unit, 0, None);
+            return Ok(self.builder.sequence([units, tail]));
+        }
+        Ok(self.builder.choice([unit, tail]))
+    }
+
+    /// Free text up to a trigger and what follows it; and free text without any.
+    fn units(&mut self, at: &str, rules: &[(String, ExprId)], excludes: &[String]) -> Made<(ExprId, ExprId)> {
+        let triggers: Vec<String> = rules.iter().map(|(trigger, _)| trigger.clone()).collect();
+        if triggers.is_empty() {
+            return Err(TagError::new(at, "at least one trigger is needed"));
+        }
+        if triggers.iter().any(String::is_empty) {
+            return Err(TagError::new(at, "the empty text is no trigger"));
+        }
+        let mut units = Vec::new();
+        for (which, (trigger, behind)) in rules.iter().enumerate() {
+            if triggers[..which].contains(trigger) {
+                return Err(TagError::new(at, format!("the trigger {trigger:?} comes twice")));
+            }
+            let first =
+                self.free.first(&triggers, which, excludes).map_err(|error| TagError::of(at, &error))?;
+            let first = first.ok_or_else(|| {
+                let why = "another trigger, an excluded text or the end of the tag is a part of it";
+                TagError::new(at, format!("the trigger {trigger:?} can never fire: {why}"))
+            })?;
+            let first = self.builder.automaton("text and a trigger", first);
+            units.push(self.builder.sequence([first, *behind]));
+        }
+        let all: Vec<String> = triggers.iter().chain(excludes).cloned().collect();
+        let tail = self.text(at, &all)?;
+        Ok((self.builder.choice(units), tail))
+    }
+
+    fn token_triggered(
+        &mut self,
+        fields: &Fields,
+        triggers: &[String],
+        excluded: &[String],
+        tags: Vec<Tag>,
+        (at_least_one, stop_after_first): (bool, bool),
+        around: Around<'_>,
+    ) -> Made {
+        let mut whole = Vec::new();
+        for Tag { at, begin, rest } in tags {
+            let Begin::Token(name) = begin else {
+                return Err(TagError::new(&at, "`begin` is a text; use `triggered_tags`"));
+            };
+            if !triggers.contains(&name) {
+                return Err(TagError::new(&at, format!("`begin` {name:?} is no trigger")));
+            }
+            whole.push((name, rest));
+        }
+        if let Some(unused) = triggers.iter().find(|name| !whole.iter().any(|(begin, _)| begin == *name)) {
+            return Err(fields.error(format!("no tag begins with the trigger {unused:?}")));
+        }
+        if at_least_one {
+            let tags: Vec<ExprId> = whole
+                .iter()
+                .map(|(name, rest)| {
+                    let begin = self.builder.token(name);
+                    self.builder.sequence([begin, *rest])
+                })
+                .collect();
+            let first = self.builder.choice(tags);
+            if stop_after_first {
+                return Ok(first);
+            }
+            let more = self.token_looped(&fields.at, &whole, excluded, true, around)?;
+            return Ok(self.builder.sequence([first, more]));
+        }
+        self.token_looped(&fields.at, &whole, excluded, !stop_after_first, around)
+    }
+
+    fn token_dispatch(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
+        let excluded = self.token_names(fields, "exclude_tokens")?;
+        let loops = fields.get("loop")?.unwrap_or(true);
+        let inside = Around { ends: &[], end_token: None, nest: around.nest + 1 };
+        let mut rules = Vec::new();
+        for (rule, at) in fields.items("rules")? {
+            let (name, content): (TokenName, Box<RawValue>) = pair(&rule, &at)?;
+            let name = self.named_token(&name, &format!("{at}/0"))?;
+            rules.push((name, self.format(&content, &format!("{at}/1"), inside)?));
+        }
+        if rules.is_empty() {
+            return Err(TagError::new(&fields.place("rules"), "at least one is needed"));
+        }
+        // Its own excludes alone.
+        let around = Around { ends: &[], end_token: None, ..around };
+        self.token_looped(&fields.at, &rules, &excluded, loops, around)
+    }
+
+    fn token_looped(
+        &mut self,
+        at: &str,
+        rules: &[(String, ExprId)],
+        excluded: &[String],
+        loops: bool,
+        around: Around<'_>,
+    ) -> Made {
+        let mut not_free = excluded.to_vec();
+        for (name, _) in rules {
+            if excluded.contains(name) {
+                return Err(TagError::new(at, format!("the trigger {name:?} is excluded")));
+            }
+            not_free.push(name.clone());
+        }
+        let free = self.free_tokens(at, &not_free, around)?;
+        let units: Vec<ExprId> = rules
+            .iter()
+            .map(|(name, rest)| {
+                let trigger = self.builder.token(name);
+                self.builder.sequence([free, trigger, *rest])
+            })
+            .collect();
+        let unit = self.builder.choice(units);
+        if loops {
+            let units = self.builder.repeat(unit, 0, None);
+            return Ok(self.builder.sequence([units, free]));
+        }
+        Ok(self.builder.choice([unit, free]))
+    }
+
+    /// Texts with control tokens between them that are not excluded.
+    fn free_tokens(&mut self, at: &str, excluded: &[String], around: Around<'_>) -> Made {
+        let Some(vocabulary) = self.vocabulary else { return self.text(at, around.ends) };
+        let is_free =
+            |name: &str| !excluded.iter().any(|other| other == name) && around.end_token != Some(name);
+        let tokens = vocabulary
+            .control_tokens()
+            .filter(|(id, name)| !vocabulary.is_end_of_sequence(*id) && is_free(name));
+        let tokens: Vec<ExprId> = tokens.map(|(_, name)| self.builder.token(&name)).collect();
+        let text = self.text(at, around.ends)?;
+        if tokens.is_empty() {
+            return Ok(text);
+        }
+        let token = self.builder.choice(tokens);
+        let more = self.builder.sequence([token, text]);
+        let more = self.builder.repeat(more, 0, None);
+        Ok(self.builder.sequence([text, more]))
+    }
+
+    fn token(&mut self, fields: &mut Fields, name: &str) -> Made<String> {
+        let token: TokenName = fields.required(name)?;
+        self.named_token(&token, &fields.place(name))
+    }
+
+    fn token_names(&mut self, fields: &mut Fields, name: &str) -> Made<Vec<String>> {
+        let tokens: Vec<TokenName> = fields.get(name)?.unwrap_or_default();
+        let at = fields.place(name);
+        tokens.iter().map(|token| self.named_token(token, &at)).collect()
+    }
+
+    /// The name of a token in place of a text: `{"type": "token", "token": ...}`.
+    fn token_format(&mut self, value: &RawValue, at: &str) -> Made<String> {
+        let mut fields = Fields::read(value, at)?;
+        let kind: Option<String> = fields.get("type")?;
+        if kind.is_some_and(|kind| kind != "token") {
+            return Err(fields.error("a text or a `token` may stand here"));
+        }
+        let name = self.token(&mut fields, "token")?;
+        fields.finish()?;
+        Ok(name)
+    }
+
+    /// The name of a control token. A token of text is none: its text may be spelled by other tokens.
+    fn named_token(&self, token: &TokenName, at: &str) -> Made<String> {
+        let Some(vocabulary) = self.vocabulary else {
+            return Ok(match token {
+                TokenName::Number(number) => number.to_string(),
+                TokenName::Name(name) => name.clone(),
+            });
+        };
+        let text = |name: &str| {
+            TagError::new(
+                at,
+                format!(
+                    "the token {name:?} has a text, and other tokens may spell it: use `const_string` or a text as `begin`"
+                ),
+            )
+        };
+        match token {
+            TokenName::Number(number) => {
+                let id = TokenId(*number);
+                match vocabulary.kind(id) {
+                    TokenKind::Control => Ok(vocabulary.name(id).into_owned()),
+                    TokenKind::Text => Err(text(&vocabulary.name(id))),
+                    TokenKind::Unused => {
+                        Err(TagError::new(at, format!("the vocabulary has no token {number}")))
+                    }
+                }
+            }
+            TokenName::Name(name) => {
+                if vocabulary.control_tokens().any(|(_, other)| other == *name) {
+                    return Ok(name.clone());
+                }
+                if vocabulary.text_tokens().any(|(_, other)| other == name.as_bytes()) {
+                    return Err(text(name));
+                }
+                Err(TagError::new(at, format!("the vocabulary has no control token {name:?}")))
+            }
+        }
+    }
+}
+
+/// `at_least_one` and `stop_after_first`.
+fn once(fields: &mut Fields) -> Made<(bool, bool)> {
+    let at_least_one = fields.get("at_least_one")?.unwrap_or(false);
+    Ok((at_least_one, fields.get("stop_after_first")?.unwrap_or(false)))
+}
+
+/// A trigger and what follows it.
+fn pair<T: serde::de::DeserializeOwned>(value: &RawValue, at: &str) -> Made<(T, Box<RawValue>)> {
+    let [first, second]: [Box<RawValue>; 2] = serde_json::from_str(value.get())
+        .map_err(|_| TagError::new(at, "a rule is an array of a trigger and a format"))?;
+    let first = serde_json::from_str(first.get())
+        .map_err(|_| TagError::new(&format!("{at}/0"), "this is no trigger"))?;
+    Ok((first, second))
+}

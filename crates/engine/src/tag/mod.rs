@@ -1,0 +1,124 @@
+//! Structural tags: free text with tools in it, in the format of XGrammar that servers make of tool calls.
+//!
+//! The format is a tree of objects, each with a `type`. It is lowered to a [`Grammar`] as it is read, part by part, so that masks, trees and
+//! caches are those of any grammar. Where an object cannot be enforced exactly, the error names it by a JSON pointer.
+//!
+//! # Meaning
+//!
+//! | `type` | texts |
+//! |---|---|
+//! | `const_string` | `value` |
+//! | `json_schema` | JSON that satisfies `json_schema`; with a `style`, the parameters of a call as that model writes them (`xml`) |
+//! | `any_text` | free text without `excludes`, of at most `max_chars` characters |
+//! | `grammar`, `regex` | the words of a grammar in EBNF; the texts that `pattern` matches as a whole |
+//! | `sequence`, `or`, `optional`, `plus`, `star`, `repeat` | as in a regular expression |
+//! | `tag` | `begin`, then `content`, then one of `end` |
+//! | `triggered_tags` | free text in which a trigger begins a tag: behind it stands the rest of a tag that begins with it |
+//! | `tags_with_separator` | tags with `separator` between them |
+//! | `dispatch` | free text in which a pattern of `rules` is followed by its format |
+//! | `token` | a control token, by its number or its name |
+//! | `any_tokens` | text and control tokens but `exclude_tokens` |
+//! | `token_triggered_tags`, `token_dispatch` | the same with control tokens as triggers |
+//! | `qwen_xml_parameter` | `json_schema` in the style `qwen_xml` |
+//!
+//! - Free text is valid UTF-8. The first trigger counts, wherever tokens divide it; of two that end together, the longer one ([`free`]).
+//! - Free text inside of a tag contains none of the ends of this tag, also where it is a part of its content; that of a tag inside has ends
+//!   of its own, and that of `dispatch` only its `excludes`.
+//! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`, nothing follows the first
+//!   tag.
+//! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
+//! - `{"structures": [{"begin", "schema", "end"}], "triggers": [...]}` is the older form of `triggered_tags`.
+//!
+//! # Differences from XGrammar 0.2.8
+//!
+//! | here | there |
+//! |---|---|
+//! | free text is valid UTF-8 | any bytes |
+//! | `star` passes the ends of the tag on, as `plus` does | it does not |
+//! | `any_order`: each member once at most, required ones once | members may repeat and be missing |
+//! | white space is bounded where `max_whitespace_cnt` says nothing | any number |
+//! | a trigger that cannot fire, or that no tag begins with, is an error | it is accepted, or an internal error |
+//! | text tokens by number, `exclude_token`, `max_tokens`, `excludes` of `json_schema`, and the styles `cohere_xml` and `minimax_m3_xml` are errors | enforced |
+//!
+//! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part of it.
+
+mod fields;
+mod free;
+mod lower;
+mod xml;
+
+use serde_json::value::RawValue;
+use unskew_core::{Cancel, Vocabulary};
+use unskew_grammars::{Grammar, GrammarLimits};
+use unskew_schema::Whitespace;
+
+use self::lower::Lowering;
+use crate::{Explained, chain};
+
+/// An object of a structural tag that cannot be enforced, or is none.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("structural tag, {}: {message}", if pointer.is_empty() { "/" } else { pointer })]
+#[non_exhaustive]
+pub struct TagError {
+    /// Where it stands, as a JSON pointer.
+    pub pointer: String,
+    /// What is the matter, and a way out.
+    pub message: String,
+}
+
+impl TagError {
+    fn new(at: &str, message: impl Into<String>) -> Self {
+        Self { pointer: at.to_owned(), message: message.into() }
+    }
+
+    fn of(at: &str, error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::new(at, chain(error))
+    }
+}
+
+/// What a structural tag is read with.
+#[derive(Clone, Debug)]
+pub(crate) struct TagOptions {
+    /// Between the parts of JSON.
+    pub(crate) whitespace: Whitespace,
+    pub(crate) limits: GrammarLimits,
+    pub(crate) cancel: Cancel,
+}
+
+/// The grammar of the structural tag `text`. Control tokens are those of `vocabulary`; without one, any name is taken.
+pub(crate) fn grammar(
+    text: &str,
+    vocabulary: Option<&Vocabulary>,
+    options: &TagOptions,
+) -> Result<Grammar, TagError> {
+    lowered(text, vocabulary, options).0
+}
+
+/// The fate of each object that was read. The last one is the one that stopped it, if there is such.
+pub(crate) fn explain(text: &str, options: &TagOptions) -> Vec<Explained> {
+    let (made, mut read) = lowered(text, None, options);
+    if let Err(TagError { pointer, message }) = made {
+        // It was read up to here.
+        read.retain(|explained| explained.pointer.as_deref() != Some(&*pointer));
+        read.push(Explained {
+            pointer: Some(pointer),
+            span: None,
+            construct: "structural tag".to_owned(),
+            fate: "rejected",
+            why: message,
+        });
+    }
+    read
+}
+
+fn lowered(
+    text: &str,
+    vocabulary: Option<&Vocabulary>,
+    options: &TagOptions,
+) -> (Result<Grammar, TagError>, Vec<Explained>) {
+    let mut lowering = Lowering::new(vocabulary, options);
+    let whole = serde_json::from_str::<&RawValue>(text)
+        .map_err(|error| TagError::new("", format!("no JSON: {error}")))
+        .and_then(|value| lowering.whole(value));
+    lowering.finish(whole)
+}

@@ -1,0 +1,92 @@
+//! Tokens, specs and random choices that the tests of this crate share.
+
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use std::sync::Arc;
+
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use rand_core::Rng;
+use unskew_core::{TokenId, Vocabulary};
+use unskew_engine::{Spec, TokenSpace};
+use unskew_grammars::GrammarFormat;
+use unskew_vocab::Tokenizer;
+
+/// The tokens of the embedded model, which has a tokenizer.
+pub(crate) fn tiny() -> Arc<TokenSpace> {
+    let tokenizer = Tokenizer::from_bytes(unskew_tiny_model::TOKENIZER_JSON.as_bytes()).unwrap();
+    Arc::new(TokenSpace::from_tokenizer(tokenizer, &[], 0).unwrap())
+}
+
+/// All bytes, some longer tokens, two control tokens that end nothing, and two ends. Byte tokens have the numbers of their bytes.
+pub(crate) fn bytes() -> Arc<TokenSpace> {
+    let mut builder = Vocabulary::builder();
+    for byte in 0..=255 {
+        builder.text(&[byte]);
+    }
+    for text in [
+        "ab", "abc", "<f", "<f1>", "</", ">x", "\":", "{\"", "\", \"", "true", "12", "aa", "é", "b<",
+        "f1>x</f>",
+    ] {
+        builder.text(text.as_bytes());
+    }
+    builder.control("<|call|>");
+    builder.control("<|other|>");
+    let ends = [builder.control("<end>"), builder.control("<stop>")];
+    builder.unused();
+    ends.into_iter().for_each(|id| {
+        builder.end_of_sequence(id);
+    });
+    Arc::new(TokenSpace::from_vocabulary(Arc::new(builder.build().unwrap())))
+}
+
+/// One of each kind that needs no file.
+pub(crate) fn specs() -> Vec<Spec> {
+    let mut specs = vec![
+        Spec::regex("(ab|a)*c?"),
+        Spec::regex("[a-z]{2,5}(12)+"),
+        Spec::choices(["abc", "abcabc", "ab", "true"]),
+        Spec::json_schema(
+            r#"{"type": "object", "properties": {"ab": {"type": "boolean"}, "a": {"enum": ["aa", "ab"]}}, "required": ["a"]}"#,
+        ),
+        Spec::json_schema(
+            r#"{"type": "array", "items": {"type": "integer"}, "uniqueItems": true, "maxItems": 4}"#,
+        ),
+        Spec::json_schema("{}"),
+        Spec::grammar("root ::= \"(\" root* \")\" | [a-c]+", GrammarFormat::Gbnf),
+        Spec::grammar("start: \"ab\" start? \"a\"", GrammarFormat::Lark),
+        Spec::default(),
+    ];
+    let more: Vec<Spec> = specs[..3].iter().cloned().map(Spec::canonical).collect();
+    specs.extend(more);
+    specs
+}
+
+/// A random choice.
+pub(crate) struct Random(ChaCha8Rng);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.0.next_u64() % end as u64) as usize
+    }
+
+    pub(crate) fn text(&mut self, of: &[&'static str]) -> &'static str {
+        of[self.below(of.len())]
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+}
+
+/// The ids of a mask.
+pub(crate) fn ids(words: &[u32]) -> Vec<TokenId> {
+    let bits = words
+        .iter()
+        .enumerate()
+        .flat_map(|(at, word)| (0..32).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 32 + bit));
+    bits.map(TokenId::from_index).collect()
+}
