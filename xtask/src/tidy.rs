@@ -20,7 +20,7 @@ use crate::Result;
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("unskew-core", &[]),
     ("unskew-files", &[]),
     ("unskew-vocab", &["unskew-core"]),
