@@ -38,6 +38,9 @@ const VOCAB: usize = 13;
 /// Of a logarithm, on the device against 64 bits.
 const TOLERANCE: f64 = 2e-4;
 
+/// Of CARS.
+const DRAWS: usize = 150;
+
 const PROMPT: [TokenId; 3] = [TokenId(1), TokenId(7), TokenId(4)];
 
 fn main() -> ExitCode {
@@ -175,10 +178,10 @@ fn samplers(cpu: &Llama) {
     };
     let there = || task(warm(cpu.on_gpu().unwrap()));
     let here = || task(warm(model(VOCAB)));
-    for policy in [Exact::rejection(1_000_000), Exact::cars(100_000)] {
-        let fit = check_sampler(&mut Sampling::new(there(), policy), &exact, 400, &mut rng(6)).unwrap();
-        assert!(fit.deviation < 4.0, "{fit:?}");
-    }
+    // CARS asks about rows that it knows again and again; a pass of the software adapter takes some ten milliseconds.
+    let mut cars = Sampling::new(there(), Exact::cars(100_000));
+    let fit = check_sampler(&mut cars, &exact, DRAWS, &mut rng(6)).unwrap();
+    assert!(fit.deviation < 4.0, "{fit:?}");
     // Masked and greedy outputs are those of the CPU, but for rounding.
     let (mut left, mut right) = (Vec::new(), Vec::new());
     Sampling::new(there(), Masked::new()).draw_many(40, &mut rng(7), &mut left).unwrap();
