@@ -13,10 +13,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use burn::{
+use burn::tensor::{DType, Device, Tensor};
+use burn_gpu::{
     backend::Wgpu,
     cubecl::wgpu::{AutoCompiler, WgpuServer},
-    tensor::{DType, Device, Tensor},
 };
 use unskew_core::{Extension, LanguageModel, MaskBatch};
 use unskew_sets::{Choice, Chooser, Gpu, GpuError, GpuSet, Interval, LogitRows, Rule};
