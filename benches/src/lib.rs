@@ -5,8 +5,7 @@
 //! measured too.
 //!
 //! `regex` and `grammars` run every regex of [`suite`] and every grammar of [`workloads`] on every engine of [`engine`] and,
-//! with the feature `peers`, of other projects, in one process as far as their dependencies allow. `benches/regex.rs`
-//! watches our own regex engine with criterion.
+//! with the feature `peers`, of other projects, in one process as far as their dependencies allow.
 
 mod clock;
 mod detail;
@@ -165,27 +164,8 @@ impl std::fmt::Debug for Subject {
     }
 }
 
-/// The regexes that our own engine is watched on, by name.
-pub const REGEXES: [(&str, &str); 4] = [
-    ("date", "[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]"),
-    ("email", r"[a-z][a-z0-9.]{0,20}@[a-z]{2,10}(\.[a-z]{2,6}){1,2}"),
-    ("record", r#"\{"name": "[A-Za-z ]{1,40}", "age": [0-9]{1,3}, "city": "[A-Za-z ]{1,40}"\}"#),
-    ("text", r"(\p{L}+[ ,.])*\p{L}+\."),
-];
-
 /// The vocabularies that the suite knows, the embedded one first.
 pub const VOCABULARIES: [&str; 6] = ["tiny", "cl100k", "gpt2", "llama3", "qwen2", "mistral-v1"];
-
-/// The embedded tokenizer's vocabulary, and those of GPT-2 and Llama 3 under `UNSKEW_DATA`.
-///
-/// # Panics
-///
-/// If a tokenizer cannot be loaded.
-pub fn subjects() -> Vec<Subject> {
-    let has_data = std::env::var_os("UNSKEW_DATA").is_some();
-    let names = if has_data { &["tiny", "gpt2", "llama3"][..] } else { &["tiny"] };
-    names.iter().map(|name| subject(name).expect("a tokenizer").expect("a file")).collect()
-}
 
 /// The vocabulary of this name; `None` if there is no file for it.
 ///

@@ -50,7 +50,8 @@ pub(crate) fn check(root: &Path) -> Result<()> {
 /// The kernels on every adapter. Where there is none, tests are listed as skipped, or fail if the environment variable
 /// `UNSKEW_GPU` is `require`.
 pub(crate) fn gpu(root: &Path) -> Result<()> {
-    cargo(root, &["test", "--package", "unskew-sets", "--features", "wgpu", "--test", "gpu"])
+    // Of the whole workspace, as the tests: with one package alone, cargo chooses other features for libraries, and builds them again.
+    cargo(root, &["test", "--workspace", "--features", "unskew-sets/wgpu", "--test", "gpu"])
 }
 
 /// The build that no other task has: models on a GPU, and sets beside them. As with [`gpu`], tests without an adapter are listed as

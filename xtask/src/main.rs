@@ -32,7 +32,6 @@ cargo xtask TASK
   tidy              the rules that no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from its package
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
-  bench             criterion's benchmarks of our regex engine
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,
                     maskbench, soak, samplers, speculation, sets, device (`cargo xtask bench help` lists them and their options;

@@ -80,8 +80,9 @@ const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// Libraries that only these crates may name; tests of others may have them as a judge.
-const ALONE: [(&str, &[&str]); 5] = [
+const ALONE: [(&str, &[&str]); 6] = [
     ("burn", &["unskew-runner"]),
+    ("burn-core", &["unskew-runner"]),
     ("tokenizers", &["unskew-vocab"]),
     ("clap", &["unskew", "unskew-benches"]),
     ("wgpu", &["unskew-sets"]),

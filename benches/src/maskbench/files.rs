@@ -37,8 +37,8 @@ impl File {
 
 /// The files that are asked for, in the order of their names.
 pub(crate) fn files(options: &Options) -> Result<Vec<PathBuf>, String> {
-    let entries =
-        fs::read_dir(&options.data).map_err(|error| format!("{}: {error}", options.data.display()))?;
+    let data = options.data.as_deref().ok_or("--data DIR is missing")?;
+    let entries = fs::read_dir(data).map_err(|error| format!("{}: {error}", data.display()))?;
     let mut files: Vec<PathBuf> = entries
         .map_while(Result::ok)
         .map(|entry| entry.path())
@@ -62,7 +62,7 @@ pub(crate) fn files(options: &Options) -> Result<Vec<PathBuf>, String> {
         files.sort();
     }
     if files.is_empty() {
-        return Err(format!("{}: no such files", options.data.display()));
+        return Err(format!("{}: no such files", data.display()));
     }
     Ok(files)
 }

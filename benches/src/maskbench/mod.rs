@@ -46,14 +46,8 @@ pub(crate) struct Options {
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
     /// A folder of files {meta, schema, tests: [{valid, data}]}
-    #[arg(
-        long,
-        value_name = "DIR",
-        required_unless_present = "worker",
-        default_value = "",
-        hide_default_value = true
-    )]
-    data: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "worker")]
+    data: Option<PathBuf>,
     /// A tokenizer.json (default: the embedded one)
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,

@@ -189,3 +189,18 @@ fn reasons_are_counted_by_keyword() {
     assert_eq!(cause("no value satisfies the schema"), "no value satisfies the schema");
     assert_eq!(cause("12 rules pass 50000"), cause("13 rules pass 40000"));
 }
+
+/// The arguments of a worker are those of the program; both kinds are read.
+#[test]
+fn a_worker_needs_no_data() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: super::Options,
+    }
+    let parse = |args: &[&str]| <Line as clap::Parser>::try_parse_from([&["maskbench"], args].concat());
+    assert!(parse(&["--worker", "unskew", "--warm"]).is_ok());
+    assert!(parse(&[]).is_err_and(|error| error.to_string().contains("--data")));
+    let line = parse(&["--data", "d", "--peers", "llguidance,glrmask", "Github"]).ok().unwrap();
+    assert_eq!((line.options.peers.len(), line.options.filters.len()), (2, 1));
+}

@@ -16,10 +16,10 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use burn::{
+use burn::tensor::{DType, Device, Tensor};
+use burn_gpu::{
     backend::Wgpu,
     cubecl::wgpu::{AutoCompiler, WgpuServer},
-    tensor::{DType, Device, Tensor},
 };
 use unskew_core::{
     Extension, LanguageModel, LogitRows, Logits, MaskBatch, RowError, TokenId,
