@@ -83,7 +83,9 @@ fn outputs_that_disc_has_resampled_are_counted() {
     let files = Files::new(&[("t.json", TABLE)]);
     let run = |sampler: &str| {
         let args = ["generate", "--model", "table:t.json", "--regex", "(00000|1[01]{4}|0[01]{0,2})"];
-        files.run(&[&args[..], &["--seed", "1", "-n", "50", "--format", "jsonl", "--sampler", sampler]].concat())
+        files.run(
+            &[&args[..], &["--seed", "1", "-n", "50", "--format", "jsonl", "--sampler", sampler]].concat(),
+        )
     };
     for sampler in ["disc:budget=0", "disc:budget=0,form=published", "disc:budget=0,form=reuse"] {
         let run = run(sampler);
