@@ -32,7 +32,8 @@
 //!
 //! [`Model`] is a language model with its tokens, [`Spec`] a constraint as data, and [`Request`] the two with a prompt, a seed, limits
 //! and a callback. A model of one's own is [`Model::new`], a constraint of one's own [`Request::constrain_with`]. The samplers, with
-//! their parameters and the distributions of their outputs, are the table [`METHODS`]. All of this is the feature `facade`.
+//! their parameters and the distributions of their outputs, are the table [`METHODS`]. The example `own` (`cargo run --example own`) has one of
+//! each. All of this is the feature `facade`.
 //!
 //! # The parts
 //!

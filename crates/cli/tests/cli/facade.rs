@@ -8,7 +8,7 @@ use std::sync::{
 use unskew::{
     Draft, Draws, Error, Event, METHODS, Method, Model, Spec, TokenSpace, Truncate,
     automata::RegexConstraint,
-    core::{Cancel, Constraint, FnModel, MaskMut, Origin, Rejected, TableModel, TokenId, Vocabulary},
+    core::{Cancel, Constraint, Finish, FnModel, MaskMut, Origin, Rejected, TableModel, TokenId, Vocabulary},
 };
 
 use crate::support::{Files, TABLE};
@@ -129,7 +129,8 @@ fn every_method_draws_from_a_function_under_a_constraint_of_ones_own() {
         let request = request.draft(draft);
         let outputs: Vec<_> = request.sample(text).unwrap().take(40).map(|output| output.unwrap()).collect();
         assert!(outputs.len() == 40 || row.name == "beam", "{text}: {}", outputs.len());
-        for output in outputs {
+        // Masked outputs may be cut off.
+        for output in outputs.iter().filter(|output| output.finish == Finish::Stop) {
             let mut open = 0;
             for letter in output.text.chars() {
                 open += if letter == 'a' { 1 } else { -1 };
@@ -192,7 +193,9 @@ fn the_budget_of_disc_decides_how_many_outputs_are_resampled() {
         let resampled = |budget: &str| resampled(&format!("disc:form={form}{budget}"));
         // One try for each output, 8 of full length, and as many as it takes.
         let (none, default, much) = (resampled(",budget=0"), resampled(""), resampled(",budget=10000"));
-        assert!(none > default && default > much, "{form}: {none} {default} {much}");
+        // A sampler that learns needs less than 8.
+        let least = usize::from(form != "learned");
+        assert!(none > default && default >= much + least, "{form}: {none} {default} {much}");
         assert_eq!((much, default), (0, resampled(",budget=8")), "{form}");
     }
 }

@@ -304,7 +304,7 @@ pub(crate) struct GenerateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
     /// The samplers, joined by commas, each with its parameters: `masked,smc:n=10,twisted,cars`
-    #[arg(long, value_name = "METHODS", default_value = "masked,asap,cars,disc", help_heading = "Sampler", long_help = crate::help::methods())]
+    #[arg(long, alias = "sampler", value_name = "METHODS", default_value = "masked,asap,cars,disc", help_heading = "Sampler", long_help = crate::help::methods())]
     pub(crate) samplers: String,
     /// How many outputs of each
     #[arg(short = 'n', long, value_name = "N", default_value = "500", value_parser = number::<NonZeroUsize>("--samples"))]

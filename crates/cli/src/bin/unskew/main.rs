@@ -75,9 +75,10 @@ fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(2);
     }
-    // The first paragraph is the message; the rest is the usage, which `--help` shows.
+    // The message, and names like the one that is wrong; the usage after them is what `--help` shows.
     let text = error.render().to_string();
-    let message = text.split("\n\n").next().unwrap_or_default();
-    say(format_args!("{} (see --help)", one_line(message)));
+    let parts: Vec<String> =
+        text.split("\n\n").take_while(|part| !part.starts_with("Usage")).map(one_line).collect();
+    say(format_args!("{} (see --help)", parts.join("; ")));
     ExitCode::from(2)
 }

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, str::FromStr};
 
 use unskew_samplers::MAX_DRAFT;
 
-use super::{Length, METHODS, Method, MethodError, TRIES};
+use super::{Length, Method, MethodError, TRIES};
 
 /// A row of the table of methods.
 #[derive(Debug)]
@@ -151,11 +151,6 @@ impl<'a> Given<'a> {
 }
 
 impl MethodInfo {
-    /// The row of the method with this name.
-    pub fn find(name: &str) -> Option<&'static Self> {
-        METHODS.iter().find(|row| row.name == name)
-    }
-
     /// The parameter with this name.
     pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)

@@ -296,6 +296,13 @@ pub static METHODS: &[MethodInfo] = &[
     },
 ];
 
+impl MethodInfo {
+    /// The row of the method with this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        METHODS.iter().find(|row| row.name == name)
+    }
+}
+
 /// The names of all methods.
 pub(super) fn names() -> String {
     METHODS.iter().map(|row| row.name).collect::<Vec<_>>().join(", ")
