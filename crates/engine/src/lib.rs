@@ -4,6 +4,7 @@ mod compile;
 mod compiler;
 mod error;
 mod explain;
+mod fields;
 pub mod items;
 mod machine;
 mod matcher;
@@ -21,6 +22,6 @@ pub use self::{
     explain::Explained,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
-    spec::{Language, SPEC_VERSION, Spec, SpecError, SpecOptions},
+    spec::{JsonRequest, Language, SPEC_VERSION, Spec, SpecError, SpecOptions},
     tokens::TokenSpace,
 };

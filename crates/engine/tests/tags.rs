@@ -187,7 +187,7 @@ impl Format {
                     let found = triggers(text, at, &all, &[excludes]);
                     found.map_or([].into(), |(trigger, at)| {
                         let of = rules.iter().filter(|(other, _)| *other == trigger);
-                        of.flat_map(|(_, format)| format.read(text, at, &[])).collect()
+                        of.flat_map(|(_, format)| format.read(text, at, ends)).collect()
                     })
                 };
                 let tail = |at| free(text, at, &[excludes, &all]);

@@ -6,8 +6,8 @@ use unskew_core::{TokenId, TokenKind, Vocabulary};
 use unskew_grammars::{ExprId, Grammar, GrammarBuilder};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace};
 
-use super::{TagError, TagOptions, fields::Fields, free::Free};
-use crate::Explained;
+use super::{TagError, TagOptions, free::Free};
+use crate::{Explained, fields::Fields};
 
 /// How deep objects may nest: each is read once more for each object around it.
 const MAX_NEST: usize = 60;
@@ -454,7 +454,7 @@ impl<'a> Lowering<'a> {
         let excludes = self.excludes(fields)?;
         let loops = fields.get("loop")?.unwrap_or(true);
         let mut rules: Vec<(String, ExprId)> = Vec::new();
-        let inside = Around { ends: &[], end_token: None, nest: around.nest + 1 };
+        let inside = Around { nest: around.nest + 1, ..around };
         for (rule, at) in fields.items("rules")? {
             let (pattern, content): (String, Box<RawValue>) = pair(&rule, &at)?;
             let content = self.format(&content, &format!("{at}/1"), inside)?;
@@ -548,7 +548,7 @@ impl<'a> Lowering<'a> {
     fn token_dispatch(&mut self, fields: &mut Fields, around: Around<'_>) -> Made {
         let excluded = self.token_names(fields, "exclude_tokens")?;
         let loops = fields.get("loop")?.unwrap_or(true);
-        let inside = Around { ends: &[], end_token: None, nest: around.nest + 1 };
+        let inside = Around { nest: around.nest + 1, ..around };
         let mut rules = Vec::new();
         for (rule, at) in fields.items("rules")? {
             let (name, content): (TokenName, Box<RawValue>) = pair(&rule, &at)?;

@@ -23,7 +23,7 @@
 //!
 //! - Free text is valid UTF-8. The first trigger counts, wherever tokens divide it; of two that end together, the longer one ([`free`]).
 //! - Free text inside of a tag contains none of the ends of this tag, also where it is a part of its content; that of a tag inside has ends
-//!   of its own, and that of `dispatch` only its `excludes`.
+//!   of its own, and that of `dispatch` only its `excludes`, but for the contents of its rules.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`, nothing follows the first
 //!   tag.
 //! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
@@ -35,6 +35,7 @@
 //! |---|---|
 //! | free text is valid UTF-8 | any bytes |
 //! | `star` passes the ends of the tag on, as `plus` does | it does not |
+//! | an excluded text that begins with a trigger changes nothing | it may keep the trigger from firing |
 //! | `any_order`: each member once at most, required ones once | members may repeat and be missing |
 //! | white space is bounded where `max_whitespace_cnt` says nothing | any number |
 //! | a trigger that cannot fire, or that no tag begins with, is an error | it is accepted, or an internal error |
@@ -42,7 +43,6 @@
 //!
 //! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part of it.
 
-mod fields;
 mod free;
 mod lower;
 mod xml;
@@ -67,7 +67,7 @@ pub struct TagError {
 }
 
 impl TagError {
-    fn new(at: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(at: &str, message: impl Into<String>) -> Self {
         Self { pointer: at.to_owned(), message: message.into() }
     }
 

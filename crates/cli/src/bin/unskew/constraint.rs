@@ -32,7 +32,16 @@ impl ConstraintArgs {
     /// The options that are flags, in their flat form.
     fn options(&self) -> SpecOptions {
         let Self {
-            regex, regex_file, grammar, json_schema, structural_tag, set, subset, exclude_set, choice, ..
+            regex,
+            regex_file,
+            grammar,
+            json_schema,
+            structural_tag,
+            set,
+            subset,
+            exclude_set,
+            choice,
+            ..
         } = self;
         let LegacyConstraintArgs {
             max_ignored,
