@@ -1,6 +1,6 @@
 //! Structural tags: free text with tools in it, in the format of XGrammar that servers make of tool calls.
 //!
-//! The format is a tree of objects, each with a `type`. It is lowered to a [`Grammar`] as it is read, part by part, so that masks, trees and
+//! The format is a tree of objects, each with a `type`. It is lowered to a [`Grammar`] as it is read, part by part, so masks, trees and
 //! caches are those of any grammar. Where an object cannot be enforced exactly, the error names it by a JSON pointer.
 //!
 //! # Meaning
@@ -35,16 +35,18 @@
 //! |---|---|
 //! | free text is valid UTF-8 | any bytes |
 //! | `star` passes the ends of the tag on, as `plus` does | it does not |
-//! | an excluded text that begins with a trigger changes nothing | it may keep the trigger from firing |
+//! | a trigger fires also inside of an excluded text that is not complete | there it may not |
 //! | `any_order`: each member once at most, required ones once | members may repeat and be missing |
 //! | white space is bounded where `max_whitespace_cnt` says nothing | any number |
 //! | a trigger that cannot fire, or that no tag begins with, is an error | it is accepted, or an internal error |
-//! | text tokens by number, `exclude_token`, `max_tokens`, `excludes` of `json_schema`, and the styles `cohere_xml` and `minimax_m3_xml` are errors | enforced |
+//! | text tokens by number, `exclude_token` and `max_tokens` are errors | enforced |
+//! | `excludes` of `json_schema`, and the styles `cohere_xml` and `minimax_m3_xml` are errors | enforced |
 //!
 //! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part of it.
 
 mod free;
 mod lower;
+mod tokens;
 mod xml;
 
 use serde_json::value::RawValue;
