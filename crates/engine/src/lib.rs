@@ -1,9 +1,69 @@
-//! What an inference engine embeds.
+//! What an inference engine embeds: constraints as data, a compiler that keeps them, and matchers that make masks.
+//!
+//! ```text
+//! JSON, options, requests --spec, tag--> Spec --compiler (cache, deadline)--> Compiled --matcher--> Matcher --batch--> rows of masks
+//!                                                      |                        |                      |
+//!                                  automata, grammars, schema, sets        pool of scratches     one sequence, owned
+//! ```
+//!
+//! There is no sampler here, no model and no tensor: rows are `&mut [u32]` of the caller, in the layout that engines and their kernels
+//! share.
+//!
+//! # Where each thing lives
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`spec`] | constraints as data, their one JSON form, `response_format` and tools ([`JsonRequest`]) |
+//! | [`tag`] | structural tags, lowered to a grammar |
+//! | `compile` | from a `Spec` to a constraint of one of the engines ([`Kind`]) |
+//! | `compiler` | once for each spec, within limits of memory and time |
+//! | `machine` | a constraint of any kind with the scratches of its matchers |
+//! | `matcher` | one sequence: fill, accept, validate, roll back, what is forced |
+//! | `batch` | rows of many sequences and of their drafts, on threads |
+//! | [`items`], [`read`] | files, within limits |
+//! | `tokens` | what each id stands for, and how a text becomes tokens ([`TokenSpace`]) |
+//!
+//! # What holds
+//!
+//! - A row is bit for bit what [`Matcher::accept`] takes, on any thread, after any rollback, in any batch.
+//! - Types are owned and have no lifetimes. All of them are [`Send`] and [`Sync`], so that bindings can hold them.
+//! - Wrong use is an error ([`MatcherError`]), what is not enforced exactly is an error with its place ([`Error`]), and nothing that is
+//!   passed in panics.
+//! - What a [`Compiler`] keeps has a limit in bytes, and [`Compiler::stats`] says how much it is.
+//!
+//! # Example: a tool call in free text
+//!
+//! ```
+//! use unskew_core::{TokenId, Vocabulary};
+//! use unskew_engine::{Compiler, Spec, TokenSpace};
+//!
+//! let mut builder = Vocabulary::builder();
+//! for byte in 0..=255 {
+//!     builder.text(&[byte]);
+//! }
+//! let end = builder.control("<end>");
+//! builder.end_of_sequence(end);
+//! let compiler = Compiler::new(TokenSpace::from_vocabulary(builder.build()?.into()));
+//!
+//! let tag = r#"{"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<call>"], "tags": [
+//!     {"begin": "<call>", "content": {"type": "json_schema", "json_schema": {"type": "integer"}}, "end": "</call>"}]}}"#;
+//! let mut matcher = compiler.compile(&Spec::structural_tag(tag))?.matcher();
+//! let tokens = |text: &str| text.bytes().map(|byte| TokenId(byte.into())).collect::<Vec<_>>();
+//! assert_eq!(matcher.accept_all(&tokens("I ask <call>"))?, 12);
+//! assert_eq!(matcher.validate(&tokens("no number"))?, 0);
+//! assert_eq!(matcher.accept_all(&tokens("42</call> and wait"))?, 18);
+//! assert!(matcher.is_accepting());
+//! matcher.rollback(18)?;
+//! assert!(!matcher.is_accepting());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
 mod batch;
 mod compile;
 mod compiler;
 mod error;
 mod explain;
+mod fields;
 pub mod items;
 mod machine;
 mod matcher;
@@ -21,6 +81,10 @@ pub use self::{
     explain::Explained,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
-    spec::{Language, SPEC_VERSION, Spec, SpecError, SpecOptions},
+    spec::{JsonRequest, Language, SPEC_VERSION, Spec, SpecError, SpecOptions},
     tokens::TokenSpace,
 };
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct ReadmeExamples;

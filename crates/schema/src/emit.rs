@@ -115,7 +115,9 @@ impl Emitter {
     /// Makes what stands between the parts of a value.
     fn begin(&mut self) -> Result<(), SchemaError> {
         let most = match self.whitespace {
-            Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Indent(_) => Some(0),
+            Whitespace::Compact | Whitespace::Bounded(0) | Whitespace::Spaced | Whitespace::Indent(_) => {
+                Some(0)
+            }
             Whitespace::Bounded(most) => Some(most),
             Whitespace::Flexible => None,
         };
@@ -428,7 +430,8 @@ impl Emitter {
 
     /// A comma and what stands around it.
     fn separator(&mut self) -> ExprId {
-        let (comma, line) = (self.builder.literal(","), self.line(self.level + 1));
+        let comma = if self.whitespace == Whitespace::Spaced { ", " } else { "," };
+        let (comma, line) = (self.builder.literal(comma), self.line(self.level + 1));
         let parts: Vec<ExprId> = [self.space, Some(comma), self.space, line].into_iter().flatten().collect();
         self.builder.sequence(parts)
     }
@@ -585,16 +588,23 @@ impl Emitter {
     pub(crate) fn member(&mut self, name: &str, value: ExprId) -> ExprId {
         let name = self.written(name);
         if self.space.is_none() {
-            let colon = if self.indent.is_some() { ": " } else { ":" };
-            let name = self.builder.literal(name + colon);
+            let name = self.builder.literal(name + self.colon());
             return self.builder.sequence([name, value]);
         }
         let name = self.builder.literal(name);
         self.named(name, value)
     }
 
+    /// Between a name and its value.
+    fn colon(&self) -> &'static str {
+        match self.whitespace {
+            Whitespace::Spaced | Whitespace::Indent(_) => ": ",
+            _ => ":",
+        }
+    }
+
     pub(crate) fn named(&mut self, name: ExprId, value: ExprId) -> ExprId {
-        let colon = self.builder.literal(if self.indent.is_some() { ": " } else { ":" });
+        let colon = self.builder.literal(self.colon());
         self.spaced(&[name, colon, value])
     }
 }

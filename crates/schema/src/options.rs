@@ -66,6 +66,8 @@ const MAX_INDENT: u32 = 100;
 pub enum Whitespace {
     /// None at all.
     Compact,
+    /// One blank behind each comma and colon, and none elsewhere: the text that Python's `json.dumps` writes.
+    Spaced,
     /// At most so many blanks, tabs and line breaks in each place.
     Bounded(u32),
     /// Any number. A model may write blanks for ever.
@@ -89,11 +91,15 @@ impl FromStr for Whitespace {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match (text, text.split_once(':').map(|(name, number)| (name, number.parse()))) {
             ("compact", _) => Ok(Self::Compact),
+            ("spaced", _) => Ok(Self::Spaced),
             ("flexible", _) => Ok(Self::Flexible),
             (_, Some(("bounded", Ok(most)))) => Ok(Self::Bounded(most)),
             (_, Some(("indent", Ok(blanks)))) if blanks <= MAX_INDENT => Ok(Self::Indent(blanks)),
             (_, Some(("indent", Ok(_)))) => Err(format!("an indent has at most {MAX_INDENT} blanks")),
-            _ => Err("it is `compact`, `flexible`, `bounded:N` or `indent:N` with a number".to_owned()),
+            _ => {
+                Err("it is `compact`, `flexible`, `spaced`, `bounded:N` or `indent:N` with a number"
+                    .to_owned())
+            }
         }
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Three questions with three answers, of which only the first is free of consequences:
 //!
-//! | | is | to take it |
+//! | | it is | to take it |
 //! |---|---|---|
-//! | [`forced_tokens`](Matcher::forced_tokens) | each the only token that is allowed | changes no distribution: the model's choice has probability one under the mask |
+//! | [`forced_tokens`](Matcher::forced_tokens) | tokens, each the only one allowed | changes no distribution |
 //! | [`forced_text`](Matcher::forced_text) | bytes that every continuation begins with | says nothing of tokens |
-//! | [`forced_text_tokens`](Matcher::forced_text_tokens) | the tokenizer's own spelling of these bytes | changes the distribution over token sequences: other spellings of the same text, which the model may have written, are given up |
+//! | [`forced_text_tokens`](Matcher::forced_text_tokens) | the tokenizer's spelling of these bytes | changes the distribution |
+//!
+//! The last one changes the distribution over token sequences: other spellings of the same text, which the model may have written, are given
+//! up.
 
 use unskew_core::{TokenId, heal};
 

@@ -12,6 +12,7 @@
 //! six lists.
 
 mod options;
+mod requests;
 mod resolved;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
@@ -22,6 +23,7 @@ use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
 pub use self::options::{SPEC_VERSION, SpecOptions};
+pub use self::requests::JsonRequest;
 pub(crate) use self::resolved::Resolved;
 
 /// The largest [`GrammarSpec::max_ignored`]: each is a copy of the automaton of ignored text.

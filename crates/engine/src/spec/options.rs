@@ -50,7 +50,7 @@ pub struct SpecOptions {
     pub json_schema: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json_schema_file: Option<PathBuf>,
-    /// `compact`, `bounded:N`, `flexible` or `indent:N`.
+    /// `compact`, `spaced`, `bounded:N`, `flexible` or `indent:N`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitespace: Option<String>,
     #[serde(skip_serializing_if = "is_off")]
@@ -304,6 +304,7 @@ impl From<Spec> for SpecOptions {
 fn spell_whitespace(whitespace: Whitespace) -> String {
     match whitespace {
         Whitespace::Compact => "compact".to_owned(),
+        Whitespace::Spaced => "spaced".to_owned(),
         Whitespace::Bounded(most) => format!("bounded:{most}"),
         Whitespace::Indent(blanks) => format!("indent:{blanks}"),
         _ => "flexible".to_owned(),

@@ -1,6 +1,6 @@
 //! Structural tags: free text with tools in it, in the format of XGrammar that servers make of tool calls.
 //!
-//! The format is a tree of objects, each with a `type`. It is lowered to a [`Grammar`] as it is read, part by part, so that masks, trees and
+//! The format is a tree of objects, each with a `type`. It is lowered to a [`Grammar`] as it is read, part by part, so masks, trees and
 //! caches are those of any grammar. Where an object cannot be enforced exactly, the error names it by a JSON pointer.
 //!
 //! # Meaning
@@ -23,7 +23,7 @@
 //!
 //! - Free text is valid UTF-8. The first trigger counts, wherever tokens divide it; of two that end together, the longer one ([`free`]).
 //! - Free text inside of a tag contains none of the ends of this tag, also where it is a part of its content; that of a tag inside has ends
-//!   of its own, and that of `dispatch` only its `excludes`.
+//!   of its own, and that of `dispatch` only its `excludes`, but for the contents of its rules.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`, nothing follows the first
 //!   tag.
 //! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
@@ -35,16 +35,18 @@
 //! |---|---|
 //! | free text is valid UTF-8 | any bytes |
 //! | `star` passes the ends of the tag on, as `plus` does | it does not |
+//! | a trigger fires also inside of an excluded text that is not complete | there it may not |
 //! | `any_order`: each member once at most, required ones once | members may repeat and be missing |
 //! | white space is bounded where `max_whitespace_cnt` says nothing | any number |
 //! | a trigger that cannot fire, or that no tag begins with, is an error | it is accepted, or an internal error |
-//! | text tokens by number, `exclude_token`, `max_tokens`, `excludes` of `json_schema`, and the styles `cohere_xml` and `minimax_m3_xml` are errors | enforced |
+//! | text tokens by number, `exclude_token` and `max_tokens` are errors | enforced |
+//! | `excludes` of `json_schema`, and the styles `cohere_xml` and `minimax_m3_xml` are errors | enforced |
 //!
 //! Tried instead: Lark with lazy terminals. It has no texts that free text may not contain, and a schema is no part of it.
 
-mod fields;
 mod free;
 mod lower;
+mod tokens;
 mod xml;
 
 use serde_json::value::RawValue;
@@ -67,7 +69,7 @@ pub struct TagError {
 }
 
 impl TagError {
-    fn new(at: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(at: &str, message: impl Into<String>) -> Self {
         Self { pointer: at.to_owned(), message: message.into() }
     }
 

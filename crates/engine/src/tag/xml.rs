@@ -14,9 +14,9 @@ use unskew_schema::Whitespace;
 
 use super::{
     TagError,
-    fields::{Fields, Members},
     lower::{Lowering, Made},
 };
+use crate::fields::{Fields, Members};
 
 /// How a model writes parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,7 +209,7 @@ impl Lowering<'_> {
 
     fn space(&mut self, at: &str, whitespace: Whitespace) -> Made {
         let pattern = match whitespace {
-            Whitespace::Compact => return Ok(self.builder.empty()),
+            Whitespace::Compact | Whitespace::Spaced => return Ok(self.builder.empty()),
             Whitespace::Bounded(most) => format!("[ \\n\\r\\t]{{0,{most}}}"),
             Whitespace::Flexible => "[ \\n\\r\\t]*".to_owned(),
             _ => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use rand_core::Rng;
 use unskew_core::{TokenId, Vocabulary};
-use unskew_engine::{Spec, TokenSpace};
+use unskew_engine::{Compiler, Matcher, Spec, TokenSpace};
 use unskew_grammars::GrammarFormat;
 use unskew_vocab::Tokenizer;
 
@@ -89,4 +89,44 @@ pub(crate) fn ids(words: &[u32]) -> Vec<TokenId> {
         .enumerate()
         .flat_map(|(at, word)| (0..32).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 32 + bit));
     bits.map(TokenId::from_index).collect()
+}
+
+/// Whether the matcher takes `text`, in a random spelling.
+pub(crate) fn accepts(random: &mut Random, space: &TokenSpace, matcher: &mut Matcher, text: &str) -> bool {
+    matcher.reset();
+    let mut at = 0;
+    while at < text.len() {
+        let trie = space.trie().unwrap();
+        let spellings: Vec<TokenId> = (at + 1..=text.len())
+            .flat_map(|end| {
+                let of = &text.as_bytes()[at..end];
+                let ids = trie.beginning_with(of).iter().copied();
+                ids.filter(|id| space.vocabulary().text(*id) == Some(of)).collect::<Vec<_>>()
+            })
+            .collect();
+        let token = *random.pick(&spellings);
+        if !matcher.accept(token).unwrap() {
+            return false;
+        }
+        at += space.vocabulary().text(token).unwrap().len();
+    }
+    matcher.is_accepting()
+}
+
+pub(crate) fn spec(format: &str) -> Spec {
+    Spec::structural_tag(format!(r#"{{"type":"structural_tag","format":{format}}}"#))
+}
+
+/// Checks that a tag takes some texts and no others.
+pub(crate) fn check_tag(tag: &str, taken: &[&str], refused: &[&str]) {
+    let space = bytes();
+    let compiled = Compiler::new(Arc::clone(&space))
+        .compile(&spec(tag))
+        .unwrap_or_else(|error| panic!("{tag}: {error}"));
+    let (mut matcher, mut random) = (compiled.matcher(), Random::new(1));
+    for (texts, expected) in [(taken, true), (refused, false)] {
+        for text in texts {
+            assert_eq!(accepts(&mut random, &space, &mut matcher, text), expected, "{tag}: {text:?}");
+        }
+    }
 }

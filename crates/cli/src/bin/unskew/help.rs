@@ -13,6 +13,7 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
 
 - --json-schema:
     whitespace=compact: none between parts, the fastest masks
+    whitespace=spaced: one blank behind each comma and colon, as Python writes JSON
     whitespace=bounded:N: at most N blanks, tabs and line breaks in each place (default: bounded:33)
     whitespace=flexible: any number; a model may write blanks for ever
     whitespace=indent:N: one member or item a line, N blanks for each of at most 20 levels; compiling takes longer for each level

@@ -1,4 +1,4 @@
-//! The fields of an object in a structural tag, each taken by its name and type.
+//! The fields of an object of JSON, each taken by its name and type: of structural tags, and of the requests of servers.
 //!
 //! Values stay as they are written until a field is read: a schema keeps the order of its names and the digits of its numbers, which a
 //! tree of values would not. A field that nobody takes is an error, and so is a name that comes twice.
@@ -11,10 +11,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::TagError;
+use crate::tag::TagError;
 
 /// The members of an object, in their order.
-pub(super) struct Members(pub(super) Vec<(String, Box<RawValue>)>);
+pub(crate) struct Members(pub(crate) Vec<(String, Box<RawValue>)>);
 
 impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -42,69 +42,74 @@ impl<'de> Deserialize<'de> for Members {
     }
 }
 
-/// An object of a structural tag and its place, a JSON pointer.
-pub(super) struct Fields {
-    pub(super) at: String,
+/// An object and its place, a JSON pointer.
+pub(crate) struct Fields {
+    pub(crate) at: String,
     /// Fields that were not taken.
     left: Vec<(String, Box<RawValue>)>,
 }
 
 impl Fields {
-    pub(super) fn read(value: &RawValue, at: &str) -> Result<Self, TagError> {
+    pub(crate) fn read(value: &RawValue, at: &str) -> Result<Self, TagError> {
         let members: Members =
             serde_json::from_str(value.get()).map_err(|error| TagError::new(at, json_error(&error)))?;
         Ok(Self { at: at.to_owned(), left: members.0 })
     }
 
+    /// The fields that are left, as they are written.
+    pub(crate) fn into_members(self) -> Vec<(String, Box<RawValue>)> {
+        self.left
+    }
+
     /// The names of the fields that are left.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.left.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.left.iter().any(|(other, _)| other == name)
     }
 
     /// The value of a field as it is written, and its place.
-    pub(super) fn raw(&mut self, name: &str) -> Option<(Box<RawValue>, String)> {
+    pub(crate) fn raw(&mut self, name: &str) -> Option<(Box<RawValue>, String)> {
         let at = self.left.iter().position(|(other, _)| other == name)?;
         Some((self.left.remove(at).1, self.place(name)))
     }
 
     /// A field that must be there, as it is written.
-    pub(super) fn required_raw(&mut self, name: &str) -> Result<(Box<RawValue>, String), TagError> {
+    pub(crate) fn required_raw(&mut self, name: &str) -> Result<(Box<RawValue>, String), TagError> {
         self.raw(name).ok_or_else(|| TagError::new(&self.at, format!("`{name}` is missing")))
     }
 
     /// A field that may be missing or null.
-    pub(super) fn get<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, TagError> {
+    pub(crate) fn get<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, TagError> {
         let Some((value, at)) = self.raw(name) else { return Ok(None) };
         serde_json::from_str(value.get()).map_err(|error| TagError::new(&at, json_error(&error)))
     }
 
     /// A field that must be there.
-    pub(super) fn required<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, TagError> {
+    pub(crate) fn required<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, TagError> {
         let (value, at) = self.required_raw(name)?;
         serde_json::from_str(value.get()).map_err(|error| TagError::new(&at, json_error(&error)))
     }
 
     /// The items of a field that is an array, each with its place.
-    pub(super) fn items(&mut self, name: &str) -> Result<Vec<(Box<RawValue>, String)>, TagError> {
+    pub(crate) fn items(&mut self, name: &str) -> Result<Vec<(Box<RawValue>, String)>, TagError> {
         let values: Vec<Box<RawValue>> = self.required(name)?;
         let at = self.place(name);
         Ok(values.into_iter().enumerate().map(|(index, value)| (value, format!("{at}/{index}"))).collect())
     }
 
-    pub(super) fn place(&self, name: &str) -> String {
+    pub(crate) fn place(&self, name: &str) -> String {
         format!("{}/{}", self.at, name.replace('~', "~0").replace('/', "~1"))
     }
 
-    pub(super) fn error(&self, message: impl Into<String>) -> TagError {
+    pub(crate) fn error(&self, message: impl Into<String>) -> TagError {
         TagError::new(&self.at, message)
     }
 
     /// An error if a field is left.
-    pub(super) fn finish(self) -> Result<(), TagError> {
+    pub(crate) fn finish(self) -> Result<(), TagError> {
         match self.left.first() {
             Some((name, _)) => Err(TagError::new(
                 &self.place(name),
