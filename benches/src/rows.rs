@@ -1,7 +1,7 @@
 //! Models whose rows are worked out from the tokens so far, for the benchmarks of samplers and of speculation. They take any
 //! token, and an error of theirs does not exist.
 
-use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
+use unskew_core::{Extension, LanguageModel, Logits, TokenId};
 
 /// The rows of such a model.
 pub(crate) trait RowOf {
@@ -46,14 +46,9 @@ impl<R: RowOf> LanguageModel for RowModel<R> {
         let vocab_len = self.vocab_len();
         let mut out = logits.reset(rows, vocab_len).chunks_exact_mut(vocab_len);
         for Extension { sequence, tokens, rows } in batch {
-            for token in *tokens {
-                sequence.push(*token);
-                if *rows == Rows::All {
-                    self.0.row(sequence, out.next().expect("as many rows as were counted"));
-                }
-            }
-            if *rows == Rows::Last {
-                self.0.row(sequence, out.next().expect("as many rows as were counted"));
+            sequence.extend_from_slice(tokens);
+            for len in sequence.len() + 1 - rows.count(tokens.len())..=sequence.len() {
+                self.0.row(&sequence[..len], out.next().expect("as many rows as were counted"));
             }
         }
         Ok(())
