@@ -14,7 +14,7 @@ use unskew_core::{Logits, TokenId, TokenMask, logprob::log_sum_exp};
 
 use super::{
     Drawn,
-    pass::{self, BLOCK, LONG, Sums},
+    pass::{self, BLOCK, LANES, LONG, Sums, add_up},
 };
 
 /// Weights are parts of about the greatest of the row. Below e^-87 they are zero in a long row, and below e^-708 in a short one;
@@ -210,7 +210,7 @@ impl DenseRow {
     pub(crate) fn log_mass(&self, without: &[TokenId]) -> f64 {
         let sum: f64 = match without {
             [] => self.sums.kept(),
-            _ => self.parts(&self.indices(without)).iter().sum(),
+            _ => add_up(&self.parts(&self.indices(without))),
         };
         if self.is_faint(sum) {
             let rest = self.list().into_iter().filter(|(token, _)| without.binary_search(token).is_err());
@@ -231,7 +231,7 @@ impl DenseRow {
                 (left_out, &own)
             }
         };
-        let total: f64 = parts.iter().sum();
+        let total = add_up(parts);
         if self.is_faint(total) {
             return self.draw_listed(without, uniform);
         }
@@ -243,8 +243,7 @@ impl DenseRow {
         // Added up without the one that is drawn, since a difference may have no digits left.
         weights[lane] = 0.0;
         let (before, after) = (&parts[..block], &parts[block + 1..]);
-        let sum = |some: &[f64]| some.iter().sum::<f64>();
-        let others = sum(before) + sum(after) + sum(&weights[..len]);
+        let others = add_up(before) + add_up(after) + add_up(&weights[..len]);
         let index = first + lane;
         Some(Drawn {
             token: self.token(index),
@@ -279,11 +278,20 @@ impl DenseRow {
 /// beyond the last weight, which then is the last positive one.
 fn find(weights: &[f64], target: f64) -> Option<(usize, f64)> {
     let mut left = target;
-    for (index, weight) in weights.iter().enumerate() {
-        if left < *weight {
-            return Some((index, left));
+    for (chunk, some) in weights.chunks(LANES).enumerate() {
+        let sum = add_up(some);
+        if left < sum {
+            for (index, weight) in some.iter().enumerate() {
+                if left < *weight {
+                    return Some((chunk * LANES + index, left));
+                }
+                left -= weight;
+            }
+            // Rounding: the next chunk begins.
+            left = left.max(0.0);
+        } else {
+            left -= sum;
         }
-        left -= weight;
     }
     let last = weights.iter().rposition(|weight| *weight > 0.0)?;
     Some((last, f64::INFINITY))

@@ -52,8 +52,20 @@ impl Sums {
 
     /// The weights of all logits that the mask leaves.
     pub(crate) fn kept(&self) -> f64 {
-        self.parts.iter().sum()
+        add_up(&self.parts)
     }
+}
+
+/// The sum of some weights, in lanes: one after the other, each addition would wait for the one before it.
+pub(crate) fn add_up(weights: &[f64]) -> f64 {
+    let (chunks, rest) = weights.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for weights in chunks {
+        for (sum, weight) in sums.iter_mut().zip(weights) {
+            *sum += weight;
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().sum::<f64>()
 }
 
 /// The logarithm of the sum of the exponentials of a row of logits, as

@@ -52,6 +52,8 @@ pub(crate) struct Session<C: Constraint> {
     top: Option<usize>,
     tree: PrefixTree,
     rows: RowCache,
+    /// Where a mask is made; the row that it is made for keeps it, and another one is made then.
+    mask: Arc<TokenMask>,
     /// The drafter of the rollouts, where there is one.
     speculation: Option<Speculation<C>>,
     /// All tokens of a row, without those that end a sequence and with them, as masks that rows share.
@@ -98,6 +100,7 @@ impl<C: Constraint> Session<C> {
             top,
             tree: PrefixTree::new(),
             rows: RowCache::new(max_bytes / 4 * 3),
+            mask: Arc::new(TokenMask::new(0)),
             speculation: None,
             open: [None, None],
         }

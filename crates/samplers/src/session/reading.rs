@@ -181,15 +181,21 @@ impl<C: Constraint> Session<C> {
                 Arc::new(mask.to_owned())
             } else {
                 unmade.push(place);
-                Arc::new(TokenMask::new(vocab_len))
+                Arc::clone(&self.mask)
             };
             all.push(Candidates { mask, accepting, forced });
         }
         match unmade[..] {
             [] => {}
             [place] => {
-                let mask = Arc::get_mut(&mut all[place].mask).expect("nobody else has it");
+                all[place].mask = Arc::new(TokenMask::new(0));
+                let of_vocab = self.mask.len() == vocab_len;
+                if !of_vocab || Arc::get_mut(&mut self.mask).is_none() {
+                    self.mask = Arc::new(TokenMask::new(vocab_len));
+                }
+                let mask = Arc::get_mut(&mut self.mask).expect("nobody else has it");
                 self.constraint.fill_mask(&mut self.scratch, unread[place].state, mask.as_mut());
+                all[place].mask = Arc::clone(&self.mask);
             }
             _ => {
                 let mut masks = MaskBatch::new(unmade.len(), vocab_len);
