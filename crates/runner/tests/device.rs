@@ -1,7 +1,8 @@
-//! A model on a GPU against the same model on the CPU: rows that are read, rows that are asked, and samplers over them.
+//! A model on a GPU against the same model on the CPU: rows that are read, rows that answer questions, and samplers over
+//! them.
 //!
-//! A harness of its own: burn starts on one adapter, which is named. Where there is none, tests are listed as skipped, and fail
-//! if the environment variable `UNSKEW_GPU` is `require`.
+//! The harness is the test's own: burn starts on one adapter, and the list of tests names it. Where there is no adapter,
+//! tests are listed as skipped; they fail if the environment variable `UNSKEW_GPU` is `require`.
 
 #![allow(clippy::print_stdout, reason = "a test harness reports")]
 
@@ -33,9 +34,9 @@ const TESTS: [(&str, Test); 5] = [
 
 /// The ids that end a sequence.
 const END: [TokenId; 2] = [TokenId(2), TokenId(0)];
-/// Of the vocabulary: few, so that the outputs of a small constraint have some probability.
+/// The length of the vocabulary: few ids, so that the outputs of a small constraint have some probability.
 const VOCAB: usize = 13;
-/// Of a logarithm, on the device against 64 bits.
+/// The tolerance of a logarithm, on the device against 64 bits.
 const TOLERANCE: f64 = 2e-4;
 
 const PROMPT: [TokenId; 3] = [TokenId(1), TokenId(7), TokenId(4)];
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
             let name = model.gpu().unwrap().name().to_owned();
             for (test, run) in TESTS {
                 print!("test {test} on {name} ... ");
-                // A failure panics, and says where.
+                // A failure panics, and the panic says where.
                 run(&cpu);
                 println!("ok");
             }
@@ -159,7 +160,7 @@ impl Constraint for Few {
 }
 
 fn samplers(cpu: &Llama) {
-    // Warm, so that not too many rollouts are rejected.
+    // A temperature of 3, so that few rollouts are rejected.
     let warm = |model: Llama| Warped::new(model, 3.0, None).unwrap();
     let exact = ExactDistribution::enumerate(&mut warm(model(VOCAB)), &Few, &PROMPT, &END, 4, 1_000).unwrap();
     let task = |model| Task {
@@ -179,7 +180,7 @@ fn samplers(cpu: &Llama) {
         let fit = check_sampler(&mut Sampling::new(there(), policy), &exact, 400, &mut rng(6)).unwrap();
         assert!(fit.deviation < 4.0, "{fit:?}");
     }
-    // Masked and greedy outputs are those of the CPU, but for rounding.
+    // Masked and greedy outputs are those of the CPU, up to rounding.
     let (mut left, mut right) = (Vec::new(), Vec::new());
     Sampling::new(there(), Masked::new()).draw_many(40, &mut rng(7), &mut left).unwrap();
     Sampling::new(here(), Masked::new()).draw_many(40, &mut rng(7), &mut right).unwrap();
