@@ -1,7 +1,7 @@
 //! Builds a set from token sequences, or from lines of text through a tokenizer.
 //!
 //! **An item is one token sequence**: the sequence that the caller gives, or the sequence that the tokenizer writes for a
-//! line. Another spelling of the same text is not in the set. That is the constraint of the paper. Samplers keep the
+//! line. Another spelling of the same text is not in the set, as in the paper. Samplers keep the
 //! distribution over sequences: the probability of an item is the probability that the model gives to the item's own
 //! tokens. (All spellings of a few texts are a `RegexConstraint::from_choices`.)
 //!

@@ -9,7 +9,7 @@
 //! lines --tokenizer--> sequences --SetBuilder: sort, in memory or in files--> ItemSet, a file --SetConstraint--> masks
 //! ```
 //!
-//! # What is in the set
+//! # The items of a set
 //!
 //! Each item is the one token sequence that the caller gives, or that the tokenizer writes for its line. Other spellings of
 //! the same text are not allowed, as in the paper. An item may begin with another item: each column has bits that say

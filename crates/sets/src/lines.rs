@@ -34,7 +34,7 @@ pub(crate) struct Form<'a> {
 
 /// An event of reading lines.
 pub(crate) enum Found<'a> {
-    /// A line with text: its number, its text after the prefix, and its tokens.
+    /// A line with text: its number, its text with the prefix in front, and its tokens.
     Item(Line, &'a str, Vec<TokenId>),
     /// A line without text.
     Blank(Line),

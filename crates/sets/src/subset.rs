@@ -200,7 +200,7 @@ impl ItemSet {
     ///
     /// # Errors
     ///
-    /// [`SetFileError`] where there is no such subset, or the subsets were damaged.
+    /// [`SetFileError`] where there is no such subset, or the subsets are damaged.
     pub fn subset(&self, name: &str) -> Result<Subset, SetFileError> {
         let named = self.named()?;
         let Some((_, bytes)) = named.iter().find(|(other, _)| *other == name) else {

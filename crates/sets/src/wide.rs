@@ -2,9 +2,9 @@
 //!
 //! By Zipf's law some intervals of the first columns are a good part of the whole set, and a search in such an interval
 //! goes through memory that no cache holds. For prefixes of one and two tokens with at least [`MIN_WIDE`] items, the set
-//! therefore stores the tokens that may follow next to the columns. Many followers are one bit for each id: a candidate is
-//! one look, and a mask is read word by word. Few followers are a sorted list. All of this storage may take a twenty-fourth
-//! of the tokens' bytes ([`SHARE`]). The prefixes with the most items come first.
+//! therefore also stores the tokens that may follow, in a section of their own. Many followers are one bit for each id: a
+//! candidate is one look, and a mask is read word by word. Few followers are a sorted list. All of this storage may take a
+//! twenty-fourth of the tokens' bytes ([`SHARE`]). The prefixes with the most items come first.
 //!
 //! An entry names its interval by the depth and the begin. Entries are sorted; a step to a prefix searches them once.
 
@@ -36,7 +36,7 @@ fn bit_bytes(vocab_len: u32) -> usize {
 /// The tokens that may follow a prefix.
 #[derive(Clone, Copy)]
 pub(crate) enum Followers<'a, const W: usize> {
-    /// In order; equal ones may follow each other.
+    /// Tokens in order; equal ones may follow each other.
     Sorted(Tokens<'a, W>),
     /// A bit for each id.
     Bits(&'a [[u8; 4]]),

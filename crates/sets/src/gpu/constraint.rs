@@ -18,7 +18,7 @@ use crate::{SetConstraint, SetState};
 /// Called with the error of a device that fails.
 type Tell = Box<dyn Fn(&GpuError) + Send + Sync>;
 
-/// The items of a set, with masks from a device, or from the CPU once the device fails.
+/// The items of a set, with masks from a device. A mask that the device fails to make comes from the CPU.
 pub struct GpuSetConstraint {
     cpu: SetConstraint,
     set: GpuSet,
@@ -36,8 +36,8 @@ impl std::fmt::Debug for GpuSetConstraint {
 }
 
 impl GpuSetConstraint {
-    /// The same constraint with masks from `gpu`. At the first failure of the device, `tell` is called once. Masks then
-    /// come from the CPU; they are the same.
+    /// The same constraint with masks from `gpu`. A mask that the device fails to make comes from the CPU; the mask is the
+    /// same. The first failure calls `tell`, later failures do not.
     ///
     /// # Errors
     ///
