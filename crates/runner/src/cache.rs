@@ -92,8 +92,8 @@ impl Cache {
         self.room = room;
     }
 
-    /// Stores the keys and values of a run in one layer and returns the attention's output for its queries, `[len, heads *
-    /// head_dim]`. There must be room.
+    /// Stores the keys and values of a run in one layer and returns the attention's output for its queries,
+    /// `[len, heads * head_dim]`. There must be room.
     pub(crate) fn attend(&mut self, layer: usize, run: &Run, attention: Attention) -> Tensor<2> {
         let Attention { queries, keys, values } = attention;
         let [len, heads, width] = queries.dims();
