@@ -1,4 +1,4 @@
-//! Any small tokenizer and any regex: the accepted sequences are those that encoding the accepted texts gives.
+//! Any small tokenizer and any regex: the accepted sequences are the encodings of the accepted texts.
 
 #![no_main]
 
@@ -22,11 +22,11 @@ const LONGEST: usize = 5;
 #[derive(Arbitrary, Debug)]
 struct Case {
     letters: u8,
-    /// New tokens, each with two parts.
+    /// New tokens, each with its two parts.
     tokens: Vec<(u8, u8)>,
-    /// Tokens that no merge is meant to make.
+    /// Tokens that no merge should make.
     wholes: Vec<(u8, u8)>,
-    /// Whether all splits of a token are listed, and where merges change places.
+    /// Whether all splits of a token are listed, and the pairs of merges that change places.
     all_splits: bool,
     swaps: Vec<(u8, u8)>,
     whole_pieces: bool,
@@ -51,7 +51,7 @@ fn regex(code: &mut impl Iterator<Item = u8>, letters: &[u8], depth: usize) -> S
     }
 }
 
-/// What the encoder makes of `text`, as its definition says.
+/// The encoding of `text` by the encoder's definition.
 fn encode(
     text: &str,
     tokens: &[String],

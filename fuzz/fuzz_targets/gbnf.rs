@@ -1,4 +1,4 @@
-//! Any text as a grammar in GBNF: an error of one line with its place, or a grammar whose analysis ends.
+//! Any text as a grammar in GBNF: an error of one line with its place, or a grammar with a finite analysis.
 //!
 //! The limits are small, so that a run is spent on many grammars and not on a few huge ones.
 

@@ -1,8 +1,8 @@
-//! Any bytes as a grammar in Lark and a document: every mask along the document is that of the oracle of the crate's tests, with a
-//! library of subterminal trees and without.
+//! Any bytes as a grammar in Lark and a document: every mask along the document is that of the oracle of the crate's tests,
+//! with a library of subterminal trees and without.
 //!
-//! The input is choices: of rules and terminals over three letters, and then of the tokens of the document. What was chosen is often
-//! ambiguous, recursive in every way, empty in places or without an end.
+//! The input is a list of choices: first of rules and terminals over three letters, then of the tokens of the document. The
+//! grammars are often ambiguous, recursive in every way, empty in places or without an end.
 
 #![no_main]
 
@@ -22,10 +22,10 @@ use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions, TreeLibrary,
 };
 
-/// Tokens of a document.
+/// The most tokens of a document.
 const LONGEST: usize = 24;
 
-/// One that keeps some nodes, and one with which all parts of masks are kept.
+/// A library that keeps some nodes, and a library that keeps all parts of masks.
 static LIBRARIES: LazyLock<[Arc<TreeLibrary>; 2]> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     for left in b"abc" {
@@ -50,7 +50,7 @@ const PATTERNS: [&str; 10] =
     ["a+", "[ab]", "a+b?", "(ab)+", "b|bc", "[ab]*c", "(a|b|c){2}", "c+", "[a-c]+", "b[ab]*c?"];
 const RULES: [&str; 4] = ["start", "x", "y", "z"];
 
-/// A list of choices, which ends in zeros.
+/// A list of choices; zeros follow its end.
 struct Code<'a>(std::slice::Iter<'a, u8>);
 
 impl Code<'_> {
@@ -80,7 +80,7 @@ fuzz_target!(|bytes: &[u8]| {
     for rule in RULES {
         let _ = writeln!(text, "{rule}: {}", expression(&mut code, 3));
     }
-    // What lies between all terminals.
+    // The ignored text between terminals.
     match code.next(4) {
         0 => text += "%ignore /c+/\n",
         1 => text += "%ignore /c|ca+b/\n",

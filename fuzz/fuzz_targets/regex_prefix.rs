@@ -1,4 +1,4 @@
-//! Any regex and any tokens after it: no panic, no hang, and masks that say what `advance` says.
+//! Any regex and any tokens after it: no panic, no hang, and masks that agree with `advance`.
 //!
 //! The limits are small, so that a run is spent on many regexes and not on a few huge ones.
 
@@ -15,12 +15,12 @@ use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 struct Case {
     pattern: String,
     tokens: Vec<Vec<u8>>,
-    /// Without all bytes as tokens, masks must also leave out what cannot be completed.
+    /// Whether all bytes are tokens. If not, masks must also leave out the tokens that no sequence can complete.
     all_bytes: bool,
     prefix: Vec<u16>,
 }
 
-/// Prints a case as the test that repeats it.
+/// Prints a case as a test that repeats it.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pattern, tokens, all_bytes, prefix } = self;

@@ -1,10 +1,10 @@
-//! Any bytes as a schema and any bytes as choices: a schema is an error of one line or a grammar; what the grammar writes is JSON,
-//! and `jsonschema` finds it valid.
+//! Any bytes as a schema and any bytes as choices. A schema is an error of one line or a grammar. A text of the grammar is
+//! JSON, and `jsonschema` finds it valid.
 //!
-//! An input that begins with a brace is a schema as it is, up to a zero byte, and what stands behind that are choices; of these the
-//! judge is not asked, which has limits of its own. Any other input is choices, in three parts: of a schema made of known keywords,
-//! of an instance, and of a text. Where a text may go on is asked of masks, so a dead end shows too.
-//! The limits are small, so that a run is spent on many schemas and not on a few huge ones.
+//! An input that begins with a brace is a schema itself, up to a zero byte; the bytes after the zero byte are choices. The
+//! judge is not asked about these schemas, because it has limits of its own. Any other input is choices, in three parts: of
+//! a schema made of known keywords, of an instance, and of a text. Masks say how a text may continue, so a dead end shows
+//! too. The limits are small, so that a run is spent on many schemas and not on a few huge ones.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
-/// The longest text that is written, in bytes.
+/// The most bytes of a text.
 const LONGEST: usize = 300;
 
 static BYTES: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
@@ -33,7 +33,7 @@ static BYTES: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
     (vocabulary, trie)
 });
 
-/// A list of choices, which ends in zeros.
+/// A list of choices; zeros follow its end.
 struct Code<'a>(std::slice::Iter<'a, u8>);
 
 impl Code<'_> {
@@ -89,7 +89,8 @@ const KEYWORDS: [&str; 34] = [
     "$ref",
 ];
 
-/// A schema. References are only made where the value is a part of another (`inside`), since the judge follows them for ever.
+/// A schema. References are only made where the value is a part of another (`inside`), because the judge follows other
+/// references without end.
 fn schema(code: &mut Code<'_>, depth: usize, inside: bool) -> String {
     match code.next(8) {
         0 => return "true".to_owned(),
@@ -162,7 +163,7 @@ fn instance(code: &mut Code<'_>, depth: usize) -> String {
     }
 }
 
-/// The grammar's constraint; `None` where no text satisfies the schema, and for what is refused.
+/// The grammar's constraint; `None` where no text satisfies the schema, and for a refused schema.
 fn compiled(text: &str) -> Option<GrammarConstraint> {
     let regex = Limits { nfa_size: 20_000, dfa_states: 5_000, dfa_steps: 2_000_000, ..Limits::default() };
     let grammars = GrammarLimits {
@@ -201,7 +202,7 @@ fn compiled(text: &str) -> Option<GrammarConstraint> {
     }
 }
 
-/// A text of the constraint, by choices; `None` if it becomes too long.
+/// A text of the constraint, by choices; `None` if the text becomes too long.
 fn written(constraint: &GrammarConstraint, code: &mut Code<'_>) -> Option<String> {
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut mask = TokenMask::new(constraint.vocab_len());
@@ -217,7 +218,7 @@ fn written(constraint: &GrammarConstraint, code: &mut Code<'_>) -> Option<String
             let text = String::from_utf8(text);
             return Some(text.expect("a grammar of JSON writes UTF-8"));
         }
-        // What closes something, when the choices are used up.
+        // After the last choice: the bytes that close a string, an object or an array.
         let close = *b"\"}]";
         let byte = match choice {
             Some(choice) => allowed[usize::from(choice) % allowed.len()],
@@ -249,7 +250,7 @@ fuzz_target!(|input: &[u8]| {
         let (schema, choices) =
             input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
         let Some(constraint) = std::str::from_utf8(schema).ok().and_then(compiled) else { return };
-        // Numbers too large for the reader are JSON all the same.
+        // Numbers that are too large for the reader are JSON all the same.
         if let Some(text) = written(&constraint, &mut Code(choices.iter())).filter(|text| is_plain(text)) {
             serde_json::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         }

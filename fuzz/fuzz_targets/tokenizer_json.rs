@@ -1,4 +1,4 @@
-//! Any bytes as a `tokenizer.json`: an error or a tokenizer, never a panic; and what it encodes, its tokens spell.
+//! Any bytes as a `tokenizer.json`: an error or a tokenizer, whose encoding and decoding never panic.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-// Where a sequence of tokens stands in a set, for the kernels that read it or change it. The meaning of every number: `Interval`
-// in set.rs.
+// The position of a sequence in a set, for the kernels that read or change it. The meaning of every number: `Interval` in
+// set.rs.
 
 struct Interval {
     depth: u32,

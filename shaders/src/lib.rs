@@ -1,18 +1,18 @@
-//! WGSL kernels, each beside a reference that does the same on the CPU.
+//! WGSL kernels, each next to a reference that computes the same on the CPU.
 //!
-//! A kernel is data ([`Kernel`]): its source, the size of its workgroups and its bindings in order. The reference has the same
-//! name and takes the same arrays. This crate knows no GPU library; `unskew-sets` runs the kernels, and `tests/lint.rs` compiles
-//! them without a GPU.
+//! A kernel is data ([`Kernel`]): its source, the size of its workgroups and its bindings in order. The reference has the
+//! same name and takes the same arrays. This crate has no GPU library: `unskew-sets` runs the kernels, and `tests/lint.rs`
+//! compiles them without a GPU.
 //!
-//! | kernel | what it does |
+//! | kernel | computes |
 //! |---|---|
-//! | [`INTERVAL_STEP`] | follows a token in a set of token sequences, for many sequences |
+//! | [`INTERVAL_STEP`] | the interval after a token in a set of token sequences, for many sequences |
 //! | [`PPV`] | whether candidates may follow: Parallel Prefix-Verification |
 //! | [`INTERVAL_MASK`] | the exact mask: every token that may follow |
-//! | [`MASKED_CHOICE`] | the next token among the allowed, the most probable or by a random number, and the masses |
+//! | [`MASKED_CHOICE`] | the next token among the allowed ones, the most probable or by a random number, and the masses |
 //!
-//! A set lies in the same arrays on both sides ([`SetArrays`]); the shared search is in `set.wgsl` and `set.rs`, function by
-//! function.
+//! A set lies in the same arrays on both sides ([`SetArrays`]). The shared search is in `set.wgsl` and `set.rs`, function
+//! by function.
 
 mod kernels;
 mod set;
@@ -26,15 +26,15 @@ pub use set::{BLOCK_BITS, BLOCK_WORDS, Interval, PARTS, SetArrays};
 /// A compute shader with one entry point, `main`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kernel {
-    /// Its name, that of its files and of its reference.
+    /// The name, also that of the kernel's files and of its reference.
     pub name: &'static str,
-    /// Its WGSL, complete.
+    /// The complete WGSL.
     pub source: &'static str,
-    /// How many lanes a workgroup has.
+    /// The number of lanes of a workgroup.
     pub workgroup: u32,
-    /// Whether it reads a set: its first bindings are then [`SET_BINDINGS`].
+    /// Whether the kernel reads a set: its first bindings are then [`SET_BINDINGS`].
     pub over_set: bool,
-    /// Its other bindings.
+    /// The other bindings.
     pub bindings: &'static [Binding],
 }
 
@@ -46,23 +46,23 @@ impl Kernel {
     }
 }
 
-/// A buffer that a kernel is given.
+/// A buffer that is an argument of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Binding {
-    /// Its name in the source.
+    /// The name in the source.
     pub name: &'static str,
-    /// What the kernel does with it.
+    /// The kernel's access to the buffer.
     pub access: Access,
 }
 
-/// What a kernel does with a buffer.
+/// An access to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// A few numbers, the same for all.
+    /// A few numbers, the same for all lanes.
     Uniform,
-    /// A storage buffer that is read.
+    /// A storage buffer that the kernel reads.
     Read,
-    /// A storage buffer that is read and written.
+    /// A storage buffer that the kernel reads and writes.
     ReadWrite,
 }
 
@@ -73,7 +73,7 @@ const fn read(name: &'static str) -> Binding {
     Binding { name, access: Access::Read }
 }
 
-/// What every kernel over a set is given: the arrays of the set and its shape.
+/// The first arguments of every kernel over a set: the arrays of the set and its shape.
 pub const SET_BINDINGS: [Binding; 6] = [
     read("cells_0"),
     read("cells_1"),

@@ -1,15 +1,17 @@
-//! A set of token sequences as sorted columns in flat arrays, as the kernels read it, and the search in it in plain loops.
+//! A set of token sequences as sorted columns in flat arrays, in the form of the kernels, and the search in them in plain
+//! loops.
 //!
-//! Column *t* holds token *t* of every item that has one, in the order of the items; a prefix is an interval of the column
-//! behind it. Functions have the names that they have in `set.wgsl` and do the same, step by step.
+//! Column *t* holds token *t* of every item that has one, in the order of the items. A prefix is an interval of the column
+//! after its last token. Functions have the names of those in `set.wgsl` and compute the same, step by step.
 
-/// Places of a block of ends: one word counts the items that ended before, fifteen hold a bit for each place.
+/// Places of a block of ends: one word counts the items that end before the block, fifteen words hold a bit for each place.
 pub const BLOCK_BITS: u32 = 480;
 
 /// Words of a block of ends.
 pub const BLOCK_WORDS: u32 = 16;
 
-/// Into how many parts the tokens may be divided: each is a binding, and those are limited in number and size.
+/// The number of parts that the tokens may be divided into: each part is a binding, and bindings are limited in number and
+/// size.
 pub const PARTS: usize = 4;
 
 /// The arrays of a set.
@@ -17,12 +19,12 @@ pub const PARTS: usize = 4;
 pub struct SetArrays {
     /// The number of columns.
     pub columns: u32,
-    /// 0, 1, 2 for tokens of one, two and four bytes.
+    /// 0, 1 or 2 for tokens of one, two or four bytes.
     pub width_log: u32,
     /// The tokens, in words, least significant first. A column begins at the beginning of a word.
     pub cells: Vec<u32>,
-    /// Three words for each column: its length, the place of its first token in `cells`, in tokens, and of its first block
-    /// in this array, in words. Then the blocks.
+    /// Three words for each column: its length, the place of its first token in `cells`, in tokens, and the place of its
+    /// first block in this array, in words. The blocks follow the three words of the last column.
     pub index: Vec<u32>,
 }
 
@@ -31,15 +33,15 @@ pub struct SetArrays {
 pub struct Interval {
     /// The number of tokens.
     pub depth: u32,
-    /// Where the items that go on begin in column `depth`.
+    /// The begin of the interval in column `depth`: the items that are longer than the prefix.
     pub lo: u32,
-    /// Where they end.
+    /// The end of the interval.
     pub hi: u32,
     /// The first item with this prefix.
     pub first_item: u32,
     /// 1 if the prefix is an item itself.
     pub ends: u32,
-    /// 0 once a token was refused: no item has the prefix, and the other numbers are those before that token.
+    /// 0 after a refused token: no item has the prefix, and the other numbers are those before that token.
     pub valid: u32,
 }
 
@@ -50,7 +52,7 @@ impl Interval {
         [depth, lo, hi, first_item, ends, valid]
     }
 
-    /// The interval that [`to_words`](Self::to_words) gave.
+    /// The interval from the words of [`to_words`](Self::to_words).
     pub fn from_words([depth, lo, hi, first_item, ends, valid]: [u32; 6]) -> Self {
         Self { depth, lo, hi, first_item, ends, valid }
     }
@@ -69,8 +71,9 @@ impl SetArrays {
     ///
     /// # Panics
     ///
-    /// If they are not sorted or one is there twice, if a token does not fit into `1 << width_log` bytes, or there are 2^32
-    /// tokens.
+    /// If the items are not sorted or one is there twice, if a token does not fit into `1 << width_log` bytes, or there are
+    /// 2
+    /// 32 tokens.
     pub fn from_sorted(items: &[&[u32]], width_log: u32) -> Self {
         assert!(items.is_sorted_by(|one, next| one < next), "items are sorted and distinct");
         let columns = items.iter().map(|item| item.len()).max().unwrap_or(0);
@@ -108,7 +111,7 @@ impl SetArrays {
         arrays
     }
 
-    /// The empty prefix of a set that does not hold the empty item, or does (`ends` is then 1).
+    /// The empty prefix. `ends` is 1 for a set with the empty item, and else 0.
     pub fn root(&self, ends: u32) -> Interval {
         Interval { hi: self.column_at(0).len, ends, valid: 1, ..Interval::default() }
     }
@@ -157,7 +160,7 @@ impl SetArrays {
         self.lower_bound(column, low + 1, high, token + 1)
     }
 
-    /// How many items end in front of a place, and whether one ends there.
+    /// The number of items that end in front of a place, and whether an item ends there.
     pub(crate) fn ends_at(&self, column: Column, place: u32) -> (u32, u32) {
         let block = (column.ends + place / BLOCK_BITS * BLOCK_WORDS) as usize;
         let bit = place % BLOCK_BITS;

@@ -1,7 +1,8 @@
-// A set of token sequences as sorted columns, and the search in it: what the kernels over sets have in common, put in front of
-// each. The same in Rust, with the meaning of every number: set.rs.
+// A set of token sequences as sorted columns, and the search in them: the common part of the kernels over sets, put in
+// front of each kernel. The same in Rust, with the meaning of every number: set.rs.
 
-// The tokens, four, two or one in a word, in up to four parts of `shape.part` words, because a binding is limited.
+// The tokens, four, two or one in a word, in up to four parts of `shape.part` words, because the size of a binding is
+// limited.
 @group(0) @binding(0) var<storage, read> cells_0: array<u32>;
 @group(0) @binding(1) var<storage, read> cells_1: array<u32>;
 @group(0) @binding(2) var<storage, read> cells_2: array<u32>;
@@ -12,7 +13,7 @@
 
 struct Shape {
     columns: u32,
-    // 0, 1, 2 for tokens of one, two and four bytes.
+    // 0, 1 or 2 for tokens of one, two or four bytes.
     width_log: u32,
     part: u32,
     mask_words: u32,
@@ -70,7 +71,7 @@ fn lower_bound(column: Column, lo: u32, hi: u32, token: u32) -> u32 {
     return low;
 }
 
-// The end of the run of equal tokens that begins at `begin`, at most hi: steps that double, then a search in the last one.
+// The end of the run of equal tokens that begins at `begin`, at most hi: steps that double, then a search in the last step.
 fn run_end(column: Column, begin: u32, hi: u32) -> u32 {
     let token = token_at(column, begin);
     var low = begin;
@@ -87,7 +88,7 @@ fn run_end(column: Column, begin: u32, hi: u32) -> u32 {
     return lower_bound(column, low + 1u, high, token + 1u);
 }
 
-// How many items end in front of a place, and, in the second number, whether one ends there.
+// The number of items that end in front of a place, and, in the second number, whether an item ends there.
 fn ends_at(column: Column, place: u32) -> vec2<u32> {
     let block = column.ends + place / BLOCK_BITS * BLOCK_WORDS;
     let bit = place % BLOCK_BITS;

@@ -1,4 +1,4 @@
-//! Every kernel compiles, and is what the table says, without a GPU.
+//! Every kernel compiles without a GPU and agrees with the table.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use unskew_shaders::{Access, KERNELS, Kernel};
 fn compile(kernel: &Kernel) -> (naga::Module, naga::valid::ModuleInfo) {
     let module = wgsl::parse_str(kernel.source)
         .unwrap_or_else(|error| panic!("{}", error.emit_to_string_with_path(kernel.source, kernel.name)));
-    // No capabilities: what every adapter has.
+    // No capabilities beyond those that every adapter has.
     let info = Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module);
     let info =
         info.unwrap_or_else(|error| panic!("{}", error.emit_to_string_with_path(kernel.source, kernel.name)));
@@ -56,13 +56,13 @@ fn kernels_are_valid_and_have_the_bindings_of_the_table() {
             found.insert(place.binding);
         }
         assert_eq!(found.len(), expected.len(), "{}", kernel.name);
-        // What WebGPU promises every adapter.
+        // WebGPU promises eight storage buffers on every adapter.
         let storage = expected.iter().filter(|binding| binding.access != Access::Uniform).count();
         assert!(storage <= 8, "{} has {storage} storage buffers", kernel.name);
     }
 }
 
-/// Kernels that share a function or a structure have the same one: they begin with the same text.
+/// Kernels that share a function or a structure have the same one, because they begin with the same text.
 #[test]
 fn kernels_over_sets_share_the_search() {
     let shared = include_str!("../src/set.wgsl");

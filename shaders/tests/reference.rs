@@ -1,4 +1,4 @@
-//! The references against the definition of what they compute: a set is a set of sequences, and a softmax a sum.
+//! The references against their definitions: a set is a set of sequences, and a softmax is a sum.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use unskew_shaders::{
 
 const VOCAB: u32 = 70;
 
-/// Items as they come, with many that begin with others.
+/// Random items; many begin with others.
 fn items() -> impl Strategy<Value = BTreeSet<Vec<u32>>> {
     let token = prop_oneof![0u32..4, 0u32..VOCAB];
     prop::collection::btree_set(prop::collection::vec(token, 0..5), 0..700)
@@ -23,7 +23,7 @@ proptest! {
         let rows: Vec<&[u32]> = items.iter().map(Vec::as_slice).collect();
         let set = SetArrays::from_sorted(&rows, width_log);
         let root = set.root(u32::from(items.contains(&Vec::new())));
-        // Walks along items and beside them.
+        // Sequences along items and sequences that leave them.
         for pick in picks {
             let Some(item) = rows.get(pick.index(rows.len().max(1))) else { continue };
             let path: Vec<u32> = item.iter().copied().chain([1, 69]).collect();
@@ -76,7 +76,7 @@ proptest! {
         let end_ids: Vec<u32> = ends.iter().copied().collect();
         let end: f64 = ends.iter().filter(|id| (**id as usize) < logits.len()).map(|id| weight(*id as usize)).sum();
         let is_in = |id: usize| mask.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
-        // The order of the kernel: by lanes.
+        // The order of the kernel is by lanes.
         let mut ids: Vec<usize> = (0..logits.len()).filter(|id| is_in(*id) && weight(*id) > 0.0).collect();
         let all: f64 = (0..logits.len()).map(weight).sum();
         let best = ids.iter().copied().max_by(|one, other| {
@@ -104,7 +104,7 @@ proptest! {
             left -= weight;
             left < 0.0
         });
-        // Where the two round to different sides of a border.
+        // The kernel and the definition may round to different sides of a border.
         if left < -1e-9 * total {
             prop_assert_eq!(random.token, drawn.unwrap().0);
         }
@@ -113,7 +113,7 @@ proptest! {
             prop_assert!((f64::from(choice.logit) - weight.ln()).abs() < 1e-4);
             prop_assert!((f64::from(choice.log_sum) - all.ln()).abs() < 1e-4);
             for (log, sum) in [(choice.log_end, end), (choice.log_tokens, total - end)] {
-                // A difference of sums has rounding of its own.
+                // A difference of sums has its own rounding.
                 prop_assert!(sum < 1e-9 * total || (f64::from(log) - sum.ln()).abs() < 1e-4);
             }
         }

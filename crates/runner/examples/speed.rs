@@ -10,7 +10,7 @@ use std::time::Instant;
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId};
 use unskew_runner::{Llama, ModelConfig};
 
-/// Two million parameters: the shape of a model that trains on a CPU within the hour.
+/// Two million parameters: the shape of a model that a CPU trains within the hour.
 const SMALL: &str = r#"{"model_type": "llama", "hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 4,
     "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 2048, "max_position_embeddings": 65536,
     "tie_word_embeddings": true}"#;

@@ -1,4 +1,4 @@
-//! Where a model runs.
+//! The backends of a model.
 
 use burn::tensor::Device;
 
@@ -18,7 +18,7 @@ impl Backend {
     pub(crate) fn device(self) -> Device {
         match self {
             Self::Cpu => Device::flex(),
-            // A device that fails to start says why when it is first used.
+            // A device that fails to start returns its error at its first use.
             #[cfg(feature = "wgpu")]
             Self::Wgpu => crate::device::shared()
                 .map_or_else(|_| Device::wgpu(Default::default()), |shared| shared.device.clone()),

@@ -1,29 +1,29 @@
-//! The keys and values of one sequence, so that appending a token costs one row and not the whole text again.
+//! The keys and values of one sequence, so that appending a token computes one row and not the whole text again.
 //!
-//! Each layer has one tensor of keys and one of values with room for more positions than are used; appending writes
-//! in place. A fork clones the handles, and whichever side appends first pays for a copy of the layer's tensors;
-//! truncating touches nothing but the length, which belongs to the sequence. Growing by doubling keeps the cost of
-//! copies linear in the text. Room for the whole context from the start was tried: at a context of 131072 a short
-//! question reserves gigabytes, and every fork copies them.
+//! Each layer has one tensor of keys and one of values, with room for more positions than are in use. Appending writes in
+//! place. A fork clones the handles; the side that appends first pays for a copy of the layer's tensors. Truncation changes
+//! only the length, which belongs to the sequence. Growth by doubling keeps the cost of copies linear in the text. Tried
+//! instead: room for the whole context from the start. At a context of 131072 a short question then reserves gigabytes, and
+//! every fork copies them.
 //!
-//! Keys are kept transposed, `[heads, head_dim, room]`: the product of a query with them then runs along contiguous
-//! memory. Keys as `[heads, room, head_dim]` were measured too: the same speed at short lengths, a step 20 to 30 %
-//! slower at 8000 positions.
+//! Keys are kept transposed, `[heads, head_dim, room]`: the product of a query with the keys then runs along contiguous
+//! memory. Tried instead: keys as `[heads, room, head_dim]`. The speed is the same at short lengths, and a step is 20 to 30
+//! % slower at 8000 positions.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation, s};
 
 use crate::config::ModelConfig;
 use crate::model::Attention;
 
-/// Positions that a cache has room for when it is first written to.
+/// The room, in positions, that the first write to a cache makes.
 const FIRST_ROOM: usize = 64;
 
-/// The keys and values of one sequence. How many of its positions are in use is the sequence's to know.
+/// The keys and values of one sequence. The sequence knows the number of positions in use.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     /// Empty until the first append.
     layers: Vec<LayerCache>,
-    /// Positions that each layer has room for.
+    /// Room of each layer, in positions.
     room: usize,
 }
 
@@ -35,18 +35,18 @@ struct LayerCache {
     values: Tensor<3>,
 }
 
-/// A run of new positions of one sequence: `start` positions come before them.
+/// New positions of one sequence; `start` positions come before them.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     start: usize,
     len: usize,
-    /// `[1, group * len, start + len]`, true where a row must not look; absent for a single new position, which may
-    /// look at everything. Rows are those of [`Cache::attend`].
+    /// The causal mask, `[1, group * len, start + len]`, true where a row must not look. `None` for a single new position,
+    /// which may look at everything. Its rows are the rows of the product in [`Cache::attend`].
     hidden: Option<Tensor<3, Bool>>,
 }
 
 impl Run {
-    /// Describes the positions `start..end` for the queries of `config`.
+    /// The run of the positions `start..end`, for the queries of `config`.
     pub(crate) fn new(start: usize, end: usize, config: &ModelConfig, device: &Device) -> Self {
         let len = end - start;
         let hidden = (len > 1).then(|| {
@@ -66,7 +66,7 @@ impl Cache {
         Self { layers: Vec::new(), room: 0 }
     }
 
-    /// Makes room for `positions` in all layers; at most `config`'s context, which the caller has checked.
+    /// Makes room for `positions` in all layers. The caller has checked that `positions` is at most `config`'s context.
     pub(crate) fn reserve(&mut self, positions: usize, config: &ModelConfig, device: &Device) {
         if positions <= self.room {
             return;
@@ -92,7 +92,7 @@ impl Cache {
         self.room = room;
     }
 
-    /// Stores the keys and values of a run in one layer and returns what its queries attend to,
+    /// Stores the keys and values of a run in one layer and returns the attention's output for its queries,
     /// `[len, heads * head_dim]`. There must be room.
     pub(crate) fn attend(&mut self, layer: usize, run: &Run, attention: Attention) -> Tensor<2> {
         let Attention { queries, keys, values } = attention;

@@ -1,18 +1,18 @@
 //! The shape of a model, read from a Hugging Face `config.json` of the Llama family.
 //!
-//! The file is read field by field out of a [`serde_json::Value`] rather than with a derived `Deserialize`. A
-//! derive was tried first: it says *that* a file is wrong, but neither which value a field held nor what would
-//! have been accepted, and it needs a custom visitor for every field that has two spellings (`eos_token_id` is a
-//! number or a list; the RoPE base is `rope_theta` or, since transformers 5, `rope_parameters.rope_theta`).
+//! The code reads the file field by field from a [`serde_json::Value`]. Tried instead: a derived `Deserialize`. Its errors
+//! say *that* a file is wrong, but they name neither the field's value nor the supported values. A derive also needs a
+//! custom visitor for every field that has two spellings (`eos_token_id` is a number or a list; the RoPE base is
+//! `rope_theta` or, since transformers 5, `rope_parameters.rope_theta`).
 //!
-//! What this runner does not compute exactly is refused here, with the field's name, and never ignored: another
-//! architecture, another activation, biases, scaled rotary embeddings, quantised weights. A model that loads is a
-//! model that runs as its authors meant.
+//! The reader refuses, by the field's name, every model that this runner does not compute exactly, and ignores no such
+//! field: another architecture, another activation, biases, scaled rotary embeddings, quantised weights. A model that loads
+//! is a model that runs as its authors meant.
 
 use serde_json::{Map, Value, json};
 
-/// The largest values a configuration may hold. They are far above any published model; their use is that a
-/// corrupt or hostile file ends in an error and not in an allocation of terabytes.
+/// The largest values that a configuration may hold. They are far above those of any published model. With them a corrupt
+/// or hostile file ends in an error and not in an allocation of terabytes.
 mod limit {
     pub(super) const HIDDEN: usize = 1 << 16;
     pub(super) const INTERMEDIATE: usize = 1 << 20;
@@ -23,17 +23,17 @@ mod limit {
     pub(super) const PARAMETERS: u128 = 1 << 38;
 }
 
-/// The value of a field that changes nothing.
+/// The value of a field that leaves the computation unchanged.
 enum Neutral {
     False,
     Zero,
     One,
     Silu,
-    /// None but `null`.
+    /// Only `null`.
     Absent,
 }
 
-/// Fields of other published decoders that change what is computed, with the value that does not.
+/// Fields of other published decoders that change the computation, with the value that leaves it unchanged.
 const FOREIGN: &[(&str, Neutral)] = &[
     // Biases.
     ("bias", Neutral::False),
@@ -73,7 +73,7 @@ const FOREIGN: &[(&str, Neutral)] = &[
     ("num_experts", Neutral::Zero),
     ("num_local_experts", Neutral::Zero),
     ("n_routed_experts", Neutral::Zero),
-    // Weights, and parts that are not read.
+    // Weights, and parts that this runner does not read.
     ("compression_config", Neutral::Absent),
     ("text_config", Neutral::Absent),
     ("vision_config", Neutral::Absent),
@@ -81,29 +81,29 @@ const FOREIGN: &[(&str, Neutral)] = &[
 
 /// The shape of a decoder of the Llama family.
 ///
-/// Reading the file with [`ModelConfig::from_json`] checks it; a configuration built by hand is checked wherever
-/// a model is made from it, and by [`ModelConfig::validate`].
+/// [`ModelConfig::from_json`] checks the file that it reads. A configuration built by hand is checked by
+/// [`ModelConfig::validate`], and whenever a model is made from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// Width of the residual stream.
+    /// The width of the residual stream.
     pub hidden_size: usize,
-    /// Width inside the feed-forward block.
+    /// The width inside the feed-forward block.
     pub intermediate_size: usize,
-    /// Number of decoder layers.
+    /// The number of decoder layers.
     pub num_hidden_layers: usize,
-    /// Number of query heads.
+    /// The number of query heads.
     pub num_attention_heads: usize,
-    /// Number of key and value heads; divides `num_attention_heads`.
+    /// The number of key and value heads; divides `num_attention_heads`.
     pub num_key_value_heads: usize,
-    /// Width of one head, even. `heads * head_dim` need not be `hidden_size`.
+    /// The width of one head, even. `heads * head_dim` need not be `hidden_size`.
     pub head_dim: usize,
-    /// Number of rows of the embedding: the length of a row of logits.
+    /// The number of rows of the embedding: the length of a row of logits.
     pub vocab_size: usize,
-    /// Added to the mean square inside each normalisation.
+    /// The number that each normalisation adds to the mean square.
     pub rms_norm_eps: f64,
-    /// Base of the rotary embedding's wavelengths.
+    /// The base of the rotary embedding's wavelengths.
     pub rope_theta: f64,
-    /// Most tokens that a sequence may hold.
+    /// The most tokens of a sequence.
     pub max_position_embeddings: usize,
     /// Whether the output head is the embedding, transposed.
     pub tie_word_embeddings: bool,
@@ -113,7 +113,7 @@ pub struct ModelConfig {
     pub eos_token_ids: Vec<u32>,
 }
 
-/// Why a `config.json` was refused.
+/// An error of a `config.json`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -122,7 +122,7 @@ pub enum ConfigError {
         "config.json is not a JSON object: {reason}; pass the file that transformers wrote next to the weights"
     )]
     Json {
-        /// What the JSON reader says.
+        /// The JSON reader's message.
         reason: String,
     },
     /// A field that has no default is absent.
@@ -131,17 +131,17 @@ pub enum ConfigError {
         /// Name of the field.
         field: &'static str,
     },
-    /// A field asks for something that this runner does not compute.
+    /// A field asks for a computation that this runner does not have.
     #[error("config.json asks for `{field}` = {value}, which is not supported; supported: {supported}")]
     Unsupported {
         /// Name of the field.
         field: &'static str,
         /// Its value, as JSON.
         value: String,
-        /// What would have been accepted.
+        /// The supported values.
         supported: &'static str,
     },
-    /// Attention reaches less far back than the context is long.
+    /// The window of attention is shorter than the context.
     #[error(
         "config.json asks for `sliding_window` = {window}, which is not supported: this runner attends to all of the context \
          (`max_position_embeddings` = {context}); write {window} there, for within the window the model is the same"
@@ -152,14 +152,14 @@ pub enum ConfigError {
         /// The context, in tokens.
         context: usize,
     },
-    /// A field's value makes no sense, alone or next to another field.
+    /// A field's value is out of range, alone or next to another field.
     #[error("config.json has `{field}` = {value}, but it must be {expected}")]
     Invalid {
         /// Name of the field.
         field: &'static str,
         /// Its value, as JSON.
         value: String,
-        /// What it must be, with the limit or the other value that it clashes with.
+        /// The valid values, with the limit or the other value that this one conflicts with.
         expected: String,
     },
 }
@@ -203,7 +203,7 @@ fn token(field: &'static str, value: &Value) -> Result<u32, ConfigError> {
         .ok_or_else(|| invalid(field, value, "a token id from 0 to 4294967295"))
 }
 
-/// Refuses a field whose value is neither absent, `null` nor the one value that is supported.
+/// Refuses a field whose value is neither absent, `null` nor the one supported value.
 fn only(
     object: &Map<String, Value>,
     field: &'static str,
@@ -218,7 +218,7 @@ fn only(
     }
 }
 
-/// Refuses a field of other decoders that would change what is computed. The table says which value changes nothing.
+/// Refuses a field of other decoders that would change the computation. The table has the value that leaves it unchanged.
 fn refuse_foreign(object: &Map<String, Value>) -> Result<(), ConfigError> {
     for (field, neutral) in FOREIGN {
         let Some(value) = present(object, field) else { continue };
@@ -236,7 +236,7 @@ fn refuse_foreign(object: &Map<String, Value>) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Refuses a window of attention that is shorter than the context. A longer one changes nothing.
+/// Refuses a window of attention that is shorter than the context. A longer window changes nothing.
 fn refuse_window(object: &Map<String, Value>, context: usize) -> Result<(), ConfigError> {
     let full = json!("full_attention");
     let sliding = json!("sliding_attention");
@@ -249,7 +249,7 @@ fn refuse_window(object: &Map<String, Value>, context: usize) -> Result<(), Conf
         let supported = "\"full_attention\" in every layer";
         return Err(ConfigError::Unsupported { field: "layer_types", value: other.to_string(), supported });
     }
-    // Some families have the field, and another one that says whether it counts.
+    // Some families have the field, and another field that switches it on.
     let is_used = present(object, "use_sliding_window").is_none() || flag(object, "use_sliding_window")?;
     let window = size(object, "sliding_window")?;
     if is_used && let Some(window) = window.filter(|window| *window < context) {
@@ -262,7 +262,7 @@ fn refuse_window(object: &Map<String, Value>, context: usize) -> Result<(), Conf
     Ok(())
 }
 
-/// Refuses a checkpoint of something else than a decoder with its head. Names were written with other capitals once.
+/// Refuses a checkpoint of another model than a decoder with its head. Older files capitalise the names differently.
 fn refuse_architecture(object: &Map<String, Value>) -> Result<(), ConfigError> {
     let Some(value) = present(object, "architectures") else { return Ok(()) };
     let names = value.as_array().ok_or_else(|| invalid("architectures", value, "a list of names"))?;
@@ -280,7 +280,7 @@ fn plain_rope(value: &Value, field: &'static str) -> Result<(), ConfigError> {
     let object = value.as_object().ok_or_else(|| invalid(field, value, "an object or null"))?;
     let kind = present(object, "rope_type").or_else(|| present(object, "type"));
     let partial = number(object, "partial_rotary_factor")?.unwrap_or(1.0);
-    // One description for each kind of layer, and a factor without a word on what it scales.
+    // There is one description for each kind of layer, or a factor without a type that says how it scales.
     let is_nested = object.values().any(Value::is_object);
     let is_plain = match kind {
         Some(kind) => kind == "default",
@@ -312,14 +312,14 @@ fn end_of_sequence(object: &Map<String, Value>) -> Result<Vec<u32>, ConfigError>
 }
 
 impl ModelConfig {
-    /// Reads a `config.json`. Unknown fields are ignored, except those of published decoders that would change what is
-    /// computed. A `sliding_window` of at least `max_position_embeddings` tokens, or one that `use_sliding_window` turns off,
-    /// changes nothing and is allowed.
+    /// Reads a `config.json`. Unknown fields are ignored, except those of published decoders that would change the
+    /// computation. A `sliding_window` of at least `max_position_embeddings` tokens changes nothing and is allowed. So is
+    /// one that `use_sliding_window` turns off.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], naming the field, when the text is not a JSON object, lacks a field, asks for something
-    /// unsupported, or holds sizes that do not fit each other or pass the limits.
+    /// [`ConfigError`] with the field's name, when the text is not a JSON object, lacks a field, asks for a computation
+    /// that is not supported, or holds sizes that do not fit each other or exceed the limits.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
         let root = root(text)?;
         if present(&root, "model_type").is_none() {
@@ -373,7 +373,7 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// The tokens that end a text, by the `config.json` of any model: masks need no more of it.
+    /// The tokens that end a text, from the `config.json` of any model: masks need no other field.
     ///
     /// # Errors
     ///
@@ -386,7 +386,7 @@ impl ModelConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Invalid`], naming the first field that is out of range.
+    /// [`ConfigError::Invalid`] with the name of the first field that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         for (field, value, most) in [
             ("hidden_size", self.hidden_size, limit::HIDDEN),
@@ -442,7 +442,7 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// Number of parameters: every weight that a checkpoint of this shape stores, a tied head counted once.
+    /// The number of parameters: every weight that a checkpoint of this shape stores; a tied head counts once.
     #[must_use]
     pub fn parameters(&self) -> u128 {
         let [hidden, inner, vocab] =
@@ -454,9 +454,8 @@ impl ModelConfig {
         layer * self.num_hidden_layers as u128 + ends * vocab * hidden + hidden
     }
 
-    /// The `config.json` of this shape, as transformers reads it, indented by two spaces.
-    /// [`ModelConfig::from_json`] reads it back to an equal configuration, up to the last bit of the two numbers
-    /// that are not whole.
+    /// The `config.json` of this shape, as transformers reads it, indented by two spaces. [`ModelConfig::from_json`] reads
+    /// it back to an equal configuration, up to the last bit of the two numbers that are not whole.
     #[must_use]
     pub fn to_json(&self) -> String {
         let eos = match self.eos_token_ids.as_slice() {

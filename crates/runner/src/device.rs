@@ -1,15 +1,16 @@
 //! Logits that stay on the GPU and answer questions there: burn's device and queue, and the kernels of `unskew-sets`.
 //!
-//! burn computes logits into a buffer of its own device. That device is shared: the kernels of `unskew-sets` are compiled on it and
-//! read the buffer. A row of logits is four bytes for each id of the vocabulary, and is not read back; the answer to a question is a
-//! token and a few numbers. So every sampler runs over a model on a GPU as over one on the CPU, and none knows.
+//! burn computes logits into a buffer of its own device. The two crates share that device: the kernels of `unskew-sets` are
+//! compiled on it and read the buffer. A row of logits is four bytes for each id of the vocabulary, and stays on the
+//! device. The answer to a question is a token and a few numbers. Every sampler therefore runs over a model on a GPU as
+//! over one on the CPU, without code of its own.
 //!
-//! burn documents the way for work of others on its queue: flush the pending commands (it collects them before it submits them),
-//! keep the tensor until the work is done, and submit to the same queue, which keeps the order. Launching the kernels through burn's
-//! runtime (its example of a custom kernel) was the alternative: their sources would need its names and its order of bindings,
-//! and the kernels of two crates would drift apart.
+//! burn documents the way to put other work on its queue: flush the pending commands (burn collects commands before it
+//! submits them), keep the tensor until the work is done, and submit to the same queue, which keeps the order. Not taken:
+//! launching the kernels through burn's runtime (its example of a custom kernel). The kernels' sources would need burn's
+//! names and its order of bindings, and the kernels of the two crates would drift apart.
 //!
-//! The runtime is one for the process: burn starts it at most once for an adapter, and gives out the handles only then.
+//! There is one runtime for the process: burn starts it at most once for an adapter, and gives out the handles only then.
 
 use std::{
     fmt,
@@ -32,7 +33,7 @@ use crate::{
     llama::{Llama, ModelError, Sequence, append},
 };
 
-/// Why a model cannot run on a GPU.
+/// An error of moving a model to a GPU.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -41,7 +42,7 @@ pub enum DeviceError {
         "burn's runtime for wgpu does not start: {reason}; run the model on the CPU, or start this crate's first"
     )]
     NoRuntime {
-        /// burn's own words.
+        /// burn's message.
         reason: String,
     },
     /// The model is on the CPU.
@@ -56,7 +57,7 @@ pub(crate) struct Shared {
     chooser: Mutex<Chooser>,
 }
 
-/// The runtime of this process. It is started by the first call.
+/// The runtime of this process; the first call starts it.
 pub(crate) fn shared() -> Result<&'static Shared, DeviceError> {
     static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
     let start = || {
@@ -69,8 +70,8 @@ pub(crate) fn shared() -> Result<&'static Shared, DeviceError> {
 }
 
 impl Llama {
-    /// The model on the default GPU, whose logits stay there. As [`to_backend`](Self::to_backend) with [`Backend::Wgpu`], and an
-    /// error where that panics.
+    /// The model on the default GPU, with logits that stay there: as [`to_backend`](Self::to_backend) with
+    /// [`Backend::Wgpu`], but with an error where that function panics.
     ///
     /// # Errors
     ///
@@ -80,7 +81,7 @@ impl Llama {
         Ok(self.to_backend(Backend::Wgpu))
     }
 
-    /// The device that the model runs on.
+    /// The device of the model.
     ///
     /// # Errors
     ///
@@ -92,7 +93,7 @@ impl Llama {
         Ok(Arc::clone(&shared()?.gpu))
     }
 
-    /// Appends tokens to each sequence of the batch, and leaves the logits where they are.
+    /// Appends tokens to each sequence of the batch, and leaves the logits on the device.
     pub(crate) fn extend_on_device(
         &mut self,
         batch: &mut [Extension<'_, Sequence>],
@@ -117,12 +118,12 @@ impl Llama {
     }
 }
 
-/// Rows of logits on the device. Answers are exact up to about 1e-4 of a logarithm; an outcome is drawn by 24 bits of a random
-/// number.
+/// Rows of logits on the device. Answers are exact up to about 1e-4 of a logarithm. A drawn outcome depends on 24 bits of
+/// the random number.
 struct DeviceRows {
     logits: Tensor<2>,
     vocab_len: usize,
-    /// Logits are divided by it when a question is answered.
+    /// The divisor of the logits when a question is answered.
     temperature: f32,
 }
 
@@ -133,7 +134,7 @@ impl fmt::Debug for DeviceRows {
 }
 
 impl DeviceRows {
-    /// Answers questions that name no other ids of the end than `ends`, if any.
+    /// Answers questions whose ids of the end are `ends` or none.
     fn answer_all(&self, questions: &[&RowQuestion<'_>], ends: &[TokenId]) -> Result<Vec<Choice>, RowError> {
         let mut masks = MaskBatch::new(questions.len(), self.vocab_len);
         let mut asked = Vec::with_capacity(questions.len());
@@ -189,7 +190,7 @@ impl LogitRows for DeviceRows {
 
     fn answer(&self, questions: &[RowQuestion<'_>], answers: &mut Vec<RowAnswer>) -> Result<(), RowError> {
         let mut all: Vec<Option<RowAnswer>> = vec![None; questions.len()];
-        // One submission for each list of ids that end a sequence: one, as a rule.
+        // One submission for each list of ids that end a sequence; as a rule there is one list.
         while let Some(first) = all.iter().position(Option::is_none) {
             let open = || (first..questions.len()).filter(|index| all[*index].is_none());
             let of = |index: usize| questions[index].ends;
@@ -229,7 +230,7 @@ fn to_answer(choice: &Choice, pick: Pick) -> RowAnswer {
     RowAnswer { log_end: f64::from(log_end), log_mass: f64::from(log_mass), picked }
 }
 
-/// Hands over the buffer that a tensor lies in, once the work that fills it has been submitted.
+/// Calls `read` with the buffer of a tensor, once the work that fills the buffer is submitted.
 fn with_buffer<T>(
     logits: Tensor<2>,
     vocab_len: usize,
@@ -243,7 +244,7 @@ fn with_buffer<T>(
     if tensor.dtype != DType::F32 || shape.get(1) != Some(&vocab_len) || !tensor.is_contiguous() {
         return Err(failed(format!("logits of an unknown form: {tensor:?}")));
     }
-    // The commands that fill the buffer are recorded when it is asked for; this submits them.
+    // Once `get_resource` returns, the commands that fill the buffer are recorded; `flush` submits them.
     let resource = tensor
         .client
         .get_resource::<WgpuServer<AutoCompiler>>(tensor.handle.clone())
@@ -251,7 +252,7 @@ fn with_buffer<T>(
         .map_err(|error| failed(error.to_string()))?;
     let buffer = resource.resource();
     let rows = LogitBuffer { buffer: &buffer.buffer, offset: buffer.offset, rows: shape[0], vocab_len };
-    // The answer is read back in it, so that the tensor outlives the work.
+    // `read` waits for the answer, so that the tensor outlives the work.
     let answer = read(rows).map_err(|error| match error {
         GpuError::NotADistribution { row } => RowError::NotADistribution { row },
         error => RowError::Device { source: error.into() },

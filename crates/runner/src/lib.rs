@@ -2,7 +2,7 @@
 //!
 //! # Where things are
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `config` | the shape of a model, read from `config.json` and checked |
 //! | `parameters` | the table of parameters: names, shapes, orientation, random values |
@@ -14,7 +14,7 @@
 //! | `device` | with the feature `wgpu`: logits that stay on the device and answer questions there |
 //! | `train`, `save` | with the feature `train`: the training loop, checkpoints, writing a model |
 //!
-//! No type of burn appears in the public interface: a new version of it is not a breaking change here.
+//! No type of burn appears in the public interface: a new version of burn is no breaking change of this crate.
 
 mod backend;
 mod cache;

@@ -1,9 +1,9 @@
 //! A loaded model as a [`LanguageModel`]: batches of sequences of different lengths in one pass.
 //!
-//! The new positions of all sequences of a batch are one matrix of rows, without padding: embedding, linear maps
-//! and normalisations do not care which sequence a row belongs to, and attention runs sequence by sequence over its
-//! own cache. So sequences of any length, one new token or many (a prompt, a draft to verify), share a pass. Only
-//! rows whose logits are wanted go through the head, which for a small model is a large part of the work.
+//! The new positions of all sequences of a batch are one matrix of rows, without padding. Embedding, linear maps and
+//! normalisations treat all rows alike; attention runs sequence by sequence, each over its own cache. Sequences of any
+//! length therefore share a pass, with one new token or many (a prompt, a draft to verify). Only rows whose logits are
+//! wanted go through the head, which for a small model is a large part of the work.
 //!
 //! Long prompts are cut into passes of at most [`PASS_ROWS`] rows, which bounds the memory of attention scores.
 
@@ -23,7 +23,7 @@ use crate::parameters::{self, transposed};
 use crate::rotary::Rotary;
 use crate::weights::{self, LoadError, Values};
 
-/// Most rows of one pass. Past a few hundred rows a pass is no faster per row.
+/// The most rows of one pass. Above a few hundred rows a pass is no faster per row.
 const PASS_ROWS: usize = 512;
 
 /// A model of the Llama family, ready to run.
@@ -55,14 +55,14 @@ pub struct Llama {
     decoder: Decoder,
     rotary: Rotary,
     pub(crate) device: Device,
-    /// Which sequences are this model's.
+    /// The id of the model; its sequences have it too.
     id: u64,
 }
 
-/// One sequence of a [`Llama`]: its tokens, and the keys and values that it keeps for them.
+/// One sequence of a [`Llama`]: its tokens, with their keys and values.
 ///
-/// Memory, beside the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each position that
-/// there is room for, which is up to twice the length. A fork shares them until one of the two grows.
+/// Memory, in addition to the tokens: `8 * num_hidden_layers * num_key_value_heads * head_dim` bytes for each position that
+/// there is room for; the room is up to twice the length. A fork shares this memory until one of the two grows.
 #[derive(Debug)]
 pub struct Sequence {
     tokens: Vec<TokenId>,
@@ -78,28 +78,28 @@ impl Sequence {
     }
 }
 
-/// Why a batch could not be evaluated. No sequence of the batch has changed.
+/// An error of evaluating a batch. No sequence of the batch has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// Logits are wanted after no token at all.
+    /// Logits are wanted for an empty sequence.
     #[error(
         "item {item} of the batch asks for logits after an empty sequence; append a token first, such as {bos}"
     )]
     EmptyContext {
-        /// Which item of the batch.
+        /// The item of the batch.
         item: usize,
-        /// The model's start token, or what to use in its place.
+        /// The model's start token, or the token to use in its place.
         bos: String,
     },
-    /// A sequence would not fit the context.
+    /// A sequence would exceed the context.
     #[error(
         "item {item} of the batch would hold {len} tokens, the model's context is {context}; truncate it first"
     )]
     ContextFull {
-        /// Which item of the batch.
+        /// The item of the batch.
         item: usize,
-        /// The length that it would have.
+        /// The length that the sequence would have.
         len: usize,
         /// The model's limit.
         context: usize,
@@ -109,7 +109,7 @@ pub enum ModelError {
         "item {item} of the batch appends token {token}, but ids end below {vocab_len}; check the tokenizer"
     )]
     UnknownToken {
-        /// Which item of the batch.
+        /// The item of the batch.
         item: usize,
         /// The id.
         token: u32,
@@ -119,32 +119,32 @@ pub enum ModelError {
     /// A sequence was started by another model.
     #[error("item {item} of the batch was started by another model; start it with this one")]
     ForeignSequence {
-        /// Which item of the batch.
+        /// The item of the batch.
         item: usize,
     },
     /// The device failed to compute or to hand over the logits.
     #[error("the device failed to evaluate the batch: {reason}")]
     Device {
-        /// What the device says.
+        /// The device's error.
         reason: String,
     },
 }
 
 impl Llama {
-    /// Loads `config.json` and the weights from a folder as Hugging Face lays it out, onto the CPU.
+    /// Loads `config.json` and the weights from a folder in the layout of Hugging Face, onto the CPU.
     ///
     /// Memory at the peak: the model in f32 (a tied head counts as one more matrix) and its largest file.
     ///
     /// # Errors
     ///
-    /// [`LoadError`] when a file is absent or damaged, when the configuration asks for what is not supported, and
-    /// when configuration and weights do not belong together.
+    /// [`LoadError`] when a file is absent or damaged, when the configuration asks for a computation that is not supported,
+    /// and when configuration and weights do not belong together.
     pub fn from_dir(folder: impl AsRef<Path>) -> Result<Self, LoadError> {
         let folder = folder.as_ref();
         let path = folder.join("config.json");
         let text = String::from_utf8(weights::read(&path)?)
             .map_err(|error| LoadError::Damaged { path, reason: error.to_string() })?;
-        // Editors on Windows put a byte order mark in front.
+        // Editors on Windows put a byte order mark in front of the text.
         let config = ModelConfig::from_json(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
         let values = weights::from_folder(&config, folder)?;
         Ok(Self::new(config, values, Backend::Cpu))
@@ -173,11 +173,11 @@ impl Llama {
         Ok(Self::new(config.clone(), values, Backend::Cpu))
     }
 
-    /// Moves the model to another backend. Sequences that were started before do not follow it.
+    /// A copy of the model on another backend. Sequences of this model are not sequences of the copy.
     ///
     /// # Panics
     ///
-    /// With `Backend::Wgpu` where there is no adapter; `Llama::on_gpu` is an error there.
+    /// With `Backend::Wgpu` where there is no adapter; `Llama::on_gpu` returns an error there.
     #[must_use]
     pub fn to_backend(&self, backend: Backend) -> Self {
         let device = backend.device();
@@ -213,7 +213,7 @@ fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The work of one item of a batch: which positions to evaluate, and from which on logits are wanted.
+/// The work of one item of a batch: the positions to evaluate, and the first position whose logits are wanted.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     item: usize,
@@ -237,7 +237,7 @@ impl Work {
 }
 
 impl Llama {
-    /// Checks a batch and says what to do for each item. Nothing is changed.
+    /// Checks a batch and returns the work of each item. The batch stays unchanged.
     fn plan(&self, batch: &[Extension<'_, Sequence>]) -> Result<Vec<Work>, ModelError> {
         let (vocab_len, context) = (self.config.vocab_size, self.config.max_position_embeddings);
         let mut plan = Vec::with_capacity(batch.len());
@@ -259,7 +259,7 @@ impl Llama {
                     let bos = bos.map_or_else(|| "the token for a line end".to_owned(), |id| id.to_string());
                     return Err(ModelError::EmptyContext { item, bos });
                 }
-                // With nothing to append, the last position is evaluated again.
+                // If there is no token to append, the last position is evaluated again.
                 Rows::Last => {
                     plan.push(Work { item, start: old.min(len - 1), end: len, wanted_from: len - 1 });
                 }
@@ -273,7 +273,7 @@ impl Llama {
         Ok(plan)
     }
 
-    /// Evaluates some positions of some sequences: the wanted rows of logits, if any are.
+    /// Evaluates some positions of some sequences. Returns the wanted rows of logits, if there are any.
     fn pass(&mut self, batch: &mut [Extension<'_, Sequence>], pieces: &[Work]) -> Option<Tensor<2>> {
         let mut tokens = Vec::new();
         let mut wanted = Vec::new();
@@ -329,8 +329,9 @@ impl Llama {
         Some(self.decoder.logits(hidden))
     }
 
-    /// Evaluates a batch in as many passes as it takes, and hands over the wanted rows of logits of each, in order, as they lie
-    /// on the device. The sequences do not hold the tokens afterwards: [`append`] is for when all went well.
+    /// Evaluates a batch in as many passes as it needs, and calls the closure with the wanted rows of each pass, in order,
+    /// on the device. The sequences do not hold the new tokens afterwards: [`append`] adds them once all passes have
+    /// succeeded.
     pub(crate) fn passes(
         &mut self,
         batch: &mut [Extension<'_, Sequence>],
@@ -340,7 +341,8 @@ impl Llama {
         let mut rest = plan.as_mut_slice();
         let mut pieces: Vec<Work> = Vec::with_capacity(rest.len());
         let mut room = PASS_ROWS;
-        // Caches are written to beyond the sequences' lengths until all is done: an error then leaves no trace.
+        // The passes write to the caches beyond the sequences' lengths until all is done: an error therefore leaves no
+        // trace.
         while let Some(work) = rest.first_mut() {
             let piece = work.split_front(room);
             let finished = work.start == work.end;
@@ -363,7 +365,7 @@ impl Llama {
     }
 }
 
-/// Lets the sequences of a batch hold its tokens.
+/// Adds the new tokens of a batch to its sequences.
 pub(crate) fn append(batch: &mut [Extension<'_, Sequence>]) {
     for extension in batch {
         extension.sequence.tokens.extend_from_slice(extension.tokens);
@@ -390,7 +392,7 @@ impl LanguageModel for Llama {
         sequence.tokens.len()
     }
 
-    /// Clones one handle for each layer; the first of the two to grow copies the keys and values.
+    /// Clones one handle for each layer. The first of the two sequences to grow copies the keys and values.
     fn fork(&mut self, sequence: &Sequence) -> Sequence {
         Sequence { tokens: sequence.tokens.clone(), cache: sequence.cache.clone(), model: sequence.model }
     }

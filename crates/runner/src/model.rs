@@ -1,13 +1,12 @@
 //! The decoder: embedding, layers of attention and feed-forward, final normalisation, head.
 //!
-//! One definition serves training and inference. All rows of all sequences are one matrix `[rows, hidden]`,
-//! because everything but attention treats rows alike; what differs between the two uses, which earlier rows a row
-//! may look at, is a closure that each caller passes to [`Decoder::forward`]. Two definitions, one padded to
-//! `[batch, time, hidden]` for training and one with a cache, were the alternative: they drift apart, and padding
-//! wastes work on ragged batches.
+//! One definition serves training and inference. All rows of all sequences are one matrix `[rows, hidden]`, because every
+//! part but attention treats rows alike. The two uses differ in the earlier rows that a row may look at, so each caller
+//! passes attention as a closure to [`Decoder::forward`]. Not taken: two definitions, one padded to `[batch, time, hidden]`
+//! for training and one with a cache. Two definitions drift apart, and padding wastes work on ragged batches.
 //!
-//! The parameters are plain tensors rather than burn modules. Modules bring records, parameter ids and lazily
-//! initialised weights, none of which is used here: names and files belong to [`crate::parameters`].
+//! The parameters are plain tensors rather than burn modules. Modules bring records, parameter ids and lazily initialised
+//! weights, and this crate needs none of them: names and files belong to [`crate::parameters`].
 
 use burn::tensor::{Device, Int, Tensor, activation};
 
@@ -15,7 +14,7 @@ use crate::config::ModelConfig;
 use crate::parameters::PER_LAYER;
 use crate::rotary::Rotation;
 
-/// The queries, keys and values of some rows in one layer, turned to their positions.
+/// The queries, keys and values of some rows in one layer, rotated to their positions.
 #[derive(Debug)]
 pub(crate) struct Attention {
     /// `[rows, heads, head_dim]`, already scaled by `1 / sqrt(head_dim)`.
@@ -34,7 +33,7 @@ pub(crate) struct Decoder {
     layers: Vec<Layer>,
     /// `[1, hidden]`
     norm: Tensor<2>,
-    /// `[hidden, vocab]`; absent where the embedding is used in its place, transposed.
+    /// `[hidden, vocab]`; `None` where the transposed embedding is used in its place.
     head: Option<Tensor<2>>,
     eps: f64,
     head_dim: usize,
@@ -54,8 +53,8 @@ struct Layer {
 }
 
 impl Decoder {
-    /// Assembles a decoder from its parameters in the order and shapes of [`crate::parameters::table`], and for a
-    /// tied head, where products of single rows must be fast, a contiguous `[hidden, vocab]` copy of the embedding.
+    /// Assembles a decoder from its parameters, in the order and shapes of [`crate::parameters::table`]. The head of a tied
+    /// model is a contiguous `[hidden, vocab]` copy of the embedding, because products of single rows must be fast.
     pub(crate) fn new(
         config: &ModelConfig,
         parameters: Vec<Tensor<2>>,
@@ -118,7 +117,7 @@ impl Decoder {
 
     /// The same decoder on another device.
     pub(crate) fn to_device(&self, device: &Device) -> Self {
-        // Through host data: tensors cannot move between backends directly.
+        // The copy goes through host data: tensors cannot move between backends directly.
         let copy = |tensor: &Tensor<2>| -> Tensor<2> { Tensor::from_data(tensor.to_data(), device) };
         let layers = self.layers.iter().map(|layer| Layer {
             attention_norm: copy(&layer.attention_norm),

@@ -1,23 +1,23 @@
-//! The parameters of a model on the host: which there are, what they are called, and their values in f32.
+//! The parameters of a model on the host: their list, their names, and their values in f32.
 //!
-//! One table, [`table`], fixes the order, the Hugging Face names and the shapes; the loader, the writer, the
-//! trainer and the decoder all walk it, so that none of them spells a name a second time.
+//! One table, [`table`], fixes the order, the Hugging Face names and the shapes. The loader, the writer, the trainer and
+//! the decoder all go through this table, so that none of them spells a name a second time.
 //!
-//! In memory a linear map is `[in, out]`, the transpose of what the files hold: a product of one row with an
-//! `[out, in]` weight takes the CPU backend's strided path, measured at 6 to 15 times slower.
+//! In memory a linear map is `[in, out]`, the transpose of the matrix in a file. A product of one row with an `[out, in]`
+//! weight takes the CPU backend's strided path, measured at 6 to 15 times slower.
 
 use rand_core::Rng;
 
 use crate::config::ModelConfig;
 
-/// What a parameter is, as far as its orientation and its initial values are concerned.
+/// The kind of a parameter: it decides the orientation and the initial values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One row per token: `[vocab, hidden]` in files and in memory.
     Embedding,
     /// A linear map: `[out, in]` in files, `[in, out]` in memory.
     Linear,
-    /// A linear map that writes into the residual stream; starts smaller, otherwise as [`Kind::Linear`].
+    /// A linear map that writes into the residual stream. It starts smaller, and is otherwise as [`Kind::Linear`].
     Residual,
     /// Scales of a normalisation: `[hidden]` in files, `[1, hidden]` in memory.
     Norm,
@@ -49,13 +49,13 @@ impl Parameter {
         matches!(self.kind, Kind::Linear | Kind::Residual)
     }
 
-    /// Number of values.
+    /// The number of values.
     pub(crate) fn len(&self) -> usize {
         self.shape[0] * self.shape[1]
     }
 }
 
-/// Number of parameters of one layer in [`table`].
+/// The number of parameters of one layer in [`table`].
 pub(crate) const PER_LAYER: usize = 9;
 
 /// Every parameter of a model: the embedding, then [`PER_LAYER`] for each layer, the last normalisation, and the
@@ -91,9 +91,9 @@ pub(crate) fn table(config: &ModelConfig) -> Vec<Parameter> {
     all
 }
 
-/// Initial values for training: normal with a standard deviation of 0.02, the maps into the residual stream
-/// smaller by `sqrt(2 * layers)` so that its variance does not grow with depth, norms one. A function of the
-/// configuration and of what `random` yields.
+/// Initial values for training: normal with a standard deviation of 0.02; the maps into the residual stream smaller by
+/// `sqrt(2 * layers)`, so that the stream's variance does not grow with depth; norms one. A function of the configuration
+/// and of the numbers that `random` yields.
 #[cfg(feature = "train")]
 pub(crate) fn initial(config: &ModelConfig, random: &mut impl Rng) -> Vec<Vec<f32>> {
     let small = 0.02 / (2.0 * config.num_hidden_layers as f64).sqrt();
@@ -107,7 +107,7 @@ pub(crate) fn initial(config: &ModelConfig, random: &mut impl Rng) -> Vec<Vec<f3
         .collect()
 }
 
-/// Values for tests: of a size that makes logits vary by about one and every part of the model matter.
+/// Values for tests: their size makes logits vary by about one, and makes every part of the model matter.
 pub(crate) fn random(config: &ModelConfig, random: &mut impl Rng) -> Vec<Vec<f32>> {
     table(config)
         .iter()
@@ -123,7 +123,7 @@ pub(crate) fn random(config: &ModelConfig, random: &mut impl Rng) -> Vec<Vec<f32
 
 /// `count` values from a normal distribution with mean zero, by the Box-Muller transform.
 pub(crate) fn normal(count: usize, deviation: f64, random: &mut impl Rng) -> Vec<f32> {
-    // Uniform on (0, 1]: the logarithm of zero is never taken.
+    // Uniform on (0, 1], because the logarithm of zero is infinite.
     let mut uniform = || ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (0..count)
         .map(|_| {
@@ -133,7 +133,7 @@ pub(crate) fn normal(count: usize, deviation: f64, random: &mut impl Rng) -> Vec
         .collect()
 }
 
-/// The transpose of a row-major `[rows, columns]` matrix, in square blocks so that both sides stay in cache.
+/// The transpose of a row-major `[rows, columns]` matrix. The loop goes in square blocks so that both sides stay in cache.
 pub(crate) fn transposed<T: Copy + Default>(values: &[T], rows: usize, columns: usize) -> Vec<T> {
     const BLOCK: usize = 32;
     debug_assert_eq!(values.len(), rows * columns);

@@ -1,12 +1,12 @@
-//! Rotary position embeddings: each pair of a head's coordinates is turned by an angle that grows with position.
+//! Rotary position embeddings: each pair of a head's coordinates is rotated by an angle that grows with position.
 //!
-//! The convention is Hugging Face's "rotate half": coordinate `i` is paired with `i + head_dim / 2`. The angles
-//! are rounded as transformers rounds them (frequency and angle in f32), because those are the angles the weights
-//! were trained with; at position 8000 exact angles would differ by up to 5e-4.
+//! The convention is Hugging Face's "rotate half": coordinate `i` is paired with `i + head_dim / 2`. The angles are rounded
+//! as transformers rounds them (frequency and angle in f32), because the weights were trained with those angles. At
+//! position 8000 exact angles would differ by up to 5e-4.
 //!
-//! The tables live on the host and grow by doubling as positions come up. A device table for the whole context
-//! was the first design: at a context of 131072 it costs 130 MB before the first token, and the gather it saves is
-//! a copy of a few kilobytes per call.
+//! The tables live on the host and grow by doubling when later positions come. Tried instead: a device table for the whole
+//! context. At a context of 131072 the table costs 130 MB before the first token, and the gather that it saves is a copy of
+//! a few kilobytes per call.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -15,11 +15,11 @@ use crate::config::ModelConfig;
 /// Cosines and sines by position, for one model.
 #[derive(Debug)]
 pub(crate) struct Rotary {
-    /// Turn per position of each pair, in radians; `head_dim / 2` of them.
+    /// The rotation per position of each pair, in radians; `head_dim / 2` values.
     frequencies: Vec<f32>,
-    /// `head_dim` values for each position tabled so far; the second half repeats the first.
+    /// `head_dim` values for each position so far; the second half repeats the first.
     cosines: Vec<f32>,
-    /// As `cosines`, with the first half negated: then a turn is `x * cos + swap_halves(x) * sin`.
+    /// As `cosines`, with the first half negated: a rotation is then `x * cos + swap_halves(x) * sin`.
     sines: Vec<f32>,
 }
 
@@ -54,7 +54,7 @@ impl Rotary {
         Rotation { cosines: gather(&self.cosines), sines: gather(&self.sines) }
     }
 
-    /// Tables at least the first `count` positions.
+    /// Extends the tables to at least the first `count` positions.
     fn reach(&mut self, count: usize) {
         let known = self.cosines.len() / (2 * self.frequencies.len());
         if count <= known {
@@ -71,7 +71,7 @@ impl Rotary {
 }
 
 impl Rotation {
-    /// Turns every head of `[rows, heads, head_dim]`.
+    /// Rotates every head of `[rows, heads, head_dim]`.
     pub(crate) fn turn(&self, heads: Tensor<3>) -> Tensor<3> {
         let half = heads.dims()[2] / 2;
         let low = heads.clone().narrow(2, 0, half);

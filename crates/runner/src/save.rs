@@ -8,7 +8,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use crate::config::ModelConfig;
 use crate::parameters::{self, transposed};
 
-/// The bytes of a `model.safetensors`. `values` are in the order and orientation of [`parameters::table`]; each is
+/// The bytes of a `model.safetensors`. `values` have the order and orientation of [`parameters::table`]. Each value is
 /// rounded to the nearest f16.
 pub(crate) fn to_f16(config: &ModelConfig, values: &[Vec<f32>]) -> Vec<u8> {
     let encoded: Vec<(String, Vec<usize>, Vec<u8>)> = parameters::table(config)
@@ -27,7 +27,7 @@ pub(crate) fn to_f16(config: &ModelConfig, values: &[Vec<f32>]) -> Vec<u8> {
         let view = TensorView::new(Dtype::F16, shape.clone(), bytes);
         (name.as_str(), view.expect("two bytes were written for each value"))
     });
-    // transformers refuses a file without this entry. It is the only one: with two, their order would vary.
+    // transformers refuses a file without this entry. It is the only entry: two entries would vary in their order.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     safetensors::serialize(views, Some(metadata)).expect("names and shapes are valid")
 }

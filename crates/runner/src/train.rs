@@ -1,14 +1,14 @@
-//! Training of small models, so that the workspace can make its own embedded one.
+//! Training of small models: the workspace makes its own embedded model with it.
 //!
-//! Made for a few million parameters on a CPU within the hour; it has neither accumulation of gradients nor mixed
-//! precision nor more than one device. A run is a function of the configuration, the data and the options: the
-//! windows of step `n` depend on the seed and on `n` alone, so that a run that was stopped and resumed sees the
-//! batches that it would have seen.
+//! The module is made for a few million parameters on a CPU within the hour. It has neither accumulation of gradients nor
+//! mixed precision nor more than one device. A run is a function of the configuration, the data and the options. The
+//! windows of step `n` depend on the seed and on `n` alone, so that a run that was stopped and resumed sees the batches of
+//! an uninterrupted run.
 //!
-//! The weights and the optimiser's state live on the host as plain vectors, and each step uploads the weights as
-//! leaves of a fresh graph. burn's own optimisers were the alternative: they clip each tensor by itself instead of
-//! all by their common norm, and their state is written in a format of burn's. Here a checkpoint is a safetensors
-//! file, and AdamW is twenty lines.
+//! The weights and the optimiser's state live on the host as plain vectors, and each step uploads the weights as leaves of
+//! a fresh graph. Not taken: burn's own optimisers. They clip each tensor by itself instead of all by their common norm,
+//! and they write their state in a format of burn's. With host vectors a checkpoint is a safetensors file, and AdamW is
+//! twenty lines.
 
 mod checkpoint;
 mod optimizer;
@@ -32,13 +32,13 @@ use optimizer::AdamW;
 /// The tokens to learn from: two streams of ids below `vocab_size`.
 #[derive(Clone, Debug)]
 pub struct TrainingData {
-    /// Windows of this stream are trained on.
+    /// The stream whose windows are trained on.
     pub train: Vec<u32>,
-    /// Windows of this stream only measure.
+    /// The stream whose windows only measure the validation loss.
     pub valid: Vec<u32>,
 }
 
-/// How to train. Start from [`TrainOptions::new`] and change what matters.
+/// The options of a run. Start from [`TrainOptions::new`] and change the fields that matter.
 #[derive(Clone, Debug)]
 pub struct TrainOptions {
     /// Windows per step.
@@ -47,27 +47,27 @@ pub struct TrainOptions {
     pub context: usize,
     /// Steps in all, those before a resumption included.
     pub steps: u64,
-    /// Highest learning rate, reached at the end of the warm-up.
+    /// The highest learning rate, reached at the end of the warm-up.
     pub learning_rate: f64,
-    /// Steps over which the learning rate rises linearly; then it falls along a cosine to a tenth.
+    /// Steps over which the learning rate rises linearly. After the warm-up the rate falls along a cosine to a tenth.
     pub warmup: u64,
     /// Decoupled weight decay, of matrices only.
     pub weight_decay: f64,
-    /// Largest norm of all gradients together; larger ones are scaled down to it.
+    /// The largest norm of all gradients together; larger gradients are scaled down to it.
     pub clip: f64,
-    /// Steps between validations; there is always one after the last step.
+    /// Steps between validations; one validation always follows the last step.
     pub valid_every: u64,
     /// Windows per validation, spread evenly over the stream and the same each time.
     pub valid_windows: usize,
-    /// Steps between checkpoints; there is always one after the last step.
+    /// Steps between checkpoints; one checkpoint always follows the last step.
     pub checkpoint_every: u64,
     /// Seed of the initial weights and of the order of the data.
     pub seed: u64,
-    /// The checkpoint file: resumed from when it exists, and replaced atomically.
+    /// The checkpoint file. A run resumes from the file when it exists, and replaces it atomically.
     pub checkpoint: PathBuf,
-    /// Where to train.
+    /// The backend to train on.
     pub backend: Backend,
-    /// Threads that share each batch, a divisor of `batch`. It changes results by rounding only.
+    /// Threads that share each batch, a divisor of `batch`. The number changes results by rounding only.
     pub threads: usize,
 }
 
@@ -104,13 +104,13 @@ impl TrainOptions {
     }
 }
 
-/// What happens during training, as it happens.
+/// An event of a training run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TrainEvent {
-    /// A checkpoint was found; training goes on after this step.
+    /// A checkpoint was found; training continues after its step.
     Resumed {
-        /// Steps that the checkpoint had done.
+        /// The steps that the checkpoint had done.
         step: u64,
     },
     /// A step was done.
@@ -123,7 +123,7 @@ pub enum TrainEvent {
         learning_rate: f64,
         /// Norm of all gradients together, before clipping.
         gradient_norm: f64,
-        /// Tokens trained on per second in this step, validation and checkpoints not counted.
+        /// Tokens trained on per second in this step, without validation and checkpoints.
         tokens_per_second: f64,
     },
     /// The validation loss was measured.
@@ -140,7 +140,7 @@ pub enum TrainEvent {
     },
 }
 
-/// Why training stopped.
+/// An error of training.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
@@ -154,7 +154,7 @@ pub enum TrainError {
         option: &'static str,
         /// Its value.
         value: String,
-        /// What it must be.
+        /// The valid values.
         expected: String,
     },
     /// A stream is too short for a single window.
@@ -166,7 +166,7 @@ pub enum TrainError {
         stream: &'static str,
         /// Its length.
         tokens: usize,
-        /// The options' context and one.
+        /// The length of a window: the options' context and one.
         window: usize,
     },
     /// A token id is outside the vocabulary.
@@ -176,14 +176,14 @@ pub enum TrainError {
     Token {
         /// `train` or `valid`.
         stream: &'static str,
-        /// Where in the stream.
+        /// The place in the stream.
         index: usize,
         /// The id.
         token: u32,
         /// The configuration's vocabulary.
         vocab_size: usize,
     },
-    /// The loss or a gradient is not a number any more.
+    /// The loss or a gradient is not finite any more.
     #[error("training diverged at step {step}: loss {loss}; lower the learning rate from {learning_rate}")]
     Diverged {
         /// The step, from 1.
@@ -200,7 +200,7 @@ pub enum TrainError {
     Mismatch {
         /// The file.
         path: PathBuf,
-        /// Name of what differs.
+        /// The name of the setting that differs.
         what: String,
         /// Its value in the file.
         found: String,
@@ -212,7 +212,7 @@ pub enum TrainError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// A file cannot be read or written.
@@ -222,12 +222,12 @@ pub enum TrainError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// A model fresh from training.
+/// The result of training.
 #[derive(Clone, Debug)]
 pub struct TrainedModel {
     config: ModelConfig,
@@ -237,7 +237,7 @@ pub struct TrainedModel {
 }
 
 impl TrainedModel {
-    /// The shape that was trained.
+    /// The shape of the model.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
@@ -255,18 +255,18 @@ impl TrainedModel {
         self.valid_loss
     }
 
-    /// The weights as the bytes of a `model.safetensors`: f16, Hugging Face's Llama names and shapes. Equal models
+    /// The weights as the bytes of a `model.safetensors`: f16, with Hugging Face's names and shapes for Llama. Equal models
     /// give equal bytes.
     #[must_use]
     pub fn to_safetensors(&self) -> Vec<u8> {
         save::to_f16(&self.config, &self.values)
     }
 
-    /// Writes `config.json` and `model.safetensors` into a folder, which is created if need be.
+    /// Writes `config.json` and `model.safetensors` into a folder, which is created if it does not exist.
     ///
     /// # Errors
     ///
-    /// [`TrainError::Io`], naming the file, when the folder or a file cannot be written.
+    /// [`TrainError::Io`] with the file's name, when the folder or a file cannot be written.
     pub fn save(&self, folder: impl Into<PathBuf>) -> Result<(), TrainError> {
         let folder = folder.into();
         std::fs::create_dir_all(&folder).map_err(|source| TrainError::Io {
@@ -280,15 +280,15 @@ impl TrainedModel {
     }
 }
 
-/// Trains a model from random weights, or goes on from the checkpoint that `options` name.
+/// Trains a model from random weights, or from the checkpoint that `options` name.
 ///
 /// Memory: four times the parameters in f32 (weights, gradients and the optimiser's two moments), and intermediate
 /// results that grow with `batch * context`: a few hundred megabytes for two million parameters, a vocabulary of 2048
 /// and batches of 16 windows of 128 tokens.
 ///
 /// Each step allocates and frees its intermediate results. With glibc, `MALLOC_ARENA_MAX=1`,
-/// `MALLOC_MMAP_THRESHOLD_=1000000000` and `MALLOC_TRIM_THRESHOLD_=4000000000` in the environment keep their memory
-/// from going back to the system each time; on two cores that made steps a third shorter.
+/// `MALLOC_MMAP_THRESHOLD_=1000000000` and `MALLOC_TRIM_THRESHOLD_=4000000000` in the environment keep this memory in the
+/// process instead of returning it to the system each time. On two cores the three settings made steps a third shorter.
 ///
 /// # Errors
 ///
@@ -338,17 +338,17 @@ pub fn train(
         }
     }
     if valid_loss.is_nan() {
-        // Resumed after the last step.
+        // The run resumed after the last step.
         valid_loss = trainer.validate(&state.values, &data.valid);
     }
     Ok(TrainedModel { config: config.clone(), values: state.values, steps: state.step, valid_loss })
 }
 
-/// What a checkpoint holds.
+/// The content of a checkpoint.
 #[derive(Debug)]
 struct State {
     step: u64,
-    /// In the order and orientation of [`parameters::table`].
+    /// The weights, in the order and orientation of [`parameters::table`].
     values: Vec<Vec<f32>>,
     optimizer: AdamW,
 }
@@ -405,8 +405,8 @@ fn window_positions(options: &TrainOptions) -> impl Iterator<Item = usize> + Clo
     (0..options.batch / options.threads * context).map(move |row| row % context)
 }
 
-/// Which columns are hidden from which rows, `[1, 1, group * context, context]`: a row sees itself and what came
-/// before it. The rows of the query heads that share a key head lie one head after the other.
+/// The causal mask: the columns that each row must not see, `[1, 1, group * context, context]`. A row sees itself and the
+/// rows before it. The rows of the query heads that share a key head lie one head after the other.
 fn hidden_from(context: usize, config: &ModelConfig, device: &Device) -> Tensor<4, Bool> {
     let group = config.num_attention_heads / config.num_key_value_heads;
     let hidden: Vec<bool> =
@@ -414,7 +414,7 @@ fn hidden_from(context: usize, config: &ModelConfig, device: &Device) -> Tensor<
     Tensor::from_data(TensorData::new(hidden, [1, 1, group * context, context]), device)
 }
 
-/// What does not change from step to step.
+/// The values that stay the same from step to step.
 struct Trainer<'a> {
     config: &'a ModelConfig,
     table: &'a [Parameter],
@@ -476,8 +476,8 @@ impl Trainer<'_> {
         (f64::from(loss.into_scalar::<f32>()), gradients)
     }
 
-    /// Runs `work` on each thread's share of the windows; the results are in the order of the shares. Sharing the
-    /// batch keeps all cores busy where threads inside each operation do not: most operations are too small.
+    /// Runs `work` on each thread's share of the windows. The results have the order of the shares. Threads that share the
+    /// batch keep all cores busy; threads inside each operation do not, because most operations are too small.
     fn share<R: Send>(&self, starts: &[usize], work: impl Fn(&[usize]) -> R + Sync) -> Vec<R> {
         let work = &work;
         std::thread::scope(|scope| {
@@ -491,8 +491,8 @@ impl Trainer<'_> {
         })
     }
 
-    /// Mean loss over the validation windows, a whole batch at a time: the last one repeats windows to fill up,
-    /// which weighs a few of them more, the same ones each time.
+    /// The mean loss over the validation windows, a whole batch at a time. The last batch repeats windows to fill up. The
+    /// repeated windows weigh more, and they are the same ones each time.
     fn validate(&self, values: &[Vec<f32>], stream: &[u32]) -> f64 {
         let options = self.options;
         let batches = options.valid_windows.div_ceil(options.batch);
@@ -520,10 +520,10 @@ impl Trainer<'_> {
             .collect()
     }
 
-    /// Where the windows of a step start; a function of the seed and the step.
+    /// The starts of the windows of a step; a function of the seed and the step.
     fn draw(&self, step: u64, stream_len: usize) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.options.seed);
-        // Stream 0 drew the initial weights.
+        // Stream 0 is that of the initial weights.
         random.set_stream(step);
         let choices = (stream_len - self.options.context) as u128;
         (0..self.options.batch).map(|_| ((u128::from(random.next_u64()) * choices) >> 64) as usize).collect()
@@ -543,8 +543,8 @@ impl Trainer<'_> {
         activation::log_softmax(decoder.logits(hidden), 1).gather(1, targets).mean().neg()
     }
 
-    /// Causal attention inside each window, all windows at once. The query heads that share a key head are laid
-    /// one after the other along the rows, so that keys are not repeated.
+    /// Causal attention inside each window, all windows at once. The query heads that share a key head lie one after the
+    /// other along the rows, so that keys are not repeated.
     fn attend(&self, attention: Attention) -> Tensor<2> {
         let [rows, heads, width] = attention.queries.dims();
         let time = self.options.context;

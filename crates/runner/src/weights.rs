@@ -1,9 +1,9 @@
 //! Reads the weights of a checkpoint: safetensors in F32, F16 or BF16, in one file or in several with an index.
 //!
-//! Everything is checked before anything large is allocated: that every tensor of the model is there, and that its
-//! type and shape are what the configuration says. A file is read whole and dropped when its tensors are
-//! converted, so that loading takes the f32 model and one file of memory at its peak. Mapping files into memory
-//! would save the file, but needs unsafe code, and a file that changes underneath is undefined behaviour.
+//! Every check comes before any large allocation: every tensor of the model is there, and its type and shape are those of
+//! the configuration. A file is read whole and dropped when its tensors are converted, so that the peak of memory is the
+//! f32 model and one file. Not taken: mapping files into memory. It would save the memory of the file, but it needs unsafe
+//! code, and a file that changes during the read is undefined behaviour.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::config::{ConfigError, ModelConfig};
 use crate::parameters::{self, Parameter, transposed};
 
-/// Why a model could not be loaded.
+/// An error of loading a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -30,15 +30,15 @@ pub enum LoadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file is not what its name says: truncated, corrupt or of another format.
+    /// A file's content is not that of its kind: it is truncated, corrupt or of another format.
     #[error("{path} is damaged: {reason}; fetch it again")]
     Damaged {
         /// The file, or `safetensors` for bytes in memory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// A tensor of the model is in none of the files.
@@ -51,7 +51,7 @@ pub enum LoadError {
         /// The Hugging Face name.
         tensor: String,
     },
-    /// A tensor's shape is not what the configuration says.
+    /// A tensor's shape is not that of the configuration.
     #[error(
         "tensor `{tensor}` has shape {found:?}, config.json says {expected:?}; check that both are of the same model"
     )]
@@ -118,7 +118,7 @@ pub(crate) fn from_folder(config: &ModelConfig, folder: &Path) -> Result<Values,
     Ok(loader.values)
 }
 
-/// Reads a file whole. Only regular files have an end that is known, and so what they take is bounded by the disk.
+/// Reads a file whole. Only regular files have a known end, so that the disk bounds the memory of the read.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |source| LoadError::Io { path: path.to_owned(), source };
     if !fs::metadata(path).map_err(failed)?.is_file() {
@@ -127,7 +127,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     fs::read(path).map_err(failed)
 }
 
-/// Which rows of the table each shard holds, by the index file.
+/// The rows of the table that each shard holds, by the index file.
 fn shards(index: &Path, table: &[Parameter]) -> Result<BTreeMap<String, Vec<usize>>, LoadError> {
     let damaged = |reason: String| LoadError::Damaged { path: index.to_owned(), reason };
     let root: Value = serde_json::from_slice(&read(index)?).map_err(|error| damaged(error.to_string()))?;
@@ -143,7 +143,7 @@ fn shards(index: &Path, table: &[Parameter]) -> Result<BTreeMap<String, Vec<usiz
         let Some(shard) = shard.as_str() else {
             return Err(damaged(format!("the shard of `{}` is {shard}, not a file name", parameter.name)));
         };
-        // An index must not reach outside its folder.
+        // An index must not point outside its folder.
         if Path::new(shard).file_name().is_none_or(|name| name != shard) {
             return Err(damaged(format!(
                 "the shard of `{}` is \"{shard}\", not a file name",
@@ -168,7 +168,7 @@ impl Loader {
         Self { table, values }
     }
 
-    /// Reads some rows of the table out of a file's bytes, after checking all of them.
+    /// Reads some rows of the table from a file's bytes, after checks of all of them.
     fn load(&mut self, path: &Path, bytes: &[u8], rows: &[usize]) -> Result<(), LoadError> {
         let file = SafeTensors::deserialize(bytes)
             .map_err(|error| LoadError::Damaged { path: path.to_owned(), reason: error.to_string() })?;

@@ -1,4 +1,4 @@
-//! `config.json`: what is read, what is refused and with which words.
+//! `config.json`: the fields that are read, and the refusals with their words.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ fn a_window_counts_where_it_is_shorter_than_the_context() {
         );
     }
     assert!(refusal(json!({"sliding_window": "long"})).contains("`sliding_window` = \"long\""));
-    // Longer ones, and those that are turned off, change nothing.
+    // Longer windows, and windows that are turned off, change nothing.
     let plain = with(&json!({})).unwrap();
     for changes in [
         json!({"sliding_window": null}),
@@ -225,7 +225,7 @@ fn absent_fields_and_other_documents_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Reading back what was written gives the same configuration (the JSON reader rounds reals to within a bit).
+    /// Writing and reading back gives the same configuration (the JSON reader rounds reals to within a bit).
     #[test]
     fn writing_and_reading_is_the_identity(
         (shared, group, half, hidden, inner) in (1_usize..9, 1_usize..5, 1_usize..70, 1_usize..900, 1_usize..5000),

@@ -1,5 +1,5 @@
-//! Checkpoints from files and from memory: every way of storing the same weights gives the same model, and
-//! everything that is wrong with a file is an error that says where.
+//! Checkpoints from files and from memory: every way of storing the same weights gives the same model, and every fault of a
+//! file is an error that says where.
 
 mod common;
 
@@ -110,7 +110,7 @@ fn broken_indexes_are_refused() {
     assert!(message.contains("\"../model-00001-of-00002.safetensors\", not a file name"), "{message}");
     let message = load(&index.replace("model-00001", "model-00009"));
     assert!(message.contains("model-00009-of-00002.safetensors"), "{message}");
-    // The index says one shard, the tensor is in the other.
+    // The index names one shard, and the tensor is in the other.
     let message = load(&index.replace("model-00001", "model-00002"));
     assert!(message.contains("00002-of-00002.safetensors has no tensor `model."), "{message}");
 }
@@ -187,7 +187,7 @@ fn truncated_and_corrupt_files_are_errors() {
         let error = refused(&config, &bytes[..len]);
         assert!(matches!(error, LoadError::Damaged { .. }), "{len}: {error}");
     }
-    // A header length of many gigabytes must not be believed.
+    // The loader must not trust a header length of many gigabytes.
     let mut huge = bytes.clone();
     huge[..8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
     assert!(matches!(refused(&config, &huge), LoadError::Damaged { .. }));

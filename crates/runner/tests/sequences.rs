@@ -1,5 +1,5 @@
-//! Sequences in batches: what is appended together, apart, forked or cut off yields the same rows, and an error
-//! changes nothing.
+//! Sequences in batches: tokens that are appended together, apart, after a fork or after a truncation yield the same rows,
+//! and an error changes nothing.
 
 mod common;
 
@@ -108,7 +108,7 @@ fn forks_are_independent() {
     let mut trunk = model.start();
     extend(&mut model, &mut trunk, &text, Rows::Last);
     let mut branches: Vec<_> = (0..3).map(|_| model.fork(&trunk)).collect();
-    // Grow them in turns, so that each write happens while others still share the cache.
+    // The sequences grow in turns, so that each write happens while others still share the cache.
     let ends: Vec<Vec<TokenId>> = (0..3).map(|branch| tokens(5, 100 + branch)).collect();
     let mut rows = vec![Vec::new(); 3];
     for step in 0..5 {
@@ -121,7 +121,7 @@ fn forks_are_independent() {
         let whole = [&text[..], &end[..]].concat();
         assert!(distance(rows, &all_rows(&mut model, &whole)[30..]) <= TOLERANCE);
     }
-    // The trunk itself has seen nothing of this.
+    // The trunk itself is unchanged.
     let last = extend(&mut model, &mut trunk, &[], Rows::Last);
     assert!(distance(&last, &all_rows(&mut model, &text)[29..]) <= TOLERANCE);
 }

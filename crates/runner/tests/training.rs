@@ -28,8 +28,8 @@ fn config() -> ModelConfig {
     }
 }
 
-/// Each token is the one two places before it, plus 0 or 1 at random: ln 2 nats per token, which only attention to
-/// the right place can reach.
+/// Each token is the one two places before it, plus 0 or 1 at random. The entropy is ln 2 nats per token; a model reaches
+/// it only by attention to the right place.
 fn data() -> TrainingData {
     let mut random = ChaCha8Rng::seed_from_u64(9);
     let mut stream = vec![1_u32, 2];
@@ -69,12 +69,12 @@ fn a_small_language_is_learned_and_runs_the_same_in_inference() {
     })
     .unwrap();
     assert_eq!(losses.len(), 10);
-    // Without attention nothing beats ln 17 = 2.83; the first row of a window can only guess, so that the least is
-    // (ln 17 + 15 ln 2) / 16 = 0.83.
+    // Without attention the least loss is ln 17 = 2.83. The first row of a window can only guess, so that the least loss
+    // with attention is (ln 17 + 15 ln 2) / 16 = 0.83.
     assert!(losses[0] > model.valid_loss() && model.valid_loss() < 1.25, "{losses:?}");
     assert_eq!(losses.last(), Some(&model.valid_loss()));
 
-    // The saved model, through the cache, has the validation loss that training saw through full windows.
+    // The saved model, through the cache, has the validation loss that the trainer measured on full windows.
     model.save(folder.path().join("model")).unwrap();
     let mut llama = Llama::from_dir(folder.path().join("model")).unwrap();
     let valid = data().valid;
@@ -108,7 +108,7 @@ fn a_resumed_run_ends_where_an_unbroken_one_does() {
     let expected = run(&options(whole.path(), 20), &mut events);
     assert!(events.contains(&TrainEvent::Saved { step: 14 }));
 
-    // Stop in the middle by keeping an early checkpoint: the schedule must be that of the whole run.
+    // The run stops in the middle by keeping an early checkpoint: the schedule must be that of the whole run.
     let mut checkpoint = None;
     train(&config(), &data(), &options(broken.path(), 20), &mut |event| {
         if event == (TrainEvent::Saved { step: 7 }) {
@@ -123,7 +123,7 @@ fn a_resumed_run_ends_where_an_unbroken_one_does() {
     assert_eq!(resumed.to_safetensors(), expected.to_safetensors());
     assert_eq!(resumed.valid_loss(), expected.valid_loss());
 
-    // A finished run is not trained further.
+    // A finished run trains no further.
     let mut events = Vec::new();
     let again = run(&options(broken.path(), 20), &mut events);
     assert_eq!(events, [TrainEvent::Resumed { step: 20 }]);

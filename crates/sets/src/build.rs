@@ -1,13 +1,13 @@
-//! From token sequences, or from lines of text through a tokenizer, to a set.
+//! Builds a set from token sequences, or from lines of text through a tokenizer.
 //!
-//! **An item is one token sequence**: the one that was given, or the one that the tokenizer writes for the line. Another
-//! spelling of the same text is not in the set. That is the constraint of the paper, and the distribution that is kept is that of the
-//! sequences: the probability of an item is the model's for its own tokens. (All spellings of a few texts are a
-//! `RegexConstraint::from_choices`.)
+//! **An item is one token sequence**: the sequence that the caller gives, or the sequence that the tokenizer writes for a
+//! line. Another spelling of the same text is not in the set, as in the paper. Samplers keep the
+//! distribution over sequences: the probability of an item is the probability that the model gives to the item's own
+//! tokens. (All spellings of a few texts are a `RegexConstraint::from_choices`.)
 //!
-//! Lines go to the encoder in batches, on all cores; items beyond [`SetLimits::memory`] go to temporary files and are
-//! merged. What is dropped (duplicates, blank lines) is counted and named in the [`BuildReport`]; what cannot be taken is
-//! an error that names its line.
+//! Lines go to the encoder in batches, on all cores. Items beyond [`SetLimits::memory`] go to temporary files and are
+//! merged. The [`BuildReport`] counts and names the dropped lines (duplicates, blank lines). A line that cannot be an item
+//! is an error that names the line.
 
 use std::{
     io::{BufRead, Cursor, Seek, Write},
@@ -27,18 +27,18 @@ use crate::{
     write::{SetWriter, Shape},
 };
 
-/// How many lines that were dropped are named in a report.
+/// The number of dropped lines that a report names.
 const NAMED: usize = 10;
 
-/// What building a set may cost.
+/// Limits for the building of a set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SetLimits {
-    /// Tokens of an item. Default: 4,096.
+    /// The most tokens of an item. Default: 4,096.
     pub item_tokens: usize,
-    /// Bytes of a line. Default: 1 MiB.
+    /// The most bytes of a line. Default: 1 MiB.
     pub line_bytes: usize,
     /// Memory that items may take before they go to a temporary file, in bytes: 4 a token and 32 an item. Default: 2 GiB.
-    /// What [`SetBuilder::build`] makes comes on top; [`SetBuilder::build_to`] writes it to its file.
+    /// The set that [`SetBuilder::build`] makes comes on top; [`SetBuilder::build_to`] writes the set to its file.
     pub memory: usize,
 }
 
@@ -48,21 +48,21 @@ impl Default for SetLimits {
     }
 }
 
-/// What became of what was given.
+/// Counts of the items and of the dropped lines of a build.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct BuildReport {
     /// Items in the set.
     pub items: u64,
-    /// Items that were there already, and dropped.
+    /// Dropped items: the set had an equal item already.
     pub duplicates: u64,
-    /// Some of them: the line, and the line of an equal item that was kept.
+    /// The first duplicates: the line of the dropped item, and the line of the equal item that stays.
     pub duplicate_lines: Vec<(Line, Line)>,
-    /// Lines without text, and dropped.
+    /// Dropped lines: lines without text.
     pub blank: u64,
-    /// The first of them.
+    /// The first blank lines.
     pub blank_lines: Vec<Line>,
-    /// How many temporary files were written because the items did not fit in memory.
+    /// The number of temporary files that were written because the items did not fit in memory.
     pub spilled: usize,
 }
 
@@ -81,20 +81,20 @@ impl BuildReport {
 #[derive(Debug)]
 pub struct SetBuilder {
     vocab_len: usize,
-    /// With its tokens that have text, in bits: every token of every item is looked up.
+    /// The vocabulary, and the bits of its tokens that have text: the builder looks up every token of every item.
     vocabulary: Option<(Arc<Vocabulary>, TokenMask)>,
     limits: SetLimits,
     folder: PathBuf,
     prefix: String,
     items: Items,
     runs: Vec<Run>,
-    /// How many sequences and lines there were.
+    /// The number of sequences and lines so far.
     lines: Line,
     report: BuildReport,
 }
 
 impl SetBuilder {
-    /// A set over token ids below `vocab_len`, whatever they stand for.
+    /// A set over token ids below `vocab_len`, without regard to their texts.
     pub fn new(vocab_len: usize) -> Self {
         Self {
             vocab_len,
@@ -109,7 +109,7 @@ impl SetBuilder {
         }
     }
 
-    /// A set of texts over `vocabulary`, which no other vocabulary can open.
+    /// A set of texts over `vocabulary`; [`ItemSet::open`] refuses the set for any other vocabulary.
     pub fn for_vocabulary(vocabulary: Arc<Vocabulary>) -> Self {
         let mut texts = TokenMask::new(vocabulary.len());
         for (token, _) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
@@ -126,26 +126,26 @@ impl SetBuilder {
         self
     }
 
-    /// The same builder with another folder for temporary files than the system's.
+    /// The same builder with `folder` for temporary files in place of the system's.
     #[must_use]
     pub fn temporary(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = folder.into();
         self
     }
 
-    /// The same builder, which puts `prefix` in front of every line: items then begin with it, and its last token may be one
-    /// that goes on into the line.
+    /// The same builder, which puts `prefix` in front of every line. Every item then begins with `prefix`; the last token
+    /// of `prefix` may extend into the line.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.prefix);
         self
     }
 
-    /// Adds a token sequence; an empty one is the empty output.
+    /// Adds a token sequence; an empty sequence is the empty output.
     ///
     /// # Errors
     ///
-    /// [`SetError`] where a token does not belong into an output, or the item is too long.
+    /// [`SetError`] where a token cannot be part of an output, or the item is too long.
     pub fn push(&mut self, item: &[TokenId]) -> Result<(), SetError> {
         self.lines += 1;
         self.push_from(self.lines, item)
@@ -179,17 +179,17 @@ impl SetBuilder {
         Ok(())
     }
 
-    /// Adds every line of a text, as `encode` writes it; a line break (`\n` or `\r\n`) is not part of a line, and lines
-    /// without text are dropped and counted. `progress` gets the number of lines and of bytes so far, now and then.
+    /// Adds every line of a text, as `encode` writes it. A line break (`\n` or `\r\n`) is not part of a line. Lines without
+    /// text are dropped and counted. From time to time `progress` gets the number of lines and of bytes so far.
     ///
     /// # Errors
     ///
-    /// [`SetError`] with the line: where it is not UTF-8, too long, `encode` fails, or the tokens that it answers with spell
-    /// another text. The builder may have taken lines in front of it.
+    /// [`SetError`] with the line: the line is not UTF-8 or is too long, `encode` fails, or the tokens that `encode`
+    /// returns spell another text. The builder may have taken the lines in front of that line.
     ///
     /// # Panics
     ///
-    /// If the builder was made by [`new`](Self::new), so that it is not known what tokens spell.
+    /// If the builder comes from [`new`](Self::new): it then does not know the texts of the tokens.
     pub fn push_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         &mut self,
         text: impl BufRead,
@@ -228,7 +228,7 @@ impl SetBuilder {
         Ok((set, report))
     }
 
-    /// The set, written to a file and opened from there. The file has its name only when it is complete.
+    /// The set, written to a file and opened from there. The file gets its name only when the set is complete.
     ///
     /// # Errors
     ///

@@ -1,13 +1,15 @@
-//! One column of a set: the tokens at one place of all items that reach it, and which items end there.
+//! One column of a set: the tokens at one place of all items that reach the place, and the bits of the items that end
+//! there.
 //!
-//! Tokens lie one behind the other, in one, two or four bytes each, little-endian. Beside them lies one bit a token: the
-//! item ends with it. The bits come in blocks of 64 bytes, a line of the cache: first how many items ended in front of
-//! the block, then 480 bits. So whether an item ends and where the next column goes on are one look into memory.
+//! Tokens lie one after the other, in one, two or four bytes each, little-endian. Next to them lies one bit a token: the
+//! item ends with this token. The bits come in blocks of 64 bytes, a line of the cache. A block begins with the number of
+//! items that end in front of the block, and 480 bits follow. One look into memory therefore says whether an item ends, and
+//! where the next column continues.
 //!
-//! Everything is read through byte slices, so that columns of a mapped file, of any alignment and on any platform, and
-//! columns in memory are the same thing. The compiler makes each read a single load.
+//! All reads go through byte slices. Columns of a mapped file, of any alignment and on any platform, are therefore read
+//! like columns in memory. The compiler makes each read a single load.
 
-/// Bits of a block: 16 words, of which the first is a count.
+/// Bits of a block: 16 words, the first of which is a count.
 const BLOCK_BITS: u32 = 480;
 
 /// Bytes of a block.
@@ -32,7 +34,7 @@ pub(crate) fn width_for(vocab_len: usize) -> usize {
 pub(crate) struct Tokens<'a, const W: usize>(&'a [[u8; W]]);
 
 impl<'a, const W: usize> Tokens<'a, W> {
-    /// The tokens in `bytes`; what is left over behind the last is not read.
+    /// The tokens in `bytes`; bytes after the last whole token are not read.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes.as_chunks().0)
     }
@@ -57,25 +59,25 @@ impl<'a, const W: usize> Tokens<'a, W> {
         self.0.iter().map(|bytes| number(*bytes))
     }
 
-    /// Whether the token is there, in no order.
+    /// Whether the token is there; the tokens need no order.
     #[inline]
     pub(crate) fn contains(self, token: u32) -> bool {
         self.0.iter().any(|bytes| number(*bytes) == token)
     }
 
-    /// How many tokens are smaller than `token`; the tokens are sorted.
+    /// The number of tokens that are smaller than `token`; the tokens are sorted.
     #[inline]
     pub(crate) fn lower_bound(self, token: u32) -> usize {
         self.0.partition_point(|bytes| number(*bytes) < token)
     }
 
-    /// Where the tokens that equal token `begin` end: steps that double, then a search in the last one. O(log n) for a run
-    /// of n.
+    /// The end of the run of tokens that equal token `begin`: steps that double, then a search in the last step. O(log n)
+    /// for a run of n.
     #[inline]
     pub(crate) fn run_end(self, begin: usize) -> usize {
         let token = self.get(begin);
         let (mut low, mut step) = (begin, 1);
-        // token(low) is the token, and whatever is at or beyond `high` is not known to be.
+        // token(low) is the token; places at or beyond `high` are not known to hold it.
         loop {
             let next = low + step;
             if next >= self.len() || self.get(next) != token {
@@ -86,7 +88,7 @@ impl<'a, const W: usize> Tokens<'a, W> {
         }
     }
 
-    /// Where `token` begins and ends; the tokens are sorted.
+    /// The begin and the end of the run of `token`; the tokens are sorted.
     #[inline]
     pub(crate) fn run_of(self, token: u32) -> Option<(usize, usize)> {
         let begin = self.lower_bound(token);
@@ -105,7 +107,7 @@ fn number<const W: usize>(bytes: [u8; W]) -> u32 {
     u32::from_le_bytes(word)
 }
 
-/// The bits of a column that say which items end with a token.
+/// The bits of a column that mark the ends of items.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends<'a>(&'a [u8]);
 
@@ -114,8 +116,8 @@ impl<'a> Ends<'a> {
         Self(bytes)
     }
 
-    /// How many items end in front of token `at`, and whether one ends with it. Nonsense, and no panic, for bytes that are
-    /// not those of a column.
+    /// The number of items that end in front of token `at`, and whether an item ends with token `at`. For bytes that are
+    /// not those of a column the answer is wrong, and there is no panic.
     #[inline]
     pub(crate) fn at(self, at: u32) -> (u32, bool) {
         let (block, bit) = (at / BLOCK_BITS, at % BLOCK_BITS);
@@ -132,17 +134,17 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Makes the blocks of [`Ends`] as tokens come.
+/// Makes the blocks of [`Ends`] bit by bit.
 #[derive(Debug, Default)]
 pub(crate) struct EndsWriter {
     block: [u32; 16],
     bits: u32,
-    /// Items that have ended.
+    /// The number of ended items.
     ended: u32,
 }
 
 impl EndsWriter {
-    /// Appends a bit; a full block is written.
+    /// Appends a bit; a full block is written first.
     pub(crate) fn push(&mut self, ends: bool, out: &mut Vec<u8>) {
         if self.bits == BLOCK_BITS {
             self.flush(out);
@@ -154,7 +156,7 @@ impl EndsWriter {
         self.bits += 1;
     }
 
-    /// Writes the block that was begun, if there is one.
+    /// Writes the block that is not full yet, if there is one.
     pub(crate) fn flush(&mut self, out: &mut Vec<u8>) {
         if self.bits > 0 {
             out.extend(self.block.iter().flat_map(|word| word.to_le_bytes()));

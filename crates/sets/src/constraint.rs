@@ -1,15 +1,16 @@
 //! A set as a constraint: the output is one of its items.
 //!
-//! The position of a sequence is an interval for the set, and one more for what a [`Delta`] adds: a few integers, copied to
-//! fork. A subset (and what a delta removes) is a filter over the items: a token is allowed while an item that is left is
-//! behind it.
+//! The position of a sequence is an interval of the set, and a second interval of the items that a [`Delta`] adds: a few
+//! integers, copied to fork. A subset, and the items that a delta removes, are a filter over the items: a token is allowed
+//! while it leads to an item that the filter leaves.
 //!
 //! # Candidates
 //!
-//! The paper verifies the M most probable tokens and takes the mask to be those that are valid (Parallel
-//! Prefix-Verification). Here that is a choice ([`SetConstraint::candidates`]), for parity with it: the default is the exact
-//! mask. With M candidates an item is lost as soon as one of its tokens is not among the M best, and when none of them is
-//! valid the published algorithm has no way on; [`SetConstraint::fill_candidates`] then gives the exact mask.
+//! The paper verifies the M most probable tokens and takes the valid ones as the mask (Parallel Prefix-Verification). In
+//! this crate [`SetConstraint::candidates`] offers that verification, for parity with the paper; the default is the exact
+//! mask. With M candidates an item is lost as soon as one of its tokens is not among the M best. When none of the M
+//! candidates is valid, the published algorithm cannot continue; [`SetConstraint::fill_candidates`] then gives the exact
+//! mask.
 
 use std::sync::Arc;
 
@@ -17,17 +18,17 @@ use unskew_core::{Constraint, MaskBatch, MaskMut, MaskRef, Rejected, TokenId, To
 
 use crate::{Cursor, Delta, ItemSet, SetError, Subset};
 
-/// So many sequences of a batch are looked at ahead: their lines fit in the first cache many times.
+/// The number of sequences of a batch that are read ahead: their lines fit in the first cache many times.
 const AHEAD: usize = 64;
 
-/// A set of items, or those of them that a filter leaves.
+/// A set of items, or the items of the set that a filter leaves.
 #[derive(Clone, Debug)]
 struct Layer {
     set: Arc<ItemSet>,
     live: Option<Arc<Subset>>,
 }
 
-/// Which tokens may follow, as far as [`Constraint::forced`] has to know.
+/// The tokens that may follow, as far as [`Constraint::forced`] has to know them.
 #[derive(Clone, Copy, PartialEq)]
 enum Followers {
     None,
@@ -46,7 +47,7 @@ impl Followers {
 }
 
 impl Layer {
-    /// Whether an item with this prefix is left.
+    /// Whether the filter leaves an item with this prefix.
     #[inline]
     fn lives(&self, cursor: &Cursor) -> bool {
         match &self.live {
@@ -82,12 +83,12 @@ impl Layer {
         }
     }
 
-    /// Calls `each` with the tokens that lead to an item that is left, until it answers `false`.
+    /// Calls `each` with the tokens that lead to an item that the filter leaves, until `each` returns `false`.
     fn living_runs(&self, live: &Subset, cursor: &Cursor, each: &mut dyn FnMut(TokenId) -> bool) {
         let items = cursor.range();
         let (place_of_first, vocab_len) = (cursor.item_at(cursor.lo), self.set.vocab_len());
         self.set.runs(cursor, &mut |token, begin, end| {
-            // The first that is left may be behind this run: then all runs in front of it are passed over.
+            // The first item that is left may come after this run: then all runs in front of that item are skipped.
             match live.first_in(cursor.item_at(begin)..items.end) {
                 None => cursor.hi,
                 Some(item) if item >= cursor.item_at(end) => cursor.lo + (item - place_of_first),
@@ -114,7 +115,8 @@ impl Layer {
     }
 }
 
-/// The position of an output among the items: two prefixes, one of which may be none.
+/// The position of an output among the items: a prefix in the set and a prefix in the added items; one of the two may be
+/// missing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SetState {
     base: Option<Cursor>,
@@ -122,16 +124,16 @@ pub struct SetState {
 }
 
 impl SetState {
-    /// The prefix in the set itself; `None` where only added items go on so.
+    /// The prefix in the set itself; `None` where only added items have the prefix.
     pub fn cursor(&self) -> Option<&Cursor> {
         self.base.as_ref()
     }
 }
 
-/// The output is one of the items of a set, spelled by the token sequence that the set holds for it.
+/// The output is one of the items of a set, spelled by the item's own token sequence.
 ///
-/// A state is 48 bytes and is copied; there is no scratch and no cache, so that a mask costs the same the first time and
-/// later. The mask of the empty prefix lies ready.
+/// A state is 48 bytes and is copied. There is no scratch and no cache, so that the first mask costs as much as later ones.
+/// The mask of the empty prefix is made once, by the constructor.
 ///
 /// # Example
 ///
@@ -164,8 +166,8 @@ pub struct SetConstraint {
 }
 
 impl SetConstraint {
-    /// The memory of the sets and of the mask of the start, in bytes. Sets may be shared, and a set in a file is memory that the system
-    /// takes back as it likes.
+    /// The memory of the sets and of the mask of the start, in bytes. Sets may be shared. The pages of a set in a file are
+    /// memory that the system takes back when it needs to.
     pub fn memory_usage(&self) -> usize {
         let layers = [Some(&self.base), self.added.as_ref()];
         let sets = layers.into_iter().flatten().map(|layer| {
@@ -176,8 +178,8 @@ impl SetConstraint {
         size_of::<Self>() + sets.sum::<usize>() + size_of_val(self.root.words())
     }
 
-    /// The items of `set`, with masks over `vocab_len` ids, which may be more than those of the set.
-    /// [`ItemSet::check_vocabulary`] says whether the ids mean the same.
+    /// The items of `set`, with masks over `vocab_len` ids; `vocab_len` may be larger than that of the set.
+    /// [`ItemSet::check_vocabulary`] says whether the ids have the same meaning.
     ///
     /// # Errors
     ///
@@ -190,7 +192,7 @@ impl SetConstraint {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and [`SetError::OtherSet`] where the subset is not one of `set`'s by its length.
+    /// As [`new`](Self::new), and [`SetError::OtherSet`] where the length of the subset is not that of `set`.
     pub fn with_subset(set: Arc<ItemSet>, subset: Arc<Subset>, vocab_len: usize) -> Result<Self, SetError> {
         let (found, expected) = (subset.set_len() as u64, set.len() as u64);
         if found != expected {
@@ -203,15 +205,15 @@ impl SetConstraint {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and [`SetError::OtherSet`] where the delta is one to another set.
+    /// As [`new`](Self::new), and [`SetError::OtherSet`] where the delta belongs to another set.
     pub fn with_delta(set: Arc<ItemSet>, delta: &Delta, vocab_len: usize) -> Result<Self, SetError> {
         let (live, added) = delta.layers(&set)?;
         let added = added.map(|set| Layer { set: Arc::new(set), live: None });
         Self::from_layers(Layer { set, live: live.map(Arc::new) }, added, vocab_len)
     }
 
-    /// The items of `subset` that `delta` leaves. What it adds is in no subset, until [`Delta::compact`] makes one set of the
-    /// two.
+    /// The items of `subset` that `delta` leaves. The items that `delta` adds are in no subset, also after
+    /// [`Delta::compact`].
     ///
     /// # Errors
     ///
@@ -255,18 +257,19 @@ impl SetConstraint {
         self.base.live.is_none() && self.added.is_none()
     }
 
-    /// The layers that go on from a state.
+    /// The layers of a state, each with its prefix.
     #[inline]
     fn at<'a>(&'a self, state: &'a SetState) -> impl Iterator<Item = (&'a Layer, &'a Cursor)> {
         let base = state.base.as_ref().map(|cursor| (&self.base, cursor));
         base.into_iter().chain(self.added.as_ref().zip(state.added.as_ref()))
     }
 
-    /// Whether each of `candidates` is allowed in `state`: the M most probable tokens, verified (the paper, algorithm 2).
+    /// Whether each of `candidates` is allowed in `state`: verification of the M most probable tokens (the paper, algorithm
+    /// 2).
     ///
     /// # Panics
     ///
-    /// If there are not as many `valid` as `candidates`.
+    /// If `valid` and `candidates` have different lengths.
     pub fn candidates(&self, state: &SetState, candidates: &[TokenId], valid: &mut [bool]) {
         assert_eq!(candidates.len(), valid.len(), "one answer for each candidate");
         match (state, &self.base.live) {
@@ -281,7 +284,7 @@ impl SetConstraint {
         }
     }
 
-    /// [`candidates`](Self::candidates) of many sequences, each with as many.
+    /// [`candidates`](Self::candidates) of many sequences, with equally many candidates each.
     ///
     /// # Panics
     ///
@@ -298,7 +301,7 @@ impl SetConstraint {
         }
     }
 
-    /// Reads a token of each interval: the processor waits for all of them at once, and not for one after the other.
+    /// Reads a token of each interval: the processor then waits for all of them at once, and not for one after the other.
     fn touch<'a>(&self, states: impl IntoIterator<Item = &'a SetState>) {
         states
             .into_iter()
@@ -306,8 +309,8 @@ impl SetConstraint {
             .for_each(|cursor| self.base.set.touch(cursor));
     }
 
-    /// Replaces the content of `mask` by those of `candidates` that are allowed, or by all tokens that are allowed where none
-    /// of the candidates is. Answers whether it was candidates.
+    /// Replaces the content of `mask` by the allowed tokens among `candidates`, or by all allowed tokens where no candidate
+    /// is allowed. Returns whether a candidate is allowed.
     ///
     /// # Panics
     ///
@@ -361,7 +364,7 @@ impl Constraint for SetConstraint {
         if *state == self.start {
             return mask.copy_from(self.root.as_ref());
         }
-        // What is read comes from memory while the mask is cleared.
+        // The memory loads overlap with the clearing of the mask.
         self.touch([state]);
         mask.clear();
         for (layer, cursor) in self.at(state) {

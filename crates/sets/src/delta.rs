@@ -1,23 +1,24 @@
 //! Items added to a set and removed from it, without building it again.
 //!
-//! A delta is small and lies beside its set: what is removed is a filter over the set's items, and what is added a second,
-//! small set that is read along. [`Delta::compact_to`] makes one set of the two when the delta has grown: one pass over the
-//! items, which are in order already.
+//! A delta is small and lies in a file next to its set. The removed items are a filter over the set's items. The added
+//! items are a second, small set that is read along. When the delta has grown, [`Delta::compact_to`] makes one set of the
+//! two, in one pass over the items, which are in order already.
 //!
-//! A delta names its set by what is in it, and by its lineage and generation: how often the set was compacted since it was built.
-//! A compacted set names the changes that became part of it. So a delta that was left beside its set after they were made one is
-//! known as such, and every other delta that does not fit is an error. [`SetStore`](crate::SetStore) keeps the two together.
+//! A delta names its set by the set's content, lineage and generation. The generation is the number of compactions since
+//! the set was built. A compacted set names the changes that became part of it. A delta that stays next to its set after
+//! the compaction is therefore recognised, and every other delta that does not fit is an error.
+//! [`SetStore`](crate::SetStore) keeps the two together.
 //!
 //! ```text
 //! "unskew delta"  version: u32  checksum: u64  lineage: u64  generation: u64  identity of the set: u64
 //! items of the set: u32  removed: u32, their places ..  added: u32, each its length and tokens ..
 //! ```
 //!
-//! The checksum, XXH3, is of all that stands behind it, and its seed is the version. Version 1 has neither lineage nor generation
-//! nor a seed, and is read as changes to a set that was never compacted.
+//! The checksum, XXH3, covers all bytes after it, and its seed is the version. Version 1 has neither lineage nor generation
+//! nor a seed. The reader takes version 1 as changes to a set that was never compacted.
 //!
-//! Subsets are of the set alone: what a delta adds is in none of them until the two are made one, and then subsets keep their
-//! items.
+//! Subsets hold items of the set alone. The items that a delta adds are in no subset, and subsets keep their items through
+//! a compaction.
 
 use std::{
     collections::BTreeSet,
@@ -41,32 +42,32 @@ use crate::{
 
 const MAGIC: &[u8; 12] = b"unskew delta";
 const VERSION: u32 = 2;
-/// As [`VERSION`], but it names its set by its identity alone.
+/// As [`VERSION`], but the file names its set by its identity alone.
 const WITHOUT_LINEAGE: u32 = 1;
-/// Magic, version, checksum.
+/// The length of magic, version and checksum.
 const SUMMED: usize = 24;
-/// And lineage, generation, identity: behind it the changes.
+/// The place of the changes: lineage, generation and identity stand in front of them.
 const CHANGES: usize = SUMMED + 24;
 
-/// Of all that stands behind it, and of the version in front of it.
+/// The checksum of all bytes after it; the version in front of it is the seed.
 fn checksum(version: u32, bytes: &[u8]) -> u64 {
     let seed = if version == WITHOUT_LINEAGE { 0 } else { u64::from(version) };
     XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
-/// What became of the lines of a text with which a delta was changed.
+/// Counts of the lines of a text that changed a delta.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct DeltaReport {
-    /// Items that were added, or removed.
+    /// Items that were added or removed.
     pub changed: u64,
-    /// Lines that changed nothing: items to be added that were there already, and what came in a line before.
+    /// Lines that changed nothing: the item to be added was there already, or an earlier line has the same item.
     pub unchanged: u64,
     /// Lines without text.
     pub blank: u64,
 }
 
-/// What is added to a set and removed from it.
+/// The items that are added to a set and removed from it.
 ///
 /// # Example
 ///
@@ -90,12 +91,12 @@ pub struct DeltaReport {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delta {
-    /// Of the set that this belongs to.
+    /// The identity of the delta's set.
     identity: u64,
     lineage: u64,
     generation: u64,
     len: u32,
-    /// Not in the set.
+    /// Items that are not in the set.
     added: BTreeSet<Vec<TokenId>>,
     removed: BTreeSet<u32>,
     vocabulary: Option<Arc<Vocabulary>>,
@@ -115,7 +116,7 @@ impl Delta {
         }
     }
 
-    /// The same delta, which refuses to add tokens that are no text of `vocabulary`.
+    /// The same delta; it refuses to add tokens that are no text of `vocabulary`.
     ///
     /// # Errors
     ///
@@ -130,11 +131,11 @@ impl Delta {
         Ok(self)
     }
 
-    /// Adds an item. Answers whether it was not there.
+    /// Adds an item. Returns whether the item was not there.
     ///
     /// # Errors
     ///
-    /// [`SetError`] where a token does not belong into an output, or the item has more than the default of
+    /// [`SetError`] where a token cannot be part of an output, or the item has more than the default of
     /// [`SetLimits::item_tokens`]; [`SetError::OtherSet`] where this is the delta of another set.
     pub fn add(&mut self, set: &ItemSet, item: &[TokenId]) -> Result<bool, SetError> {
         self.check(set)?;
@@ -161,7 +162,7 @@ impl Delta {
         })
     }
 
-    /// Removes an item. Answers whether it was there.
+    /// Removes an item. Returns whether the item was there.
     ///
     /// # Errors
     ///
@@ -174,7 +175,7 @@ impl Delta {
         })
     }
 
-    /// Adds every line of a text, as `encode` writes it. After an error nothing is changed.
+    /// Adds every line of a text, as `encode` writes it. After an error the delta is unchanged.
     ///
     /// # Errors
     ///
@@ -182,8 +183,8 @@ impl Delta {
     ///
     /// # Panics
     ///
-    /// If the delta does not know a [vocabulary](Self::for_vocabulary), so that it is not known what tokens spell; so does
-    /// [`remove_lines`](Self::remove_lines).
+    /// If the delta has no [vocabulary](Self::for_vocabulary): it then does not know the texts of the tokens.
+    /// [`remove_lines`](Self::remove_lines) panics for the same reason.
     pub fn add_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         &mut self,
         set: &ItemSet,
@@ -193,11 +194,11 @@ impl Delta {
         self.edit(set, text, encode, |delta, line, _, item| delta.add_from(line, set, item))
     }
 
-    /// Removes every line of a text, as `encode` writes it. After an error nothing is changed.
+    /// Removes every line of a text, as `encode` writes it. After an error the delta is unchanged.
     ///
     /// # Errors
     ///
-    /// [`SetError::NoSuchItem`] where a line is no item, nor one that a line before has removed, and as
+    /// [`SetError::NoSuchItem`] where a line is no item and no earlier line has removed it, and as
     /// [`SetBuilder::push_lines`] with the line.
     pub fn remove_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         &mut self,
@@ -205,7 +206,7 @@ impl Delta {
         text: impl BufRead,
         encode: impl Fn(&str) -> Result<Vec<TokenId>, E> + Sync,
     ) -> Result<DeltaReport, SetError> {
-        // A line may come twice.
+        // The same line may come twice.
         let mut gone = BTreeSet::new();
         self.edit(set, text, encode, |delta, line, text, item| {
             if delta.remove(set, item)? {
@@ -247,7 +248,7 @@ impl Delta {
         Ok(report)
     }
 
-    /// How many items are added and how many removed.
+    /// The number of added items and the number of removed items.
     pub fn counts(&self) -> (usize, usize) {
         (self.added.len(), self.removed.len())
     }
@@ -260,7 +261,8 @@ impl Delta {
         Err(SetError::OtherSet { what: "delta", found, expected })
     }
 
-    /// What is left of the set, if something is gone, and the set of what is added, if something is.
+    /// The items that the delta leaves of the set, or `None` if all are left, and the set of the added items, or `None` if
+    /// there are none.
     pub(crate) fn layers(&self, set: &ItemSet) -> Result<(Option<Subset>, Option<ItemSet>), SetError> {
         self.check(set)?;
         let left = (!self.removed.is_empty()).then(|| {
@@ -278,7 +280,7 @@ impl Delta {
         Ok((left, added))
     }
 
-    /// The items of a subset of `set` that are not removed.
+    /// The items of a subset of `set` that the delta does not remove.
     pub(crate) fn left_of(&self, set: &ItemSet, subset: &Subset) -> Result<Subset, SetError> {
         self.check(set)?;
         let mut left = subset.clone();
@@ -287,12 +289,13 @@ impl Delta {
         Ok(left)
     }
 
-    /// Whether nothing is changed.
+    /// Whether the delta changes nothing.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
     }
 
-    /// The items of `set` as this changes them, in order, each with its place in `set` if it has one there.
+    /// The items of `set` with the changes, in order. A set's item comes with its place in `set`, an added item with
+    /// `None`.
     ///
     /// # Errors
     ///
@@ -345,18 +348,19 @@ impl Delta {
         writer.finish(subsets_to_bytes(&named))
     }
 
-    /// One set of the two, in memory. Subsets that were saved with `set` keep those of their items that are left.
+    /// One set of `set` and the changes, in memory. A subset that was saved with `set` keeps those of its items that are
+    /// left.
     ///
     /// # Errors
     ///
-    /// [`SetError::OtherSet`], and [`SetError::File`] where subsets were damaged.
+    /// [`SetError::OtherSet`], and [`SetError::File`] where the subsets are damaged.
     pub fn compact(&self, set: &ItemSet) -> Result<ItemSet, SetError> {
         let bytes = self.compact_into(set, Bytes::new(Vec::new()))?.into_inner();
         Ok(ItemSet::from_bytes(bytes).expect("what was written can be read"))
     }
 
-    /// As [`compact`](Self::compact), into a file, which may be that of `set`: it has its name only when it is complete.
-    /// [`SetChanger::compact`](crate::SetChanger::compact) also removes the changes.
+    /// As [`compact`](Self::compact), into a file, which may be that of `set`: the file gets its name only when the new set
+    /// is complete. [`SetChanger::compact`](crate::SetChanger::compact) also removes the changes.
     ///
     /// # Errors
     ///
@@ -388,7 +392,7 @@ impl Delta {
         bytes
     }
 
-    /// Writes the delta to a file, which has its name only when it is complete.
+    /// Writes the delta to a file. The file gets its name only when the delta is complete.
     ///
     /// # Errors
     ///
@@ -413,9 +417,10 @@ impl Delta {
     ///
     /// # Errors
     ///
-    /// [`SetFileError`], with [`OtherSet`](SetFileError::OtherSet) where it is one to another set,
-    /// [`Absorbed`](SetFileError::Absorbed) where `set` was compacted with it, and
-    /// [`OtherGeneration`](SetFileError::OtherGeneration) where it lacks it otherwise. Subsets do not matter.
+    /// [`SetFileError`]: [`OtherSet`](SetFileError::OtherSet) where the delta belongs to another set,
+    /// [`Absorbed`](SetFileError::Absorbed) where `set` was compacted with the delta, and
+    /// [`OtherGeneration`](SetFileError::OtherGeneration) where `set` is of another generation and lacks the delta. Subsets
+    /// do not matter.
     pub fn from_bytes(bytes: &[u8], set: &ItemSet) -> Result<Self, SetFileError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(SetFileError::NoDelta)?;
         let invalid = || SetFileError::Invalid { part: "changes" };
@@ -437,7 +442,7 @@ impl Delta {
         let of = if version == VERSION {
             (|| Some([long()?, long()?, long()?]))()
         } else {
-            // What it is changes to had never been compacted.
+            // The set of these changes had never been compacted.
             long().map(|identity| [identity, 0, identity])
         };
         let [lineage, generation, identity] = of.ok_or_else(invalid)?;

@@ -1,21 +1,21 @@
-//! Why a set cannot be built, or a file is none.
+//! Errors: a set cannot be built, or a file is not a set.
 
 use std::{io, path::PathBuf};
 
 use unskew_core::TokenId;
 use unskew_files::FileError;
 
-/// Where an item came from, for messages: the line of a text, or the how manieth sequence, from 1.
+/// The origin of an item, for messages: the number of the line or of the sequence, from 1.
 pub type Line = u64;
 
-/// Why a set was not built.
+/// An error of building or using a set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetError {
     /// A token id is not one of the vocabulary's.
     #[error("item {line}: token {token} is none of the vocabulary's {vocab_len} ids")]
     NoSuchToken {
-        /// Which item.
+        /// The line or sequence.
         line: Line,
         /// The id.
         token: TokenId,
@@ -27,7 +27,7 @@ pub enum SetError {
         "item {line}: token {token} is a control token, unused or without text, and no output holds those"
     )]
     NotText {
-        /// Which item.
+        /// The line or sequence.
         line: Line,
         /// The id.
         token: TokenId,
@@ -35,9 +35,9 @@ pub enum SetError {
     /// An item has too many tokens.
     #[error("item {line} has {tokens} tokens; at most {limit} are allowed (SetLimits::item_tokens)")]
     TooLong {
-        /// Which item.
+        /// The line or sequence.
         line: Line,
-        /// Its tokens.
+        /// The number of its tokens.
         tokens: usize,
         /// The limit.
         limit: usize,
@@ -45,7 +45,7 @@ pub enum SetError {
     /// A line has too many bytes.
     #[error("line {line} has more than {limit} bytes (SetLimits::line_bytes)")]
     LineTooLong {
-        /// Which line.
+        /// The line.
         line: Line,
         /// The limit.
         limit: usize,
@@ -53,19 +53,19 @@ pub enum SetError {
     /// A line is not UTF-8.
     #[error("line {line} is not UTF-8: its byte {byte} begins no character")]
     NotUtf8 {
-        /// Which line.
+        /// The line.
         line: Line,
-        /// Where in the line, from 0.
+        /// The byte of the line, from 0.
         byte: usize,
     },
     /// The tokenizer failed on a line.
     #[error("line {line} {text:?}: {source}")]
     Encode {
-        /// Which line.
+        /// The line.
         line: Line,
         /// The beginning of the line.
         text: String,
-        /// What the tokenizer says.
+        /// The tokenizer's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The tokenizer's tokens spell another text than the line.
@@ -74,22 +74,22 @@ pub enum SetError {
          write it so"
     )]
     Respelled {
-        /// Which line.
+        /// The line.
         line: Line,
         /// The beginning of the line.
         text: String,
-        /// The beginning of what its tokens spell.
+        /// The beginning of the text that its tokens spell.
         spelled: String,
     },
     /// A line is none of the set's items.
     #[error("line {line} {text:?} is not an item of the set")]
     NoSuchItem {
-        /// Which line.
+        /// The line.
         line: Line,
         /// The beginning of the line.
         text: String,
     },
-    /// There are more items than 32 bits can number.
+    /// The set has more items than 32 bits can number.
     #[error("the set has more than {limit} items")]
     TooManyItems {
         /// The limit.
@@ -103,13 +103,13 @@ pub enum SetError {
         /// The limit.
         limit: usize,
     },
-    /// The set is larger than can be addressed.
+    /// The set has more bytes than the platform can address.
     #[error("the set is too large for this platform")]
     TooLarge,
-    /// The set holds no item, or none is left of it: no output satisfies it.
+    /// The set holds no item, or a filter leaves none: no output satisfies the constraint.
     #[error("the set is empty, so no output satisfies it: give at least one item")]
     Empty,
-    /// A constraint needs masks at least as long as the set's vocabulary.
+    /// The masks are shorter than the set's vocabulary.
     #[error("the set is over {set} token ids and the masks only over {masks}")]
     Masks {
         /// Ids of the set.
@@ -117,17 +117,17 @@ pub enum SetError {
         /// Ids of the masks.
         masks: usize,
     },
-    /// Nothing is left to be written when the excluded items are taken away.
+    /// The exclusion leaves no output.
     #[error("the vocabulary holds no text, and the empty text is excluded: no output is left")]
     NothingLeft,
-    /// Bits that belong to another set.
+    /// A subset or a delta belongs to another set.
     #[error("the {what} is of a set of {found} items, and this one has {expected}")]
     OtherSet {
-        /// A subset or a delta.
+        /// The kind: a subset or a delta.
         what: &'static str,
-        /// The number of items that it is for.
+        /// The number of items of its set.
         found: u64,
-        /// The number of items of the set.
+        /// The number of items of the set at hand.
         expected: u64,
     },
     /// The file of a set is damaged.
@@ -136,19 +136,19 @@ pub enum SetError {
     /// The file of a set cannot be written.
     #[error(transparent)]
     Write(#[from] FileError),
-    /// What was read could not be, or a temporary file could not be written.
+    /// A text cannot be read, or a temporary file cannot be written.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-/// Why a file is not a set.
+/// An error of the file of a set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetFileError {
     /// Another kind of file, or an empty one.
     #[error("this is no built set: it does not begin with \"unskew items\"")]
     Magic,
-    /// Another kind of file in the place of changes to a set.
+    /// Another kind of file stands in the place of the changes to a set.
     #[error("these are no changes to a set: the file does not begin with \"unskew delta\"")]
     NoDelta,
     /// The changes are to another set.
@@ -161,26 +161,26 @@ pub enum SetFileError {
         /// The number of items of the set at hand.
         expected: u64,
     },
-    /// The changes are to a set that was compacted from this one, or that this one was compacted from, and they are not in it.
+    /// The changes are to a set of the same lineage and of another generation, and they are not part of the set at hand.
     #[error(
         "these are changes to generation {found} of this set, which is of generation {expected} and does not have them: put the \
          set of that generation back, or make them anew for this one"
     )]
     OtherGeneration {
-        /// How often the set that the changes are to was compacted.
+        /// The number of compactions of the set that the changes are to.
         found: u64,
-        /// How often the set at hand was.
+        /// The number of compactions of the set at hand.
         expected: u64,
     },
     /// The changes are part of the set.
     #[error("these changes are part of the set, which was compacted with them: delete them")]
     Absorbed,
-    /// What lies beside a set is not what belongs there.
+    /// The file in the place of the changes cannot be used.
     #[error("{}: {error}", path.display())]
     Beside {
         /// The file of the changes.
         path: PathBuf,
-        /// Why it is not used.
+        /// The reason.
         #[source]
         error: Box<SetFileError>,
     },
@@ -189,10 +189,10 @@ pub enum SetFileError {
     Restless {
         /// The set.
         path: PathBuf,
-        /// How often it was tried.
+        /// The number of tries.
         times: usize,
     },
-    /// The file was written by another version of this library.
+    /// Another version of this library wrote the file.
     #[error("the set is of version {version} and this library reads version {supported}: build it again")]
     Version {
         /// The file's version.
@@ -200,7 +200,7 @@ pub enum SetFileError {
         /// The version that can be read.
         supported: u32,
     },
-    /// The file is cut off, or something follows it.
+    /// The file is cut off, or other bytes follow the set.
     #[error("the set has {len} bytes where its header says {expected}: copy or build it again")]
     Length {
         /// The number of bytes.
@@ -208,23 +208,23 @@ pub enum SetFileError {
         /// The number of bytes that the header names.
         expected: u64,
     },
-    /// The file was damaged.
+    /// The file is damaged.
     #[error(
         "the set is damaged: the checksum of its {part} is {found:016x} and should be {expected:016x}; copy or build it \
          again"
     )]
     Checksum {
-        /// The part that was read.
+        /// The damaged part.
         part: &'static str,
-        /// The checksum of what the file holds.
+        /// The checksum of the bytes in the file.
         found: u64,
-        /// The checksum that it names.
+        /// The checksum that the file names.
         expected: u64,
     },
-    /// The file was not written by this library.
+    /// This library did not write the file.
     #[error("the set's {part} are not those of any set: build it again")]
     Invalid {
-        /// What is wrong in it.
+        /// The part with wrong numbers.
         part: &'static str,
     },
     /// The set was built for other tokens.
@@ -232,7 +232,7 @@ pub enum SetFileError {
         "the set was built with another tokenizer ({file:016x}, not {tokenizer:016x}): build it for this one"
     )]
     OtherTokenizer {
-        /// The fingerprint of the vocabulary that it was built for.
+        /// The fingerprint of the vocabulary that the set was built for.
         file: u64,
         /// The fingerprint of the vocabulary at hand.
         tokenizer: u64,
@@ -242,7 +242,7 @@ pub enum SetFileError {
     NoSuchSubset {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The subsets that the set has.
         known: Vec<String>,
     },
     /// The file cannot be written.
@@ -253,7 +253,7 @@ pub enum SetFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,12 +1,12 @@
-//! Outputs that are none of these items.
+//! Excludes the outputs whose text is one of some items.
 //!
-//! **Whole outputs and their bytes are what is excluded.** An output is excluded if its text is an item, however its tokens
-//! divide it; a text that only contains an item, or begins with one, is not. So every token of text is allowed everywhere,
-//! and what the items decide is whether the output may end: after an item it may not.
+//! **The constraint excludes whole outputs by their bytes.** An output is excluded if its text is an item, however its
+//! tokens divide the text. A text that only contains an item, or begins with one, is allowed. Every token of text is
+//! therefore allowed everywhere, and the items only decide whether the output may end: after an item it may not.
 //!
-//! Items are bytes, so they are a set over an alphabet of 256, and an output is followed byte by byte until it is no
-//! beginning of an item any more. From then on it is free. No state is a dead end, because the items are finitely many:
-//! with any one token an output can grow beyond all of them.
+//! Items are bytes, so they are a set over an alphabet of 256. The constraint follows an output byte by byte until the
+//! output is no beginning of an item any more; from then on the output is free. No state is a dead end, because the number
+//! of items is finite: with any one token an output can grow beyond all of them.
 
 use std::{io::BufRead, sync::Arc};
 
@@ -50,7 +50,7 @@ impl ExclusionConstraint {
     /// # Errors
     ///
     /// [`SetError::TooLong`] for an item of more than a mebibyte; [`SetError::NothingLeft`] where the empty text is an item
-    /// and the vocabulary has no other.
+    /// and the vocabulary has no token with text.
     pub fn new<T: AsRef<[u8]>>(
         items: impl IntoIterator<Item = T>,
         vocabulary: Arc<Vocabulary>,
@@ -66,7 +66,7 @@ impl ExclusionConstraint {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and [`SetError`] with the line where it is not UTF-8 or too long.
+    /// As [`new`](Self::new), and [`SetError`] with the line where a line is not UTF-8 or is too long.
     pub fn from_lines(text: impl BufRead, vocabulary: Arc<Vocabulary>) -> Result<Self, SetError> {
         let mut builder = Self::builder();
         let line_bytes = SetLimits::default().line_bytes;
@@ -96,12 +96,12 @@ impl ExclusionConstraint {
         Ok(Self { items, vocabulary, mask })
     }
 
-    /// The memory of the items and of the mask, in bytes; the vocabulary, which is shared, is not counted.
+    /// The memory of the items and of the mask, in bytes. The vocabulary is shared and not counted.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + size_of::<ItemSet>() + self.items.memory_usage() + size_of_val(self.mask.words())
     }
 
-    /// Any text but those of the items of `set`, which was built for `vocabulary`.
+    /// Any text but the texts of the items of `set`, which was built for `vocabulary`.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl ExclusionConstraint {
 }
 
 impl Constraint for ExclusionConstraint {
-    /// The beginning of items that the output is; `None` once it is none.
+    /// The output as a beginning of items; `None` once no item begins with the output.
     type State = Option<Cursor>;
     type Scratch = ();
 

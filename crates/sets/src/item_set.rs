@@ -1,23 +1,25 @@
-//! A set of token sequences as sorted columns, and how a prefix is followed through it.
+//! A set of token sequences as sorted columns, and the steps of a prefix through them.
 //!
-//! The items are sorted by their tokens, one item in front of those that it begins. Column *t* holds token *t* of every
-//! item that has one, in that order, so it holds no padding, and beside each token a bit that says whether the item ends
-//! with it. That bit is the end-of-keyword column of a sorted array, in the place of a token id that no vocabulary has.
+//! The items are sorted by their tokens, each item in front of those that it begins. Column *t* holds token *t* of every
+//! item that has one, in that order, so a column has no padding. Next to each token a bit says whether the item ends with
+//! this token. That bit is the end-of-keyword column of a sorted array, in the place of a token id that no vocabulary has.
 //!
-//! **A prefix is an interval of one column**: the items that begin with it and go on stand side by side, and the tokens
-//! that may follow are the distinct values of that interval. A token is one search in it. What follows in the next column
-//! begins as many places further to the front as items have ended before, which the bits of the column count (`Ends`).
-//! Only the first item of a run can end with it, as no item is twice in a set; so one look gives both ends.
+//! **A prefix is an interval of one column**: the items that begin with the prefix and are longer stand side by side, and
+//! the tokens that may follow are the distinct values of that interval. A token is one search in the interval. The interval
+//! of the longer prefix, in the next column, begins at the place of the run minus the number of items that end in front of
+//! it; the bits of the column count those items (`Ends`). Only the first item of a run can end with the run's token,
+//! because no item is twice in a set. One look therefore gives both ends of the new interval.
 //!
-//! Two things are looked up instead of searched for. For the first column, the set of its tokens with their ranks: `O(1)`.
-//! For the second and third one, the tokens that follow the prefixes with the most items (`wide`).
+//! Two steps are look-ups and no searches. For the first column, the set of its tokens with their ranks: `O(1)`. For the
+//! second and third one, the tokens that follow the prefixes with the most items (`wide`).
 //!
 //! Tried instead:
 //!
-//! - *A matrix of rows* (the paper's): full of padding, and every step searches all of it.
-//! - *Groups of items by length*, each a matrix: no padding, and each prefix is as many intervals as there are lengths.
-//! - *A trie by child ranges* (STATIC's): a prefix is a node, and its children lie ready. It takes eight bytes a node where
-//!   the columns take two or four bytes a token; below the second level there are about as many nodes as tokens.
+//! - *A matrix of rows* (the paper's): a matrix is full of padding, and every step searches all of it.
+//! - *Groups of items by length*, each a matrix: there is no padding, but each prefix has as many intervals as there are
+//!   lengths.
+//! - *A trie by child ranges* (STATIC's): a prefix is a node, and its children lie together. A trie takes eight bytes a
+//!   node where the columns take two or four bytes a token. Below the second level there are about as many nodes as tokens.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -35,8 +37,8 @@ use crate::{
 /// Intervals of at most this many items are scanned for a token and not searched.
 const SCAN: usize = 16;
 
-/// So many tokens of an interval are put into a mask without a look at which of them are equal, unless all are: that takes
-/// less than finding where each run ends.
+/// The number of tokens of an interval that go into a mask together, without a search for equal ones among them, unless all
+/// are equal. Inserting a token twice takes less time than finding where each run ends.
 const CHUNK: usize = 8;
 
 /// Calls a function that is generic over the width of a token.
@@ -51,7 +53,7 @@ macro_rules! by_width {
 }
 
 /// Items that are known beforehand, as token sequences: sorted, without duplicates, immutable, in memory or in a mapped
-/// file. Made by a [`SetBuilder`](crate::SetBuilder), or opened.
+/// file. A [`SetBuilder`](crate::SetBuilder) makes a set; [`open`](Self::open) opens one.
 ///
 /// Memory, for *n* tokens in all: `n` times 1, 2 or 4 bytes (for up to 256, 65,536 or more ids), 1.07 bits each for the
 /// ends, and at most a twenty-fourth of the tokens again for prefixes with many items.
@@ -81,24 +83,24 @@ pub struct ItemSet {
     layout: Layout,
     /// The tokens of the first column.
     first: TokenMask,
-    /// How many of them lie in front of each word of `first`.
+    /// The number of first tokens in front of each word of `first`.
     ranks: Vec<u32>,
     wide: Wide,
 }
 
-/// A prefix of items: an interval of the column behind it.
+/// A prefix of items: an interval of the column after its last token.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Cursor {
     /// The number of tokens.
     pub(crate) depth: u32,
-    /// Where the items that go on stand in column `depth`.
+    /// The interval in column `depth`: the items that are longer than the prefix.
     pub(crate) lo: u32,
     pub(crate) hi: u32,
-    /// The first item with this prefix; all of them follow each other.
+    /// The first item with this prefix; the others follow it.
     pub(crate) first_item: u32,
-    /// Whether the prefix is an item, which is then the first.
+    /// Whether the prefix is an item; that item is then the first.
     pub(crate) ends: bool,
-    /// The number of its entry in `wide`; 0 where it has none.
+    /// The number of the prefix's entry in `wide`; 0 where there is none.
     pub(crate) wide: u32,
 }
 
@@ -108,7 +110,7 @@ impl Cursor {
         self.depth as usize
     }
 
-    /// How many items begin with the prefix, itself included.
+    /// The number of items that begin with the prefix, itself included.
     pub fn items(&self) -> usize {
         (self.hi - self.lo) as usize + usize::from(self.ends)
     }
@@ -130,11 +132,12 @@ impl Cursor {
 }
 
 impl ItemSet {
-    /// Opens a set in a file, by mapping it: in milliseconds, whatever its size. The header and the index are checked, the
-    /// columns where [`verify`](Self::verify) is called; what is wrong in those makes wrong answers and nothing worse.
+    /// Opens a set in a file by mapping the file: in milliseconds, also for large files. The header and the index are
+    /// checked here, the columns by [`verify`](Self::verify). A fault in a column that is not verified gives wrong answers
+    /// and nothing worse.
     ///
-    /// The file is locked against those who ask (a shared advisory lock). It must not be changed in place while it is open:
-    /// write another one and rename it, as [`SetBuilder::build_to`](crate::SetBuilder::build_to) does.
+    /// The file has a shared advisory lock while it is open. The file must not be changed in place during that time: write
+    /// another file and rename it, as [`SetBuilder::build_to`](crate::SetBuilder::build_to) does.
     ///
     /// # Errors
     ///
@@ -159,8 +162,9 @@ impl ItemSet {
         Self::new(Memory::File(mmap_guard::map_file(path).map_err(no_file)?))
     }
 
-    /// The set in `bytes`, which are those of a file. Large ones are copied into huge pages where the system has them: with
-    /// `std::fs::read`, a set of millions of items that is asked much is faster so than one that is [opened](Self::open).
+    /// The set in `bytes`, the bytes of a file. A large set is copied into huge pages where the system has them. With
+    /// `std::fs::read`, a set of millions of items that is asked often is therefore faster than an [opened](Self::open)
+    /// one.
     ///
     /// # Errors
     ///
@@ -182,7 +186,7 @@ impl ItemSet {
         Ok(set)
     }
 
-    /// Reads the first tokens and the wide prefixes, and checks that they are in order.
+    /// Reads the first tokens and the wide prefixes, and checks their order.
     fn index_first<const W: usize>(&mut self) -> Result<(), SetFileError> {
         let invalid = |part| SetFileError::Invalid { part };
         let mut first = TokenMask::new(self.layout.vocab_len as usize);
@@ -219,8 +223,8 @@ impl ItemSet {
     ///
     /// # Errors
     ///
-    /// [`SetFileError::Checksum`] of the first part that is not what was written, or [`SetFileError::Invalid`] where there
-    /// is something between the parts.
+    /// [`SetFileError::Checksum`] of the first part whose checksum differs, or [`SetFileError::Invalid`] where there are
+    /// bytes other than zero between the parts.
     pub fn verify(&self) -> Result<(), SetFileError> {
         let mut end = self.layout.header_len();
         for (name, part) in self.layout.parts() {
@@ -239,8 +243,8 @@ impl ItemSet {
         if found == expected { Ok(()) } else { Err(SetFileError::Checksum { part, found, expected }) }
     }
 
-    /// Whether the set was built for the tokens of `vocabulary`, however that is padded. A set that was built from numbers
-    /// alone only has to fit.
+    /// Whether the set was built for the tokens of `vocabulary`; padding of the vocabulary does not matter. The ids of a
+    /// set that was built from numbers alone only have to be ids of `vocabulary`.
     ///
     /// # Errors
     ///
@@ -276,17 +280,17 @@ impl ItemSet {
         self.layout.columns.iter().map(|column| u64::from(column.len)).sum()
     }
 
-    /// Token ids are below this.
+    /// The limit of token ids: every id is below it.
     pub fn vocab_len(&self) -> usize {
         self.layout.vocab_len as usize
     }
 
-    /// The bytes that a token takes.
+    /// The bytes of a token.
     pub fn token_bytes(&self) -> usize {
         self.layout.width
     }
 
-    /// What tells the vocabulary apart that the set was built for; 0 where it was built from numbers alone.
+    /// The fingerprint of the vocabulary that the set was built for; 0 where it was built from numbers alone.
     pub fn fingerprint(&self) -> u64 {
         self.layout.fingerprint
     }
@@ -295,8 +299,8 @@ impl ItemSet {
         self.layout.identity()
     }
 
-    /// The memory that the set takes, in bytes: that of a mapped file, which the system takes back as it likes, and of the
-    /// index of the first column. The struct itself is not counted.
+    /// The memory of the set, in bytes: the file, whose pages the system takes back when it needs to if the file is mapped,
+    /// and the index of the first column. The struct itself is not counted.
     pub fn memory_usage(&self) -> usize {
         let index = size_of_val(self.first.words()) + size_of_val(&self.ranks[..]) + self.wide.memory_usage();
         self.bytes.len() + index
@@ -307,7 +311,7 @@ impl ItemSet {
         self.layout.sections[section].of(&self.bytes)
     }
 
-    /// The tokens and the ends of each column, as they lie.
+    /// The length, the tokens and the ends of each column, as bytes.
     #[cfg(feature = "wgpu")]
     pub(crate) fn columns(&self) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
         let bytes = &self.bytes;
@@ -348,7 +352,7 @@ impl ItemSet {
         Cursor { hi: self.column_len(0), ends: self.layout.has_empty, ..Cursor::default() }
     }
 
-    /// The prefix with `token` behind it, or `None` where no item begins with that.
+    /// The prefix `cursor` followed by `token`, or `None` where no item begins with the longer prefix.
     ///
     /// Cost: O(log n) for an interval of n items, O(1) for the empty prefix.
     #[inline]
@@ -376,13 +380,13 @@ impl ItemSet {
         (bits >> bit & 1 == 1).then(|| self.ranks[word] + (bits & ((1 << bit) - 1)).count_ones())
     }
 
-    /// The prefix that a run of equal tokens, at `begin..end` of the column, adds to `cursor`.
+    /// The prefix that extends `cursor` by the token of the run at `begin..end` of the column.
     #[inline]
     fn descend(&self, cursor: &Cursor, begin: u32, end: u32) -> Cursor {
         let ends = Ends::new(self.layout.columns[cursor.depth as usize].ends.of(&self.bytes));
-        // Items are distinct and the shorter one comes first: at most the first of the run ends here.
+        // Items are distinct and the shorter item comes first: at most the first item of the run ends here.
         let (ended, first_ends) = ends.at(begin);
-        // In a file that is not what was written, these may be anything.
+        // In a damaged file these numbers may be anything.
         let len = self.column_len(cursor.depth + 1);
         let lo = begin.saturating_sub(ended).min(len);
         let hi = lo.saturating_add(end - begin - u32::from(first_ends)).min(len);
@@ -390,7 +394,7 @@ impl ItemSet {
         Cursor { depth, lo, hi, first_item, ends: first_ends, wide: self.wide.find(depth, lo, hi) }
     }
 
-    /// Whether some item begins with the prefix and `token`: [`step`](Self::step) without the way on.
+    /// Whether some item begins with the prefix and `token`: as [`step`](Self::step), but without the next prefix.
     #[inline]
     pub fn has_child(&self, cursor: &Cursor, token: TokenId) -> bool {
         by_width!(self.has_child_in(cursor, token.0))
@@ -408,7 +412,7 @@ impl ItemSet {
         self.followers(cursor, interval).contains(token)
     }
 
-    /// Reads one token of the prefix's interval, so that what is asked next finds it in the cache.
+    /// Reads one token of the prefix's interval, so that the next question finds the interval in the cache.
     #[inline]
     pub(crate) fn touch(&self, cursor: &Cursor) {
         by_width!(self.touch_in(cursor));
@@ -439,21 +443,21 @@ impl ItemSet {
         } else if interval.len() <= SCAN {
             answers.for_each(|(valid, token)| *valid = interval.contains(token));
         } else {
-            // Tried instead: eight searches side by side. No gain, as the processor overlaps them by itself.
-            // Tried instead: eight or ten searches, step by step together. Slower, or no gain: the processor overlaps them by itself.
+            // Tried instead: eight or ten searches in step. They were no faster or slower, because the processor overlaps
+            // independent searches by itself.
             let followers = self.followers(cursor, interval);
             answers.for_each(|(valid, token)| *valid = followers.contains(token));
         }
     }
 
-    /// The tokens that follow a prefix: what is kept of them, or its interval.
+    /// The tokens that follow a prefix: the stored list or bits, or the prefix's interval.
     #[inline]
     fn followers<'a, const W: usize>(&'a self, cursor: &Cursor, interval: Tokens<'a, W>) -> Followers<'a, W> {
         let kept = self.wide.followers(cursor.wide, self.section(FOLLOWERS), self.layout.vocab_len);
         kept.unwrap_or(Followers::Sorted(interval))
     }
 
-    /// Allows every token that may follow the prefix, besides what `mask` allows already.
+    /// Adds every token that may follow the prefix to `mask`.
     ///
     /// Cost: O(c log(n / c)) for c tokens and n items; for short prefixes with many items, O(c) or one pass over the mask.
     pub fn insert_children(&self, cursor: &Cursor, mask: &mut MaskMut<'_>) {
@@ -464,7 +468,7 @@ impl ItemSet {
         if cursor.depth == 0 {
             return self.first.ids().for_each(|token| mask.insert(token));
         }
-        // What has not been verified may hold tokens that are none.
+        // Columns that are not verified may hold ids beyond the mask.
         let len = mask.len();
         let mut insert = |token: u32| {
             if (token as usize) < len {
@@ -493,8 +497,8 @@ impl ItemSet {
         interval.slice(at, interval.len()).iter().for_each(insert);
     }
 
-    /// Calls `each` with every token that may follow the prefix, in order, and where its run begins and ends in the column;
-    /// with the first place that is still wanted, `each` says where to go on.
+    /// Calls `each` with every token that may follow the prefix, in order, and with the begin and the end of its run in the
+    /// column. `each` returns the first place that it still wants; runs in front of that place are skipped.
     pub(crate) fn runs(&self, cursor: &Cursor, each: &mut dyn FnMut(u32, u32, u32) -> u32) {
         by_width!(self.runs_in(cursor, each));
     }
@@ -529,7 +533,7 @@ impl ItemSet {
 
     /// The tokens of the item at a place in the order of the set; `None` beyond the last.
     ///
-    /// Cost: two looks into memory for each token.
+    /// Cost: two memory accesses for each token.
     pub fn item(&self, place: u32) -> Option<Vec<TokenId>> {
         if place >= self.layout.items {
             return None;
@@ -538,7 +542,7 @@ impl ItemSet {
         let Some(mut at) = place.checked_sub(u32::from(self.layout.has_empty)) else { return Some(tokens) };
         for (depth, column) in (0..).zip(&self.layout.columns) {
             if at >= column.len {
-                // Not what was written.
+                // The file is damaged.
                 break;
             }
             tokens.push(TokenId(self.token_at(depth, at)));
@@ -559,7 +563,7 @@ impl ItemSet {
         }
     }
 
-    /// Every item in order. Each column is read from its beginning to its end, so nothing is searched for.
+    /// Every item in order. Each column is read from its beginning to its end; there is no search.
     pub fn items(&self) -> Items<'_> {
         Items { set: self, next: 0, places: vec![0; self.layout.columns.len()] }
     }
@@ -580,7 +584,7 @@ impl fmt::Debug for ItemSet {
 #[derive(Debug)]
 pub struct Items<'a> {
     set: &'a ItemSet,
-    /// How many items there were.
+    /// The number of items so far.
     next: u32,
     /// The next place of each column.
     places: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Where everything lies in a set, in memory as in a file: the two are the same bytes.
+//! The places of all parts of a set. Memory and file hold the same bytes.
 //!
 //! ```text
 //! "unskew items"  version: u32  checksum: u64  length: u64  fingerprint: u64  items: u64
@@ -8,16 +8,18 @@
 //! columns, each its tokens and its ends ..  sections ..
 //! ```
 //!
-//! All numbers are little-endian, and every part begins at a multiple of 64 bytes. Where a part lies follows from the
-//! lengths of those in front of it, so a file cannot make parts overlap. The checksum of the header, XXH3, is of all that
-//! stands behind it up to the end of the table, and its seed is the version; each part has its own. So a file is opened by reading its header and the
-//! index of the first column, whatever its size, and [`verify`](crate::ItemSet::verify) reads the rest when it is asked to.
+//! All numbers are little-endian, and every part begins at a multiple of 64 bytes. The place of a part follows from the
+//! lengths of the parts in front of it, so a file cannot make parts overlap. The header's checksum, XXH3, covers all bytes
+//! after it up to the end of the table, and its seed is the version. Each part has its own checksum. Opening a file
+//! therefore reads its header and the index of the first column, also for large files, and
+//! [`verify`](crate::ItemSet::verify) reads the rest on request.
 //!
-//! A part whose checksum nobody has compared may hold anything: whatever reads it gives wrong tokens at worst, and
-//! neither panics nor loops.
+//! A part whose checksum is not compared may hold any bytes: its readers give wrong tokens at worst, and neither panic nor
+//! loop.
 //!
-//! A set of version 2 has no [`Origin`] in its header, and its checksum no seed. It is read as the first of its line, and a copy of
-//! it with other subsets is of version 2 again, so that changes to it stay changes to it. Compacted it is of this version.
+//! A set of version 2 has no [`Origin`] in its header, and its checksum has no seed. The reader takes it as the first set
+//! of its lineage. A copy of it with other subsets is of version 2 again, so that the changes to the set stay valid. A set
+//! that is compacted from it is of the present version.
 
 use twox_hash::XxHash3_64;
 
@@ -25,17 +27,17 @@ use crate::{column::end_bytes, error::SetFileError};
 
 const MAGIC: &[u8; 12] = b"unskew items";
 
-/// To be raised whenever the layout changes.
+/// Rises whenever the layout changes.
 const VERSION: u32 = 3;
 /// As [`VERSION`], but without an [`Origin`] in the header.
 const WITHOUT_ORIGIN: u32 = 2;
 
-/// Where the checksum lies, and behind it what it is of.
+/// The place of the checksum; the bytes that it covers begin at `SUMMED`.
 const CHECKSUM: usize = MAGIC.len() + 4;
 const SUMMED: usize = CHECKSUM + 8;
-/// Where the numbers of 32 bits lie.
+/// The place of the numbers of 32 bits.
 const NUMBERS: usize = SUMMED + 3 * 8;
-/// Where the origin lies.
+/// The place of the origin.
 const ORIGIN: usize = NUMBERS + 4 * 4;
 /// The fixed part of the header.
 const FIXED: usize = ORIGIN + 3 * 8;
@@ -51,15 +53,15 @@ const HAS_EMPTY: u32 = 1;
 /// Parts begin at multiples of this, a line of the cache.
 const ALIGN: usize = 64;
 
-/// The sections behind the columns.
+/// The number of sections after the columns.
 pub(crate) const SECTIONS: usize = 5;
 /// The distinct tokens of the first column, sorted.
 pub(crate) const FIRST_TOKENS: usize = 0;
-/// Where each begins in the first column: 32 bits.
+/// The begin of each of these tokens in the first column: 32 bits.
 pub(crate) const FIRST_STARTS: usize = 1;
-/// The prefixes of which is kept what follows them; see `wide.rs`.
+/// The prefixes whose followers are stored; see `wide.rs`.
 pub(crate) const WIDE: usize = 2;
-/// What follows them.
+/// The stored followers of these prefixes.
 pub(crate) const FOLLOWERS: usize = 3;
 /// Named subsets.
 pub(crate) const SUBSETS: usize = 4;
@@ -80,7 +82,7 @@ impl Part {
     }
 }
 
-/// A column: its tokens, and the bits of those with which an item ends.
+/// A column: its tokens, and for each token the bit whether an item ends with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Column {
     /// The number of tokens.
@@ -89,28 +91,28 @@ pub(crate) struct Column {
     pub(crate) ends: Part,
 }
 
-/// Of all that stands behind it in a header, and of the version in front of it.
+/// The checksum of all header bytes after it; the version in front of it is the seed.
 fn checksum(version: u32, bytes: &[u8]) -> u64 {
     let seed = if version == WITHOUT_ORIGIN { 0 } else { u64::from(version) };
     XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
-/// Where a set comes from, so that changes which are part of it already are known as such: see
-/// [`SetStore`](crate::SetStore).
+/// The origin of a set, so that changes that are part of the set already are recognised: see [`SetStore`](crate::SetStore).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Origin {
-    /// The identity of the set that was built from items: all that are compacted from it, one after the other, share it.
+    /// The identity of the set that was built from items. All sets that are compacted from it, one after the other, share
+    /// it.
     pub(crate) lineage: u64,
-    /// How often it was compacted since.
+    /// The number of compactions since then.
     pub(crate) generation: u64,
-    /// The checksum of the changes that became part of it the last time.
+    /// The checksum of the changes that became part of the set with the last compaction.
     pub(crate) absorbed: u64,
 }
 
-/// Where everything lies.
+/// The numbers of the header and the places of all parts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Layout {
-    /// What tells vocabularies apart; 0 where the set was built from numbers alone.
+    /// The fingerprint of the vocabulary; 0 where the set was built from numbers alone.
     pub(crate) fingerprint: u64,
     pub(crate) items: u32,
     pub(crate) vocab_len: u32,
@@ -118,7 +120,7 @@ pub(crate) struct Layout {
     pub(crate) width: usize,
     pub(crate) has_empty: bool,
     pub(crate) origin: Origin,
-    /// Of a version without an origin in the header.
+    /// Whether the set is of the version without an origin in the header.
     pub(crate) without_origin: bool,
     pub(crate) columns: Vec<Column>,
     pub(crate) sections: [Part; SECTIONS],
@@ -136,15 +138,15 @@ impl Layout {
         if without_origin { ORIGIN } else { FIXED }
     }
 
-    /// What tells this set from another: a checksum of its header, in which are those of all parts. Subsets leave no trace, so
-    /// that changes to a set stay changes to it when it gets a subset.
+    /// The identity of the set: a checksum of its header, which holds the checksums of all parts. Subsets leave no trace in
+    /// the identity, so that changes to a set stay valid when the set gets a subset.
     pub(crate) fn identity(&self) -> u64 {
         let mut layout = self.clone();
         (layout.sections[SUBSETS], layout.len) = (Part::default(), 0);
         XxHash3_64::oneshot(&layout.to_bytes())
     }
 
-    /// Places all parts one behind the other, from their lengths. `None` where that is more than can be addressed.
+    /// Places all parts one after the other, from their lengths. `None` where a place exceeds the platform's addresses.
     pub(crate) fn place(&mut self) -> Option<()> {
         let mut end = self.header_len();
         let mut put = |part: &mut Part, len: usize| {
@@ -164,7 +166,7 @@ impl Layout {
         Some(())
     }
 
-    /// All parts as they lie, with what they are.
+    /// All parts in the order of the file, with their names.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&'static str, Part)> {
         let columns =
             self.columns.iter().flat_map(|column| [("tokens", column.tokens), ("ends", column.ends)]);
@@ -204,7 +206,7 @@ impl Layout {
         bytes
     }
 
-    /// Reads the header of `bytes`, which are those of a whole set.
+    /// Reads the header of `bytes`, the bytes of a whole set.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, SetFileError> {
         let found = bytes.len() as u64;
         let rest = bytes.strip_prefix(MAGIC).ok_or(SetFileError::Magic)?;
@@ -227,7 +229,7 @@ impl Layout {
         }
         let (columns, flags) = (word(NUMBERS + 8) as usize, word(NUMBERS + 12));
         let invalid = |part| SetFileError::Invalid { part };
-        // A column has 24 bytes in the table, so the length of the file bounds their number.
+        // A column takes 24 bytes in the table, so the length of the file bounds the number of columns.
         let table = fixed + SECTIONS * SECTION;
         if columns > bytes.len() / COLUMN || table + columns * COLUMN > bytes.len() {
             return Err(invalid("columns"));
@@ -279,7 +281,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Whether the numbers of the header are those of a set, and places the parts.
+    /// Checks that the numbers of the header are those of a set, and places the parts.
     fn check(&mut self) -> Result<(), SetFileError> {
         let invalid = |part| SetFileError::Invalid { part };
         if ![1, 2, 4].contains(&self.width) || self.vocab_len as usize > MAX_VOCAB {

@@ -1,40 +1,40 @@
 //! Outputs out of millions of known items, as exact constraints over tokens.
 //!
 //! Names of entities, titles, products, codes: a model should write one of them and nothing else. The items are sorted
-//! token sequences in columns ([`ItemSet`]); a prefix is an interval of one column, a token one search in it, and the mask
-//! the distinct values of the interval. So a step costs the same for ten thousand items and for ten million, nothing is
-//! built but the sorted columns, and a file of them is mapped and not read.
+//! token sequences in columns ([`ItemSet`]). A prefix is an interval of one column, a token is one search in that interval,
+//! and the mask is the distinct values of the interval. A step therefore costs the same for ten thousand items and for ten
+//! million. The crate builds nothing but the sorted columns, and a file of them is mapped and not read.
 //!
 //! ```text
 //! lines --tokenizer--> sequences --SetBuilder: sort, in memory or in files--> ItemSet, a file --SetConstraint--> masks
 //! ```
 //!
-//! # What is in the set
+//! # The items of a set
 //!
-//! Each item is the one token sequence that was given, or that the tokenizer writes for its line. Other spellings of the
-//! same text are not allowed, as in the paper. An item may begin with another item: whether an output may end is a column of
-//! its own, in bits.
+//! Each item is the one token sequence that the caller gives, or that the tokenizer writes for its line. Other spellings of
+//! the same text are not allowed, as in the paper. An item may begin with another item: each column has bits that say
+//! whether an output may end there.
 //!
 //! # Sets in files
 //!
-//! A [`SetStore`] is a set in a file and the changes beside it. Readers see the state before or after each change, and a process that
-//! is killed in the middle of one leaves one of the two.
+//! A [`SetStore`] is a set in a file and the file of changes next to it. A reader sees the state before or after each
+//! change. A process that is killed in the middle of a change leaves one of the two states.
 //!
 //! # Should you use this crate?
 //!
-//! From some hundreds of items on, and for millions. For a handful of choices in every spelling, and for whatever a pattern
-//! describes, use `unskew-automata`. To forbid some outputs, [`ExclusionConstraint`].
+//! From some hundreds of items on, and for millions. For a handful of choices in every spelling, and for every language
+//! that a pattern describes, use `unskew-automata`. To forbid some outputs, use [`ExclusionConstraint`].
 //!
 //! # Features
 //!
-//! - `wgpu`: `GpuSet` answers for many sequences at once on a GPU. It brings wgpu, about two CPU-minutes of build.
+//! - `wgpu`: `GpuSet` answers for many sequences at once on a GPU. The feature brings wgpu, about two CPU-minutes of build.
 //!
 //! # Source
 //!
-//! "Efficient and Asymptotically Unbiased Constrained Decoding for Large Language Models" (DISC), whose Parallel
-//! Prefix-Verification searches the whole sorted array at every step for each of the M most probable tokens. What is
-//! different here, and why, stands at the top of [`ItemSet`]'s file; the listing of the paper has two errors, which a test
-//! shows (`tests/listing.rs`).
+//! "Efficient and Asymptotically Unbiased Constrained Decoding for Large Language Models" (DISC). Its Parallel
+//! Prefix-Verification searches the whole sorted array at every step for each of the M most probable tokens. The top of
+//! [`ItemSet`]'s file states the differences and their reasons. The listing of the paper has two errors, which a test shows
+//! (`tests/listing.rs`).
 //!
 //! # Example
 //!

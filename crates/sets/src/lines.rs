@@ -1,6 +1,6 @@
 //! Lines of text as items: read in batches, checked, and encoded on all cores.
 //!
-//! A line that cannot be an item is an error that names it; those in front of it have been handed over by then.
+//! A line that cannot be an item is an error that names the line. `each` has the lines in front of it by then.
 
 use std::io::{BufRead, Read};
 
@@ -9,36 +9,36 @@ use unskew_core::{TokenId, Vocabulary};
 
 use crate::error::{Line, SetError};
 
-/// How many lines, and about how many bytes of them, are encoded at once.
+/// The lines, and about the bytes, that are encoded together.
 const BATCH_LINES: usize = 1 << 13;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// How much of a line is shown in an error, in characters.
+/// The characters of a line that an error shows.
 const SHOWN: usize = 60;
 
-/// Whatever a tokenizer fails with.
+/// The error of a tokenizer.
 pub(crate) trait Failed: Into<Box<dyn std::error::Error + Send + Sync>> {}
 
 impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> Failed for E {}
 
-/// What is asked of lines.
+/// The form of the lines.
 #[derive(Clone, Copy)]
 pub(crate) struct Form<'a> {
-    /// What the tokens are.
+    /// The vocabulary of the tokens.
     pub(crate) vocabulary: &'a Vocabulary,
-    /// Stands in front of every line.
+    /// A text that is put in front of every line.
     pub(crate) prefix: &'a str,
     /// The most bytes of a line.
     pub(crate) line_bytes: usize,
 }
 
-/// What is found while lines are read.
+/// An event of reading lines.
 pub(crate) enum Found<'a> {
-    /// A line with text, the prefix in front of it, and its tokens.
+    /// A line with text: its number, its text with the prefix in front, and its tokens.
     Item(Line, &'a str, Vec<TokenId>),
     /// A line without text.
     Blank(Line),
-    /// So many lines and bytes have been read.
+    /// The number of lines and of bytes so far.
     Progress(Line, u64),
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 
-/// Calls `each` with every line of `text`; the lines in front of it are counted in `lines`, which goes on.
+/// Calls `each` with every line of `text`. `lines` is the number of lines so far and goes up with each line.
 pub(crate) fn encode_lines<E: Failed>(
     mut text: impl BufRead,
     form: Form<'_>,
@@ -81,7 +81,7 @@ pub(crate) fn encode_lines<E: Failed>(
         }
         bytes += read;
         each(Found::Progress(*lines, bytes))?;
-        // A line that cannot be read comes behind those in front of it, which may have errors of their own.
+        // The error of a line that cannot be read follows the lines in front of it, which may have errors of their own.
         if end? {
             return Ok(());
         }
@@ -105,8 +105,8 @@ pub(crate) fn read_lines(
     }
 }
 
-/// Some lines, those without text as empty ones: the number of bytes read, and whether that was all or what is wrong with
-/// the next line.
+/// Reads some lines; lines without text become empty ones. Returns the number of bytes, and whether the text has ended, or
+/// the error of the next line.
 fn read_batch(
     text: &mut impl BufRead,
     prefix: &str,
@@ -117,7 +117,7 @@ fn read_batch(
     let mut bytes = 0;
     while batch.len() < BATCH_LINES && bytes < BATCH_BYTES {
         let mut line = Vec::new();
-        // One byte more than a line with its break may have.
+        // One byte more than a line may have with its break.
         let read = text.by_ref().take(limit as u64 + 3).read_until(b'\n', &mut line)?;
         if read == 0 {
             return Ok((bytes as u64, Ok(true)));

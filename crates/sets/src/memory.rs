@@ -1,27 +1,27 @@
-//! The bytes of a set, wherever they lie.
+//! The bytes of a set, in memory or in a mapped file.
 //!
-//! Searches jump through a set, and with pages of 4 KiB nearly every jump also misses the table of pages: for six million
-//! items that was a third of the time of a mask. So a large set in memory asks for huge pages, where the system has them
-//! (Linux, unless it is told not to). The pages of a mapped file are as the file system gives them.
+//! Searches jump through a set. With pages of 4 KiB nearly every jump also misses the table of pages: for six million items
+//! these misses took a third of the time of a mask. A large set in memory therefore asks for huge pages, where the system
+//! has them (Linux, unless the system has them switched off). The pages of a mapped file are as the file system gives them.
 
 use std::ops::Deref;
 
 use memmap2::{Mmap, MmapMut};
 use mmap_guard::FileData;
 
-/// Smaller sets lie in memory as they come: their pages are in the table.
+/// Smaller sets stay in ordinary memory: the table of pages covers them.
 const LARGE: usize = 1 << 22;
 
 /// The bytes of a set.
 #[derive(Debug)]
 pub(crate) enum Memory {
     File(FileData),
-    /// Memory that is no file, in huge pages if the system likes.
+    /// Memory without a file, in huge pages if the system grants them.
     Pages(Mmap),
 }
 
 impl Memory {
-    /// Takes the bytes over; large ones are copied, or kept where there is no memory to copy them to.
+    /// Takes over the bytes. Large ones are copied to huge pages; they stay in place where there is no memory for the copy.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         match in_huge_pages(&bytes) {
             Some(pages) => Self::Pages(pages),

@@ -11,11 +11,11 @@ use unskew_files::NewFile;
 use crate::{ItemSet, SetFileError, Subset, layout::SUBSETS, subset::subsets_to_bytes};
 
 impl ItemSet {
-    /// Writes the set as it is to a file, for [`open`](Self::open). The file has its name only when it is complete.
+    /// Writes the set to a file, for [`open`](Self::open). The file gets its name only when the set is complete.
     ///
     /// # Errors
     ///
-    /// [`SetFileError::Write`], and [`SetFileError::Io`] while it is written.
+    /// [`SetFileError::Write`], and [`SetFileError::Io`] from the writing.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SetFileError> {
         self.write_file(path.as_ref(), |file| file.write_all(self.as_bytes()))
     }
@@ -28,7 +28,7 @@ impl ItemSet {
     ///
     /// # Panics
     ///
-    /// If a subset is one of a set of another length.
+    /// If a subset belongs to a set of another length.
     pub fn save_with_subsets(
         &self,
         path: impl AsRef<Path>,

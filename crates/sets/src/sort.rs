@@ -1,7 +1,8 @@
-//! Items in any order to items in order: a sort in memory, and runs in temporary files where memory does not suffice.
+//! Sorts items: in memory, and with runs in temporary files where memory does not suffice.
 //!
-//! Sorting is by a key of the first two tokens, which lies beside the item's number, so that most comparisons do not touch
-//! the items. Each run that is written out is sorted and free of duplicates; runs are merged when all is there.
+//! The sort compares a key of the first two tokens first. The key lies next to the item's number, so that most comparisons
+//! do not touch the items. Each run in a file is sorted and free of duplicates. The runs are merged when all items are
+//! there.
 
 use std::{
     cmp::Reverse,
@@ -15,13 +16,13 @@ use rayon::slice::ParallelSliceMut;
 
 use crate::error::Line;
 
-/// The most runs that are merged at once: each is an open file.
+/// The most runs of one merge: each run is an open file.
 const FAN_IN: usize = 64;
 
-/// Bytes of memory that an item takes besides its tokens: where it ends, its line, and its key with its number.
+/// Bytes of memory that an item takes besides its tokens: its end, its line, and its key with its number.
 const ITEM_BYTES: usize = 32;
 
-/// Items in memory, in the order in which they came.
+/// Items in memory, in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Items {
     tokens: Vec<u32>,
@@ -51,11 +52,11 @@ impl Items {
         &self.tokens[begin..self.ends[index]]
     }
 
-    /// The numbers of the items in order, each item once: the first of those that are equal. The others go to `twin` with
-    /// the line of the first.
+    /// The numbers of the items in order, each item once. Of equal items the first stays; `twin` gets the line of each
+    /// other one with the line of the first.
     pub(crate) fn sorted(&self, mut twin: impl FnMut(Line, Line)) -> Vec<u32> {
         let key = |index: u32| {
-            // One more than the token, so that an item comes in front of those that it begins.
+            // One more than the token, so that an item sorts in front of those that it begins.
             let token = |at: usize| self.get(index).get(at).map_or(0, |token| u64::from(*token) + 1);
             (token(0) << 32 | token(1), index)
         };
@@ -86,7 +87,7 @@ impl Items {
     }
 }
 
-/// Sorted items in a temporary file, which is gone when this is.
+/// Sorted items in a temporary file; the file is deleted with the run.
 #[derive(Debug)]
 pub(crate) struct Run(File);
 
@@ -139,7 +140,8 @@ impl RunReader {
     }
 }
 
-/// Merges runs into one, each item once; the others go to `twin`. There may be any number of runs.
+/// Merges runs into one, each item once. `twin` gets the line of each dropped item with that of its equal. There may be any
+/// number of runs.
 pub(crate) fn merge(mut runs: Vec<Run>, folder: &Path, twin: &mut dyn FnMut(Line, Line)) -> io::Result<Run> {
     while runs.len() > FAN_IN {
         let later = runs.split_off(FAN_IN);
@@ -158,7 +160,7 @@ fn merge_some(runs: &[Run], folder: &Path, twin: &mut dyn FnMut(Line, Line)) -> 
     }
     let mut out = RunWriter::new(folder)?;
     let mut last: Option<(Vec<u32>, Line)> = None;
-    // Among equal items the smallest line comes first.
+    // The smallest line comes first among equal items.
     while let Some(Reverse((item, line, index))) = heap.pop() {
         heap.extend(readers[index].next()?.map(|(item, line)| Reverse((item, line, index))));
         match &last {

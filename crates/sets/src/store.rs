@@ -1,15 +1,16 @@
-//! A set in a file and the changes that lie beside it, as one thing.
+//! A set in a file, and the file of changes next to it, as one thing.
 //!
-//! Two files cannot be replaced in one step. So the set decides what counts: it names the changes that became part of it
-//! (`Origin`). Compacting replaces the set, which is one step, and removes the changes afterwards. Who comes between the two, or
-//! after a kill between them, sees that the changes are in the set, and reads the set alone; the next writer removes them.
+//! No system replaces two files in one step. The set's file therefore decides: it names the changes that became part of the
+//! set (`Origin`). A compaction replaces the set, which is one step, and removes the changes afterwards. A reader that
+//! comes between the two steps, or after a kill between them, sees that the changes are part of the set, and reads the set
+//! alone. The next writer removes the changes.
 //!
-//! A reader opens the set, then the changes. Where no changes are there, they may have become part of a set that has taken the place
-//! of the one that it has open, so it looks whether the set is still the same, and begins anew where it is not. Readers take no
-//! lock: they neither wait for writers nor need to write in the folder.
+//! A reader opens the set, then the changes. Where the reader finds no changes, they may have become part of a set that has
+//! replaced the set that the reader has open. The reader therefore looks whether the set is still the same, and starts
+//! again where it is not. Readers take no lock: they neither wait for writers nor need to write in the folder.
 //!
-//! Tried instead: one file of both, with the changes at its end. Each change would then be of a size with the set, or write into a
-//! file that others have mapped.
+//! Tried instead: one file of both, with the changes at its end. Each change would then rewrite a file of the set's size,
+//! or write into a file that other processes have mapped.
 
 use std::{
     fs::{File, TryLockError},
@@ -21,12 +22,12 @@ use unskew_files::{FileError, follow, lock_file, remove};
 
 use crate::{Delta, ItemSet, SetError, SetFileError};
 
-/// So often a reader begins anew because the set was replaced.
+/// The number of times that a reader starts again because the set was replaced.
 const TRIES: usize = 1000;
 
-/// A set in a file, with the changes beside it in a file of the same name and `.delta`.
+/// A set in a file, with its changes in a file of the same name and `.delta` next to it.
 ///
-/// Links are followed: whatever name a set has, its changes lie beside the file itself.
+/// Links are followed: the changes lie next to the file itself, also for a set that has several names.
 ///
 /// # Example
 ///
@@ -57,7 +58,7 @@ pub struct SetStore {
     changes: PathBuf,
 }
 
-/// What lies beside a set.
+/// The content of the file of changes.
 enum Beside {
     Nothing,
     Changes(Delta),
@@ -66,7 +67,7 @@ enum Beside {
 }
 
 impl SetStore {
-    /// The store of a set in a file, which need not be there yet.
+    /// The store of a set in a file; the file may be missing until the set is built.
     ///
     /// # Errors
     ///
@@ -81,17 +82,17 @@ impl SetStore {
         &self.path
     }
 
-    /// The file of the changes, which is not there where nothing is changed.
+    /// The file of the changes; it is missing where nothing is changed.
     pub fn changes(&self) -> &Path {
         &self.changes
     }
 
-    /// The set, and the changes to it that are not part of it, as they are at one time: before or after whatever is done to
-    /// them meanwhile. Neither is verified: see [`ItemSet::verify`].
+    /// The set, and the changes that are not part of it, both of the same time: from before or after each concurrent
+    /// change. Neither is verified: see [`ItemSet::verify`].
     ///
     /// # Errors
     ///
-    /// [`SetFileError`], which is [`Beside`](SetFileError::Beside) where the changes are what is wrong.
+    /// [`SetFileError`]; it is [`Beside`](SetFileError::Beside) where the fault is in the changes.
     pub fn read(&self) -> Result<(ItemSet, Option<Delta>), SetFileError> {
         Ok(match self.look()? {
             (set, Beside::Changes(delta)) => (set, Some(delta)),
@@ -113,7 +114,7 @@ impl SetStore {
                     Err(SetFileError::Beside { path: self.changes.clone(), error: Box::new(error) })
                 }
             };
-            // A set that was compacted is of another generation, and so has another identity.
+            // A compacted set has another generation, and therefore another identity.
             if ItemSet::open_any(&self.path)?.identity() == set.identity() {
                 return found.map(|beside| (set, beside));
             }
@@ -121,12 +122,13 @@ impl SetStore {
         Err(SetFileError::Restless { path: self.path.clone(), times: TRIES })
     }
 
-    /// Waits until nobody else changes the set; none does as long as the answer lives. `waiting` is called once where it has to
-    /// wait.
+    /// Waits until no other process changes the set. No other process changes the set while the returned [`SetChanger`]
+    /// lives. `waiting` is called once where the call has to wait.
     ///
-    /// Changes are read, added to and written again, and of two that do so at once the first would be lost without a word. A file of
-    /// its own is locked, the set's name with `.lock`: the set is replaced when it is compacted, and on some systems what is locked
-    /// cannot be read. It stays there, empty, since whoever waits for it has it open. Where there is no set yet, nothing is locked.
+    /// A change reads the file of changes, adds to it and writes it again: of two simultaneous changes the first would be
+    /// lost without an error. The lock is on a file of its own, the set's name with `.lock`, because a compaction replaces
+    /// the set's file, and because some systems do not let others read a locked file. The lock's file stays there, empty,
+    /// because waiting processes have it open. Where there is no set yet, the call locks nothing.
     ///
     /// # Errors
     ///
@@ -150,7 +152,7 @@ impl SetStore {
     }
 }
 
-/// The one who may change a set and what lies beside it.
+/// The right to change a set and its changes; one process at a time has it.
 #[derive(Debug)]
 pub struct SetChanger<'a> {
     store: &'a SetStore,
@@ -174,7 +176,7 @@ impl SetChanger<'_> {
         })
     }
 
-    /// Puts all changes to the set beside it, in the place of those that were there.
+    /// Writes all changes to the set into the file of changes, in the place of the old ones.
     ///
     /// # Errors
     ///
@@ -184,7 +186,7 @@ impl SetChanger<'_> {
         if delta.is_empty() { Ok(remove(changes)?) } else { delta.save(changes) }
     }
 
-    /// Makes one set of the two.
+    /// Makes one set of the set and its changes, and removes the changes.
     ///
     /// # Errors
     ///
@@ -194,8 +196,9 @@ impl SetChanger<'_> {
         Ok(remove(&self.store.changes)?)
     }
 
-    /// Whether the set can be replaced by another one and nothing is lost: no changes lie beside it, but for such as are part of it.
-    /// Those are removed, since they would come to life beside a set that is built again and is the same as before.
+    /// Whether another set can replace the set without loss: there are no changes, or only changes that are part of the
+    /// set. The latter are removed, because they would become valid again next to a set that is built anew with the same
+    /// items.
     ///
     /// # Errors
     ///

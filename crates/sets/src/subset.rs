@@ -1,7 +1,7 @@
-//! Some items of a set, as bits: filters with a name, and what a delta has removed.
+//! Some items of a set, as bits: named filters, and the items that a delta leaves.
 //!
-//! Items with a common prefix follow each other in the order of a set, so a subset answers what it must by counting: a
-//! prefix lives while there is a bit in its range.
+//! Items with a common prefix follow each other in the order of a set. A filter leaves a prefix while there is a bit in the
+//! prefix's range.
 
 use std::{fmt, io::BufRead, ops::Range};
 
@@ -39,7 +39,7 @@ impl Subset {
         all
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory of the subset, in bytes.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + size_of_val(&self.words[..])
     }
@@ -59,8 +59,8 @@ impl Subset {
     ///
     /// # Errors
     ///
-    /// [`SetError::NoSuchItem`] where a line is no item, [`SetError::File`] where `set` is not one over `vocabulary`, and as
-    /// [`SetBuilder::push_lines`](crate::SetBuilder::push_lines) with the line.
+    /// [`SetError::NoSuchItem`] where a line is no item, [`SetError::File`] where `set` was built for another vocabulary
+    /// than `vocabulary`, and as [`SetBuilder::push_lines`](crate::SetBuilder::push_lines) with the line.
     pub fn from_lines<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         set: &ItemSet,
         vocabulary: &Vocabulary,
@@ -85,35 +85,35 @@ impl Subset {
         self.len as usize
     }
 
-    /// How many items are in the subset. O(n / 64) for a set of n items.
+    /// The number of items in the subset. O(n / 64) for a set of n items.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the item at `place` is in the subset. False beyond the end.
+    /// Whether the item at `place` is in the subset. False for places after the last item.
     #[inline]
     pub fn contains(&self, place: u32) -> bool {
         let word = self.words.get((place / WORD) as usize).copied().unwrap_or(0);
         word >> (place % WORD) & 1 == 1
     }
 
-    /// Puts in the item at `place`.
+    /// Adds the item at `place` to the subset.
     ///
     /// # Panics
     ///
-    /// If there is no such place; so does [`remove`](Self::remove).
+    /// If there is no such place. [`remove`](Self::remove) panics for the same reason.
     pub fn insert(&mut self, place: u32) {
         assert!(place < self.len, "place {place} of a set of {} items", self.len);
         self.words[(place / WORD) as usize] |= 1 << (place % WORD);
     }
 
-    /// Takes out the item at `place`.
+    /// Removes the item at `place` from the subset.
     pub fn remove(&mut self, place: u32) {
         assert!(place < self.len, "place {place} of a set of {} items", self.len);
         self.words[(place / WORD) as usize] &= !(1 << (place % WORD));
     }
 
-    /// The items of both, of subsets of one set.
+    /// The intersection of two subsets of one set.
     ///
     /// # Panics
     ///
@@ -153,7 +153,7 @@ impl fmt::Debug for Subset {
     }
 }
 
-/// Named subsets as they are written: how many, and for each the length of its name, the name and the words.
+/// Named subsets in the form of a file: their number, and for each the length of its name, the name and the words.
 pub(crate) fn subsets_to_bytes(subsets: &[(&str, &Subset)]) -> Vec<u8> {
     let number = |len: usize| u32::try_from(len).expect("names and their number are short").to_le_bytes();
     let mut bytes = number(subsets.len()).to_vec();
@@ -191,7 +191,7 @@ impl ItemSet {
     ///
     /// # Errors
     ///
-    /// [`SetFileError`] where they were damaged.
+    /// [`SetFileError`] where the subsets are damaged.
     pub fn subset_names(&self) -> Result<Vec<String>, SetFileError> {
         Ok(self.named()?.into_iter().map(|(name, _)| name.to_owned()).collect())
     }
@@ -200,7 +200,7 @@ impl ItemSet {
     ///
     /// # Errors
     ///
-    /// [`SetFileError`] where there is none, or they were damaged.
+    /// [`SetFileError`] where there is no such subset, or the subsets are damaged.
     pub fn subset(&self, name: &str) -> Result<Subset, SetFileError> {
         let named = self.named()?;
         let Some((_, bytes)) = named.iter().find(|(other, _)| *other == name) else {
@@ -209,7 +209,7 @@ impl ItemSet {
         };
         let words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let subset = Subset { len: self.len() as u32, words };
-        // Bits behind the last item.
+        // Bits after the last item.
         let tail = subset.len % WORD;
         if tail != 0 && subset.words.last().is_some_and(|last| last >> tail != 0) {
             return Err(SetFileError::Invalid { part: "subsets" });

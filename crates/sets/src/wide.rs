@@ -1,13 +1,12 @@
-//! What may follow the prefixes with the most items, found once when a set is built.
+//! The followers of the prefixes with the most items, found once when a set is built.
 //!
-//! Zipf's distribution makes some intervals of the first columns a good part of the whole set, and a search in one of those is a walk
-//! through memory that no cache holds. For prefixes of one and two tokens with at least [`MIN_WIDE`] items the tokens that
-//! follow are kept beside the columns: as one bit for each id where they are many, so that a candidate is one look and a mask
-//! is read word by word, and else as a sorted list. All of it may take a twenty-fourth of the tokens' bytes ([`SHARE`]), and
-//! goes to the prefixes with the most items first.
+//! By Zipf's law some intervals of the first columns are a good part of the whole set, and a search in such an interval
+//! goes through memory that no cache holds. For prefixes of one and two tokens with at least [`MIN_WIDE`] items, the set
+//! therefore also stores the tokens that may follow, in a section of their own. Many followers are one bit for each id: a
+//! candidate is one look, and a mask is read word by word. Few followers are a sorted list. All of this storage may take a
+//! twenty-fourth of the tokens' bytes ([`SHARE`]). The prefixes with the most items come first.
 //!
-//! An entry says which interval it is for, by the depth and where it begins; entries are sorted and are searched once,
-//! when a prefix is reached.
+//! An entry names its interval by the depth and the begin. Entries are sorted; a step to a prefix searches them once.
 
 use crate::{column::Tokens, error::SetFileError};
 
@@ -17,16 +16,16 @@ pub(crate) const MIN_WIDE: u32 = 256;
 /// The most tokens of a prefix with an entry.
 pub(crate) const DEEPEST: u32 = 2;
 
-/// What is kept takes at most the bytes of all tokens divided by this.
+/// The divisor of the limit: the entries' tokens take at most the bytes of all tokens divided by this.
 pub(crate) const SHARE: u64 = 24;
 
-/// Bytes of an entry: depth, where the interval begins, where its tokens lie, and what they are.
+/// Bytes of an entry: the depth, the begin of the interval, the place of its tokens, and their form and number.
 const ENTRY: usize = 16;
 
-/// What is kept begins at multiples of this, a line of the cache.
+/// The stored tokens of an entry begin at multiples of this, a line of the cache.
 const ALIGN: usize = 64;
 
-/// Set in the last word of an entry whose tokens are bits; what is left is the number of tokens.
+/// Set in the last word of an entry whose tokens are bits; the other bits are the number of tokens.
 const BITS: u32 = 1 << 31;
 
 /// The bytes of one bit for each id, in words of 32 bits.
@@ -37,7 +36,7 @@ fn bit_bytes(vocab_len: u32) -> usize {
 /// The tokens that may follow a prefix.
 #[derive(Clone, Copy)]
 pub(crate) enum Followers<'a, const W: usize> {
-    /// In order; equal ones may follow each other.
+    /// Tokens in order; equal ones may follow each other.
     Sorted(Tokens<'a, W>),
     /// A bit for each id.
     Bits(&'a [[u8; 4]]),
@@ -61,9 +60,9 @@ impl<const W: usize> Followers<'_, W> {
 /// The entries of a set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wide {
-    /// Depth and begin of each interval, sorted.
+    /// The depth and the begin of each interval, sorted.
     keys: Vec<u64>,
-    /// Where its tokens begin, in bytes, and what they are.
+    /// The place of the interval's tokens, in bytes, and their form and number.
     values: Vec<(usize, u32)>,
 }
 
@@ -72,7 +71,7 @@ fn key(depth: u32, lo: u32) -> u64 {
 }
 
 impl Wide {
-    /// Reads the entries, for tokens in `followers` bytes.
+    /// Reads the entries, whose tokens lie in a section of `followers` bytes.
     pub(crate) fn read<const W: usize>(
         bytes: &[u8],
         followers: usize,
@@ -121,7 +120,7 @@ impl Wide {
         })
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory of the entries, in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of_val(&self.keys[..]) + size_of_val(&self.values[..])
     }
@@ -135,11 +134,11 @@ struct Candidate {
     tokens: Vec<u32>,
 }
 
-/// The prefixes of one length as they are found.
+/// The prefixes of one length, in the order of the items.
 #[derive(Default)]
 struct Level {
     prefix: Option<Vec<u32>>,
-    /// Places of the column that were seen, and where the prefix's begin.
+    /// The places of the column so far, and the begin of the prefix's interval.
     rows: u32,
     lo: u32,
     /// The tokens that follow the prefix.
@@ -176,7 +175,7 @@ impl WideWriter {
         }
     }
 
-    /// The entries, and their tokens: in about so many bytes at most.
+    /// The entries and their tokens, in at most `left` bytes.
     pub(crate) fn finish(mut self, mut left: u64) -> (Vec<u8>, Vec<u8>) {
         let ends = self.levels.iter_mut().zip(1..).filter_map(|(level, depth)| level.end(depth));
         self.candidates.extend(ends);
@@ -185,7 +184,7 @@ impl WideWriter {
         let mut kept: Vec<(Candidate, bool)> = Vec::new();
         for candidate in self.candidates {
             let list = candidate.tokens.len() * self.width;
-            // A list that is as long as the interval is no faster than the interval.
+            // A list that is as long as the interval is not faster than the interval.
             let list_helps = 2 * list <= candidate.rows as usize * self.width;
             let mut fits = |bytes: usize| {
                 let bytes = (bytes.next_multiple_of(ALIGN) + ENTRY) as u64;
@@ -222,7 +221,7 @@ impl WideWriter {
 }
 
 impl Level {
-    /// The present prefix, if it has many items.
+    /// The candidate of the prefix that ends here, if the prefix has many items.
     fn end(&mut self, depth: u32) -> Option<Candidate> {
         let (lo, rows) = (self.lo, self.rows - self.lo);
         self.lo = self.rows;
@@ -238,7 +237,7 @@ impl Level {
 mod tests {
     use super::*;
 
-    /// How what follows the prefix `[1]` is kept, and what that is.
+    /// The stored form of the followers of the prefix `[1]`, true for bits, and the followers.
     fn kept(rows: u32, distinct: u32, vocab_len: u32, left: u64) -> Option<(bool, Vec<u32>)> {
         let mut writer = WideWriter::new(vocab_len, 4);
         let mut items: Vec<Vec<u32>> = (0..rows).map(|at| vec![1, at % distinct, at]).collect();
@@ -281,7 +280,8 @@ mod tests {
         let entry = |words: [u32; 4]| words.map(u32::to_le_bytes).concat();
         let read = |bytes: &[u8]| Wide::read::<2>(bytes, 256 - 64, 900).is_ok();
         assert!(read(&[entry([1, 5, 0, 64]), entry([1, 6, 1, BITS]), entry([2, 0, 2, 0])].concat()));
-        // The same interval again, one in front, tokens and bits that go on behind the end, a cut entry.
+        // Wrong entries: the same interval again, one that sorts in front, tokens and bits that exceed the section, a cut
+        // entry.
         for wrong in
             [[1, 5, 0, 1], [1, 4, 0, 1], [0, 9, 0, 1], [1, 6, 2, 33], [1, 6, 3, BITS], [1, 6, u32::MAX, 0]]
         {

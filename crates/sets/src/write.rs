@@ -1,8 +1,8 @@
-//! Sorted items, one after the other, to the bytes of a set.
+//! Writes sorted items, one after the other, as the bytes of a set.
 //!
-//! The lengths of the columns must be known before, so items are gone through twice: [`Shape`] counts, [`SetWriter`]
-//! writes. Each column is written from its beginning to its end through a buffer of its own, so a set that does not fit
-//! in memory is written to a file in one pass, and a file and a set in memory are written by the same code.
+//! The writer needs the lengths of the columns beforehand, so there are two passes over the items: [`Shape`] counts,
+//! [`SetWriter`] writes. Each column is written from its beginning to its end through a buffer of its own. A set that does
+//! not fit in memory is therefore written to a file in one pass, and the same code writes sets in memory.
 
 use std::{
     hash::Hasher,
@@ -18,10 +18,10 @@ use crate::{
     wide::{SHARE, WideWriter},
 };
 
-/// The buffers of all columns together take about this much memory, in bytes.
+/// The memory of the buffers of all columns together, about, in bytes.
 const BUFFERS: usize = 1 << 23;
 
-/// The lengths that a set will have.
+/// The lengths of a set that is to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
     pub(crate) items: u32,
@@ -30,9 +30,9 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Counts an item, which is not equal to another one.
+    /// Counts an item that differs from all others.
     pub(crate) fn count(&mut self, tokens: usize) -> Result<(), SetError> {
-        // The last place stays free, so that an end is a number too.
+        // The last place stays free, so that 32 bits can also number the end.
         let limit = u32::MAX - 1;
         if self.items == limit {
             return Err(SetError::TooManyItems { limit });
@@ -47,9 +47,9 @@ impl Shape {
     }
 }
 
-/// One part as it is written.
+/// The writer of one part.
 struct PartWriter {
-    /// Where the next bytes go.
+    /// The place of the next bytes.
     at: u64,
     buffer: Vec<u8>,
     hasher: XxHash3_64,
@@ -78,10 +78,10 @@ struct ColumnWriter {
     bits: EndsWriter,
 }
 
-/// The index over the first column, as it grows.
+/// The index over the first column while the items come.
 #[derive(Default)]
 struct Index {
-    /// The first token and how many items with one there were.
+    /// The latest first token, and the number of items with a first token so far.
     first: Option<u32>,
     rows: u32,
     first_tokens: Vec<u8>,
@@ -101,7 +101,7 @@ impl Index {
     }
 }
 
-/// Writes items, which come sorted and without duplicates and have the given shape.
+/// Writes items that come sorted, without duplicates, and in the given shape.
 pub(crate) struct SetWriter<W> {
     out: W,
     layout: Layout,
@@ -139,7 +139,7 @@ impl<W: Write + Seek> SetWriter<W> {
         Ok(Self { out, layout, columns, index, wide, flush_at })
     }
 
-    /// The same writer, of a set that is made from another one.
+    /// The same writer, for a set that is made from another one.
     pub(crate) fn from(mut self, origin: Origin) -> Self {
         self.layout.origin = origin;
         self
@@ -160,7 +160,7 @@ impl<W: Write + Seek> SetWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left, the subsets, and the header. Answers with what was written to.
+    /// Writes the remaining bytes, the subsets, and the header. Returns the output.
     pub(crate) fn finish(mut self, subsets: Vec<u8>) -> Result<W, SetError> {
         let end = |mut part: PartWriter, out: &mut W, place: &mut Part| {
             part.flush(out)?;
@@ -196,7 +196,7 @@ impl<W: Write + Seek> SetWriter<W> {
         if self.layout.origin == Origin::default() {
             self.layout.origin.lineage = self.layout.identity();
         }
-        // An empty last part may lie behind what was written, and an empty set is its header and the padding behind it.
+        // An empty last part may lie after the written bytes, and an empty set is its header and the padding after it.
         self.out.seek(SeekFrom::Start(0))?;
         self.out.write_all(&self.layout.to_bytes())?;
         let written = self.out.seek(SeekFrom::End(0))?;

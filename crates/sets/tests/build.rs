@@ -1,4 +1,4 @@
-//! Building: runs in files give the bytes of a sort in memory, and what was dropped or cannot be taken is named.
+//! Building: runs in files give the bytes of a sort in memory, and reports and errors name the lines that are no items.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn runs_in_files_give_the_same_set() {
             Kind { vocab_len, items: 3000, longest: 12, distinct: vocab_len.min(50), with_empty: true };
         let items = random_items(kind, &mut rng(seed));
         let (expected, naive) = build(&items, vocab_len);
-        // From one run to more than can be merged at once.
+        // From one run to more than one merge takes.
         for memory in [1, 300, 5_000, 100_000] {
             let mut builder = SetBuilder::new(vocab_len as usize)
                 .limits(SetLimits { memory, ..SetLimits::default() })
@@ -31,7 +31,7 @@ fn runs_in_files_give_the_same_set() {
             assert!(std::fs::read(&path).unwrap() == expected.as_bytes());
         }
     }
-    // Nothing is left behind but the set.
+    // The set is the only file that stays.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
@@ -43,7 +43,7 @@ fn letters() -> (Arc<Vocabulary>, impl Fn(&str) -> Result<Vec<TokenId>, String> 
     let encode = |line: &str| {
         let id = |letter: char| match letter {
             'a'..='z' => Ok(TokenId(letter as u32 - 'a' as u32)),
-            // A tokenizer that writes something else.
+            // A tokenizer that writes other tokens.
             'A'..='Z' => Ok(TokenId(letter as u32 - 'A' as u32)),
             _ => Err(format!("no token for {letter:?}")),
         };
@@ -85,7 +85,7 @@ fn what_cannot_be_taken_names_its_line() {
             "line 2 \"No\" cannot be written by the tokenizer: its tokens spell \"no\"; leave the line out or write it so",
         ),
         (push(b"a\nb\xffc\n", limits()), "line 2 is not UTF-8: its byte 1 begins no character"),
-        // The first fault is the one that is named.
+        // The error names the first fault.
         (
             push(b"a\nB\nb\xffc\n", limits()),
             "line 2 \"B\" cannot be written by the tokenizer: its tokens spell \"b\"; leave the line out or write it so",

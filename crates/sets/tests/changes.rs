@@ -1,4 +1,4 @@
-//! Sets that are changed and filtered by lines of text, and made one again.
+//! Sets that are changed and filtered by lines of text, and compacted.
 
 mod common;
 
@@ -69,7 +69,7 @@ fn after_an_error_nothing_is_changed() {
     let wrong = |_: &str| encode("other");
     assert!(matches!(delta.add_lines(&set, &b"lise"[..], wrong), Err(SetError::Respelled { line: 1, .. })));
     assert_eq!(delta, before);
-    // Of another set, or other tokens.
+    // A delta of another set, or for other tokens.
     let other = set_of("ada\n");
     assert!(matches!(delta.add_lines(&other, &b"a"[..], encode), Err(SetError::OtherSet { .. })));
     let error = Delta::new(&set).for_vocabulary(&set, vocabulary(0..=99)).unwrap_err();
@@ -128,8 +128,8 @@ fn lines_are_excluded() {
     assert!(matches!(lines(&long), Err(SetError::LineTooLong { line: 1, .. })));
 }
 
-/// Random subsets of random sets under random changes, against the definition: what the constraint allows, and what is
-/// left of the subsets when the two are made one.
+/// Random subsets of random sets under random changes, against the definition: the outputs of the constraint, and the
+/// subsets after a compaction.
 #[test]
 fn subsets_outlive_changes() {
     let folder = tempfile::tempdir().unwrap();

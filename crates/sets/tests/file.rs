@@ -1,4 +1,4 @@
-//! Sets as files: whatever is damaged is refused or found by `verify`, and nothing that a file holds makes a panic.
+//! Sets as files: damage is refused or found by `verify`, and no content of a file makes a panic.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn example(vocab_len: u32) -> ItemSet {
     build(&random_items(kind, &mut rng(7)), vocab_len).0
 }
 
-/// With prefixes whose followers are kept, as bits and as a list.
+/// A set with prefixes whose followers are stored, as bits and as a list.
 fn wide_example(vocab_len: u32) -> ItemSet {
     let items: Vec<Vec<u32>> = (0..3000u32)
         .map(|at| vec![at % 2, if at % 4 < 2 { at % 7 } else { at % vocab_len }, at % 5, at % vocab_len])
@@ -34,7 +34,7 @@ fn a_file_is_the_set() {
         mapped.verify().unwrap();
         let constraint = SetConstraint::new(Arc::new(mapped), vocab_len as usize).unwrap();
         compare(&constraint, &naive, 100, &mut rng(1));
-        // A set that is replaced while it is open stays what it was.
+        // A set that is replaced while it is open keeps its content.
         example(vocab_len).save(&path).unwrap();
         compare(&constraint, &naive, 100, &mut rng(1));
     }
@@ -56,7 +56,7 @@ fn no_cut_and_no_flipped_bit_goes_unseen() {
             assert!(seen.is_err(), "byte {at} of {}", bytes.len());
         }
     }
-    // All bits of small files, and whole bytes, which may make one version of another.
+    // All bits of small files, and whole bytes, because a byte may make one version of another.
     let small = build(&[vec![1, 2, 3], vec![1, 2], vec![4]], 9).0;
     let mut delta = Delta::new(&small);
     delta.add(&small, &ids(&[7])).unwrap();
@@ -79,7 +79,8 @@ fn each_damage(bytes: &[u8], read: impl Fn(Vec<u8>) -> Result<(), SetFileError>)
     }
 }
 
-/// Of the versions before: the items "", 1 2, 1 2 3 and 4, with a subset of the second and the last; 5 6 is added, 4 removed.
+/// Files of the earlier versions: the items "", 1 2, 1 2 3 and 4, with a subset of the second and the last; 5 6 is added, 4
+/// removed.
 const OLD_SET: &[u8] = include_bytes!("data/version_2.set");
 const OLD_DELTA: &[u8] = include_bytes!("data/version_1.delta");
 
@@ -101,7 +102,7 @@ fn files_of_the_version_before_are_read() {
     let changer = store.change(|| ()).unwrap();
     let (set, delta) = changer.read().unwrap();
     let mut delta = delta.unwrap();
-    // Other subsets leave the changes what they are, and changes that are saved again too.
+    // The changes stay valid next to other subsets, also changes that are saved again.
     set.save_with_subsets(store.path(), &[("all", &Subset::all(4)), ("one", &set.subset("one").unwrap())])
         .unwrap();
     assert_eq!(items(), expected);
@@ -118,7 +119,7 @@ fn files_of_the_version_before_are_read() {
     assert_eq!(store.read().unwrap().0.subset("one").unwrap().count(), 1);
     std::fs::write(store.changes(), bytes).unwrap();
     assert_eq!(items(), expected);
-    // The first file is of the same generation, and without what was added since.
+    // The first file of changes is of the same generation, but it lacks the item 7.
     std::fs::write(store.changes(), OLD_DELTA).unwrap();
     let Err(SetFileError::Beside { error, .. }) = store.read() else { panic!("an error") };
     assert!(matches!(*error, SetFileError::OtherGeneration { found: 0, expected: 1 }));
@@ -176,7 +177,7 @@ fn sets_of_other_tokens_are_refused() {
         let error = ItemSet::open(&path, &vocabulary(other, 0)).unwrap_err();
         assert!(matches!(error, SetFileError::OtherTokenizer { .. }), "{error}");
     }
-    // Numbers alone only have to fit.
+    // The ids of a set of numbers alone only have to be ids of the vocabulary.
     let numbers = example(9);
     numbers.check_vocabulary(&vocabulary(&["a"; 9], 0)).unwrap();
     numbers.check_vocabulary(&vocabulary(&["a"; 8], 0)).unwrap_err();
@@ -218,7 +219,7 @@ fn damaged_deltas_are_refused() {
         let mut changed = bytes.clone();
         changed[at] ^= 4;
         assert!(Delta::from_bytes(&changed, &set).is_err());
-        // With a checksum that fits: any answer, but no panic.
+        // A fitting checksum: any answer, but no panic.
         let checksum = XxHash3_64::oneshot_with_seed(2, &changed[24..]);
         changed[16..24].copy_from_slice(&checksum.to_le_bytes());
         if let Ok(delta) = Delta::from_bytes(&changed, &set) {
@@ -229,7 +230,7 @@ fn damaged_deltas_are_refused() {
     assert!(Delta::from_bytes(&bytes, &other).is_err());
 }
 
-/// Anything in the columns, under a header that fits: wrong answers, and no panic.
+/// Any bytes in the columns, under a fitting header: wrong answers, and no panic.
 #[test]
 fn what_is_not_verified_does_no_harm() {
     let rng = &mut rng(5);

@@ -1,7 +1,7 @@
 //! The kernels on every adapter against their references and against the set on the CPU, bit for bit.
 //!
-//! A harness of its own: each test is listed with the adapter that it ran on. Where there is no adapter, tests are listed as
-//! skipped, and fail if the environment variable `UNSKEW_GPU` is `require`.
+//! The harness is the test's own: it lists each test with the adapter of the run. Where there is no adapter, it lists the
+//! tests as skipped; they fail if the environment variable `UNSKEW_GPU` is `require`.
 
 #![allow(clippy::print_stdout, reason = "a test harness reports")]
 
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             Ok(gpu) => {
                 for (name, test) in TESTS {
                     print!("test {name} on {} ... ", gpu.name());
-                    // A failure panics, and says where.
+                    // A failure panics, and the panic says where.
                     test(gpu);
                     println!("ok");
                 }
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Sets of all widths, and one whose items are long.
+/// Sets of all widths, and one with long items.
 fn examples(rng: &mut ChaCha8Rng) -> Vec<ItemSet> {
     let kind = |vocab_len: u32, items, longest| {
         let distinct = vocab_len.min(300);
@@ -77,7 +77,7 @@ fn examples(rng: &mut ChaCha8Rng) -> Vec<ItemSet> {
     kinds.into_iter().map(|kind| build(&random_items(kind, rng), kind.vocab_len).0).collect()
 }
 
-/// Walks many sequences through a set on both sides.
+/// Follows many sequences through a set on both sides.
 fn walk(set: &ItemSet, gpu: &GpuSet, vocab_len: usize, rng: &mut ChaCha8Rng) {
     const SEQUENCES: usize = 70;
     let items: Vec<Vec<TokenId>> = match set.len() {
@@ -112,7 +112,7 @@ fn walk(set: &ItemSet, gpu: &GpuSet, vocab_len: usize, rng: &mut ChaCha8Rng) {
                 assert_eq!(*valid, expected.contains(*token));
             }
         }
-        // Mostly along the items, now and then beside them, and beyond their ends.
+        // Mostly tokens of the items, now and then a random one, and tokens after the end of an item.
         let token = |item: &Vec<TokenId>| match below(rng, 20) {
             0 => TokenId(below(rng, vocab_len as u32)),
             _ => item.get(depth).copied().unwrap_or(TokenId(0)),
@@ -133,7 +133,7 @@ fn sets(gpu: &Arc<Gpu>) {
             let on_device = GpuSet::new(Arc::clone(gpu), &set, vocab_len).unwrap();
             walk(&set, &on_device, vocab_len, rng);
         }
-        // The reference on arrays that were made otherwise steps alike.
+        // The reference makes the same steps on arrays that have another origin.
         let items: Vec<Vec<u32>> =
             set.items().map(|item| item.into_iter().map(u32::from).collect()).collect();
         let rows: Vec<&[u32]> = items.iter().map(Vec::as_slice).collect();
@@ -185,7 +185,7 @@ fn constraints(gpu: &Arc<Gpu>) {
     let of_gpu = masks(&|masks| constraint.fill_masks(&mut (), &mut states.iter(), masks));
     let of_cpu = masks(&|masks| cpu.fill_masks(&mut (), &mut states.iter(), masks));
     assert!((0..states.len()).all(|row| of_gpu.row(row) == of_cpu.row(row)));
-    // What the kernels do not know is refused.
+    // A set that the kernels cannot read is refused.
     let some = Arc::new(Subset::from_places(set.len(), [0]));
     let some = SetConstraint::with_subset(set, some, len).unwrap();
     let error = GpuSetConstraint::new(some, Arc::clone(gpu), told).unwrap_err();
@@ -193,11 +193,11 @@ fn constraints(gpu: &Arc<Gpu>) {
 }
 
 fn logits(rng: &mut ChaCha8Rng, len: usize) -> Vec<f32> {
-    // Few different ones, so that many are equal.
+    // There are few different values, so that many are equal.
     (0..len).map(|_| (below(rng, 400) as f32 - 200.0) / 8.0).collect()
 }
 
-/// A device of the test's own, as that of a model would be, and rows of logits that lie on it.
+/// A device of the test's own, as a model would have one, and rows of logits that lie on it.
 struct Lent {
     gpu: Arc<Gpu>,
     device: wgpu::Device,
@@ -217,7 +217,7 @@ impl Lent {
         Self { gpu, device, queue }
     }
 
-    /// Logits behind some other numbers.
+    /// A buffer of logits that come after some other numbers.
     fn buffer(&self, logits: &[f32]) -> wgpu::Buffer {
         let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
         let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
@@ -232,7 +232,7 @@ impl Lent {
     }
 }
 
-/// Where the random number of a row may lie for what was chosen, in 64 bits, in the order of the kernel.
+/// The range of a row's random number that gives `token`, in 64 bits, in the order of the kernel.
 fn place(logits: &[f32], masks: &[u32], end: f64, scale: f64, token: u32) -> std::ops::Range<f64> {
     let allowed = |token: usize| masks.get(token / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
     let weight = |token: usize| (f64::from(logits[token]) * scale).exp();
@@ -255,7 +255,7 @@ fn choices(gpu: &Arc<Gpu>) {
     let ends = [TokenId(3), TokenId(0), TokenId(60_000)];
     let end_ids = ends.map(|id| id.0);
     let mut chooser = Chooser::new(Arc::clone(&lent.gpu)).unwrap();
-    // Masks that are shorter and longer than the rows, and more and fewer questions than rows, too.
+    // Also masks that are shorter and longer than the rows, and more and fewer questions than rows.
     for (rows, vocab_len, of_masks, count) in [
         (1, 1, 1, 1),
         (6, 31, 31, 9),
@@ -270,7 +270,7 @@ fn choices(gpu: &Arc<Gpu>) {
         }
         let mut masks = MaskBatch::new(count, of_masks);
         for index in 0..count {
-            // Every fifth question allows nothing but an end, perhaps.
+            // Every fifth question allows no token, and perhaps an end.
             for id in
                 (0..of_masks as u32).filter(|id| index % 5 > 0 && below(rng, 9) == 0 && !end_ids.contains(id))
             {
@@ -323,7 +323,7 @@ fn choices(gpu: &Arc<Gpu>) {
                     assert!(near(choice.log_prob, expected.logit - expected.log_sum), "{choice:?}");
                     continue;
                 }
-                // Another one only where the two touch, up to rounding.
+                // Another token only where the ranges of the two touch, up to rounding.
                 let Rule::Sample(random) = question.rule else { panic!("{choice:?} and not {expected:?}") };
                 let scale = f64::from(scale);
                 let of_ends = end_ids.iter().filter_map(|id| logits.get(*id as usize));
@@ -339,7 +339,7 @@ fn choices(gpu: &Arc<Gpu>) {
             }
         }
     }
-    // A row that is no distribution is said.
+    // A row that is no distribution is an error.
     for odd in [f32::NAN, f32::INFINITY] {
         let buffer = lent.buffer(&[0.0, 1.0, 2.0, odd]);
         let rows_of = LogitBuffer { buffer: &buffer, offset: 256, rows: 2, vocab_len: 2 };
@@ -350,7 +350,7 @@ fn choices(gpu: &Arc<Gpu>) {
     }
 }
 
-/// Many questions about one row: the chosen tokens follow the distribution of the allowed ones.
+/// Many questions about one row: the chosen tokens follow the distribution over the allowed ones.
 fn distributions_of_choices(gpu: &Arc<Gpu>) {
     const QUESTIONS: usize = 20_000;
     let (rng, lent) = (&mut rng(8), Lent::like(gpu));
@@ -386,7 +386,7 @@ fn distributions_of_choices(gpu: &Arc<Gpu>) {
     assert!(fit.deviation < 4.0, "{fit:?}");
 }
 
-/// More sequences than a row of 65,535 workgroups has lanes.
+/// More sequences than the lanes of a row of 65,535 workgroups.
 fn many(gpu: &Arc<Gpu>) {
     let set = build(&[vec![1, 2], vec![3, 4]], 5).0;
     let on_device = GpuSet::new(Arc::clone(gpu), &set, 5).unwrap();
@@ -402,7 +402,7 @@ fn many(gpu: &Arc<Gpu>) {
         })
         .collect();
     assert!((0..count).all(|at| intervals[at] == of_token[at % 5]));
-    // One workgroup for a sequence: fewer sequences fill a row.
+    // One workgroup for each sequence: a row is full with fewer sequences.
     let rows = 65_535 + 20;
     let masks = on_device.masks(&intervals[..rows]).unwrap();
     let valid = on_device.candidates(&intervals[..rows], &vec![TokenId(2); rows * 65]).unwrap();

@@ -1,8 +1,8 @@
-//! A set on a machine with little memory: built through temporary files, mapped, and asked, in a process that cannot have
-//! more than a given number of bytes.
+//! A set on a machine with little memory. A process that cannot have more than a given number of bytes builds the set
+//! through temporary files, maps it, and asks it.
 //!
-//! The test runs itself again as a process of its own, whose address space is limited before it does anything: 512 MiB for a
-//! million items, and less for fewer in debug builds. Everything counts, the mapped file and the program too.
+//! The test runs itself again as a process of its own, which first limits its address space: 512 MiB for a million items,
+//! and less for fewer items in debug builds. Everything counts, also the mapped file and the program.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "what a process needed is worth knowing")]
@@ -13,21 +13,21 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_sets::{ItemSet, SetBuilder, SetConstraint, SetLimits};
 
-/// Items, the address space, and the memory that items may take before they go to a file, in MiB.
+/// The items, the address space, and the memory that items may take before they go to a file, both in MiB.
 const FORM: (u32, u64, usize) = if cfg!(debug_assertions) { (60_000, 96, 1) } else { (1_000_000, 512, 16) };
 
-/// Says to the process that it is the limited one, and where its file goes.
+/// Marks the limited process, and names its file.
 const LIMITED: &str = "UNSKEW_LIMITED";
 
 const WORDS: u32 = 40_000;
 
-/// Different numbers for different ones: a step of a generator that has every number once.
+/// Different numbers for different arguments: a step of a generator that has every number once.
 fn mixed(number: u32) -> u32 {
     let number = number.wrapping_mul(0x9e37_79b1);
     number ^ number >> 15
 }
 
-/// Item `index` as a line: seven words, of which the first are frequent.
+/// Item `index` as a line: seven words, the first of which are frequent.
 fn line(index: u32) -> String {
     let words = [
         mixed(index) % 200,
@@ -51,7 +51,7 @@ fn a_large_set_works_in_little_memory() {
     if let Some(path) = std::env::var_os(LIMITED) {
         let limit = Some(mib << 20);
         setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).unwrap();
-        // The limit is one.
+        // The limit holds.
         assert!(Vec::<u8>::new().try_reserve_exact(usize::try_from(mib << 20).unwrap()).is_err());
         build_and_ask(path.as_ref());
         return;
@@ -60,9 +60,9 @@ fn a_large_set_works_in_little_memory() {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_large_set_works_in_little_memory", "--nocapture", "--test-threads", "1"])
         .env(LIMITED, folder.path().join("set"))
-        // Each thread that allocates would reserve 64 MiB of addresses.
+        // Without this, each thread that allocates would reserve 64 MiB of addresses.
         .env("MALLOC_ARENA_MAX", "1")
-        // And its stack, on machines with many cores.
+        // Each thread also reserves its stack, which counts on machines with many cores.
         .env("RAYON_NUM_THREADS", "2")
         .env("TMPDIR", folder.path())
         .output()
@@ -84,7 +84,7 @@ fn build_and_ask(path: &std::path::Path) {
     let limits = SetLimits { memory: memory << 20, ..SetLimits::default() };
     let mut builder = SetBuilder::for_vocabulary(Arc::clone(&vocabulary)).limits(limits);
     let mut at = 0;
-    // Lines come as they are asked for, as from a pipe.
+    // Lines are made on request, as from a pipe.
     let lines = Lines {
         next: String::new(),
         read: 0,
@@ -121,7 +121,7 @@ fn build_and_ask(path: &std::path::Path) {
     println!("\npeak of addresses {}, of memory {}", of("VmPeak:"), of("VmHWM:"));
 }
 
-/// Lines as they are made.
+/// Lines that are made on request.
 struct Lines<F> {
     next: String,
     read: usize,

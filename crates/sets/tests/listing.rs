@@ -1,19 +1,20 @@
 //! The paper's printed search (appendix, Parallel Prefix-Verification) and its two errors.
 //!
-//! It compares a row with a candidate by the sum of the signs of all columns, which is no order of rows; and once one
-//! candidate has left the array behind, it reads a row that is not there. The set finds what the search misses.
+//! The listing compares a row with a candidate by the sum of the signs of all columns, which is no order of rows. And once
+//! one candidate's search has moved past the end of the array, the listing reads a row that is not there. The set finds the
+//! items that the listing misses.
 
 mod common;
 
 use common::{below, build, constraint, ids, rng};
 use unskew_core::{Constraint, TokenId};
 
-/// What the listing answers for one candidate.
+/// The answer of the listing for one candidate.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Valid,
     Invalid,
-    /// It reads row N.
+    /// The listing reads row N.
     OutOfBounds,
 }
 
@@ -82,13 +83,13 @@ fn random_rows_show_both_errors_and_the_set_has_neither() {
         let mut valid = [false; 5];
         constraint.candidates(&state, &ids(&candidates), &mut valid);
 
-        // One candidate at a time never reads too far.
+        // A search for one candidate at a time never reads too far.
         for (candidate, valid) in candidates.iter().zip(valid) {
             let naive = rows.iter().any(|row| row.starts_with(&[&prefix[..], &[*candidate]].concat()));
             assert_eq!(valid, naive);
             assert_eq!(printed(&rows, &prefix, &[*candidate], true) == [Answer::Valid], naive);
             let answer = printed(&rows, &prefix, &[*candidate], false);
-            // What it finds is there: it ends with a comparison for equality.
+            // A candidate that the listing finds is there: the listing ends with a comparison for equality.
             assert!(naive || answer == [Answer::Invalid]);
             tokens += i32::from(naive);
             missed += i32::from(naive && answer == [Answer::Invalid]);

@@ -148,7 +148,7 @@ fn deltas_are_edits_of_the_set() {
             }
             Err(error) => assert!(matches!(error, SetError::Empty) && naive.is_empty()),
         }
-        // A delta of another set is none.
+        // A delta of another set is refused.
         if compact.as_bytes() != set.as_bytes() {
             let other = |error| matches!(error, SetError::OtherSet { .. });
             assert!(delta.compact(&compact).is_err_and(other));
@@ -172,14 +172,14 @@ fn candidates_never_lead_to_a_dead_end() {
     assert_eq!(allowed(&[0, 2, 7]), (false, vec![1, 5]));
     assert_eq!(allowed(&[]), (false, vec![1, 5]));
 
-    // A batch is its rows.
+    // A batch equals its rows, one by one.
     let mut second = constraint.start();
     constraint.advance(&mut (), &mut second, TokenId(1)).unwrap();
     let mut valid = [false; 6];
     constraint.candidate_batch(&[constraint.start(), second], &ids(&[1, 2, 3, 1, 2, 3]), &mut valid);
     assert_eq!(valid, [true, false, false, false, true, true]);
 
-    // More rows than are looked at together.
+    // More rows than are read ahead together.
     let states: Vec<_> = (0..200).map(|row| if row % 3 == 0 { second } else { constraint.start() }).collect();
     let candidates: Vec<TokenId> = (0..200 * 3).map(|at| TokenId(at * 7 % 8)).collect();
     let mut valid = vec![false; candidates.len()];
@@ -189,7 +189,7 @@ fn candidates_never_lead_to_a_dead_end() {
     }
 }
 
-/// All texts over a small vocabulary against the definition: every spelling of an item is excluded, and nothing else.
+/// All texts over a small vocabulary against the definition: every spelling of an item is excluded, and no other text.
 #[test]
 fn excluded_are_the_texts_of_items_alone() {
     let mut builder = Vocabulary::builder();
@@ -226,7 +226,7 @@ fn excluded_are_the_texts_of_items_alone() {
     assert!(matches!(ExclusionConstraint::new([""], empty), Err(SetError::NothingLeft)));
 }
 
-/// Prefixes of one and two tokens with many items, on both sides of every limit: what follows them is kept as bits, as a
+/// Prefixes of one and two tokens with many items, on both sides of every limit: their followers are stored as bits, as a
 /// list, or not at all.
 #[test]
 fn what_follows_wide_prefixes_is_what_follows() {
@@ -235,7 +235,7 @@ fn what_follows_wide_prefixes_is_what_follows() {
         let mut add = |prefix: &[u32], rows: u32, distinct: u32| {
             let last = vocab_len - 1;
             let item = |at: u32| {
-                // From both ends of the vocabulary, one apart.
+                // Ids from both ends of the vocabulary by turns.
                 let follower = at % distinct.min(vocab_len);
                 let follower = if at.is_multiple_of(2) { follower } else { last - follower };
                 [prefix, &[follower, at / vocab_len % vocab_len, at % vocab_len]].concat()
@@ -258,12 +258,12 @@ fn what_follows_wide_prefixes_is_what_follows() {
             add(&[2, first], rows, distinct);
             add(&[2, first + 20, 7], rows, distinct);
         }
-        // Prefixes that are items themselves, and one without others.
+        // Prefixes that are items themselves, and one without longer items.
         items.extend([vec![3], vec![2, 4], vec![2], vec![2, 4, 0], vec![0], vec![2, vocab_len - 1]]);
         let (set, naive) = build(&items, vocab_len);
         set.verify().unwrap();
         let set = Arc::new(set);
-        // Masks that end where the vocabulary ends, inside of a word, and behind it.
+        // Masks that end with the vocabulary, inside of a word, and after it.
         for longer in [0, 1, 31, 64] {
             let constraint = SetConstraint::new(Arc::clone(&set), vocab_len as usize + longer).unwrap();
             compare(&constraint, &naive, 60, &mut rng(longer as u64));

@@ -1,4 +1,4 @@
-//! A set and its changes as one thing: readers beside writers, and writers that end at any point.
+//! A set and its changes as one thing: concurrent readers and writers, and writers that end at any point.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn items(set: &ItemSet, delta: Option<&Delta>) -> Vec<u32> {
     delta.unwrap_or(&none).items(set).unwrap().map(|(_, item)| item[0].0).collect()
 }
 
-/// What is there now, with every checksum compared.
+/// The present items, with every checksum compared.
 fn read(store: &SetStore) -> Vec<u32> {
     let (set, delta) = store.read().unwrap();
     set.verify().unwrap();
@@ -45,7 +45,7 @@ fn compact(store: &SetStore) {
     }
 }
 
-/// The k-th change adds the item k. So what a reader sees is 0, 1, .., k for some k, which never becomes less.
+/// The k-th change adds the item k. A reader therefore sees 0, 1, .., k for some k, and k never falls.
 #[test]
 fn readers_beside_compactions_see_before_or_after() {
     const ROUNDS: u32 = 50;
@@ -65,7 +65,7 @@ fn readers_beside_compactions_see_before_or_after() {
                 }
             });
         }
-        // The writers take turns with the readers, so that each compaction has readers beside it.
+        // The writers take turns with the readers, so that each compaction has concurrent readers.
         for round in 1..=ROUNDS {
             add(&store, round);
             compact(&store);
@@ -79,7 +79,7 @@ fn readers_beside_compactions_see_before_or_after() {
     assert!(read(&store).into_iter().eq(0..=ROUNDS));
 }
 
-/// Changes that were left beside the set after they became part of it.
+/// Changes that stayed next to the set after they became part of it.
 #[test]
 fn changes_that_are_part_of_the_set_are_ignored_and_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn changes_that_are_part_of_the_set_are_ignored_and_removed() {
     store.change(|| ()).unwrap().read().unwrap();
     assert!(!store.changes().exists());
 
-    // Each writer begins so.
+    // Each writer begins with a read that removes them.
     fs::write(store.changes(), &left).unwrap();
     add(&store, 2);
     assert_eq!(read(&store), [0, 1, 2]);
@@ -103,7 +103,7 @@ fn changes_that_are_part_of_the_set_are_ignored_and_removed() {
     compact(&store);
     assert_eq!((read(&store), store.changes().exists()), (vec![0, 1, 2], false));
 
-    // A set is built in the place of another: what was left must not come to life when it is the first one again.
+    // A set is built in the place of another: the old changes must not become valid again if it equals the first set.
     fs::write(store.changes(), &second).unwrap();
     assert!(store.change(|| ()).unwrap().may_replace().unwrap());
     assert!(!store.changes().exists());
@@ -111,7 +111,7 @@ fn changes_that_are_part_of_the_set_are_ignored_and_removed() {
     assert!(!store.change(|| ()).unwrap().may_replace().unwrap());
 }
 
-/// Nothing that is not in the set is ignored.
+/// Changes that are not part of the set are an error, and never ignored.
 #[test]
 fn other_changes_are_errors() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn other_changes_are_errors() {
             error => panic!("{error}"),
         }
     };
-    // Of the same generation as those that are in the set, and others.
+    // Changes of the generation of the absorbed ones, but other changes.
     let other = error(&one);
     assert!(matches!(other, SetFileError::OtherGeneration { found: 0, expected: 1 }));
     assert_eq!(
@@ -137,18 +137,18 @@ fn other_changes_are_errors() {
         "these are changes to generation 0 of this set, which is of generation 1 and does not have them: put the set of that \
          generation back, or make them anew for this one"
     );
-    // Two generations ago.
+    // Changes from two generations ago.
     fs::remove_file(store.changes()).unwrap();
     add(&store, 3);
     let third = fs::read(store.changes()).unwrap();
     compact(&store);
     assert!(matches!(error(&both), SetFileError::OtherGeneration { found: 0, expected: 2 }));
-    // A set that was put back.
+    // The first set is put back.
     fs::write(store.path(), &first).unwrap();
     assert!(matches!(error(&third), SetFileError::OtherGeneration { found: 1, expected: 0 }));
     fs::write(store.changes(), &both).unwrap();
     assert_eq!(read(&store), [0, 1, 2]);
-    // The same lineage and generation, and other items.
+    // The same lineage and generation, but other items.
     fs::remove_file(store.changes()).unwrap();
     add(&store, 7);
     compact(&store);
@@ -171,7 +171,7 @@ fn a_set_has_its_changes_under_every_name() {
     }
     let set = store.read().unwrap().0;
     set.save_with_subsets(store.path(), &[("all", &Subset::all(set.len()))]).unwrap();
-    // A subset makes no other set of it.
+    // The set with a subset is the same set for its changes.
     add(&store, 2);
     compact(&store);
     assert_eq!(store.read().unwrap().0.subset("all").unwrap().count(), set.len());

@@ -20,11 +20,11 @@ pub const INTERVAL_MASK: Kernel = Kernel {
     ],
 };
 
-/// The same on the CPU, for masks of `mask_words` words; tokens beyond them are left out.
+/// The reference on the CPU, for masks of `mask_words` words; tokens beyond the masks are left out.
 ///
 /// # Panics
 ///
-/// If `masks` does not hold a mask for each interval.
+/// If the length of `masks` is not `mask_words` words for each interval.
 pub fn interval_mask(set: &SetArrays, mask_words: usize, intervals: &[Interval], masks: &mut [u32]) {
     for (sequence, interval) in intervals.iter().enumerate() {
         let mask = &mut masks[sequence * mask_words..(sequence + 1) * mask_words];

@@ -1,7 +1,7 @@
 // The exact mask of each sequence: a bit for every token that may follow. Reference: interval_mask.rs.
 //
 // One workgroup for a sequence. Each lane takes a piece of the interval and goes from run to run in it. `masks` holds
-// `shape.mask_words` words for each of `intervals`; they may hold anything before.
+// `shape.mask_words` words for each of `intervals`; the kernel overwrites all of them.
 
 @group(0) @binding(6) var<storage, read> intervals: array<Interval>;
 @group(0) @binding(7) var<storage, read_write> masks: array<atomic<u32>>;

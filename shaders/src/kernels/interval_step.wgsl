@@ -1,6 +1,6 @@
-// Narrows the interval of each sequence by the token that it has chosen. Reference: interval_step.rs.
+// Narrows the interval of each sequence by the sequence's next token. Reference: interval_step.rs.
 //
-// One lane for a sequence. `intervals` has one entry for each of `tokens`; what is behind the last is left alone.
+// One lane for a sequence. `intervals` has one entry for each of `tokens`; further entries stay unchanged.
 
 @group(0) @binding(6) var<storage, read> tokens: array<u32>;
 @group(0) @binding(7) var<storage, read_write> intervals: array<Interval>;
@@ -10,7 +10,7 @@ fn main(
     @builtin(global_invocation_id) id: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
 ) {
-    // A row of workgroups is limited, so there may be several.
+    // The length of a row of workgroups is limited, so there may be several rows.
     let sequence = id.x + id.y * groups.x * 64u;
     if sequence >= arrayLength(&tokens) {
         return;

@@ -1,9 +1,9 @@
-// The next token after a row of logits, among those that a mask allows and the end where it is allowed: the most probable one, or
-// one that a random number chooses. Reference: masked_choice.rs.
+// The next token after a row of logits, among the tokens that a mask allows, and the end of the sequence where it is
+// allowed: the most probable one, or one that a random number chooses. Reference: masked_choice.rs.
 //
-// One workgroup for a question. Lane l has the tokens l, l + 256, and so on; the end of the sequence comes in front of lane 0. A
-// number in [0, 1), of 24 bits, times the sum of all weights falls to the end, or to a lane, and that lane looks for the token. Logits are
-// read as bits: a shader must not rely on infinities and on NaN.
+// One workgroup for a question. Lane l has the tokens l, l + 256, and so on; the end of the sequence comes in front of lane
+// 0. A number in [0, 1), of 24 bits, times the sum of all weights falls to the end, or to a lane, and that lane searches
+// for the token. Logits are read as bits, because a shader must not rely on infinities and on NaN.
 
 @group(0) @binding(0) var<storage, read> logits: array<u32>;
 @group(0) @binding(1) var<storage, read> masks: array<u32>;
@@ -34,14 +34,14 @@ const END: u32 = 0xfffffffeu;
 const BROKEN: u32 = 0xfffffffdu;
 
 var<workgroup> partial: array<vec2<f32>, LANES>;
-// The best allowed token of each lane, and then of all.
+// The best allowed token of each lane, and later the best of all lanes.
 var<workgroup> best: array<u32, LANES>;
 var<workgroup> broken: atomic<u32>;
 var<workgroup> chosen: u32;
 var<workgroup> chosen_lane: u32;
 var<workgroup> left: f32;
 
-// A logit at the temperature, or LOWEST for what is no token.
+// A logit at the temperature, or LOWEST for a token with probability zero.
 fn logit_at(row: u32, token: u32) -> f32 {
     let bits = logits[row * shape.vocab_len + token];
     if bits == 0xff800000u {
@@ -91,7 +91,8 @@ fn main(
         random = asked.w;
     }
 
-    // The largest logit, of all and of the allowed: each sum is taken relative to its own, so that neither underflows.
+    // The largest logit, of all tokens and of the allowed ones. Each sum is relative to its own largest, so that neither
+    // underflows.
     var largest = vec2(LOWEST, LOWEST);
     var best_id = NONE;
     if is_one {
@@ -127,7 +128,8 @@ fn main(
     best_id = best[0];
     let best_logit = largest.y;
     workgroupBarrier();
-    // The ids that end the sequence are one event, summed relative to their own largest: each lane adds up all of them, which are few.
+    // The ids that end the sequence are one event, summed relative to their own largest. Each lane adds up all of them:
+    // they are few.
     var largest_end = LOWEST;
     if may_end {
         for (var at = 0u; at < shape.ends; at++) {
@@ -185,14 +187,14 @@ fn main(
             chosen = END;
         } else if of_tokens > 0.0 {
             if greedy {
-                // Of equal ones the end.
+                // Among equally probable outcomes, the end.
                 if of_end > 0.0 && log_end >= best_logit {
                     chosen = END;
                 } else {
                     chosen = best_id;
                 }
             } else {
-                // The part of the interval that the end takes.
+                // The end's part of the interval.
                 var share = 0.0;
                 if of_end > 0.0 {
                     share = 1.0 / (1.0 + exp(min(log_tokens - log_end, 80.0)));
@@ -205,7 +207,7 @@ fn main(
                     for (var other = 0u; other < LANES; other++) {
                         let here = partial[other].y;
                         if here > 0.0 {
-                            // The last one that has any weight takes the part that rounding leaves.
+                            // The last lane with any weight takes the part that rounding leaves.
                             chosen_lane = other;
                             left = rest;
                             if rest < here {

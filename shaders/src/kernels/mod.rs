@@ -1,4 +1,4 @@
-//! One file for each kernel, beside its WGSL.
+//! One file for each kernel, next to its WGSL.
 
 mod interval_mask;
 mod interval_step;

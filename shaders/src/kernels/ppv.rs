@@ -1,8 +1,9 @@
 //! Parallel Prefix-Verification: whether each candidate token may follow its sequence.
 //!
 //! The paper (DISC, algorithm 2 and its appendix) restarts the search of prefix and candidate in the whole array, and its
-//! printed comparison is not lexicographic. Here the prefix is an interval already ([`interval_step`](super::interval_step())
-//! from the root does the paper's search of the prefix, once), and the candidate one search in one column.
+//! printed comparison is not lexicographic. In this kernel the prefix is an interval already
+//! ([`interval_step`](super::interval_step()) from the root does the paper's search of the prefix, once), and the candidate
+//! is one search in one column.
 //!
 //! Cost: O(log n) for an interval of n items, one lane for each candidate of each sequence.
 
@@ -21,11 +22,11 @@ pub const PPV: Kernel = Kernel {
     ],
 };
 
-/// The same on the CPU: 1 for each candidate that may follow.
+/// The reference on the CPU: 1 for each candidate that may follow, else 0.
 ///
 /// # Panics
 ///
-/// If the candidates cannot be divided among the intervals, or `valid` has another length.
+/// If the number of candidates is not a multiple of the number of intervals, or `valid` has another length.
 pub fn ppv(set: &SetArrays, candidates: &[u32], intervals: &[Interval], valid: &mut [u32]) {
     assert_eq!(candidates.len(), valid.len(), "one answer for each candidate");
     let Some(each) = candidates.len().checked_div(intervals.len()).filter(|each| *each > 0) else { return };

@@ -1,6 +1,7 @@
 // Parallel Prefix-Verification: whether each candidate token may follow its sequence. Reference: ppv.rs.
 //
-// One lane for a candidate: `candidates` and `valid` hold the same number for each of `intervals`, one sequence after the other.
+// One lane for a candidate. `candidates` and `valid` hold the same number for each of `intervals`, one sequence after the
+// other.
 
 @group(0) @binding(6) var<storage, read> candidates: array<u32>;
 @group(0) @binding(7) var<storage, read> intervals: array<Interval>;
@@ -11,7 +12,7 @@ fn main(
     @builtin(global_invocation_id) id: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
 ) {
-    // A row of workgroups is limited, so there may be several.
+    // The length of a row of workgroups is limited, so there may be several rows.
     let lane = id.x + id.y * groups.x * 64u;
     let count = arrayLength(&candidates);
     if lane >= count {

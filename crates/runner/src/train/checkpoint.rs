@@ -1,8 +1,8 @@
-//! The checkpoint of a training run: one safetensors file in f32 with the weights, both moments of the optimiser,
-//! and, as metadata, the step and everything that decides which batches follow.
+//! The checkpoint of a training run: one safetensors file in f32 with the weights and both moments of the optimiser. The
+//! metadata holds the step and every setting that decides the batches that follow.
 //!
-//! It is written to a neighbouring file, flushed to disk and renamed over the old one, so that a run that is killed
-//! at any moment leaves a whole checkpoint behind.
+//! The checkpoint is written to a neighbouring file, flushed to disk and renamed over the old one. A run that is killed at
+//! any moment therefore leaves a whole checkpoint.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,8 +16,8 @@ use super::{State, TrainError, TrainOptions};
 use crate::config::ModelConfig;
 use crate::parameters::Parameter;
 
-/// What must be equal between the run that wrote a checkpoint and the run that resumes from it. The other options
-/// (the length of the run, its rates) may change in between.
+/// The settings that must be equal between the run that wrote a checkpoint and the run that resumes from it. The other
+/// options (the length of the run, its rates) may change in between.
 fn identity(config: &ModelConfig, options: &TrainOptions) -> Vec<(&'static str, String)> {
     vec![
         ("config", config.to_json()),
@@ -56,7 +56,7 @@ pub(super) fn store(
     write_atomically(&options.checkpoint, &file)
 }
 
-/// Reads the state of a run, `None` when there is no checkpoint.
+/// Reads the state of a run; `None` when there is no checkpoint.
 pub(super) fn load(
     config: &ModelConfig,
     table: &[Parameter],
@@ -99,7 +99,7 @@ pub(super) fn load(
     Ok(Some(State { step, values: values?, optimizer: AdamW { first: first?, second: second? } }))
 }
 
-/// Replaces a file in one step: it holds the old bytes or the new ones, never a part.
+/// Replaces a file in one step: the file holds the old bytes or the new ones, never a part.
 pub(super) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");

@@ -1,7 +1,7 @@
-//! AdamW on host vectors: first and second moments per weight, decay apart from the gradient and of matrices only.
+//! AdamW on host vectors: first and second moments per weight; the decay is separate from the gradient and for matrices
+//! only.
 //!
-//! The bias of the moments, which start at zero, is undone through the step's rate, as in the paper that
-//! introduced Adam.
+//! The moments start at zero; the step's rate corrects this bias, as in the paper that introduced Adam.
 
 use crate::parameters::{Kind, Parameter};
 
@@ -9,12 +9,12 @@ const BETA_1: f64 = 0.9;
 const BETA_2: f64 = 0.95;
 const EPSILON: f32 = 1e-8;
 
-/// The optimiser's state; vectors as in the weights.
+/// The optimiser's state, in vectors of the weights' lengths.
 #[derive(Debug)]
 pub(super) struct AdamW {
     /// Running mean of the gradient.
     pub(super) first: Vec<Vec<f32>>,
-    /// Running mean of its square.
+    /// Running mean of the gradient's square.
     pub(super) second: Vec<Vec<f32>>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Rates {
     pub(super) step: u64,
     pub(super) learning_rate: f64,
     pub(super) weight_decay: f64,
-    /// The gradients are multiplied by this first.
+    /// The factor that the gradients are multiplied by first.
     pub(super) gradient_scale: f64,
 }
 

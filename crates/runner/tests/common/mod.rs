@@ -1,5 +1,5 @@
-//! Small random checkpoints, made here from scratch: names, shapes and bytes are spelled out a second time, so that
-//! a mistake in the crate's own table of parameters shows.
+//! Small random checkpoints, made here from scratch. Names, shapes and bytes are spelled out a second time, so that a
+//! mistake in the crate's own table of parameters shows.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(unreachable_pub, reason = "shared between test files")]

@@ -1,11 +1,13 @@
-//! Next tokens that are chosen where the logits lie: questions go up, and a token with four numbers comes back for each.
+//! Chooses next tokens on the device of the logits: questions go up, and a token with four numbers comes back for each
+//! question.
 //!
-//! A model on a GPU leaves its logits in a buffer of the device. A [`Chooser`] is lent that buffer ([`LogitBuffer`]) and answers any
-//! number of questions about its rows in one submission and one read-back: 20 bytes a question in place of four bytes for each
-//! id of the vocabulary. A mask travels with its question, 4 bytes for 32 ids.
+//! A model on a GPU leaves its logits in a buffer of the device. The caller lends a [`Chooser`] that buffer
+//! ([`LogitBuffer`]). The chooser answers any number of questions about its rows in one submission and one read-back: 20
+//! bytes a question in place of four bytes for each id of the vocabulary. A mask travels with its question, 4 bytes for 32
+//! ids.
 //!
-//! Tried instead: a chooser that knows sets, follows their intervals on the device and needs no masks. It saved the masks' way up,
-//! served sets alone, and needed samplers of its own.
+//! Tried instead: a chooser that knows sets, follows their intervals on the device and needs no masks. It saved the upload
+//! of the masks, but it served sets alone and needed samplers of its own.
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use wgpu::BufferUsages;
 
 use super::device::{Gpu, GpuError, to_bytes};
 
-/// The words of a question, and of the answer's numbers beside its token.
+/// The words of a question, and the numbers that an answer has in addition to its token.
 const QUESTION: usize = 4;
 const NUMBERS: usize = 4;
 
@@ -26,7 +28,7 @@ const NUMBERS: usize = 4;
 pub struct LogitBuffer<'a> {
     /// The buffer. It must allow use as a storage buffer.
     pub buffer: &'a wgpu::Buffer,
-    /// The first byte of the first row: a multiple of the alignment that the device wants of storage buffers.
+    /// The first byte of the first row: a multiple of the device's alignment for storage buffers.
     pub offset: u64,
     /// The number of rows.
     pub rows: usize,
@@ -34,16 +36,16 @@ pub struct LogitBuffer<'a> {
     pub vocab_len: usize,
 }
 
-/// Which outcome is wanted among those that are allowed.
+/// The rule that selects an outcome among the allowed ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rule {
-    /// The most probable. Of equal ones the end of the sequence, and then the lowest id.
+    /// The most probable outcome. Among equally probable ones: the end of the sequence, then the lowest id.
     Greedy,
-    /// One in proportion to its probability, by the upper 24 bits of this number.
+    /// An outcome in proportion to its probability, by the upper 24 bits of this number.
     Sample(u32),
 }
 
-/// A question about a row; its mask lies beside it.
+/// A question about a row; the call brings its mask.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ChoiceQuestion {
     /// The row of logits.
@@ -54,23 +56,24 @@ pub struct ChoiceQuestion {
     pub rule: Rule,
 }
 
-/// What comes next in a sequence.
+/// The outcome of a question: the continuation of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Next {
     /// A token.
     Token(TokenId),
     /// The end of the sequence.
     End,
-    /// Nothing: the model gives probability zero to all that is allowed, or nothing is.
+    /// No outcome: no outcome is allowed, or the model gives probability zero to all that are.
     Nothing,
 }
 
-/// The answer to a question. Logarithms are natural, of the model's distribution at the temperature, and exact up to about 1e-4.
+/// The answer to a question. Logarithms are natural, of the model's distribution at the temperature, and exact up to about
+/// 1e-4.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
     /// The outcome.
     pub next: Next,
-    /// The logarithm of its probability under the model; minus infinity for nothing.
+    /// The logarithm of the outcome's probability under the model; minus infinity for [`Next::Nothing`].
     pub log_prob: f32,
     /// The logarithm of the probability that the model gives to the end; minus infinity where the sequence may not end.
     pub log_end: f32,
@@ -89,7 +92,7 @@ pub struct Chooser {
 /// The buffers of a call.
 #[derive(Debug)]
 struct Buffers {
-    /// The questions, the words of a mask, and the ids of the end that there is room for.
+    /// The capacity: the number of questions, the words of a mask, and the number of ids that end the sequence.
     questions_len: usize,
     mask_words: usize,
     ends_len: usize,
@@ -118,17 +121,17 @@ impl Chooser {
         &self.gpu
     }
 
-    /// The answers to questions about rows of logits: mask `i` says which tokens may follow in question `i`, and the ids `ends` end
-    /// the sequence, one outcome together. The masks are uploaded and applied there.
+    /// The answers to questions about rows of logits. Mask `i` says which tokens may follow in question `i`. The ids `ends`
+    /// end the sequence; together they are one outcome. The masks are uploaded and applied on the device.
     ///
     /// # Errors
     ///
-    /// [`GpuError`]: [`NotADistribution`](GpuError::NotADistribution) where a row of logits is none.
+    /// [`GpuError`]: [`NotADistribution`](GpuError::NotADistribution) where a row of logits is no distribution.
     ///
     /// # Panics
     ///
-    /// If there is not a mask for each question, a question is about a row that is not there, or the temperature is not above
-    /// zero and finite.
+    /// If the numbers of masks and questions differ, a question is about a row that does not exist, or the temperature is
+    /// not above zero and finite.
     pub fn answer(
         &mut self,
         logits: LogitBuffer<'_>,
@@ -147,7 +150,7 @@ impl Chooser {
         choices(&words, questions)
     }
 
-    /// The words that come back: tokens, then four numbers for each question.
+    /// The words of the read-back: the tokens, then four numbers for each question.
     fn run(
         &mut self,
         logits: LogitBuffer<'_>,
@@ -197,7 +200,8 @@ impl Chooser {
         gpu.read(&buffers.back, words)
     }
 
-    /// Makes buffers for so many questions, masks of so many words, and so many ids, if those that there are do not suffice.
+    /// Makes buffers for `count` questions, masks of `mask_words` words and `ends` ids, if the present buffers are too
+    /// small.
     fn make_room(&mut self, count: usize, mask_words: usize, ends: usize) -> Result<(), GpuError> {
         let enough = |buffers: &Buffers| {
             count <= buffers.questions_len && mask_words <= buffers.mask_words && ends <= buffers.ends_len

@@ -1,9 +1,8 @@
 //! A set as a constraint whose masks are made on a device.
 //!
-//! Positions are followed on the CPU, where a step is less than a microsecond; a mask, or the masks of a batch, are one
-//! kernel and one read-back. The read-back is what a mask costs: for one sequence at a time [`SetConstraint`] alone is
-//! faster, and the device pays where many sequences with wide intervals are asked about together
-//! ([`Constraint::fill_masks`]).
+//! The CPU follows positions, where a step is less than a microsecond. A mask, or the masks of a batch, are one kernel and
+//! one read-back, and the read-back is the cost. For one sequence at a time [`SetConstraint`] alone is faster. The device
+//! pays where many sequences with wide intervals are asked about together ([`Constraint::fill_masks`]).
 
 use std::sync::{Arc, Once};
 
@@ -16,10 +15,10 @@ use super::{
 };
 use crate::{SetConstraint, SetState};
 
-/// What is told about a device that fails.
+/// Called with the error of a device that fails.
 type Tell = Box<dyn Fn(&GpuError) + Send + Sync>;
 
-/// The items of a set, with masks from a device; where that fails, from the CPU.
+/// The items of a set, with masks from a device. A mask that the device fails to make comes from the CPU.
 pub struct GpuSetConstraint {
     cpu: SetConstraint,
     set: GpuSet,
@@ -37,8 +36,8 @@ impl std::fmt::Debug for GpuSetConstraint {
 }
 
 impl GpuSetConstraint {
-    /// The same constraint with masks from `gpu`. `tell` is called once, when the device has failed for the first time; masks
-    /// are then those of the CPU, which are the same.
+    /// The same constraint with masks from `gpu`. A mask that the device fails to make comes from the CPU; the mask is the
+    /// same. The first failure calls `tell`, later failures do not.
     ///
     /// # Errors
     ///
@@ -58,7 +57,7 @@ impl GpuSetConstraint {
         states.iter().map(interval).collect()
     }
 
-    /// The masks of some positions; `None`, and a word about it, where the device fails.
+    /// The masks of some positions. Where the device fails: `None`, and the first time a call of `tell`.
     fn masks(&self, states: &[&SetState]) -> Option<MaskBatch> {
         self.set
             .masks(&self.intervals(states))

@@ -1,11 +1,11 @@
-//! A device with all kernels compiled, and one way to run them.
+//! A device with all kernels compiled, and the one way to run them.
 
 use std::sync::Arc;
 
 use unskew_shaders::{Access, INTERVAL_MASK, INTERVAL_STEP, Kernel, MASKED_CHOICE, PPV};
 use wgpu::util::{BufferInitDescriptor, DeviceExt};
 
-/// Why a GPU cannot be used.
+/// An error of a GPU.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
@@ -17,39 +17,39 @@ pub enum GpuError {
     NoDevice {
         /// The name of the adapter.
         adapter: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The set or a batch does not fit.
     #[error("{what} take {bytes} bytes, and {adapter} allows {limit}; sets work without a GPU")]
     TooLarge {
-        /// What.
+        /// The arrays that do not fit.
         what: &'static str,
-        /// Bytes.
+        /// Their bytes.
         bytes: u64,
-        /// How many may be.
+        /// The most bytes that the adapter allows.
         limit: u64,
         /// The name of the adapter.
         adapter: String,
     },
-    /// The kernels read a set as it was built.
+    /// The set has a subset or changes, and the kernels read a set as it was built.
     #[error("the kernels know neither subsets nor changes that lie beside a set")]
     Filtered,
-    /// The set was damaged.
+    /// The set is damaged.
     #[error(transparent)]
     File(#[from] crate::SetFileError),
     /// A row of logits is no distribution.
     #[error("row {row} of the logits has an infinite logit, a NaN, or probability nowhere")]
     NotADistribution {
-        /// Which row of the batch.
+        /// The row of the batch.
         row: usize,
     },
-    /// The device failed, or has no memory left.
+    /// The device failed, or it has no memory left.
     #[error("{adapter}: {reason}")]
     Failed {
         /// The name of the adapter.
         adapter: String,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
 }
@@ -67,18 +67,18 @@ pub struct Gpu {
     row: u32,
 }
 
-/// A buffer that a kernel is given, beside those that lie on the device.
+/// An argument of a kernel.
 pub(crate) enum Given<'a> {
-    /// Lies on the device.
+    /// A buffer that lies on the device.
     There(&'a wgpu::Buffer),
-    /// Words that are read.
+    /// Words that the kernel reads.
     Words(&'a [u32]),
-    /// Words that are written, and read back.
+    /// Words that the kernel writes and that are read back.
     Out(&'a mut [u32]),
 }
 
 impl Gpu {
-    /// The adapter that the system thinks fastest.
+    /// The adapter that the system ranks fastest.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Gpu {
         Self::on(&adapter.map_err(|error| GpuError::NoAdapter(one_line(&error)))?)
     }
 
-    /// Every adapter that there is.
+    /// Every adapter of the machine.
     pub fn all() -> Vec<Result<Arc<Self>, GpuError>> {
         let adapters = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::all()));
         adapters.iter().map(Self::on).collect()
@@ -107,11 +107,13 @@ impl Gpu {
         Ok(Self::shared(name, device, queue))
     }
 
-    /// A device that somebody else has made and computes with too, such as a model's: what lies in its buffers need not be
-    /// read back to be used here ([`Chooser`](super::Chooser)). Work is done in the order in which the two submit it to `queue`.
+    /// A device that other code has made and computes with too, such as a model's. The contents of its buffers need no
+    /// read-back to be used here ([`Chooser`](super::Chooser)). The device does the work in the order in which both submit
+    /// it to `queue`.
     ///
-    /// This and [`LogitBuffer`](super::LogitBuffer) are the two places of this crate's interface with types of wgpu: handles are
-    /// what is shared. The device should have the limits of its adapter, as one with wgpu's defaults has few storage buffers.
+    /// This function and [`LogitBuffer`](super::LogitBuffer) are the two places where this crate's interface has types of
+    /// wgpu, because the two sides share handles. The device should have the limits of its adapter: a device with wgpu's
+    /// default limits has few storage buffers.
     pub fn shared(name: String, device: wgpu::Device, queue: wgpu::Queue) -> Arc<Self> {
         let limits = device.limits();
         let compile = |kernel: Kernel| {
@@ -130,7 +132,7 @@ impl Gpu {
         };
         let kernels = [INTERVAL_STEP, PPV, INTERVAL_MASK, MASKED_CHOICE];
         let pipelines = kernels.into_iter().map(compile).collect();
-        // Whole words, which 32 bits can number.
+        // Whole words, and 32 bits can number them.
         let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(1 << 33) / 4 * 4;
         Arc::new(Self {
             name,
@@ -156,7 +158,7 @@ impl Gpu {
         GpuError::Failed { adapter: self.name.clone(), reason: one_line(&reason) }
     }
 
-    /// Whether so many bytes can be bound.
+    /// Whether `bytes` bytes can be bound.
     pub(crate) fn fits(&self, what: &'static str, bytes: usize, limit: u64) -> Result<(), GpuError> {
         let bytes = bytes as u64;
         if bytes <= limit {
@@ -172,7 +174,7 @@ impl Gpu {
         self.device.create_buffer_init(&BufferInitDescriptor { label: None, contents: &bytes, usage })
     }
 
-    /// Makes buffers, or says that there is no memory for them.
+    /// Makes buffers, or returns the error that there is no memory for them.
     pub(crate) fn with_memory<T>(&self, make: impl FnOnce(&Self) -> T) -> Result<T, GpuError> {
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let made = make(self);
@@ -182,7 +184,8 @@ impl Gpu {
         }
     }
 
-    /// So many workgroups in rows. A row of workgroups is limited, so there may be several; lanes are numbered with 32 bits.
+    /// `groups` workgroups in rows. The length of a row is limited, so there may be several rows. Lanes are numbered with
+    /// 32 bits.
     pub(crate) fn grid(&self, kernel: &Kernel, groups: usize) -> Result<[u32; 2], GpuError> {
         let (rows, row) = (groups.div_ceil(self.row as usize), groups.min(self.row as usize));
         self.fits("the lanes of a batch", rows * row * kernel.workgroup as usize, u32::MAX.into())?;
@@ -202,7 +205,7 @@ impl Gpu {
         &self.queue
     }
 
-    /// Runs a kernel with so many workgroups, and reads back what it has written.
+    /// Runs a kernel with `groups` workgroups and reads back the words that it has written.
     pub(crate) fn run(&self, kernel: &Kernel, groups: usize, given: Vec<Given<'_>>) -> Result<(), GpuError> {
         for given in &given {
             let len = match given {
@@ -271,7 +274,7 @@ impl Gpu {
     pub(crate) fn read(&self, back: &wgpu::Buffer, words: usize) -> Result<Vec<u32>, GpuError> {
         let (sender, receiver) = std::sync::mpsc::channel();
         back.map_async(wgpu::MapMode::Read, ..4 * words as u64, move |result| {
-            // Nobody listens any more if the wait has failed.
+            // The receiver is gone if the wait has failed.
             let _ = sender.send(result);
         });
         self.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| self.failed(error))?;
@@ -292,7 +295,7 @@ fn one_line(message: &impl std::fmt::Display) -> String {
     message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Words as a device reads them.
+/// Words in the device's byte order.
 pub(super) fn to_bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

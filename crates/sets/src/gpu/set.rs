@@ -8,7 +8,7 @@ use unskew_shaders::{INTERVAL_MASK, INTERVAL_STEP, Interval, PARTS, PPV, SetArra
 use super::device::{Given, Gpu, GpuError};
 use crate::{Cursor, ItemSet, SetConstraint};
 
-/// An [`ItemSet`] uploaded to a device. Positions are [`Interval`]s, which mean what a [`Cursor`] does.
+/// An [`ItemSet`] uploaded to a device. Positions are [`Interval`]s, which have the meaning of a [`Cursor`].
 #[derive(Debug)]
 pub struct GpuSet {
     gpu: Arc<Gpu>,
@@ -26,7 +26,7 @@ impl From<&Cursor> for Interval {
     }
 }
 
-/// The columns of a set in the arrays of the kernels. `None` where its tokens cannot be numbered with 32 bits.
+/// The columns of a set in the arrays of the kernels. `None` where 32 bits cannot number the tokens.
 fn arrays(set: &ItemSet) -> Option<SetArrays> {
     let words = |bytes: &[u8], into: &mut Vec<u32>| {
         let (whole, rest) = bytes.as_chunks::<4>();
@@ -43,7 +43,7 @@ fn arrays(set: &ItemSet) -> Option<SetArrays> {
     arrays.index.resize(3 * set.longest(), 0);
     for (depth, (len, tokens, ends)) in set.columns().enumerate() {
         let first = u32::try_from(arrays.cells.len() * (4 >> width_log)).ok()?;
-        // The last place of the column too.
+        // The end of the column needs a number too.
         first.checked_add(len)?;
         let block = u32::try_from(arrays.index.len()).ok()?;
         arrays.index[3 * depth..3 * depth + 3].copy_from_slice(&[len, first, block]);
@@ -54,7 +54,7 @@ fn arrays(set: &ItemSet) -> Option<SetArrays> {
 }
 
 impl GpuSet {
-    /// Uploads `set`, with masks over `vocab_len` ids. All checksums are compared before.
+    /// Uploads `set`, with masks over `vocab_len` ids. All checksums are compared first.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl GpuSet {
         Self::new(gpu, constraint.set(), constraint.vocab_len())
     }
 
-    /// As [`new`](Self::new), with at most so many words in each of the four parts that the tokens are divided into.
+    /// As [`new`](Self::new), with at most `part` words in each of the four parts of the tokens.
     ///
     /// # Errors
     ///
@@ -115,17 +115,17 @@ impl GpuSet {
         self.cells.iter().chain([&self.index, &self.shape])
     }
 
-    /// The ids that its masks cover.
+    /// The number of ids of its masks.
     pub fn vocab_len(&self) -> usize {
         self.vocab_len
     }
 
-    /// What every kernel over the set is given.
+    /// The arguments that every kernel over the set has.
     fn bindings(&self) -> Vec<Given<'_>> {
         self.buffers().map(Given::There).collect()
     }
 
-    /// Follows a token in each sequence; where no item goes on so, the interval is no longer valid, and stays so.
+    /// Advances each sequence by its token. Where no item has the longer prefix, the interval becomes invalid and stays so.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl GpuSet {
     ///
     /// # Panics
     ///
-    /// If there is not a token for each interval.
+    /// If `intervals` and `tokens` have different lengths.
     pub fn step(&self, intervals: &mut [Interval], tokens: &[TokenId]) -> Result<(), GpuError> {
         assert_eq!(intervals.len(), tokens.len(), "a token for each sequence");
         if tokens.is_empty() {
@@ -149,7 +149,7 @@ impl GpuSet {
         Ok(())
     }
 
-    /// Whether candidates may follow, as many for each sequence: Parallel Prefix-Verification.
+    /// Whether candidates may follow, with equally many candidates for each sequence: Parallel Prefix-Verification.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl GpuSet {
     ///
     /// # Panics
     ///
-    /// If the candidates cannot be divided among the sequences.
+    /// If the number of candidates is not a multiple of the number of sequences.
     pub fn candidates(&self, intervals: &[Interval], candidates: &[TokenId]) -> Result<Vec<bool>, GpuError> {
         if candidates.is_empty() {
             return Ok(Vec::new());
@@ -172,7 +172,7 @@ impl GpuSet {
         Ok(valid.into_iter().map(|valid| valid == 1).collect())
     }
 
-    /// The exact mask of each sequence; that of one that is not valid is empty.
+    /// The exact mask of each sequence; the mask of an invalid interval is empty.
     ///
     /// # Errors
     ///

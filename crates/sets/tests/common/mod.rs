@@ -1,4 +1,4 @@
-//! What the tests share: random sets, and the slow oracle, which knows nothing of columns.
+//! The tools of several tests: random sets, and the slow oracle, which has no columns.
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
@@ -11,12 +11,12 @@ use rand_chacha::{
 use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_sets::{ItemSet, SetBuilder, SetConstraint};
 
-/// A set of token sequences, by definition.
+/// A set of token sequences, as the definition has it.
 pub(crate) type Naive = BTreeSet<Vec<u32>>;
 
 /// The tokens that may follow `prefix`.
 pub(crate) fn followers(items: &Naive, prefix: &[u32]) -> BTreeSet<u32> {
-    // The order of a `BTreeSet` of sequences is the one that puts a prefix in front of what it begins.
+    // A `BTreeSet` of sequences orders a prefix in front of the items that it begins.
     let longer = items.range(prefix.to_vec()..).take_while(|item| item.starts_with(prefix));
     let longer = longer.filter(|item| item.len() > prefix.len());
     longer.map(|item| item[prefix.len()]).collect()
@@ -34,25 +34,25 @@ pub(crate) fn below(rng: &mut ChaCha8Rng, limit: u32) -> u32 {
     ((u64::from(rng.next_u32()) * u64::from(limit)) >> 32) as u32
 }
 
-/// How a random set is made.
+/// The form of a random set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) vocab_len: u32,
     pub(crate) items: u32,
-    /// Items have up to so many tokens.
+    /// The most tokens of an item.
     pub(crate) longest: u32,
-    /// Tokens are taken from so many ids, half from the beginning and half from the end of the vocabulary.
+    /// The number of different ids, half from the beginning and half from the end of the vocabulary.
     pub(crate) distinct: u32,
     pub(crate) with_empty: bool,
 }
 
-/// Random items, many of which begin with others or are equal to others.
+/// Random items; many begin with others or equal others.
 pub(crate) fn random_items(kind: Kind, rng: &mut ChaCha8Rng) -> Vec<Vec<u32>> {
     let mut items: Vec<Vec<u32>> = Vec::new();
     for _ in 0..kind.items {
         let mut item = match items.len() {
             0 => Vec::new(),
-            // A beginning of an item, a whole one, or nothing.
+            // The beginning of an earlier item, a whole one, or nothing.
             len => {
                 let other = &items[below(rng, len as u32) as usize];
                 let keep = match below(rng, 4) {
@@ -86,7 +86,7 @@ pub(crate) fn build(items: &[Vec<u32>], vocab_len: u32) -> (ItemSet, Naive) {
     (set, naive)
 }
 
-/// Compares a constraint with the items, prefix by prefix, up to so many prefixes.
+/// Compares a constraint with the items, prefix by prefix, for at most `prefixes` prefixes.
 pub(crate) fn compare(constraint: &SetConstraint, items: &Naive, prefixes: usize, rng: &mut ChaCha8Rng) {
     let all: BTreeSet<&[u32]> =
         items.iter().flat_map(|item| (0..=item.len()).map(|end| &item[..end])).collect();
@@ -99,7 +99,7 @@ pub(crate) fn compare(constraint: &SetConstraint, items: &Naive, prefixes: usize
     }
 }
 
-/// Compares a constraint with the items after one prefix of them.
+/// Compares a constraint with the items after one prefix.
 pub(crate) fn compare_at(constraint: &SetConstraint, items: &Naive, prefix: &[u32]) {
     if items.range(prefix.to_vec()..).next().is_some_and(|item| item.starts_with(prefix)) {
         compare_with(constraint, items, prefix, &mut rng(0));
