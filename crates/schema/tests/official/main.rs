@@ -78,7 +78,7 @@ fn our_engine_accepts_nothing_invalid() {
     assert_eq!((any.accepted_wrongly, any.by_choice, any.right), (0, 1, 33), "{any:?}");
 }
 
-/// What a draft leaves open is so in optional tests of that draft, and for an engine that says so.
+/// A keyword that a draft leaves open is left open in optional tests of that draft, and for an engine that says so.
 #[test]
 fn only_what_is_left_open_is_counted_as_such() {
     let named = ["contentMediaType".to_owned()];
@@ -89,7 +89,7 @@ fn only_what_is_left_open_is_counted_as_such() {
     assert!(!is_left_open("tests/draft7/optional/content", &[]));
 }
 
-/// Without the folder, what refers to it is refused.
+/// Without the folder, schemas that refer to it are refused.
 #[test]
 fn the_folder_of_remotes_is_a_registry() {
     let (name, text) = FILES[0];

@@ -26,7 +26,7 @@ const DRAFTS: [(&str, &str); 5] = [
     ("draft2020-12", "https://json-schema.org/draft/2020-12/schema"),
 ];
 
-/// Folders of the suite that are left out: drafts that are not known, and what is no test.
+/// Folders of the suite that are left out: drafts that are not known, and folders without tests.
 const LEFT_OUT: [&str; 6] = ["draft3", "draft-next", "v1", "latest", "remotes", "node_modules"];
 
 /// Where the suite has its folder `remotes`.
@@ -35,10 +35,10 @@ const REMOTES: &str = "http://localhost:1234/";
 /// Keywords of which a draft says that they may be asserted or not, by the folder of the draft: draft 7, section 8.2.
 const LEFT_OPEN: (&str, [&str; 2]) = ("draft7", ["contentEncoding", "contentMediaType"]);
 
-/// What stands in front of the reason in a line about a schema that is refused.
+/// Before the reason, in a line about a schema that is refused.
 pub(crate) const REFUSED: &str = ": refused: ";
 
-/// What stands above a table.
+/// The text above a table.
 pub(crate) const LEGEND: &str = "\
 `refused`: schemas that do not compile; their tests are not counted. `refused as written`: valid data of which another
 order of members or spelling of numbers is accepted, or that is valid only where `format` is a comment. `of an annotation`:
@@ -63,7 +63,7 @@ struct Test {
 /// Whether a compiled schema takes a text, whole.
 pub(crate) type Accepts = Box<dyn Fn(&str) -> bool>;
 
-/// What is tested.
+/// An engine under test.
 pub(crate) trait Engine {
     fn compile(&self, schema: &str) -> Result<Accepts, String>;
 
@@ -71,7 +71,7 @@ pub(crate) trait Engine {
     fn annotations(&self, schema: &str) -> Vec<String>;
 }
 
-/// What became of the tests of one file.
+/// The outcomes of the tests of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) schemas: usize,
