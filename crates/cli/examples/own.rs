@@ -1,7 +1,7 @@
 //! A model that is a function, a constraint of one's own, and outputs of each sampler: `cargo run -p unskew --example own`.
 //!
-//! The model writes brackets and stops sometimes. The constraint is that they match, at most eight deep. A model with weights is the
-//! trait `LanguageModel`, of which [`FnModel`] is the shortest implementation.
+//! The model writes brackets and stops sometimes. The constraint is that they match, at most eight deep, and that there are some. A
+//! model with weights is the trait `LanguageModel`, of which [`FnModel`] is the shortest implementation.
 
 use std::error::Error;
 
@@ -29,40 +29,42 @@ fn model() -> Result<Model, Box<dyn Error>> {
     Ok(Model::new(FnModel::new(3, function), TokenSpace::from_vocabulary(tokens.build()?))?)
 }
 
-/// The constraint: a state is the number of open brackets.
+/// The constraint: a state is the number of open brackets, once there is one.
 struct Matching;
 
 impl Constraint for Matching {
-    type State = u32;
+    type State = Option<u32>;
     type Scratch = ();
 
     fn vocab_len(&self) -> usize {
         3
     }
 
-    fn start(&self) -> u32 {
-        0
+    fn start(&self) -> Option<u32> {
+        None
     }
 
     fn scratch(&self) {}
 
-    fn advance(&self, (): &mut (), open: &mut u32, token: TokenId) -> Result<(), Rejected> {
-        *open = match token {
-            OPEN if *open < 8 => *open + 1,
-            CLOSE if *open > 0 => *open - 1,
+    fn advance(&self, (): &mut (), state: &mut Option<u32>, token: TokenId) -> Result<(), Rejected> {
+        let open = state.unwrap_or(0);
+        *state = match token {
+            OPEN if open < 8 => Some(open + 1),
+            CLOSE if open > 0 => Some(open - 1),
             _ => return Err(Rejected::new(token)),
         };
         Ok(())
     }
 
-    fn is_accepting(&self, open: &u32) -> bool {
-        *open == 0
+    fn is_accepting(&self, state: &Option<u32>) -> bool {
+        *state == Some(0)
     }
 
-    fn fill_mask(&self, (): &mut (), open: &u32, mut mask: MaskMut<'_>) {
+    fn fill_mask(&self, (): &mut (), state: &Option<u32>, mut mask: MaskMut<'_>) {
         mask.clear();
         for token in [OPEN, CLOSE] {
-            if self.advance(&mut (), &mut open.clone(), token).is_ok() {
+            let mut next = *state;
+            if self.advance(&mut (), &mut next, token).is_ok() {
                 mask.insert(token);
             }
         }

@@ -109,7 +109,8 @@ impl Constraint for Balanced {
     fn fill_mask(&self, (): &mut (), state: &(u32, u32), mut mask: MaskMut<'_>) {
         mask.clear();
         for token in [TokenId(0), TokenId(1)] {
-            if self.advance(&mut (), &mut state.clone(), token).is_ok() {
+            let mut next = *state;
+            if self.advance(&mut (), &mut next, token).is_ok() {
                 mask.insert(token);
             }
         }

@@ -77,8 +77,8 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     // The message, and names like the one that is wrong; the usage after them is what `--help` shows.
     let text = error.render().to_string();
-    let parts: Vec<String> =
-        text.split("\n\n").take_while(|part| !part.starts_with("Usage")).map(one_line).collect();
+    let is_more = |part: &&str| part.starts_with("Usage") || part.starts_with("For more");
+    let parts: Vec<String> = text.split("\n\n").take_while(|part| !is_more(part)).map(one_line).collect();
     say(format_args!("{} (see --help)", parts.join("; ")));
     ExitCode::from(2)
 }
