@@ -4,7 +4,7 @@
 //! error in it shows there; a request that is cloned shares it.
 
 use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, TokenId};
-use unskew_engine::{Language, Spec};
+use unskew_engine::Spec;
 use unskew_samplers::Task;
 
 use super::{
@@ -403,7 +403,7 @@ impl Request {
         prompt: &[TokenId],
         max_tokens: usize,
     ) -> Result<Option<Engine>> {
-        let asked = matches!(&self.spec.language, Language::Set(set) if set.gpu);
+        let asked = matches!(&self.spec.language, unskew_engine::Language::Set(set) if set.gpu);
         let (Compiled::Set(constraint), true) = (compiled, asked) else { return Ok(None) };
         #[allow(clippy::cast_possible_truncation, reason = "the device computes with 32 bits")]
         let temperature = self.temperature as f32;
