@@ -124,12 +124,12 @@ impl LazyScratch {
 }
 
 /// A pattern as a constraint of one of two kinds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum AnyRegex {
     /// Its DFA is within the limits.
-    Dfa(RegexConstraint),
+    Dfa(Arc<RegexConstraint>),
     /// Its states are made when they are reached.
-    Lazy(LazyRegexConstraint),
+    Lazy(Arc<LazyRegexConstraint>),
 }
 
 impl AnyRegex {
@@ -160,7 +160,8 @@ pub fn regex(
         Ok(table) => {
             drop(nfa);
             let dfa = Arc::new(Dfa::from_table(table).ok_or(RegexError::MatchesNothing)?);
-            return RegexConstraint::from_dfa(dfa, vocabulary, trie, limits).map(AnyRegex::Dfa);
+            return RegexConstraint::from_dfa(dfa, vocabulary, trie, limits)
+                .map(|constraint| AnyRegex::Dfa(Arc::new(constraint)));
         }
         Err(error) => error,
     };
@@ -173,7 +174,7 @@ pub fn regex(
         return Err(error);
     }
     match LazyRegexConstraint::from_nfa(nfa, vocabulary, trie, limits) {
-        Ok(constraint) => Ok(AnyRegex::Lazy(constraint)),
+        Ok(constraint) => Ok(AnyRegex::Lazy(Arc::new(constraint))),
         Err(RegexError::SpellingTooCostly { .. }) => Err(error),
         Err(other) => Err(other),
     }

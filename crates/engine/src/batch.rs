@@ -74,6 +74,15 @@ struct Job<'a, 'm> {
     rows: Vec<&'m mut [u32]>,
 }
 
+/// A sequence in the order of constraints.
+struct Ordered<'a, 'm> {
+    /// Of the constraint.
+    address: usize,
+    /// Its place in the batch.
+    at: usize,
+    job: Job<'a, 'm>,
+}
+
 /// Writes the masks of `batch` into `masks`, which are rows of `row_words` words each; rows that nobody asks for are left as they are.
 /// With `threads`, the work is theirs, else that of the caller. The rows are the same.
 ///
@@ -111,17 +120,19 @@ pub fn fill_batch(
     };
     // Rows of one constraint lie together, and where there are several pieces of it each has a slot of its own.
     let address = |job: &Job<'_, '_>| std::ptr::from_ref(&**job.of.matcher.machine()).addr();
-    let mut order: Vec<(usize, usize, Job<'_, '_>)> =
-        jobs.drain(..).enumerate().map(|(at, job)| (address(&job), at, job)).collect();
-    order.sort_unstable_by_key(|(address, at, _)| (*address, *at));
-    let mut pieces: Vec<(u32, &mut [(usize, usize, Job<'_, '_>)])> = Vec::new();
-    for of_one in order.chunk_by_mut(|left, right| left.0 == right.0) {
-        pieces.extend((0..).zip(of_one.chunks_mut(PIECE)));
+    let mut order: Vec<Ordered<'_, '_>> =
+        jobs.drain(..).enumerate().map(|(at, job)| Ordered { address: address(&job), at, job }).collect();
+    order.sort_unstable_by_key(|ordered| (ordered.address, ordered.at));
+    let mut pieces = Vec::new();
+    for of_one in order.chunk_by_mut(|left, right| left.address == right.address) {
+        pieces.extend((0u32..).zip(of_one.chunks_mut(PIECE)));
     }
     let first_error = threads.install(|| {
         let errors = pieces.into_par_iter().filter_map(|(slot, piece)| {
             let slot = Slot::new(slot);
-            piece.iter_mut().find_map(|(_, at, job)| job.fill(&slot).err().map(|error| (*at, error)))
+            piece
+                .iter_mut()
+                .find_map(|ordered| ordered.job.fill(&slot).err().map(|error| (ordered.at, error)))
         });
         errors.min_by_key(|(at, _)| *at)
     });

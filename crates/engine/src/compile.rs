@@ -176,8 +176,8 @@ fn compile_regex(pattern: &str, canonical: bool, tokens: &TokenSpace, means: &Me
     }
     let made = regex(pattern, Arc::clone(tokens.vocabulary()), tokens.trie()?, &limits);
     Ok(match made.map_err(Error::constraint)? {
-        AnyRegex::Dfa(constraint) => Kind::Regex(Arc::new(constraint)),
-        AnyRegex::Lazy(constraint) => Kind::LazyRegex(Arc::new(constraint)),
+        AnyRegex::Dfa(constraint) => Kind::Regex(constraint),
+        AnyRegex::Lazy(constraint) => Kind::LazyRegex(constraint),
     })
 }
 

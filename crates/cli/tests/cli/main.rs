@@ -17,3 +17,4 @@ mod sets;
 mod speculation;
 mod support;
 mod syntax;
+mod tags;

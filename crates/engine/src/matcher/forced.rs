@@ -103,7 +103,7 @@ impl Matcher {
         };
         let spelled = self.space.encode_output(text).and_then(|tokens| {
             let trie = self.space.trie()?;
-            let (taken, _) = heal(&tokens, self.vocabulary(), &*trie);
+            let (taken, _) = heal(&tokens, self.vocabulary(), &trie);
             Ok::<_, Error>(tokens[..tokens.len() - taken].to_vec())
         });
         let Ok(mut tokens) = spelled else { return Ok(Vec::new()) };
@@ -116,9 +116,9 @@ impl Matcher {
     fn step_bytes(&self, state: &mut crate::machine::State, bytes: &[u8]) -> Result<bool, MatcherError> {
         let Ok(trie) = self.space.trie() else { return Ok(false) };
         for byte in bytes {
-            let single = trie.beginning_with(&[*byte]).iter().copied();
+            let mut beginning = trie.beginning_with(&[*byte]).iter().copied();
             let Some(token) =
-                single.filter(|id| self.vocabulary().text(*id).is_some_and(|text| text.len() == 1)).next()
+                beginning.find(|id| self.vocabulary().text(*id).is_some_and(|text| text.len() == 1))
             else {
                 return Ok(false);
             };

@@ -16,12 +16,15 @@ use std::{collections::HashMap, sync::Arc};
 
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
 
+/// A trigger: all triggers, the excluded texts, and which of the triggers it is.
+type Trigger = (Vec<String>, Vec<String>, usize);
+
 /// Makes automata of free text, each once.
 pub(super) struct Free {
     dfas: DfaBuilder,
     any: Option<Arc<Dfa>>,
     without: HashMap<Vec<String>, Arc<Dfa>>,
-    first: HashMap<(Vec<String>, Vec<String>, usize), Option<Arc<Dfa>>>,
+    first: HashMap<Trigger, Option<Arc<Dfa>>>,
 }
 
 /// All texts, which are in UTF-8.
