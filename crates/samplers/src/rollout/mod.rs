@@ -58,7 +58,7 @@ pub(crate) enum AcceptTest {
     Every,
 }
 
-/// The number of tokens that a new rollout allocates room for.
+/// The most tokens that a new rollout allocates room for.
 const ROOM: usize = 63;
 
 /// A factor whose logarithm is above the negative of this is one: sums of `f64` in another order differ by as much.
