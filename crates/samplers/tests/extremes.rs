@@ -107,7 +107,7 @@ fn counts_that_no_memory_holds_are_refused() {
     assert!(Beam::new(Task { batch: usize::MAX, ..task() }, 3).draw(&mut rng(1)).is_ok());
 }
 
-/// A bound far below what an f64 holds: one forced output of probability e^-50,000.
+/// A bound far below the least f64: one forced output of probability e^-50,000.
 #[test]
 fn bounds_fall_below_all_numbers() {
     const TOKENS: usize = 10_000;

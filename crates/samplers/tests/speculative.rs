@@ -252,7 +252,7 @@ fn mentored_decoding_follows_the_optimum_position_by_position() {
     assert!(more > 6, "{more}");
 }
 
-/// The chain rule: the divergence of outputs is at most what the budget allows on any path.
+/// The chain rule: the divergence of outputs is at most the budget on any path.
 #[test]
 fn budgets_bound_the_divergence_of_whole_outputs() {
     let mut near = 0;
