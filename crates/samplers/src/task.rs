@@ -40,9 +40,9 @@ pub struct Task<M, C> {
     pub max_tokens: usize,
     /// Makes the `top` most probable tokens of each step its only candidates: they are verified one by one (PPV for sets), and
     /// no mask is made. All tokens are candidates by default.
+    ///
     /// **This changes the target distribution**: it is that of the model, given an accepted output each of whose tokens was among
     /// the `top` of its step. Where none of these is allowed, all allowed tokens are candidates: such a step neither ends the
-    /// output nor leaves the constraint. The end of the sequence is always a candidate.
     /// output nor leaves the constraint. The end of the sequence is always a candidate.
     pub top: Option<usize>,
     /// The most rollouts that step through the model together: each holds a sequence of the model. The outputs of a seed do not

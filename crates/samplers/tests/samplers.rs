@@ -83,7 +83,6 @@ fn exact_samplers_follow_the_distribution() {
 
 /// The distribution of outputs whose tokens are all among the `top` most probable ones of their step. At a step where none of these
 /// is allowed, every allowed token is a candidate.
-/// any allowed one.
 fn distribution_among(model: &TableModel, constraint: &Outputs, top: usize) -> Distribution {
     let (mut outputs, mut open) = (Distribution::new(), vec![(Vec::new(), 1.0)]);
     while let Some((prefix, probability)) = open.pop() {

@@ -12,7 +12,6 @@
 //!
 //! Tried instead: the greatest logit of the whole row first, which reads the row twice from memory; exponentials in `f64` for all
 //! rows, which take twice as long for digits that logits do not have.
-//! rows, which take twice as long for digits that logits do not have.
 
 use unskew_core::MaskRef;
 
