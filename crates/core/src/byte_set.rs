@@ -23,25 +23,25 @@ impl ByteSet {
         self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
     }
 
-    /// Whether `byte` is in it.
+    /// Whether `byte` is in the set.
     #[inline]
     pub fn contains(&self, byte: u8) -> bool {
         self.0[usize::from(byte / 64)] >> (byte % 64) & 1 != 0
     }
 
-    /// Whether no byte is in it.
+    /// Whether the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }
 
-    /// How many bytes are in it.
+    /// The number of bytes in the set.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// How many bytes of it are less than `byte`: its index among them, if it is one.
+    /// The number of bytes of the set that are less than `byte`: the index of `byte` among them, if it is one.
     #[inline]
     pub fn rank(&self, byte: u8) -> usize {
         let word = usize::from(byte / 64);
@@ -49,14 +49,14 @@ impl ByteSet {
         self.0[..word].iter().map(|word| word.count_ones()).sum::<u32>() as usize + below as usize
     }
 
-    /// Its bytes, in ascending order.
+    /// The bytes of the set, in ascending order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = u8> + use<> {
         let mut left = *self;
         std::iter::from_fn(move || left.pop_first())
     }
 
-    /// Takes the least byte out.
+    /// Removes the least byte.
     #[inline]
     pub fn pop_first(&mut self) -> Option<u8> {
         let index = self.0.iter().position(|word| *word != 0)?;
@@ -65,14 +65,14 @@ impl ByteSet {
         Some(index as u8 * 64 + bit as u8)
     }
 
-    /// The bytes that are in both.
+    /// The bytes that are in both sets.
     #[inline]
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index] & other.0[index]))
     }
 
-    /// Whether some byte is in both.
+    /// Whether some byte is in both sets.
     #[inline]
     pub fn meets(&self, other: &Self) -> bool {
         self.0.iter().zip(other.0).any(|(word, other)| word & other != 0)
@@ -84,7 +84,7 @@ impl ByteSet {
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// One bit each: byte `b` is bit `b % 64` of word `b / 64`.
+    /// The set as bits: byte `b` is bit `b % 64` of word `b / 64`.
     #[inline]
     pub fn words(&self) -> [u64; 4] {
         self.0
@@ -92,7 +92,7 @@ impl ByteSet {
 }
 
 impl From<[u64; 4]> for ByteSet {
-    /// From one bit each: byte `b` is bit `b % 64` of word `b / 64`.
+    /// From bits: byte `b` is bit `b % 64` of word `b / 64`.
     fn from(words: [u64; 4]) -> Self {
         Self(words)
     }

@@ -1,7 +1,7 @@
-//! A flag by which one thread asks another to stop, and the time by which work has to end.
+//! A flag by which one thread asks another to stop, and a deadline for work.
 //!
-//! Work looks at the flag often, and so at the clock too where there is a deadline. A thread that waits and sets the flag would be one
-//! more thread for each piece of work.
+//! Work looks at the flag often. Where there is a deadline, each look also reads the clock. The alternative, a thread that waits
+//! and sets the flag, would be one more thread for each piece of work.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-/// Ends the work of whoever has a copy of it, at the next place where that looks. There is no way back.
+/// Ends the work of all holders of a copy, when they look at it next. There is no way back.
 ///
 /// # Example
 ///
@@ -29,7 +29,7 @@ pub struct Cancel {
     deadline: Option<Instant>,
 }
 
-/// A flag that exists already, such as the one that a signal handler sets.
+/// From an existing flag, such as one that a signal handler sets.
 impl From<Arc<AtomicBool>> for Cancel {
     fn from(flag: Arc<AtomicBool>) -> Self {
         Self { flag, deadline: None }
@@ -37,21 +37,22 @@ impl From<Arc<AtomicBool>> for Cancel {
 }
 
 impl Cancel {
-    /// A copy that also ends the work from `deadline` on. Other copies, and the flag that they share, know nothing of it.
+    /// A copy that also ends the work from `deadline` on. The deadline belongs to this copy: other copies, and the flag that they
+    /// share, do not have it.
     ///
-    /// Cost of each look: that of the clock, some 20 ns.
+    /// Cost of each look: that of reading the clock, some 20 ns.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         let earlier = self.deadline.map_or(deadline, |other| other.min(deadline));
         Self { flag: Arc::clone(&self.flag), deadline: Some(earlier) }
     }
 
-    /// Asks for the end.
+    /// Asks all work to end.
     pub fn cancel(&self) {
         self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the end was asked for, or the deadline is over.
+    /// Whether work has to end: the end was asked for, or the deadline is over.
     pub fn is_cancelled(&self) -> bool {
         self.flag.load(Ordering::Relaxed) || self.is_late()
     }

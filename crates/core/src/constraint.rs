@@ -1,13 +1,13 @@
-//! What a constraint is to a sampler: a machine that reads tokens and says which may come next.
+//! A constraint as a sampler sees it: a machine that reads tokens and says which may come next.
 //!
-//! The compiled constraint is immutable and shared; the position of one sequence is a `State` that is cloned to fork
-//! it; caches and buffers are a `Scratch` that is an argument. That separation is regex-automata's. With the caches
-//! inside the state, a clone either copies them or shares a lock.
+//! The compiled constraint is immutable and shared. The position of one sequence is a `State`, which is cloned to fork the
+//! sequence. Caches and buffers are a `Scratch`, which is an argument. That separation is regex-automata's. With the caches inside
+//! the state, a clone either copies them or shares a lock.
 //!
-//! The end of the sequence is not a token here. A constraint answers [`is_accepting`](Constraint::is_accepting), its
-//! masks hold the tokens that continue the output, and whoever samples allows the end-of-sequence ids exactly in
-//! accepting states. So a constraint needs not know how a model ends its outputs, a cached mask serves both cases, and
-//! an empty mask in a state that does not accept has no meaning at all: it cannot happen.
+//! The end of the sequence is not a token here. A constraint answers [`is_accepting`](Constraint::is_accepting), and its masks hold
+//! the tokens that continue the output. The sampler allows the end-of-sequence ids exactly in accepting states. So a constraint
+//! needs no knowledge of how a model ends its outputs, and a cached mask serves both cases. An empty mask in a state that does not
+//! accept would have no meaning: it cannot happen.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{MaskBatch, MaskMut, MaskRef, TokenId, TokenMask};
 pub struct Rejected {
     /// The token.
     pub token: TokenId,
-    /// The limit that the state is beyond, by its name, if that is why: no token is allowed then, masks are empty, and the
+    /// The name of the limit that the state is beyond, if that is the reason. No token is allowed then, masks are empty, and the
     /// state does not accept.
     pub limit: Option<&'static str>,
 }
@@ -41,11 +41,11 @@ fn beyond(limit: Option<&'static str>) -> String {
     limit.map_or_else(String::new, |limit| format!(": the state is beyond `{limit}`, which can be raised"))
 }
 
-/// A set of token sequences, as a machine.
+/// A set of token sequences, as a machine that reads one token at a time.
 ///
 /// # Contract
 ///
-/// [`conformance::check_constraint`](crate::conformance::check_constraint) tests them over any implementation:
+/// [`conformance::check_constraint`](crate::conformance::check_constraint) tests these rules over any implementation:
 ///
 /// 1. The mask of a state has a bit set exactly for the tokens that [`advance`](Self::advance) takes.
 /// 2. From every reachable state an accepting one can be reached: an allowed token can be completed.
@@ -99,7 +99,7 @@ fn beyond(limit: Option<&'static str>) -> String {
 pub trait Constraint: Send + Sync {
     /// The position of one sequence. Cloning it forks the sequence.
     type State: Clone + Send + 'static;
-    /// Caches and buffers: never part of the meaning. One per thread is enough.
+    /// Caches and buffers: they never change an answer. One scratch per thread is enough.
     type Scratch: Send + 'static;
 
     /// The number of ids that a mask covers.
@@ -123,7 +123,7 @@ pub trait Constraint: Send + Sync {
         token: TokenId,
     ) -> Result<(), Rejected>;
 
-    /// Whether the sequence may end here.
+    /// Whether the sequence may end in this state.
     fn is_accepting(&self, state: &Self::State) -> bool;
 
     /// Replaces the content of `mask` by the tokens that are allowed next.
@@ -133,18 +133,18 @@ pub trait Constraint: Send + Sync {
     /// May panic if the mask does not cover [`vocab_len`](Self::vocab_len) ids.
     fn fill_mask(&self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>);
 
-    /// The mask of `state` where it lies ready, so that the caller needs no copy. `None` says nothing.
+    /// The mask of `state` where it lies ready, so that the caller needs no copy. `None` has no meaning.
     fn ready_mask<'a>(&'a self, scratch: &'a Self::Scratch, state: &Self::State) -> Option<MaskRef<'a>> {
         let _ = (scratch, state);
         None
     }
 
-    /// Whether `token` is allowed: one token, without the work of a whole mask.
+    /// Whether `token` is allowed, without the work of a whole mask.
     fn allows(&self, scratch: &mut Self::Scratch, state: &Self::State, token: TokenId) -> bool {
         self.advance(scratch, &mut state.clone(), token).is_ok()
     }
 
-    /// The only way on: `Some(token)` exactly when the sequence may not end here and only this token is allowed.
+    /// The only continuation: `Some(token)` exactly when the sequence may not end here and only this token is allowed.
     fn forced(&self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<TokenId> {
         if self.is_accepting(state) {
             return None;
@@ -155,12 +155,12 @@ pub trait Constraint: Send + Sync {
         ids.next().filter(|_| ids.next().is_none())
     }
 
-    /// Whether each of some candidates is allowed: `each` of them for each state, in order. It is asked where the most probable
-    /// tokens are verified and no mask is made: Parallel Prefix-Verification for sets.
+    /// Whether each of some candidates is allowed: `each` of them for each state, in order. Samplers call it where the most
+    /// probable tokens are verified and no mask is made: Parallel Prefix-Verification for sets.
     ///
     /// # Panics
     ///
-    /// If there are not `each` candidates for each state, and an answer for each candidate.
+    /// If the number of candidates is not `each` for each state, or the number of answers is not that of the candidates.
     fn verify(
         &self,
         scratch: &mut Self::Scratch,
@@ -185,7 +185,7 @@ pub trait Constraint: Send + Sync {
     ///
     /// # Panics
     ///
-    /// If there are more states than rows. Rows beyond the states are left as they are.
+    /// If there are more states than rows. Rows beyond the states are not changed.
     fn fill_masks(
         &self,
         scratch: &mut Self::Scratch,
@@ -198,7 +198,7 @@ pub trait Constraint: Send + Sync {
     }
 }
 
-/// A pointer to a constraint is that constraint.
+/// A pointer to a constraint behaves as the constraint does.
 macro_rules! delegate {
     ($pointer:ty) => {
         impl<C: Constraint + ?Sized> Constraint for $pointer {

@@ -1,8 +1,8 @@
-//! One type for every constraint: what a command line or a server holds when it learns the kind at run time.
+//! One type for every constraint, for a command line or a server that learns the kind of constraint at run time.
 //!
-//! [`AnyConstraint`] is itself a [`Constraint`], so samplers are written once, against the trait, and pay one virtual
-//! call per mask or per batch. The erased methods live in a private trait of a private module and carry names of their
-//! own; with the names of `Constraint`, a caller that sees both traits gets "multiple applicable items".
+//! [`AnyConstraint`] is itself a [`Constraint`]. So samplers are written once, against the trait, and pay one virtual call per mask
+//! or per batch. The erased methods live in a private trait of a private module and carry names of their own: with the names of
+//! `Constraint`, a caller that sees both traits gets "multiple applicable items".
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{Constraint, MaskBatch, MaskMut, MaskRef, Rejected, TokenId};
 ///
 /// # Panics
 ///
-/// Its methods panic when they are given a state or a scratch that another kind of constraint made.
+/// The methods panic when they are given a state or a scratch that another kind of constraint made.
 #[derive(Clone)]
 pub struct AnyConstraint(Arc<dyn Erased>);
 

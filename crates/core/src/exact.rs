@@ -1,4 +1,4 @@
-//! The exact distribution of a task, by enumeration: what samplers are compared with, where the outputs are few enough.
+//! The exact distribution of a task, by enumeration: samplers are compared with it, where the outputs are few enough.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::{
     Constraint, Extension, LanguageModel, Logits, Rows, TokenId, TokenMask, logprob::log_normalizer,
 };
 
-/// Every output that a constraint accepts, with its probability under the model given that it is accepted.
+/// Every output that a constraint accepts, with its probability under the model given that the output is accepted.
 ///
 /// # Example
 ///
@@ -28,11 +28,11 @@ pub struct ExactDistribution {
     mass: f64,
 }
 
-/// Why a distribution could not be enumerated.
+/// The reasons why a distribution could not be enumerated.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnumerationError<E> {
-    /// There are too many prefixes.
+    /// The number of prefixes exceeds the limit.
     #[error(
         "more than {limit} prefixes of outputs have a positive probability; shorten the outputs or raise the limit"
     )]
@@ -58,13 +58,13 @@ pub enum EnumerationError<E> {
 }
 
 impl ExactDistribution {
-    /// Enumerates the outputs of at most `max_tokens` tokens after `prompt`; `end` are the ids that end a sequence.
+    /// Enumerates the outputs of at most `max_tokens` tokens after `prompt`. `end` are the ids that end a sequence.
     ///
     /// Cost: one evaluation of the model for each prefix of positive probability, at most `max_prefixes`.
     ///
     /// # Errors
     ///
-    /// [`EnumerationError`] when there are more prefixes, when no output is possible, or when the model fails.
+    /// [`EnumerationError`] when there are more prefixes than `max_prefixes`, when no output is possible, or when the model fails.
     pub fn enumerate<M: LanguageModel, C: Constraint>(
         model: &mut M,
         constraint: &C,
@@ -79,7 +79,7 @@ impl ExactDistribution {
         let mut outputs = BTreeMap::new();
         let mut prefixes = 0;
 
-        // Depth first; each entry holds the sequence without its last tokens, which its own pass appends.
+        // Depth first. Each entry holds the sequence without its last tokens, which the entry's own pass appends.
         let root = model.start();
         let mut stack = vec![(root, prompt.to_vec(), Vec::new(), constraint.start(), 0.0_f64)];
         while let Some((mut sequence, appended, output, state, log_prob)) = stack.pop() {
@@ -127,17 +127,17 @@ impl ExactDistribution {
         Ok(Self { outputs, mass })
     }
 
-    /// The probability, under the model, that an output is accepted and short enough: P(L) of the literature.
+    /// The probability, under the model, that an output is accepted and short enough: P(L) in the literature.
     pub fn mass(&self) -> f64 {
         self.mass
     }
 
-    /// The probability of `output` given that the output is accepted; zero when it is not.
+    /// The probability of `output` given that an output is accepted; zero when `output` is not.
     pub fn probability(&self, output: &[TokenId]) -> f64 {
         self.outputs.get(output).copied().unwrap_or(0.0)
     }
 
-    /// Every output of positive probability with that probability, in lexicographic order of ids.
+    /// Every output of positive probability with its probability, in lexicographic order of ids.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[TokenId], f64)> {
         self.outputs.iter().map(|(output, probability)| (output.as_slice(), *probability))
     }
@@ -147,7 +147,7 @@ impl ExactDistribution {
         self.outputs.len()
     }
 
-    /// Never: a distribution has at least one output.
+    /// False: a distribution has at least one output.
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty()
     }

@@ -1,25 +1,31 @@
-//! The walk of an automaton over a vocabulary that fills a mask: on quotients where it can, on bytes where it must.
+//! The walk of an automaton over a vocabulary that fills a mask: on quotients where possible, on bytes elsewhere.
 //!
-//! Five things make it fast, and none of them changes what is found:
+//! Five things make the walk fast, and none of them changes the mask:
 //!
-//! - On a [quotient](crate::quotient), all tokens of equal shape are one node. A node is entered if the automaton leads
-//!   all characters of its last symbol to one state; else its members are walked one by one.
-//! - Below a node it may be that whatever the tokens hold leads on: the symbols below are known, and the automaton
-//!   stays where it is with all of them (`[^"]*`), or goes from state to state (`.{0,100}`). Then all tokens below are
-//!   allowed at once, by a union of masks if they are many.
-//! - Or all but exceptions are, of which there are few (`[^"]*`): then only these are walked to ([`cover`]).
+//! - On a [quotient](crate::quotient), all tokens of equal shape are one node. A node is entered if the automaton leads all
+//!   characters of its last symbol to one state. Otherwise its members are walked one by one.
+//! - Below a node all tokens may lead on: the symbols below are known, and the automaton stays in its state with all of them
+//!   (`[^"]*`), or goes from state to state (`.{0,100}`). Then all tokens below are allowed at once, by a union of masks if they
+//!   are many.
+//! - If all tokens below lead on but for a few exceptions (`[^"]*`), only the exceptions are walked to ([`cover`]).
 //! - Where a few letters lead elsewhere than all others at the beginning, as where a text may also be a keyword, these are
 //!   walked by themselves ([`divert`]).
-//! - Where a symbol beyond ASCII leads is looked up once for each state of a walk.
+//! - The state to which a symbol beyond ASCII leads is looked up once for each state of a walk.
 //!
-//! Tried instead: to keep for each state which symbols lead to one place, so that the symbols below a node are compared
-//! with it at once. That saves a third of the second point and costs as much elsewhere. And to do the fourth at every node: one to
-//! three percent of the masks where that is so, and nothing in a grammar with many keywords.
+//! Tried instead: to keep for each state the symbols that lead to one place, so that the symbols below a node are compared with
+//! them at once. That saves a third of the second point and costs as much elsewhere. Tried also: the fourth point at every node.
+//! That saves one to three percent of the masks where it applies, and nothing in a grammar with many keywords.
 //!
-//! Measured over 58 regexes and 1,600 masks on 128,000 tokens, first visits: the median is 4 microseconds, the 99th percentile
-//! 93, the largest 212; on 100,000 tokens 78 and 197 behind the same median, where it was 154 and 376 before exceptions were
-//! walked alone. Over an earlier suite the walk over bytes took 2 and 1,393, so a mask of few tokens costs two to three
-//! microseconds more than by that walk.
+//! Measured over 58 regexes and 1,600 masks, first visits, in microseconds:
+//!
+//! | vocabulary | walk | median | 99th percentile | largest |
+//! |---|---|---|---|---|
+//! | 128,000 tokens | this one | 4 | 93 | 212 |
+//! | 100,000 tokens | this one | 4 | 78 | 197 |
+//! | 100,000 tokens | before exceptions were walked alone | - | 154 | 376 |
+//!
+//! Over an earlier suite the walk over bytes took 2 (median) and 1,393 (largest). So a mask of few tokens costs two to three
+//! microseconds more than by the walk over bytes.
 
 mod cover;
 mod divert;
@@ -33,35 +39,35 @@ use crate::{
     trie::{ByteTrie, Node},
 };
 
-/// A [`ByteAutomaton`] has no transition there.
+/// No state: a [`ByteAutomaton`] has no transition there.
 pub const DEAD: u32 = u32::MAX;
 
-/// Not all characters of a symbol lead to one place.
+/// Not all characters of a symbol lead to one state.
 pub(crate) const MIXED: u32 = u32::MAX - 1;
 
 /// Not looked up yet.
 const UNKNOWN: u32 = u32::MAX - 2;
 
-/// How many states in a row are looked at when it is asked whether all below a node is allowed. Longer tokens are walked one by
-/// one; with 20, where a string is counted, that is a quarter more instructions, with 40 a tenth.
+/// The most states in a row that are looked at to decide whether all tokens below a node are allowed. Longer tokens are walked one
+/// by one. Where a string is counted, a limit of 20 costs a quarter more instructions, and a limit of 40 a tenth.
 const CHAIN: usize = 64;
 
-/// Which tokens are allowed that end in a state of a [`ByteAutomaton`].
+/// The tokens that are allowed among those that end in a state of a [`ByteAutomaton`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {
-    /// All of them.
+    /// All tokens.
     All,
-    /// None of them. Longer tokens may be.
+    /// No token. Longer tokens may be allowed.
     None,
-    /// That depends on the token: [`ByteAutomaton::admits`].
+    /// Some tokens: [`ByteAutomaton::admits`] decides for each.
     Each,
-    /// All of them, of this kind: see [`TokenTrie::fill_kinds`](crate::TokenTrie::fill_kinds). Elsewhere the
-    /// same as [`All`](Self::All).
+    /// All tokens, as tokens of this kind: see [`TokenTrie::fill_kinds`](crate::TokenTrie::fill_kinds). Elsewhere the same as
+    /// [`All`](Self::All).
     Kind(u8),
 }
 
 impl Verdict {
-    /// Of which kind all are.
+    /// The kind of all tokens, if all are allowed.
     #[inline]
     fn kind(self) -> Option<u8> {
         match self {
@@ -72,12 +78,12 @@ impl Verdict {
     }
 }
 
-/// Where a walk puts the tokens that are allowed.
+/// The place for the tokens that a walk allows.
 pub(crate) trait Sink {
     /// Adds tokens of this kind.
     fn insert(&mut self, kind: u8, tokens: impl Iterator<Item = TokenId>);
 
-    /// The words of the mask of the tokens of this kind, where it is worth one: for many at once.
+    /// The words of the mask of this kind's tokens, where it is worth one: for many tokens at once.
     fn words(&mut self, kind: u8) -> &mut [u32];
 }
 
@@ -109,14 +115,14 @@ impl Sink for &mut [u32] {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(clippy::exhaustive_enums, reason = "few and many")]
 pub enum KindTokens {
-    /// In no order, some perhaps several times.
+    /// The tokens in no order; a token may occur several times.
     Few(Vec<TokenId>),
-    /// Many of them.
+    /// Many tokens, as a mask.
     Many(TokenMask),
 }
 
 impl KindTokens {
-    /// More of a kind are a mask.
+    /// The most tokens of a kind that are kept as a list. More tokens are kept as a mask.
     pub(crate) const FEW: usize = if cfg!(test) { 4 } else { 1_024 };
 
     /// The mask of the tokens, over `len` ids.
@@ -132,11 +138,11 @@ impl KindTokens {
     }
 }
 
-/// The tokens of each kind. Of most kinds there are few, and to pass over a mask for each of these is much of what is done with
-/// them.
+/// The tokens of each kind. Most kinds have few tokens, and passing over a mask for each of these kinds would be much of the work.
 pub(crate) struct Kinds {
     sets: Vec<KindTokens>,
-    /// The mask that tokens were added to last, out of its place in `sets`, and its kind: mostly the next token is of the same.
+    /// The mask that tokens were added to last, taken out of its place in `sets`, with its kind: mostly the next token is of the
+    /// same kind.
     last: TokenMask,
     kind: Option<u8>,
     len: usize,
@@ -148,7 +154,7 @@ impl Kinds {
         Self { sets: Vec::new(), last: TokenMask::new(0), kind: None, len }
     }
 
-    /// The tokens of each kind, in its place.
+    /// The tokens of each kind, with the last mask in its place.
     pub(crate) fn into_sets(mut self) -> Vec<KindTokens> {
         self.put_back();
         self.sets
@@ -161,7 +167,7 @@ impl Kinds {
         }
     }
 
-    /// The tokens of a kind, but if its mask is the last one.
+    /// The tokens of a kind, unless its mask is the last one.
     fn set(&mut self, kind: u8) -> &mut KindTokens {
         let at = usize::from(kind);
         if at >= self.sets.len() {
@@ -178,7 +184,7 @@ impl Kinds {
         (self.last, self.kind) = (set.into_mask(self.len), Some(kind));
     }
 
-    /// Takes `tokens`, in words of a mask, out of all kinds.
+    /// Removes `tokens`, in words of a mask, from all kinds.
     fn remove(&mut self, tokens: &[u32]) {
         self.put_back();
         for set in &mut self.sets {
@@ -237,32 +243,32 @@ impl Sink for &mut Kinds {
 
 /// An automaton over bytes that tells which tokens are allowed, for [`TokenTrie::fill`](crate::TokenTrie::fill).
 ///
-/// States are numbers below `u32::MAX - 3`. The methods may change the automaton (one that is built as it is walked
-/// needs that), but the same question must have the same answer for the duration of a walk, but that a verdict of
+/// States are numbers below `u32::MAX - 3`. The methods may change the automaton, since an automaton that is built during the walk
+/// needs that. The same question must have the same answer for the duration of a walk, except that a verdict of
 /// [`Each`](Verdict::Each) may become another.
 pub trait ByteAutomaton {
-    /// The class of `byte`: the automaton never tells bytes of one class apart. It matters for speed alone, so every
-    /// byte may be a class of its own.
+    /// The class of `byte`: the automaton never distinguishes bytes of one class. Classes matter only for speed, so every byte may
+    /// be a class of its own.
     fn class(&self, byte: u8) -> u8;
 
-    /// The state after `byte`, or [`DEAD`] if no token that goes on like this is allowed.
+    /// The state after `byte`, or [`DEAD`] if no token with these bytes is allowed.
     fn step(&mut self, state: u32, byte: u8) -> u32;
 
-    /// Which tokens are allowed that end in `state`.
+    /// The tokens that are allowed among those that end in `state`.
     fn verdict(&mut self, state: u32) -> Verdict {
         let _ = state;
         Verdict::All
     }
 
-    /// Whether `token` is allowed, which ends in `state`. Asked only where the verdict is [`Verdict::Each`]; the same
-    /// token may be asked for more than once.
+    /// Whether `token`, which ends in `state`, is allowed. The walk calls this only where the verdict is [`Verdict::Each`], and may
+    /// call it for the same token more than once.
     fn admits(&mut self, state: u32, token: TokenId) -> bool {
         let _ = (state, token);
         true
     }
 }
 
-/// A table as a [`ByteAutomaton`]: every token is allowed that is read to its end.
+/// A table as a [`ByteAutomaton`]: a token is allowed if it is read to its end.
 ///
 /// # Example
 ///
@@ -321,7 +327,7 @@ pub(crate) fn fill<A: ByteAutomaton, S: Sink>(
     walk.bytes(irregular, 0, irregular.len(), 0, start);
 }
 
-/// As [`fill`], by kinds.
+/// As [`fill`], with the tokens of each kind separately.
 pub(crate) fn fill_kinds<A: ByteAutomaton>(
     trie: &ByteTrie,
     irregular: &ByteTrie,
@@ -354,32 +360,32 @@ struct Walk<'a, A, S> {
     automaton: &'a mut A,
     runs: Runs,
     sink: S,
-    /// The states along the present prefix, those of nested quotients behind those around them.
+    /// The states along the present prefix. Those of a nested quotient come after those of the outer one.
     states: Vec<u32>,
-    /// Where each symbol leads from a state, or [`UNKNOWN`].
+    /// The state to which each symbol leads from a state, or [`UNKNOWN`].
     rows: Vec<[u32; MAX_SYMBOLS]>,
     seen: Vec<Seen>,
-    /// A hash table from states to their place in `seen`: pairs, [`NONE`] where there is none.
+    /// A hash table from states to their index in `seen`: pairs of a state and an index, with [`NONE`] in empty slots.
     slots: Vec<(u32, u32)>,
-    /// The state whose row was looked up last, and the place of that.
+    /// The state whose row was looked up last, and the index of the row.
     last: (u32, u32),
-    /// The classes of the bytes of ASCII that are symbols by themselves: one byte of each, and all as bits.
+    /// The classes of the ASCII bytes that are symbols by themselves: one byte of each class, and all its bytes as bits.
     classes: Vec<(u8, u128)>,
     /// All tokens but those with certain symbols, in words of a mask, for [`cover`](Self::cover).
     plain: Vec<u32>,
-    /// Without which symbols of ASCII, and whether without those beyond.
+    /// The ASCII symbols that `plain` leaves out, and whether it leaves out symbols beyond ASCII.
     plain_of: Option<(u128, bool)>,
-    /// What is in front of the quotient that is walked.
+    /// The symbols in front of the quotient that is walked.
     front: Front,
-    /// How many covers are nested.
+    /// The depth of nested covers.
     covers: u8,
 }
 
-/// What is known of a state.
+/// The facts that are known of a state.
 struct Seen {
-    /// The place of its row, or [`NONE`].
+    /// The index of the state's row, or [`NONE`].
     row: u32,
-    /// Where all characters beyond ASCII lead, or [`UNKNOWN`].
+    /// The state to which all characters beyond ASCII lead, or [`UNKNOWN`].
     any: u32,
     link: Option<Link>,
 }
@@ -391,7 +397,7 @@ struct Nodes {
     end: usize,
     /// The first node of the quotient.
     root: usize,
-    /// The place of the state in front of the quotient.
+    /// The index in `states` of the state in front of the quotient.
     base: usize,
 }
 
@@ -417,7 +423,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// Walks a quotient from `start`. The tokens of the empty string are not its business.
+    /// Walks a quotient from `start`, except the tokens of the empty string.
     fn quotient(&mut self, quotient: Quotient, start: u32) {
         let base = self.states.len();
         self.states.resize(base + quotient.height as usize + 1, start);
@@ -429,7 +435,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         self.states.truncate(base);
     }
 
-    /// Walks nodes of a quotient, the first of which has a state for what is in front of it.
+    /// Walks nodes of a quotient. The first of them has a state for the symbols in front of it.
     fn nodes(&mut self, nodes: Nodes) {
         let quotients = self.quotients;
         let Nodes { first, end, root, base } = nodes;
@@ -472,13 +478,13 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// Goes on from the members of a node of a quotient that begins at `root`, into whose last symbol the automaton goes from
-    /// `state`.
+    /// Walks on from the members of a node of the quotient that begins at `root`. The automaton goes into the node's last symbol
+    /// from `state`.
     fn members(&mut self, at: usize, state: u32, root: usize) {
         self.some_members(self.quotients.members_of(at), at, state, root);
     }
 
-    /// As [`members`](Self::members), from some of them.
+    /// As [`members`](Self::members), from some of the members.
     fn some_members(&mut self, mut members: &[Member], at: usize, state: u32, root: usize) {
         let (trie, quotients) = (self.trie, self.quotients);
         let mut front = None;
@@ -520,7 +526,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// Walks nodes of a byte trie, of which the first is `depth` bytes long when its last is not counted.
+    /// Walks nodes of a byte trie. The first of them is `depth` bytes deep, its own byte not counted.
     fn bytes(&mut self, trie: &ByteTrie, first: usize, end: usize, depth: usize, start: u32) {
         let base = self.states.len();
         self.states.push(start);
@@ -545,7 +551,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         self.states.truncate(base);
     }
 
-    /// Allows `tokens`, which end in `state`, as far as its verdict says so.
+    /// Allows `tokens`, which end in `state`, as far as the state's verdict permits.
     #[inline(always)]
     fn add(&mut self, state: u32, tokens: &[TokenId]) {
         if tokens.is_empty() {
@@ -559,7 +565,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// Allows those of `tokens`, which end in `state`, that the automaton admits.
+    /// Allows the tokens of `tokens`, which end in `state`, that the automaton admits.
     #[inline(never)]
     fn add_each(&mut self, state: u32, tokens: &[TokenId]) {
         for token in tokens {
@@ -569,7 +575,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// As [`add`](Self::add), for tokens that are also there as a mask.
+    /// As [`add`](Self::add), for tokens that also exist as a mask.
     fn add_many(&mut self, state: u32, tokens: &[TokenId], mask: u32) {
         match self.automaton.verdict(state).kind() {
             Some(kind) => unite(self.sink.words(kind), self.quotients.mask(mask)),
@@ -577,8 +583,8 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         }
     }
 
-    /// Allows all that lies below a node, if it is seen at once that all of it is allowed from `state`, or [nearly all
-    /// of it](Self::cover). `depth` is that of its children.
+    /// Allows all tokens below a node, if one look shows that all of them are allowed from `state`, or [nearly all of
+    /// them](Self::cover). `depth` is the depth of the node's children.
     fn below(&mut self, facts: u32, state: u32, depth: usize, nodes: Nodes) -> bool {
         if facts == NONE {
             return false;
@@ -600,7 +606,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
                     }
                     Some(link.kind)
                 } else if self.any(state) == MIXED {
-                    // Symbol by symbol beyond ASCII.
+                    // The symbols beyond ASCII are looked at one by one.
                     self.whole_kind(facts, state)
                 } else {
                     return self.cover(facts, state, link, depth, nodes);
@@ -620,8 +626,9 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         true
     }
 
-    /// Whether the symbols below all lead from `state` to one state, those from there to one, and so on as far down as
-    /// strings go, and every token is allowed that ends in one of these states, all of one kind: of which.
+    /// The kind of all tokens below, if all are allowed as one kind. That is so if the symbols below all lead from `state` to one
+    /// state, all from there to one state, and so on to the depth of the longest string, and if every token that ends in one of
+    /// these states is allowed as that kind.
     fn whole_kind(&mut self, facts: Facts, mut state: u32) -> Option<u8> {
         let mut kind = None;
         let set = self.quotients.sets[facts.set as usize];
@@ -659,7 +666,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         kind
     }
 
-    /// Where a symbol beyond ASCII leads; see [`Symbols::target`].
+    /// The state to which a symbol beyond ASCII leads; see [`Symbols::target`].
     #[inline]
     fn wide_target(&mut self, state: u32, symbol: u8) -> u32 {
         let place = if self.last.0 == state { self.last.1 } else { self.row(state) };
@@ -672,13 +679,13 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         target
     }
 
-    /// The place of the row of `state`, a new one if need be.
+    /// The index of the row of `state`, which is made if it is new.
     #[cold]
     fn row(&mut self, state: u32) -> u32 {
         let place = self.seen(state);
         if self.seen[place].row == NONE {
             let mut row = [UNKNOWN; MAX_SYMBOLS];
-            // Where any character beyond ASCII leads, often to one place, is asked once for all symbols.
+            // One question answers for all symbols beyond ASCII where they lead to one state, as they often do.
             let any = self.any(state);
             if any != MIXED {
                 row[128..].fill(any);
@@ -690,7 +697,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         self.last.1
     }
 
-    /// Where all characters beyond ASCII lead from `state`, or [`MIXED`].
+    /// The state to which all characters beyond ASCII lead from `state`, or [`MIXED`].
     fn any(&mut self, state: u32) -> u32 {
         let place = self.seen(state);
         if self.seen[place].any == UNKNOWN {
@@ -699,7 +706,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         self.seen[place].any
     }
 
-    /// The place of `state` in what is known of states.
+    /// The index of `state` in `seen`, which is made if it is new.
     fn seen(&mut self, state: u32) -> usize {
         if self.seen.len() * 2 >= self.slots.len() {
             let len = (self.slots.len() * 2).max(32);
@@ -717,7 +724,7 @@ impl<'a, A: ByteAutomaton, S: Sink> Walk<'a, A, S> {
         self.slots[slot].1 as usize
     }
 
-    /// Where `state` is in the hash table, or would be.
+    /// The slot of `state` in the hash table, or the empty slot for it.
     fn slot(&self, state: u32) -> usize {
         let last = self.slots.len() - 1;
         let mut slot = (state.wrapping_mul(0x9e37_79b9) >> 7) as usize & last;

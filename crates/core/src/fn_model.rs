@@ -1,13 +1,13 @@
 //! A language model that is a function from a prefix to a row of logits.
 //!
-//! Enough for tests, for models whose library evaluates whole prefixes, and for endpoints that answer with logits. It keeps
-//! nothing between calls, so a prefix of n tokens costs n times as much as with a model that keeps keys and values.
+//! It is enough for tests, for models whose library evaluates whole prefixes, and for endpoints that answer with logits. It keeps
+//! no keys and values between calls, so a prefix of n tokens costs n times as much as with a model that keeps them.
 
 use std::fmt;
 
 use crate::{Extension, LanguageModel, Logits, TokenId};
 
-/// A model that is a function. It writes the logits after a sequence, the prompt included, into a row.
+/// A model that is a function. The function writes the logits after a sequence, the prompt included, into a row.
 ///
 /// # Example
 ///
@@ -44,7 +44,7 @@ impl<F> fmt::Debug for FnModel<F> {
 }
 
 impl<F: FnMut(&[TokenId], &mut [f32])> FnModel<F> {
-    /// The model of a function whose rows have `vocab_len` logits. It must write all of them.
+    /// The model of a function whose rows have `vocab_len` logits. The function must write all of them.
     pub fn new(vocab_len: usize, function: F) -> Self {
         Self { vocab_len, function }
     }

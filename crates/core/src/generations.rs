@@ -1,12 +1,11 @@
 //! A map within a limit of bytes that forgets its older half when it is full.
 //!
-//! Entries are young or old. A new entry is young, and an old one that is asked for becomes young again. When the young
-//! ones would take more than half of the limit, the old ones are dropped and the young ones become old. So an entry that
-//! is used at least once a generation stays, a look-up writes nothing in the frequent case, and there is no list of uses
-//! to keep in order.
+//! Entries are young or old. A new entry is young, and an old entry that is asked for becomes young again. When the young entries
+//! would take more than half of the limit, the old ones are dropped and the young ones become old. So an entry that is used at
+//! least once a generation stays, a look-up writes nothing in the frequent case, and there is no list of uses to keep in order.
 //!
-//! Tried instead: to drop all entries of a full map. A sequence that needs a little more than there is room for then
-//! makes everything again and again, also the entries of each step.
+//! Tried instead: to drop all entries of a full map. A sequence that needs a little more room than there is then makes all entries
+//! again and again, also the entries of each step.
 
 use std::{
     borrow::Borrow,
@@ -15,9 +14,9 @@ use std::{
     hash::{BuildHasher, Hash},
 };
 
-/// A map that keeps what was used last, within a limit of bytes.
+/// A map that keeps the recently used entries, within a limit of bytes.
 ///
-/// The bytes are those of its tables and those that its entries are said to own. It belongs to one thread at a time.
+/// The bytes are those of the map's tables, and those that its entries are said to own. The map belongs to one thread at a time.
 ///
 /// # Example
 ///
@@ -43,9 +42,9 @@ pub struct Generations<K, V, S = RandomState> {
 struct Generation<K, V, S> {
     /// Each value with the bytes that it and its key own.
     entries: HashMap<K, (V, usize), S>,
-    /// Those of the entries together.
+    /// The bytes of all entries together.
     owned: usize,
-    /// Those of the table.
+    /// The bytes of the table.
     table: usize,
 }
 
@@ -80,7 +79,7 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generation<K, V, S> {
         self.table = Self::table(self.entries.len());
     }
 
-    /// The table stays as it is.
+    /// Removes an entry. The table keeps its size.
     fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<(K, V, usize)>
     where
         K: Borrow<Q>,
@@ -106,7 +105,7 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generations<K, V, S> {
         self.young.entries.get(key).map(|(value, _)| value)
     }
 
-    /// As [`get`](Self::get). The bytes that the value owns count as they were when it was inserted.
+    /// As [`get`](Self::get). The bytes of the value still count as they did when it was inserted.
     pub fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -123,8 +122,8 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generations<K, V, S> {
         self.young.entries.get(key).or_else(|| self.old.entries.get(key)).map(|(value, _)| value)
     }
 
-    /// The value of `key` if it is young: then [`get`](Self::get) changes nothing. For maps that threads share, which need
-    /// to exclude each other only where an entry moves.
+    /// The value of `key` if it is young: then [`get`](Self::get) changes nothing. This is for maps that threads share: the threads
+    /// need to exclude each other only where an entry moves.
     pub fn peek_young<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -150,8 +149,8 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generations<K, V, S> {
         }
     }
 
-    /// Keeps `value`, which together with `key` owns `bytes` outside of the map, in place of any other one. Amortised
-    /// O(1), but for the drop of a generation.
+    /// Keeps `value`, which together with `key` owns `bytes` outside of the map, and replaces an earlier value. Amortised O(1),
+    /// except for the drop of a generation.
     ///
     /// An entry that takes more than half of the limit by itself is not kept; [`evicted`](Self::evicted) counts it.
     pub fn insert(&mut self, key: K, value: V, bytes: usize) {
@@ -190,7 +189,7 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generations<K, V, S> {
         self.len() == 0
     }
 
-    /// How many entries were dropped to make room.
+    /// The number of entries that were dropped to make room.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
@@ -225,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Two plain maps and the definition.
+    /// The map by its definition, with two plain maps.
     #[derive(Default)]
     struct Model {
         young: BTreeMap<u8, (u32, usize)>,
@@ -235,7 +234,7 @@ mod tests {
 
     impl Model {
         fn bytes(entries: &BTreeMap<u8, (u32, usize)>) -> usize {
-            // The table of as many entries as an own map has.
+            // A table with as many entries as one of the map's own.
             let mut map: HashMap<u8, (u32, usize)> = HashMap::new();
             map.extend(entries.iter().map(|(key, entry)| (*key, *entry)));
             let slots = match map.capacity() {
@@ -321,7 +320,7 @@ mod tests {
             map.insert(key, key, 100);
             if map.evicted() > 0 {
                 least = least.min(map.len());
-                // The entry before is there at all times, however full the map was.
+                // The previous entry is always there, also in a full map.
                 assert_eq!(map.peek(&(key - 1)), Some(&(key - 1)));
             }
         }

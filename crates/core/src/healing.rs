@@ -1,18 +1,18 @@
 //! Token healing: the end of a prompt, given back to the model.
 //!
-//! A prompt that ends in `http:` ends in the token `:`, and after it a model hardly ever writes `//`: in its training `://` was
-//! one token. So the last tokens are taken off where a longer token begins with their text, and the output must begin with
-//! that text instead. (Guidance's token healing; DOMINO, section 3.5, forces it through the grammar.)
+//! A prompt that ends in `http:` ends in the token `:`. After it a model hardly ever writes `//`: in its training `://` was one
+//! token. So the last tokens are removed where a longer token begins with their text, and the output must begin with that text
+//! instead. (Guidance's token healing; DOMINO, section 3.5, forces the text through the grammar.)
 
 use crate::{TokenId, TokenTrie, Vocabulary};
 
-/// The most tokens that are taken off.
+/// The most tokens that are removed.
 const MAX_TOKENS: usize = 8;
 
-/// How many of the last tokens of `prompt` to take off, and their text, with which the output must then begin.
+/// The number of the last tokens of `prompt` to remove, and their text, with which the output must then begin.
 ///
-/// These are as many as are together the beginning of a longer token, at most eight; control tokens stay. The text is valid
-/// UTF-8 where that of the prompt is and its tokens are.
+/// The removed tokens are as many as together begin a longer token, at most eight. Control tokens stay. The text is valid UTF-8 if
+/// that of the prompt is and that of its tokens is.
 ///
 /// Cost: O(b + c) for b bytes and c continuations of each beginning.
 ///
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(heal(&[c, a, b], &vocabulary, &trie), (2, b"ab".to_vec()));
         assert_eq!(heal(&[b, a], &vocabulary, &trie), (1, b"a".to_vec()));
         assert_eq!(heal(&[b, end], &vocabulary, &trie), (0, vec![]));
-        // Half a character cannot be asked for.
+        // The output cannot be required to begin with half a character.
         assert_eq!(heal(&[half], &vocabulary, &trie), (0, vec![]));
         assert_eq!(heal(&[], &vocabulary, &trie), (0, vec![]));
         assert_eq!(heal(&[ce], &vocabulary, &trie), (0, vec![]));

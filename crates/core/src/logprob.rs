@@ -1,6 +1,6 @@
 //! Sums of probabilities in log space, in `f64`: products of hundreds of probabilities underflow otherwise.
 
-/// `ln(sum(exp(value)))`, without overflow; minus infinity for no values at all.
+/// `ln(sum(exp(value)))`, without overflow; minus infinity if there are no values.
 pub fn log_sum_exp(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> f64 {
     let values = values.into_iter();
     let max = values.clone().fold(f64::NEG_INFINITY, f64::max);
@@ -10,8 +10,8 @@ pub fn log_sum_exp(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> f6
     max + values.map(|value| (value - max).exp()).sum::<f64>().ln()
 }
 
-/// The logarithm of the sum of the exponentials of a row of logits: what turns a logit into a log-probability by
-/// subtraction. Minus infinity when every logit is; NaN when one is.
+/// The logarithm of the sum of the exponentials of a row of logits: a logit minus this is a log-probability. Minus infinity when
+/// every logit is; NaN when one is.
 pub fn log_normalizer(logits: &[f32]) -> f64 {
     if logits.iter().any(|logit| logit.is_nan()) {
         return f64::NAN;

@@ -1,8 +1,8 @@
 //! Token masks: one bit per token id, in words of 32 bits, least significant bit first, tail bits zero.
 //!
-//! That is the layout that llguidance, XGrammar and GPU kernels use, so that a mask goes to them without a copy. Bits
-//! are read and written through `bitvec`'s slices, whose order `Lsb0` over `u32` is this layout; whole words are
-//! public, because an engine that fills a mask from cached rows works on words.
+//! llguidance, XGrammar and GPU kernels use this layout, so that a mask goes to them without a copy. Bits are read and written
+//! through `bitvec`'s slices, whose order `Lsb0` over `u32` is this layout. Whole words are public, because an engine that fills a
+//! mask from cached rows works on words.
 //!
 //! Owned and borrowed forms mirror `Vec`, `&[T]` and `&mut [T]`: [`TokenMask`], [`MaskRef`] and [`MaskMut`];
 //! [`MaskBatch`] is many masks in one allocation.
@@ -16,12 +16,12 @@ use crate::TokenId;
 /// Bits in a word of a mask.
 pub const WORD_BITS: usize = 32;
 
-/// How many words a mask over `vocab_len` ids takes.
+/// The number of words of a mask over `vocab_len` ids.
 pub const fn words_for(vocab_len: usize) -> usize {
     vocab_len.div_ceil(WORD_BITS)
 }
 
-/// A mask of its own: which of `len` token ids are allowed.
+/// An owned mask: the allowed ones of `len` token ids.
 ///
 /// # Example
 ///
@@ -41,12 +41,12 @@ pub struct TokenMask {
 }
 
 impl TokenMask {
-    /// A mask over `len` ids that allows none.
+    /// A mask over `len` ids that allows no id.
     pub fn new(len: usize) -> Self {
         Self { words: vec![0; words_for(len)], len }
     }
 
-    /// The mask as a borrowed one, to be changed.
+    /// A borrow of the mask, to be changed.
     #[allow(
         clippy::should_implement_trait,
         reason = "MaskMut carries a lifetime, so AsMut cannot express it"
@@ -55,7 +55,7 @@ impl TokenMask {
         MaskMut { words: &mut self.words, len: self.len }
     }
 
-    /// The mask as a borrowed one.
+    /// A borrow of the mask.
     #[allow(
         clippy::should_implement_trait,
         reason = "MaskRef carries a lifetime, so AsRef cannot express it"
@@ -69,7 +69,7 @@ impl TokenMask {
         self.len
     }
 
-    /// Whether the mask covers no id at all; see [`none`](Self::none) for a mask that allows none.
+    /// Whether the mask covers no id at all; see [`none`](Self::none) for a mask that allows no id.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -79,7 +79,7 @@ impl TokenMask {
         &self.words
     }
 
-    /// The words, for an engine that sets bits in them; it must leave the tail zero.
+    /// The words, for an engine that sets bits in them. The engine must leave the tail zero.
     pub(crate) fn words_mut(&mut self) -> &mut [u32] {
         &mut self.words
     }
@@ -90,7 +90,7 @@ impl TokenMask {
         self.as_ref().contains(id)
     }
 
-    /// How many ids are allowed.
+    /// The number of allowed ids.
     pub fn count(&self) -> usize {
         self.as_ref().count()
     }
@@ -160,7 +160,7 @@ impl<'a> MaskRef<'a> {
         word >> (id.index() % WORD_BITS) & 1 != 0
     }
 
-    /// How many ids are allowed.
+    /// The number of allowed ids.
     pub fn count(self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -189,11 +189,11 @@ impl<'a> MaskRef<'a> {
 
 /// The ids of a mask, word by word: a search for each next bit takes several times as long.
 struct Ids<'a> {
-    /// Those that are left.
+    /// The words that are left.
     words: &'a [u32],
-    /// The first id of these.
+    /// The first id of these words.
     next: u32,
-    /// What is left of the word before them, and its first id.
+    /// The bits that are left of the word before them, and the first id of that word.
     rest: u32,
     first: u32,
 }
@@ -202,7 +202,7 @@ impl Iterator for Ids<'_> {
     type Item = TokenId;
 
     fn next(&mut self) -> Option<TokenId> {
-        /// A mask of few tokens is zeros nearly everywhere: so many words are passed over together.
+        /// The number of words that are passed over together: a mask of few tokens is zero nearly everywhere.
         const MANY: usize = 16;
         while self.rest == 0 {
             while let Some((many, left)) = self.words.split_first_chunk::<MANY>()
@@ -234,7 +234,7 @@ pub struct MaskMut<'a> {
 }
 
 impl<'a> MaskMut<'a> {
-    /// A view of `words` as a mask over `len` ids; the words may hold anything, and are cleared.
+    /// A view of `words` as a mask over `len` ids. The words may hold anything, and are cleared.
     ///
     /// # Panics
     ///
@@ -255,12 +255,12 @@ impl<'a> MaskMut<'a> {
         self.len == 0
     }
 
-    /// The same mask, borrowed for shorter.
+    /// A shorter borrow of the same mask.
     pub fn reborrow(&mut self) -> MaskMut<'_> {
         MaskMut { words: self.words, len: self.len }
     }
 
-    /// The mask to be read.
+    /// The mask, to be read.
     pub fn as_ref(&self) -> MaskRef<'_> {
         MaskRef { words: self.words, len: self.len }
     }
@@ -291,12 +291,12 @@ impl<'a> MaskMut<'a> {
         self.words[id.index() / WORD_BITS] |= 1 << (id.index() % WORD_BITS);
     }
 
-    /// The words, for an engine that sets bits in them; it must leave the tail zero.
+    /// The words, for an engine that sets bits in them. The engine must leave the tail zero.
     pub(crate) fn into_words(self) -> &'a mut [u32] {
         self.words
     }
 
-    /// Forbids `id`. Nothing happens beyond the end.
+    /// Forbids `id`. An id beyond the end is ignored.
     #[inline]
     pub fn remove(&mut self, id: TokenId) {
         if let Some(word) = self.words.get_mut(id.index() / WORD_BITS) {
@@ -308,13 +308,13 @@ impl<'a> MaskMut<'a> {
     ///
     /// # Panics
     ///
-    /// If the lengths differ; so do [`union`](Self::union) and [`intersect`](Self::intersect).
+    /// If the lengths differ; [`union`](Self::union) and [`intersect`](Self::intersect) panic then too.
     pub fn copy_from(&mut self, other: MaskRef<'_>) {
         assert_eq!(self.len, other.len, "masks of different lengths");
         self.words.copy_from_slice(other.words);
     }
 
-    /// Allows also what `other` allows.
+    /// Allows also the ids that `other` allows.
     pub fn union(&mut self, other: MaskRef<'_>) {
         assert_eq!(self.len, other.len, "masks of different lengths");
         for (word, more) in self.words.iter_mut().zip(other.words) {
@@ -322,8 +322,8 @@ impl<'a> MaskMut<'a> {
         }
     }
 
-    /// Allows also what a mask allows that comes word by word, such as one of a file. Missing words allow nothing, and what lies
-    /// beyond the end is dropped.
+    /// Allows also the ids of a mask that comes word by word, such as one of a file. Missing words allow no id, and bits beyond the
+    /// end are dropped.
     #[inline]
     pub fn union_words(&mut self, words: impl IntoIterator<Item = u32>) {
         self.words.iter_mut().zip(words).for_each(|(word, more)| *word |= more);
@@ -334,7 +334,7 @@ impl<'a> MaskMut<'a> {
         }
     }
 
-    /// Keeps only what `other` allows too.
+    /// Keeps only the ids that `other` allows too.
     pub fn intersect(&mut self, other: MaskRef<'_>) {
         assert_eq!(self.len, other.len, "masks of different lengths");
         for (word, other) in self.words.iter_mut().zip(other.words) {
@@ -358,7 +358,7 @@ pub struct MaskBatch {
 }
 
 impl MaskBatch {
-    /// `rows` masks over `len` ids that allow none.
+    /// `rows` masks over `len` ids that allow no id.
     pub fn new(rows: usize, len: usize) -> Self {
         Self { words: vec![0; rows * words_for(len)], rows, len }
     }
@@ -373,7 +373,7 @@ impl MaskBatch {
         self.len
     }
 
-    /// All words, row-major: what a GPU buffer takes.
+    /// All words, row-major, as a GPU buffer takes them.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
@@ -382,7 +382,7 @@ impl MaskBatch {
     ///
     /// # Panics
     ///
-    /// If there is no such row; so does [`row_mut`](Self::row_mut).
+    /// If there is no such row; [`row_mut`](Self::row_mut) panics then too.
     pub fn row(&self, row: usize) -> MaskRef<'_> {
         assert!(row < self.rows, "row {row} of a batch of {}", self.rows);
         let words = words_for(self.len);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     proptest! {
-        /// Between runs of zeros that are passed over together, and at the ends of words and masks.
+        /// The bits lie between runs of zeros that are passed over together, and at the ends of words and masks.
         #[test]
         fn ids_are_the_bits_that_are_set(
             len in 0usize..3000,

@@ -1,28 +1,28 @@
-//! What a language model is to a sampler: a batch of sequences goes in, rows of next-token logits come out.
+//! A language model as a sampler sees it: a batch of sequences goes in, rows of next-token logits come out.
 //!
-//! The trait is batch first (one sequence is a batch of one), because a model pays for a pass and not for a row, and
-//! because samplers that reject, fork and verify drafts need several positions of several sequences in one pass.
-//! A sequence can be forked and truncated, so that a sampler never computes a shared prefix twice.
+//! The trait is batch first (one sequence is a batch of one). A model pays for a pass and not for a row, and samplers that reject,
+//! fork and verify drafts need several positions of several sequences in one pass. A sequence can be forked and truncated, so that
+//! a sampler never computes a shared prefix twice.
 //!
-//! Tried instead: a method `next(&mut self, &[TokenId]) -> logits`. It is simpler, and it either recomputes the prefix
-//! or hides a cache whose hits depend on the order of the calls. A separate prefill method was tried too; it is the
-//! same operation as appending several tokens, so [`LanguageModel::extend`] does both.
+//! Tried instead: a method `next(&mut self, &[TokenId]) -> logits`. It is simpler, and it either recomputes the prefix or hides a
+//! cache whose hits depend on the order of the calls. A separate prefill method was tried too. It is the same operation as
+//! appending several tokens, so [`LanguageModel::extend`] does both.
 
 use crate::{Logits, TokenId};
 
-/// Which rows of logits one [`Extension`] asks for.
+/// The rows of logits that one [`Extension`] asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rows {
     /// One row: the distribution after the last token of the sequence, also when no token is appended.
     Last,
-    /// One row after each appended token, in order; none when no token is appended.
+    /// One row after each appended token, in order; no row when no token is appended.
     All,
-    /// The same without the first so many.
+    /// The same without the first rows, as many as this number.
     From(usize),
 }
 
 impl Rows {
-    /// How many rows an extension by `appended` tokens yields.
+    /// The number of rows of an extension by `appended` tokens.
     pub const fn count(self, appended: usize) -> usize {
         match self {
             Self::Last => 1,
@@ -32,14 +32,14 @@ impl Rows {
     }
 }
 
-/// One item of a batch: tokens to append to a sequence, and which rows of logits are wanted.
+/// One item of a batch: the tokens to append to a sequence, and the requested rows of logits.
 #[derive(Debug)]
 pub struct Extension<'a, S> {
     /// The sequence that grows.
     pub sequence: &'a mut S,
     /// The tokens to append; may be empty.
     pub tokens: &'a [TokenId],
-    /// The rows that are wanted.
+    /// The requested rows.
     pub rows: Rows,
 }
 
@@ -47,10 +47,10 @@ pub struct Extension<'a, S> {
 ///
 /// # Contract
 ///
-/// [`conformance::check_model`](crate::conformance::check_model) tests them over any implementation, up to a tolerance:
-/// appending tokens one by one, all at once, or in a batch with others yields the same rows; a fork and its original
-/// do not influence each other; truncating and appending again yields what a fresh sequence yields; an error from
-/// [`extend`](Self::extend) changes no sequence.
+/// [`conformance::check_model`](crate::conformance::check_model) tests these rules over any implementation, up to a tolerance:
+/// appending tokens one by one, all at once, or in a batch with others yields the same rows; a fork and its original do not
+/// influence each other; truncating and appending again yields what a fresh sequence yields; an error from [`extend`](Self::extend)
+/// changes no sequence.
 ///
 /// # Example
 ///
@@ -68,18 +68,18 @@ pub struct Extension<'a, S> {
 /// # Ok::<(), unskew_core::TableModelError>(())
 /// ```
 pub trait LanguageModel {
-    /// One sequence: its tokens so far and whatever the model keeps for them (a key-value cache).
+    /// One sequence: its tokens so far, with the data that the model keeps for them (a key-value cache).
     type Sequence;
-    /// Why the model could not be evaluated.
+    /// The reason why the model could not be evaluated.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// The length of a row of logits: every id below it is a token of the model.
     fn vocab_len(&self) -> usize;
 
-    /// The most tokens that a sequence may hold, where there is such a limit.
+    /// The most tokens that a sequence may hold, where there is a limit.
     fn context_len(&self) -> Option<usize>;
 
-    /// The empty sequence. No evaluation.
+    /// The empty sequence. The model is not evaluated.
     fn start(&mut self) -> Self::Sequence;
 
     /// The number of tokens in `sequence`.
@@ -90,7 +90,7 @@ pub trait LanguageModel {
         self.len(sequence) == 0
     }
 
-    /// An independent copy of `sequence`. Cheap: a model shares what it can and copies when one of the two grows.
+    /// An independent copy of `sequence`. Cheap: a model shares the data of the two sequences, and copies when one of them grows.
     fn fork(&mut self, sequence: &Self::Sequence) -> Self::Sequence;
 
     /// Forgets all but the first `len` tokens of `sequence`.
@@ -100,14 +100,14 @@ pub trait LanguageModel {
     /// If `sequence` holds fewer than `len` tokens.
     fn truncate(&mut self, sequence: &mut Self::Sequence, len: usize);
 
-    /// Appends tokens to each sequence of the batch, in one pass, and replaces the content of `logits` by the rows
-    /// that were asked for: item by item, within an item by position.
+    /// Appends tokens to each sequence of the batch, in one pass, and replaces the content of `logits` by the requested rows: item
+    /// by item, and within an item by position.
     ///
     /// # Errors
     ///
-    /// When a token is not one of the model's, a sequence would pass [`context_len`](Self::context_len), a row is
-    /// asked of an empty sequence by a model that needs a token to start from, or the evaluation itself fails. Every
-    /// sequence of the batch is then as it was.
+    /// When a token is not one of the model's, a sequence would exceed [`context_len`](Self::context_len), a row is asked of an
+    /// empty sequence by a model that needs a token to start from, or the evaluation itself fails. Every sequence of the batch is
+    /// then unchanged.
     fn extend(
         &mut self,
         batch: &mut [Extension<'_, Self::Sequence>],

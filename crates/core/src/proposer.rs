@@ -1,8 +1,8 @@
-//! Guesses at what follows, for speculation without a second model.
+//! Guesses at the next tokens, for speculation without a second model.
 //!
-//! A guess costs next to nothing and binds nobody: whoever verifies it evaluates the model over the guessed tokens in one
-//! pass, draws as it would have drawn without them, and goes on for as long as the draws agree. So a guess changes how many
-//! passes an output takes, and never its distribution.
+//! A guess costs next to nothing and commits a sampler to nothing. The sampler evaluates the model over the guessed tokens in one
+//! pass, draws as it would have drawn without them, and goes on while the draws agree. So a guess changes the number of passes of
+//! an output, and never its distribution.
 
 use crate::{Constraint, TokenId};
 
@@ -10,10 +10,10 @@ use crate::{Constraint, TokenId};
 ///
 /// # Contract
 ///
-/// What is proposed can be appended to the state, token by token. (Otherwise it is only useless, not wrong.)
+/// The proposed tokens can be appended to the state, one after the other. (A proposal that cannot is useless, not wrong.)
 pub trait Proposer<C: Constraint> {
-    /// Appends to `tokens` up to `most` tokens that it expects after `state`, each after those before. `text` is all that leads to
-    /// the state: the prompt, and the output so far.
+    /// Appends to `tokens` up to `most` tokens that it expects after `state`, each after those before it. `text` is the whole text
+    /// before the state: the prompt, and the output so far.
     fn propose(
         &mut self,
         constraint: &C,
@@ -24,7 +24,7 @@ pub trait Proposer<C: Constraint> {
         tokens: &mut Vec<TokenId>,
     );
 
-    /// Takes note that `token` followed `state`.
+    /// Records that `token` followed `state`.
     fn observe(&mut self, constraint: &C, scratch: &mut C::Scratch, state: &C::State, token: TokenId);
 }
 

@@ -1,15 +1,15 @@
 //! The quotient of a vocabulary: its tokens as strings of [`Symbols`], equal strings merged, as tries.
 //!
-//! The trie of 128,000 tokens has 270,000 nodes; of the tokens that are words, 30 strings of symbols are left (`aaaa`,
-//! ` Aaaaaa`). A walk of an automaton over these visits hundreds of nodes where the walk over the bytes visits a hundred
-//! thousand, as long as the automaton does not tell the characters of a symbol apart. Where it does, the walk goes on
-//! from the *members* of a node, the places of the byte trie that spell it, each with a state of its own.
+//! The trie of 128,000 tokens has 270,000 nodes; the tokens that are words have 30 strings of symbols (`aaaa`, ` Aaaaaa`). As long
+//! as the automaton does not distinguish the characters of a symbol, a walk over these strings visits hundreds of nodes where the
+//! walk over the bytes visits a hundred thousand. Where the automaton does, the walk goes on from the *members* of a node, the
+//! places of the byte trie that spell it, each with a state of its own.
 //!
-//! There is a quotient for the whole trie and one for each large subtree (in four levels: `␣`, `␣c`, `␣co`, `␣con`). So
-//! where a pattern singles out some first letters, as keywords among identifiers do, what follows the others is walked
-//! in quotients again, and not byte by byte.
+//! There is a quotient for the whole trie and one for each large subtree (in four levels: `␣`, `␣c`, `␣co`, `␣con`). A pattern may
+//! single out some first letters, as keywords among identifiers do. The tokens after the other letters are then walked in quotients
+//! again, and not byte by byte.
 //!
-//! Tokens that are not whole characters, about 1,500, are in no quotient; they have a small byte trie of their own.
+//! Tokens that are not whole characters, about 1,500, are in no quotient. They have a small byte trie of their own.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -23,18 +23,18 @@ use crate::{
 /// The members and tokens of subtrees smaller than this are walked byte by byte.
 const LARGE: usize = 48;
 
-/// How many quotients may be nested in each other. It bounds time and memory, and the recursion of a walk.
+/// The greatest depth of nested quotients. It bounds time and memory, and the recursion of a walk.
 const LEVELS: u8 = 5;
 
-/// From how many tokens on a set of them is also kept as a mask. Setting a bit takes about a nanosecond, and the union
-/// of two masks over 128,000 ids about half a microsecond. 400 takes 6 MB more and is no faster; 3,000 is a tenth
+/// The least number of tokens of a set that is also kept as a mask. Setting a bit takes about a nanosecond, and the union of two
+/// masks over 128,000 ids about half a microsecond. A limit of 400 takes 6 MB more and is no faster; a limit of 3,000 is a tenth
 /// slower.
 const MASK_TOKENS: u32 = if cfg!(test) { 8 } else { 1024 };
 
-/// From how many tokens on it is worth asking whether a subtree is allowed as a whole.
+/// The least number of tokens of a subtree for which the walk asks whether all are allowed.
 const WHOLE_TOKENS: u32 = 16;
 
-/// No such thing.
+/// No index.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A set of symbols.
@@ -45,9 +45,9 @@ pub(crate) type SymbolSet = [u64; 4];
 pub(crate) struct QuotientNode {
     /// Index of the first node after this one's subtree.
     pub(crate) end: u32,
-    /// Its tokens: from here to the first token of the next node.
+    /// The node's tokens: from here to the first token of the next node.
     pub(crate) first_token: u32,
-    /// Its members: from here to the first member of the next node.
+    /// The node's members: from here to the first member of the next node.
     pub(crate) first_member: u32,
     /// The length of the string, minus one, in the high 24 bits; its last symbol in the low 8.
     depth_and_symbol: u32,
@@ -67,7 +67,7 @@ impl QuotientNode {
     }
 }
 
-/// What is known of a node with many tokens at it or below it.
+/// The facts of a node with many tokens at it or below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Facts {
     /// The symbols below the node; index into the sets.
@@ -89,7 +89,7 @@ pub(crate) struct Member {
     pub(crate) char: u32,
     /// The node of the byte trie that ends it.
     pub(crate) node: u32,
-    /// The quotient of what lies below, or [`NONE`].
+    /// The quotient of the subtree below the member, or [`NONE`].
     pub(crate) quotient: u32,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Quotient {
     pub(crate) end: u32,
     /// The length of the longest string.
     pub(crate) height: u32,
-    /// About the empty string.
+    /// The facts of the empty string: an index, or [`NONE`].
     pub(crate) facts: u32,
 }
 
@@ -116,9 +116,9 @@ pub(crate) struct Quotients {
     pub(crate) sets: Vec<SymbolSet>,
     masks: Vec<u32>,
     words: usize,
-    /// The first is that of the whole trie.
+    /// The quotients. The first is that of the whole trie.
     pub(crate) all: Vec<Quotient>,
-    /// Of the tokens of the first.
+    /// The holders of symbols among the tokens of the first quotient.
     pub(crate) with: Holders,
 }
 
@@ -165,10 +165,10 @@ impl Quotients {
         &self.members[self.nodes[node].first_member as usize..self.nodes[node + 1].first_member as usize]
     }
 
-    /// The nodes among these, which are in the quotient that begins at `root`, that end with one of the symbols `ascii`, or
-    /// with one beyond ASCII if `wide`, or that are this deep or deeper: a bit each, from the first of `among` on. Those below
-    /// others may be missing; nothing above all of these may have one of the symbols, and what is so deep must have at least
-    /// [`SHORT`] symbols, those in front of the quotient included.
+    /// The nodes among `among`, which are in the quotient that begins at `root`, that end with one of the symbols `ascii`, or with
+    /// a symbol beyond ASCII if `wide`, or that have at least the depth `depth`. The answer has a bit for each node, from the first
+    /// of `among` on. Nodes below other such nodes may be missing. No node above all of `among` may have one of the symbols, and
+    /// nodes of that depth must have at least [`SHORT`] symbols, those in front of the quotient included.
     pub(crate) fn exceptions(
         &self,
         among: Range<usize>,
@@ -222,34 +222,34 @@ impl Quotients {
     }
 }
 
-/// Which tokens of the quotient of the whole trie hold a symbol, and which are long; and which nodes of all quotients have
-/// it or are deep.
+/// The holders of symbols: for each symbol, the tokens of the quotient of the whole trie that hold it, and the nodes of all
+/// quotients that have it. Also the tokens that are long, and the nodes that are deep.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Holders {
-    /// By symbol of ASCII: the tokens that hold it; none where they are many.
+    /// For each ASCII symbol, the tokens that hold it; empty where they are many.
     pub(crate) symbol: Vec<Vec<TokenId>>,
-    /// One bit each: the symbols of ASCII that many hold.
+    /// The ASCII symbols that many tokens hold, one bit each.
     pub(crate) many: u128,
-    /// In words of a mask: those with symbols beyond ASCII.
+    /// The tokens that hold symbols beyond ASCII, in words of a mask.
     pub(crate) wide: Vec<u32>,
-    /// Tokens by their number of symbols, the longest ones first, from [`SHORT`] on.
+    /// Tokens with more than [`SHORT`] symbols, by their number of symbols, the longest first.
     pub(crate) long: Vec<(u32, TokenId)>,
-    /// By symbol of ASCII that few hold: the nodes that end with it and are below no other such node, in order.
+    /// For each ASCII symbol that few tokens hold: the nodes that end with it and are below no other such node, in order.
     nodes: Vec<Vec<u32>>,
-    /// Likewise with any symbol beyond ASCII.
+    /// The same for all symbols beyond ASCII together.
     wide_nodes: Vec<u32>,
-    /// By quotient: the nodes from [`SHORT`] symbols on, and those that may be there, each with its depth, the deepest ones
-    /// first.
+    /// For each quotient: the nodes of more than [`SHORT`] symbols, and those that may have as many, each with its depth, the
+    /// deepest first.
     deep: Vec<Vec<(u32, u32)>>,
 }
 
-/// What more tokens than these hold is no exception.
+/// The most tokens that may hold a symbol for it to be an exception.
 const MANY: usize = 1 << 14;
 
-/// Among so many nodes, those with a symbol are found by looking at each.
+/// Among this number of nodes or fewer, those with a symbol are found by looking at each node.
 const SCANNED: usize = if cfg!(test) { 4 } else { 384 };
 
-/// Up to so many symbols are few.
+/// The most symbols of a token that is not long, and of a node that is not deep.
 pub(crate) const SHORT: usize = if cfg!(test) { 1 } else { 12 };
 
 impl Holders {
@@ -260,7 +260,7 @@ impl Holders {
         let mut above: Vec<u128> = vec![0];
         for pair in quotients.nodes[first as usize..=end as usize].windows(2) {
             let (symbol, depth) = (pair[0].symbol(), pair[0].depth());
-            // The bit of `b`, which is no symbol, stands for all beyond ASCII.
+            // The bit of `b`, which is no symbol, stands for all symbols beyond ASCII.
             let held = above[depth] | 1 << if symbol < 128 { symbol } else { LOWER + 1 };
             above.truncate(depth + 1);
             above.push(held);
@@ -294,7 +294,7 @@ impl Holders {
         self.nodes = vec![vec![]; 128];
         for (Quotient { first, end, .. }, front) in quotients.all.iter().zip(fronts) {
             let mut deep: Vec<(u32, u32)> = Vec::new();
-            // By symbol, those beyond ASCII as one: up to where what is below the last such node reaches.
+            // For each symbol, with those beyond ASCII as one: the end of the subtree of the last such node.
             let mut done = [0; 129];
             for at in *first..*end {
                 let node = quotients.nodes[at as usize];
@@ -305,7 +305,7 @@ impl Holders {
                     nodes.push(at);
                     done[usize::from(symbol)] = node.end;
                 }
-                // Symbols are at most as many as bytes.
+                // A string has at most as many symbols as bytes.
                 if front + node.depth() >= SHORT {
                     deep.push((index(node.depth()), at));
                 }
@@ -327,16 +327,16 @@ impl Holders {
     }
 }
 
-/// Those of `nodes`, which ascend, that are among these, counted from the first of these.
+/// The members of `nodes`, which ascend, that are in the range `among`, counted from its start.
 fn within<'a>(nodes: &'a [u32], among: &Range<usize>) -> impl Iterator<Item = usize> + use<'a> {
     let of = |end: usize| nodes.partition_point(|node| (*node as usize) < end);
     let start = among.start;
     nodes[of(start)..of(among.end)].iter().map(move |node| *node as usize - start)
 }
 
-/// The byte trie as a trie of characters: by node at which a character ends, the characters that follow.
+/// The byte trie as a trie of characters: for each node at which a character ends, the characters that follow.
 struct Edges {
-    /// By node of the byte trie, the root last: the first of its edges.
+    /// For each node of the byte trie, with the root last: the index of its first edge.
     first: Vec<u32>,
     edges: Vec<Edge>,
 }
@@ -348,18 +348,18 @@ struct Edge {
     member: Member,
 }
 
-/// How far a prefix is read.
+/// The state of reading a prefix.
 #[derive(Clone, Copy)]
 struct Reading {
-    /// The place where the last whole character ended; [`NONE`] where the bytes are not text.
+    /// The place where the last whole character ended; [`NONE`] where the bytes are no text.
     at: u32,
-    /// The bytes since then.
+    /// The bytes since that place.
     bytes: [u8; 4],
     len: u8,
 }
 
 impl Edges {
-    /// Answers also which tokens are not whole characters that have a symbol.
+    /// Answers also with the tokens that are not strings of whole characters with a symbol.
     fn new(nodes: &[Node], symbols: &mut Symbols) -> (Self, Vec<usize>) {
         let root = index(nodes.len() - 1);
         let mut found: Vec<(u32, Edge)> = Vec::with_capacity(nodes.len());
@@ -396,7 +396,7 @@ impl Edges {
             readings.truncate(node.depth() + 1);
             readings.push(reading);
         }
-        // By counting: the edges of each place, in their order.
+        // A counting sort: the edges of each place, in their order.
         let mut first = vec![0; nodes.len() + 1];
         for (place, _) in &found {
             first[*place as usize + 1] += 1;
@@ -426,13 +426,13 @@ struct Builder<'t> {
     edges: Edges,
     quotients: Quotients,
     ids_of_sets: HashMap<SymbolSet, u32>,
-    /// How many bytes are in front of each quotient.
+    /// The number of bytes in front of each quotient.
     fronts: Vec<usize>,
 }
 
 impl Builder<'_> {
     fn build(&mut self) {
-        // By node of the byte trie: its quotient.
+        // For each node of the byte trie: its quotient.
         let mut of_node = vec![NONE; self.trie.len()];
         let root = index(self.trie.len() - 1);
         self.quotient(root);
@@ -469,12 +469,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Builds the quotient of what lies below `place`.
+    /// Builds the quotient of the subtree below `place`.
     fn quotient(&mut self, place: u32) {
         let first = self.quotients.nodes.len();
         let mut parents: Vec<u32> = vec![];
         let mut open: Vec<u32> = vec![];
-        // The groups that wait for their node, the next one last: depth, and where their edges begin in `work`.
+        // The groups that wait for their node, the next one last: the depth, and the index of their first edge in `work`.
         let mut groups: Vec<(usize, usize)> = vec![];
         let mut work: Vec<Edge> = self.edges.of(place).to_vec();
         let mut height = 0;
@@ -516,7 +516,7 @@ impl Builder<'_> {
         self.fronts.push(if is_root { 0 } else { self.trie[place as usize].depth() + 1 });
     }
 
-    /// The facts of the nodes from `first` on, and those of the empty string.
+    /// Makes the facts of the nodes from `first` on, and those of the empty string.
     fn facts(&mut self, first: usize, parents: &[u32]) -> u32 {
         let mut below: Vec<(SymbolSet, u32)> = vec![([0; 4], 0); parents.len()];
         let (mut all, mut height) = ([0; 4], 0);
@@ -545,7 +545,7 @@ impl Builder<'_> {
         self.add_facts(all, height, (begin, begin), (begin, tokens_end))
     }
 
-    /// The place of `set` among the sets.
+    /// The index of `set` among the sets.
     fn set(&mut self, set: SymbolSet) -> u32 {
         let sets = &mut self.quotients.sets;
         *self.ids_of_sets.entry(set).or_insert_with(|| {
@@ -578,7 +578,7 @@ impl Builder<'_> {
 
 /// Sorts `edges`, which begin at `offset`, and adds their groups by symbol, the smallest symbol last.
 fn group(edges: &mut [Edge], offset: usize, depth: usize, groups: &mut Vec<(usize, usize)>) {
-    // The group that is taken first lies last; in it, members ascend.
+    // The group that is taken first lies last. In a group, members ascend.
     edges.sort_unstable_by(|left, right| right.symbol.cmp(&left.symbol).then(left.member.cmp(&right.member)));
     let mut before = None;
     for (at, edge) in edges.iter().enumerate() {

@@ -1,25 +1,25 @@
-//! The symbols that tokens are spelled in for the quotient: classes of characters that patterns rarely tell apart.
+//! The symbols in which the quotient spells tokens: classes of characters that patterns rarely distinguish.
 //!
-//! Lower-case ASCII letters are one symbol, upper-case ones another, digits a third; each other ASCII byte is a symbol
-//! of its own. Beyond ASCII a symbol is a stretch of Unicode, mostly a script, and in it the characters of one kind:
-//! small letters, capitals, other letters, marks, digits, the rest. Only symbols that the vocabulary uses get a number.
+//! Lower-case ASCII letters are one symbol, upper-case ones another, digits a third. Each other ASCII byte is a symbol of its own.
+//! Beyond ASCII a symbol is the characters of one kind in a stretch of Unicode, mostly a script. The kinds are small letters,
+//! capitals, other letters, marks, digits, and the rest. Only symbols that the vocabulary uses get a number.
 //!
-//! The partition is a guess at what patterns do, and nothing depends on it but speed: whether an automaton tells the
-//! characters of a symbol apart is asked of the automaton every time.
+//! The partition is a guess at the patterns in use, and only speed depends on it: the automaton is asked every time whether it
+//! distinguishes the characters of a symbol.
 //!
-//! That question must not cost a run over 20,000 ideographs. The UTF-8 encodings of a symbol are therefore kept as
-//! *boxes*, products of ranges of bytes: the ideographs are two of them.
+//! That question must not cost a run over 20,000 ideographs. The UTF-8 encodings of a symbol are therefore kept as *boxes*,
+//! products of ranges of bytes: the ideographs are two boxes.
 //!
-//! Tried instead: classes of bytes instead of characters. Lead bytes cut scripts in two (Cyrillic words of n letters are
-//! 2^n strings of classes), and `\p{L}` tells the trailing bytes of all three-byte characters apart.
+//! Tried instead: classes of bytes instead of characters. Lead bytes cut scripts in two (Cyrillic words of n letters are 2^n
+//! strings of classes), and `\p{L}` distinguishes the trailing bytes of all three-byte characters.
 
 use crate::fill::{ByteAutomaton, DEAD, MIXED};
 
-/// How many symbols there are at most: what a set of them has room for.
+/// The most symbols: a set has room for as many.
 pub(crate) const MAX_SYMBOLS: usize = 256;
 
-/// The symbols `a..=z`, `A..=Z` and `0..=9`; the other ASCII bytes have their own value as their number, which leaves
-/// these three free.
+/// The symbols `a..=z`, `A..=Z` and `0..=9`. The other ASCII bytes have their own value as their number, and these three numbers
+/// are free.
 pub(crate) const LOWER: u8 = b'a';
 pub(crate) const UPPER: u8 = b'A';
 pub(crate) const DIGIT: u8 = b'0';
@@ -30,7 +30,7 @@ const FIRST_WIDE: usize = 128;
 /// The kinds of characters that a stretch of Unicode is divided into.
 const KINDS: usize = 6;
 
-/// The beginnings of the stretches, and whether they are divided into kinds. The last one ends the characters that have
+/// The first character of each stretch, and whether the stretch is divided into kinds. The last entry ends the characters that have
 /// a symbol.
 const STRETCHES: [(u32, bool); 68] = [
     (0x80, true),
@@ -103,7 +103,7 @@ const STRETCHES: [(u32, bool); 68] = [
     (0x4_0000, false),
 ];
 
-/// Ranges of marks among the letters of scripts with many tokens; the standard library does not tell them from letters.
+/// Ranges of marks among the letters of scripts with many tokens. The standard library does not distinguish them from letters.
 const MARKS: [(u32, u32); 20] = [
     (0x591, 0x5bd),
     (0x610, 0x61a),
@@ -127,8 +127,8 @@ const MARKS: [(u32, u32); 20] = [
     (0xfe20, 0xfe2f),
 ];
 
-/// A product of ranges of bytes, all of the trailing bytes but the last: encodings of equal length, which end in one of
-/// the bytes `0x80 + i` for the bits `i` of `last`.
+/// A product of ranges of bytes, which are all bytes but the last: encodings of equal length, which end in one of the bytes
+/// `0x80 + i` for the bits `i` of `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Box {
     /// `ranges[..len]` are the bytes before the last.
@@ -154,12 +154,12 @@ const ANY: [Box; 8] = {
     ]
 };
 
-/// Which symbol each character is.
+/// The symbol of each character.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Symbols {
-    /// By stretch and kind: the symbol, 0 where there is none yet.
+    /// For each stretch and kind: the symbol, 0 where there is none yet.
     of: Vec<[u8; KINDS]>,
-    /// By symbol from [`FIRST_WIDE`] on: its encodings.
+    /// For each symbol from [`FIRST_WIDE`] on: its encodings.
     boxes: Vec<Vec<Box>>,
 }
 
@@ -169,7 +169,8 @@ impl Symbols {
         Self { of: vec![[0; KINDS]; STRETCHES.len()], boxes: vec![] }
     }
 
-    /// The symbol of `char`, a new one if need be. `None` if it has none: it is in no stretch, or they are used up.
+    /// The symbol of `char`, which gets a new number if needed. `None` if `char` has no symbol: it is in no stretch, or the numbers
+    /// are used up.
     pub(crate) fn symbol(&mut self, char: char) -> Option<u8> {
         if char.is_ascii() {
             return Some(ascii(char as u8));
@@ -193,8 +194,8 @@ impl Symbols {
         self.of.len() * KINDS + self.boxes.iter().map(|boxes| size_of_val(&boxes[..])).sum::<usize>()
     }
 
-    /// Where a symbol beyond ASCII leads: a state, [`DEAD`], or [`MIXED`] if its characters do not all lead there.
-    /// `runs` are the runs of bytes that the automaton does not tell apart.
+    /// The state to which a symbol beyond ASCII leads: a state, [`DEAD`], or [`MIXED`] if its characters do not all lead to one.
+    /// `runs` are the runs of bytes that the automaton does not distinguish.
     pub(crate) fn target<A: ByteAutomaton>(
         &self,
         automaton: &mut A,
@@ -211,12 +212,12 @@ impl Symbols {
     }
 }
 
-/// Where the encodings in `boxes` lead, if all lead to one state; see [`Symbols::target`].
+/// The state to which the encodings in `boxes` lead, if all lead to one; see [`Symbols::target`].
 fn target<A: ByteAutomaton>(boxes: &[Box], automaton: &mut A, runs: &mut Runs, state: u32) -> u32 {
     let mut target = None;
     for encodings in boxes {
-        // All encodings must agree byte by byte: a coarser question than whether they agree in the end, which
-        // automata without equal states answer alike, but for rare ones.
+        // All encodings must agree byte by byte. That is a coarser question than whether they agree in the end; with rare
+        // exceptions, automata without equal states answer both alike.
         let mut at = state;
         for (first, last) in &encodings.ranges[..usize::from(encodings.len)] {
             at = match (*first, *last) {
@@ -245,16 +246,16 @@ fn target<A: ByteAutomaton>(boxes: &[Box], automaton: &mut A, runs: &mut Runs, s
 const TRAILING: u8 = 0x80;
 const LAST_TRAILING: u8 = 0xbf;
 
-/// Runs of bytes that the automaton does not tell apart, and what is known of the runs of trailing bytes.
+/// Runs of bytes that the automaton does not distinguish, and the known results for the runs of trailing bytes.
 pub(crate) struct Runs {
-    /// By byte: the last one of the run of neighbours of the same class of the automaton.
+    /// For each byte: the last byte of its run of neighbours of the same class.
     last: [u8; 256],
-    /// States, and where all trailing bytes lead from there. States inside a character are few, they are asked for
-    /// again with every symbol, and in a pattern like `\w` a run is hardly longer than two bytes.
+    /// States, each with the state to which all trailing bytes lead from it. States inside a character are few, every symbol asks
+    /// for them again, and in a pattern like `\w` a run is hardly longer than two bytes.
     trailing: [(u32, u32); KNOWN],
 }
 
-/// How many states' trailing bytes are kept in mind.
+/// The number of states whose trailing bytes are remembered.
 const KNOWN: usize = 32;
 
 impl Runs {
@@ -267,12 +268,12 @@ impl Runs {
         Self { last, trailing: [(DEAD, DEAD); KNOWN] }
     }
 
-    /// The last byte of the run that `byte` is in.
+    /// The last byte of the run of `byte`.
     pub(crate) fn last_of(&self, byte: u8) -> u8 {
         self.last[usize::from(byte)]
     }
 
-    /// Where all trailing bytes lead, or [`MIXED`].
+    /// The state to which all trailing bytes lead, or [`MIXED`].
     #[inline]
     fn any_trailing<A: ByteAutomaton>(&mut self, automaton: &mut A, state: u32) -> u32 {
         let place = state as usize % KNOWN;
@@ -282,7 +283,7 @@ impl Runs {
         self.trailing[place].1
     }
 
-    /// Where the bytes `first..=last` lead, or [`MIXED`].
+    /// The state to which the bytes `first..=last` lead, or [`MIXED`].
     #[inline]
     fn target<A: ByteAutomaton>(&self, automaton: &mut A, state: u32, first: u8, last: u8) -> u32 {
         let target = automaton.step(state, first);
@@ -304,7 +305,7 @@ impl Runs {
             if *target.get_or_insert(next) != next {
                 return MIXED;
             }
-            // All of the run that `byte` is in is known now.
+            // All bytes of the run of `byte` are known now.
             let run = u32::from(self.last[usize::from(byte)].min(0xbf)) - 0x80;
             bits = if run == 63 { 0 } else { bits & (u64::MAX << (run + 1)) };
         }
@@ -385,7 +386,7 @@ fn boxes(chars: impl Iterator<Item = char>) -> Vec<Box> {
             _ => boxes.push(Box { ranges, len: before.len() as u8, last: bit }),
         }
     }
-    // Neighbours that differ in one range become one, from the innermost range outwards.
+    // Boxes that differ in one range and are neighbours in it become one, from the innermost range outwards.
     for level in (0..3).rev() {
         let mut merged: Vec<Box> = Vec::new();
         for next in boxes {

@@ -1,13 +1,12 @@
-//! A language model given as an explicit table: the oracle of every sampler test, and what audits of exact
-//! probabilities run on.
+//! A language model given as an explicit table: the oracle of every sampler test, and the model of audits of exact probabilities.
 //!
-//! A row of next-token probabilities for each listed context (the ids so far), one default row for all others.
+//! The table has a row of next-token probabilities for each listed context (the ids so far), and one default row for all others.
 
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{Extension, LanguageModel, Logits, Rows, TokenId, Vocabulary};
 
-/// Rows must sum to one within this.
+/// The most by which the sum of a row may differ from one.
 const TOLERANCE: f64 = 1e-6;
 
 /// A language model given as a table. Ids `0..n` are text tokens, id `n` is the end of the sequence.
@@ -36,7 +35,7 @@ pub struct TableModel {
     contexts: HashMap<Vec<TokenId>, Vec<f64>>,
 }
 
-/// Why a table is not a language model, or could not be evaluated.
+/// The reasons why a table is no language model, or could not be evaluated.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableModelError {
@@ -45,7 +44,7 @@ pub enum TableModelError {
     Sum {
         /// The row, by its context.
         row: String,
-        /// What it sums to.
+        /// The sum of its entries.
         sum: f64,
     },
     /// An entry that is not a probability.
@@ -68,18 +67,18 @@ pub enum TableModelError {
         /// The number of tokens, the end of the sequence included.
         vocab_len: usize,
     },
-    /// A context given twice.
+    /// A context that is given twice.
     #[error("the context {row} is given twice")]
     DuplicateContext {
         /// The context.
         row: String,
     },
-    /// A context that holds an id that is not a text token.
+    /// A context with an id that is not a text token's.
     #[error("the context {row} holds {id}; ids in a context are numbers below {limit}, joined by one space")]
     Context {
         /// The context.
         row: String,
-        /// What is not a text token's id.
+        /// The id that is not a text token's.
         id: String,
         /// The number of text tokens.
         limit: usize,
@@ -87,7 +86,7 @@ pub enum TableModelError {
     /// An `eos` that is not the id after the last token.
     #[error("`eos` is {eos}, but with {tokens} tokens it must be {tokens}: the id after the last one")]
     EndOfSequence {
-        /// What `eos` is.
+        /// The value of `eos`.
         eos: u64,
         /// The number of text tokens.
         tokens: usize,
@@ -98,7 +97,7 @@ pub enum TableModelError {
     /// The JSON form could not be read.
     #[error("not a table model in JSON: {0}")]
     Json(String),
-    /// A token that the model does not have, or the end of the sequence, was appended.
+    /// An appended token that the model does not have, or the end of the sequence.
     #[error("token {token} cannot be appended: the table's text tokens are the ids below {limit}")]
     Token {
         /// The token.
@@ -162,7 +161,7 @@ impl TableModel {
     ///
     /// # Errors
     ///
-    /// [`TableModelError`], with line and column where the text is not such JSON.
+    /// [`TableModelError`], with line and column where the text is no such JSON.
     #[cfg(feature = "json")]
     pub fn from_json(text: &[u8]) -> Result<Self, TableModelError> {
         json::read(text)
@@ -195,7 +194,7 @@ fn check_row(name: &str, row: &[f64], vocab_len: usize) -> Result<(), TableModel
     }
     let sum: f64 = row.iter().sum();
     if (sum - 1.0).abs() > TOLERANCE {
-        // Nine digits: enough to see what is wrong, without the noise of the last bits.
+        // Nine digits show the mistake without the noise of the last bits.
         let sum = (sum * 1e9).round() / 1e9;
         return Err(TableModelError::Sum { row: name.to_owned(), sum });
     }
@@ -294,7 +293,7 @@ mod json {
         contexts: Contexts,
     }
 
-    /// The contexts in the order of the file: a map would silently keep the last of two rows of one context.
+    /// The contexts in the order of the file: a map would silently keep only the last of two rows for one context.
     #[derive(Default)]
     struct Contexts(Vec<(String, Vec<f64>)>);
 

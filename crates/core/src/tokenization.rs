@@ -1,7 +1,7 @@
-//! How a tokenizer turns text into tokens, as data: normaliser, split pattern, merge table.
+//! The rules by which a tokenizer turns text into tokens, as data: normaliser, split pattern, merge table.
 //!
-//! Engines that enforce canonical token sequences build automata from these facts; a loader fills them in from a
-//! `tokenizer.json`. They live here and not with the loader, so that an engine depends on no tokenizer library.
+//! Engines that enforce canonical token sequences build automata from these facts. A loader reads them from a `tokenizer.json`.
+//! They live here and not with the loader, so that an engine depends on no tokenizer library.
 
 use std::collections::HashMap;
 
@@ -67,7 +67,7 @@ impl MergeTable {
         &self.merges
     }
 
-    /// The rank of the merge of `left` and `right`, where there is one.
+    /// The rank of the merge of `left` and `right`, if there is one.
     pub fn rank(&self, left: TokenId, right: TokenId) -> Option<usize> {
         self.ranks.get(&(left, right)).map(|rank| *rank as usize)
     }
@@ -89,7 +89,7 @@ impl MergeTable {
 pub enum Normalizer {
     /// A Unicode normalisation form.
     Unicode(UnicodeForm),
-    /// Puts a string in front of a text that is not empty.
+    /// Puts a string before a text that is not empty.
     Prepend(String),
     /// Replaces every occurrence of a literal string.
     Replace {
@@ -105,25 +105,25 @@ pub enum Normalizer {
         /// The string that replaces a match.
         to: String,
     },
-    /// Takes white space off the ends of the text.
+    /// Removes white space from the ends of the text.
     Strip {
-        /// Off the beginning.
+        /// From the beginning.
         left: bool,
-        /// Off the end.
+        /// From the end.
         right: bool,
     },
     /// Looks at each character alone: it leaves some characters as they are, and rewrites or drops all others.
     Characters {
-        /// The name that its source gives it.
+        /// The name that the step's source gives it.
         step: String,
         /// The characters that stay, as ascending ranges, both ends included.
         kept: Vec<(char, char)>,
-        /// The characters that it writes in the place of others, likewise.
+        /// The characters that the step writes in place of others, as ascending ranges, both ends included.
         writes: Vec<(char, char)>,
     },
     /// Spells the text in GPT-2's alphabet of bytes ([`byte_to_alphabet`]). No step may follow.
     ByteLevel,
-    /// A step that this data does not express, by the name that its source gives it.
+    /// A step that this data does not express, with the name that its source gives it.
     Other(String),
 }
 
@@ -140,7 +140,7 @@ pub enum UnicodeForm {
     Nfkd,
 }
 
-/// What happens to the text that a split pattern matches.
+/// The treatment of the text that a split pattern matches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SplitBehavior {
     /// Each match is a piece of its own.
@@ -163,58 +163,58 @@ pub enum SplitPattern {
     Regex {
         /// The regex, as its source spells it.
         pattern: String,
-        /// What becomes of the matches.
+        /// The treatment of the matches.
         behavior: SplitBehavior,
-        /// Whether the text between the matches is taken for the matches, and the other way round.
+        /// Whether matches and the text between them change roles.
         invert: bool,
     },
     /// Split at the occurrences of a literal string.
     Literal {
         /// The string.
         text: String,
-        /// What becomes of the matches.
+        /// The treatment of the matches.
         behavior: SplitBehavior,
         /// As for `Regex`.
         invert: bool,
     },
-    /// A space is put in front of a text that does not begin with one.
+    /// A space is put before a text that does not begin with one.
     PrefixSpace,
-    /// From here on a text is spelled in GPT-2's alphabet of bytes ([`byte_to_alphabet`]): later patterns read one
-    /// character for each byte, and may split inside of a character of the text.
+    /// From here on the text is spelled in GPT-2's alphabet of bytes ([`byte_to_alphabet`]): later patterns read one character for
+    /// each byte, and may split inside a character of the text.
     ByteLevel,
-    /// SentencePiece's escape: spaces are spelled `replacement`, one may be put in front, and the text may be split
-    /// in front of each.
+    /// SentencePiece's escape: spaces are spelled `replacement`, one may be put before the text, and the text may be split before
+    /// each.
     Metaspace {
-        /// What a space is spelled as, normally U+2581.
+        /// The character that spells a space, normally U+2581.
         replacement: char,
-        /// Whether one is put in front of the text.
+        /// Whether a space is put before the text.
         prepend: PrependScheme,
-        /// Whether the text is split in front of each.
+        /// Whether the text is split before each space.
         split: bool,
     },
-    /// A step that this data does not express, by the name that its source gives it.
+    /// A step that this data does not express, with the name that its source gives it.
     Other(String),
 }
 
-/// When a metaspace step puts a space in front of the text.
+/// The places at which a metaspace step puts a space before the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PrependScheme {
-    /// Never.
+    /// Nowhere.
     Never,
-    /// In front of the first piece of the text.
+    /// Before the first piece of the text.
     First,
-    /// In front of every piece between special tokens.
+    /// Before every piece between special tokens.
     Always,
 }
 
 /// The tokens that a piece consists of before the first merge.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Symbols {
-    /// Bytes: each is the model's token of that one byte.
+    /// Bytes: each byte is the model's token of that one byte.
     #[default]
     Bytes,
-    /// Characters: each is the model's token of that one character. Where there is none, it is spelled by the fallback
-    /// tokens of its bytes.
+    /// Characters: each character is the model's token of that one character. A character without a token is spelled by the
+    /// fallback tokens of its bytes.
     Characters {
         /// The fallback tokens, by byte (`byte_fallback`); empty where the model has none. They may share their bytes
         /// with other tokens, and a character that has a token of its own is never spelled with them.
@@ -222,55 +222,54 @@ pub enum Symbols {
     },
 }
 
-/// A token that the encoder matches on the text itself, before it normalises and splits what stands between.
+/// A token that the encoder matches on the text itself, before it normalises and splits the text between such tokens.
 ///
-/// Where several match, the leftmost wins, and of those the longest. It takes part in no merge, even where the model
-/// has a token of the same text.
+/// Where several tokens match, the leftmost match wins, and of those the longest. The token takes part in no merge, even where the
+/// model has a token of the same text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddedToken {
-    /// Its id.
+    /// The token's id.
     pub id: TokenId,
-    /// The text that it matches: of the normalised text if [`normalized`](Self::normalized) is set.
+    /// The text that the token matches: normalised text if [`normalized`](Self::normalized) is set.
     pub content: String,
-    /// Whether it is a control token; otherwise it is text.
+    /// Whether the token is a control token; otherwise it is text.
     pub special: bool,
-    /// Whether it matches whole words only.
+    /// Whether the token matches only whole words.
     pub single_word: bool,
-    /// Whether it swallows the white space in front of it.
+    /// Whether the token swallows the white space before it.
     pub lstrip: bool,
-    /// Whether it swallows the white space behind it.
+    /// Whether the token swallows the white space after it.
     pub rstrip: bool,
-    /// Whether it is matched on the normalised text.
+    /// Whether the token is matched on the normalised text.
     pub normalized: bool,
 }
 
-/// Everything that decides which token sequence a byte-pair tokenizer gives a text.
+/// All rules that decide which token sequence a byte-pair tokenizer gives a text.
 ///
-/// The encoder matches added tokens, normalises the text between them, splits it into pieces, and applies to each piece
-/// the lowest-ranked merge that occurs, leftmost first, until none does.
+/// The encoder matches added tokens, normalises the text between them, splits it into pieces, and applies to each piece the
+/// lowest-ranked merge that occurs, leftmost first, until no merge applies.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tokenization {
     /// The steps of the normaliser, in order.
     pub normalizers: Vec<Normalizer>,
-    /// The steps of the pre-tokenizer, in order; none: merges run over the whole text.
+    /// The steps of the pre-tokenizer, in order. Without steps, merges run over the whole text.
     pub splits: Vec<SplitPattern>,
     /// The merges.
     pub merges: MergeTable,
     /// Whether a piece that is a token as a whole becomes that token without any merge (`ignore_merges`).
     pub whole_pieces: bool,
-    /// What a piece consists of before the first merge.
+    /// The tokens of a piece before the first merge.
     pub symbols: Symbols,
-    /// The tokens that are matched on the text before all this.
+    /// The tokens that are matched on the text before all these steps.
     pub added: Vec<AddedToken>,
-    /// Text tokens that the model itself never writes, in ascending order: they are added to it from outside, or their
+    /// Text tokens that the model itself never writes, in ascending order: they are added to the vocabulary from outside, or their
     /// spelling has a character that no piece has.
     pub unwritten: Vec<TokenId>,
 }
 
-/// The character that stands for `byte` in the alphabet of byte-level tokenizers (GPT-2's): printable Latin-1 stands
-/// for itself, and the rest is moved, in order, to the code points from U+0100 on, so that no token holds white space
-/// or a control character.
+/// The character that stands for `byte` in the alphabet of byte-level tokenizers (GPT-2's). Printable Latin-1 stands for itself,
+/// and the rest is moved, in order, to the code points from U+0100 on, so that no token holds white space or a control character.
 pub fn byte_to_alphabet(byte: u8) -> char {
     let moved = |code: u32| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
     match byte {
@@ -281,7 +280,7 @@ pub fn byte_to_alphabet(byte: u8) -> char {
     }
 }
 
-/// The byte that `character` stands for in that alphabet, where it is part of it.
+/// The byte that `character` stands for in that alphabet, if the alphabet has it.
 pub fn alphabet_to_byte(character: char) -> Option<u8> {
     let code = u32::from(character);
     let byte = match code {

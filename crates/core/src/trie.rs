@@ -1,9 +1,9 @@
 //! The bytes of all text tokens as a trie, flat, in depth-first order: the form in which engines walk a vocabulary.
 //!
-//! A walk runs a byte automaton over every token at once and skips a whole subtree where the automaton stops. In
-//! depth-first order that is one forward pass over an array, where a node knows its depth (which state to step from)
-//! and where its subtree ends (where to go on when a byte fails); a trie of child arrays with an explicit stack was
-//! measured at about twice the time of this form, over 128,000 tokens.
+//! A walk runs a byte automaton over every token at once and skips a whole subtree where the automaton stops. In depth-first order
+//! that is one forward pass over an array. A node knows its depth (which state to step from) and the end of its subtree (where to
+//! go on when a byte fails). A trie of child arrays with an explicit stack took about twice the time of this form, over 128,000
+//! tokens.
 //!
 //! A token without bytes is not in the trie: allowing it would let a sequence grow without its text growing.
 
@@ -13,14 +13,14 @@ use crate::{
     quotient::Quotients,
 };
 
-/// One node: the last byte of the prefix that it stands for.
+/// One node: the last byte of a prefix of tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Node {
     /// Index of the first node after this one's subtree.
     pub(crate) end: u32,
-    /// The length of the prefix, minus one; in the high 24 bits. The byte is in the low 8.
+    /// The length of the prefix, minus one, in the high 24 bits; the byte in the low 8.
     depth_and_byte: u32,
-    /// The tokens that spell this prefix: from here to the first token of the next node, none if they are equal.
+    /// The tokens that spell this prefix: from here to the first token of the next node. There is none if the two are equal.
     pub(crate) first_token: u32,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Node {
 pub(crate) struct ByteTrie {
     /// Depth-first, children in ascending order of bytes; the root is not stored. One sentinel node at the end.
     pub(crate) nodes: Vec<Node>,
-    /// Token ids in the order of their bytes, then of ids.
+    /// Token ids in the order of their bytes. Tokens of equal bytes are in the order of ids.
     pub(crate) tokens: Vec<TokenId>,
 }
 
@@ -60,24 +60,24 @@ pub struct TokenTrie {
     irregular: ByteTrie,
     /// The nodes of single bytes.
     roots: Vec<(u8, u32)>,
-    /// Nodes with at least [`MANY`] children, in ascending order, with where their children begin in the next list. Children lie
-    /// far apart, and to pass over all of them is most of a walk that reads few bytes.
+    /// Nodes with at least [`MANY`] children, in ascending order, each with the index of its first child in the next list. Children
+    /// lie far apart, and passing over all of them is most of a walk that reads few bytes.
     wide: Vec<(u32, u32)>,
-    /// Bytes, in ascending order for each node, and children.
+    /// For each node the bytes of its children, in ascending order, and the children.
     children: Vec<(u8, u32)>,
     vocab_len: usize,
     /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary.
     fingerprint: u64,
     /// The longest token, in bytes.
     max_depth: usize,
-    /// By byte: whether it is a token.
+    /// For each byte: whether it is a token.
     spelled: Box<[bool; 256]>,
 }
 
-/// So many children are sooner searched than passed over.
+/// The least number of children for which a search is faster than passing over them.
 const MANY: usize = if cfg!(test) { 3 } else { 8 };
 
-/// A token is longer than the trie can hold.
+/// A token that is longer than the trie can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("token {token} is {bytes} bytes long; the limit is {limit}")]
 #[non_exhaustive]
@@ -86,7 +86,7 @@ pub struct TokenTooLong {
     pub token: TokenId,
     /// Its length, in bytes.
     pub bytes: usize,
-    /// The longest that is supported, in bytes.
+    /// The longest supported token, in bytes.
     pub limit: usize,
 }
 
@@ -155,8 +155,8 @@ impl TokenTrie {
         self.vocab_len
     }
 
-    /// Whether this is the trie of `vocabulary`, or of one with the same tokens and as many ids: by the
-    /// [fingerprint](Vocabulary::fingerprint), which takes O(b) for b bytes of tokens.
+    /// Whether this is the trie of `vocabulary`, or of a vocabulary with the same tokens and as many ids, by the
+    /// [fingerprint](Vocabulary::fingerprint). O(b) for b bytes of tokens.
     pub fn is_of(&self, vocabulary: &Vocabulary) -> bool {
         (self.vocab_len, self.fingerprint) == (vocabulary.len(), vocabulary.fingerprint())
     }
@@ -171,13 +171,13 @@ impl TokenTrie {
         self.len() == 0
     }
 
-    /// Whether some token is just `byte`. Where that holds for all bytes of a text, tokens spell it.
+    /// Whether some token is just `byte`. If that holds for all bytes of a text, tokens spell the text.
     #[inline]
     pub fn spells(&self, byte: u8) -> bool {
         self.spelled[usize::from(byte)]
     }
 
-    /// The memory that the tables take, in bytes.
+    /// The memory of the tables, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.bytes.memory_usage()
             + self.quotients.memory_usage()
@@ -186,12 +186,11 @@ impl TokenTrie {
             + size_of_val(&self.children[..])
     }
 
-    /// Adds to `mask` the tokens that `automaton` allows when it begins in `start`. What [`walk`](Self::walk) finds too,
-    /// in a fraction of the time: it looks at classes of characters, and at single ones only where the automaton tells
-    /// them apart.
+    /// Adds to `mask` the tokens that `automaton` allows from `start`. [`walk`](Self::walk) finds the same tokens in a multiple of
+    /// the time: this method looks at classes of characters, and at single characters only where the automaton distinguishes them.
     ///
-    /// Cost: a few microseconds where few tokens are allowed, some tens where many are; at most about that of a walk,
-    /// where an automaton tells all characters apart and yet allows most.
+    /// Cost: a few microseconds where few tokens are allowed, some tens where many are. At most it is about the cost of a walk,
+    /// where an automaton distinguishes all characters and yet allows most tokens.
     ///
     /// # Panics
     ///
@@ -201,15 +200,15 @@ impl TokenTrie {
         fill::fill(&self.bytes, &self.irregular, &self.quotients, automaton, start, mask.into_words());
     }
 
-    /// As [`fill`](Self::fill), with the tokens of each kind for themselves: those of [`Verdict::Kind`](crate::Verdict::Kind)
-    /// at its number, and all others at 0. A walk tells apart where tokens end in the time that it takes to find them.
+    /// As [`fill`](Self::fill), with the tokens of each kind separate: those of [`Verdict::Kind`](crate::Verdict::Kind) at its
+    /// number, and all others at 0. Separating the kinds takes no additional walk.
     pub fn fill_kinds<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> Vec<KindTokens> {
         let mut kinds = Kinds::new(self.vocab_len);
         fill::fill_kinds(&self.bytes, &self.irregular, &self.quotients, automaton, start, &mut kinds);
         kinds.into_sets()
     }
 
-    /// Whether [`fill_kinds`](Self::fill_kinds) walks to few letters from `start` by themselves.
+    /// Whether [`fill_kinds`](Self::fill_kinds) walks to few letters from `start` separately.
     #[cfg(test)]
     pub(crate) fn is_diverted<A: ByteAutomaton>(&self, automaton: &mut A, start: u32) -> bool {
         fill::is_diverted(&self.bytes, &self.quotients, automaton, start, &mut Kinds::new(self.vocab_len))
@@ -222,7 +221,7 @@ impl TokenTrie {
 
     /// The tokens that begin with `prefix`, in the order of their bytes.
     ///
-    /// Cost: a search for each byte of `prefix`, up to the first that no token goes on with.
+    /// Cost: a search for each byte of `prefix`, up to the first byte that no token has at its place.
     pub fn beginning_with(&self, prefix: &[u8]) -> &[TokenId] {
         let Some((first, others)) = prefix.split_first().filter(|_| prefix.len() <= self.max_depth) else {
             return if prefix.is_empty() { &self.bytes.tokens } else { &[] };
@@ -249,9 +248,8 @@ impl TokenTrie {
         &self.bytes.tokens[nodes[node].first_token as usize..nodes[end].first_token as usize]
     }
 
-    /// Runs an automaton over the bytes of every token, from `start`, and calls `visit` with each token that is read
-    /// to its end and the state there, in the order of the tokens' bytes. A prefix on which `step` answers `None` is
-    /// left with all that lies below it.
+    /// Runs an automaton over the bytes of every token, from `start`. Calls `visit` with each token that is read to its end and the
+    /// state there, in the order of the tokens' bytes. Where `step` answers `None` for a prefix, the tokens below it are skipped.
     ///
     /// Cost: one `step` for every prefix whose proper prefixes were all read; at most [`len`](Self::len).
     pub fn walk<S: Copy>(
@@ -285,10 +283,10 @@ impl TokenTrie {
         false
     }
 
-    /// As [`any`](Self::any), for an automaton that reads few bytes: `reads` answers which from a state, and
-    /// `step` is asked of no others. `reads` and `visit` are handed `context`, which both may change.
+    /// As [`any`](Self::any), for an automaton that reads few bytes: `reads` answers with the bytes that are read from a state, and
+    /// `step` is called with no others. `reads` and `visit` are handed `context`, which both may change.
     ///
-    /// Cost: a search for each byte that is read behind a prefix, and where few tokens go on from there, a look at these.
+    /// Cost: a search for each byte that is read after a prefix; where few tokens go on from the prefix, a look at each of them.
     pub fn any_reading<C, S: Copy>(
         &self,
         context: &mut C,
@@ -297,13 +295,13 @@ impl TokenTrie {
         step: impl Fn(S, u8) -> Option<S>,
         mut visit: impl FnMut(&mut C, TokenId, S) -> bool,
     ) -> bool {
-        /// A prefix, and which of its children are left.
+        /// A prefix, with its children that are left.
         struct Open<'a, S> {
             state: S,
             reads: ByteSet,
-            /// Those to search, for the bytes that are read and were not searched for.
+            /// The children to search, for the bytes that are read and were not searched for yet.
             children: Option<&'a [(u8, u32)]>,
-            /// Else the next to look at, and the end.
+            /// Without them: the next child to look at, and the end.
             at: usize,
             end: usize,
         }
@@ -354,7 +352,7 @@ impl TokenTrie {
         false
     }
 
-    /// The children of a node, if they are many.
+    /// The children of a node, if the node has many.
     fn wide_children(&self, node: usize) -> Option<&[(u8, u32)]> {
         if self.bytes.nodes[node].end as usize - node <= MANY {
             return None;
@@ -370,7 +368,7 @@ impl TokenTrie {
         &self.bytes.tokens[nodes[node].first_token as usize..nodes[node + 1].first_token as usize]
     }
 
-    /// Goes on in the subtree of `root`: `states` holds the states behind the bytes of its prefix, one by one.
+    /// Goes on in the subtree of `root`. `states` holds the states after the bytes of its prefix, one by one.
     fn any_below<S: Copy>(
         &self,
         root: u32,
@@ -414,7 +412,7 @@ impl ByteTrie {
         let mut previous: &[u8] = &[];
         for (text, token) in texts {
             let shared = previous.iter().zip(*text).take_while(|(left, right)| left == right).count();
-            // `previous` may be longer than what it shares with `text`: those subtrees are complete.
+            // `previous` may be longer than the prefix that it shares with `text`: the subtrees of its other nodes are complete.
             for closed in open.drain(shared..) {
                 nodes[closed].end = index(nodes.len());
             }
@@ -521,8 +519,7 @@ mod tests {
         }
     }
 
-    /// Texts of few characters, of one to four bytes, cut at any byte, so that quotients, members and irregular tokens
-    /// all occur.
+    /// Texts of few characters, of one to four bytes, cut at any byte, so that quotients, members and irregular tokens all occur.
     fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let char = prop::sample::select(vec![
             'a', 'b', 'c', 'Z', '0', '7', ' ', '"', 'é', 'ж', 'Ж', '日', '旦', '😀',
@@ -536,7 +533,7 @@ mod tests {
         prop::collection::vec(text, 0..400)
     }
 
-    /// A random table: few classes, whose bounds lie within those of the symbols and at them, and few states.
+    /// A random table with few classes, whose bounds lie at those of the symbols and between them, and with few states.
     #[derive(Debug)]
     struct Table {
         classes: [u8; 256],
@@ -573,7 +570,7 @@ mod tests {
             0xc2, 0xd0, 0xd1, 0xe0, 0xe6, 0xf0, 0xf5,
         ]);
         let bounds = prop::collection::vec((bound, 0..WIDTH as u8), 0..10);
-        // Mostly alive, and often where it was.
+        // States are mostly alive, and often stay the same.
         let target = prop_oneof![1 => Just(fill::DEAD), 3 => Just(0), 4 => 0..STATES as u32];
         let verdict = prop_oneof![6 => Just(Verdict::All), 1 => Just(Verdict::None), 1 => Just(Verdict::Each),
                 3 => (1u8..4).prop_map(Verdict::Kind)];
@@ -591,7 +588,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(600))]
 
-        /// A mask holds the tokens that a run over each token's bytes allows, and what was there before.
+        /// A mask holds the tokens that a run over each token's bytes allows, and the tokens that it held before.
         #[test]
         fn a_filled_mask_is_a_run_over_every_token(texts in texts(), table in table()) {
             let vocabulary = vocabulary(&texts);
@@ -644,7 +641,7 @@ mod tests {
         assert!(mask.none() && trie.is_empty());
     }
 
-    /// One long run of a letter: quotients of quotients are bounded, and so is the recursion through them.
+    /// One long run of a letter: the nesting of quotients is bounded, and so is the recursion through them.
     #[test]
     fn a_chain_of_tokens_is_no_danger() {
         let texts: Vec<Vec<u8>> = (1..3_000).map(|len| vec![b'a'; len]).collect();

@@ -1,4 +1,4 @@
-//! The constraint that asks for nothing: any text.
+//! The constraint that allows any text.
 
 use crate::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, Vocabulary};
 

@@ -1,9 +1,9 @@
-//! A vocabulary: what every token id stands for.
+//! A vocabulary: the meaning of every token id.
 //!
-//! It is data and not a trait: it has one meaning, it must be flat to reach a GPU, and a trait parameter would spread
-//! into every type that uses it. Sources (a `tokenizer.json`, a rank file, a table) convert into it.
+//! A vocabulary is data and not a trait: it has one meaning, it must be flat to reach a GPU, and a trait parameter would spread
+//! into every type that uses it. Sources (a `tokenizer.json`, a rank file, a table) convert into a vocabulary.
 //!
-//! Three decisions that others take differently:
+//! Three decisions that other projects make differently:
 //! - **Control tokens are a kind**, not a magic byte in front of their text. The bytes of `<|endoftext|>` are its name;
 //!   no constraint over text ever matches them.
 //! - **Ids may share bytes.** Real vocabularies hold two spellings of one byte (`<0x41>` and `A`); both stay.
@@ -17,14 +17,14 @@ use twox_hash::XxHash3_64;
 
 use crate::{MaskRef, TokenId};
 
-/// What kind of thing a token id stands for.
+/// The kind of thing that a token id stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TokenKind {
     /// A piece of text, as bytes: not necessarily valid UTF-8 by itself.
     Text,
     /// A control token (end of sequence, a role marker): it has a name, and no text.
     Control,
-    /// No token at all: a hole in the ids, or padding.
+    /// No token: a hole in the ids, or padding.
     Unused,
 }
 
@@ -94,12 +94,12 @@ impl Vocabulary {
     /// The bytes of a text token; `None` for control tokens, unused ids and ids beyond the end.
     #[inline]
     pub fn text(&self, id: TokenId) -> Option<&[u8]> {
-        // Asked for often, where most of what it takes is to find the bit.
+        // This is called often, and finding the bit is most of its cost.
         let word = self.text.as_raw_slice().get(id.index() / u32::BITS as usize)?;
         (word >> (id.0 % u32::BITS) & 1 != 0).then(|| self.slice(id))
     }
 
-    /// What to call `id` in front of a person: the text or the control token's name, with invalid UTF-8 replaced.
+    /// The name of `id` for a reader: its text, or the control token's name, with invalid UTF-8 replaced.
     pub fn name(&self, id: TokenId) -> std::borrow::Cow<'_, str> {
         match self.kind(id) {
             TokenKind::Unused => format!("<unused {id}>").into(),
@@ -131,36 +131,36 @@ impl Vocabulary {
         })
     }
 
-    /// The unused ids in front of [`used_len`](Self::used_len), in ascending order.
+    /// The unused ids below [`used_len`](Self::used_len), in ascending order.
     pub fn holes(&self) -> impl Iterator<Item = TokenId> {
         let used = self.used_len();
         let unused = self.text.iter_zeros().filter(|index| !self.control[*index]);
         unused.take_while(move |index| *index < used).map(TokenId::from_index)
     }
 
-    /// One more than the last id that is a text or control token: what is behind is padding.
+    /// One more than the last id that is a text or control token: the ids after it are padding.
     pub fn used_len(&self) -> usize {
         let last = self.text.last_one().max(self.control.last_one());
         last.map_or(0, |last| last + 1)
     }
 
-    /// The bytes of all ids, of control tokens their names, one after the other; and the [`len`](Self::len)` + 1` offsets
-    /// at which those of each id begin and end. What hashes or copies a whole vocabulary needs no look at each token.
+    /// The bytes of all ids (of control tokens: their names), one after the other; and the [`len`](Self::len)` + 1` offsets at
+    /// which those of each id begin and end. Code that hashes or copies a whole vocabulary then needs no look at each token.
     pub fn flat(&self) -> (&[u8], &[u32]) {
         (&self.bytes, &self.offsets)
     }
 
-    /// A number that tells vocabularies apart by their tokens: XXH3 of the bytes and the kind of every id, never 0. Padding leaves no
-    /// trace, nor does which ids end a sequence, nor how a tokenizer chooses among its tokens. What is made for one vocabulary and
-    /// kept in a file names it by this.
+    /// A number that distinguishes vocabularies by their tokens: XXH3 of the bytes and the kind of every id, never 0. Padding does
+    /// not change it, nor do the ids that end a sequence, nor the way in which a tokenizer chooses among its tokens. Data that is
+    /// made for one vocabulary and kept in a file names the vocabulary by this number.
     ///
     /// O(b) for b bytes of tokens.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint_of_first(self.len())
     }
 
-    /// The [fingerprint](Self::fingerprint) of a vocabulary of the first `ids` ids alone, or of all if there are not so many. Whether
-    /// two vocabularies begin with the same tokens is seen by it.
+    /// The [fingerprint](Self::fingerprint) of a vocabulary of the first `ids` ids alone, or of all ids if there are fewer. It
+    /// shows whether two vocabularies begin with the same tokens.
     pub fn fingerprint_of_first(&self, ids: usize) -> u64 {
         let ids = ids.min(self.len());
         let last = self.text[..ids].last_one().max(self.control[..ids].last_one());
@@ -216,7 +216,7 @@ impl Vocabulary {
         Ok(self)
     }
 
-    /// The memory that the tables take, in bytes; the struct itself is not counted.
+    /// The memory of the tables, in bytes; the struct itself is not counted.
     pub fn memory_usage(&self) -> usize {
         self.bytes.len() + size_of_val(&self.offsets[..]) + self.text.capacity() / 4
     }
@@ -317,11 +317,11 @@ fn checked_end_of_sequence(
     }
 }
 
-/// Why a [`Vocabulary`] could not be built.
+/// The reasons why a [`Vocabulary`] could not be built.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VocabularyError {
-    /// An end-of-sequence id that is not a control token of the vocabulary.
+    /// An end-of-sequence id is not a control token of the vocabulary.
     #[error("end-of-sequence id {id} is not a control token of the vocabulary; name a special token instead")]
     EndOfSequenceNotControl {
         /// The id.

@@ -1,15 +1,15 @@
-//! Why a sampler has no output.
+//! The errors of samplers.
 
 use unskew_core::{RowError, TokenId};
 
-/// Why nothing could be drawn; `E` is the model's own error.
+/// The reasons why nothing could be drawn. `E` is the model's own error.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleError<E> {
     /// The model failed.
     #[error(transparent)]
     Model(E),
-    /// A row of logits holds a NaN, or nothing but minus infinity.
+    /// A row of logits holds a NaN, or minus infinity alone.
     #[error(
         "the model's logits after {tokens} tokens of output are not a distribution: they hold NaN or no finite value"
     )]
@@ -17,7 +17,7 @@ pub enum SampleError<E> {
         /// The number of tokens of the output before that row.
         tokens: usize,
     },
-    /// A row of logits that does not lie in host memory gave no answer.
+    /// A row of logits outside host memory gave no answer.
     #[error("{why}")]
     Row {
         /// The error of the row, in words.
@@ -29,19 +29,19 @@ pub enum SampleError<E> {
         /// The drafter's own error, in words.
         why: String,
     },
-    /// The task's [`Cancel`](crate::Cancel) asked for the end. Outputs drawn before are not lost: `draw_many` has handed them
-    /// over.
+    /// The caller has cancelled the drawing by the task's [`Cancel`](crate::Cancel). Outputs drawn before are not lost: `draw_many`
+    /// has handed them over.
     #[error("cancelled")]
     Cancelled,
-    /// The model gives probability zero to everything that the constraint allows.
+    /// The model gives probability zero to all tokens that the constraint allows at a prefix.
     #[error(
         "the model gives probability zero to all that the constraint allows after the output tokens {tokens:?}"
     )]
     DeadEnd {
-        /// The tokens of the output.
+        /// The tokens of that prefix.
         tokens: Vec<TokenId>,
     },
-    /// The model cannot write any output that is asked for.
+    /// The model gives probability zero to every accepted output within the length limit.
     #[error(
         "the model gives probability zero to every accepted output of at most {max_tokens} tokens; \
          allow more tokens, or less strict outputs"
@@ -50,17 +50,17 @@ pub enum SampleError<E> {
         /// The task's limit, in tokens.
         max_tokens: usize,
     },
-    /// More is asked for at once than memory is meant for. Nothing was drawn.
+    /// A count exceeds the limit on memory. Nothing was drawn.
     #[error("{count} {what} are asked for at once; the limit is {limit}")]
     TooMany {
-        /// What is counted.
+        /// The name of the things that are counted.
         what: &'static str,
-        /// How many are asked for.
+        /// The count that was asked for.
         count: usize,
         /// The limit.
         limit: usize,
     },
-    /// No proposal was accepted.
+    /// No try was accepted.
     #[error(
         "no output in {tries} tries: the model rarely or never satisfies the constraint within {max_tokens} tokens; \
          allow more tokens or more tries, or use a sampler that does not reject"

@@ -1,8 +1,8 @@
 //! The samplers whose accepted outputs follow the target distribution exactly: one policy in the forms of five publications.
 //!
-//! A masked proposal `a` is drawn with `P(a) / x(a)`, where `x(a)` is the product of the masses that the masks left.
-//! Accepting it with probability `x(a)` gives exactly `P` given the constraint (DISC, Algorithm 1). The accept test is made
-//! prefix by prefix, so that a rejected proposal stops early. All methods of the family are that, and differ in three choices:
+//! A masked proposal `a` is drawn with `P(a) / x(a)`, where `x(a)` is the product of the masses that the masks left. Accepting it
+//! with probability `x(a)` gives exactly `P` given the constraint (DISC, Algorithm 1). The accept test is made prefix by prefix, so
+//! that a rejected proposal stops early. All methods of the family follow this scheme, and differ in three choices:
 //!
 //! | constructor | tokens are drawn from | learned from a rollout | when the tries are used up |
 //! |---|---|---|---|
@@ -15,17 +15,17 @@
 //! | [`Exact::disc_reusing`] | the mask | nothing | one of the `K` rejected proposals, by the weights `x / (1 - x)` |
 //!
 //! RSFT, ARS and CARS are from Parys et al. 2025 ("Constrained Adaptive Rejection Sampling"); RSFT and ARS are its baselines.
-//! The mass of the **empty prefix** is the same for all outputs. Leaving it out of every test (all but `rejection` do) changes
-//! no distribution and divides the number of tries by it: for a prompt after which the model would rarely begin as the
-//! constraint demands, that is most of the cost.
+//! The mass of the **empty prefix** is the same for all outputs. All methods but `rejection` leave it out of their tests. That
+//! changes no distribution and divides the number of tries by the mass. Where the model would rarely begin as the constraint
+//! demands, this mass is most of the cost.
 //!
-//! Why learning keeps the distribution exact, and outputs independent: an output is accepted with probability `P / b`, where
-//! `b` is the bound of the empty prefix, whatever was learned before. The probability that a try is accepted, `P(L) / b`, only
-//! grows. Where all prefixes are known, the first try is accepted.
+//! Learning keeps the distribution exact and outputs independent: an output is accepted with probability `P / b`, where `b` is the
+//! bound of the empty prefix, for any bounds below it. The probability that a try is accepted, `P(L) / b`, only grows. Where all
+//! prefixes are known, the first try is accepted.
 //!
-//! Resampling is not exact; the output says which of the two it was ([`Origin`]). With `p` the probability that one try is
-//! rejected and `K` tries, the published forms draw from `(1 - p^K)` of the target plus `p^K` of the resampling's distribution
-//! (the paper's theorem 3.1).
+//! Resampling is not exact, and an output says whether it was accepted or resampled ([`Origin`]). With `p` the probability that one
+//! try is rejected and `K` tries, the published forms draw from `(1 - p^K)` of the target plus `p^K` of the resampling's
+//! distribution (the paper's theorem 3.1).
 
 use rand_core::Rng;
 use unskew_core::Origin;
@@ -38,8 +38,8 @@ use crate::{
     session::Scope,
 };
 
-/// An exact sampler, or one that is exact where it says so: a policy for [`Sampling`](crate::Sampling) and
-/// [`Scheduler`](crate::Scheduler).
+/// An exact sampler; with resampling, outputs that were accepted are exact, and say so. It is a policy for
+/// [`Sampling`](crate::Sampling) and [`Scheduler`](crate::Scheduler).
 ///
 /// - **Distribution**: outputs that say [`Origin::Accepted`] follow the target distribution exactly, and are independent.
 /// - **Cost**: `b / P(L)` rollouts on average, where `P(L)` is the probability that the model satisfies the constraint by
@@ -51,33 +51,33 @@ pub struct Exact {
     proposal: Proposal,
     accept: AcceptTest,
     max_tries: u64,
-    /// In rollouts of full length.
+    /// The budget of tries, in rollouts of full length.
     budget: Option<f64>,
     on_exhausted: OnExhausted,
 }
 
-/// The outcome of a draw of which no try was accepted.
+/// The outcome of a draw whose tries were all rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OnExhausted {
     Error,
-    /// Choose among so many fresh proposals.
+    /// Choose among this number of fresh proposals.
     Resample(u64),
-    /// Choose among the rejected ones.
+    /// Choose among the rejected proposals.
     Reuse,
 }
 
 impl Exact {
-    /// The tries of [`disc`](Self::disc), in rollouts of full length.
+    /// The budget of tries of [`disc`](Self::disc), in rollouts of full length.
     pub const DISC_BUDGET: f64 = 8.0;
 
-    /// The proposals that [`disc`](Self::disc) resamples.
+    /// The number of proposals that [`disc`](Self::disc) resamples from.
     pub const DISC_PARTICLES: u64 = 16;
 
     const fn new(proposal: Proposal, accept: AcceptTest, max_tries: u64) -> Self {
         Self { proposal, accept, max_tries, budget: None, on_exhausted: OnExhausted::Error }
     }
 
-    /// Rejection sampling: let the model write, keep the outputs that satisfy the constraint. The yardstick of the others.
+    /// Rejection sampling: the model writes, and the outputs that satisfy the constraint are kept. The yardstick of the others.
     pub const fn rejection(max_tries: u64) -> Self {
         Self::new(Proposal::Masked, AcceptTest::Every, max_tries)
     }
@@ -87,17 +87,17 @@ impl Exact {
         Self::new(Proposal::Masked, AcceptTest::ExceptFirst, max_tries)
     }
 
-    /// Adaptive rejection sampling: forbidden tokens are drawn too, and each rules out the one path that it ends.
+    /// Adaptive rejection sampling: forbidden tokens are drawn too, and each of them rules out the one path that it ends.
     pub const fn ars(max_tries: u64) -> Self {
         Self::new(Proposal::Ars, AcceptTest::ExceptFirst, max_tries)
     }
 
-    /// Constrained adaptive rejection sampling: a rollout rules out all that the masks on its way forbid.
+    /// Constrained adaptive rejection sampling: a rollout rules out all tokens that the masks on its way forbid.
     pub const fn cars(max_tries: u64) -> Self {
         Self::new(Proposal::Cars, AcceptTest::ExceptFirst, max_tries)
     }
 
-    /// CARS with a budget, and a choice among weighted proposals where nothing was accepted within it.
+    /// CARS with a budget, and a choice among weighted proposals where no try is accepted within it.
     pub const fn disc() -> Self {
         let tries = Self::cars(u64::MAX).with_budget(Self::DISC_BUDGET);
         Self { on_exhausted: OnExhausted::Resample(Self::DISC_PARTICLES), ..tries }
@@ -109,28 +109,29 @@ impl Exact {
         Self { on_exhausted: OnExhausted::Resample(k), ..tries }
     }
 
-    /// DISC that resamples its rejected proposals: they follow the proposal's distribution times `1 - x`, so that no fresh one
-    /// is needed. Every proposal must be completed; no try is begun once [`MAX_CANDIDATES`](crate::MAX_CANDIDATES) are kept.
+    /// DISC that resamples its rejected proposals. They follow the proposal's distribution times `1 - x`, so that no fresh proposal
+    /// is needed. Every proposal must be completed. No try begins once [`MAX_CANDIDATES`](crate::MAX_CANDIDATES) are kept.
     pub const fn disc_reusing(k: u64) -> Self {
         let tries = Self::new(Proposal::Masked, AcceptTest::Never, k);
         Self { on_exhausted: OnExhausted::Reuse, ..tries }
     }
 
-    /// At most so many tries for one output.
+    /// Limits the tries for one output.
     #[must_use]
     pub const fn with_max_tries(self, max_tries: u64) -> Self {
         Self { max_tries, ..self }
     }
 
-    /// No try is begun after the tries of an output have drawn `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens)
-    /// tokens at prefixes of which nothing was known. A rejected try costs the tokens that it drew, and one over known
-    /// prefixes nothing.
+    /// Limits the new tokens of an output's tries to `rollouts` times [`Task::max_tokens`](crate::Task::max_tokens): no try begins
+    /// beyond it. New tokens are those drawn at prefixes that were not known. A rejected try costs the tokens that it drew, and a
+    /// try over known prefixes costs nothing.
     #[must_use]
     pub const fn with_budget(self, rollouts: f64) -> Self {
         Self { budget: Some(rollouts), ..self }
     }
 
-    /// As many proposals are resampled where the tries are used up; without meaning for [`disc_reusing`](Self::disc_reusing).
+    /// Sets the number of proposals that are resampled when the tries are used up. It has no meaning for
+    /// [`disc_reusing`](Self::disc_reusing).
     #[must_use]
     pub const fn with_particles(self, particles: u64) -> Self {
         match self.on_exhausted {
@@ -139,7 +140,7 @@ impl Exact {
         }
     }
 
-    /// The proposals that are kept for resampling.
+    /// The number of proposals that are kept for resampling.
     const fn particles(&self) -> u64 {
         match self.on_exhausted {
             OnExhausted::Resample(particles) => particles,
@@ -153,21 +154,21 @@ impl Exact {
         tries.rollouts < self.max_tries && self.budget.is_none_or(within)
     }
 
-    /// Without an accepted output: what comes next.
+    /// The outcome of a draw without an accepted try.
     fn resample(&self, memory: &mut Candidates, rng: &mut dyn Rng) -> Outcome {
         if *memory.particles.get_or_insert(0) < self.particles() {
             return Outcome::Again;
         }
         let log_weight: fn(&Output) -> f64 = match self.on_exhausted {
-            // ln(x / (1 - x)); a rejected output has x < 1.
+            // The weight is ln(x / (1 - x)). A rejected output has x < 1.
             OnExhausted::Reuse => {
                 |output| log_mass_below_root(output) - (-log_mass_below_root(output).exp()).ln_1p()
             }
-            // Each by its own proposal: the bounds change between two of them.
+            // Each output is weighed by its own proposal: the bounds change between two proposals.
             OnExhausted::Error | OnExhausted::Resample(_) => Output::log_ratio,
         };
         let log_weights: Vec<f64> = memory.outputs.iter().map(log_weight).collect();
-        // Products of many masses underflow: divide all by the greatest.
+        // Products of many masses underflow: all weights are divided by the greatest.
         let greatest = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = log_weights.iter().map(|weight| (weight - greatest).exp()).collect();
         weighted(&weights, rng).map_or(Outcome::NoOutput, |index| {
@@ -179,9 +180,9 @@ impl Exact {
 /// The proposals of one draw.
 #[derive(Debug, Default)]
 pub struct Candidates {
-    /// The rejected proposals, and then those that are to be resampled.
+    /// The rejected proposals, and then the proposals to be resampled.
     outputs: Vec<Output>,
-    /// How many proposals were made for the resampling; none during the tries.
+    /// The number of proposals made for the resampling; `None` during the tries.
     particles: Option<u64>,
 }
 
@@ -222,7 +223,7 @@ impl Policy for Exact {
                 memory.outputs.push(output);
             }
             End::Output(output) => return Outcome::Done(output, Origin::Accepted, 0.0),
-            // Nothing is left of the empty prefix: no number of tries will help.
+            // The empty prefix has no mass left: no number of tries helps.
             End::Stuck(tokens) if tokens.is_empty() => return Outcome::Impossible,
             End::Stuck(_) | End::Rejected => {}
         }
@@ -236,7 +237,7 @@ impl Policy for Exact {
     }
 }
 
-/// `ln x` without the empty prefix; rounding must not make it positive.
+/// `ln x` without the empty prefix. Rounding must not make it positive.
 fn log_mass_below_root(output: &Output) -> f64 {
     (output.log_ratio() - output.log_root_mass).min(0.0)
 }

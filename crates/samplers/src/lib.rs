@@ -16,7 +16,7 @@
 //! | [`Masked`] | not the model's; every output has its weight | one rollout |
 //! | [`Exact::rejection`] | exact | `1 / P(L)` rollouts on average, stopped early |
 //! | [`Exact::rsft`] | exact | fewer by the probability that the first token is allowed |
-//! | [`Exact::ars`], [`Exact::cars`] | exact, independent | `b / P(L)`, where the bound `b` falls with each rollout: CARS about two |
+//! | [`Exact::ars`], [`Exact::cars`] | exact, independent | `b / P(L)`; the bound `b` falls with each rollout: CARS about two |
 //! | [`Exact::disc`] | exact when accepted; else resampled, and says so | as CARS, with a budget |
 //! | [`Asap`] | tends to the model's with the number of outputs | one rollout |
 //! | [`Awrs`] | that of `Masked`; weights are estimates | one rollout, and few questions to the constraint |
@@ -28,16 +28,16 @@
 //! masked sampling becomes mentored decoding ([`speculative`]).
 //!
 //! For many outputs take CARS, for a few DISC; masked sampling where only speed counts. A *rollout* is one left-to-right
-//! generation; prefixes that an earlier one has scored cost no forward pass. All share one tree of visited prefixes, bounded in
-//! bytes ([`Task::max_bytes`]), and step through the model in batches ([`Task::batch`]). For a given seed no output depends on
-//! either, but for policies that learn: there a rollout learns from all that have ended. A cost counts evaluated positions and
-//! passes; a pass that several outputs share is counted with the first of them. [`trace()`] shows where an output loses the
-//! model's mass.
+//! generation. Prefixes that an earlier rollout has scored cost no forward pass. All rollouts share one tree of visited prefixes,
+//! bounded in bytes ([`Task::max_bytes`]), and step through the model in batches ([`Task::batch`]). For a given seed, no output
+//! depends on these two limits unless the policy learns: a rollout then learns from all rollouts that have ended. A cost counts
+//! evaluated positions and passes; a pass that several outputs share is counted with the first of them. [`trace()`] shows where an
+//! output loses the model's mass.
 //!
-//! A program with a loop of its own around the model (a server, an engine that calls back with logits) uses a policy without a
-//! model. A [`Scheduler`] is a [`Machine`]: it asks for rows and is fed.
+//! A program with a loop of its own around the model (a server, or an engine that calls back with logits) uses a policy without a
+//! model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them.
 //!
-//! Temperature and truncation before the mask make another model, whose distribution is then kept: [`Warped`].
+//! Temperature and truncation before the mask make another model. The samplers keep the distribution of that model: [`Warped`].
 //!
 //! # Example
 //!

@@ -1,12 +1,12 @@
-//! Samplers that never call a model: a machine says which rows of logits it needs, and is fed.
+//! Samplers that never call a model: a machine says which rows of logits it needs, and its caller feeds them.
 //!
-//! [`Machine::poll`] goes on as far as it can and answers with [requests](Request), or that all is done. Whoever has a model
-//! evaluates the requests, in any batch and beside those of other machines, and [feeds](Machine::feed) the rows. So the model
-//! never knows who asks, and a sampler never knows who answers: the closed loop of [`Sampler`](unskew_core::Sampler), a
-//! scheduler for many users ([`drive`]) and a serving engine that calls back with its own logits run the same code.
+//! [`Machine::poll`] goes on as far as it can. It answers with [requests](Request), or that all work is done. The caller has the
+//! model: it evaluates the requests, in any batch and together with those of other machines, and [feeds](Machine::feed) the rows.
+//! So neither the model nor the sampler knows the other. The closed loop of [`Sampler`](unskew_core::Sampler), a scheduler for many
+//! users ([`drive`]) and a serving engine that calls back with its own logits run the same code.
 //!
-//! Tried instead: samplers that own their model. Two of them cannot share a pass then, and a serving engine, which owns the
-//! loop itself, cannot use them at all.
+//! Tried instead: samplers that own their model. Two such samplers cannot share a pass, and a serving engine, which owns the loop
+//! itself, cannot use them at all.
 
 use std::sync::Arc;
 
@@ -14,59 +14,60 @@ use unskew_core::{Cost, LanguageModel, Logits, TokenId};
 
 use crate::SequencePool;
 
-/// Rows of logits that a machine waits for: those after the prefixes of `tokens` of length `first` and more.
+/// Rows of logits that a machine waits for: those after each prefix of `tokens` that has at least `first` tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// The tokens before the output.
+    /// The prompt of the output.
     pub prompt: Arc<[TokenId]>,
     /// The tokens of the output.
     pub tokens: Vec<TokenId>,
-    /// The length of the shortest prefix whose row is wanted, at most that of `tokens`. 0 is the row after the prompt.
+    /// The length of the shortest prefix whose row is requested, at most that of `tokens`. 0 is the row after the prompt.
     pub first: usize,
-    /// The number of tokens at the end that are drafted, and may be taken back.
+    /// The number of tokens at the end that are drafted. The next request may drop them.
     pub drafted: usize,
 }
 
-/// A row that was asked for: the one after the first `depth` tokens of a request.
+/// A row that was requested: the row after the first `depth` tokens of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FedRow {
     /// The index of the request.
     pub request: usize,
-    /// The number of its tokens before the row.
+    /// The number of the request's tokens before the row.
     pub depth: usize,
-    /// The index of the row among the logits that it is fed with.
+    /// The index of the row among the fed logits.
     pub row: usize,
 }
 
 /// The answer of a machine: the rows that it needs next, or the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Poll {
-    /// Rows. The next [`poll`](Machine::poll) comes after all of them are fed.
+    /// The requested rows. The next [`poll`](Machine::poll) comes after all of them are fed.
     Rows(Vec<Request>),
-    /// Nothing: it has done all that it was asked for, or has failed.
+    /// No rows: the machine has done all its work, or has failed.
     Done,
 }
 
 /// A sampler that is fed rows.
 pub trait Machine {
-    /// Goes on until all that is under way waits for rows, or has ended.
+    /// Goes on until all work under way waits for rows, or has ended.
     fn poll(&mut self) -> Poll;
 
-    /// Takes rows that one pass has written, of any number of requests: masks and rows elsewhere are asked about together. The rows
-    /// of a request come in the order of their depths, and all of them come before the next [`poll`](Self::poll).
+    /// Takes rows that one pass has written, of any number of requests: their masks, and questions to rows elsewhere, then go in
+    /// one batch. The rows of a request come in the order of their depths, and all of them come before the next
+    /// [`poll`](Self::poll).
     ///
     /// # Panics
     ///
-    /// If the last [`poll`](Self::poll) asked for no such row.
+    /// If the last [`poll`](Self::poll) did not ask for such a row.
     fn feed(&mut self, logits: &Arc<Logits>, rows: &[FedRow]);
 
-    /// Adds the cost of a request's rows to the output that asked for them first.
+    /// Adds the cost of a request's rows to the first output that asked for them.
     fn charge(&mut self, request: usize, cost: Cost) {
         let _ = (request, cost);
     }
 }
 
-/// Runs machines to their ends over one model. All that wait at the same time share passes, whatever their prompts.
+/// Runs machines to their ends over one model. All machines that wait at the same time share passes, with any prompts.
 ///
 /// # Errors
 ///
@@ -89,7 +90,7 @@ pub fn step<M: LanguageModel>(
     machines: &mut [&mut dyn Machine],
 ) -> Result<bool, M::Error> {
     let mut requests = Vec::new();
-    // For each machine, where its requests begin.
+    // For each machine, the index of its first request.
     let mut begins = Vec::with_capacity(machines.len());
     for machine in machines.iter_mut() {
         begins.push(requests.len());

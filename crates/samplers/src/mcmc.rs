@@ -1,16 +1,16 @@
-//! MCMC: a chain of valid outputs, each made by writing a part of the last one anew (Gonzalez et al. 2025, "Constrained
-//! Sampling for Language Models Should Be Easy: An MCMC Perspective").
+//! MCMC: a chain of valid outputs. A step writes a part of the last output anew (Gonzalez et al. 2025, "Constrained Sampling for
+//! Language Models Should Be Easy: An MCMC Perspective").
 //!
-//! A step cuts the output somewhere and goes on from there by masked sampling. The new output w' is taken with probability
+//! A step cuts the output somewhere and goes on from the cut by masked sampling. The new output w' is taken with probability
 //!
 //! ```text
 //! min(1, P(w') q(w | w') / (P(w) q(w' | w)))
 //! ```
 //!
-//! where `q(w' | w)` is the sum over all cuts that both share of the probability of that cut in w times that of masked
-//! sampling from there to w'. So the target distribution is that of the chain at rest, and each state is a valid output; after `k`
-//! steps the distribution lies between that of masked sampling and the target, closer the larger `k` is. How close, nothing says:
-//! [CARS](crate::Exact::cars) has no such question where its tries do not run out.
+//! where `q(w' | w)` is a sum over all cuts that both outputs share: the probability of that cut in w, times that of masked
+//! sampling from the cut to w'. So the chain's stationary distribution is the target distribution, and each state is a valid
+//! output. After `k` steps the distribution lies between that of masked sampling and the target, closer for larger `k`. No figure
+//! tells how close: [CARS](crate::Exact::cars) has no such question where its tries do not run out.
 
 use rand_core::Rng;
 use unskew_core::{Finish, Origin, TokenId, logprob::log_sum_exp};
@@ -21,13 +21,13 @@ use crate::{
     scheduler::{Outcome, Policy, Tries},
 };
 
-/// Where an output is cut.
+/// The place at which an output is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cut {
-    /// Anywhere, with equal probability.
+    /// At any place, with equal probability.
     #[default]
     Prefix,
-    /// In proportion to the entropy of the masked distribution there; at the beginning, if there is none anywhere.
+    /// In proportion to the entropy of the masked distribution at the place; at the beginning, if all entropies are zero.
     Priority,
     /// At the beginning: proposals are independent of the state.
     Restart,
@@ -35,8 +35,8 @@ pub enum Cut {
 
 /// Markov chain Monte Carlo over valid outputs.
 ///
-/// - **Distribution**: that of masked sampling, moved `steps` steps towards the target distribution, which is the chain's own; each draw is a
-///   chain of its own. `origin` is [`Origin::Chained`].
+/// - **Distribution**: that of masked sampling, moved `steps` steps towards the target distribution, which is the chain's
+///   stationary one. Each draw is a chain of its own. `origin` is [`Origin::Chained`].
 /// - **Cost**: one rollout and `steps` parts of a rollout; known prefixes cost nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mcmc {
@@ -45,17 +45,17 @@ pub struct Mcmc {
     max_tries: u64,
 }
 
-/// Where the chain of one draw is.
+/// The state of the chain of one draw.
 #[derive(Debug, Default)]
 pub struct Memory {
     state: Option<Output>,
     taken: u64,
-    /// How much of the state the present proposal keeps.
+    /// The number of tokens of the state that the present proposal keeps.
     kept: usize,
 }
 
 impl Mcmc {
-    /// Chains of `steps` steps; `max_tries` bounds the rollouts until one reaches a first state.
+    /// Chains of `steps` steps. `max_tries` bounds the rollouts until one reaches a first state.
     pub const fn new(steps: u64, cut: Cut, max_tries: u64) -> Self {
         Self { steps, cut, max_tries }
     }
@@ -119,7 +119,7 @@ impl Policy for Mcmc {
             (_, None) => return Outcome::NoOutput,
             (end, Some(state)) => {
                 memory.taken += 1;
-                // What does not end has probability zero under the target, and is never taken.
+                // A rollout without an output has probability zero under the target, and is never taken.
                 if let End::Output(output) = end {
                     let there = output.log_prob + self.log_move(&output, state);
                     let back = state.log_prob + self.log_move(state, &output);

@@ -1,4 +1,4 @@
-//! Errors planted in the bounds, to see that the tests of distributions find them: a test that cannot fail says nothing.
+//! Errors planted in the bounds, to check that the tests of distributions find them: a test that cannot fail says nothing.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use unskew_core::{
 
 use crate::{Asap, Exact, Sampling, Task, tree::Mutant};
 
-/// All texts of one to three letters that begin with `a`, but for `abb`.
+/// All texts of one to three letters that begin with `a`, except `abb`.
 #[derive(Clone)]
 struct BeginsWithA;
 
@@ -55,7 +55,7 @@ fn is_allowed(prefix: &[TokenId]) -> bool {
     prefix.len() <= 3 && prefix.starts_with(&ids("a")) && prefix != ids("abb")
 }
 
-/// A model that cannot end after `aba`, so that nothing can follow, and rarely does after `aab`.
+/// A model that cannot end after `aba`, so that nothing can follow it, and rarely ends after `aab`.
 fn model() -> TableModel {
     let contexts = [
         (ids(""), vec![0.6, 0.4, 0.0]),
@@ -92,7 +92,7 @@ fn a_bound_that_is_not_told_to_those_above_fails_the_test_of_the_distribution() 
 
 #[test]
 fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_distribution() {
-    // The first batch of many samplers: there rollouts learn from those that end beside them.
+    // The first batch of many samplers: in it, rollouts learn from others that end while they are under way.
     let deviation = |mutant| {
         let distribution = distribution();
         let mut counts: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
@@ -110,8 +110,8 @@ fn a_bound_that_falls_under_way_and_is_not_paid_for_fails_the_test_of_the_distri
     assert!(ours < 4.0 && planted > 4.0, "{ours} {planted}");
 }
 
-/// ASAp's second output. With the bound of one, a dead end is run into again and again, and what lies beside it keeps the
-/// share that the mask gives it: `ab` is drawn nearly twice as often as it should be.
+/// ASAp's second output. With the bound of one, a dead end is drawn again and again, and its siblings keep the share that the mask
+/// gives them: `ab` is drawn nearly twice as often as it should be.
 #[test]
 fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_distribution() {
     let deviation = |mutant, against: &BTreeMap<Vec<TokenId>, f64>| {
@@ -135,7 +135,7 @@ fn a_bound_that_is_not_lowered_at_a_dead_end_fails_the_test_of_the_distribution(
 /// Prefixes one token longer, with the probability of that token.
 type Longer = Vec<(Vec<TokenId>, f64)>;
 
-/// The distribution of ASAp's second output by its definition: over all outputs and dead ends before it.
+/// The distribution of ASAp's second output by its definition: the sum over all outputs and dead ends that may come first.
 fn second_of_asap() -> BTreeMap<Vec<TokenId>, f64> {
     let model = model();
     let next = |prefix: &[TokenId]| -> (f64, Longer) {

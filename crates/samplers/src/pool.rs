@@ -1,9 +1,9 @@
-//! The sequences of a model that rollouts share: rows for many prefixes in one pass, with little computed twice.
+//! The sequences of a model that rollouts share: rows for many prefixes in one pass, with few tokens computed twice.
 //!
-//! A sequence holds what the model keeps for its tokens (keys and values). The pool has one sequence with each prompt alone,
-//! and a few others that follow the rollouts. A prefix is evaluated by the sequence that shares most of its tokens: the pool
-//! takes it as it is where nothing of it is lost, and truncates or forks it otherwise. Tried instead: a sequence for each visited
-//! prefix. It saves the appending of known tokens, and it costs a cache of keys and values for each.
+//! A sequence holds the model's keys and values for its tokens. The pool has one sequence with each prompt alone, and a few others
+//! that follow the rollouts. A prefix is evaluated by the sequence that shares most of its tokens. The pool uses this sequence as
+//! it is where nothing of it is lost, and truncates or forks it otherwise. Tried instead: a sequence for each visited prefix. It
+//! saves the appending of known tokens, and costs a cache of keys and values for each prefix.
 
 use std::{fmt, sync::Arc};
 
@@ -15,10 +15,10 @@ use crate::{FedRow, Request};
 /// The most logits that one pass may return, in numbers: 256 MiB. Long runs of forced tokens are evaluated in pieces.
 const MAX_LOGITS: usize = 1 << 26;
 
-/// Sequences that are kept beside those of one pass.
+/// The number of sequences that are kept in addition to those of one pass.
 const SPARE: usize = 2;
 
-/// Buffers of rows that are kept for the next pass.
+/// The number of buffers of rows that are kept for the next pass.
 const BUFFERS: usize = 2;
 
 /// A sequence that holds a prompt and nothing else.
@@ -33,16 +33,16 @@ struct Prompt<S> {
 struct Slot<S> {
     sequence: S,
     prompt: Arc<[TokenId]>,
-    /// The tokens that it holds after the prompt.
+    /// The tokens that the sequence holds after the prompt.
     tokens: Vec<TokenId>,
-    /// Those of them that were not drafted: the others may be forgotten.
+    /// The number of these tokens that were not drafted. The others may be forgotten.
     settled: usize,
     used: u64,
-    /// Whether a request of the present pass has it.
+    /// Whether a request of the present pass uses the sequence.
     taken: bool,
 }
 
-/// A model and its sequences, as many as one pass extends and two more.
+/// A model and its sequences: as many as one pass extends, and two more.
 ///
 /// One pool serves any number of [machines](crate::Machine), of one prompt or of several.
 pub struct SequencePool<M: LanguageModel> {
@@ -50,10 +50,10 @@ pub struct SequencePool<M: LanguageModel> {
     prompts: SmallVec<[Prompt<M::Sequence>; 1]>,
     slots: Vec<Slot<M::Sequence>>,
     batch: usize,
-    /// Where the model writes rows, the last written at the end; those that nobody reads any more are used again.
+    /// Buffers for the model's rows, the last written at the end. A buffer is used again when it has no reader.
     buffers: Vec<Arc<Logits>>,
     clock: u64,
-    /// The sequence that was used last.
+    /// The index of the sequence that was used last.
     latest: usize,
 }
 
@@ -63,11 +63,11 @@ impl<M: LanguageModel> fmt::Debug for SequencePool<M> {
     }
 }
 
-/// Where the rows of a pass belong.
+/// The place of a request's rows in a pass.
 struct Item {
     request: usize,
     slot: usize,
-    /// How many of the request's tokens the sequence holds.
+    /// The number of the request's tokens that the sequence holds.
     held: usize,
 }
 
@@ -95,7 +95,7 @@ impl<M: LanguageModel> SequencePool<M> {
         &self.model
     }
 
-    /// Puts a buffer that nobody reads at the end: the last one that was written, since the nearest cache still has it.
+    /// Moves a buffer without readers to the end: the one that was written last, since the nearest cache still has it.
     fn free_buffer(&mut self) {
         let free = self.buffers.iter_mut().rposition(|buffer| Arc::get_mut(buffer).is_some());
         if let Some(index) = free {
@@ -108,7 +108,7 @@ impl<M: LanguageModel> SequencePool<M> {
         self.buffers.push(Arc::default());
     }
 
-    /// The sequence of a prompt; made where it is not there. No request of the present pass loses its own.
+    /// The sequence of a prompt, which is made if it is new. Requests of the present pass keep their sequences.
     fn prompt(&mut self, tokens: &Arc<[TokenId]>) -> usize {
         self.clock += 1;
         let same = |prompt: &Prompt<_>| Arc::ptr_eq(&prompt.tokens, tokens) || prompt.tokens == *tokens;
@@ -139,11 +139,11 @@ impl<M: LanguageModel> SequencePool<M> {
         Ok(self.buffers.last().expect("it was put there"))
     }
 
-    /// The row of one prefix, where the sequence that was used last holds all of it but the last token: so it is, token after
-    /// token, while one rollout goes on alone. None where it does not, and nothing has changed then.
+    /// The row of one prefix, where the sequence that was used last holds all of the prefix but its last token. That is the case
+    /// token after token while one rollout goes on alone. `None` otherwise, and nothing has changed then.
     ///
-    /// It does what the general way does there, and is short: after a pass over a long row the code of a token comes from a far
-    /// cache, and a list of one request and one sequence is most of it.
+    /// The result is that of the general way, and the code is short: after a pass over a long row, the code for a token comes from
+    /// a far cache, and a list of one request and one sequence is most of that time.
     fn next(&mut self, request: &Request, cost: &mut Cost) -> Result<Option<&Arc<Logits>>, M::Error> {
         let Request { prompt, tokens, first, .. } = request;
         let Some((last, before)) = tokens.split_last().filter(|_| *first == tokens.len()) else {
@@ -171,8 +171,9 @@ impl<M: LanguageModel> SequencePool<M> {
     /// Evaluates the rows of `requests`, [`batch`](Self::batch) requests in a pass, and in more passes where the prompts are
     /// unread or a pass would write more than 256 MiB of logits.
     ///
-    /// `read` takes the logits of a pass and the rows of requests among them, of each request in the order of depths. The positions of a request are added to its cost; a pass is counted once, with the first request
-    /// that it serves. No two requests with tokens have the same.
+    /// `read` takes the logits of a pass and the rows of requests among them, those of each request in the order of depths. The
+    /// positions of a request are added to its cost. A pass is counted once, with the first request that it serves. No two requests
+    /// have the same tokens, unless they have none.
     ///
     /// # Errors
     ///
@@ -207,8 +208,8 @@ impl<M: LanguageModel> SequencePool<M> {
         Ok(())
     }
 
-    /// The row after the prompt and the rows after tokens that follow it, in one pass: the prompt is read with them, or the last
-    /// token of it again.
+    /// The row after the prompt and the rows after tokens that follow it, in one pass. The prompt is read in the same pass, or its
+    /// last token is read again.
     fn with_prompt(
         &mut self,
         request: &Request,
@@ -311,7 +312,7 @@ impl<M: LanguageModel> SequencePool<M> {
                 }
                 row += count;
             }
-            // In the order of requests, so that those of one machine come together.
+            // In the order of requests, so that the rows of one machine come together.
             fed.sort_by_key(|fed| fed.request);
             read(logits, &mut fed);
             items.retain(|item| item.held < requests[item.request].tokens.len());
@@ -322,7 +323,7 @@ impl<M: LanguageModel> SequencePool<M> {
         Ok(())
     }
 
-    /// A sequence for each request that has tokens. It holds none of the tokens whose rows are wanted.
+    /// A sequence for each request that has tokens. It holds none of the tokens whose rows are requested.
     fn assign(&mut self, requests: &[Request]) -> SmallVec<[Item; 1]> {
         for slot in &mut self.slots {
             slot.taken = false;
@@ -355,7 +356,7 @@ impl<M: LanguageModel> SequencePool<M> {
         });
         let best = best.filter(|index| Arc::ptr_eq(&self.slots[*index].prompt, &prompt));
         let kept = best.map_or(0, |index| keep(&self.slots[index]));
-        // As it is, where nothing is lost.
+        // The sequence is used as it is, where nothing of it is lost.
         if let Some(index) =
             best.filter(|index| !self.slots[*index].taken && self.slots[*index].settled <= kept)
         {
@@ -374,14 +375,14 @@ impl<M: LanguageModel> SequencePool<M> {
         if let Some(index) = index.filter(|index| best == Some(*index)) {
             return (self.take(index, kept, settled), kept);
         }
-        // A copy of what is shared.
+        // Otherwise a copy of the shared part.
         let source = best.filter(|_| kept > 0);
         let source = source.map_or(&self.prompts[base].sequence, |best| &self.slots[best].sequence);
         let mut sequence = self.model.fork(source);
-        // A prompt that is read with the tokens after it is not there yet.
+        // A prompt that is read in the same pass is not in the sequence yet.
         let len = self.model.len(&sequence).min(prompt.len() + kept);
         self.model.truncate(&mut sequence, len);
-        // The list of the sequence that it takes the place of has grown already.
+        // The list of the replaced sequence has its capacity already.
         let mut own = index.map_or_else(Vec::new, |index| std::mem::take(&mut self.slots[index].tokens));
         own.clear();
         own.extend_from_slice(&tokens[..kept]);
@@ -407,7 +408,7 @@ impl<M: LanguageModel> SequencePool<M> {
     }
 }
 
-/// The buffer that [`free_buffer`](SequencePool::free_buffer) has found.
+/// The buffer that [`free_buffer`](SequencePool::free_buffer) has moved to the end.
 fn written(buffers: &mut [Arc<Logits>]) -> &mut Logits {
     buffers.last_mut().and_then(Arc::get_mut).expect("nobody reads it")
 }
@@ -488,7 +489,7 @@ mod tests {
         let prompt: Arc<[TokenId]> = Arc::default();
         let (mut short, mut long) = (SequencePool::new(model(), 2), SequencePool::new(model(), 2));
         let mut taken = 0;
-        // Longer by a token, another branch, the same again, shorter, and longer by two.
+        // A token longer, another branch, the same again, shorter, and longer by two.
         for text in [&[0][..], &[0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 1], &[0, 0, 1, 0], &[0], &[0, 1, 1]] {
             let tokens = ids(text);
             let request = Request { prompt: Arc::clone(&prompt), first: tokens.len(), tokens, drafted: 0 };
@@ -538,9 +539,9 @@ mod tests {
             });
             (cost.positions, cost.passes)
         };
-        // The empty prompt's row, and three tokens.
+        // The row of the empty prompt, and three tokens.
         assert_eq!(run(&[&[0, 1, 1]]), (4, 2));
-        // Two ways on, in one pass: the first goes on, the second is a fork.
+        // Two continuations in one pass: the sequence goes on with the first, and is forked for the second.
         assert_eq!(run(&[&[0, 1, 1, 0], &[0, 1, 1, 1]]), (2, 1));
         assert_eq!(run(&[&[0, 1, 0], &[0, 1, 1, 1, 1], &[0, 1, 1, 0, 0]]), (3, 1));
     }

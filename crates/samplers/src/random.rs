@@ -9,9 +9,9 @@ pub(crate) fn uniform(rng: &mut dyn Rng) -> f64 {
     bits * (-53.0_f64).exp2()
 }
 
-/// An index drawn in proportion to `weights`, which need not sum to one; `None` when their sum is not positive.
+/// An index drawn in proportion to `weights`, which need not sum to one. `None` when their sum is not positive.
 ///
-/// An index of weight zero is never drawn, whatever the rounding.
+/// An index of weight zero is never drawn, with any rounding.
 pub(crate) fn weighted(weights: &[f64], rng: &mut dyn Rng) -> Option<usize> {
     weighted_by(weights, uniform(rng))
 }

@@ -1,9 +1,8 @@
-//! The tokens with which a model itself would have written a text.
+//! Retokenisation: the tokens with which a model itself would have written a text.
 //!
-//! A tokenizer has one spelling for a text, and a model may prefer another: after a forced prefix, inside code, behind a
-//! template. From left to right, this takes the token that the model finds likeliest among those that the rest of the text
-//! begins with (DOMINO, section 3.5, "model-based retokenisation"). That is greedy: the spelling that is likeliest as a whole
-//! may be another one.
+//! A tokenizer has one spelling for a text, and a model may prefer another: after a forced prefix, inside code, after a template.
+//! From left to right, [`retokenize`] takes the likeliest of the tokens that the rest of the text begins with (DOMINO, section 3.5,
+//! "model-based retokenisation"). The method is greedy: the likeliest spelling of the whole text may be another one.
 
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, TokenTrie, logprob};
 
@@ -15,14 +14,14 @@ use crate::SampleError;
 pub struct Spelling {
     /// The tokens.
     pub tokens: Vec<TokenId>,
-    /// The logarithm of the probability that the model gives them after the prompt; the end of the sequence is not counted.
+    /// The log-probability of the tokens after the prompt under the model. The end of the sequence is not counted.
     pub log_prob: f64,
 }
 
-/// The likeliest tokens, one after the other, that spell `text` after `prompt`. `None` if at some place no token begins the
-/// rest of the text: with a vocabulary of all bytes there always is one.
+/// The likeliest tokens, one after the other, that spell `text` after `prompt`. `None` if at some place no token begins the rest of
+/// the text. A vocabulary of all bytes always has such a token.
 ///
-/// Where two tokens are equally likely, the longer one is taken.
+/// Of equally likely tokens, the longest is taken.
 ///
 /// Cost: one evaluation of the model for each token.
 ///
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_likelier_spelling_is_taken() {
-        // Behind nothing, `a` is likelier than `ab`; behind `b` it is the other way round.
+        // After the empty prompt, `a` is likelier than `ab`; after `b`, `ab` is likelier.
         let contexts = [(vec![], vec![0.5, 0.1, 0.3, 0.1]), (vec![TokenId(1)], vec![0.1, 0.1, 0.7, 0.1])];
         let mut model = TableModel::new(["a", "b", "ab"], vec![0.25; 4], contexts).unwrap();
         let trie = TokenTrie::new(model.vocabulary()).unwrap();

@@ -1,13 +1,13 @@
 //! From rollouts to draws: many of them under way at once, over one session.
 //!
-//! A policy says which rollout comes next and what the end of one means; the rest is the same for all. Each draw has a stream
-//! of random numbers of its own, seeded from the caller's generator in the order of the draws, and waits for nobody: a draw
-//! whose rollout was rejected begins the next one while the others go on. Draws are handed over in the order in which they
-//! were begun, all of them: to hand over the first that end would prefer short outputs.
+//! A policy says which rollout comes next and how the end of a rollout counts; the rest is the same for all policies. Each draw has
+//! a stream of random numbers, seeded from the caller's generator in the order of the draws. No draw waits for another: a draw
+//! whose rollout was rejected begins the next rollout while the others go on. All draws are handed over, in the order in which they
+//! were begun: handing over the first draws that end would prefer short outputs.
 //!
-//! Policies that learn take each rollout into the bounds when it ends, and rollouts under way go on with the new bounds
-//! ([`rollout`](crate::rollout) says why each output keeps its distribution). So the outputs of a seed depend on how many
-//! rollouts are under way at once there, and do not elsewhere.
+//! A policy that learns takes each rollout into the bounds when it ends, and rollouts under way go on with the new bounds
+//! ([`rollout`](crate::rollout) says why each output keeps its distribution). So, under such a policy, the outputs of a seed depend
+//! on the number of rollouts under way. Under other policies they do not.
 
 use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
@@ -31,17 +31,17 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Visited prefixes.
+    /// The number of visited prefixes.
     pub prefixes: usize,
-    /// The bytes that are kept of them for good.
+    /// The bytes of the tree of visited prefixes.
     pub trie_bytes: usize,
-    /// The bytes of the cache of the model's rows.
+    /// The bytes of the cached rows of the model.
     pub row_bytes: usize,
 }
 
-/// A sampler made of rollouts.
+/// The rules of a sampler that is made of rollouts.
 pub trait Policy {
-    /// The memory of one draw between its rollouts.
+    /// The state of one draw between its rollouts.
     type Memory: Default;
 
     /// The tokens that rollouts draw from.
@@ -49,7 +49,7 @@ pub trait Policy {
         Scope::Allowed
     }
 
-    /// Whether rollouts learn.
+    /// Whether rollouts are taken into the bounds.
     fn learns(&self) -> bool {
         false
     }
@@ -59,7 +59,7 @@ pub trait Policy {
         false
     }
 
-    /// Refuses counts that memory is not meant for.
+    /// Refuses counts above the limits on memory.
     fn check(&self) -> Result<(), SampleError<Infallible>> {
         Ok(())
     }
@@ -67,22 +67,22 @@ pub trait Policy {
     /// The next rollout of a draw.
     fn begin(&self, memory: &mut Self::Memory, rng: &mut dyn Rng) -> RolloutConfig;
 
-    /// The part of an earlier output after which that rollout begins.
+    /// The part of an earlier output that the rollout begins with.
     fn prefix<'a>(&self, memory: &'a Self::Memory) -> (&'a [TokenId], &'a [Step]) {
         let _ = memory;
         (&[], &[])
     }
 
-    /// Says what becomes of a draw after its rollout number `tries`.
+    /// The outcome of a draw after the end of its rollout number `tries`.
     fn on_end(&self, memory: &mut Self::Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome;
 }
 
-/// How much a draw has tried.
+/// The tries of a draw so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tries {
-    /// Rollouts.
+    /// The number of rollouts.
     pub(crate) rollouts: u64,
-    /// Tokens that its rollouts drew at prefixes of which nothing was known.
+    /// The number of tokens that its rollouts drew at prefixes that were not known.
     pub(crate) new_tokens: u64,
     /// The most tokens of an output.
     pub(crate) max_tokens: usize,
@@ -91,24 +91,24 @@ pub struct Tries {
 /// The state of a draw after a rollout.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// Another rollout.
+    /// The draw needs another rollout.
     Again,
-    /// This output, with the logarithm of its weight.
+    /// The draw is this output, with the logarithm of its weight.
     Done(Output, Origin, f64),
     /// The tries are used up.
     NoOutput,
-    /// There is no output that the model can write.
+    /// The model gives probability zero to every accepted output.
     Impossible,
-    /// Nothing may follow these tokens.
+    /// No allowed continuation of these tokens has a positive probability.
     DeadEnd(Vec<TokenId>),
 }
 
 impl Outcome {
-    /// The outcome for a policy that takes the first output, for at most `max_tries` tries.
+    /// The outcome for a policy that takes the first output, within at most `max_tries` tries.
     pub(crate) fn of_try(end: End, origin: Origin, tries: u64, max_tries: u64) -> Self {
         match end {
             End::Output(output) => Self::Done(output, origin, 0.0),
-            // Nothing is left of the empty prefix: no number of tries will help.
+            // The empty prefix has no mass left: no number of tries helps.
             End::Stuck(tokens) if tokens.is_empty() => Self::Impossible,
             End::Stuck(_) | End::Rejected if tries < max_tries => Self::Again,
             End::Stuck(_) | End::Rejected => Self::NoOutput,
@@ -116,14 +116,14 @@ impl Outcome {
     }
 }
 
-/// The statistics of so many draws wait to be asked for.
+/// The most draws whose statistics wait for a caller.
 const MAX_STATS: usize = 1 << 16;
 
-/// For each rollout that may be under way: so many draws may be made, or under way, after the one that is handed over next. A
-/// draw of a hundred thousand rollouts would otherwise keep all that are made meanwhile in memory.
+/// For each rollout that may be under way: the number of draws that may be made, or under way, after the draw that is handed over
+/// next. Without this limit, a draw of a hundred thousand rollouts would keep all draws that are made meanwhile in memory.
 const AHEAD: usize = 64;
 
-/// A draw that is made, or cannot be.
+/// A draw that is made, or the error that prevents it.
 type Done = (Result<Draw, SampleError<Infallible>>, SpeculationStats);
 
 /// A draw under way.
@@ -168,14 +168,14 @@ pub struct Scheduler<C: Constraint, P: Policy> {
     policy: P,
     slots: Vec<Slot<C, P::Memory>>,
     waiting: Waiting,
-    /// Of draws that were asked for and are not begun.
+    /// The seeds of draws that were asked for and are not begun.
     seeds: VecDeque<[u8; 32]>,
-    /// The draws that were begun, in their order.
+    /// The draws that were begun, in their order; `None` for a draw under way.
     done: VecDeque<Option<Done>>,
     /// The number of the first of them.
     first: usize,
     failure: Option<SampleError<Infallible>>,
-    /// Of the draws that were made, and of those of them that nobody has asked about.
+    /// The statistics of all draws made so far, and those of each draw that no caller has taken yet.
     stats: SpeculationStats,
     draw_stats: VecDeque<SpeculationStats>,
 }
@@ -207,11 +207,11 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         }
     }
 
-    /// The same machine, whose rollouts `drafter` drafts for.
+    /// The same machine, whose rollouts are drafted for by `drafter`.
     ///
     /// # Errors
     ///
-    /// [`SpeculationError`] when the budget is none, the drafter is over other tokens, or the parts do not go together.
+    /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not fit together.
     pub fn with_drafter(
         self,
         drafter: Box<dyn Drafter<C>>,
@@ -220,8 +220,8 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.with_divergence(drafter, config, Box::new(KullbackLeibler))
     }
 
-    /// The same, with budgets of another divergence. Whether those add up along a sequence is another question: the total
-    /// variation of outputs is at most the sum over positions, as the Kullback-Leibler divergence is.
+    /// The same machine, with budgets of another divergence. Whether a divergence adds up along a sequence is another question: the
+    /// total variation of outputs is at most the sum over positions, and so is the Kullback-Leibler divergence.
     ///
     /// # Errors
     ///
@@ -253,14 +253,14 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.seeds.extend((0..count).map(|_| seed(rng)));
     }
 
-    /// How many more draws it takes for a batch of them to be under way and another to be ready.
+    /// The number of draws that may still begin: one batch under way, and another ready.
     fn room(&self) -> usize {
         let batch = self.session.batch();
         let ahead = batch.saturating_mul(AHEAD).saturating_sub(self.done.len() + self.seeds.len());
         batch.saturating_mul(2).saturating_sub(self.slots.len() + self.seeds.len()).min(ahead)
     }
 
-    /// Whether nothing is asked for that is not handed over.
+    /// Whether all draws that were asked for are handed over.
     fn is_idle(&self) -> bool {
         self.seeds.is_empty() && self.done.is_empty() && self.failure.is_none()
     }
@@ -269,7 +269,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     ///
     /// # Errors
     ///
-    /// [`SampleError`] where it cannot be made. The draws after it are given up.
+    /// [`SampleError`] where the draw cannot be made. The draws after it are given up.
     pub fn take(&mut self) -> Option<Result<Draw, SampleError<Infallible>>> {
         match self.done.front() {
             Some(Some(_)) => {}
@@ -292,7 +292,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         Some(draw)
     }
 
-    /// Forgets all that is under way or asked for.
+    /// Drops all draws that are under way or asked for.
     fn give_up(&mut self) {
         self.slots.clear();
         self.seeds.clear();
@@ -306,31 +306,30 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.session.save(name)
     }
 
-    /// Takes bounds; see [`Sampling::load`].
+    /// Loads bounds; see [`Sampling::load`].
     ///
     /// # Errors
     ///
     /// [`TrieFileError`] where the bytes are damaged or belong to another task. Draws under way are given up.
     pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
-        // Their places are nodes of the tree that goes.
+        // The present prefixes of draws under way are nodes of the tree that is replaced.
         self.give_up();
         self.session.load(name, bytes)
     }
 
-    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself: 0 at
-    /// first, and lower with each rollout of a policy that learns.
+    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself. It is 0 at
+    /// first, and falls with each rollout of a policy that learns.
     pub fn log_bound(&self) -> f64 {
         self.session.tree().bound(PrefixTree::ROOT).min(0.0)
     }
 
-    /// The memory that it holds.
+    /// The memory of the sampler.
     pub fn usage(&self) -> Usage {
         let (prefixes, trie_bytes, row_bytes) = self.session.usage();
         Usage { prefixes, trie_bytes, row_bytes }
     }
 
-    /// Begins rollouts as long as there is room. A full tree is emptied when no rollout is under way, and no rollout begins
-    /// before.
+    /// Begins rollouts while there is room. A full tree is shrunk when no rollout is under way, and no rollout begins before.
     fn fill(&mut self) {
         let full = self.session.is_full();
         let idle = self.slots.iter().all(|slot| slot.rollout.is_none());
@@ -363,7 +362,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         }
     }
 
-    /// Lets the rollouts go on that do not wait. Answers whether one has ended.
+    /// Advances the rollouts that do not wait. Answers whether one has ended.
     fn step(&mut self) -> RowResult<bool> {
         let mut some_ended = false;
         for slot in self.slots.iter_mut().filter(|slot| !slot.waits) {
@@ -404,7 +403,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 Outcome::DeadEnd(tokens) => Err(SampleError::DeadEnd { tokens }),
             };
             if result.is_err() {
-                // Nothing after a failure is handed over.
+                // No draw after a failure is handed over.
                 self.seeds.clear();
             }
             self.done[slot.index - self.first] = Some((result, slot.stats));
@@ -509,7 +508,7 @@ impl<C: Constraint, P: Policy> Machine for Scheduler<C, P> {
 pub struct Sampling<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> {
     pool: SequencePool<M>,
     scheduler: Scheduler<C, P>,
-    /// The model has failed, and draws that were made before are still to be handed over.
+    /// The error of the model, while draws that were made before it are still to be handed over.
     failure: Option<M::Error>,
 }
 
@@ -530,7 +529,7 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
     ///
     /// # Errors
     ///
-    /// [`SpeculationError`] when the budget is none, the drafter is over other tokens, or the parts do not go together.
+    /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not fit together.
     pub fn speculative(
         task: Task<M, C>,
         policy: P,
@@ -541,16 +540,16 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
         Ok(Self::from_parts(pool, scheduler.with_drafter(Box::new(drafter), config)?))
     }
 
-    /// The next draw, in the order in which they were begun. Draws begin as long as there is room for them, and each that begins
+    /// The next draw, in the order in which draws were begun. Draws begin while there is room for them, and each draw that begins
     /// is taken off `left`. `None`: `left` is zero, and all draws are handed over.
     ///
-    /// Draws are under way when it returns. They go on with the next call, and are given up by [`draw`](Sampler::draw),
+    /// Draws may be under way when this returns. They go on with the next call, and are given up by [`draw`](Sampler::draw),
     /// [`draw_each`](Sampler::draw_each) and [`load`](Self::load).
     ///
     /// # Errors
     ///
-    /// As for [`draw`](Sampler::draw). The draws before the first that was not finished are handed over before the error, and
-    /// those after it are given up.
+    /// As for [`draw`](Sampler::draw). The draws before the first unfinished one are handed over before the error. The draws after
+    /// it are given up.
     pub fn draw_next(
         &mut self,
         left: &mut usize,
@@ -564,7 +563,7 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
                 self.scheduler.give_up();
                 return Some(Err(SampleError::Model(error)));
             }
-            // Streams are seeded when there is room for their draws: a count costs no memory.
+            // Streams are seeded when there is room for their draws: a large count costs no memory.
             let more = self.scheduler.room().min(*left);
             self.scheduler.begin(more, rng);
             *left -= more;
@@ -580,7 +579,7 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
         &mut self.scheduler
     }
 
-    /// Draws `count` outputs and forgets all but what they taught.
+    /// Draws `count` outputs and drops them; only the bounds learned from them stay.
     ///
     /// # Errors
     ///
@@ -592,25 +591,25 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> 
         Ok(())
     }
 
-    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself: 0 at
-    /// first, and lower with each rollout of a policy that learns.
+    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself. It is 0 at
+    /// first, and falls with each rollout of a policy that learns.
     pub fn log_bound(&self) -> f64 {
         self.scheduler.log_bound()
     }
 
-    /// The memory that it holds.
+    /// The memory of the sampler.
     pub fn usage(&self) -> Usage {
         self.scheduler.usage()
     }
 
-    /// The bounds as bytes. `name` names the model and the constraint, which have no name here: bounds of one task are wrong
-    /// for another, and with them the distribution.
+    /// The bounds as bytes. `name` names the model and the constraint, since the sampler has no names for them. Bounds of one task
+    /// are wrong for another, and with them the distribution.
     pub fn save(&mut self, name: &str) -> Vec<u8> {
         self.scheduler.save(name)
     }
 
-    /// Goes on from bounds that were [saved](Self::save) for the same task under the same name: the draws that follow are
-    /// those that would have followed there.
+    /// Goes on from bounds that were [saved](Self::save) for the same task under the same name. The next draws are those that would
+    /// have followed in the saving sampler.
     ///
     /// # Errors
     ///
@@ -630,7 +629,7 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampler for Sampli
 
     /// # Errors
     ///
-    /// [`SampleError`] when the model fails, or the policy gives up.
+    /// [`SampleError`] when the model fails, or the policy has used up its tries.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
         let mut drawn = None;
         self.draw_each(1, rng, &mut |draw| drawn = Some(draw))?;
@@ -639,8 +638,8 @@ impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampler for Sampli
 
     /// # Errors
     ///
-    /// As for [`draw`](Self::draw). The draws before the first that was not finished are handed over: which of the later ones
-    /// are finished depends on how long they are.
+    /// As for [`draw`](Self::draw). The draws before the first unfinished one are handed over. Which of the later draws are
+    /// finished depends on their lengths.
     fn draw_each(
         &mut self,
         count: usize,

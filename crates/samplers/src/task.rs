@@ -4,25 +4,25 @@ use unskew_core::{Constraint, LanguageModel, TokenId, Vocabulary};
 
 use crate::Cancel;
 
-/// In place of a model: its measures, for [machines](crate::Machine) that are fed the rows of a model elsewhere.
+/// The measures of a model, in place of the model: for [machines](crate::Machine) that are fed rows from elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModelShape {
     /// The length of a row of logits.
     pub row_len: usize,
-    /// The most tokens of a sequence, the prompt among them, where there is a limit. Drafts go no further.
+    /// The most tokens of a sequence, the prompt included; `None` without a limit. Drafts end at this length.
     pub context_len: Option<usize>,
 }
 
-/// The rollouts that step together where nothing else is said.
+/// The default number of rollouts that step together.
 const BATCH: usize = 16;
 
-/// The memory for visited prefixes and their rows where nothing else is said, in bytes.
+/// The default memory for visited prefixes and their rows, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
 /// One task: outputs of `model` after `prompt` that `constraint` accepts, of at most `max_tokens` tokens.
 ///
-/// Its target distribution is that of the model given those two conditions: the length limit is part of the constraint, and an
-/// output that would be cut off has probability zero. The model is the one whose distribution counts: to sample at another
+/// The target distribution of the task is that of the model given those two conditions: the length limit is part of the constraint,
+/// and an output that would be cut off has probability zero. The task's model defines the distribution: to sample at another
 /// temperature, put a [`Warped`](crate::Warped) model here.
 ///
 /// Both the model and the constraint may be borrowed: `&mut M` is a model, and `&C` a constraint.
@@ -30,7 +30,7 @@ const MAX_BYTES: usize = 256 << 20;
 pub struct Task<M, C> {
     /// The language model.
     pub model: M,
-    /// The constraint on what follows the prompt.
+    /// The constraint on the tokens after the prompt.
     pub constraint: C,
     /// The tokens before the output.
     pub prompt: Vec<TokenId>,
@@ -41,17 +41,17 @@ pub struct Task<M, C> {
     /// Makes the `top` most probable tokens of each step its only candidates: they are verified one by one (PPV for sets), and
     /// no mask is made. All tokens are candidates by default.
     ///
-    /// **The target distribution is another one**: that of the model, given an accepted output of which each token was among
-    /// the `top` of its step. Where none of them is allowed, all allowed tokens are candidates: such a step neither ends the
+    /// **This changes the target distribution**: it is that of the model, given an accepted output each of whose tokens was among
+    /// the `top` of its step. Where none of these is allowed, all allowed tokens are candidates: such a step neither ends the
     /// output nor leaves the constraint. The end of the sequence is always a candidate.
     pub top: Option<usize>,
     /// The most rollouts that step through the model together: each holds a sequence of the model. The outputs of a seed do not
-    /// depend on it, but for samplers that learn from one output for the next. 16 by default.
+    /// depend on this number, except under policies that learn. 16 by default.
     pub batch: usize,
-    /// The most memory for visited prefixes and rows of the model, in bytes; sequences of the model are not counted. What
-    /// does not fit is forgotten and computed again. 256 MiB by default.
+    /// The most memory for visited prefixes and rows of the model, in bytes; sequences of the model are not counted. Prefixes and
+    /// rows beyond it are forgotten and computed again. 256 MiB by default.
     pub max_bytes: usize,
-    /// Ends the drawing: samplers then answer [`SampleError::Cancelled`](crate::SampleError::Cancelled).
+    /// Cancels the drawing: samplers then answer [`SampleError::Cancelled`](crate::SampleError::Cancelled).
     pub cancel: Cancel,
 }
 
@@ -91,7 +91,7 @@ impl<M: LanguageModel, C: Constraint> Task<M, C> {
         self
     }
 
-    /// The model, and the task without it.
+    /// The model, and the task with the model's shape in its place.
     pub fn split(self) -> (M, Task<ModelShape, C>) {
         let Self { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel } = self;
         let shape = ModelShape { row_len: model.vocab_len(), context_len: model.context_len() };

@@ -1,33 +1,33 @@
-//! Where an output loses the model's mass, token by token: what an audit shows.
+//! The steps of an output with the mass that each mask leaves: an audit shows where an output loses the model's mass.
 
 use unskew_core::{Constraint, Extension, LanguageModel, Logits, Rows, TokenId, TokenMask, logprob};
 
 use crate::{SampleError, Task};
 
-/// How many rows are asked for in one pass.
+/// The number of rows that are requested in one pass.
 const ROWS: usize = 64;
 
 /// One step of an output. Natural logarithms.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct TraceStep {
-    /// The token; none for the end of the output.
+    /// The token; `None` for the end of the output.
     pub token: Option<TokenId>,
-    /// Its log-probability under the model.
+    /// The log-probability of the token under the model.
     pub log_prob: f64,
-    /// The logarithm of what the mask leaves of the model's distribution there, at most 0: masked sampling draws the token
-    /// with `log_prob - log_mass`.
+    /// The logarithm of the mass of the model's distribution that the mask leaves at this step, at most 0. Masked sampling draws
+    /// the token with `log_prob - log_mass`.
     pub log_mass: f64,
 }
 
-/// The steps of an output of `task`, its end among them where the constraint accepts.
+/// The steps of an output of `task`. The end is one of them where the constraint accepts the output.
 ///
 /// Cost: one position for each token, and one pass for every 64 of them.
 ///
 /// # Errors
 ///
 /// [`SampleError::Model`] when the model fails (or does not know a token), [`SampleError::NotADistribution`], and
-/// [`SampleError::DeadEnd`] with the tokens up to one that the constraint does not allow.
+/// [`SampleError::DeadEnd`] with the tokens up to the first that the constraint does not allow.
 pub fn trace<M: LanguageModel, C: Constraint>(
     task: &mut Task<M, C>,
     tokens: &[TokenId],
@@ -101,12 +101,12 @@ mod tests {
         let mut task = Task::new(model, Unconstrained::new(&vocabulary), &vocabulary, 2);
         let steps = trace(&mut task, &[TokenId(0), TokenId(1)]).unwrap();
         let numbers: Vec<_> = steps.iter().map(|step| (step.log_prob.exp(), step.log_mass.exp())).collect();
-        // At the length limit only the end remains.
+        // At the length limit only the end is allowed.
         for ((p, mass), (expected, left)) in numbers.into_iter().zip([(0.5, 1.0), (0.3, 1.0), (0.25, 0.25)]) {
             assert!((p - expected).abs() < 1e-6 && (mass - left).abs() < 1e-6);
         }
         assert_eq!(steps[2].token, None);
-        // A hundred tokens, in pieces.
+        // A hundred tokens, in several passes.
         task.max_tokens = 200;
         let long = vec![TokenId(1); 100];
         assert_eq!(trace(&mut task, &long).unwrap().len(), 101);

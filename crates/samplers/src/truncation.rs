@@ -1,14 +1,14 @@
-//! Top-k and top-p: which outcomes of a distribution are kept.
+//! Top-k and top-p: a choice of the outcomes that a distribution keeps.
 //!
-//! Truncating before the mask and after it are different distributions, and neither is the model's own. With probabilities
-//! (0.4, 0.3, 0.2, 0.1), the second and the fourth outcome allowed, and k = 2: the model given the constraint draws
-//! the two with (0.75, 0.25); truncating first leaves (1, 0); truncating what the mask leaves keeps (0.75, 0.25), and
-//! with three outcomes allowed would cut one of them. So there is no default order:
+//! Truncating before the mask and after it give different distributions, and neither is the model's own. Take probabilities (0.4,
+//! 0.3, 0.2, 0.1), the second and the fourth outcome allowed, and k = 2. The model given the constraint draws the two allowed
+//! outcomes with (0.75, 0.25). Truncating first leaves (1, 0). Truncating after the mask keeps (0.75, 0.25), and with three
+//! outcomes allowed it would cut one of them. So there is no default order:
 //!
 //! - **before the mask**, the truncated model is the model: [`Warped`](crate::Warped) makes it one, and every sampler
 //!   keeps its distribution with respect to it;
-//! - **after the mask**, the truncation belongs to the proposal, and only [`Masked`](crate::Masked) has it; its
-//!   weights then refer to the outputs that can be drawn at all.
+//! - **after the mask**, the truncation belongs to the proposal, and only [`Masked`](crate::Masked) has it; its weights then refer
+//!   to the outputs that can be drawn at all.
 
 /// Keeps the most probable outcomes. Ties go to the lower id.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -17,7 +17,7 @@ pub struct Truncation {
     top_p: Option<f64>,
 }
 
-/// A truncation that would keep nothing, or means nothing.
+/// Bounds that would keep no outcome, or have no meaning.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TruncationError {
@@ -30,8 +30,8 @@ pub enum TruncationError {
 }
 
 impl Truncation {
-    /// Keeps the `top_k` most probable outcomes, and of these the fewest, most probable first, that hold at least
-    /// `top_p` of what the first step left.
+    /// Keeps the `top_k` most probable outcomes. Of these it keeps the fewest, most probable first, that hold at least `top_p` of
+    /// their mass.
     ///
     /// # Errors
     ///
@@ -46,7 +46,8 @@ impl Truncation {
         }
     }
 
-    /// The indices that are kept, the most probable first. Weights need not sum to one; those of zero are never kept.
+    /// The indices of the kept outcomes, the most probable first. Weights need not sum to one; outcomes of weight zero are never
+    /// kept.
     pub(crate) fn keep(&self, weights: &[f64]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..weights.len()).filter(|index| weights[*index] > 0.0).collect();
         let by_weight =
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(keep(None, Some(0.5)), [2, 3]);
         assert_eq!(keep(None, Some(0.61)), [2, 3, 0]);
         assert_eq!(keep(None, Some(1.0)), [2, 3, 0, 4, 5]);
-        // Of the three that k leaves (0.8 together), half is reached by two.
+        // Half of the mass of the three outcomes that k leaves (0.8 together) is in two of them.
         assert_eq!(keep(Some(3), Some(0.7)), [2, 3]);
     }
 

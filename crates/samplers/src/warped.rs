@@ -1,4 +1,4 @@
-//! A model at another temperature, or with its improbable tokens cut off, is a model: one whose distribution samplers keep.
+//! A model at another temperature, or with its improbable tokens cut off, is a model too: samplers keep its distribution.
 
 use unskew_core::{
     Extension, LanguageModel, LogitRows, Logits, RowError,
@@ -31,14 +31,14 @@ pub struct Warped<M> {
     truncation: Option<Truncation>,
 }
 
-/// The least temperature: a lower one would make infinities of logits of 10^8, which are no distribution. Of models that are in
-/// use, temperatures far above it leave the most probable token alone.
+/// The least temperature. A lower one would turn logits of 10^8 into infinities, which are no distribution. For models in use,
+/// temperatures far above this one leave only the most probable token.
 pub const MIN_TEMPERATURE: f64 = 1e-30;
 
-/// The greatest temperature: all tokens are equally probable long before.
+/// The greatest temperature. All tokens are equally probable at far lower ones.
 pub const MAX_TEMPERATURE: f64 = 1e30;
 
-/// A temperature that logits cannot be divided by.
+/// A temperature outside the range by which logits can be divided.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 #[error(
     "the temperature {value:?} is {}: give one from {MIN_TEMPERATURE:e} to {MAX_TEMPERATURE:e} (for the most probable tokens \
@@ -52,8 +52,8 @@ pub struct TemperatureError {
 }
 
 impl<M: LanguageModel> Warped<M> {
-    /// `model` at `temperature`, its distribution then truncated. At temperature 1 without truncation it is the model
-    /// itself, bit by bit.
+    /// `model` at `temperature`, with its distribution then truncated. At temperature 1 without truncation it is the model itself,
+    /// bit by bit.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl<M: LanguageModel> Warped<M> {
         Ok(Self { model, temperature, truncation })
     }
 
-    /// Divides logits where they lie. A truncation needs all of them in host memory.
+    /// Divides the logits where they lie. A truncation needs all logits in host memory.
     fn warp(&self, logits: &mut Logits) -> Result<(), RowError> {
         #[allow(clippy::float_cmp, reason = "exactly one is the temperature that changes nothing")]
         if self.temperature != 1.0 {
@@ -92,8 +92,8 @@ fn truncate(truncation: Truncation, row: &mut [f32]) {
     }
 }
 
-/// Rows that could not be warped: each question is answered with the reason. The error of a warped model is that of the model, which
-/// knows nothing of rows.
+/// Rows that could not be warped: each question is answered with the reason. The error type of a warped model is that of the model,
+/// which has no variant for rows.
 #[derive(Debug)]
 struct Unwarped {
     len: usize,

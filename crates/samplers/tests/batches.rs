@@ -1,4 +1,4 @@
-//! Passes that rollouts share: a model whose pass costs the same for one row and for sixteen is used sixteen rows at a time.
+//! Passes that rollouts share: where a pass costs the same for one row and for sixteen, each pass has sixteen rows.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -55,7 +55,7 @@ impl Constraint for NoSuccessor {
     }
 }
 
-/// A model that likes successors a little, and ends after twenty tokens as a rule.
+/// A model that slightly prefers successors, and ends after twenty tokens as a rule.
 fn logits(prefix: &[TokenId], row: &mut [f32]) {
     for (id, logit) in row.iter_mut().enumerate() {
         let hash = prefix.iter().rev().take(3).fold(id * 31, |sum, token| sum * 7 + token.index());
@@ -160,7 +160,7 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
     }
 }
 
-/// One by one the draws are those of `draw_many`, in as many passes; a draw that is begun is taken off the count.
+/// Draws that are taken one by one are those of `draw_many`, in as many passes. A draw that begins is taken off the count.
 #[test]
 fn draws_are_handed_over_one_by_one() {
     let passes = Rc::new(Cell::new(0));
@@ -175,10 +175,10 @@ fn draws_are_handed_over_one_by_one() {
         let one_by_one: Vec<_> = std::iter::from_fn(&mut next).collect();
         assert_eq!(passes.replace(0), taken);
         assert!(one_by_one.iter().map(|(draw, _)| draw).eq(&together));
-        // A batch is under way, and the seeds of another are drawn.
+        // One batch is under way, and the seeds of another are drawn.
         assert!(one_by_one[0].1 >= 30 - 3 * 4 && one_by_one[0].1 < 30 - 4, "{}", one_by_one[0].1);
         assert_eq!(one_by_one[29].1, 0);
-        // A draw that is asked for alone gives up those under way.
+        // A call for a single draw gives up the draws under way.
         let (mut left, mut random) = (9, rng(1));
         sampler.draw_next(&mut left, &mut random).unwrap().unwrap();
         sampler.draw(&mut random).unwrap();

@@ -1,10 +1,9 @@
-//! What improper spellings do to masked sampling, on two names, exactly: no draw is made.
+//! The effect of improper spellings on masked sampling, on two names, exactly: no draw is made.
 //!
-//! The example is that of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), section
-//! "Skewed Probability Distribution", where P(William) is .8588 under the model, .5285 with every spelling allowed and
-//! .8587 with the proper ones. The model here is a table with numbers of that kind: nearly all of the mass of the names
-//! is on their proper spellings, and the short tokens that a name begins with are common words, after which it almost
-//! never goes on to the name.
+//! The example is that of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024), section "Skewed
+//! Probability Distribution". There P(William) is .8588 under the model, .5285 with every spelling allowed and .8587 with the
+//! proper ones. The model here is a table with numbers of that kind. Nearly all of the mass of the names is on their proper
+//! spellings. The short tokens that a name begins with are common words, after which the model almost never goes on to the name.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -12,7 +11,7 @@ use unskew_automata::{ByteSymbols, Dfa, LiftedDfa, Limits, MergedDfa, TokenDfa};
 use unskew_core::{Constraint, ExactDistribution, TableModel, TokenId, TokenMask, TokenTrie};
 use unskew_testdata::two_names::{self, token};
 
-/// A row with the given probabilities, the end of the sequence under `""`, and what is left spread evenly.
+/// A row with the given probabilities, the end of the sequence under `""`. The remaining probability is spread evenly.
 fn row(entries: &[(&str, f64)]) -> Vec<f64> {
     let texts = two_names::texts();
     let left = 1.0 - entries.iter().map(|(_, probability)| probability).sum::<f64>();
@@ -50,7 +49,7 @@ fn model() -> TableModel {
     TableModel::new(two_names::texts(), row(&[("", 0.99)]), contexts).unwrap()
 }
 
-/// The distribution of masked sampling: at each step the mask is applied and the row divided by what is left. Answers
+/// The distribution of masked sampling: at each step the mask is applied and the row divided by the mass that is left. Answers
 /// P(William), the mean number of tokens, and how many of these are forced.
 fn masked<C: Constraint>(model: &TableModel, constraint: &C) -> (f64, f64, f64) {
     let (mut william, mut tokens, mut forced) = (0.0, 0.0, 0.0);
@@ -59,7 +58,7 @@ fn masked<C: Constraint>(model: &TableModel, constraint: &C) -> (f64, f64, f64) 
     let mut total = 0.0;
     while let Some((prefix, state, probability)) = open.pop() {
         if constraint.is_accepting(&state) {
-            // No name goes on, so here the output ends.
+            // No name goes on here, so the output ends.
             total += probability;
             if model.vocabulary().decode(&prefix) == two_names::NAMES[0].as_bytes() {
                 william += probability;
@@ -116,7 +115,7 @@ fn figure(rows: &[(&str, f64, Option<f64>)]) -> String {
 fn two_names() {
     let model = model();
     let limits = Limits::default();
-    // The model's vocabulary: that of the names, and the end.
+    // The model's vocabulary: the tokens of the names, and the end.
     let vocabulary = Arc::clone(model.vocabulary());
     let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
     let dfa = Arc::new(Dfa::from_pattern(two_names::PATTERN, &limits).unwrap());
@@ -139,7 +138,7 @@ fn two_names() {
     let (canonical, tokens_of_proper, forced_of_proper) = masked(&model, &proper);
     assert!((canonical - distribution_of_proper).abs() < 0.001, "{canonical} {distribution_of_proper}");
 
-    // Tokens for which no model is needed.
+    // The shares of tokens that need no model.
     let (share_of_every, share_of_proper) =
         (forced_of_every / tokens_of_every, forced_of_proper / tokens_of_proper);
     assert!((share_of_every - 0.1265).abs() < 0.001, "{share_of_every}");

@@ -14,8 +14,7 @@ use unskew_samplers::{Exact, Masked, SampleError, Sampling, Task, Truncation, Wa
 /// Enough tries that no output is resampled on any of the tasks.
 const PATIENT: Exact = Exact::disc().with_budget(1e6).with_particles(1);
 
-/// The outputs of `G_sk` (grammar-aligned decoding, example 2): `00000`, and everything of length five that starts
-/// with 1.
+/// The outputs of `G_sk` (grammar-aligned decoding, example 2): `00000`, and all outputs of length five that start with 1.
 fn skewed() -> (TableModel, Outputs) {
     let ones = (0..16).map(|tail| format!("1{tail:04b}")).collect::<Vec<_>>();
     let constraint = outputs(ones.iter().map(String::as_str).chain(["00000"]), 3);
@@ -124,8 +123,8 @@ fn a_hundred_thousand_draws_of_a_skewed_task_follow_the_distribution() {
     );
     assert_eq!(fit.unwrap().degrees_of_freedom, 16);
 
-    // Masked sampling takes the first token for what it is worth, and is then forced down 00000: half of its outputs,
-    // where the model gives it a seventeenth.
+    // Masked sampling takes the first token at its own probability, and is then forced down 00000. That makes 00000 half of its
+    // outputs; the model gives it a seventeenth.
     let masked: BTreeMap<_, _> = proposal(&model, &constraint)
         .into_iter()
         .map(|(output, (probability, _))| (output, probability))
@@ -152,7 +151,7 @@ fn masked_sampling_is_the_proposal_and_its_weights_correct_it() {
         let mut masked = Sampling::new(task(&model, &constraint), Masked::new());
         assert!(deviation(&mut masked, &expected, 4_000, seed) < 4.0, "task {seed}");
 
-        // E[weight] is the probability of the constraint, and weighted draws are the model's own.
+        // E[weight] is the probability of the constraint, and weighted draws follow the model's own distribution.
         let mut rng = rng(seed);
         let draws: Vec<Draw> = (0..4_000).map(|_| masked.draw(&mut rng).unwrap()).collect();
         for draw in &draws {
@@ -165,8 +164,8 @@ fn masked_sampling_is_the_proposal_and_its_weights_correct_it() {
     }
 }
 
-/// The distribution of DISC with one or two tries, by enumeration: what was accepted follows the target, and what was
-/// resampled follows the resampling of all pairs.
+/// The distribution of DISC with one or two tries, by enumeration: accepted outputs follow the target, and resampled outputs follow
+/// the resampling of all pairs.
 #[test]
 fn bounded_disc_follows_its_published_distribution() {
     // Without dead ends, which have a mass of their own in the proposal.
@@ -224,7 +223,7 @@ fn bounded_disc_follows_its_published_distribution() {
     }
 }
 
-/// What a sampler has learnt must not show in its distribution: the first and the third output of many new samplers.
+/// Learning must not show in the distribution: the first and the third output of many new samplers.
 #[test]
 fn learning_changes_no_distribution() {
     for (model, constraint) in [biased(0.9, 0.3), skewed()] {
@@ -250,7 +249,7 @@ fn learning_changes_no_distribution() {
 
 #[test]
 fn what_is_known_is_not_refused_again() {
-    // Accepted by itself once in 100,000 times.
+    // One in 100,000 tries would be accepted without learning.
     let (model, constraint) = (biased(0.5, 0.5).0, outputs(["0000000", "1010101"], 3));
     let stop = vec![0.4, 0.4, 0.2];
     let model = TableModel::new(["0", "1"], stop, [(vec![], model.row(&[]).to_vec())]).unwrap();
@@ -362,7 +361,7 @@ fn the_length_limit_cuts_masked_outputs_and_is_part_of_the_exact_distribution() 
     assert_eq!((draw.finish, draw.tokens.len()), (Finish::Length, 3));
     assert!((draw.log_prob - 3.0 * 0.45_f64.ln()).abs() < 1e-4);
 
-    // Without learning, the sampler cannot know that all tries fail alike.
+    // Without learning, the sampler cannot know that all tries fail in the same way.
     let fresh = Exact::disc_published(50).with_particles(16);
     let error = Sampling::new(short(3), fresh).draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::NoOutput { tries: 66, max_tokens: 3 });

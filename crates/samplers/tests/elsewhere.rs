@@ -1,4 +1,4 @@
-//! Rows that do not lie in host memory: every sampler draws from them as from the same rows here, one submission a pass; and rows
+//! Rows outside host memory. Every sampler draws from them as from the same rows in host memory, with one submission a pass. Rows
 //! of which only some probabilities are known give exact outputs or an error.
 
 mod support;
@@ -21,7 +21,7 @@ use unskew_samplers::{
     speculative::{ModelDraft, SpeculationConfig},
 };
 
-/// Rows that are only asked, and count the submissions and the rows that are read.
+/// Rows that only answer questions, and count the submissions and the rows that are read.
 #[derive(Debug)]
 struct Asked {
     rows: Logits,
@@ -173,7 +173,7 @@ fn masked_and_greedy_steps_are_one_submission_for_all_rows_of_a_pass() {
     let place = |rows| -> Box<dyn LogitRows> {
         Box::new(Asked { rows, submissions: Arc::clone(&submissions), reads: Arc::clone(&reads) })
     };
-    // No token is forced: the probability of a forced one is asked for afterwards.
+    // No token is forced: the probability of a forced token is asked for afterwards.
     let constraint = outputs(["00", "01", "02", "10", "11", "12", "20", "21", "22", "1", "2"], 4);
     for method in [true, false] {
         let model = Placed { table: table.clone(), place };

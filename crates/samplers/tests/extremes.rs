@@ -1,4 +1,4 @@
-//! Very long outputs, very improbable ones, logits that are none, and drawing that is cancelled.
+//! Very long outputs, very improbable ones, logits that are no distribution, and drawing that is cancelled.
 
 mod support;
 
@@ -11,7 +11,7 @@ use unskew_samplers::{
     Asap, Awrs, Beam, Cancel, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
 };
 
-/// Exactly so many tokens, whichever.
+/// Any text of exactly this number of tokens.
 #[derive(Clone, Copy, Debug)]
 struct Exactly {
     tokens: usize,
@@ -55,7 +55,7 @@ fn outputs_of_ten_thousand_tokens_keep_their_probability() {
     let model = TableModel::uniform((0..160).map(|id| id.to_string()).collect::<Vec<_>>());
     let constraint = Exactly { tokens: TOKENS, vocab_len: 161 };
     let vocabulary = model.vocabulary().clone();
-    // Masked sampling cuts at the limit and asks for no end.
+    // Masked sampling cuts at the limit and does not ask for the end.
     let task = || Task::new(model.clone(), constraint, &vocabulary, TOKENS + 1);
     let expected = -(10_001.0 * 161f64.ln());
     assert!(expected < -50_000.0);
@@ -74,13 +74,13 @@ fn outputs_of_ten_thousand_tokens_keep_their_probability() {
         assert!((draw.log_prob - expected).abs() < 1e-2, "{name}: {} and {expected}", draw.log_prob);
         assert!(draw.log_weight.is_finite(), "{name}: {}", draw.log_weight);
     }
-    // Two outputs of probability e^-50,000, of which one dies: what is left of the bound is in the logarithm's range.
+    // Two outputs of probability e^-50,000, of which one dies: the remaining bound is in the logarithm's range.
     let mut asap = Sampling::new(task(), Asap::new(10));
     asap.warm_up(2, &mut rng(2)).unwrap();
     assert!(asap.log_bound() < 0.0 && asap.log_bound().is_finite());
 }
 
-/// A count that comes from a user must not end the process: what is held at once has a limit, and the rest is made by need.
+/// A count that comes from a user must not end the process: objects in memory have a limit, and the others are made on demand.
 #[test]
 fn counts_that_no_memory_holds_are_refused() {
     let model = TableModel::uniform(["0", "1"]);
@@ -100,14 +100,14 @@ fn counts_that_no_memory_holds_are_refused() {
             "{what}: {error}"
         );
     }
-    // Tries and steps, and draws that share passes, take no memory before they are there.
+    // Tries, steps, and draws that share passes take no memory before they begin.
     let sampler =
         Sampling::new(Task { batch: usize::MAX, ..task() }, Exact::rejection(u64::MAX)).draw(&mut rng(1));
     assert!(sampler.is_ok());
     assert!(Beam::new(Task { batch: usize::MAX, ..task() }, 3).draw(&mut rng(1)).is_ok());
 }
 
-/// A bound far below what an f64 holds: one forced output of probability e^-50,000.
+/// A bound far below the least f64: one forced output of probability e^-50,000.
 #[test]
 fn bounds_fall_below_all_numbers() {
     const TOKENS: usize = 10_000;
@@ -123,14 +123,14 @@ fn bounds_fall_below_all_numbers() {
         assert!((draw.log_prob - expected).abs() < 1e-1, "{}", draw.log_prob);
     }
     assert!((asap.log_bound() - expected).abs() < 1e-1, "{}", asap.log_bound());
-    // Once it is known, CARS draws it at once, though it has to try a few times before.
+    // Once the output is known, CARS draws it at once; before that it has to try a few times.
     let mut cars = Sampling::new(task(), Exact::cars(100_000));
     cars.draw(&mut rng(1)).unwrap();
     let draw = cars.draw(&mut rng(1)).unwrap();
     assert_eq!((draw.cost.proposals, draw.tokens.len()), (1, TOKENS));
 }
 
-/// So many zeros and nothing else.
+/// Texts of this number of zeros, and no other text.
 #[derive(Clone, Copy, Debug)]
 struct Single {
     tokens: usize,
@@ -165,7 +165,7 @@ impl Constraint for Single {
     }
 }
 
-/// Every text is allowed, and the model ends none but with probability 1e-30.
+/// Every text is allowed, and the model ends each with probability 1e-30.
 #[test]
 fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {
     let model = TableModel::new(["0", "1"], vec![0.5, 0.5, 1e-30], []).unwrap();
@@ -180,14 +180,14 @@ fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {
     ];
     for (name, mut sampler) in samplers {
         let error = sampler.draw(&mut rng(1)).unwrap_err();
-        // DISC also stops at a number of positions.
+        // DISC also stops at a budget of positions.
         if name != "disc" {
             assert_eq!(error, SampleError::NoOutput { tries: 300, max_tokens: 12 }, "{name}");
         }
         let message = error.to_string();
         assert!(message.contains("tries") && message.contains("12 tokens"), "{name}: {message}");
     }
-    // All 4096 outputs of 12 tokens are known to end nowhere but there: the bound falls, and what is left is drawn.
+    // All 4096 outputs of 12 tokens are known to end there and nowhere else: the bound falls, and the remaining outputs are drawn.
     let mut cars = Sampling::new(task(), Exact::cars(200_000));
     let draw = cars.draw(&mut rng(1)).unwrap();
     assert!(
@@ -197,7 +197,7 @@ fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {
             < 1e-3
     );
     assert!(cars.log_bound() < -60.0, "{}", cars.log_bound());
-    // Where the end is impossible, that is found out too, and said.
+    // Where the end is impossible, the sampler finds that out too, and says so.
     let model = TableModel::new(["0", "1"], vec![0.5, 0.5, 0.0], []).unwrap();
     let task = Task::new(model, Unconstrained::new(&vocabulary), &vocabulary, 6);
     assert_eq!(
@@ -272,7 +272,7 @@ fn logits_that_are_none_name_their_step() {
         for at in [0, 1, 3] {
             let model = Broken { table: table.clone(), at, logit, passes: 0, cancel: None };
             let task = || Task::new(model.clone(), outputs(["0101", "1010", "0000"], 3), &vocabulary, 6);
-            // All that is forced, the step among it, is evaluated in one pass.
+            // All forced tokens, the broken step included, are evaluated in one pass.
             let samplers: [(&str, AnySampler); 9] = [
                 ("masked", Box::new(Sampling::new(task(), Masked::new()))),
                 ("greedy", Box::new(Sampling::new(task(), Greedy))),
@@ -306,7 +306,7 @@ fn what_was_drawn_before_the_end_was_asked_for_is_handed_over() {
     ];
     for (index, new) in new.into_iter().enumerate() {
         let model = |cancel| Broken { table: table.clone(), at: usize::MAX, logit: 0.0, passes: 0, cancel };
-        // Nothing is kept, so that every draw needs the model.
+        // No row is kept, so that every draw needs the model.
         let with = |model| Task {
             max_bytes: 0,
             batch: 2,

@@ -1,4 +1,4 @@
-//! Contract where the vocabulary is so large that rows are read by blocks, and masks leave thousands of tokens.
+//! Exactness with a vocabulary so large that rows are read by blocks, and masks leave thousands of tokens.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -14,7 +14,7 @@ fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// One token of about 4,000, or token 0 and one of 4,500.
+/// One of about 4,000 tokens, or token 0 and then one of 4,500.
 #[derive(Clone, Copy, Debug)]
 struct OneOrTwo;
 
@@ -57,7 +57,7 @@ impl Constraint for OneOrTwo {
     }
 }
 
-/// Rows in which few tokens have most of the mass, at places that a seed decides; some tokens are impossible.
+/// Rows in which few tokens, chosen by a seed, have most of the mass; some tokens are impossible.
 fn model() -> TableModel {
     let row = |seed: u64, end: f64| {
         let mut rng = rng(seed);
@@ -167,13 +167,13 @@ fn the_most_probable_token_is_found_and_asap_learns() {
         }
     }
     assert_eq!(draw.tokens, prefix);
-    // Token 0, and what must follow it, is found to be worth half of its probability.
+    // Token 0, with the tokens that must follow it, turns out to be worth half of its probability.
     let mut asap = Sampling::new(task(), Asap::new(10));
     asap.warm_up(50, &mut rng(1)).unwrap();
     assert!(asap.usage().prefixes > 20);
 }
 
-/// A seed decides the draws, whatever is kept: rows that are computed again are the same.
+/// A seed decides the draws, and the limit on memory does not: rows that are computed again are the same.
 #[test]
 fn draws_do_not_depend_on_what_is_kept() {
     let draws = |max_bytes: usize, batch: usize| {

@@ -65,7 +65,7 @@ fn distribution(optimum: &Optimum, draft: &[f64], target: &[f64]) -> Vec<f64> {
     draft.iter().zip(target).map(|(p, q)| optimum.distribution(*p, *q)).collect()
 }
 
-/// What must hold of any answer: it is a distribution, without forbidden outcomes, within the budget, and its parts belong together.
+/// The properties of any answer: it is a distribution, without forbidden outcomes, within the budget, and its parts agree.
 fn check(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64, optimum: &Optimum) {
     let context = || format!("{f:?}: p {draft:?}\nq {target:?}\nD {budget} {optimum:?}");
     let distribution = distribution(optimum, draft, target);
@@ -97,11 +97,12 @@ fn check(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64, optimum
     assert!((residuals - optimum.rejection()).abs() < 1e-9, "{}", context());
 }
 
-/// The conditions of Karush, Kuhn and Tucker: with `lambda` and `mu` the prices of divergence and of probability, no outcome
-/// gains by more or by less of it. The problem is convex: they suffice.
+/// The conditions of Karush, Kuhn and Tucker: with `lambda` and `mu` the prices of divergence and of probability, no outcome gains
+/// by more or by less probability. The problem is convex: the conditions suffice.
 fn check_prices(f: &dyn Divergence, draft: &[f64], target: &[f64], optimum: &Optimum) {
     let distribution = distribution(optimum, draft, target);
-    // Less where the distribution takes from the draft, more where it gives; equal levels leave no price of divergence.
+    // The gain by less probability where the distribution takes from the draft, by more where it gives. Equal levels leave no price
+    // of divergence.
     let (cap, floor) = (optimum.alpha().recip(), optimum.beta().recip());
     let spread = f.slope(cap) - f.slope(floor);
     if !optimum.is_binding() || spread.is_nan() || spread < 1e-6 || spread.is_infinite() {
@@ -184,7 +185,7 @@ fn no_slow_search_finds_better() {
         let (draft, target, budget) = case(&mut rng, len);
         for f in [&KullbackLeibler as &dyn Divergence, &ReverseKullbackLeibler, &TotalVariation] {
             let optimum = optimum(&Pair::new(&draft, &target).unwrap(), f, budget).unwrap();
-            // Where the divergence is as flat as at its zero, 1e-14 of it are 1e-7 of probability.
+            // Where the divergence is as flat as at its zero, 1e-14 of divergence is 1e-7 of probability.
             let least = least_rejection(f, &draft, &target, budget);
             assert!(
                 (optimum.rejection() - least).abs() < 1e-6,
@@ -194,7 +195,8 @@ fn no_slow_search_finds_better() {
     }
 }
 
-/// Maximises the overlap by moving probability between two outcomes at a time, in ever smaller steps: knows nothing of levels.
+/// Maximises the overlap by moving probability between two outcomes at a time, in ever smaller steps. The search knows nothing of
+/// levels.
 #[test]
 fn no_search_over_distributions_of_up_to_six_outcomes_finds_better() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
@@ -251,7 +253,7 @@ fn no_budget_is_speculative_sampling_and_any_budget_accepts_everything_that_is_a
     }
 }
 
-/// The example of the search over alpha that does not end: between the divergences 0 and 0.531 it finds nothing.
+/// The example of the search over alpha that does not end: no alpha has a divergence between 0 and 0.531.
 #[test]
 fn a_zero_of_the_target_is_never_emitted() {
     let (draft, target) = ([0.4, 0.3, 0.3], [0.0, 0.6, 0.4]);
@@ -259,10 +261,10 @@ fn a_zero_of_the_target_is_never_emitted() {
     for budget in [0.0, 0.1, 0.3, 0.6, f64::INFINITY] {
         let optimum = optimum(&pair, &KullbackLeibler, budget).unwrap();
         assert_eq!(distribution(&optimum, &draft, &target)[0], 0.0);
-        // Without the forbidden outcome the draft is exactly right about nothing else: 0.4 must be given to the others.
+        // The draft gives 0.4 to the forbidden outcome: this probability must go to the others.
         assert!((optimum.rejection() - 0.4).abs() < 1e-12);
     }
-    // A draft that proposes nothing but forbidden outcomes is always rejected, and replaced by the target.
+    // A draft that proposes only forbidden outcomes is always rejected, and replaced by the target.
     let pair = Pair::new(&[1.0, 0.0, 0.0], &target).unwrap();
     let optimum = optimum(&pair, &KullbackLeibler, 0.3).unwrap();
     assert!((optimum.rejection() - 1.0).abs() < 1e-12);
@@ -278,7 +280,7 @@ fn budgets_that_are_none_are_errors() {
     }
 }
 
-/// As [`case`], with ratios that are spread, clustered at a level, or all alike.
+/// As [`case`], with ratios that are spread, clustered at a level, or all equal.
 fn large_case(rng: &mut ChaCha8Rng) -> (Vec<f64>, Vec<f64>, f64) {
     let len = 2049 + rng.next_u32() as usize % 3_000;
     let (draft, target, budget) = case(rng, len);
@@ -290,7 +292,7 @@ fn large_case(rng: &mut ChaCha8Rng) -> (Vec<f64>, Vec<f64>, f64) {
             (normalized(near), target, 0.1 * budget.min(1.0))
         }
         _ => {
-            // Truncated targets: most outcomes are forbidden, some that the draft likes among them.
+            // Truncated targets: most outcomes are forbidden, among them some that the draft prefers.
             let cut: Vec<f64> = target.iter().map(|q| if *q > 2.0 / len as f64 { *q } else { 0.0 }).collect();
             if cut.iter().all(|q| *q == 0.0) {
                 (draft, target, budget)
@@ -320,7 +322,7 @@ fn selection_finds_what_sorting_finds() {
                     || format!("{f:?} {} outcomes, D {budget}: {sorted:?} {selected:?}", draft.len());
                 assert_eq!(selected.is_binding(), sorted.is_binding(), "{}", context());
                 let apart = (selected.divergence() - sorted.divergence()).abs();
-                // Of two infinite ones it is no number.
+                // The difference of two infinities is no number.
                 assert!(apart < 1e-9 || apart.is_nan(), "{}", context());
                 assert!((selected.rejection() - sorted.rejection()).abs() < 1e-7, "{}", context());
                 let distributions = distribution(&selected, &draft, &target)

@@ -81,8 +81,8 @@ fn exact_samplers_follow_the_distribution() {
     assert!(tested >= 30, "{tested}");
 }
 
-/// The distribution of outputs each of whose tokens is among the `top` most probable of its step, or, where none of those is allowed,
-/// any allowed one.
+/// The distribution of outputs whose tokens are all among the `top` most probable ones of their step. At a step where none of these
+/// is allowed, every allowed token is a candidate.
 fn distribution_among(model: &TableModel, constraint: &Outputs, top: usize) -> Distribution {
     let (mut outputs, mut open) = (Distribution::new(), vec![(Vec::new(), 1.0)]);
     while let Some((prefix, probability)) = open.pop() {
@@ -120,7 +120,7 @@ fn disc_among_few_candidates_has_the_distribution_of_outputs_made_of_them() {
         for (top, form) in [(1, fresh), (2, learned), (2, reusing), (100, fresh)] {
             let distribution = distribution_among(&model, &constraint, top);
             if distribution.is_empty() {
-                // Its first tokens lead to nothing that the model can end.
+                // The model can end no output that begins with its first tokens.
                 continue;
             }
             let mut sampler = Sampling::new(task(&model, &constraint).among(top), form);
@@ -139,7 +139,7 @@ fn disc_among_few_candidates_has_the_distribution_of_outputs_made_of_them() {
     assert!(tested > 30 && others > 5, "{tested}, {others}");
 }
 
-/// The long form: a million draws of each, some minutes.
+/// The long form: a million draws of each sampler, some minutes.
 #[cfg(not(debug_assertions))]
 #[test]
 fn a_million_draws_follow_the_distribution() {
@@ -157,7 +157,7 @@ fn a_million_draws_follow_the_distribution() {
             ("disc, reuse", of_form(reusing)),
         ];
         for (name, mut sampler) in exact_samplers(&|| task(&model, &constraint)).into_iter().chain(more) {
-            // Without memory all is computed again.
+            // Without memory, all rows are computed again.
             let draws = if name.contains("memory") { 20_000 } else { 1_000_000 };
             let fit = check_sampler(&mut sampler, &distribution, draws, &mut rng(100 + index as u64));
             println!("task {index}, {name}: {fit:?}");
@@ -166,7 +166,7 @@ fn a_million_draws_follow_the_distribution() {
     }
 }
 
-/// What a sampler has learnt must not show in its distribution: the first and the third output of many new ones.
+/// Learning must not show in the distribution: the first and the third output of many new samplers.
 #[test]
 fn learning_changes_no_exact_distribution() {
     for (model, constraint) in tasks(0) {
@@ -266,8 +266,8 @@ fn asap_tends_to_the_distribution_and_masked_sampling_does_not() {
     assert!((share(&mut Sampling::new(task(&model, &constraint), Masked::new())) - 0.5).abs() < 0.03);
 }
 
-/// Weighted draws: for each output, the mean over tries of the weight of those that gave it is its probability under the
-/// model, and that of all weights is P(L).
+/// Weighted draws. For each output, the mean over tries of the weight of those that gave this output is its probability under the
+/// model. The mean of all weights is P(L).
 fn check_weights(
     name: &str,
     sampler: &mut dyn Sampler<Error = SampleError<TableModelError>>,
@@ -282,7 +282,7 @@ fn check_weights(
     for _ in 0..DRAWS {
         let draw = sampler.draw(&mut rng).unwrap();
         tries += draw.cost.proposals / each;
-        // Cut off at the limit: no output.
+        // An output that is cut off at the limit does not count.
         if draw.finish == Finish::Length {
             continue;
         }
@@ -300,7 +300,7 @@ fn check_weights(
     let all = sums.values().fold((0.0, 0.0), |all, sum| (all.0 + sum.0, all.1 + sum.1));
     check("all", all, distribution.values().sum());
     for (output, probability) in distribution {
-        // Where too few are expected the normal distribution says nothing.
+        // For small expected counts the normal distribution is no approximation.
         if probability * tries > 100.0 {
             check(&format!("{output:?}"), sums.get(output).copied().unwrap_or_default(), *probability);
         }
@@ -329,7 +329,7 @@ fn weights_stand_for_the_model() {
 #[test]
 fn awrs_is_masked_sampling() {
     for (index, (model, constraint)) in tasks(12).into_iter().enumerate() {
-        // Where nothing is impossible on the way.
+        // Only tasks without dead ends.
         let distribution = exact::asap(&model, &constraint, 0);
         let complete = distribution
             .keys()
@@ -348,7 +348,8 @@ fn awrs_is_masked_sampling() {
     }
 }
 
-/// The chain's distribution after `k` steps, by its definition: the matrix of all moves, applied `k` times to masked sampling's distribution.
+/// The chain's distribution after `k` steps, by its definition: the matrix of all moves, applied `k` times to the distribution of
+/// masked sampling.
 fn chained(model: &TableModel, constraint: &Outputs, cut: Cut, k: u64) -> Distribution {
     let states: Vec<_> = constraint
         .outputs
@@ -441,7 +442,7 @@ fn searches_find_what_enumeration_finds() {
             );
             assert_eq!((draw.finish, draw.origin), (Finish::Stop, Origin::Searched));
         }
-        // A narrow beam may find less, and says what it is worth.
+        // A narrow beam may find less probable outputs, and states their probabilities correctly.
         if let Ok(narrow) = Beam::new(task(&model, &constraint), 2).search() {
             assert!(narrow.len() <= 2 && narrow[0].log_prob <= all[0].0 + 1e-4);
         }
@@ -450,7 +451,7 @@ fn searches_find_what_enumeration_finds() {
         let mut prefix = Vec::new();
         let expected = loop {
             let next = exact::masked(&model, &constraint, &prefix);
-            // The end first, then the lower id.
+            // The end comes first, then the lower id.
             let best =
                 next.into_iter().fold((None, 0.0), |best, next| if next.1 > best.1 { next } else { best });
             match best {
@@ -516,7 +517,7 @@ fn outputs_do_not_depend_on_how_many_step_together() {
             };
             let single = of(single);
             assert_eq!(single, alone.unwrap(), "{name}, task {index}");
-            // A rollout of these learns from those that have ended, so that it matters how many are under way.
+            // Under these policies a rollout learns from those that have ended, so the number of rollouts under way matters.
             if !["ars", "cars", "asap", "disc, learned"].contains(&name) {
                 assert_eq!(single, parts.unwrap(), "{name}, task {index}");
                 assert_eq!(single, of(all), "{name}, task {index}");
@@ -537,7 +538,7 @@ fn draws_that_step_together_share_passes() {
         (sum(|draw| draw.cost.positions), sum(|draw| draw.cost.passes))
     };
     let (one, many) = (cost(1), cost(16));
-    // Nothing is kept between draws here, but those that are at the same prefix at the same time compute it once.
+    // No row is kept between draws here, but rollouts at the same prefix at the same time compute its row once.
     assert!(many.0 < one.0 && many.1 * 10 < one.1, "{one:?} {many:?}");
 }
 

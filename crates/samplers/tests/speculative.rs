@@ -19,17 +19,17 @@ use unskew_samplers::{
     },
 };
 
-/// So many draws where a test is optimised, and a fortieth of them where it is not.
+/// The number of draws in an optimised test; a fortieth of it otherwise.
 const fn draws(many: u32) -> u32 {
     if cfg!(debug_assertions) { many / 40 } else { many }
 }
 
-/// On so many random tasks.
+/// The number of random tasks.
 const TASKS: usize = if cfg!(debug_assertions) { 4 } else { 2 };
 
 const MAX_TOKENS: usize = 3;
 
-/// A draft for the model of `random_task(seed)`: each row between that model's and one of its own.
+/// A draft for the model of `random_task(seed)`: each row is a mixture of that model's row and a row of its own.
 fn random_draft(target: &TableModel, seed: u64) -> TableModel {
     let mut rng = rng(seed + 1_000);
     let tokens = target.vocabulary().len() - 1;
@@ -63,12 +63,12 @@ fn uniform(rng: &mut ChaCha8Rng) -> f64 {
 
 fn task(model: &TableModel, constraint: &Outputs) -> Task<TableModel, Outputs> {
     let vocabulary = model.vocabulary().clone();
-    // Without memory every row is asked for again, and every position drafted.
+    // Without memory, every row is requested again, and every position is drafted.
     let task = Task::new(model.clone(), constraint.clone(), &vocabulary, MAX_TOKENS);
     Task { max_bytes: 0, ..task }.after(vec![TokenId(0)])
 }
 
-/// What may follow `tokens`, with the end first, under a model and a mask; `None` where the model has nothing to say.
+/// The outcomes after `tokens`, the end first, under a model and a mask; `None` where the model gives all of them probability zero.
 fn masked(model: &TableModel, constraint: &Outputs, tokens: &[TokenId]) -> Option<(Vec<TokenId>, Vec<f64>)> {
     let state = tokens.to_vec();
     let mut mask = TokenMask::new(constraint.vocab_len());
@@ -84,7 +84,7 @@ fn masked(model: &TableModel, constraint: &Outputs, tokens: &[TokenId]) -> Optio
 
 type Distribution = BTreeMap<(Vec<TokenId>, bool), f64>;
 
-/// The distribution of outputs by following every path of the process: a draft of `length` positions, each accepted or replaced.
+/// The distribution of outputs, by following every path of the process: a draft of `length` positions, each accepted or replaced.
 struct Process<'a> {
     target: &'a TableModel,
     draft: &'a TableModel,
@@ -97,7 +97,7 @@ struct Process<'a> {
 
 impl Process<'_> {
     fn pass(&mut self, tokens: &[TokenId], spent: f64, probability: f64) {
-        // A forced token is appended before anything is drafted.
+        // A forced token is appended before a draft begins.
         if let Some((ids, _)) = masked(self.target, self.constraint, tokens)
             && let [token] = ids[..]
             && !self.constraint.is_accepting(&tokens.to_vec())
@@ -178,7 +178,7 @@ fn process<'a>(
     process
 }
 
-/// Tasks that the model can complete from everywhere, so that no draw ends in an error.
+/// Tasks that the model can complete from every prefix, so that no draw ends in an error.
 fn tasks() -> impl Iterator<Item = (u64, TableModel, TableModel, Outputs)> {
     (0..200).filter_map(|seed| {
         let (target, constraint) = random_task(seed);
@@ -252,7 +252,7 @@ fn mentored_decoding_follows_the_optimum_position_by_position() {
     assert!(more > 6, "{more}");
 }
 
-/// The chain rule: the divergence of outputs is at most what the budget allows on any path.
+/// The chain rule: the divergence of outputs is at most the budget on any path.
 #[test]
 fn budgets_bound_the_divergence_of_whole_outputs() {
     let mut near = 0;
@@ -300,7 +300,7 @@ fn the_budget_of_an_output_is_never_exceeded() {
     }
 }
 
-/// A model whose rows give nearly everything, or everything, to one token.
+/// A model whose rows give nearly all probability, or all of it, to one token.
 fn adversary(tokens: usize, token: usize, others: f64) -> TableModel {
     let mut row = vec![others / tokens as f64; tokens + 1];
     row[token] = 1.0 - others;
@@ -389,7 +389,7 @@ fn early_tests_change_no_output() {
     }
 }
 
-/// Weighted by what they carry, outputs follow the target model.
+/// With their weights, outputs follow the target model.
 #[test]
 fn weights_correct_the_mask_and_the_mentoring() {
     for (seed, target, draft, constraint) in tasks().take(4) {
@@ -464,7 +464,7 @@ fn under_rejection_and_disc_the_distribution_is_the_target_distribution() {
         conformance::check_sampler(&mut sampler, &distribution, draws(80_000) as usize, &mut rng(seed))
             .unwrap();
     }
-    // With few tries some are resampled, and say so.
+    // With few tries some outputs are resampled, and say so.
     let policy = Exact::disc_published(2);
     let drafts = ModelDraft::new(draft);
     let mut sampler =
@@ -498,7 +498,7 @@ fn a_perfect_draft_is_always_accepted_and_saves_passes() {
     assert!(speculation.draft.positions >= speculation.drafted);
 }
 
-/// A model that checks how it is used: never beyond its context.
+/// A model that checks its use: no sequence exceeds its context.
 #[derive(Debug)]
 struct Short(TableModel, usize);
 
@@ -575,7 +575,7 @@ fn proposals_without_a_model_keep_the_distribution_and_repetitions_are_guessed()
         .unwrap();
         check_fit(&counts(&mut sampler, draws(400_000), seed), &distribution, &format!("task {seed}"));
     }
-    // A model that goes round and round.
+    // A model that repeats a cycle of tokens.
     let contexts: Vec<(Vec<TokenId>, Vec<f64>)> = (0..40)
         .map(|len| {
             let context: Vec<TokenId> = (0..len).map(|index| TokenId(index % 3)).collect();
@@ -625,7 +625,7 @@ fn another_divergence_bounds_what_it_measures() {
         let counts = counts(&mut sampler, count, seed);
         let share = |output| counts.get(output).map_or(0.0, |count: &u64| *count as f64) / f64::from(count);
         let variation: f64 = lossless.iter().map(|(output, q)| (q - share(output)).abs() / 2.0).sum();
-        // What chance adds to a sum over these few outputs is far below a tenth.
+        // The part of the sum that is chance, over these few outputs, is far below a tenth.
         assert!(variation < 0.3 + 0.1, "task {seed}: {variation}");
     }
 }
@@ -687,7 +687,7 @@ fn dead_ends_and_rows_that_are_none_are_errors() {
     .unwrap();
     let error = sampler.draw(&mut rng(1)).unwrap_err();
     assert_eq!(error, SampleError::DeadEnd { tokens: vec![TokenId(1)] });
-    // An error leaves nothing behind.
+    // An error changes no later draw.
     assert_eq!(sampler.draw(&mut rng(1)).unwrap_err(), error);
 
     let target = TableModel::uniform(["0", "1"]);

@@ -5,21 +5,21 @@ use std::collections::VecDeque;
 use super::ConformanceError;
 use crate::{Constraint, MaskBatch, TokenId, TokenMask};
 
-/// The most states that one check visits, and the most that it searches for an accepting one.
+/// The most states that one check visits. A search for an accepting state stops after as many.
 const MAX_STATES: usize = 2_000;
 
 /// The most candidates that are verified for each state.
 const CANDIDATES: usize = 300;
 
-/// How many of the visited states are compared in one batch.
+/// The number of visited states that are compared in one batch.
 const BATCH: usize = 7;
 
-/// Checks the contract of [`Constraint`] in every state that at most `depth` tokens reach, breadth first, up to 2,000
-/// states.
+/// Checks the contract of [`Constraint`] in every state that at most `depth` tokens reach. The states are visited breadth first, up
+/// to 2,000 of them.
 ///
-/// That every state can reach an accepting one is checked as far as it can be refuted: a state from which all of at
-/// most 2,000 sequences end without being accepted is a dead end. A constraint in which non-accepting sequences go on
-/// for ever is not found out.
+/// Whether an accepting state can be reached from every state is checked as far as it can be refuted: a state is a dead end if at
+/// most 2,000 sequences follow it and all of them end without being accepted. A constraint whose non-accepting sequences go on for
+/// ever is not found out.
 ///
 /// Cost: `vocab_len` calls of `advance` for each visited state.
 ///
@@ -52,7 +52,7 @@ pub fn check_constraint<C: Constraint>(constraint: &C, depth: usize) -> Result<(
 
 struct Checker<'a, C: Constraint> {
     constraint: &'a C,
-    /// Used in every state: whatever it caches must not change an answer.
+    /// The scratch of all states: its caches must not change an answer.
     used: C::Scratch,
     mask: TokenMask,
     seen: Vec<(Vec<TokenId>, C::State)>,
@@ -68,7 +68,7 @@ impl<C: Constraint> Checker<'_, C> {
         let constraint = self.constraint;
         let vocab_len = constraint.vocab_len();
 
-        // Contract 1 and 3: the mask is what advancing every token says, and a rejected advance changes nothing.
+        // Rules 1 and 3: the mask agrees with advancing every token, and a rejected advance changes nothing.
         constraint.fill_mask(&mut self.used, state, self.mask.as_mut());
         let mask = self.mask.clone();
         if !mask.as_ref().tail_is_zero() {
@@ -93,7 +93,7 @@ impl<C: Constraint> Checker<'_, C> {
                 return Err(ConformanceError::new("a rejected advance changes nothing", detail));
             }
         }
-        // The clones above were advanced: their original must be as it was.
+        // The clones above were advanced: their original must be unchanged.
         if self.mask_of(state) != mask {
             return Err(ConformanceError::new("clones are independent", at()));
         }
@@ -123,7 +123,7 @@ impl<C: Constraint> Checker<'_, C> {
             ));
         }
 
-        // Rule 2.
+        // Rule 2: a state that does not accept allows a token.
         if !accepting && allowed.is_empty() {
             return Err(ConformanceError::new(
                 "no dead ends",
@@ -172,7 +172,7 @@ impl<C: Constraint> Checker<'_, C> {
         true
     }
 
-    /// Rule 4 for batches, of masks and of candidates: each row is the mask of its state, whatever lay in the buffer before.
+    /// Rule 4 for batches, of masks and of candidates: each row is the mask of its state, for any earlier content of the buffer.
     fn check_batches(&mut self) -> Result<(), ConformanceError> {
         let vocab_len = self.constraint.vocab_len();
         for states in self.seen.chunks(BATCH) {
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use crate::{AnyConstraint, MaskMut, Rejected, TableModel, Unconstrained};
 
-    /// Exactly `length` tokens out of `0..3`, with one thing wrong.
+    /// Exactly `length` tokens out of `0..3`, with one fault.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Fault {
         Nothing,

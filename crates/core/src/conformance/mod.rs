@@ -1,8 +1,8 @@
 //! The contracts of the traits, as tests that any implementer can run over a constraint, a model or a sampler.
 //!
-//! They belong to the library and not to its tests: an implementation that someone else writes must satisfy them, and
-//! one line runs them. Each rule is checked against the plainest possible oracle (advance every token, evaluate every
-//! position again, enumerate every output), so a run costs what the oracle costs: keep vocabularies and depths small.
+//! The checks belong to the library and not to its tests: every implementation must satisfy the contracts, and one line checks it.
+//! Each rule is checked against the plainest possible oracle (advance every token, evaluate every position again, enumerate every
+//! output). A run costs as much as the oracle: keep vocabularies and depths small.
 //!
 //! ```
 //! use unskew_core::{TableModel, Unconstrained, conformance};
@@ -22,14 +22,14 @@ pub use model::check_model;
 pub use rows::check_rows;
 pub use sampler::{Fit, check_sampler, chi_square};
 
-/// A rule of a contract that does not hold, with the smallest description of where.
+/// A rule of a contract that does not hold, with the place of the failure.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{rule}: {detail}")]
 #[non_exhaustive]
 pub struct ConformanceError {
     /// The rule.
     pub rule: &'static str,
-    /// Where it fails, and how.
+    /// The place of the failure, and how the rule fails.
     pub detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! The contract of [`LanguageModel`]: the ways to come to a context all yield the same row.
+//! The contract of [`LanguageModel`]: all ways to a context yield the same row.
 
 use super::ConformanceError;
 use crate::{Extension, LanguageModel, Logits, Rows, TokenId};
@@ -10,7 +10,7 @@ use crate::{Extension, LanguageModel, Logits, Rows, TokenId};
 ///
 /// # Errors
 ///
-/// The first rule that does not hold; an error of the model itself is one too.
+/// The first rule that does not hold. An error of the model itself counts as one.
 pub fn check_model<M: LanguageModel>(
     model: &mut M,
     texts: &[Vec<u32>],
@@ -74,7 +74,7 @@ fn compare(
     tolerance: f32,
 ) -> Result<(), ConformanceError> {
     for (id, (got, expected)) in got.iter().zip(expected).enumerate() {
-        // Equal values first: the difference of two infinities is no number.
+        // Equal values come first: the difference of two infinities is no number.
         let near = got == expected || (got - expected).abs() <= tolerance;
         if !near {
             let detail = format!("{at}, token {id}: {got} instead of {expected} (tolerance {tolerance})");
@@ -137,7 +137,7 @@ fn check_fork_and_truncate<M: LanguageModel>(
         if model.len(&fork) != cut || model.len(&whole) != text.len() {
             return Err(ConformanceError::new("truncating a fork leaves the original", at));
         }
-        // The fork takes another way first, so that anything shared would be overwritten.
+        // The fork takes another way first, so that it would overwrite any shared data.
         extend(model, &mut fork, &text[..1], Rows::Last)?;
         model.truncate(&mut fork, cut);
         let logits = extend(model, &mut fork, &text[cut..], Rows::All)?;
@@ -156,7 +156,7 @@ fn check_fork_and_truncate<M: LanguageModel>(
     Ok(())
 }
 
-/// A batch in which one item is wrong changes no item.
+/// A batch with one wrong item changes no item.
 fn check_error<M: LanguageModel>(
     model: &mut M,
     text: &[TokenId],

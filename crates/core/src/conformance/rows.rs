@@ -1,4 +1,4 @@
-//! The contract of [`LogitRows`]: answers are those of the definition over the rows that are read.
+//! The contract of [`LogitRows`]: answers agree with the definition over the rows that are read.
 
 use crate::{
     TokenId, TokenMask,
@@ -7,12 +7,12 @@ use crate::{
 
 use super::ConformanceError;
 
-/// The masks that a row is asked with: all tokens, none, and every second and third one.
+/// The masks of the questions: all tokens, none, and every second and third token.
 const STRIDES: [usize; 4] = [1, usize::MAX, 2, 3];
 
-/// Compares the answers of `rows` with those of the definition ([`answer`]) over the logits that it reads: masses up to
-/// `tolerance` in the logarithm, and picked outcomes by their probability and by the interval of random numbers that leads to the
-/// end. Questions are asked one by one, and all at once.
+/// Compares the answers of `rows` with those of the definition ([`answer`]) over the logits that it reads. Masses agree up to
+/// `tolerance` in the logarithm. Picked outcomes agree in their probability, and in the interval of random numbers that leads to
+/// the end. Questions are asked one by one, and all at once.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ fn agrees(
     match (found.picked, exact.picked) {
         (None, None) => true,
         (Some(found), Some(exact)) => {
-            // The order of tokens is an implementation's own; that the end comes first is not.
+            // The order of the tokens is free; the end comes first.
             if found.token.is_none() != exact.token.is_none() {
                 return false;
             }
@@ -120,7 +120,7 @@ mod tests {
     fn rows_in_host_memory_keep_it_and_a_planted_error_is_seen() {
         check_rows(&rows(), 0.0).unwrap();
 
-        /// Forgets the tokens that are left out.
+        /// Rows that ignore the excluded tokens.
         #[derive(Debug)]
         struct Forgets(Logits);
 
@@ -146,7 +146,7 @@ mod tests {
         }
 
         check_rows(&Forgets(rows()), 1e-9).unwrap_err();
-        // Rows elsewhere are read, and divided, as those here.
+        // Rows elsewhere are read, and divided, as rows in host memory are.
         let mut elsewhere = Logits::new();
         elsewhere.place(Box::new(Forgets(rows())));
         assert_eq!((elsewhere.len(), elsewhere.vocab_len(), elsewhere.host(0)), (2, 9, None));

@@ -7,21 +7,21 @@ use rand_core::Rng;
 use super::ConformanceError;
 use crate::{ExactDistribution, Finish, Sampler, TokenId};
 
-/// Cells that are expected less often than this are pooled: the chi-square distribution is an approximation for large counts.
+/// Cells with a smaller expected count are pooled: the chi-square distribution is an approximation for large counts.
 const SMALLEST_EXPECTED: f64 = 5.0;
 
-/// A sampler is refused beyond this many standard deviations: about one in 30,000 correct ones would be.
+/// A sampler is refused beyond this many standard deviations: about one in 30,000 correct samplers is.
 const MAX_DEVIATION: f64 = 4.0;
 
-/// How well counts fit a distribution.
+/// The fit of counts to a distribution.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fit {
     /// Pearson's statistic: the sum of `(observed - expected)^2 / expected` over the cells.
     pub statistic: f64,
     /// The number of cells, less one.
     pub degrees_of_freedom: usize,
-    /// The statistic as standard deviations of a normal distribution, by Wilson and Hilferty's cube root (1931): 0 is the
-    /// middle, 4 is passed by chance about once in 30,000 times.
+    /// The statistic as standard deviations of a normal distribution, by Wilson and Hilferty's cube root (1931): 0 is the middle,
+    /// and chance passes 4 about once in 30,000 times.
     pub deviation: f64,
 }
 
@@ -71,16 +71,16 @@ fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// The draws that are asked for together.
+/// The number of draws that are asked for together.
 const TOGETHER: usize = 50;
 
 /// Draws `count` outputs and compares them with the exact distribution.
 ///
 /// # Errors
 ///
-/// When the sampler fails, returns an output that the distribution gives probability zero or one cut off by the length limit,
-/// states a wrong log-probability, or its counts deviate by more than 4 standard deviations. The generator decides
-/// which outputs are drawn: fix its seed, and the check either always holds or never does.
+/// When the sampler fails, when it returns an output of probability zero or one cut off by the length limit, when it states a wrong
+/// log-probability, or when its counts deviate by more than 4 standard deviations. The generator decides which outputs are drawn:
+/// with a fixed seed, the check either always holds or never does.
 pub fn check_sampler<S: Sampler + ?Sized>(
     sampler: &mut S,
     distribution: &ExactDistribution,
@@ -91,7 +91,7 @@ pub fn check_sampler<S: Sampler + ?Sized>(
     let mut draws = Vec::new();
     for index in 0..count {
         if draws.is_empty() {
-            // One alone, and then some together.
+            // One draw alone first, and then some together.
             let many = if index == 0 { 1 } else { TOGETHER.min(count - index) };
             let drawn = sampler.draw_many(many, rng, &mut draws);
             drawn.map_err(|error| ConformanceError::new("a sampler draws", error.to_string()))?;

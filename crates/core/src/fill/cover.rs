@@ -1,14 +1,14 @@
-//! What leads on below a node but for exceptions.
+//! Covers: allowing at once all tokens below a node but for exceptions.
 //!
-//! In a text that ends with a quote nearly every token leads on, and the walk would visit the thousands of nodes of those with
-//! signs one by one. So where small letters lead to one state, it is found out which other symbols lead there too, and over
-//! how many steps that goes on in the same way (a [`Link`]); all tokens of these symbols are allowed at once, as a mask, and
-//! only nodes that end with other symbols, or are deeper, are walked; there are lists of them. On 128,000 tokens, at the
-//! beginning of a field of a table (`[^,"\n]{0,30}`) 8,000 nodes were visited, and now 800.
+//! In a text that ends with a quote nearly every token leads on, and the walk would visit the thousands of nodes of tokens with
+//! signs one by one. So where small letters lead to one state, the walk finds out which other symbols lead there too, and over how
+//! many steps that goes on in the same way (a [`Link`]). All tokens of these symbols are allowed at once, as a mask. Only nodes
+//! that end with other symbols, or are deeper, are walked; there are lists of them. On 128,000 tokens, at the beginning of a field
+//! of a table (`[^,"\n]{0,30}`), the walk visited 8,000 nodes without covers, and visits 800 with them.
 //!
-//! Tried instead: to ask of every node, also of those with few tokens below, whether all that is below leads on. That visits a
-//! fifth of the nodes less, and takes an eighth to a quarter more instructions. And to keep at each node which symbols are below
-//! it, so that subtrees without exceptions are passed over: 4,000 were at that field, a line of memory or two each.
+//! Tried instead: to ask of every node, also of those with few tokens below, whether all tokens below lead on. That visits a fifth
+//! fewer nodes, and takes an eighth to a quarter more instructions. Tried also: to keep at each node which symbols are below it, so
+//! that subtrees without exceptions are passed over. That left 4,000 nodes at that field, a line of memory or two each.
 
 use super::{ByteAutomaton, CHAIN, MIXED, Nodes, Sink, UNKNOWN, Walk, insert};
 use crate::{
@@ -17,52 +17,52 @@ use crate::{
     symbols::{DIGIT, LOWER, Symbols, UPPER},
 };
 
-/// Where most symbols lead from a state.
+/// The state to which most symbols lead from a state.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
-    /// Where small letters lead: a state, or there is no link.
+    /// The state to which small letters lead. Without such a state there is no link.
     pub(super) next: u32,
     /// The symbols of ASCII that lead there too, one bit each.
     pub(super) ascii: u128,
-    /// Whether all beyond do; known where the length is.
+    /// Whether all symbols beyond ASCII lead there; known only where `len` is known.
     pub(super) wide: bool,
-    /// Over so many steps from state to state, at least, these symbols lead on, and tokens that end there are all allowed and of
-    /// one kind; 0 if that is not known. [`ENDLESS`] where it never ends.
+    /// The least number of steps from state to state over which these symbols lead on; tokens that end in these states are all
+    /// allowed and of one kind. 0 if the number is not known, [`ENDLESS`] if the steps never end.
     pub(super) len: u8,
     pub(super) kind: u8,
 }
 
 pub(super) const ENDLESS: u8 = u8::MAX;
 
-/// From how many tokens below a node on it is worth allowing nearly all of them at once, where it is known which.
+/// The least number of tokens below a node for which a cover is worth it, where the exceptions are known.
 const COVER: u32 = if cfg!(test) { 4 } else { 48 };
 
-/// Of so many tokens one may be an exception. At 16 the four signs that end a sentence are too many: twice as many instructions at
-/// each place of one.
+/// The number of tokens for which one exception is permitted. At 16 the four signs that end a sentence are too many: twice as many
+/// instructions at each place of one.
 const EXCEPTIONS: usize = if cfg!(test) { 1 } else { 10 };
 
-/// How deep covers may be nested: each takes a call.
+/// The greatest depth of nested covers: each takes a call.
 const COVERS: u8 = 4;
 
 /// The symbols that tokens begin with.
 #[derive(Clone, Copy)]
 pub(super) struct Front {
-    /// Those of ASCII, one bit each.
+    /// The symbols of ASCII, one bit each.
     pub(super) ascii: u128,
     pub(super) has_wide: bool,
-    /// How many characters they are.
+    /// The number of characters.
     pub(super) chars: usize,
 }
 
-/// The symbols of ASCII of a set, one bit each, and whether it has others.
+/// The ASCII symbols of a set, one bit each, and whether it has others.
 #[inline]
 pub(super) fn symbols_of(set: &SymbolSet) -> (u128, bool) {
     (u128::from(set[1]) << 64 | u128::from(set[0]), set[2] | set[3] != 0)
 }
 
 impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
-    /// Where most of what is below a node leads on, as in a text that ends with a quote: allows all of that at once but for the
-    /// tokens with other symbols and too long ones, and walks to these alone.
+    /// Covers the tokens below a node where most of them lead on, as in a text that ends with a quote. Allows these tokens at once,
+    /// except tokens with other symbols and tokens that are too long, and walks only to the exceptions.
     pub(super) fn cover(&mut self, facts: Facts, state: u32, link: Link, depth: usize, nodes: Nodes) -> bool {
         let quotients = self.quotients;
         let (ascii, has_wide) = symbols_of(&quotients.sets[facts.set as usize]);
@@ -72,7 +72,7 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
         if is_small || others & quotients.with.many != 0 || self.covers == COVERS {
             return false;
         }
-        // What is in front of the nodes must be no exception.
+        // The symbols in front of the nodes must be no exceptions.
         let with_wide = self.any(state) == link.next;
         let front = self.front_of(nodes.root, nodes.first, depth);
         if front.ascii & others != 0 || front.has_wide && !with_wide {
@@ -104,7 +104,7 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
             return false;
         }
         if is_large {
-            // Too long ones are put back afterwards.
+            // The tokens that are too long are put back afterwards.
             let mut long: Vec<TokenId> = Vec::new();
             for (_, token) in too_long {
                 let (word, bit) =
@@ -128,7 +128,7 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
             self.sink.insert(link.kind, below.iter().filter(is_in).copied());
         }
 
-        // The states behind symbols that lead on.
+        // The states after symbols that lead on.
         let mut chain = vec![state];
         while chain.len() <= (facts.height as usize).min(len) {
             let last = self.link(chain[chain.len() - 1]).expect("as long as the chain is, there are links");
@@ -143,7 +143,7 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
             while bits != 0 {
                 let at = nodes.first + index * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                // Not below another one.
+                // Not below another exception.
                 if at >= done {
                     let node = quotients.nodes[at];
                     self.states[nodes.base + node.depth()] = chain[node.depth() - depth];
@@ -156,7 +156,7 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
         true
     }
 
-    /// Finds all tokens but those with certain symbols, if these are few beside those of `facts`.
+    /// Makes the mask of all tokens but those with certain symbols, if the latter are few compared with the tokens of `facts`.
     fn make_plain(&mut self, others: u128, with_wide: bool, facts: Facts) -> bool {
         let quotients = self.quotients;
         let held = |symbol: &usize| others >> symbol & 1 != 0;
@@ -179,7 +179,8 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
         true
     }
 
-    /// Where small letters lead from `state`, and what else leads there; `None` if they do not all lead to one state.
+    /// The state to which small letters lead from `state`, with the other symbols that lead there. `None` if small letters do not
+    /// all lead to one state.
     pub(super) fn link(&mut self, state: u32) -> Option<Link> {
         let next = Symbols::ascii_target(self.automaton, &self.runs, state, LOWER);
         if next >= MIXED {
@@ -250,7 +251,7 @@ impl<A: ByteAutomaton, S: Sink> Walk<'_, A, S> {
         behind.unwrap_or(Link { next: UNKNOWN, ascii: 0, wide: false, len: 0, kind: 0 })
     }
 
-    /// What is in front of the node `first`, which is `depth` deep in the quotient that begins at `root`.
+    /// The symbols in front of the node `first`, which is `depth` deep in the quotient that begins at `root`.
     pub(super) fn front_of(&self, root: usize, first: usize, depth: usize) -> Front {
         let (nodes, mut front, mut at) = (&self.quotients.nodes, self.front, root);
         front.chars += depth;

@@ -1,31 +1,31 @@
-//! What leads on from where a few letters lead elsewhere than all others.
+//! Diversion: a walk of its own for the few letters that lead elsewhere than all others.
 //!
-//! Where a text goes on that may also become something else, as behind `</` in a line in front of `</think>`, all characters
-//! lead to one state but `t`. Small letters are then mixed: each of them is walked by itself, and signs and what is beyond ASCII
-//! likewise, fourteen subtrees with thousands of tokens each where one [cover](super::cover) would do. So the walk begins in
-//! a state of its own, [`DIVERTED`], from which the few lead where the others do. The tokens that begin with them are taken out
-//! of what it finds, and walked from the true state. On 128,000 tokens that is half of the instructions behind `</`.
+//! Consider a text that may also become something else, as after `</` in a line before `</think>`: all characters lead to one state
+//! but `t`. Small letters are then mixed. Each of them would be walked by itself, and signs and symbols beyond ASCII likewise:
+//! fourteen subtrees with thousands of tokens each where one [cover](super::cover) would do. So the walk begins in a state of its
+//! own, [`DIVERTED`], from which the few letters lead where the others do. The tokens that begin with these letters are taken out
+//! of its result, and walked from the true state. On 128,000 tokens that saves half of the instructions after `</`.
 //!
-//! This is worth it at the beginning of tokens only: in [`Walk::nodes`] the same made one to three percent.
+//! A diversion is worth it only at the beginning of tokens: in [`Walk::nodes`] the same made one to three percent.
 
 use super::{ByteAutomaton, Kinds, MIXED, Nodes, Verdict, Walk, insert, unite};
 use crate::{TokenId, WORD_BITS, quotient::NONE, symbols::ascii};
 
-/// The state in which the walk begins.
+/// The state in which a diverted walk begins.
 const DIVERTED: u32 = u32::MAX - 3;
 
-/// So many letters may lead elsewhere.
+/// The most letters that may lead elsewhere.
 const FEW: u32 = 4;
 
-/// An automaton that leads certain bytes where most lead.
+/// An automaton that leads certain bytes to the state to which most bytes lead.
 struct Diverted<'a, A> {
     automaton: &'a mut A,
     start: u32,
-    /// Where most lead.
+    /// The state to which most bytes lead.
     next: u32,
-    /// Those that do not, one bit each.
+    /// The bytes that lead elsewhere, one bit each.
     elsewhere: u128,
-    /// The tokens that begin with these, in words of a mask.
+    /// The tokens that begin with these bytes, in words of a mask.
     beginning: &'a [u32],
 }
 
@@ -56,8 +56,8 @@ impl<A: ByteAutomaton> ByteAutomaton for Diverted<'_, A> {
 }
 
 impl<A: ByteAutomaton> Walk<'_, A, &mut Kinds> {
-    /// Walks the first quotient from `start`, if a few letters lead elsewhere than all others, and what lies behind the others
-    /// is seen to be allowed at once.
+    /// Walks the first quotient from `start`, if a few letters lead elsewhere than all others, and if the tokens that begin with
+    /// the others can be allowed at once.
     pub(super) fn diverted(&mut self, start: u32) -> bool {
         let quotients = self.quotients;
         let whole = quotients.all[0];
@@ -91,8 +91,8 @@ impl<A: ByteAutomaton> Walk<'_, A, &mut Kinds> {
         true
     }
 
-    /// Where most letters lead from `start`, from where text goes on, and the few bytes of ASCII that do not lead there but go on
-    /// from there as most do, one bit each; `None` if that is not worth a walk of its own.
+    /// The state `next` to which most letters lead from `start`, if text goes on from it; with the few bytes of ASCII that do not
+    /// lead to `next`, and that lead from `next` where most bytes do, one bit each. `None` if that is not worth a walk of its own.
     fn elsewhere(&mut self, start: u32) -> Option<(u32, u128)> {
         let [a, e, o] = [b'a', b'e', b'o'].map(|byte| self.automaton.step(start, byte));
         let next = if a == e || a == o { a } else { e };
@@ -109,7 +109,7 @@ impl<A: ByteAutomaton> Walk<'_, A, &mut Kinds> {
             }
             byte = last + 1;
         }
-        // A sign that few tokens hold is no more than an exception.
+        // A sign that few tokens hold is only an exception.
         let is_mixed = bytes_of(elsewhere).any(|byte| byte.is_ascii_alphanumeric());
         let is_worth_it = is_mixed || elsewhere & self.quotients.with.many != 0;
         (is_worth_it && elsewhere.count_ones() <= FEW).then_some((next, elsewhere))
@@ -166,14 +166,14 @@ mod tests {
     use super::*;
     use crate::{DEAD, TokenMask, TokenTrie, Vocabulary};
 
-    /// Text whose characters are counted, or are not, in which there is no quote. From the start some letters lead to a state
-    /// of their own, and from there back into the text.
+    /// Text without a quote, whose characters are counted or not. From the start some letters lead to a state of their own, and
+    /// from there back into the text.
     #[derive(Clone, Debug)]
     struct Text {
         elsewhere: Vec<u8>,
-        /// So many characters may come; more than ten are not counted.
+        /// The most characters; more than ten are not counted.
         count: u32,
-        /// What leads back.
+        /// The byte that leads back.
         back: u8,
         verdict: Verdict,
         vocabulary: Vocabulary,
@@ -181,7 +181,7 @@ mod tests {
 
     const ELSEWHERE: u32 = 40;
 
-    /// Behind a full stop each token is looked at, and nothing more is read.
+    /// After a full stop each token is looked at, and no byte is read any more.
     const STOP: u32 = 41;
 
     impl Text {
@@ -197,7 +197,7 @@ mod tests {
 
         fn step(&mut self, state: u32, byte: u8) -> u32 {
             match state {
-                // Those that are inside a character stay where it leads.
+                // Bytes inside a character do not change the state.
                 state if matches!(byte, 0x80..0xc0) => state,
                 STOP => DEAD,
                 _ if byte == b'"' => DEAD,
@@ -243,7 +243,7 @@ mod tests {
             let mut builder = Vocabulary::builder();
             builder.text(b"aeea");
             texts.iter().for_each(|text| _ = builder.text(text.concat().as_bytes()));
-            // The end of a character, alone.
+            // The last byte of a character, alone.
             builder.text(b"\xa9t");
             let vocabulary = builder.build().unwrap();
             let trie = TokenTrie::new(&vocabulary).unwrap();
@@ -267,7 +267,7 @@ mod tests {
                 let found = found.get(kind).map_or(vec![], |found| found.ids().collect());
                 prop_assert_eq!(found, expected.ids().collect::<Vec<_>>(), "kind {}", kind);
             }
-            // Most of what is below is allowed, and where letters are mixed the walk begins elsewhere.
+            // Most tokens below are allowed, and where letters are mixed the walk is diverted.
             if is_mixed && count > 10 {
                 prop_assert!(trie.is_diverted(&mut automaton, 0));
             }

@@ -1,8 +1,8 @@
-//! Rows of which only some probabilities are known: those of an endpoint that returns the most probable tokens.
+//! Rows of which only some probabilities are known: the rows of an endpoint that returns the most probable tokens.
 //!
-//! An answer is exact, or an error. A mask that leaves only tokens whose probability is known has an exact mass. Where it leaves
-//! others, the mass lies between two bounds, and no sampler could keep the distribution of the model. The truncated model is a way
-//! out: it gives probability zero to all other tokens, and it is a model of its own.
+//! An answer is exact, or an error. A mask that leaves only tokens of known probability has an exact mass. Where the mask leaves
+//! others, the mass lies between two bounds, and no sampler could keep the distribution of the model. A way out is the truncated
+//! model: it gives probability zero to all other tokens, and it is a model of its own.
 
 use std::slice;
 
@@ -12,17 +12,17 @@ use crate::{TokenId, logprob};
 /// One row: the probabilities of some tokens.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KnownRow {
-    /// Ascending ids, with natural logarithms of probabilities.
+    /// The tokens in ascending order of ids, with their natural log-probabilities.
     tokens: Vec<(TokenId, f64)>,
     /// The logarithm of the mass of all other tokens.
     unknown: f64,
 }
 
 impl KnownRow {
-    /// The row in which `tokens` have these natural logarithms of probabilities, and all others share the rest. Of a token that
-    /// comes twice the first counts.
+    /// The row in which `tokens` have these natural log-probabilities, and all other tokens share the rest. If a token comes twice,
+    /// its first probability counts.
     ///
-    /// The other tokens have the mass 1 less the sum, at least 0: endpoints round.
+    /// The mass of the other tokens is 1 minus the sum, at least 0: endpoints round.
     pub fn new(tokens: impl IntoIterator<Item = (TokenId, f64)>) -> Self {
         let mut tokens: Vec<(TokenId, f64)> = tokens.into_iter().collect();
         tokens.sort_by_key(|(token, _)| *token);
@@ -31,7 +31,8 @@ impl KnownRow {
         Self { tokens, unknown: (1.0 - known).max(0.0).ln() }
     }
 
-    /// The same row of the truncated model: other tokens have probability zero, and those of the row sum to one.
+    /// The same row of the truncated model: other tokens have probability zero, and the probabilities of the row's tokens sum to
+    /// one.
     #[must_use]
     pub fn truncated(mut self) -> Self {
         let mass = logprob::log_sum_exp(self.tokens.iter().map(|(_, log_prob)| *log_prob));
@@ -65,7 +66,7 @@ impl KnownRows {
         Self { vocab_len, rows }
     }
 
-    /// The probability of a token; an error where it is not known.
+    /// The log-probability of a token; an error where it is not known.
     fn log_prob(&self, row: usize, token: TokenId) -> Result<f64, RowError> {
         let known = &self.rows[row];
         match known.get(token) {

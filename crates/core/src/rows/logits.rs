@@ -1,12 +1,12 @@
-//! The rows of one pass: in host memory, in a buffer that is used from call to call, or elsewhere.
+//! The rows of one pass: in host memory, in a buffer that is used again for the next pass, or elsewhere.
 
 use super::{LogitRows, RowAnswer, RowError, RowQuestion, reference};
 
 /// Rows of next-token logits.
 ///
 /// A logit is an unnormalised natural-log probability; minus infinity means probability zero. Most models write their rows into
-/// host memory ([`reset`](Self::reset)); a model on a device, or one that knows some probabilities only, hands over rows that
-/// [answer](LogitRows) instead ([`place`](Self::place)).
+/// host memory ([`reset`](Self::reset)). A model on a device, or a model with only some of its probabilities known, hands over rows
+/// that [answer](LogitRows) questions instead ([`place`](Self::place)).
 #[derive(Debug, Default)]
 pub struct Logits {
     vocab_len: usize,
@@ -21,8 +21,9 @@ impl Logits {
         Self::default()
     }
 
-    /// Makes the buffer hold `rows` rows of `vocab_len` values and returns them, row-major. Every one must be written: the values
-    /// of the call before are there, since zeros would cost a model of many tokens as much as its sampler does.
+    /// Makes the buffer hold `rows` rows of `vocab_len` values and returns them, row-major. The model must write every value: the
+    /// buffer holds the values of the call before, since writing zeros would cost a model of many tokens as much as its sampler
+    /// does.
     pub fn reset(&mut self, rows: usize, vocab_len: usize) -> &mut [f32] {
         self.elsewhere = None;
         self.vocab_len = vocab_len;
@@ -30,7 +31,7 @@ impl Logits {
         &mut self.values
     }
 
-    /// Takes rows that do not lie in host memory in the place of all others.
+    /// Replaces all rows by rows outside host memory.
     pub fn place(&mut self, rows: Box<dyn LogitRows>) {
         self.vocab_len = rows.vocab_len();
         self.values.clear();
@@ -55,7 +56,7 @@ impl Logits {
         self.vocab_len
     }
 
-    /// Row `index` where it lies in host memory.
+    /// Row `index`, if it lies in host memory.
     ///
     /// # Panics
     ///
@@ -71,7 +72,7 @@ impl Logits {
     ///
     /// # Panics
     ///
-    /// If there is no such row, or the rows do not lie in host memory: [`read_all`](Self::read_all) brings them there.
+    /// If there is no such row, or the rows lie outside host memory: [`read_all`](Self::read_all) copies them there.
     pub fn row(&self, index: usize) -> &[f32] {
         self.host(index).expect("the rows lie in host memory, or were read to it")
     }
@@ -97,11 +98,11 @@ impl Logits {
         self.values.chunks_exact(self.vocab_len.max(1))
     }
 
-    /// Brings all rows to host memory; nothing where they lie there.
+    /// Copies all rows to host memory; no copy where they are there already.
     ///
     /// # Errors
     ///
-    /// [`RowError`]; the rows stay where they are then.
+    /// [`RowError`]; the rows then stay where they are.
     pub fn read_all(&mut self) -> Result<(), RowError> {
         let Some(rows) = self.elsewhere.take() else { return Ok(()) };
         let (len, vocab_len) = (rows.len(), rows.vocab_len());
@@ -117,7 +118,7 @@ impl Logits {
         Ok(())
     }
 
-    /// Divides all logits by `temperature`, where they lie if that is possible, and in host memory otherwise. A quotient is
+    /// Divides all logits by `temperature`: where the rows lie if that is possible, and in host memory otherwise. A quotient is
     /// rounded once.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
-//! Rows of next-token logits that answer questions, wherever they lie.
+//! Rows of next-token logits that answer questions, in host memory or elsewhere.
 //!
-//! A sampler asks little of a row: the mass of the tokens that a mask leaves, the probability that the sequence ends, a token
-//! drawn by a random number. Where the row lies in host memory, samplers read it. Where it lies on a device, a read-back costs
-//! four bytes for each token of the vocabulary, and the answer costs a few numbers; where an endpoint returns the probabilities
-//! of some tokens, there is no whole row at all. So a model may hand over any [`LogitRows`] inside of its [`Logits`].
+//! A sampler asks a row few things: the mass of the tokens that a mask leaves, the probability that the sequence ends, a token
+//! drawn by a random number. Samplers read a row in host memory. Reading back a row on a device costs four bytes for each token of
+//! the vocabulary, and its answer costs a few numbers. An endpoint that returns the probabilities of some tokens has no whole row
+//! at all. So a model may hand over any [`LogitRows`] in its [`Logits`].
 //!
 //! Tried instead: an associated type of [`LanguageModel`](crate::LanguageModel). Every wrapper of a model, every sampler and
 //! every test then carries the type along, and a model whose type is erased cannot have one.
@@ -42,26 +42,26 @@ impl Among<'_> {
     }
 }
 
-/// Which outcome a question is after.
+/// The outcome that a question asks for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pick {
-    /// None: masses alone.
+    /// No outcome: masses alone.
     Nothing,
-    /// The most probable one. Of equal ones the end of the sequence, and then the lowest id.
+    /// The most probable outcome. Of equally probable outcomes the end of the sequence comes first, and then the lowest id.
     Best,
-    /// One in proportion to its probability, by a number in `[0, 1)`. The end takes the front of the interval, and the tokens share the
-    /// rest, in an order of the implementation's.
+    /// An outcome in proportion to its probability, by a number in `[0, 1)`. The end takes the front of the interval. The tokens
+    /// share the rest, in an order that the implementation chooses.
     Uniform(f64),
 }
 
-/// A question about one row: the masses of some outcomes, and one of them.
+/// A question about one row: the masses of some outcomes, and one picked outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct RowQuestion<'a> {
-    /// The row.
+    /// The index of the row.
     pub row: usize,
     /// The tokens that may follow.
     pub among: Among<'a>,
-    /// Tokens of them that may not, in ascending order.
+    /// The excluded ones of these tokens, in ascending order.
     pub without: &'a [TokenId],
     /// The ids that end the sequence: one outcome together. Empty where the sequence may not end.
     pub ends: &'a [TokenId],
@@ -70,7 +70,7 @@ pub struct RowQuestion<'a> {
 }
 
 impl<'a> RowQuestion<'a> {
-    /// The mass of some tokens of a row.
+    /// The question for the mass of some tokens of a row.
     pub const fn mass(row: usize, among: Among<'a>) -> Self {
         Self { row, among, without: &[], ends: &[], pick: Pick::Nothing }
     }
@@ -79,24 +79,24 @@ impl<'a> RowQuestion<'a> {
 /// An outcome that was picked.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outcome {
-    /// The token; none for the end of the sequence.
+    /// The token; `None` for the end of the sequence.
     pub token: Option<TokenId>,
     /// The natural logarithm of its probability under the whole row.
     pub log_prob: f64,
 }
 
-/// The answer to a [`RowQuestion`]. Natural logarithms of probabilities under the whole row, whatever is allowed of it.
+/// The answer to a [`RowQuestion`]. Natural log-probabilities under the whole row, with any tokens allowed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RowAnswer {
     /// The probability of the ids that end the sequence, together.
     pub log_end: f64,
     /// The probability of the tokens that may follow, together.
     pub log_mass: f64,
-    /// The outcome that was picked; none where none was asked for, or none has a positive probability.
+    /// The picked outcome; `None` where no outcome was asked for, or none has a positive probability.
     pub picked: Option<Outcome>,
 }
 
-/// Why a row gives no answer.
+/// The reasons why a row gives no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
@@ -108,7 +108,7 @@ pub enum RowError {
         /// The row.
         row: usize,
     },
-    /// The row has the probabilities of some tokens only, and the question is about another one.
+    /// The row has the probabilities of some tokens only, and the question is about another token.
     #[error(
         "row {row} has the probabilities of {known} tokens and not that of token {token}, which may follow; the tokens without a \
          probability share {}: ask the endpoint for more of them, or take `KnownRow::truncated`, which is another model", unknown.exp()
@@ -118,7 +118,7 @@ pub enum RowError {
         row: usize,
         /// The number of tokens whose probability is known.
         known: usize,
-        /// The first token whose probability is not known and that the question is about.
+        /// The first token of the question whose probability is not known.
         token: TokenId,
         /// The logarithm of the mass of all tokens whose probability is not known.
         unknown: f64,
@@ -131,7 +131,7 @@ pub enum RowError {
     },
 }
 
-/// The rows of one pass of a model, where they lie.
+/// The rows of one pass of a model, in the place where they lie.
 ///
 /// [`conformance::check_rows`](crate::conformance::check_rows) compares the answers of an implementation with those of
 /// [`answer`] over the rows that it reads.
@@ -162,14 +162,14 @@ pub trait LogitRows: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// [`RowError`]; nothing is appended then.
+    /// [`RowError`]; no answer is appended then.
     ///
     /// # Panics
     ///
     /// If there is no such row.
     fn answer(&self, questions: &[RowQuestion<'_>], answers: &mut Vec<RowAnswer>) -> Result<(), RowError>;
 
-    /// Divides all logits by `temperature`. Answers false where the rows cannot do that; they are then read to host memory.
+    /// Divides all logits by `temperature`. Answers false where the rows cannot do that; the caller then reads them to host memory.
     fn divide(&mut self, temperature: f64) -> bool {
         let _ = temperature;
         false

@@ -3,8 +3,8 @@
 use super::{Outcome, Pick, RowAnswer, RowError, RowQuestion};
 use crate::{TokenId, logprob};
 
-/// The answer of the row `logits` to `question`, whose number of a row is only used in errors. Sums are in `f64` and in log
-/// space; of the tokens, the lower id comes first. Cost: several passes over the row.
+/// The answer of the row `logits` to `question`, whose row number is used only in errors. Sums are in `f64` and in log space. Of
+/// the tokens, the lower id comes first. Cost: several passes over the row.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub fn answer(logits: &[f32], question: &RowQuestion<'_>) -> Result<RowAnswer, R
     Ok(RowAnswer { log_end, log_mass, picked: pick(end.chain(tokens.iter().map(of_token)), question.pick) })
 }
 
-/// The outcome that is picked, of those with a positive probability.
+/// The picked outcome, of those with a positive probability.
 pub(super) fn pick(outcomes: impl Iterator<Item = Outcome> + Clone, pick: Pick) -> Option<Outcome> {
     let possible = outcomes.filter(|outcome| outcome.log_prob > f64::NEG_INFINITY);
     let total = logprob::log_sum_exp(possible.clone().map(|outcome| outcome.log_prob).collect::<Vec<_>>());
@@ -42,7 +42,7 @@ pub(super) fn pick(outcomes: impl Iterator<Item = Outcome> + Clone, pick: Pick) 
             let mut last = None;
             for outcome in possible {
                 let share = (outcome.log_prob - total).exp();
-                // The last one takes the part that rounding leaves.
+                // The last outcome takes the part that rounding leaves.
                 last = Some(outcome).filter(|_| share > 0.0).or(last);
                 if left < share {
                     break;
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(answer(&logits, &nothing).unwrap().picked, None);
         let best = answer(&logits, &RowQuestion { pick: Pick::Best, ..question }).unwrap();
         assert_eq!(best.picked.unwrap().token, Some(TokenId(0)));
-        // Of equal ones the end.
+        // Of equally probable outcomes, the end.
         let equal = RowQuestion { among: Among::List(&list[2..]), pick: Pick::Best, ..question };
         assert_eq!(answer(&logits, &equal).unwrap().picked.unwrap().token, None);
         assert!(answer(&[f32::NAN], &question).is_err());

@@ -1,9 +1,9 @@
-//! Rollouts that are drafted for: positions whose rows come with one pass, and are verified one after the other.
+//! Drafts of a rollout: the rows of several positions come with one pass, and the positions are verified one after the other.
 //!
-//! A draft is a prefetch of rows along one guess at the continuation. Where the rollout draws by a mask, the drafted token is
-//! verified, so that the distribution is the one without drafts and as many drafts as possible are accepted. Where it draws
-//! otherwise (by bounds, say), it draws as without a draft. In both cases the draft is of use as long as the drawn tokens are
-//! the drafted ones; at the first other one the rest is forgotten.
+//! A draft is a prefetch of rows along one guess at the continuation. Where the rollout draws by a mask, it verifies the drafted
+//! token: the output distribution is the one without drafts, and as many drafts as possible are accepted. Where the rollout draws
+//! otherwise (by bounds, say), it draws as without a draft. In both cases the draft is of use as long as the drawn tokens are the
+//! drafted ones. At the first token that differs, the rest of the draft is dropped.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
@@ -17,14 +17,14 @@ use crate::{
 };
 
 impl<C: Constraint> Rollout<C> {
-    /// A draft for a rollout that waits at its present prefix and has none; none where there is no room for one.
+    /// A draft for a rollout that waits at its present prefix and has no draft yet. `None` where there is no room for one.
     pub(crate) fn begin_draft<'a>(
         &self,
         session: &Session<C>,
         rng: &'a mut ChaCha8Rng,
     ) -> Option<DraftRun<'a, C::State>> {
         let (node, state) = self.pending.last().filter(|(node, _)| *node == self.node)?;
-        // After no token at all there is no row of an appended token.
+        // Without a prompt, the empty prefix is no appended token, and so has no row.
         if (*node == PrefixTree::ROOT && session.prompt().is_empty()) || !self.draft.is_empty() {
             return None;
         }
@@ -40,7 +40,7 @@ impl<C: Constraint> Rollout<C> {
         })
     }
 
-    /// Takes a draft: the rows after its tokens are pending too.
+    /// Takes a draft: the rows after the drafted tokens are pending too.
     pub(crate) fn take_draft(&mut self, session: &mut Session<C>, steps: Vec<DraftStep<C::State>>) {
         let mut node = self.node;
         for DraftStep { choice, drawn, state } in steps {
@@ -54,13 +54,13 @@ impl<C: Constraint> Rollout<C> {
         }
     }
 
-    /// The tokens of the output and of the draft, up to a length.
+    /// The first `len` tokens of the output and its draft.
     pub(super) fn path(&self, len: usize) -> Vec<TokenId> {
         let drafted = self.draft.iter().filter_map(|(choice, _)| *choice);
         self.tokens.iter().copied().chain(drafted).take(len).collect()
     }
 
-    /// Takes note of the token, or the end, that follows the present prefix.
+    /// Records the token, or the end, that follows the present prefix.
     pub(super) fn follow_draft(&mut self, session: &mut Session<C>, choice: Option<TokenId>) {
         let Some((drafted, drawn)) = self.draft.pop_front() else { return };
         let is_right = drafted == choice;
@@ -81,7 +81,7 @@ impl<C: Constraint> Rollout<C> {
         }
     }
 
-    /// By verifying the draft.
+    /// Draws by verifying the draft.
     pub(super) fn draw_by_draft(
         &mut self,
         session: &mut Session<C>,

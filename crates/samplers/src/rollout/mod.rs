@@ -1,26 +1,27 @@
-//! One left-to-right generation, as a machine that stops where it needs the model, so that many of them can wait for one pass.
+//! A rollout: one left-to-right generation. It is a machine that stops where it needs the model, so that many rollouts can wait for
+//! one pass.
 //!
-//! Masked sampling draws each token from the part of the model's distribution that the mask leaves, renormalised. The mass
-//! of that part, multiplied along the output, is the ratio of the model's probability to the proposal's: `x` in the paper
-//! (DISC, section 2). Rejection sampling is the same rollout with an accept test at each prefix, which passes with the
-//! probability of that mass: the model itself would have drawn an allowed token with just that probability. So one test with
-//! probability `x` at the end, and a test with the mass at each prefix, give the same distribution; the second stops early,
-//! and most of its refusals cost nothing, because the first prefixes of a rollout are known.
+//! Masked sampling draws each token from the part of the model's distribution that the mask leaves, renormalised. The mass of that
+//! part, multiplied along the output, is the ratio of the model's probability to the proposal's: `x` in the paper (DISC, section
+//! 2). Rejection sampling is the same rollout with an accept test at each prefix. The test passes with the mass as its probability,
+//! since the model itself would have drawn an allowed token with just that probability. One test with probability `x` at the end
+//! gives the same distribution as a test with the mass at each prefix. The tests at each prefix stop early, and most of their
+//! refusals cost nothing, because the first prefixes of a rollout are known.
 //!
-//! A rollout can also use the bounds of earlier ones ([`PrefixTree`]): it draws tokens in proportion to the model's
-//! probability times the bound of the prefix that they lead to (ASAp's proposal). Its accept tests then correct for all that
-//! the bounds did not know. [`paid`](Rollout::paid) is the bound with which the present prefix was proposed, 0 (the logarithm
-//! of one) where nothing was known of it; the test at that prefix passes with probability `bound now / paid`. All factors
-//! along an output cancel but the first, so that it is accepted with probability `P / b`, where `b` is the bound of the empty
-//! prefix when the rollout leaves it (CARS, Parys et al. 2025). No known failure is proposed twice.
+//! A rollout can also use the bounds of earlier rollouts ([`PrefixTree`]). It then draws tokens in proportion to the model's
+//! probability times the bound of the prefix that the token leads to (ASAp's proposal). Its accept tests correct for the failures
+//! that the bounds did not know. [`paid`](Rollout::paid) is the bound with which the present prefix was proposed, 0 (the logarithm
+//! of one) at an unknown prefix. The test at that prefix passes with probability `bound now / paid`. All factors along an output
+//! cancel but the first, so that the output is accepted with probability `P / b`, where `b` is the bound of the empty prefix when
+//! the rollout leaves it (CARS, Parys et al. 2025). No known failure is proposed twice.
 //!
-//! Because each factor is paid for when it is known, bounds may fall while a rollout is under way: rollouts that step
-//! together learn from each other at once, and each output keeps its distribution. Tried instead: groups of rollouts that
-//! propose from the same bounds and learn when all of them have ended. A group waits for its longest member.
+//! Because each factor is paid for when it is known, bounds may fall while a rollout is under way. Rollouts that step together
+//! learn from each other at once, and each output keeps its distribution. Tried instead: groups of rollouts that propose from the
+//! same bounds and learn when all of them have ended. A group waits for its longest member.
 //!
-//! A forced token is appended without waiting for the model; its probability is computed with the next position that needs
-//! the model, in the same pass. The random numbers of a rollout depend on the task and on the bounds that it meets, and not on
-//! the contents of a cache.
+//! A forced token is appended without waiting for the model. Its probability is computed in the same pass as the next position that
+//! needs the model. The random numbers of a rollout depend on the task and on the bounds that the rollout meets, and not on the
+//! contents of a cache.
 
 mod drafted;
 mod propose;
@@ -45,43 +46,43 @@ use crate::{
     tree::{NodeId, PrefixTree},
 };
 
-/// Which prefixes have an accept test.
+/// The prefixes that have an accept test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AcceptTest {
-    /// None.
+    /// No prefix.
     Never,
-    /// All but the empty prefix. Its mass is the same for every output: leaving it out multiplies the probability of
-    /// every acceptance alike, and so changes no distribution.
+    /// All but the empty prefix. The mass of the empty prefix is the same for every output: without its test, the probability of
+    /// every acceptance grows by the same factor, and the distribution stays.
     ExceptFirst,
-    /// All.
+    /// Every prefix.
     Every,
 }
 
-/// So many tokens a rollout has room for at once.
+/// The most tokens that a new rollout allocates room for.
 const ROOM: usize = 63;
 
-/// A factor whose logarithm is above the negative of this is one: sums of `f64` differ by so much in another order.
+/// A factor whose logarithm is above the negative of this is one: sums of `f64` in another order differ by as much.
 const ROUNDING: f64 = 1e-12;
 
-/// In proportion to which weight a token is drawn.
+/// The weight in proportion to which a token is drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Proposal {
-    /// The model's probability, of the tokens that the mask leaves: masked sampling.
+    /// The model's probability of the tokens that the mask leaves: masked sampling.
     Masked,
-    /// The same, of the most probable ones alone.
+    /// The model's probability of the most probable of these tokens.
     Truncated(Truncation),
-    /// The most probable token.
+    /// The most probable token alone.
     Greedy,
     /// The model's probability times the bound of the prefix that the token leads to.
     Cars,
-    /// The same over all tokens: one that is not allowed is drawn too, and ends the rollout.
+    /// The same over all tokens: a token that is not allowed is drawn too, and ends the rollout.
     Ars,
     /// The model's probability, by adaptive weighted rejection, which asks the constraint about single tokens.
     Awrs,
 }
 
 impl Proposal {
-    /// The tokens that it draws from.
+    /// The tokens that the proposal draws from.
     pub(crate) fn scope(self) -> Scope {
         match self {
             Self::Masked | Self::Truncated(_) | Self::Greedy | Self::Cars => Scope::Allowed,
@@ -94,20 +95,20 @@ impl Proposal {
         matches!(self, Self::Cars | Self::Ars)
     }
 
-    /// Whether a token that the mask forces is appended without the model. Of the others a mask is not known, or the bound
-    /// of the prefix counts.
+    /// Whether a token that the mask forces is appended without the model. The other proposals know no mask, or count the bound of
+    /// the prefix.
     fn follows_masks(self) -> bool {
         self.scope() == Scope::Allowed
     }
 }
 
-/// The rules of a rollout: how it proposes, and which tests it takes.
+/// The rules of a rollout: its proposal, and its accept tests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RolloutConfig {
     pub(crate) proposal: Proposal,
     pub(crate) accept: AcceptTest,
-    /// At the length limit: end with a prefix, as plain decoding does. Otherwise the output must stop there, and its
-    /// mass is the probability that it does.
+    /// At the length limit, end with a prefix, as plain decoding does. Otherwise the output must stop at the limit, and the mass
+    /// there is the probability of the end.
     pub(crate) cut: bool,
     /// Yield after each token, for populations.
     pub(crate) yields: bool,
@@ -124,11 +125,11 @@ impl RolloutConfig {
 /// How a rollout ended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum End {
-    /// With an output.
+    /// With an output of the proposal.
     Output(Output),
-    /// With an accept test that failed, or a token that is not allowed.
+    /// An accept test failed, or a drawn token is not allowed.
     Rejected,
-    /// At a prefix after which nothing allowed has a positive probability.
+    /// No allowed continuation of this prefix has a positive probability.
     Stuck(Vec<TokenId>),
 }
 
@@ -137,9 +138,9 @@ pub enum End {
 pub struct Step {
     /// The model's probability.
     pub(crate) log_p: f64,
-    /// The part of the model's distribution that the mask left.
+    /// The mass of the model's distribution that the mask leaves.
     pub(crate) valid_mass: f64,
-    /// The entropy of the masked distribution, in nats, where the rollout was asked for it.
+    /// The entropy of the masked distribution, in nats, if the configuration asks for it.
     pub(crate) entropy: f64,
 }
 
@@ -148,15 +149,15 @@ pub struct Step {
 pub struct Output {
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) finish: Finish,
-    /// Its log-probability under the model, the end included if there was one.
+    /// The log-probability of the output under the model, its end included if it has one.
     pub(crate) log_prob: f64,
-    /// Its log-probability under the rollout without accept tests; NaN where that is not known (AWRS).
+    /// The log-probability of the output under the rollout without accept tests; NaN where it is not known (AWRS).
     pub(crate) log_proposal: f64,
-    /// The logarithm of a weight with which it stands for the model's distribution; see [`Rollout::log_weight`].
+    /// The logarithm of the weight with which the output stands for the model's distribution; see [`Rollout::log_weight`].
     pub(crate) log_weight: f64,
-    /// The log of the mass of the empty prefix.
+    /// The logarithm of the mass of the empty prefix.
     pub(crate) log_root_mass: f64,
-    /// For each token, and for the end.
+    /// One step for each token, and one for the end.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -170,12 +171,12 @@ impl Output {
 /// A step of a rollout, or the failure of a row to answer.
 pub(crate) type RowResult<T> = Result<T, SampleError<Infallible>>;
 
-/// Where a rollout stands after a poll.
+/// The state of a rollout after a poll.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Progress {
-    /// It waits for the rows of its pending prefixes.
+    /// The rollout waits for the rows of its pending prefixes.
     NeedsRows,
-    /// After a token.
+    /// The rollout has drawn a token, and its configuration asks to yield.
     Yielded,
     Done(End),
 }
@@ -187,11 +188,11 @@ enum Choice {
     End,
 }
 
-/// A prefix that was left by a token.
+/// A prefix that the rollout left by a token.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     node: NodeId,
-    /// Where the token was drawn from its row: the mass of the others, and how many edges counted then.
+    /// Where the token was drawn from its row: the mass of the other tokens, and the number of edges that counted then.
     rest: Option<(f64, usize)>,
 }
 
@@ -204,15 +205,15 @@ struct Unexplored {
     without: Vec<TokenId>,
 }
 
-/// A generation under way.
+/// A rollout under way.
 pub(crate) struct Rollout<C: Constraint> {
     config: RolloutConfig,
     tokens: Vec<TokenId>,
-    /// The prefixes that were left, one for each token.
+    /// The prefixes that the rollout left, one for each token.
     left: Vec<Left>,
-    /// For each token whose probability is known.
+    /// The steps of the tokens whose probability is known.
     steps: Vec<Step>,
-    /// Where it is now.
+    /// The present prefix.
     node: NodeId,
     /// The constraint's state after the first `advanced` tokens.
     state: C::State,
@@ -221,25 +222,26 @@ pub(crate) struct Rollout<C: Constraint> {
     pending: Vec<(NodeId, C::State)>,
     /// Rows that outlive the cache, until the token after them is drawn.
     pinned: Vec<(NodeId, Arc<Row>)>,
-    /// How many of the prefixes that were left have had their accept tests.
+    /// The number of left prefixes that have had their accept tests.
     tested: usize,
-    /// The bound with which the present prefix was proposed, as far as its accept tests have not lowered it. A logarithm.
+    /// The bound with which the present prefix was proposed, lowered by the accept tests that it has had. A logarithm.
     paid: f64,
     unexplored: Option<Unexplored>,
-    /// The number by which the continuation of the present prefix is drawn. It is made on arrival, before any test, so that a row
-    /// elsewhere can draw by it, and the order of random numbers is the same for every row.
+    /// The number by which the continuation of the present prefix is drawn. The rollout makes it on arrival, before any test, so
+    /// that a row elsewhere can draw by it, and the order of random numbers is the same for every row.
     uniform: Option<f64>,
-    /// The outcome that the row of the present prefix has picked by that number; none inside where there was none to pick.
+    /// The outcome that the row of the present prefix has picked by that number. The inner option is `None` where the row had none
+    /// to pick.
     picked: Option<Option<Outcome>>,
-    /// The mass that was left in the row that the last token was drawn from.
+    /// The mass of the other tokens of the row that the last token was drawn from.
     rest: Option<(f64, usize)>,
     /// The drafted continuation of the present prefix.
     draft: VecDeque<(Option<TokenId>, Drawn)>,
-    /// Of the present draft, so far.
+    /// Counts of the present draft.
     accepted_drafts: u32,
     tested_drafts: u32,
     stats: SpeculationStats,
-    /// How many tokens it has drawn at prefixes of which nothing was known.
+    /// The number of tokens drawn at prefixes that were not known before.
     new_tokens: u64,
     log_proposal: f64,
     log_weight: f64,
@@ -275,7 +277,7 @@ impl<C: Constraint> Clone for Rollout<C> {
 }
 
 impl<C: Constraint> Rollout<C> {
-    /// A rollout that begins after a part of an earlier output, with the steps of that.
+    /// A rollout that begins after a part of an earlier output, with the steps of that part.
     pub(crate) fn new(
         session: &mut Session<C>,
         config: RolloutConfig,
@@ -323,12 +325,12 @@ impl<C: Constraint> Rollout<C> {
         self.log_weight
     }
 
-    /// How many tokens it has drawn at prefixes of which nothing was known.
+    /// The number of tokens drawn at prefixes that were not known before.
     pub(crate) fn new_tokens(&self) -> u64 {
         self.new_tokens
     }
 
-    /// The statistics of its drafts, after its end.
+    /// The statistics of the rollout's drafts, after its end.
     pub(crate) fn stats(&mut self, session: &mut Session<C>) -> SpeculationStats {
         if let Some(verifier) = session.verifier() {
             self.stats.close(verifier.config.budget, self.tokens.len());
@@ -336,9 +338,9 @@ impl<C: Constraint> Rollout<C> {
         self.stats
     }
 
-    /// Takes the prefixes that it visited into the bounds.
+    /// Takes the prefixes that the rollout visited into the bounds.
     pub(crate) fn back_up(&self, session: &mut Session<C>) -> RowResult<()> {
-        // A rollout that was rejected half-way along forced tokens knows more of these than it has used.
+        // A rollout that was rejected in the middle of forced tokens has rows of tokens beyond its steps.
         for index in self.steps.len()..self.tokens.len() {
             let child = self.left.get(index + 1).map_or(self.node, |left| left.node);
             if let Some(row) = self.row(session, self.left[index].node) {
@@ -349,13 +351,13 @@ impl<C: Constraint> Rollout<C> {
         Ok(())
     }
 
-    /// Whether it waits for rows that were not fed.
+    /// Whether the rollout waits for rows that were not fed.
     pub(crate) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// The outcome that it picks from the row that it waits for, where the row may pick at once: the present prefix is new, so that its
-    /// mask alone decides.
+    /// The outcome that the rollout picks from the row that it waits for, where the row may pick at once: the present prefix is
+    /// new, so that its mask alone decides.
     fn pick(&self) -> Option<Pick> {
         let waits_here = self.pending.last().is_some_and(|(node, _)| *node == self.node);
         if !waits_here || self.unexplored.is_some() || !self.draft.is_empty() {
@@ -368,7 +370,7 @@ impl<C: Constraint> Rollout<C> {
         }
     }
 
-    /// Appends a token, which leads to a prefix that is proposed with the bound `paid`.
+    /// Appends a token. The prefix after it is proposed with the bound `paid`.
     fn descend(&mut self, session: &mut Session<C>, token: TokenId, paid: f64) {
         self.left.push(Left { node: self.node, rest: self.rest.take() });
         self.tokens.push(token);
@@ -397,7 +399,7 @@ impl<C: Constraint> Rollout<C> {
         session.row(node)
     }
 
-    /// Goes on until it needs rows, or ends.
+    /// Goes on until the rollout needs rows, yields, or ends.
     pub(crate) fn poll(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> RowResult<Progress> {
         let proposal = self.config.proposal;
         loop {
@@ -412,7 +414,7 @@ impl<C: Constraint> Rollout<C> {
             }
             let backed_up = proposal.uses_bounds() && session.tree().is_backed_up(self.node);
             if self.unexplored.is_none() {
-                // The state is needed unless the tree says that nothing is forced.
+                // The state is needed unless the tree says that no token is forced.
                 if !backed_up
                     && proposal.follows_masks()
                     && (!session.tree().is_scored(self.node) || session.tree().is_forced(self.node))
@@ -458,7 +460,7 @@ impl<C: Constraint> Rollout<C> {
         }
     }
 
-    /// Appends a forced token, and leaves its probability for later where it is not known.
+    /// Appends a forced token. Where its probability is not known, it is computed later.
     fn append_forced(&mut self, session: &mut Session<C>, token: TokenId) {
         let node = self.node;
         let state = self.state.clone();
@@ -473,8 +475,8 @@ impl<C: Constraint> Rollout<C> {
         }
     }
 
-    /// The accept tests of the prefixes that were left by forced tokens; the end of the rollout, if it is one. All of them are
-    /// scored. Such a prefix was left by the only allowed token with a bound of one, so its factor is its mass.
+    /// The accept tests of the prefixes that were left by forced tokens, all of which are scored. Answers with the end of the
+    /// rollout, if a test ends it. Such a prefix was left by the only allowed token with a bound of one, so its factor is its mass.
     fn test_forced(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> RowResult<Option<End>> {
         while self.tested < self.left.len() {
             let index = self.tested;
@@ -503,14 +505,14 @@ impl<C: Constraint> Rollout<C> {
         Ok(None)
     }
 
-    /// The accept test of the present prefix, with the ratio of its bound now to the bound that was paid; again where the bound
-    /// has fallen while the rollout waited for a row.
+    /// The accept test of the present prefix, with the ratio of its bound now to the bound that was paid. The test is repeated
+    /// where the bound has fallen while the rollout waited for a row.
     fn test_here(&mut self, session: &mut Session<C>, rng: &mut dyn Rng, backed_up: bool) -> Option<End> {
         let tree = session.tree();
         let valid_mass = tree.valid_mass(self.node);
         let bound = match self.config.proposal {
             _ if backed_up => tree.bound(self.node),
-            // Nothing is ruled out yet, or nothing is known to be.
+            // At a new prefix ARS has ruled out no token yet, and AWRS knows no mask.
             Proposal::Ars | Proposal::Awrs => self.paid,
             _ => valid_mass,
         };
@@ -527,8 +529,8 @@ impl<C: Constraint> Rollout<C> {
         self.is_refused(self.tokens.len(), factor, rng).then_some(End::Rejected)
     }
 
-    /// Counts a factor in the weight, and tests with it where the prefix of length `depth` has a test. A factor of one or more
-    /// needs no random number, nor does one that is less by rounding.
+    /// Counts a factor in the weight, and tests with it if the prefix of length `depth` has a test. A factor of one or more needs
+    /// no random number, nor does a factor that is below one by rounding.
     fn is_refused(&mut self, depth: usize, factor: f64, rng: &mut dyn Rng) -> bool {
         self.log_weight += factor;
         let tests = match self.config.accept {
@@ -539,8 +541,8 @@ impl<C: Constraint> Rollout<C> {
         tests && factor < -ROUNDING && uniform(rng).ln() >= factor
     }
 
-    /// Takes a choice whose probabilities are known; `None` where the rollout goes on, at a prefix that was proposed with the
-    /// bound `paid`.
+    /// Takes a choice whose probabilities are known. `None` where the rollout goes on, at a prefix that was proposed with the bound
+    /// `paid`.
     fn commit(
         &mut self,
         session: &mut Session<C>,
@@ -567,7 +569,7 @@ impl<C: Constraint> Rollout<C> {
                 self.descend(session, token, paid);
                 self.tested = self.left.len();
                 let is_drafted = !self.draft.is_empty();
-                // The rows of the draft are still needed, and the last of them after it.
+                // The rows of the draft are still needed, and the last of them also after the draft.
                 let needed = |node: NodeId| node == self.node || (is_drafted && node != left);
                 if session.is_drafted_for() {
                     self.pinned.retain(|(node, _)| needed(*node));
@@ -580,7 +582,7 @@ impl<C: Constraint> Rollout<C> {
         }
     }
 
-    /// The output of a rollout whose steps are all known; `end` is the prefix after which it stopped.
+    /// The output of a rollout whose steps are all known. `end` is the prefix that the output ends after.
     fn output(&self, session: &Session<C>, end: Option<NodeId>) -> End {
         End::Output(Output {
             tokens: self.tokens.clone(),

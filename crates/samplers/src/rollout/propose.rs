@@ -1,4 +1,4 @@
-//! How a rollout draws the continuation of a prefix whose row is known.
+//! The draws of a rollout: the continuation of a prefix whose row is known.
 
 use rand_core::Rng;
 use smallvec::SmallVec;
@@ -20,7 +20,7 @@ impl<C: Constraint> Rollout<C> {
         self.uniform.take().unwrap_or_else(|| uniform(rng))
     }
 
-    /// From the tokens that the mask leaves.
+    /// Draws from the tokens that the mask leaves.
     pub(super) fn draw_by_mask(
         &mut self,
         session: &mut Session<C>,
@@ -40,14 +40,15 @@ impl<C: Constraint> Rollout<C> {
                 index.map(|index| row[index])
             }
             _ => {
-                // The end takes the front of the interval, and the tokens the rest. It is zero mostly, and then not even the
-                // exponential is needed.
+                // The end takes the front of the unit interval, and the tokens the rest. The end's probability is mostly zero, and
+                // then its exponential is not computed.
                 let uniform = self.take_uniform(rng);
                 let end = if eos == f64::NEG_INFINITY { 0.0 } else { (eos - valid_mass).exp() };
                 if uniform < end {
                     None
                 } else {
-                    // Where no token is left the end is, and the line above has drawn it but for rounding.
+                    // Where the mask leaves no token, the end has probability one, and the line above has drawn it but for
+                    // rounding.
                     row.draw(&[], (uniform - end) / (1.0 - end))?.map(|drawn| {
                         self.rest = drawn.rest.map(|rest| (rest, 0));
                         (drawn.token, drawn.log_p)
@@ -64,7 +65,7 @@ impl<C: Constraint> Rollout<C> {
         Ok(self.commit(session, choice, step, log_q.unwrap_or(log_p - valid_mass), 0.0))
     }
 
-    /// By the bounds of the prefixes that the tokens lead to.
+    /// Draws by the bounds of the prefixes that the tokens lead to.
     pub(super) fn draw_by_bounds(
         &mut self,
         session: &mut Session<C>,
@@ -101,14 +102,14 @@ impl<C: Constraint> Rollout<C> {
             self.unexplored = Some(Unexplored { bound, without });
             return Ok(Some(self.wait(session)));
         };
-        // A rest of rounding where all tokens are explored: choose again.
+        // All tokens are explored, and the unexplored mass is a rest of rounding: choose again.
         let Some(Drawn { token, log_p, rest }) = row.draw(&without, uniform(rng))? else { return Ok(None) };
         drop(row);
         self.rest = rest.map(|rest| (rest, without.len()));
         if session.scope() == Scope::Everything {
             self.catch_up(session);
             if self.tokens.len() >= session.max_tokens() || !session.allows(&self.state, token) {
-                // This token fails here, whatever is drawn with it again.
+                // This token fails here every time that it is drawn.
                 self.descend(session, token, 0.0);
                 self.advanced += 1;
                 let tree = session.tree_mut();
@@ -121,7 +122,7 @@ impl<C: Constraint> Rollout<C> {
         Ok(self.commit(session, Choice::Token(token), step(log_p), log_p - bound, 0.0))
     }
 
-    /// By asking the constraint about single tokens, in a random order.
+    /// Draws by asking the constraint about single tokens, in a random order.
     pub(super) fn draw_by_rejection(
         &mut self,
         session: &mut Session<C>,
@@ -131,7 +132,7 @@ impl<C: Constraint> Rollout<C> {
         self.catch_up(session);
         let accepting = session.is_accepting(&self.state);
         let drawn = if self.tokens.len() >= session.max_tokens() {
-            // At the length limit the only token that is asked about is the end.
+            // At the length limit, the end is the only token that the constraint is asked about.
             accepting.then(|| awrs::Local { token: None, log_p: row.end(), log_mass: row.end() })
         } else {
             let state = self.state.clone();
@@ -153,7 +154,7 @@ impl<C: Constraint> Rollout<C> {
     }
 }
 
-/// From the most probable outcomes: the index of a token of the row, or none for the end; and its probability.
+/// A draw from the most probable outcomes: the index of a token of the row, or `None` for the end; and its probability.
 fn truncated(row: &[(TokenId, f64)], eos: f64, truncation: Truncation, uniform: f64) -> (Option<usize>, f64) {
     let logs: Vec<f64> = std::iter::once(eos).chain(row.iter().map(|(_, log_p)| *log_p)).collect();
     let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

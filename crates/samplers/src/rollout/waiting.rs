@@ -1,4 +1,4 @@
-//! Rollouts that wait for rows at the same time: one request for each prefix, whoever waits for it.
+//! Rollouts that wait for rows at the same time: one request for each prefix, shared by all rollouts that wait there.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     tree::NodeId,
 };
 
-/// A place that may hold a rollout which waits.
+/// A place that may hold a waiting rollout.
 pub(crate) trait HasRollout<C: Constraint> {
     fn rollout(&self) -> Option<&Rollout<C>>;
 
@@ -29,7 +29,7 @@ impl<C: Constraint> HasRollout<C> for Rollout<C> {
     }
 }
 
-/// The rollouts that wait, by request.
+/// The waiting rollouts, by request.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     requests: Vec<Group>,
@@ -39,12 +39,12 @@ pub(crate) struct Waiting {
 struct Group {
     deepest: NodeId,
     depth: usize,
-    /// Places of rollouts.
+    /// The places of the rollouts that wait for the request.
     members: SmallVec<[usize; 1]>,
 }
 
 impl Waiting {
-    /// The requests of all that wait. Rollouts at the same prefix share one.
+    /// The requests of all waiting rollouts. Rollouts at the same prefix share one.
     pub(crate) fn gather<C: Constraint>(
         &mut self,
         session: &Session<C>,
@@ -72,7 +72,7 @@ impl Waiting {
         requests
     }
 
-    /// Reads rows of one pass for all rollouts that wait for them. The last row of a request ends their waiting.
+    /// Reads rows of one pass for all rollouts that wait for them. The last row of a request ends the wait.
     pub(crate) fn feed<C: Constraint>(
         &self,
         session: &mut Session<C>,
@@ -81,7 +81,7 @@ impl Waiting {
         rows: &[FedRow],
     ) -> RowResult<()> {
         let mut unread: Vec<Unread<'_, C::State>> = Vec::with_capacity(rows.len());
-        // For each row the places of the rollouts that have asked for it, and whether they pick from it at once.
+        // For each row: the places of the rollouts that asked for it, and whether they pick from it at once.
         let mut readers: Vec<SmallVec<[(usize, bool); 1]>> = Vec::with_capacity(rows.len());
         for FedRow { request, depth, row } in rows {
             let mut own = SmallVec::new();

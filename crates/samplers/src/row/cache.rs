@@ -1,7 +1,8 @@
-//! Rows by prefix, the recently used ones, bounded in bytes.
+//! Rows by prefix: a cache of the recently used ones, bounded in bytes.
 //!
-//! A row is only needed to choose a token that was not visited; everything else about a prefix is in the tree, in a few numbers. So
-//! rows may be dropped at any time: a row that is wanted again is computed again, which costs a position and changes nothing.
+//! A row is needed only to choose a token that was not visited. The tree keeps everything else about a prefix, in a few numbers. So
+//! rows may be dropped at any time. A dropped row that is needed again is computed again, which costs a position and changes no
+//! output.
 
 use std::{
     collections::HashMap,
@@ -12,8 +13,8 @@ use std::{
 use super::Row;
 use crate::tree::NodeId;
 
-/// Ids of nodes are counted up, by us: one product spreads them, and the hash of the library, made for keys that
-/// others choose, is more code than the rest of a look-up.
+/// A hash of node ids. The tree counts its ids up, so one product spreads them. The hash of the standard library, made for keys
+/// that others choose, is more code than the rest of a look-up.
 #[derive(Default, Debug)]
 struct Spread(u64);
 
@@ -23,7 +24,7 @@ impl Hasher for Spread {
     }
 
     fn write_u32(&mut self, value: u32) {
-        // 2^64 over the golden ratio. A table takes some of the highest bits and some of the lowest: both must differ.
+        // 2^64 over the golden ratio. A hash table takes some of the highest bits and some of the lowest: both must differ.
         let product = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }
@@ -33,7 +34,7 @@ impl Hasher for Spread {
     }
 }
 
-/// Rows by prefix, the recently used ones.
+/// The recently used rows, by prefix.
 #[derive(Debug)]
 pub(crate) struct RowCache {
     rows: HashMap<NodeId, (Arc<Row>, u64), BuildHasherDefault<Spread>>,
@@ -65,7 +66,7 @@ impl RowCache {
         }
     }
 
-    /// Drops the rows that were not used for longest, down to half of the limit.
+    /// Drops the least recently used rows, until half of the limit is free.
     fn drop_old(&mut self) {
         let mut uses: Vec<_> = self.rows.iter().map(|(node, (_, used))| (*used, *node)).collect();
         uses.sort_unstable();
@@ -79,7 +80,7 @@ impl RowCache {
         }
     }
 
-    /// Takes new ids for the old ones; a row whose prefix has none is dropped.
+    /// Gives the rows the new ids of their prefixes. A row whose prefix has no new id is dropped.
     pub(crate) fn rename(&mut self, new: impl Fn(NodeId) -> Option<NodeId>) {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;

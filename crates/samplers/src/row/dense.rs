@@ -1,12 +1,12 @@
-//! A row in host memory, with the sum of each block of it.
+//! A row in host memory, with the sum of each of its blocks.
 //!
-//! Tokens are drawn by blocks: first one of the blocks by its sum, then a token of it, for which that block alone is read
-//! again. A token that is left out is subtracted from the sum of its block while digits remain, and the block is added up
-//! without it where they do not: so a mass keeps its digits however small it is. Where all weights that remain are next to nothing
-//! beside the greatest of the row, tokens are listed and weighed against the greatest of them.
+//! A token is drawn by blocks: first one of the blocks by its sum, then a token of that block, for which the block alone is read
+//! again. A token that is left out is subtracted from the sum of its block while the difference keeps enough digits; otherwise the
+//! block is added up anew without the token. So a mass keeps its digits however small it is. Where all remaining weights are
+//! negligible next to the greatest weight of the row, the remaining tokens are listed and weighed against the greatest of them.
 //!
-//! Where a mask leaves few tokens of a long row, their logits are kept with their ids. Otherwise a row stays where the model
-//! wrote it, under its mask; only a row that stays in the cache gets a copy, since the copy takes as long as the pass.
+//! Where a mask leaves few tokens of a long row, the logits of these tokens are kept with their ids. Otherwise a row stays where
+//! the model wrote it, under its mask. Only a row that stays in the cache is copied, since the copy takes as long as the pass.
 
 use std::sync::Arc;
 
@@ -17,27 +17,28 @@ use super::{
     pass::{self, BLOCK, LANES, LONG, Sums, add_up},
 };
 
-/// Weights are parts of about the greatest of the row. Below e^-87 they are zero in a long row, and below e^-708 in a short one;
-/// a sum less than this many of the former, or than the least of the latter, has not all its digits.
+/// Weights are relative to about the greatest weight of the row. In a long row, a weight below e^-87 is zero; in a short one, a
+/// weight below e^-708. A sum below this limit (the first for short rows, the second for long ones) has lost digits.
 const FAINT: [f64; 2] = [1e-290, 1e-20];
 
-/// A difference that is less than this part of a sum is summed anew: in short rows, and in long ones, whose sums are right to 1e-6.
+/// A difference that is less than this part of a sum is summed anew. The first limit is that of short rows, the second that of long
+/// rows, whose sums are right to 1e-6.
 const CANCELLED: [f64; 2] = [1e-6, 0.5];
 
-/// Where the logits lie.
+/// The place of the logits.
 #[derive(Clone, Debug)]
 enum Stored {
-    /// Among the rows of the pass that wrote them, whose buffer is not used again before this row is dropped.
+    /// Among the rows of the pass that wrote them. The buffer of the pass is not used again before this row is dropped.
     Pass(Arc<Logits>, usize),
     Own(Box<[f32]>),
 }
 
-/// Which token a logit belongs to, and whether it may be proposed.
+/// The token that a logit belongs to, and whether it may be proposed.
 #[derive(Clone, Debug)]
 enum Ids {
-    /// The token of its index, if the mask leaves it.
+    /// The token whose id is the index of the logit, if the mask leaves it.
     Mask(Arc<TokenMask>),
-    /// The token of this list, which is ascending.
+    /// The token at that index of this list, which is ascending.
     List(Box<[TokenId]>),
 }
 
@@ -47,27 +48,27 @@ pub(crate) struct DenseRow {
     logits: Stored,
     ids: Ids,
     sums: Sums,
-    /// A logit less this is the logarithm of a probability.
+    /// The logarithm of the sum of the exponentials of all logits: a logit minus this is a log-probability.
     normalizer: f64,
 }
 
 impl DenseRow {
-    /// Row `index` of a pass under a mask, in one pass over it. A row that is no distribution has no finite
-    /// [`normalizer`](Self::normalizer).
+    /// Row `index` of a pass under a mask, in one pass over the row. If the row is no distribution, its
+    /// [`normalizer`](Self::normalizer) is not finite.
     pub(crate) fn under(logits: &Arc<Logits>, index: usize, mask: Arc<TokenMask>) -> Self {
         let sums = pass::sums(logits.row(index), Some(mask.words()));
         let normalizer = sums.normalizer();
         Self { logits: Stored::Pass(Arc::clone(logits), index), ids: Ids::Mask(mask), sums, normalizer }
     }
 
-    /// The `tokens` of a row, ascending, in one pass over the row and one over them.
+    /// The `tokens` of a row, which are ascending, in one pass over the row and one over the tokens.
     pub(crate) fn listed(row: &[f32], tokens: Box<[TokenId]>) -> Self {
         let of = |id: &TokenId| row.get(id.index()).copied().unwrap_or(f32::NEG_INFINITY);
         let logits: Box<[f32]> = tokens.iter().map(of).collect();
         Self::of(tokens, logits, pass::log_normalizer(row))
     }
 
-    /// These tokens with these logits.
+    /// A row of these tokens with these logits.
     pub(super) fn of(tokens: Box<[TokenId]>, logits: Box<[f32]>, normalizer: f64) -> Self {
         let all = vec![u32::MAX; logits.len().div_ceil(32)];
         let sums = pass::sums(&logits, Some(&all));
@@ -78,7 +79,7 @@ impl DenseRow {
         self.normalizer
     }
 
-    /// Copies the logits, so that the pass need not be kept.
+    /// Copies the logits, so that the buffer of the pass is free.
     pub(crate) fn detach(&mut self) {
         if let Stored::Pass(logits, index) = &self.logits {
             self.logits = Stored::Own(logits.row(*index).into());
@@ -114,7 +115,7 @@ impl DenseRow {
         f64::from(self.logits()[index]) - self.normalizer
     }
 
-    /// The logarithm of a weight plus this is that of a probability.
+    /// The logarithm of a weight plus this is a log-probability.
     fn scale(&self) -> f64 {
         f64::from(self.sums.reference) - self.normalizer
     }
@@ -123,17 +124,17 @@ impl DenseRow {
         sum.is_nan() || sum <= FAINT[self.is_long()]
     }
 
-    /// 1 if the weights are those of a long row, 0 if not.
+    /// 1 if the weights are those of a long row, 0 otherwise.
     fn is_long(&self) -> usize {
         usize::from(self.logits().len() >= LONG)
     }
 
-    /// The log-probability of a token; minus infinity where it may not be proposed.
+    /// The log-probability of a token; minus infinity for a token that may not be proposed.
     pub(crate) fn of_token(&self, token: TokenId) -> f64 {
         self.index(token).map_or(f64::NEG_INFINITY, |index| self.log_of(index))
     }
 
-    /// The tokens that may be proposed and have a positive probability, ascending, with its logarithm.
+    /// The tokens that may be proposed and have a positive probability, ascending, with their log-probabilities.
     pub(crate) fn list(&self) -> Vec<(TokenId, f64)> {
         let of = |id: TokenId| (id, self.of_token(id));
         let possible = |(_, log_p): &(TokenId, f64)| *log_p > f64::NEG_INFINITY;
@@ -143,7 +144,7 @@ impl DenseRow {
         }
     }
 
-    /// The most probable token, of equal ones the first, and its log-probability.
+    /// The most probable token and its log-probability. Of equally probable tokens, the first.
     pub(crate) fn best(&self) -> Option<(TokenId, f64)> {
         let best = self.sums.greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         if best == f32::NEG_INFINITY {
@@ -164,7 +165,7 @@ impl DenseRow {
         self.log_mass(&[])
     }
 
-    /// Writes the weights of a block, without the tokens that are left out, and answers with their number.
+    /// Writes the weights of a block, without the tokens that are left out, and answers with the number of weights.
     fn weigh(&self, block: usize, without: &[usize], weights: &mut [f64; BLOCK]) -> usize {
         let logits = self.logits();
         let first = block * BLOCK;
@@ -182,7 +183,7 @@ impl DenseRow {
         logits_of.len()
     }
 
-    /// The indices of those of some tokens that may be proposed.
+    /// The indices of the given tokens that may be proposed.
     fn indices(&self, tokens: &[TokenId]) -> Vec<usize> {
         tokens.iter().filter_map(|token| self.index(*token)).collect()
     }
@@ -206,7 +207,7 @@ impl DenseRow {
         parts
     }
 
-    /// The logarithm of the mass of all tokens but `without`, which are ascending.
+    /// The logarithm of the mass of all tokens except `without`, which are ascending.
     pub(crate) fn log_mass(&self, without: &[TokenId]) -> f64 {
         let sum: f64 = match without {
             [] => self.sums.kept(),
@@ -219,8 +220,8 @@ impl DenseRow {
         sum.ln() + self.scale()
     }
 
-    /// One of the tokens but `without`, which are ascending, by a number in `[0, 1)`, with the mass of the others. `None` if there
-    /// are none.
+    /// Draws one of the tokens except `without`, which are ascending, by a number in `[0, 1)`; with the mass of the other tokens.
+    /// `None` if there is none to draw.
     pub(crate) fn draw(&self, without: &[TokenId], uniform: f64) -> Option<Drawn> {
         let own;
         let (left_out, parts) = match without {
@@ -240,7 +241,7 @@ impl DenseRow {
         let first = block * BLOCK;
         let len = self.weigh(block, &left_out, &mut weights);
         let (lane, _) = find(&weights[..len], left)?;
-        // Added up without the one that is drawn, since a difference may have no digits left.
+        // The mass is added up without the drawn token, since a difference may have no digits left.
         weights[lane] = 0.0;
         let (before, after) = (&parts[..block], &parts[block + 1..]);
         let others = add_up(before) + add_up(after) + add_up(&weights[..len]);
@@ -252,7 +253,7 @@ impl DenseRow {
         })
     }
 
-    /// The same where all tokens that remain are next to nothing beside the greatest, which is none of them.
+    /// The same draw where all remaining tokens are negligible next to the greatest one, which is left out.
     fn draw_listed(&self, without: &[TokenId], uniform: f64) -> Option<Drawn> {
         let mut tokens = self.list();
         tokens.retain(|(token, _)| without.binary_search(token).is_err());
@@ -264,7 +265,7 @@ impl DenseRow {
         Some(Drawn { token, log_p, rest: Some(weights.iter().sum::<f64>().ln() + greatest) })
     }
 
-    /// The memory that it holds, in bytes, with its logits and its mask.
+    /// The memory of the row in bytes, with its logits and its mask.
     pub(crate) fn bytes(&self) -> usize {
         let ids = match &self.ids {
             Ids::Mask(mask) => mask.words().len() * 4,
@@ -274,8 +275,8 @@ impl DenseRow {
     }
 }
 
-/// The first of some weights at which their sum passes `target`, with the part of it that is left there. Rounding may leave a rest
-/// beyond the last weight, which then is the last positive one.
+/// The index of the first weight at which the running sum passes `target`, with the part of `target` that is left at that weight.
+/// Where rounding leaves a rest beyond the last weight, the answer is the last positive one.
 fn find(weights: &[f64], target: f64) -> Option<(usize, f64)> {
     let mut left = target;
     for (chunk, some) in weights.chunks(LANES).enumerate() {

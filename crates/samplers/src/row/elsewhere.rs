@@ -1,4 +1,4 @@
-//! A row that does not lie in host memory: it is asked.
+//! A row outside host memory, on a device or at an endpoint. It answers questions.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use unskew_core::{
 
 use super::{DenseRow, Drawn};
 
-/// Row `index` of a pass, of which the tokens of a mask may be proposed. It keeps the pass, wherever it lies.
+/// Row `index` of a pass, from which the tokens of a mask may be proposed. It keeps the logits of the whole pass alive.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     logits: Arc<Logits>,
     index: usize,
     mask: Arc<TokenMask>,
-    /// The logarithm of the mass of the tokens of the mask.
+    /// The logarithm of the mass of the mask's tokens.
     sum: f64,
 }
 
@@ -59,14 +59,14 @@ impl Elsewhere {
         Ok(best.and_then(|best| Some((best.token?, best.log_prob))))
     }
 
-    /// The row in host memory.
+    /// Copies the row to host memory.
     pub(super) fn read(&self) -> Result<DenseRow, RowError> {
         let mut row = vec![0.0; self.logits.vocab_len()];
         LogitRows::read(&*self.logits, self.index, &mut row)?;
         Ok(DenseRow::listed(&row, self.mask.ids().take_while(|id| id.index() < row.len()).collect()))
     }
 
-    /// The row on its device, and the mask.
+    /// The bytes of the row on its device, and of the mask.
     pub(super) fn bytes(&self) -> usize {
         self.logits.vocab_len() * 4 + self.mask.words().len() * 4
     }

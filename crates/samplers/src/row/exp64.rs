@@ -1,22 +1,23 @@
-//! Exponentials with all the digits of `f64`, several at a time: for short rows, whose numbers are exact, and where a sum must
-//! be right to more digits than a logit has.
+//! Exponentials with all the digits of `f64`, several at a time. Short rows use them, since their numbers are exact, and so do sums
+//! that must be right to more digits than a logit has.
 //!
-//! The library's function takes one number, in about 4 ns; a number of a row takes a fifth of that here. The loops are plain ones
-//! over arrays, compiled for the processor at hand, without fused operations: the numbers are the same on all of them.
+//! The library's function takes about 4 ns for one number; these loops take a fifth of that for each number of a row. They are
+//! plain loops over arrays, compiled for the processor at hand, without fused operations: the results are the same on all
+//! processors.
 
-/// Below this an exponential is zero: it would have fewer digits than others.
+/// Below this an exponential is zero: it would have fewer digits than the others.
 const LEAST: f64 = -708.0;
 
-/// Writes the exponentials of logits less `reference`, which is finite, to the front of `out`.
+/// Writes the exponentials of logits minus `reference`, which is finite, to the front of `out`.
 ///
 /// # Panics
 ///
-/// If `out` is shorter.
+/// If `out` is shorter than `logits`.
 pub(crate) fn weights(logits: &[f32], reference: f32, out: &mut [f64]) {
     pulp::Arch::new().dispatch(Weigh { logits, reference, out: &mut out[..logits.len()] });
 }
 
-/// The exponentials of logarithms of probabilities, less `by`.
+/// The exponentials of log-probabilities, minus `by`.
 pub(crate) fn probabilities(logs: &[f64], by: f64) -> Vec<f64> {
     let mut out = vec![0.0; logs.len()];
     pulp::Arch::new().dispatch(Raise { logs, by, out: &mut out });
@@ -57,15 +58,15 @@ impl pulp::WithSimd for Raise<'_> {
     }
 }
 
-/// `exp(x) = 2^n exp(r)` with `r` at most `ln(2) / 2`, by Taylor's polynomial: the first term that is left out is 2e-16 at most.
+/// `exp(x) = 2^n exp(r)` with `r` at most `ln(2) / 2`, by Taylor's polynomial: the first omitted term is at most 2e-16.
 #[inline(always)]
 fn exp(x: f64) -> f64 {
-    /// Added to a number, it leaves the number rounded in the low bits.
+    /// Added to a number, this leaves the rounded number in the low bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
     /// `ln(2)` in two parts, the first with so few digits that `n` times it is exact.
     const LN_2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
     const ONE: u64 = 1023;
-    /// From `1 / 12!` on.
+    /// The coefficients from `1 / 12!` on.
     const FACTORS: [f64; 13] = [
         1.0 / 479_001_600.0,
         1.0 / 39_916_800.0,
@@ -88,7 +89,7 @@ fn exp(x: f64) -> f64 {
     for factor in FACTORS {
         sum = sum * r + factor;
     }
-    // The exponent of 2^n; of the rounded number only the low bits matter.
+    // The exponent of 2^n. Of the rounded number, only the low bits matter.
     let power = f64::from_bits(rounded.to_bits().wrapping_add(ONE) << 52);
     if x < LEAST { 0.0 } else { sum * power }
 }

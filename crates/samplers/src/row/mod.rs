@@ -1,7 +1,8 @@
-//! The tokens that may follow a prefix, with the model's probabilities: all that a sampler needs to choose one.
+//! The tokens that may follow a prefix, with the model's probabilities: a sampler needs no more to choose one.
 //!
-//! A row in host memory is read once and then drawn from by blocks ([`DenseRow`]). A row that lies elsewhere, on a device or at an
-//! endpoint, is asked ([`Elsewhere`]); an operation that has no question (a list of all tokens, say) brings it to host memory.
+//! A row in host memory is read once, and tokens are then drawn from it by blocks ([`DenseRow`]). A row outside host memory, on a
+//! device or at an endpoint, answers questions ([`Elsewhere`]). An operation that has no question (a list of all tokens, say)
+//! copies the row to host memory.
 
 mod cache;
 mod dense;
@@ -23,7 +24,7 @@ use unskew_core::{RowError, TokenId, logprob::log_sum_exp};
 pub(crate) struct Drawn {
     pub(crate) token: TokenId,
     pub(crate) log_p: f64,
-    /// The mass of the tokens that might have been drawn in its place, where the row knows it.
+    /// The mass of the other tokens that might have been drawn, where the row knows it.
     pub(crate) rest: Option<f64>,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Drawn {
 #[derive(Debug)]
 pub(crate) struct Row {
     tokens: Tokens,
-    /// The log-probability that the sequence ends, allowed or not.
+    /// The log-probability of the end of the sequence, allowed or not.
     end: f64,
 }
 
@@ -41,7 +42,7 @@ enum Tokens {
     Elsewhere(Elsewhere),
 }
 
-/// A row in host memory, where it lies or as it was read.
+/// A row in host memory: borrowed where it lies, or read from elsewhere.
 pub(crate) enum Host<'a> {
     Here(&'a DenseRow),
     Read(DenseRow),
@@ -73,7 +74,7 @@ impl Row {
         Self::dense(DenseRow::of(tokens.into(), log_probs.into(), 0.0), end)
     }
 
-    /// The row in host memory: read to it, where it lies elsewhere.
+    /// The row in host memory. A row elsewhere is copied there.
     pub(crate) fn host(&self) -> Result<Host<'_>, RowError> {
         Ok(match &self.tokens {
             Tokens::Dense(row) => Host::Here(row),
@@ -85,7 +86,7 @@ impl Row {
         self.end
     }
 
-    /// The log-probability of a token; minus infinity where it is not in the row.
+    /// The log-probability of a token; minus infinity for a token that is not in the row.
     pub(crate) fn of_token(&self, token: TokenId) -> Result<f64, RowError> {
         match &self.tokens {
             Tokens::Dense(row) => Ok(row.of_token(token)),
@@ -93,12 +94,12 @@ impl Row {
         }
     }
 
-    /// The tokens that have a positive probability, ascending, with its logarithm.
+    /// The tokens of positive probability, ascending, with their log-probabilities.
     pub(crate) fn list(&self) -> Result<Vec<(TokenId, f64)>, RowError> {
         Ok(self.host()?.list())
     }
 
-    /// The most probable token, of equal ones the first, and its log-probability.
+    /// The most probable token and its log-probability. Of equally probable tokens, the first.
     pub(crate) fn best(&self) -> Result<Option<(TokenId, f64)>, RowError> {
         match &self.tokens {
             Tokens::Dense(row) => Ok(row.best()),
@@ -114,7 +115,7 @@ impl Row {
         }
     }
 
-    /// The logarithm of the mass of all tokens but `without`, which are ascending.
+    /// The logarithm of the mass of all tokens except `without`, which are ascending.
     pub(crate) fn log_mass(&self, without: &[TokenId]) -> Result<f64, RowError> {
         match &self.tokens {
             Tokens::Dense(row) => Ok(row.log_mass(without)),
@@ -122,7 +123,7 @@ impl Row {
         }
     }
 
-    /// One of the tokens but `without`, which are ascending, by a number in `[0, 1)`. `None` if there are none.
+    /// Draws one of the tokens except `without`, which are ascending, by a number in `[0, 1)`. `None` if there is none to draw.
     pub(crate) fn draw(&self, without: &[TokenId], uniform: f64) -> Result<Option<Drawn>, RowError> {
         match &self.tokens {
             Tokens::Dense(row) => Ok(row.draw(without, uniform)),
@@ -130,7 +131,7 @@ impl Row {
         }
     }
 
-    /// The entropy in nats of the outcomes under the mask: these tokens, and the end with log-probability `eos`.
+    /// The entropy in nats of the outcomes under the mask: the tokens of the row, and the end with log-probability `eos`.
     pub(crate) fn entropy(&self, eos: f64) -> Result<f64, RowError> {
         let tokens = self.list()?;
         let all = || std::iter::once(eos).chain(tokens.iter().map(|(_, log_p)| *log_p));
@@ -139,7 +140,7 @@ impl Row {
         Ok(all().filter(|log_p| *log_p > f64::NEG_INFINITY).map(term).sum())
     }
 
-    /// The memory that it holds, with its entry in a cache.
+    /// The memory of the row in bytes, with its entry in a cache.
     pub(crate) fn bytes(&self) -> usize {
         let tokens = match &self.tokens {
             Tokens::Dense(row) => row.bytes(),

@@ -1,56 +1,56 @@
-//! One pass over a row of logits: the sum of the exponentials, and the same of the tokens that a mask leaves, block by block.
+//! One pass over a row of logits: the sum of all exponentials, and the sum of each block under a mask.
 //!
-//! A row of a large vocabulary is half a megabyte, and reading it is most of the work that a sampler does for a token. So it is
-//! read once. Each block comes into the nearest cache with the search for its greatest logit; the exponentials are taken from
-//! there, relative to a reference that rises with the logits, which now and then scales the sums so far (Milakov &
-//! Gimelshein 2018, "Online normalizer calculation for softmax", by blocks). Of a block its sum under the mask and its greatest
-//! allowed logit are kept: enough to draw a token by reading one block again, and to find the most probable one.
+//! A row of a large vocabulary is half a megabyte, and reading it is most of a sampler's work for a token. So the row is read once.
+//! The search for a block's greatest logit brings the block into the nearest cache, and the exponentials are taken from there. They
+//! are relative to a reference that rises with the logits; when it rises, the sums so far are scaled (Milakov & Gimelshein 2018,
+//! "Online normalizer calculation for softmax", by blocks). The pass keeps, for each block, the sum under the mask and the greatest
+//! allowed logit: enough to draw a token by reading one block again, and to find the most probable token.
 //!
-//! Exponentials of long rows are those of `f32`, with an error of about 1e-7 of each, as logits themselves have one; those of
-//! short rows have the digits of `f64` ([`exp64`]), since they take no time. Sums are `f64` beyond a block. The loops are plain ones
-//! over arrays, compiled for the processor at hand.
+//! Exponentials of long rows are those of `f32`, with a relative error of about 1e-7, which the logits have too. Exponentials of
+//! short rows have the digits of `f64` ([`exp64`]), since short rows take no time. Sums over blocks are `f64`. The loops are plain
+//! loops over arrays, compiled for the processor at hand.
 //!
-//! Tried instead: a greatest logit of the whole row first, which reads it twice from memory; exponentials in `f64` for all
+//! Tried instead: the greatest logit of the whole row first, which reads the row twice from memory; exponentials in `f64` for all
 //! rows, which take twice as long for digits that logits do not have.
 
 use unskew_core::MaskRef;
 
 use super::exp64;
 
-/// Logits that are treated together.
+/// The number of logits in a block.
 pub(crate) const BLOCK: usize = 256;
-/// Words of a mask for them.
+/// The number of mask words for a block.
 const WORDS: usize = BLOCK / 32;
 const NO_WORDS: [u32; WORDS] = [0; WORDS];
-/// Sums that do not wait for each other: two registers of eight.
+/// The number of independent running sums: two registers of eight.
 pub(super) const LANES: usize = 16;
-/// A logit may lie this far above the reference.
+/// The most by which a logit may lie above the reference.
 const RISE: f32 = 10.0;
 /// Below this an exponential is zero.
 const LEAST: f32 = -87.0;
-/// A row of this many logits or more is a long one.
+/// A row of at least this many logits is a long row.
 pub(crate) const LONG: usize = 1 << 13;
 
 /// The sums of a pass. Weights are exponentials of logits minus the reference.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Sums {
-    /// A logit, the greatest or up to [`RISE`] less. Minus infinity where all logits are.
+    /// The reference: the greatest logit, or up to [`RISE`] less. Minus infinity where all logits are.
     pub(crate) reference: f32,
-    /// The weights of all logits; NaN if one is NaN or infinite.
+    /// The sum of the weights of all logits; NaN if a logit is NaN or infinite.
     pub(crate) total: f64,
-    /// The weights of the logits that the mask leaves, by block.
+    /// The sum of the weights of the logits that the mask leaves, for each block.
     pub(crate) parts: Vec<f64>,
-    /// The greatest logit of each block that the mask leaves, minus infinity where there is none.
+    /// The greatest logit that the mask leaves, for each block. Minus infinity where it leaves none.
     pub(crate) greatest: Vec<f32>,
 }
 
 impl Sums {
-    /// A logit less this is a log-probability.
+    /// A logit minus this is a log-probability.
     pub(crate) fn normalizer(&self) -> f64 {
         f64::from(self.reference) + self.total.ln()
     }
 
-    /// The weights of all logits that the mask leaves.
+    /// The sum of the weights of all logits that the mask leaves.
     pub(crate) fn kept(&self) -> f64 {
         add_up(&self.parts)
     }
@@ -69,9 +69,9 @@ pub(crate) fn add_up(weights: &[f64]) -> f64 {
 }
 
 /// The logarithm of the sum of the exponentials of a row of logits, as
-/// [`logprob::log_normalizer`](unskew_core::logprob::log_normalizer), in one pass for a long row: to about 1e-7.
+/// [`logprob::log_normalizer`](unskew_core::logprob::log_normalizer). A long row is read in one pass, with an error of about 1e-7.
 ///
-/// Minus infinity when every logit is; NaN when one is NaN or infinite.
+/// Minus infinity if every logit is minus infinity; NaN if one is NaN or infinite.
 ///
 /// # Example
 ///
@@ -84,10 +84,10 @@ pub fn log_normalizer(logits: &[f32]) -> f64 {
     sums(logits, None).normalizer()
 }
 
-/// The logarithm of the part that a mask leaves of the distribution that a row of logits stands for, in one pass for a long row: to
-/// about 1e-7. A sampler that draws under the mask computes it for each token, besides the token.
+/// The log-mass that a mask leaves of the distribution of a row of logits. A long row is read in one pass, with an error of about
+/// 1e-7. A sampler that draws under the mask computes this mass for each token, in addition to the token.
 ///
-/// Minus infinity when nothing is left; NaN when a logit is NaN or infinite.
+/// Minus infinity if the mask leaves no mass; NaN if a logit is NaN or infinite.
 ///
 /// # Example
 ///
@@ -104,8 +104,8 @@ pub fn log_mass(logits: &[f32], mask: MaskRef<'_>) -> f64 {
     sums.kept().ln() - sums.total.ln()
 }
 
-/// Reads a row under a mask, which may be shorter or longer than the row: it leaves nothing beyond its end. Without a mask there
-/// are no parts.
+/// Reads a row under a mask, which may be shorter or longer than the row. A shorter mask leaves no token beyond its end. Without a
+/// mask there are no parts.
 pub(crate) fn sums(logits: &[f32], mask: Option<&[u32]>) -> Sums {
     if logits.len() < LONG {
         return short(logits, mask);
@@ -113,7 +113,7 @@ pub(crate) fn sums(logits: &[f32], mask: Option<&[u32]>) -> Sums {
     pulp::Arch::new().dispatch(Pass { logits, mask })
 }
 
-/// The weights of a block of the row under a mask: zero for a logit that it does not leave. `len` is the length of the row.
+/// The weights of a block of the row under a mask: zero for a logit that the mask does not leave. `len` is the length of the row.
 pub(crate) fn weigh_under(
     len: usize,
     block: &[f32],
@@ -134,7 +134,7 @@ pub(crate) fn weigh_under(
     }
 }
 
-/// A pass over a short row.
+/// The pass over a short row.
 fn short(logits: &[f32], mask: Option<&[u32]>) -> Sums {
     let reference = greatest(logits);
     let (mut parts, mut best) = (Vec::new(), Vec::new());
@@ -159,7 +159,7 @@ fn short(logits: &[f32], mask: Option<&[u32]>) -> Sums {
     Sums { reference, total, parts, greatest: best }
 }
 
-/// Takes away the weights that the mask does not leave.
+/// Sets the weights that the mask does not leave to zero.
 fn clear(weights: &mut [f64], words: &[u32; WORDS]) {
     for (lane, weight) in weights.iter_mut().enumerate() {
         if words[lane / 32] >> (lane % 32) & 1 == 0 {
@@ -210,7 +210,7 @@ impl pulp::WithSimd for Pass<'_> {
                 None if index == whole.len() => &some,
                 None => &NO_WORDS,
             };
-            // Compared as a whole, so that nothing branches for each word.
+            // The words are compared as a whole, so that there is no branch for each word.
             if *words == [u32::MAX; WORDS] {
                 (parts[index], best[index]) = (all, greatest);
             } else if *words != NO_WORDS {
@@ -252,7 +252,7 @@ fn padded(rest: &[f32]) -> [f32; BLOCK] {
     block
 }
 
-/// The words of a block of a mask, zero beyond its end.
+/// The words of a block of a mask, zero beyond the end of the mask.
 #[inline(always)]
 fn taken(mask: &[u32], first: usize) -> [u32; WORDS] {
     match mask.get(first..first + WORDS) {
@@ -261,7 +261,7 @@ fn taken(mask: &[u32], first: usize) -> [u32; WORDS] {
     }
 }
 
-/// The greatest of some logits; NaN if one is, minus infinity of none.
+/// The greatest of some logits: NaN if one is NaN, minus infinity of no logits.
 #[inline(always)]
 pub(super) fn greatest(logits: &[f32]) -> f32 {
     let (mut best, mut broken) = ([f32::NEG_INFINITY; LANES], [0u32; LANES]);
@@ -294,7 +294,7 @@ fn lanes_of(weights: &[f32; BLOCK]) -> f64 {
 fn keep(values: &mut [f32; BLOCK], words: &[u32; WORDS], other: f32) {
     for (values, word) in values.as_chunks_mut::<32>().0.iter_mut().zip(words) {
         for bit in 0..32u32 {
-            // All ones or all zeros, so that nothing branches.
+            // All ones or all zeros, so that there is no branch.
             let kept = 0u32.wrapping_sub(word >> bit & 1);
             let value = &mut values[bit as usize];
             *value = f32::from_bits(value.to_bits() & kept | other.to_bits() & !kept);
@@ -306,7 +306,7 @@ fn keep(values: &mut [f32; BLOCK], words: &[u32; WORDS], other: f32) {
 /// degree six (Taylor's: the next term is 1.2e-7 at most).
 #[inline(always)]
 fn weigh(block: &[f32; BLOCK], reference: f32, weights: &mut [f32; BLOCK]) {
-    /// Added to a number, it leaves the number rounded in the low bits.
+    /// Added to a number, this leaves the rounded number in the low bits.
     const ROUND: f32 = 12_582_912.0;
     /// `ln(2)` in two parts, the first with so few digits that `n` times it is exact.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
@@ -324,7 +324,7 @@ fn weigh(block: &[f32; BLOCK], reference: f32, weights: &mut [f32; BLOCK]) {
         for factor in [1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
             sum = sum * r + factor;
         }
-        // The exponent of 2^n; of the rounded number only the low bits matter.
+        // The exponent of 2^n. Of the rounded number, only the low bits matter.
         let power = f32::from_bits(rounded.to_bits().wrapping_add(ONE) << 23);
         *weight = if x < LEAST { 0.0 } else { sum * power };
     }
@@ -381,7 +381,7 @@ mod tests {
             let spread = [1.0, 30.0, 500.0, 90_000.0][round % 4];
             let mut logits: Vec<f32> = (0..len).map(|_| random(&mut rng, spread)).collect();
             if round % 3 == 0 {
-                // Rising, so that the reference rises too.
+                // The logits rise, so that the reference rises too.
                 logits.sort_by(f32::total_cmp);
             }
             for _ in 0..len / 10 {
@@ -400,7 +400,7 @@ mod tests {
             let (all, kept) = by_definition(&logits, &mask);
             assert!((found.normalizer() - all).abs() < 1e-6, "{} {all}", found.normalizer());
             let log_kept = f64::from(found.reference) + found.kept().ln();
-            // A mass that is next to nothing beside the rest has no digits, and is summed in another way.
+            // A mass that is negligible next to the rest has no digits, and is summed in another way.
             if kept > all - 40.0 {
                 assert!((log_kept - kept).abs() < 1e-6, "{log_kept} {kept}");
             }
@@ -412,7 +412,7 @@ mod tests {
                 let mut weights = [0.0; BLOCK];
                 weigh_under(len, block, found.reference, Some(&words), &mut weights);
                 let (sum, part) = (weights[..block.len()].iter().sum::<f64>(), found.parts[index]);
-                // Where the reference rose later, weights that are next to nothing are zero.
+                // With the final reference, which may have risen after this block, negligible weights are zero.
                 assert!((sum - part).abs() <= 1e-5 * part + 1e-30, "{sum} {part}");
             }
         }

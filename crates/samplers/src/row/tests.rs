@@ -112,7 +112,7 @@ fn rows_of_all_lengths_are_as_by_definition() {
             }
         }
         let mut without: Vec<TokenId> = Vec::new();
-        // The most probable ones too, until next to nothing is left.
+        // Leaves out the most probable tokens too, until next to no mass is left.
         for round in 0..exact.len().min(40) {
             for row in [&under, &listed, &detached] {
                 assert_eq!(row.best().unwrap().0, best.unwrap().0);
@@ -145,7 +145,7 @@ fn rows_of_all_lengths_are_as_by_definition() {
     }
 }
 
-/// Tokens by blocks, with some left out: their frequencies against their probabilities.
+/// Draws tokens by blocks, with some left out, and compares their frequencies with their probabilities.
 #[test]
 fn draws_by_blocks_follow_the_probabilities() {
     #[cfg(debug_assertions)]
@@ -154,7 +154,7 @@ fn draws_by_blocks_follow_the_probabilities() {
     const DRAWS: u32 = 1_000_000;
     for (seed, spread, left_out) in [(1, 2.0, 0), (2, 9.0, 5), (3, 25.0, 30)] {
         let (row, _, exact) = three(seed, 8_500, spread);
-        // The most probable ones.
+        // Leaves out the most probable tokens.
         let mut order = exact.clone();
         order.sort_by(|left, right| right.1.total_cmp(&left.1));
         let mut without: Vec<TokenId> = order[..left_out].iter().map(|(token, _)| *token).collect();
@@ -173,7 +173,7 @@ fn draws_by_blocks_follow_the_probabilities() {
     }
 }
 
-/// A row elsewhere answers as the same row here does.
+/// A row elsewhere answers as the same row in host memory does.
 #[test]
 fn a_row_elsewhere_is_the_row_here() {
     let (here, mask) = random(8, 300, 5.0);

@@ -1,10 +1,9 @@
-//! Beam search: the outputs that the model finds most probable, as far as a beam of bounded width sees.
+//! Beam search: the most probable outputs under the model, as far as a beam of bounded width sees.
 //!
-//! The beam holds the most probable prefixes of one length, by the model's own probability, not the masked one: dividing by
-//! the masks' mass would prefer outputs that the mask forces. Finished outputs stay aside. A longer prefix is never more
-//! probable than a shorter one, so the search is over when no open prefix is more probable than the worst output that is
-//! wanted, and what it has found is then the best that the beam could see. There is no length penalty: log-probabilities
-//! are exact.
+//! The beam holds the most probable prefixes of one length. Their probability is the model's own, not the masked one: dividing by
+//! the masks' mass would prefer outputs that the mask forces. Finished outputs are set aside. A longer prefix is never more
+//! probable than a shorter one. So the search is over when no open prefix is more probable than the worst output to be handed over;
+//! the outputs found by then are the best that the beam could see. There is no length penalty: log-probabilities are exact.
 
 use std::{convert::Infallible, fmt, sync::Arc};
 
@@ -21,8 +20,8 @@ use crate::{
 
 /// Beam search.
 ///
-/// - **Distribution**: none; the same output each time, the most probable one that the beam saw. With a beam as wide as there are
-///   prefixes, the most probable of all.
+/// - **Distribution**: none. The output is the same each time: the most probable one that the beam saw. With as many places as
+///   there are prefixes, it is the most probable of all outputs.
 /// - **Weight**: none; `log_prob` is the exact log-probability under the model. Outputs that do not end within the length
 ///   limit are no outputs.
 /// - **Cost**: a pass for each token of the longest output, with a position for each prefix in the beam.
@@ -40,9 +39,9 @@ impl<M: LanguageModel, C: Constraint> Beam<M, C> {
         Self { pool: SequencePool::new(model, batch), search: Search::new(task, beams) }
     }
 
-    /// The most probable outputs, the best first: as many as the beam is wide, or as there are.
+    /// The most probable outputs, the best first. Their number is the width of the beam, or less if fewer are found.
     ///
-    /// The cost of the whole search is that of the first.
+    /// The first output carries the cost of the whole search.
     ///
     /// # Errors
     ///
@@ -76,13 +75,14 @@ struct Open<S> {
 /// The prefixes of one length.
 struct Level<S> {
     open: Vec<Open<S>>,
-    /// The prefixes in front of this one have been extended. The rows of all at once would be as many as the beam is wide.
+    /// The index of the first prefix that is not extended. Prefixes are extended in parts, since the rows of all would be as many
+    /// as the beam is wide.
     first: usize,
-    /// The places of the prefixes that wait for rows.
+    /// The indices of the prefixes that wait for rows.
     waiting: Vec<usize>,
-    /// Longer prefixes: the log-probability, the place in the beam, and the token.
+    /// Longer prefixes: the log-probability, the index in the beam, and the token.
     candidates: Vec<(f64, usize, TokenId)>,
-    /// The worst candidate that is still among the best, where there are enough of them.
+    /// The log-probability of the worst candidate that still is among the best, where there are enough candidates.
     least: f64,
     finished: Vec<(f64, Vec<TokenId>)>,
     cost: Cost,
@@ -103,7 +103,7 @@ impl<C: Constraint> Search<C> {
         Self { session: Session::new(task, Scope::Allowed), beams: beams.max(1), level: None, done: None }
     }
 
-    /// Begins a search; one that is under way is given up.
+    /// Begins a search. A search under way is given up.
     pub fn begin(&mut self) {
         (self.level, self.done) = (None, None);
         if let Err(error) = limits::check("prefixes of a beam", self.beams, limits::MAX_BEAMS) {
@@ -117,7 +117,7 @@ impl<C: Constraint> Search<C> {
         self.level = Some(Level::new(vec![root], Vec::new(), cost));
     }
 
-    /// The outputs of the search, the best first, once it is over. The cost of the whole search is that of the first.
+    /// The outputs of the search, the best first, once it is over. The first output carries the cost of the whole search.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ impl<C: Constraint> Search<C> {
         self.done.take()
     }
 
-    /// Extends the prefixes whose rows are at hand, batch by batch. Answers with the rows that it waits for, or none where the level
-    /// is over.
+    /// Extends the prefixes whose rows are at hand, batch by batch. Answers with the rows that the level waits for, or none where
+    /// the level is over.
     fn extend(&mut self, level: &mut Level<C::State>) -> Result<Vec<Request>, SampleError<Infallible>> {
         let Self { session, beams, .. } = self;
         while level.first < level.open.len() {
@@ -165,11 +165,11 @@ impl<C: Constraint> Search<C> {
         Ok(Vec::new())
     }
 
-    /// The prefixes that are one token longer; an end of the search where there are none.
+    /// Begins the level of prefixes that are one token longer. Without such prefixes the search ends.
     fn longer(&mut self, level: Level<C::State>) {
         let Level { open, mut candidates, mut finished, mut cost, .. } = level;
         best(&mut finished, self.beams);
-        // The worst output that would still be handed over.
+        // The worst of the outputs that would be handed over.
         let worst = finished.get(self.beams - 1).map_or(f64::NEG_INFINITY, |(log_prob, _)| *log_prob);
         candidates.retain(|(log_prob, ..)| *log_prob > worst);
         best(&mut candidates, self.beams);
@@ -258,7 +258,7 @@ impl<C: Constraint> Machine for Search<C> {
     }
 }
 
-/// Keeps the `many` with the greatest first element, the greatest first; of equal ones the first come first.
+/// Keeps the `many` items with the greatest first element, the greatest first. Of equal items, the earlier ones come first.
 fn best<T: Probable>(items: &mut Vec<T>, many: usize) {
     items.sort_by(|left, right| right.log_prob().total_cmp(&left.log_prob()));
     items.truncate(many);

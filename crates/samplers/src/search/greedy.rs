@@ -1,4 +1,4 @@
-//! Greedy decoding: the most probable allowed token, again and again.
+//! Greedy decoding: the most probable allowed token at each step.
 //!
 //! Nothing is random. The output is not the most probable one ([`Beam`](crate::Beam) looks for that), and it is not a sample.
 

@@ -1,4 +1,4 @@
-//! Searches for probable outputs. Their outputs are samples of no distribution.
+//! Searches for probable outputs. These outputs are samples of no distribution.
 
 mod beam;
 mod greedy;

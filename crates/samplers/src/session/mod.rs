@@ -1,10 +1,10 @@
 //! The state that the rollouts of one task share: the constraint, the tree of visited prefixes, and rows of the model.
 //!
-//! Samplers that reject come back to the same prefixes again and again, since the first tokens of every rollout are drawn from
-//! the same row. So a prefix is read once: its numbers stay in the tree, its row in a cache. Both are bounded in bytes, and a
-//! dropped one is computed again.
+//! Samplers that reject come back to the same prefixes again and again, since the first tokens of every rollout are drawn from the
+//! same row. So a prefix is read once: its numbers stay in the tree, and its row stays in a cache. The tree and the cache are
+//! bounded in bytes. A dropped prefix is computed again.
 //!
-//! States of the constraint are not kept: advancing one along a prefix takes microseconds, and a state may be large.
+//! States of the constraint are not kept: advancing a state along a prefix takes microseconds, and a state may be large.
 
 mod reading;
 
@@ -23,14 +23,14 @@ use crate::{
     tree::{self, Header, NodeId, PrefixTree, TrieFileError},
 };
 
-/// Which tokens a row has, and which count as unexplored at a new prefix.
+/// The tokens of a row, which also count as unexplored at a new prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// Those that the mask allows.
+    /// The tokens that the mask allows.
     Allowed,
-    /// After the empty prefix, all: a token is ruled out when it was drawn and failed.
+    /// All tokens after the empty prefix. A token is ruled out when it was drawn and failed.
     Everything,
-    /// All, and masks are never computed.
+    /// All tokens, at every prefix. Masks are never computed.
     Unmasked,
 }
 
@@ -48,22 +48,22 @@ pub(crate) struct Session<C: Constraint> {
     max_bytes: usize,
     cancel: Cancel,
     scope: Scope,
-    /// So many of the most probable tokens are candidates, where one of them is allowed. All are without it.
+    /// The number of the most probable tokens that are candidates, where one of them is allowed. `None`: all tokens are candidates.
     top: Option<usize>,
     tree: PrefixTree,
     rows: RowCache,
     /// Where a mask is made; the row that it is made for keeps it, and another one is made then.
     mask: Arc<TokenMask>,
-    /// The drafter of the rollouts, where there is one.
+    /// The drafter of the rollouts, if they are drafted for.
     speculation: Option<Speculation<C>>,
-    /// All tokens of a row, without those that end a sequence and with them, as masks that rows share.
+    /// All tokens of a row, without the tokens that end a sequence and with them, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],
 }
 
-/// The drafts of some rollouts, and their cost.
+/// The drafts of some rollouts, and the cost of the drafts.
 type Drafted<S> = (Vec<Vec<DraftStep<S>>>, Cost);
 
-/// A drafter, and its record.
+/// A drafter, and the record of its drafts.
 struct Speculation<C: Constraint> {
     drafter: Box<dyn Drafter<C>>,
     verifier: Verifier,
@@ -137,7 +137,7 @@ impl<C: Constraint> Session<C> {
         &mut self.tree
     }
 
-    /// The prefixes, the bytes of the tree, and the bytes of rows that are held at the moment.
+    /// The number of prefixes, the bytes of the tree, and the bytes of the cached rows.
     pub(crate) fn usage(&self) -> (usize, usize, usize) {
         (self.tree.len(), self.tree.bytes(), self.rows.bytes())
     }
@@ -165,7 +165,7 @@ impl<C: Constraint> Session<C> {
         self.constraint.is_accepting(state)
     }
 
-    /// The token that must follow, where there is only one and the output may not end: its choice needs no model.
+    /// The token that must follow, where only one is allowed and the output may not end: its choice needs no model.
     pub(crate) fn forced(&mut self, node: NodeId, state: &C::State) -> Option<TokenId> {
         let Self { constraint, scratch, tree, max_tokens, .. } = self;
         if tree.depth(node) >= *max_tokens || (tree.is_scored(node) && !tree.is_forced(node)) {
@@ -174,39 +174,40 @@ impl<C: Constraint> Session<C> {
         constraint.forced(scratch, state)
     }
 
-    /// A prefix's row, where it is in the cache.
+    /// A prefix's row, if it is in the cache.
     pub(crate) fn row(&mut self, node: NodeId) -> Option<Arc<Row>> {
         self.rows.get(node)
     }
 
-    /// Takes a prefix and all above it into the bounds. `rest` may know, for a depth, the mass that was left when the rollout
-    /// took its token, and how many edges counted before.
+    /// Takes a prefix and all prefixes above it into the bounds. `rest` may answer, for a depth, with the mass that was left in the
+    /// row when the rollout took its token, and the number of edges that counted before.
     pub(crate) fn back_up(&mut self, node: NodeId, rest: impl Fn(usize) -> Option<(f64, usize)>) {
         let Self { tree, rows, .. } = self;
         tree.back_up(node, |above, depth, edges| {
             let counting = edges.iter().filter(|edge| edge.counts()).count();
             let rest = rest(depth).filter(|(_, counted)| counting == counted + 1);
-            // Where rollouts have taken other tokens at the same time, only the row can tell.
+            // Where rollouts have taken other tokens at the same time, only the row knows the mass.
             rest.map(|(rest, _)| rest).or_else(|| {
                 let counted: Vec<TokenId> =
                     edges.iter().filter(|edge| edge.counts()).map(|edge| edge.token).collect();
-                // A device that fails here fails at the next question too, which tells.
+                // A device that fails here fails at the next question too, and that question reports the error.
                 rows.get(above).and_then(|row| row.log_mass(&counted).ok())
             })
         });
     }
 
-    /// Whether the end was asked for.
+    /// Whether the caller has asked for the end.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }
 
-    /// Whether the tree is larger than it may be.
+    /// Whether the tree exceeds its limit.
     pub(crate) fn is_full(&self) -> bool {
         self.tree.bytes() > self.max_bytes / 4
     }
 
-    /// Forgets old prefixes if there are too many. While no rollout is under way only: ids of nodes do not survive it.
+    /// Forgets old prefixes if the tree exceeds its limit. To be called only while no rollout is under way: the ids of nodes
+    /// change.
     pub(crate) fn keep_within_limit(&mut self) {
         if self.is_full() {
             let map = self.tree.shrink(self.max_bytes / 4);
@@ -231,7 +232,7 @@ impl<C: Constraint> Session<C> {
         self.speculation.is_some()
     }
 
-    /// How many positions a draft reaches after `depth` tokens of output.
+    /// The number of positions that a draft reaches after `depth` tokens of output.
     pub(crate) fn draft_len(&self, depth: usize) -> usize {
         let Some(Speculation { verifier, acceptance, .. }) = &self.speculation else { return 0 };
         let room = self.context_len.unwrap_or(usize::MAX).saturating_sub(self.prompt.len() + depth);
@@ -251,7 +252,7 @@ impl<C: Constraint> Session<C> {
         }
     }
 
-    /// Drafts for rollouts, and answers with the drafts and their cost.
+    /// Drafts for rollouts. Answers with the drafts and their cost.
     pub(crate) fn draft(
         &mut self,
         runs: Vec<DraftRun<'_, C::State>>,
@@ -298,7 +299,7 @@ impl<C: Constraint> Session<C> {
         top.iter().for_each(|top| number(*top));
         bytes.extend_from_slice(name.as_bytes());
         let fingerprint = XxHash3_64::oneshot(&bytes);
-        // One token longer where everything counts that was not ruled out.
+        // One token longer where every token counts that was not ruled out.
         Header {
             fingerprint,
             vocab_len,

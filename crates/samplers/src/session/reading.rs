@@ -1,7 +1,7 @@
-//! Reading rows of the model: the tokens that may be proposed from each, and the numbers of its prefix.
+//! Reading rows of the model: the tokens that may be proposed from each row, and the numbers of its prefix.
 //!
-//! The rows of one pass are read together: their masks are made in one batch where a constraint gains by that, and rows that do
-//! not lie in host memory are asked about in one submission, the draws that rollouts wait for included.
+//! The rows of one pass are read together. Their masks are made in one batch where the constraint gains by a batch. Rows outside
+//! host memory are asked about in one submission, together with the draws that rollouts wait for.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -17,22 +17,23 @@ use crate::{
     tree::{NodeId, NodeStats, add},
 };
 
-/// Where fewer than one in 1,000 outputs comes to a prefix, its long row is not kept the first time: only some hundreds fit.
+/// Where fewer than one in 1,000 outputs comes to a prefix, its long row is not kept at the first visit: only some hundreds of long
+/// rows fit.
 const LN_RARE: f64 = -6.9;
 
 /// At most this many tokens of a long row are kept as a list.
 const FEW: usize = 1 << 10;
 
-/// A row that is to be read.
+/// A row to be read.
 #[derive(Debug)]
 pub(crate) struct Unread<'a, S> {
     /// The prefix.
     pub(crate) node: NodeId,
-    /// The constraint's state after it.
+    /// The constraint's state after the prefix.
     pub(crate) state: &'a S,
-    /// The row among the logits.
+    /// The index of the row among the logits.
     pub(crate) row: usize,
-    /// The outcomes that rollouts pick from this row at once, if it lies elsewhere.
+    /// The outcomes that rollouts pick from this row at once, if it lies outside host memory.
     pub(crate) picks: Vec<Pick>,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Unread<'a, S> {
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) row: Arc<Row>,
-    /// The outcomes of the picks, for a row that lies elsewhere.
+    /// The outcomes of the picks, for a row outside host memory.
     pub(crate) picked: Vec<Option<Outcome>>,
 }
 
@@ -54,7 +55,7 @@ struct Candidates {
 }
 
 impl<C: Constraint> Session<C> {
-    /// Reads rows of one pass.
+    /// Reads rows of one pass in host memory.
     pub(crate) fn read(
         &mut self,
         unread: &[Unread<'_, C::State>],
@@ -78,7 +79,7 @@ impl<C: Constraint> Session<C> {
             if !normalizer.is_finite() {
                 return Err(SampleError::NotADistribution { tokens: self.tree.depth(*node) });
             }
-            // A constraint may cover padding beyond the model's row.
+            // A constraint may cover padding tokens beyond the model's row.
             let log_p = |id: &TokenId| {
                 row.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit) - normalizer)
             };
@@ -99,7 +100,7 @@ impl<C: Constraint> Session<C> {
         Ok(all)
     }
 
-    /// The same where the rows do not lie in host memory: all questions in one submission.
+    /// The same for rows outside host memory: all questions go in one submission.
     fn read_elsewhere(
         &mut self,
         unread: &[Unread<'_, C::State>],
@@ -111,7 +112,7 @@ impl<C: Constraint> Session<C> {
         {
             let among = Among::Mask(mask.as_ref().as_ref());
             let all = picks.iter().copied().chain(picks.is_empty().then_some(Pick::Nothing));
-            // The end is asked about where it is not allowed too, if nothing is picked: AWRS proposes it.
+            // Where no outcome is picked, the probability of the end is asked even if the end is not allowed: AWRS proposes it.
             let asks_end = *accepting || picks.is_empty();
             let ends = if asks_end { &self.end[..] } else { &[] };
             let of = |pick| RowQuestion { ends, pick, ..RowQuestion::mass(*row, among) };
@@ -134,7 +135,7 @@ impl<C: Constraint> Session<C> {
             let row =
                 Arc::new(Row::elsewhere(Elsewhere::new(logits, *row, mask, first.log_mass), first.log_end));
             let eos = if accepting { first.log_end } else { f64::NEG_INFINITY };
-            // It keeps the whole pass on its device.
+            // The row keeps the whole pass on its device.
             let keeps = self.tree.is_scored(*node) || self.is_likely(*node);
             self.score(*node, eos, &row, forced, keeps);
             let picked = own.iter().take(picks.len()).map(|answer| answer.picked).collect();
@@ -143,7 +144,7 @@ impl<C: Constraint> Session<C> {
         Ok(all)
     }
 
-    /// Enters the numbers of a prefix, and keeps its row.
+    /// Enters the numbers of a prefix into the tree, and keeps its row.
     fn score(&mut self, node: NodeId, eos: f64, row: &Arc<Row>, forced: bool, keeps: bool) {
         let tokens = row.sum();
         self.tree.score(node, NodeStats { eos, tokens, valid_mass: add([eos, tokens]), forced });
@@ -160,7 +161,7 @@ impl<C: Constraint> Session<C> {
     ) -> Result<Vec<Candidates>, SampleError<Infallible>> {
         let vocab_len = self.constraint.vocab_len();
         let mut all = Vec::with_capacity(unread.len());
-        // The places of masks that have to be made.
+        // The indices of the masks that have to be made.
         let mut unmade = Vec::new();
         let is_open = self.scope == Scope::Unmasked;
         let mut top = if is_open { vec![None; unread.len()] } else { self.top_candidates(unread, logits)? };
@@ -169,7 +170,7 @@ impl<C: Constraint> Session<C> {
             let accepting = self.constraint.is_accepting(state);
             let mut forced = false;
             let mask = if self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0) {
-                // An end that is not accepted fails like a token.
+                // An end that is not accepted fails as a token does.
                 self.open(self.scope == Scope::Everything && !accepting, logits.vocab_len())
             } else if depth >= self.max_tokens {
                 Arc::new(TokenMask::new(0))
@@ -213,8 +214,8 @@ impl<C: Constraint> Session<C> {
         Ok(all)
     }
 
-    /// For each row the allowed ones of the most probable tokens: they are verified together, and no mask is made. None if all
-    /// tokens are candidates, or none of these is allowed.
+    /// For each row, the allowed tokens among the most probable ones. They are verified together, and no mask is made. `None` if
+    /// all tokens are candidates, or if none of the most probable ones is allowed.
     fn top_candidates(
         &mut self,
         unread: &[Unread<'_, C::State>],
@@ -236,7 +237,8 @@ impl<C: Constraint> Session<C> {
             rows.push(self.most_probable(row, top));
         }
         let each = rows.iter().map(Vec::len).max().unwrap_or(0);
-        // A shorter row asks about its first token again; one without any is asked about token 0, and not read.
+        // The rows of one batch have the same length. A shorter row repeats its first token; an empty row asks about token 0, and
+        // its answer is not read.
         let padded = |row: &Vec<TokenId>| {
             let pad = row.first().copied().unwrap_or_default();
             row.iter().copied().chain(std::iter::repeat(pad)).take(each).collect::<Vec<_>>()
@@ -258,7 +260,7 @@ impl<C: Constraint> Session<C> {
         Ok(masks)
     }
 
-    /// The `top` most probable tokens of a row, of equal ones the first, in ascending order.
+    /// The `top` most probable tokens of a row, in ascending order. Of equally probable tokens, the first.
     fn most_probable(&self, row: &[f32], top: usize) -> Vec<TokenId> {
         let mut best: Vec<TokenId> = (0..row.len().min(self.constraint.vocab_len()))
             .map(TokenId::from_index)
@@ -275,7 +277,7 @@ impl<C: Constraint> Session<C> {
         best
     }
 
-    /// All tokens of a row, as a mask: the same one each time. `ends` says whether the ends of a sequence are among them.
+    /// All tokens of a row, as a mask that is made once. `ends` says whether the tokens that end a sequence are among them.
     fn open(&mut self, ends: bool, len: usize) -> Arc<TokenMask> {
         let Self { end, open, .. } = self;
         let open = &mut open[usize::from(ends)];
@@ -288,13 +290,13 @@ impl<C: Constraint> Session<C> {
         Arc::clone(open.insert(Arc::new(mask)))
     }
 
-    /// Whether enough outputs come to a prefix that its row is worth a copy. By the masked distributions along it, as far as
-    /// they are known; nothing but the number of model calls depends on it.
+    /// Whether enough outputs come to a prefix that its row is worth a copy. The estimate uses the masked distributions along the
+    /// prefix, as far as they are known. The number of model calls depends on it, and no output does.
     fn is_likely(&self, node: NodeId) -> bool {
         let (mut at, mut log_q) = (node, 0.0);
         while let Some(above) = self.tree.parent(at) {
             let step = self.tree.log_p(at) - self.tree.valid_mass(above);
-            // An unknown step was forced.
+            // A step that is not known was forced.
             log_q += if step.is_nan() { 0.0 } else { step };
             if log_q < LN_RARE {
                 return false;
@@ -305,11 +307,11 @@ impl<C: Constraint> Session<C> {
     }
 }
 
-/// Whether a mask has more than `many` tokens; looks no further than it must.
+/// Whether a mask has more than `many` tokens. Stops reading as soon as the answer is known.
 fn has_more_than(words: &[u32], many: usize) -> bool {
     let mut count = 0;
     let (chunks, rest) = words.as_chunks::<16>();
-    // A mask of few tokens is zeros nearly everywhere, which are passed over together.
+    // A mask of few tokens is zero nearly everywhere. Zero words are passed over in chunks.
     let chunks = chunks.iter().filter(|words| words.iter().fold(0, |any, word| any | word) != 0);
     chunks.map(<[u32; 16]>::as_slice).chain([rest]).any(|words| {
         count += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();

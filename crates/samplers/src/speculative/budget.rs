@@ -11,27 +11,27 @@
 //! so that at most `D` at each position is at most `n D` over outputs of `n` tokens, and if on every path the spent divergences
 //! add up to at most `D`, so does the divergence of the whole.
 //!
-//! What a position spends also depends on more than its prefix: on how far the draft reached, on what was accepted before. The
-//! rule holds all the same. Let `h` be all of that. Compare with the process that draws tokens from `q` and then `h` as mentored
-//! decoding does, given the token: the distributions of `h` cancel in the chain rule over pairs of token and `h`, so that the divergence of
-//! the pairs is the expected sum of what was spent, and leaving `h` out again cannot increase it.
+//! The divergence at a position also depends on more than its prefix: on the reach of the draft, and on the tokens accepted before.
+//! The rule holds all the same. Let `h` be all of that. Compare with the process that draws tokens from `q` and then `h` as
+//! mentored decoding does, given the token. The distributions of `h` cancel in the chain rule over pairs of token and `h`, so that
+//! the divergence of the pairs is the expected sum of the spent divergences. Leaving `h` out again cannot increase it.
 
 use super::{BudgetError, optimum};
 
-/// What may be spent.
+/// The divergence that may be spent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Budget {
     /// Nothing: speculative sampling, whose distribution is the target's.
     Lossless,
-    /// At most so much at each position that is drafted. An output of `n` tokens diverges by at most `n` times as much.
+    /// At most this divergence at each position that is drafted. An output of `n` tokens diverges by at most `n` times as much.
     Token(f64),
-    /// At most so much over an output, however long.
+    /// A limit for a whole output, of any length.
     Sequence {
         /// The whole budget.
         total: f64,
-        /// The share of what is left that one position may spend, above 0 and at most 1. The first units of divergence buy the
-        /// most acceptance (it grows like their square root), so that a small share goes further; the smaller, the less is spent
-        /// in the end.
+        /// The share of the remaining budget that one position may spend, above 0 and at most 1. The first units of divergence buy
+        /// the most acceptance (it grows like their square root), so that a small share goes further. With a smaller share less of
+        /// the budget is spent in the end.
         share: f64,
     },
 }
@@ -46,7 +46,7 @@ pub struct ShareError {
 }
 
 impl Budget {
-    /// `total` over an output; each position may spend an eighth of what is left.
+    /// A budget of `total` over an output. Each position may spend an eighth of the remaining budget.
     pub fn sequence(total: f64) -> Self {
         Self::Sequence { total, share: 0.125 }
     }
@@ -63,7 +63,7 @@ impl Budget {
         match self {
             Self::Lossless => Ok(()),
             Self::Token(budget) => Ok(optimum::check(budget)?),
-            // Half of infinity is all of it: what is left would be no number.
+            // Half of infinity is all of it: the remaining budget would be no number.
             Self::Sequence { total, .. } if total.is_infinite() => Err(BudgetError { value: total }.into()),
             Self::Sequence { share, .. } if share.is_nan() || share <= 0.0 || share > 1.0 => {
                 Err(ShareError { value: share }.into())
@@ -72,7 +72,7 @@ impl Budget {
         }
     }
 
-    /// What a position may spend, after `spent` on the positions before it.
+    /// The divergence that a position may spend, after `spent` on the positions before it.
     pub(crate) fn allowance(self, spent: f64) -> f64 {
         match self {
             Self::Lossless => 0.0,

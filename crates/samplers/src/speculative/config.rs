@@ -1,22 +1,23 @@
-//! The parameters of speculation, what may go wrong with them, and the statistics that it keeps.
+//! The parameters of speculation, its errors, and its statistics.
 
 use unskew_core::{Cost, TokenId, Vocabulary};
 
 use super::{Budget, BudgetError, DraftLength, budget::ShareError};
 use crate::MAX_DRAFT;
 
-/// How much is drafted, and how far the distribution may diverge for it.
+/// The length of drafts, and the divergence that they may cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SpeculationConfig {
-    /// How many positions a draft reaches. Default: as many as pay.
+    /// The number of positions that a draft reaches. Default: as many as pay.
     pub length: DraftLength,
     /// The divergence from the target that a position may spend. Default: none.
     pub budget: Budget,
-    /// Whether the weights of outputs refer to the distribution that they were drawn from. Without, they refer to that of masked
-    /// sampling: they correct the mask and not the mentoring, and drafts that speculative sampling would accept are accepted
-    /// without computing the optimum. Without a budget the two are the same. Default: true.
+    /// If true, the weights of outputs correct for the mask and for the divergence of mentored decoding. If false, they correct for
+    /// the mask alone, as those of masked sampling; most drafts are then accepted without computing the optimum, since speculative
+    /// sampling would accept them. Without a budget, both settings are the same. Default: true.
     pub weights: bool,
-    /// Whether that shortcut is taken: it changes no output. Default: true.
+    /// Whether drafts that speculative sampling would accept skip the optimum, where `weights` permits. This changes no output.
+    /// Default: true.
     pub early_tests: bool,
 }
 
@@ -27,7 +28,7 @@ impl Default for SpeculationConfig {
 }
 
 impl SpeculationConfig {
-    /// Refuses a configuration that does not go with a policy or with the vocabularies.
+    /// Refuses a configuration that does not fit the policy or the vocabularies.
     pub(crate) fn check(
         &self,
         is_masked: bool,
@@ -49,17 +50,17 @@ impl SpeculationConfig {
     }
 }
 
-/// Parts that do not go together.
+/// Parameters that do not fit together.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpeculationError {
-    /// A budget that is no divergence.
+    /// A budget that is not a divergence.
     #[error(transparent)]
     Budget(#[from] BudgetError),
-    /// A share that is none.
+    /// A share that is not above 0 and at most 1.
     #[error(transparent)]
     Share(#[from] ShareError),
-    /// Drafts that are longer than memory is meant for.
+    /// A draft that is longer than the limit on its memory.
     #[error(
         "a draft of {length} tokens is too long: each takes a row of logits, and the limit is {MAX_DRAFT}"
     )]
@@ -67,25 +68,25 @@ pub enum SpeculationError {
         /// The length.
         length: usize,
     },
-    /// The draft's rows are not over the target's tokens.
+    /// The draft model has another number of tokens than the target.
     #[error(
         "the draft model has {draft} tokens and the target {target}: a draft needs the target's own tokens"
     )]
     VocabularyLength {
-        /// The length of the draft's rows.
+        /// The length of the draft model's rows.
         draft: usize,
-        /// The length of the target's.
+        /// The length of the target's rows.
         target: usize,
     },
-    /// The draft's tokens are not the target's.
+    /// The draft model has another token under the same id.
     #[error(
         "token {token} of the draft model is not that of the target: a draft needs the target's own tokenizer"
     )]
     Token {
-        /// The first that differs.
+        /// The first token that differs.
         token: TokenId,
     },
-    /// Mentored proposals under a sampler that corrects the mask.
+    /// Mentored decoding under a sampler that corrects the mask.
     #[error(
         "mentored decoding draws from a distribution of its own, which a sampler that rejects or learns cannot turn into the \
          model's; use it with masked sampling, or with a budget of 0"
@@ -93,11 +94,11 @@ pub enum SpeculationError {
     MentoredUnderExact,
 }
 
-/// Whether two models have the same tokens, one by one; vocabularies of the same length may differ.
+/// Checks that two models have the same tokens, one by one. Vocabularies of the same length may differ.
 ///
 /// # Errors
 ///
-/// [`SpeculationError`] when they have not.
+/// [`SpeculationError`] when they differ.
 pub fn check_vocabularies(target: &Vocabulary, draft: &Vocabulary) -> Result<(), SpeculationError> {
     if target.len() != draft.len() {
         return Err(SpeculationError::VocabularyLength { draft: draft.len(), target: target.len() });
@@ -113,25 +114,25 @@ pub fn check_vocabularies(target: &Vocabulary, draft: &Vocabulary) -> Result<(),
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct SpeculationStats {
-    /// Tokens that were drawn, those of rejected rollouts among them, without ends.
+    /// The number of drawn tokens, those of rejected rollouts included, ends not included.
     pub tokens: u64,
-    /// Positions that were drafted, not counting forced ones.
+    /// The number of drafted positions, forced ones not included.
     pub drafted: u64,
-    /// The drafted positions that the target was asked about: none after a rejection.
+    /// The number of drafted positions that the target has verified: none after a rejection.
     pub tested: u64,
-    /// The tested positions whose draft was accepted.
+    /// The number of verified positions whose draft was accepted.
     pub accepted: u64,
-    /// Positions at which the optimum was computed.
+    /// The number of positions at which the optimum was computed.
     pub solved: u64,
     /// The cost of the drafts, in positions and passes of the draft model.
     pub draft: Cost,
-    /// Rollouts that have ended.
+    /// The number of rollouts that have ended.
     pub rollouts: u64,
-    /// The divergence that was spent, on all rollouts together.
+    /// The divergence spent by all rollouts together.
     pub spent: f64,
-    /// The divergence that the budget allowed on the positions that spent it: at each of them, or over all rollouts.
+    /// The divergence that the budget allowed where divergence was spent: at each position, or over all rollouts.
     pub allowed: f64,
-    /// The most that one rollout has spent.
+    /// The most divergence that one rollout has spent.
     pub most_spent: f64,
 }
 
@@ -165,7 +166,7 @@ impl SpeculationStats {
         }
     }
 
-    /// The share of the tested drafts that was accepted.
+    /// The share of the verified drafts that was accepted.
     pub fn acceptance(&self) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
         let share = self.accepted as f64 / self.tested.max(1) as f64;

@@ -14,7 +14,7 @@ pub struct ModelDraft<M: LanguageModel> {
     cost: Cost,
 }
 
-/// The sequences that a pass of a draft model extends.
+/// The number of sequences that one pass of a draft model extends.
 const BATCH: usize = 16;
 
 impl<M: LanguageModel> ModelDraft<M> {
@@ -91,7 +91,7 @@ impl<M: LanguageModel, C: Constraint> Drafter<C> for ModelDraft<M> {
     }
 }
 
-/// Drafts by a [`Proposer`]: each token is certain to be proposed, and so is accepted with the target's own probability.
+/// Drafts by a [`Proposer`]. The proposer names a token with certainty, so the target accepts the token with its own probability.
 #[derive(Clone, Debug)]
 pub struct ProposerDraft<P> {
     proposer: P,
@@ -117,7 +117,7 @@ impl<C: Constraint, P: Proposer<C>> Drafter<C> for ProposerDraft<P> {
             let (constraint, scratch, state) = drafts.state(index);
             self.proposer.propose(constraint, scratch, &text, state, left, &mut tokens);
             for (offset, token) in tokens.iter().enumerate() {
-                // Forced tokens are appended already. A token that was expected after another one is of no use.
+                // Forced tokens are appended already. A token that was proposed to follow another one is of no use.
                 match drafts.tokens(index).get(text.len() - prompt + offset).copied() {
                     Some(forced) if forced == *token => {}
                     None if drafts.guess(index, *token) => {}

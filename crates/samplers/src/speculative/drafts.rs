@@ -1,9 +1,9 @@
 //! Drafts: tokens that are expected to follow a rollout, so that one pass yields the rows of all of them.
 //!
-//! Drafting and verifying belong together, since a draft is accepted by the ratio of two probabilities, and one of them is that
-//! with which it was drawn. So a [`Drafter`] does not hand over tokens; it is handed [`Drafts`], which draw for it, under the same
-//! mask as the target's, and keep the distributions that they drew from. All rollouts that wait at one time are drafted for
-//! together: a draft model evaluates them in one batch too.
+//! Drafting and verifying belong together: a draft is accepted by the ratio of two probabilities, and one of them is the
+//! probability with which the draft was drawn. So a [`Drafter`] does not hand over tokens; it is handed [`Drafts`]. They draw for
+//! the drafter, under the same mask as the target's, and keep the distributions that they drew from. All rollouts that wait at one
+//! time are drafted for together, so that a draft model evaluates them in one batch too.
 
 use std::{fmt, sync::Arc};
 
@@ -13,24 +13,24 @@ use unskew_core::{Constraint, Cost, TokenId, TokenMask};
 use super::outcomes::Outcomes;
 use crate::random::weighted;
 
-/// Why nothing could be drafted.
+/// The error of a drafter.
 pub type DraftError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Drafts tokens for rollouts.
 pub trait Drafter<C: Constraint> {
-    /// The length of its rows, if it has rows: they must be over the target's tokens.
+    /// The length of the drafter's rows, if it has rows. They must be over the target's tokens.
     fn vocab_len(&self) -> Option<usize> {
         None
     }
 
-    /// Drafts the continuation of each of `drafts`, for as long as there is [room](Drafts::left); or less, or nothing.
+    /// Drafts the continuation of each of `drafts`, while there is [room](Drafts::left). A drafter may draft less, or nothing.
     ///
     /// # Errors
     ///
-    /// When it cannot be evaluated.
+    /// When the drafter cannot be evaluated.
     fn draft(&mut self, drafts: &mut Drafts<'_, C>) -> Result<(), DraftError>;
 
-    /// Takes note that `token` followed `state` in a rollout.
+    /// Records that `token` followed `state` in a rollout.
     fn observe(&mut self, constraint: &C, scratch: &mut C::Scratch, state: &C::State, token: TokenId) {
         let _ = (constraint, scratch, state, token);
     }
@@ -41,14 +41,15 @@ pub trait Drafter<C: Constraint> {
     }
 }
 
-/// How a token was drafted.
+/// The way in which a token was drafted.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Drawn {
-    /// It is the only one that is allowed.
+    /// The token is the only allowed one.
     Forced,
-    /// It was certain to be drafted.
+    /// The drafter named the token with certainty.
     Surely,
-    /// In proportion to the exponentials of `logs`, which sum to one: of the end, and of each of the allowed tokens `ids`.
+    /// The token was drawn in proportion to the exponentials of `logs`, which sum to one: that of the end, and those of the allowed
+    /// tokens `ids`.
     From { ids: Vec<TokenId>, logs: Vec<f64> },
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct DraftStep<S> {
     /// A token, or the end.
     pub(crate) choice: Option<TokenId>,
     pub(crate) drawn: Drawn,
-    /// The constraint's state after it.
+    /// The constraint's state after the choice.
     pub(crate) state: S,
 }
 
@@ -66,16 +67,16 @@ pub(crate) struct DraftStep<S> {
 pub(crate) struct DraftRun<'a, S> {
     /// The tokens of the output and of the draft.
     pub(crate) tokens: Vec<TokenId>,
-    /// The state after them.
+    /// The state after these tokens.
     pub(crate) state: S,
     pub(crate) steps: Vec<DraftStep<S>>,
-    /// How many more positions may be drafted.
+    /// The number of positions that may still be drafted.
     pub(crate) left: usize,
     pub(crate) rng: &'a mut ChaCha8Rng,
 }
 
-/// Drafts under construction, one for each rollout that waits. Tokens that the constraint forces are appended by themselves: they
-/// cost the drafter nothing, and are always right.
+/// Drafts under construction, one for each rollout that waits. Tokens that the constraint forces are appended without the drafter:
+/// they cost nothing, and are always right.
 pub struct Drafts<'a, C: Constraint> {
     pub(crate) constraint: &'a C,
     pub(crate) scratch: &'a mut C::Scratch,
@@ -96,7 +97,7 @@ impl<C: Constraint> Drafts<'_, C> {
         self.runs.is_empty()
     }
 
-    /// The tokens before the outputs.
+    /// The prompt of the outputs.
     pub fn prompt(&self) -> &Arc<[TokenId]> {
         self.prompt
     }
@@ -106,7 +107,7 @@ impl<C: Constraint> Drafts<'_, C> {
         &self.runs[index].tokens
     }
 
-    /// How many more positions of an output may be drafted.
+    /// The number of positions of an output that may still be drafted.
     pub fn left(&self, index: usize) -> usize {
         self.runs[index].left
     }
@@ -116,7 +117,7 @@ impl<C: Constraint> Drafts<'_, C> {
         (self.constraint, self.scratch, &self.runs[index].state)
     }
 
-    /// Drafts `token`, without chance. False if it cannot be drafted: there is no room, or it is not allowed.
+    /// Drafts `token` with certainty. False if it cannot be drafted: there is no room, or the token is not allowed.
     pub fn guess(&mut self, index: usize, token: TokenId) -> bool {
         let run = &mut self.runs[index];
         if run.left == 0 || self.constraint.advance(self.scratch, &mut run.state, token).is_err() {
@@ -126,8 +127,8 @@ impl<C: Constraint> Drafts<'_, C> {
         true
     }
 
-    /// Draws a token, or the end, from a row of logits, as far as it is allowed. False if nothing can be drawn: there is no
-    /// room, or the row gives no probability to all that is allowed, or is no distribution.
+    /// Draws a token, or the end, from a row of logits under the constraint. False if nothing can be drawn: there is no room, or
+    /// the row gives probability zero to all allowed outcomes, or the row is no distribution.
     pub fn draw(&mut self, index: usize, logits: &[f32]) -> bool {
         let run = &mut self.runs[index];
         if run.left == 0 {
@@ -156,7 +157,7 @@ impl<C: Constraint> Drafts<'_, C> {
                 run.tokens.push(token);
                 self.force(index);
             }
-            // Nothing comes after the end.
+            // No token comes after the end.
             None => run.left = 0,
         }
     }

@@ -1,31 +1,31 @@
-//! How many tokens are drafted before the target verifies them.
+//! The number of tokens that are drafted before the target verifies them.
 //!
-//! With `a` the probability that a draft is accepted and `c` what a draft costs of a verification, a pass with `s` drafts
-//! yields `(1 - a^(s + 1)) / (1 - a)` tokens on average and costs `1 + c s` (Leviathan et al. 2023, theorem 3.8). The adaptive
-//! length is the best one for the acceptance seen lately. It depends on the past alone, and so changes no distribution.
+//! With `a` the probability that a draft is accepted and `c` the cost of drafting a token as a share of a verification, a pass with
+//! `s` drafts yields `(1 - a^(s + 1)) / (1 - a)` tokens on average and costs `1 + c s` (Leviathan et al. 2023, theorem 3.8). The
+//! adaptive length is the best one for the recent acceptance. It depends on the past alone, and so changes no distribution.
 
-/// How many positions a draft reaches.
+/// The number of positions that a draft reaches.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum DraftLength {
-    /// Always so many; none is plain decoding.
+    /// A fixed number of positions; 0 is plain decoding.
     Fixed(usize),
     /// As many as pay.
     Auto {
-        /// At most so many.
+        /// The most positions of a draft.
         most: usize,
-        /// What drafting a token costs, as a share of one verification.
+        /// The cost of drafting a token, as a share of one verification.
         draft_cost: f64,
     },
 }
 
 impl Default for DraftLength {
-    /// At most 16, each at a tenth of a verification.
+    /// At most 16 positions, each at a tenth of a verification.
     fn default() -> Self {
         Self::Auto { most: 16, draft_cost: 0.1 }
     }
 }
 
-/// The acceptance seen lately.
+/// The recent acceptance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Acceptance {
     accepted: f64,
@@ -33,11 +33,11 @@ pub(crate) struct Acceptance {
 }
 
 impl Acceptance {
-    /// What counts of a pass after each later one.
+    /// The factor by which the weight of a pass falls with each later pass.
     const DECAY: f64 = 0.95;
 
     pub(crate) fn new() -> Self {
-        // Two drafts that fared as drafts often do.
+        // Two drafts with the acceptance that is usual.
         Self { accepted: 1.4, tested: 2.0 }
     }
 
@@ -52,7 +52,8 @@ impl Acceptance {
             DraftLength::Fixed(length) => return length,
             DraftLength::Auto { most, draft_cost } => (most, draft_cost),
         };
-        // Never quite certain, so that drafts have an end; and at least one is tried, so that it finds out when they fare better.
+        // The acceptance is never taken for quite certain, so that drafts have an end. At least one token is drafted, so that a
+        // better acceptance is noticed.
         let accepts = if self.tested > 0.0 { (self.accepted / self.tested).clamp(0.0, 0.999) } else { 0.0 };
         let (mut best, mut best_yield) = (most.min(1), 0.0);
         let (mut tokens, mut reached) = (1.0, 1.0);
@@ -64,7 +65,7 @@ impl Acceptance {
             if per_cost > best_yield {
                 (best, best_yield) = (length, per_cost);
             } else {
-                // It has one maximum.
+                // The function has one maximum.
                 break;
             }
         }
@@ -84,7 +85,7 @@ mod tests {
         assert_eq!(acceptance.best(auto(0.1)), 1);
         (0..100).for_each(|_| acceptance.record(8, 10));
         let best = acceptance.best(auto(0.1));
-        // By the formula for every length.
+        // The formula, evaluated for every length.
         let pay = |length: i32| (1.0 - 0.8_f64.powi(length + 1)) / 0.2 / (1.0 + 0.1 * f64::from(length));
         let expected = (1..=16).max_by(|left, right| pay(*left).total_cmp(&pay(*right))).unwrap();
         assert_eq!(i32::try_from(best).unwrap(), expected);

@@ -1,23 +1,23 @@
-//! The clamp as a function of how much probability it moves, and the search for the point that a budget allows.
+//! The clamp as a function of the probability that it moves, and the search for the point that a budget allows.
 //!
-//! Let `P` be the probability that a draft is rejected. What a rejection takes off the outcomes that the draft overrates
-//! (`p > q`) it gives to those that it underrates. Taken off is `sum max(0, p - q cap)` and given is `sum max(0, q floor - p)`,
-//! and both are `P`: so `P` determines the two levels `cap = 1 / alpha` and `floor = 1 / beta` of the ratio `pi / q`. With the
-//! outcomes of each side in the order of their ratios and sums along it, either level is one division. The divergence then
-//! falls with `P`, is convex in it (its slope is `f'(floor) - f'(cap)`) and reaches zero at the total variation of `p` and `q`,
-//! where both levels are one: lossless speculative sampling.
+//! Let `P` be the probability that a draft is rejected. A rejection moves probability from the outcomes that the draft overrates
+//! (`p > q`) to those that it underrates. It takes `sum max(0, p - q cap)` and gives `sum max(0, q floor - p)`. Both are `P`: so
+//! `P` determines the two levels `cap = 1 / alpha` and `floor = 1 / beta` of the ratio `pi / q`. With the outcomes of each side in
+//! the order of their ratios, and with sums along that order, either level is one division. The divergence falls with `P`, is
+//! convex in it (its slope is `f'(floor) - f'(cap)`) and reaches zero at the total variation of `p` and `q`. There both levels are
+//! one: lossless speculative sampling.
 //!
 //! The published algorithm searches over `alpha`, with a tolerance. That search has no answer where the divergence jumps in
-//! `alpha`, which it does for targets with zeros; in `P` there is no jump. Nor is a tolerance needed: tangents close in on the
-//! point from the left and chords from the right until no number lies between, and the right one is taken, which is within
-//! the budget.
+//! `alpha`, which it does for targets with zeros; in `P` there is no jump. No tolerance is needed either: tangents close in on the
+//! point from the left and chords from the right until no number lies between. The answer is the right end, which is within the
+//! budget.
 
 use super::Divergence;
 
-/// A probability that is not worth a rejection: below it, products with it would lose their digits.
+/// A rejection probability below this counts as zero: products with it would lose their digits.
 const TINY: f64 = 1e-250;
 
-/// Outcomes that are treated alike.
+/// Outcomes that are treated alike, as one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Atom {
     pub(crate) draft: f64,
@@ -35,28 +35,28 @@ impl Atom {
     }
 }
 
-/// The outcomes of which probability is taken, or those to which it is given.
+/// The outcomes that lose probability, or those that gain it.
 #[derive(Debug)]
 pub(crate) struct Side {
-    /// 1 where it is taken, -1 where it is given.
+    /// 1 for the outcomes that lose probability, -1 for those that gain it.
     sign: f64,
-    /// `|sum p - q level|` over the atoms that have reached their level, when the next atom is about to: for each atom, in
-    /// ascending order.
+    /// For each atom, in ascending order: the moved probability at the moment when the atom is about to reach its level, which is
+    /// `|sum p - q level|` over the atoms before it.
     moved: Vec<f64>,
-    /// The sums of `p` and of `q` over the first atoms: for none, one, ... all of them.
+    /// The sums of `p` and of `q` over the first 0, 1, ... atoms, up to all of them.
     sums: Vec<(f64, f64)>,
     /// The sum of the terms of all other atoms.
     rest: Vec<f64>,
 }
 
 impl Side {
-    /// Where probability is taken from: `p >= q`.
+    /// The side that loses probability: `p >= q`.
     pub(crate) const OVERRATED: f64 = 1.0;
-    /// Where it is given to.
+    /// The side that gains probability.
     pub(crate) const UNDERRATED: f64 = -1.0;
 
-    /// `atoms` in the order in which they reach their level, behind others that have reached it, with the sums `settled` of `p`
-    /// and `q`; `inner` is the sum of the terms of those that have not and will not.
+    /// The side of `atoms`, in the order in which they reach their level. Atoms that have reached it already come before, with the
+    /// sums `settled` of `p` and `q`. `inner` is the sum of the terms of the atoms that never reach it.
     pub(crate) fn new(
         sign: f64,
         settled: (f64, f64),
@@ -84,36 +84,36 @@ impl Side {
         Self { sign, moved, sums, rest }
     }
 
-    /// The probability that is moved when all its atoms have reached `level`.
+    /// The probability that is moved when all atoms of the side have reached `level`.
     pub(crate) fn moved_at_inner(&self, level: f64) -> f64 {
         let (draft, target) = self.sums[self.sums.len() - 1];
         self.sign * (draft - target * level)
     }
 
-    /// The probability that is moved when none of its atoms has reached its level, and the settled ones have `level`.
+    /// The probability that is moved when no atom of the side has reached its level, and the settled ones have `level`.
     pub(crate) fn moved_at_outer(&self, level: f64) -> f64 {
         let (draft, target) = self.sums[0];
         if target > 0.0 { self.sign * (draft - target * level) } else { self.sign * draft }
     }
 
-    /// The level at which `moved` is moved, the mass of `q` that has it, and the terms of the others.
+    /// The level at which the probability `moved` is moved, the mass of `q` at that level, and the terms of the other atoms.
     fn at(&self, moved: f64) -> (f64, f64, f64) {
         let reached = self.moved.partition_point(|at| *at < moved);
         let (draft, target) = self.sums[reached];
         let level = if target > 0.0 {
             (draft - self.sign * moved) / target
         } else if self.sign > 0.0 {
-            // Nothing is capped.
+            // No outcome is capped.
             f64::INFINITY
         } else {
             0.0
         };
-        // Rounding must not carry a level beyond one: the draft itself would be changed the wrong way.
+        // Rounding must not carry a level beyond one: the draft's probability would change in the wrong direction.
         (if self.sign > 0.0 { level.max(1.0) } else { level.clamp(0.0, 1.0) }, target, self.rest[reached])
     }
 }
 
-/// A point of the search.
+/// A point of the search: a clamp.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Point {
     /// `P`.
@@ -127,13 +127,13 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// Whether a larger budget would move less.
+    /// Whether a larger budget would move less probability.
     pub(crate) fn is_binding(&self) -> bool {
         self.moved > TINY
     }
 }
 
-/// Both sides.
+/// The two sides.
 #[derive(Debug)]
 pub(crate) struct Levels {
     pub(crate) overrated: Side,
@@ -143,7 +143,7 @@ pub(crate) struct Levels {
 impl Levels {
     /// The clamp that moves the probability `moved`.
     pub(crate) fn at<F: Divergence + ?Sized>(&self, f: &F, moved: f64) -> Point {
-        // Minus zero, which a sum of nothing is, becomes zero.
+        // An empty sum is minus zero, which becomes zero.
         let moved = moved + 0.0;
         let (cap, capped, above) = self.overrated.at(moved);
         let (floor, raised, below) = self.underrated.at(moved);
@@ -165,20 +165,20 @@ impl Levels {
         mut left: Point,
         mut right: Point,
     ) -> Point {
-        /// Numbers between the two ends that are not worth a step: a few roundings of `P`.
+        /// The distance of the two ends, as numbers between them, at which the search ends: a few roundings of `P`.
         const CLOSE: u64 = 4;
-        /// By its tangent at `left` the curve is within the budget from here on at the earliest, since it is convex.
+        /// By the tangent at `left`, the curve comes within the budget at this point or later, since it is convex.
         fn tangent(left: &Point, _: &Point, budget: f64) -> f64 {
             left.moved - (left.divergence - budget) / left.slope
         }
-        /// By its chord it is at the latest from here on.
+        /// By the chord, the curve is within the budget from this point on.
         fn chord(left: &Point, right: &Point, budget: f64) -> f64 {
             let share = (left.divergence - budget) / (left.divergence - right.divergence);
             left.moved + (right.moved - left.moved) * share
         }
 
-        // P is not negative (nor minus zero), so that numbers are in the order of their bits, and halving the bits ends after
-        // 64 steps also where P spans many powers of two.
+        // `P` is not negative (nor minus zero), so that numbers are in the order of their bits. Halving the bits ends after 64
+        // steps also where `P` spans many powers of two.
         if left.moved < TINY && TINY < right.moved {
             left = self.at(f, TINY);
             if left.divergence <= budget {
@@ -196,7 +196,7 @@ impl Levels {
                     return right;
                 }
                 let to = step(&left, &right, budget);
-                // A step of less than a few roundings goes nowhere; one beyond the other end is worth none.
+                // A step of less than a few roundings does not move, and is made longer. A step beyond the other end is not made.
                 let to = if to >= left.moved { to.to_bits().max(first + CLOSE / 2) } else { last };
                 if to < last {
                     self.divide(f, budget, f64::from_bits(to), &mut left, &mut right);

@@ -1,10 +1,10 @@
-//! Prompt lookup: the text is expected to go on as it did after the same tokens before.
+//! Prompt lookup: a proposer that expects the text to go on as it did after an earlier occurrence of the same tokens.
 
 use unskew_core::{Constraint, Proposer, TokenId};
 
 /// Proposes the tokens that followed the latest occurrence of the longest suffix of the text (Saxena 2023).
 ///
-/// Each proposal reads the text once: it is no more than a few thousand tokens.
+/// Each proposal reads the text once: a text has no more than a few thousand tokens.
 #[derive(Clone, Debug)]
 pub struct PromptLookup {
     least: usize,
@@ -12,23 +12,23 @@ pub struct PromptLookup {
 }
 
 impl Default for PromptLookup {
-    /// Looks up the last 4 tokens, or fewer down to one.
+    /// Looks up the last 4 tokens, or fewer, down to one.
     fn default() -> Self {
         Self::new(1, 4)
     }
 }
 
 impl PromptLookup {
-    /// Looks up the last `most` tokens, or fewer, but not less than `least` and one.
+    /// Looks up the last `most` tokens, or fewer, down to `least` (at least one).
     pub fn new(least: usize, most: usize) -> Self {
         Self { least: least.max(1), most }
     }
 
-    /// Where the text went on the last time.
+    /// The index at which the text went on after the latest occurrence.
     fn find(&self, text: &[TokenId]) -> Option<usize> {
         let mut best = None;
         let mut longest = self.least.saturating_sub(1);
-        // From the latest on; only a longer one is better.
+        // From the latest occurrence on. An earlier one is better only if it is longer.
         for end in (1..text.len()).rev() {
             let shared = text[..end].iter().rev().zip(text.iter().rev()).take(self.most);
             let shared = shared.take_while(|(left, right)| left == right).count();

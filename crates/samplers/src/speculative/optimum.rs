@@ -1,9 +1,9 @@
-//! The optimum of mentored decoding: the distribution that accepts the most drafts within a budget of divergence.
+//! The optimum of mentored decoding: the distribution that accepts the most drafts within a divergence budget.
 //!
-//! A draft `i` is drawn from `p`, accepted with probability `r_i`, and replaced by a draw from `s` otherwise, so that the distribution is
-//! `pi_i = p_i r_i + s_i (1 - sum p r)`. The acceptance rate for a given distribution is at most `sum min(p, pi)`; to make it as large as
-//! possible with `D(q, pi) <= D` (Tran-Thien, "Mentored decoding", 2023, for the Kullback-Leibler divergence) is a convex problem,
-//! and its solution is a clamp:
+//! A draft `i` is drawn from `p`, accepted with probability `r_i`, and replaced by a draw from `s` otherwise, so that the
+//! distribution is `pi_i = p_i r_i + s_i (1 - sum p r)`. The acceptance rate for a given distribution is at most `sum min(p, pi)`.
+//! To make it as large as possible with `D(q, pi) <= D` (Tran-Thien, "Mentored decoding", 2023, for the Kullback-Leibler
+//! divergence) is a convex problem, and its solution is a clamp:
 //!
 //! ```text
 //! pi_i = min(max(p_i, q_i / beta), q_i / alpha),   0 <= alpha <= 1 <= beta
@@ -11,11 +11,12 @@
 //! ```
 //!
 //! With `D = 0` both levels are one: speculative sampling (Leviathan et al. 2023, Chen et al. 2023), which loses nothing and
-//! accepts with `R = 1 - TV(p, q)`. An outcome with `q_i = 0` is never emitted, whatever the budget: the published problem would
-//! accept some of them once the divergence allows it, and under a mask they are the forbidden ones. The optimum is then that over
-//! all distributions without them.
+//! accepts with `R = 1 - TV(p, q)`. An outcome with `q_i = 0` is never emitted, with any budget. The published problem accepts some
+//! of these outcomes once the divergence allows it, and under a mask they are the forbidden ones. Here the optimum is that over all
+//! distributions without them.
 //!
-//! Here by one sort and sums along it ([`levels`](super::levels)); [`Selection`](super::Selection) finds the same without sorting.
+//! This file finds the optimum by one sort and sums along it ([`levels`](super::levels)); [`Selection`](super::Selection) finds the
+//! same without sorting.
 
 use super::{
     Divergence, Pair,
@@ -44,12 +45,12 @@ pub struct BudgetError {
 }
 
 impl Optimum {
-    /// `alpha`: the least `q / pi`. 0 where nothing is capped.
+    /// `alpha`: the least `q / pi`. 0 where no outcome is capped.
     pub fn alpha(&self) -> f64 {
         self.cap.recip()
     }
 
-    /// `beta`: the greatest `q / pi`. Infinite where nothing is raised.
+    /// `beta`: the greatest `q / pi`. Infinite where no outcome is raised.
     pub fn beta(&self) -> f64 {
         self.floor.recip()
     }
@@ -59,12 +60,12 @@ impl Optimum {
         self.rejection
     }
 
-    /// The divergence of the distribution from the target: at most the budget, as far as sums of floating-point numbers say.
+    /// The divergence of the distribution from the target: at most the budget, up to the rounding of floating-point sums.
     pub fn divergence(&self) -> f64 {
         self.divergence
     }
 
-    /// Whether a larger budget would accept more.
+    /// Whether a larger budget would accept more drafts.
     pub fn is_binding(&self) -> bool {
         self.is_binding
     }
@@ -82,7 +83,7 @@ impl Optimum {
         if target > 0.0 { (target * self.cap / draft).min(1.0) } else { 0.0 }
     }
 
-    /// `s_i (1 - R)`: the weight of this outcome when a draft was rejected.
+    /// `s_i (1 - R)`: the weight of this outcome after a rejected draft.
     #[inline]
     pub fn residual(&self, draft: f64, target: f64) -> f64 {
         (target * self.floor - draft).max(0.0)
@@ -102,8 +103,8 @@ impl Optimum {
         Self::new(point, point.is_binding())
     }
 
-    /// Speculative sampling that loses nothing, between distributions of this total variation, where the draft proposes what is
-    /// `forbidden` with that probability.
+    /// Speculative sampling that loses nothing, between distributions of this total variation. The draft proposes `forbidden`
+    /// outcomes with that probability.
     pub(crate) fn lossless(variation: f64, forbidden: f64) -> Self {
         Self {
             cap: 1.0,
@@ -115,7 +116,7 @@ impl Optimum {
     }
 }
 
-/// Refuses a budget that is none.
+/// Refuses a budget that is negative or not a number.
 pub(crate) fn check(budget: f64) -> Result<(), BudgetError> {
     if budget >= 0.0 { Ok(()) } else { Err(BudgetError { value: budget }) }
 }
@@ -148,7 +149,7 @@ pub fn optimum<F: Divergence + ?Sized>(
         overrated: Side::new(Side::OVERRATED, (forbidden, 0.0), overrated.into_iter(), 0.0),
         underrated: Side::new(Side::UNDERRATED, (0.0, 0.0), underrated.into_iter(), 0.0),
     };
-    // Both are the total variation of the two distributions.
+    // Both sides move the total variation of the two distributions.
     let all = levels.overrated.moved_at_inner(1.0).min(levels.underrated.moved_at_inner(1.0)).max(forbidden);
     if budget == 0.0 {
         return Ok(Optimum::lossless(all, forbidden));
@@ -158,11 +159,11 @@ pub fn optimum<F: Divergence + ?Sized>(
         return Ok(Optimum::new(least, false));
     }
     if all <= forbidden {
-        // Nothing can be gained, but for less than rounding.
+        // Nothing can be gained, up to rounding.
         return Ok(Optimum::lossless(all, forbidden));
     }
     let mut lossless = levels.at(divergence, all);
-    // It is zero; what is left is rounding, and a budget may be smaller still.
+    // The divergence is zero up to rounding, and a budget may be smaller than this rounding.
     lossless.divergence = 0.0;
     Ok(Optimum::found(levels.search(divergence, budget, least, lossless)))
 }

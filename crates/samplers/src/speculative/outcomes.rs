@@ -4,25 +4,25 @@ use unskew_core::{TokenId, logprob};
 
 use crate::row::{exp64, log_normalizer};
 
-/// Log-probabilities of the outcomes that are allowed: of the end of the output, and of each allowed token.
+/// Log-probabilities of the allowed outcomes: of the end of the output, and of each allowed token.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Outcomes {
-    /// The model's own, natural logarithms. The end comes first.
+    /// The model's own log-probabilities. The end comes first.
     pub(crate) logs: Vec<f64>,
-    /// The logarithm of their sum: the mass that the mask leaves.
+    /// The logarithm of the sum of the probabilities: the mass that the mask leaves.
     pub(crate) log_mass: f64,
 }
 
 impl Outcomes {
-    /// Of a row of logits: the tokens `ids`, and the end by any of the tokens `end`; by none where the output may not end.
-    /// `None` if the row is no distribution.
+    /// Reads a row of logits: the tokens `ids`, and the end, which any of the tokens `end` means. `end` is empty where the output
+    /// may not end. `None` if the row is no distribution.
     pub(crate) fn read(logits: &[f32], ids: &[TokenId], end: &[TokenId]) -> Option<Self> {
         let normalizer = log_normalizer(logits);
         if !normalizer.is_finite() {
             return None;
         }
         let log = |id: &TokenId| {
-            // A constraint may cover padding beyond the model's row.
+            // A constraint may cover padding tokens beyond the model's row.
             logits.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit)) - normalizer
         };
         let stop = logprob::log_sum_exp(end.iter().map(log));

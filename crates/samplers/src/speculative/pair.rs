@@ -1,4 +1,4 @@
-//! Two distributions over the same outcomes: what a draft proposes, and what the target says.
+//! Two distributions over the same outcomes: the draft's, and the target's.
 
 /// A draft's distribution `p` and the target's `q` at one position, outcome by outcome.
 #[derive(Clone, Copy, Debug)]
@@ -8,19 +8,19 @@ pub struct Pair<'a> {
     pub(crate) log_ratios: Option<&'a [f64]>,
 }
 
-/// How far from one a distribution may sum. What the solvers promise holds up to as much.
+/// The most by which the sum of a distribution may differ from one. The guarantees of the solvers hold up to this difference.
 const TOLERANCE: f64 = 1e-9;
 
-/// Two lists that are not two distributions over the same outcomes.
+/// An error: two lists are not two distributions over the same outcomes.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PairError {
     /// The lists are of different lengths.
     #[error("the draft has {draft} outcomes and the target {target}: they must be over the same ones")]
     Length {
-        /// The draft's outcomes.
+        /// The number of the draft's outcomes.
         draft: usize,
-        /// The target's.
+        /// The number of the target's outcomes.
         target: usize,
     },
     /// An entry is negative or not a number.
@@ -28,7 +28,7 @@ pub enum PairError {
     NotAProbability {
         /// `draft` or `target`.
         which: &'static str,
-        /// The outcome.
+        /// The index of the outcome.
         index: usize,
         /// The entry.
         value: f64,
@@ -44,7 +44,7 @@ pub enum PairError {
 }
 
 impl<'a> Pair<'a> {
-    /// The pair of `draft` and `target`, entry by entry over the same outcomes. Zeros may stand anywhere. Cost: one pass.
+    /// The pair of `draft` and `target`, entry by entry over the same outcomes. Any entry may be zero. Cost: one pass.
     ///
     /// # Errors
     ///
@@ -59,13 +59,13 @@ impl<'a> Pair<'a> {
         Ok(Self { draft, target, log_ratios: None })
     }
 
-    /// The same pair with `ln(q / p)` of each outcome, which whoever has logits has already; otherwise the solvers take a
-    /// logarithm for each. They must be those of the probabilities to rounding: minus infinity for `q = 0`, infinity for
-    /// `p = 0`, and anything where both are zero.
+    /// The same pair with `ln(q / p)` of each outcome. A caller who has logits has these logarithms already; otherwise the solvers
+    /// take a logarithm for each outcome. They must be those of the probabilities up to rounding: minus infinity for `q = 0`,
+    /// infinity for `p = 0`, and any number where both are zero.
     ///
     /// # Errors
     ///
-    /// [`PairError::Length`] when there are fewer or more of them.
+    /// [`PairError::Length`] when the number of logarithms is not that of the outcomes.
     pub fn with_log_ratios(mut self, log_ratios: &'a [f64]) -> Result<Self, PairError> {
         if log_ratios.len() != self.target.len() {
             return Err(PairError::Length { draft: log_ratios.len(), target: self.target.len() });
@@ -79,7 +79,7 @@ impl<'a> Pair<'a> {
         self.draft.len()
     }
 
-    /// Never: probabilities sum to one.
+    /// False: probabilities sum to one, so a pair has outcomes.
     pub fn is_empty(&self) -> bool {
         self.draft.is_empty()
     }
@@ -97,7 +97,7 @@ pub(crate) fn log_ratio(draft: f64, target: f64) -> f64 {
 }
 
 fn check(which: &'static str, entries: &[f64]) -> Result<(), PairError> {
-    // Four sums, so that one does not wait for the other.
+    // Four sums, so that one addition does not wait for the other.
     let mut sums = [0.0; 4];
     let mut least = [f64::INFINITY; 4];
     let chunks = entries.chunks_exact(4);
@@ -112,10 +112,10 @@ fn check(which: &'static str, entries: &[f64]) -> Result<(), PairError> {
         }
     }
     let sum: f64 = sums.iter().sum();
-    // A NaN is in the sum; a minimum does not see it.
+    // A NaN shows in the sum; a minimum ignores it.
     if sum.is_nan() || least.iter().any(|least| *least < 0.0) {
         let index = entries.iter().position(|entry| entry.is_nan() || *entry < 0.0);
-        // Both infinities together are NaN too, and one of them is negative.
+        // The sum of both infinities is NaN too, and one of them is negative.
         let index = index.unwrap_or_default();
         return Err(PairError::NotAProbability { which, index, value: entries[index] });
     }

@@ -1,16 +1,17 @@
 //! The optimum without a sort.
 //!
-//! Of all ratios only those next to the two levels matter one by one; of the others, only sums. So outcomes are thrown into
-//! buckets by the logarithm of their ratio, one pass that adds up `p`, `q` and the divergence in each. The buckets, each taken
-//! for one outcome, are a small problem that is solved as in [`optimum()`], and say in which two buckets the levels lie. Only
-//! the outcomes in these are sorted, with the sums of all others around them, and the problem is solved again, now exactly. If
-//! its answer is not between the edges of the buckets, which the coarse one does not promise, more of them are sorted.
+//! Only the ratios next to the two levels matter one by one; of all other outcomes, only sums matter. So one pass sorts the
+//! outcomes into buckets by the logarithm of their ratio, and adds up `p`, `q` and the divergence in each bucket. The buckets, each
+//! taken for one outcome, are a small problem. It is solved as in [`optimum()`], and names the two buckets in which the levels lie.
+//! Only the outcomes in these two buckets are sorted, with the sums of all others around them, and the problem is solved again, now
+//! exactly. The coarse solution does not promise that the exact one lies between the edges of these buckets. If it does not, more
+//! buckets are sorted.
 //!
-//! The pass reads three numbers for each outcome, from memory where the vocabulary is large, and is as fast as blocks are small
-//! enough that reading and adding go on at the same time: of 512 outcomes it took 80 us more at 128,000.
+//! The pass reads three numbers for each outcome, from memory where the vocabulary is large. It is fastest with blocks so small
+//! that reading and adding go on at the same time: with blocks of 512 outcomes it took 80 us more at 128,000 outcomes.
 //!
-//! Tried instead: selection around a pivot, as quicksort does it, which reads what is left about five times with a branch on
-//! each; and Newton's method on both levels, which reads everything about fifteen times.
+//! Tried instead: selection around a pivot, as in quicksort, which reads the remaining outcomes about five times with a branch on
+//! each; and Newton's method on both levels, which reads all outcomes about fifteen times.
 
 use super::{
     BudgetError, Divergence, Optimum, Pair,
@@ -19,18 +20,18 @@ use super::{
     pair::log_ratio,
 };
 
-/// Buckets, in powers of two; half of them for each side.
+/// The number of buckets, a power of two. Half of the buckets are for each side.
 const BUCKETS: usize = 1 << 11;
 const HALF: usize = BUCKETS / 2;
-/// Buckets for each unit of the logarithm of the ratio: those at the ends begin at a ratio of e^8.
+/// Buckets for each unit of the logarithm of the ratio. The outermost buckets begin at a ratio of e^8.
 const PER_UNIT: f64 = 128.0;
-/// Below this many outcomes a sort is as fast.
+/// Below this number of outcomes a sort is as fast.
 const FEW: usize = 1 << 11;
 
-/// Buffers for finding optima without a sort, used again from call to call.
+/// Buffers that find optima without a sort, and are used again from call to call.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Of each bucket.
+    /// The sums of each bucket.
     sums: Vec<Sums>,
     /// The bucket of each outcome.
     buckets: Vec<u16>,
@@ -43,7 +44,7 @@ pub struct Selection {
 #[repr(align(32))]
 struct Sums([f64; 4]);
 
-/// Buckets in a row.
+/// A run of adjacent buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Window {
     first: usize,
@@ -57,8 +58,8 @@ impl Window {
     }
 }
 
-/// The pass over the outcomes, with the widest registers that the processor has: the sums of a bucket are one addition then. It
-/// makes no difference to the numbers.
+/// The pass over the outcomes, with the widest registers that the processor has: the sums of a bucket are then one addition. The
+/// numbers are the same with any registers.
 struct Fill<'a, F: ?Sized> {
     selection: &'a mut Selection,
     pair: &'a Pair<'a>,
@@ -74,7 +75,7 @@ impl<F: Divergence + ?Sized> pulp::WithSimd for Fill<'_, F> {
     }
 }
 
-/// The pass over the buckets of the outcomes: which are in one of two windows.
+/// The pass over the buckets of the outcomes: it finds the outcomes in one of two windows.
 struct Look<'a> {
     buckets: &'a [u16],
     windows: [Window; 2],
@@ -90,12 +91,12 @@ impl pulp::WithSimd for Look<'_> {
             let narrow = |bucket: usize| u16::try_from(bucket).expect("there are fewer buckets");
             (narrow(window.first), narrow(window.last - window.first))
         });
-        // One comparison for each window: what is below the first wraps around.
+        // One comparison for each window: a bucket below the first one wraps around.
         let within = |bucket: u16| {
             (bucket.wrapping_sub(bounds[0].0) <= bounds[0].1)
                 | (bucket.wrapping_sub(bounds[1].0) <= bounds[1].1)
         };
-        // Most have none: without a branch for each, and of many at a time.
+        // Most chunks have no outcome in a window: many outcomes are tested at a time, without a branch for each.
         let (many, rest) = self.buckets.as_chunks::<64>();
         for (index, many) in many.iter().enumerate() {
             if many.iter().fold(0, |any, bucket| any | u16::from(within(*bucket))) == 0 {
@@ -121,16 +122,16 @@ impl pulp::WithSimd for Look<'_> {
 const OVERRATED: Window = Window { first: 0, last: HALF - 1 };
 const UNDERRATED: Window = Window { first: HALF, last: BUCKETS - 1 };
 
-/// The bucket of `ln(q / p)`, in ascending order; minus infinity and NaN are in the first.
+/// The bucket of `ln(q / p)`, in ascending order. Minus infinity and NaN are in the first.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
 #[allow(clippy::manual_clamp, reason = "clamp keeps a NaN")]
 fn bucket(log_ratio: f64) -> u16 {
-    /// Added to a number, it leaves the number rounded in the low bits.
+    /// Added to a number, this leaves the rounded number in the low bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
     const LEAST: f64 = -(HALF as f64);
     const GREATEST: f64 = (HALF - 1) as f64;
-    // Half less, so that an edge is at zero.
+    // One half is subtracted, so that an edge is at zero.
     let at = (log_ratio * PER_UNIT - 0.5).max(LEAST).min(GREATEST);
     ((at + (ROUND - LEAST)).to_bits() as u16) & (BUCKETS - 1) as u16
 }
@@ -142,13 +143,13 @@ fn edge(bucket: usize) -> f64 {
 }
 
 impl Selection {
-    /// Without buffers yet.
+    /// A selection whose buffers are empty.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The optimum, as by [`optimum()`]. Cost: one pass over the outcomes, and a sort of the few whose ratio is near a level;
-    /// of all of them in the worst case, where the ratios of most are within 1/128 of each other and of a level.
+    /// The optimum, as by [`optimum()`]. Cost: one pass over the outcomes, and a sort of the few whose ratio is near a level. In
+    /// the worst case all outcomes are sorted: where the ratios of most are within 1/128 of each other and of a level.
     ///
     /// # Errors
     ///
@@ -171,7 +172,7 @@ impl Selection {
             return Ok(Optimum::lossless(all, forbidden));
         }
         if all <= forbidden {
-            // Rounding decides; the slow way has less of it.
+            // Rounding decides, and the sort has less of it.
             return optimum(pair, divergence, budget);
         }
         let coarse = Levels { overrated, underrated };
@@ -191,21 +192,21 @@ impl Selection {
             }
             more = 4 * more + 1;
             if more > HALF {
-                // Everything was looked at: what is left is rounding at an edge.
+                // All buckets were sorted: the rest is rounding at an edge.
                 return optimum(pair, divergence, budget);
             }
         }
     }
 
-    /// Throws the outcomes into buckets.
+    /// Sorts the outcomes into buckets.
     #[inline(always)]
     fn fill<F: Divergence + ?Sized>(&mut self, pair: &Pair<'_>, divergence: &F) {
-        /// Outcomes at a time: enough for wide registers, and so few that the next ones are read from memory while the additions
-        /// wait for each other.
+        /// The number of outcomes in a block: enough for wide registers, and so few that the next ones are read from memory while
+        /// the additions wait for each other.
         const BLOCK: usize = 64;
         self.sums.clear();
         self.sums.resize(BUCKETS, Sums::default());
-        // All of them are overwritten.
+        // All entries are overwritten.
         self.buckets.resize(pair.len(), 0);
         let sums: &mut [Sums; BUCKETS] =
             self.sums.as_mut_slice().try_into().expect("as many as there are buckets");
@@ -213,7 +214,7 @@ impl Selection {
         let blocks =
             pair.draft.chunks(BLOCK).zip(pair.target.chunks(BLOCK)).zip(self.buckets.chunks_mut(BLOCK));
         for (block, ((draft, target), buckets)) in blocks.enumerate() {
-            // What is the same for all first, without the additions that depend on each other.
+            // The ratios come first, since they do not depend on each other as the additions do.
             let ratios = match pair.log_ratios {
                 Some(log_ratios) => &log_ratios[block * BLOCK..][..draft.len()],
                 None => {
@@ -243,7 +244,7 @@ impl Selection {
         [draft, target, terms]
     }
 
-    /// The draft's probability of outcomes that the target forbids, which are in the first bucket.
+    /// The draft's probability of the outcomes that the target forbids. They are in the first bucket.
     fn forbidden(&self, pair: &Pair<'_>) -> f64 {
         let [draft, ..] = self.sum(0);
         if draft <= 0.0 {
@@ -263,7 +264,7 @@ impl Selection {
             let draft = if bucket == 0 { (draft - forbidden).max(0.0) } else { draft };
             (target > 0.0).then(|| Atom::new(draft, target, term))
         };
-        // In a list: the iterator is read twice.
+        // A list, since the iterator is read twice.
         let mut atoms = Vec::with_capacity(HALF);
         atoms.extend((side.first..=side.last).filter_map(atom));
         if side == OVERRATED {
@@ -282,8 +283,8 @@ impl Selection {
         forbidden: f64,
         [capped, raised]: [Window; 2],
     ) -> Option<Optimum> {
-        // Which they are first, and then what they are: reading here and there, the processor does not wait for one before it
-        // asks for the next.
+        // The indices of the outcomes come first, and then their values: the processor then reads scattered values without waiting
+        // for one before it asks for the next.
         let mut near = std::mem::take(&mut self.near);
         near.clear();
         pulp::Arch::new().dispatch(Look {
@@ -325,7 +326,7 @@ impl Selection {
                 terms(HALF..raised.first),
             ),
         };
-        // What is moved when the levels are at the outer and at the inner edges of the windows.
+        // The probability that is moved when the levels are at the outer and at the inner edges of the windows.
         let outer = [
             levels.overrated.moved_at_outer(edge(capped.first)),
             if is_whole[1] { 0.0 } else { levels.underrated.moved_at_outer(edge(raised.last + 1)) },
@@ -344,7 +345,7 @@ impl Selection {
         }
         let mut most = levels.at(divergence, inner);
         if capped.last + 1 == HALF && raised.first == HALF {
-            // The total variation, where it is zero but for rounding.
+            // The total variation, where it is zero up to rounding.
             most.divergence = most.divergence.min(0.0);
         }
         (most.divergence <= budget).then(|| Optimum::found(levels.search(divergence, budget, least, most)))

@@ -1,12 +1,12 @@
-//! Whether a draft is accepted, and the token in its place if it is not.
+//! Verification: whether a draft is accepted, and the token that replaces a rejected one.
 //!
 //! Without a budget this is speculative sampling: a token that was drafted with probability `q` is accepted with probability
-//! `min(1, p / q)`, and otherwise one is drawn from the rest `max(p - q, 0)`. With a budget it is mentored decoding: `p` gives way to
-//! the [`Optimum`], the distribution within the budget that accepts most.
+//! `min(1, p / q)`, and a rejected one is replaced by a draw from the rest `max(p - q, 0)`. With a budget it is mentored decoding:
+//! `p` gives way to the [`Optimum`], the distribution within the budget that accepts most.
 //!
-//! Two tests save the optimum's computation and change no output. A draft that would be accepted without any budget
-//! (`u q < p`) is accepted with one. And where the draft's own distribution is within the budget, it is the optimum. The first
-//! needs no weight of the output to be known, since a weight is made of the optimum's probabilities.
+//! Two tests save the optimum's computation and change no output. First, a draft that would be accepted without any budget (`u q <
+//! p`) is accepted with one. This test is possible only if no weight of the output is asked for, since a weight is made of the
+//! optimum's probabilities. Second, where the draft's own distribution is within the budget, it is the optimum.
 
 use rand_core::Rng;
 use unskew_core::TokenId;
@@ -18,11 +18,11 @@ use crate::{
     tree::log_difference,
 };
 
-/// The choice at a drafted position: a token, or none for the end.
+/// The choice at a drafted position: a token, or `None` for the end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Verified {
     pub(crate) choice: Option<TokenId>,
-    /// Its log-probability under the distribution that it was drawn from.
+    /// The log-probability of the choice under the distribution that it was drawn from.
     pub(crate) log_q: f64,
 }
 
@@ -39,7 +39,7 @@ impl Target<'_> {
         choice.map_or(self.eos, |token| self.row.of_token(token)) - self.valid_mass
     }
 
-    /// Draws a choice from all, but for the token `without`.
+    /// Draws a choice from all outcomes except the token `without`.
     fn draw(&self, without: Option<TokenId>, rng: &mut dyn Rng) -> Option<TokenId> {
         let left = match without {
             Some(token) => log_difference(self.valid_mass, self.row.of_token(token)),
@@ -60,7 +60,7 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// The choice at a position whose draft is `drafted`; the divergence that it spends is counted in `stats`.
+    /// Verifies the draft `drafted` of a position. The divergence that the choice spends is counted in `stats`.
     pub(crate) fn verify(
         &mut self,
         target: &Target<'_>,
@@ -85,7 +85,7 @@ impl Verifier {
     ) -> Verified {
         let allowed = self.config.budget.allowance(stats.spent);
         stats.allowed += allowed;
-        // The end, and then tokens.
+        // The end comes first, and then the tokens.
         let (ids, draft, log_ratios) = match drawn {
             Drawn::From { ids, logs } => {
                 let of = std::iter::once(None).chain(ids.iter().copied().map(Some));
@@ -141,7 +141,7 @@ impl Verifier {
             at
         } else {
             let residual = draft.iter().zip(&target).map(|(p, q)| optimum.residual(*p, *q));
-            // Where rounding leaves nothing, the distributions are the same.
+            // Where rounding leaves an empty rest, the two distributions are the same.
             weighted(&residual.collect::<Vec<_>>(), rng).or_else(|| weighted(&target, rng)).unwrap_or(at)
         };
         Verified {
@@ -167,7 +167,7 @@ fn lossless(target: &Target<'_>, drafted: Option<TokenId>, drawn: &Drawn, rng: &
         let residual = choices.zip(logs).map(|(choice, log)| (target.log(choice).exp() - log.exp()).max(0.0));
         match weighted(&residual.collect::<Vec<_>>(), rng) {
             Some(index) => index.checked_sub(1).map(|index| ids[index]),
-            // Where rounding leaves nothing, the distributions are the same.
+            // Where rounding leaves an empty rest, the two distributions are the same.
             None => target.draw(None, rng),
         }
     } else {

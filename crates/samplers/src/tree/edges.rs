@@ -1,5 +1,5 @@
-//! The visited children of a prefix. Most prefixes have one, and that lies in the node itself: a list of one would take a pointer, two
-//! lengths and an allocation for its 16 bytes.
+//! The visited children of a prefix. Most prefixes have one child, whose edge lies in the node itself: a list of one edge would
+//! take a pointer, two lengths and an allocation for its 16 bytes.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,23 +7,23 @@ use unskew_core::TokenId;
 
 use super::NodeId;
 
-/// A child that counts in its parent's bound, or one that does not yet.
+/// An edge to a child, whether the child counts in its parent's bound or not yet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Edge {
     pub(crate) token: TokenId,
     pub(crate) node: NodeId,
-    /// The log-probability of the token plus the bound of the node; NaN while the node is not backed_up.
+    /// The log-probability of the token plus the bound of the node; NaN while the node is not backed up.
     pub(crate) weight: f64,
 }
 
 impl Edge {
-    /// Whether its valid_mass has left the parent's unexplored valid_mass.
+    /// Whether the child's mass has left the parent's unexplored mass.
     pub(crate) fn counts(&self) -> bool {
         !self.weight.is_nan()
     }
 }
 
-/// By token, ascending.
+/// The edges by token, ascending.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Edges {
     #[default]
@@ -33,12 +33,12 @@ pub(super) enum Edges {
 }
 
 impl Edges {
-    /// Where a token is, or would be.
+    /// The index of a token's edge, or the index at which it would be inserted.
     pub(super) fn search(&self, token: TokenId) -> Result<usize, usize> {
         self.binary_search_by_key(&token, |edge| edge.token)
     }
 
-    /// The node of a token; `new` where it had none, which is its node from now on.
+    /// The node of a token. A token without a node gets the node `new`.
     pub(super) fn find_or_insert(&mut self, token: TokenId, new: NodeId) -> NodeId {
         let edge = Edge { token, node: new, weight: f64::NAN };
         match self {
@@ -52,7 +52,7 @@ impl Edges {
         new
     }
 
-    /// Takes an edge in, at the place that a search has answered with.
+    /// Inserts an edge at an index that a search has answered with.
     pub(super) fn insert(&mut self, at: usize, edge: Edge) {
         match self {
             Self::None => *self = Self::One(edge),
@@ -66,7 +66,7 @@ impl Edges {
         }
     }
 
-    /// What they take beside the node, in bytes, with their room to spare.
+    /// The bytes of the edges outside the node, with the spare capacity.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::None | Self::One(_) => 0,
@@ -75,7 +75,7 @@ impl Edges {
     }
 }
 
-/// From a list in order, without room to spare.
+/// From a list in order, without spare capacity.
 impl From<Vec<Edge>> for Edges {
     fn from(mut edges: Vec<Edge>) -> Self {
         edges.shrink_to_fit();

@@ -1,9 +1,9 @@
-//! A tree as bytes, so that what was learnt in one run serves the next.
+//! A tree as bytes, so that the bounds learnt in one run serve the next.
 //!
-//! Nodes in the order in which they were made, parents first, with their own numbers; sums over children are made again when
-//! it is read, and are not trusted to a file. Everything is little-endian. The bounds are those of one task: a fingerprint
-//! of what is known of it stands in front, and the caller adds what names its model and constraint, which have no name here.
-//! With the bounds of another task the samples would have another distribution, silently.
+//! The nodes are written in the order in which they were made, parents first, with their own numbers. Sums over children are not
+//! trusted to a file: they are made again when the file is read. Everything is little-endian. The bounds are those of one task: the
+//! file begins with a fingerprint of the task. The caller adds names for its model and constraint to the fingerprint, since the
+//! samplers have none for them. With the bounds of another task the samples would have another distribution, silently.
 //!
 //! ```text
 //! "unskew-trie"  version u32  fingerprint u64  clock u32  nodes u32
@@ -27,17 +27,17 @@ const FORCED: u8 = 4;
 /// The node counts among its parent's edges.
 const COUNTS: u8 = 8;
 
-/// Above this a logarithm is not that of a probability: sums of thousands of rounded ones stay below.
+/// A logarithm above this is not that of a probability: sums of thousands of rounded probabilities stay below it.
 const LARGEST_LOG: f64 = 1e-6;
 
-/// Why bytes are not the saved prefixes of a task.
+/// The reasons why bytes are not the saved prefixes of a task.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrieFileError {
-    /// Not such a file at all.
+    /// The bytes do not begin as such a file does.
     #[error("not saved prefixes: the file does not begin with `unskew-trie`")]
     Magic,
-    /// Another version of the format.
+    /// The file has another version of the format.
     #[error(
         "saved prefixes of version {found}; this program reads version {VERSION}: draw anew and save again"
     )]
@@ -45,7 +45,7 @@ pub enum TrieFileError {
         /// The version of the file.
         found: u32,
     },
-    /// It was saved for another task.
+    /// The file was saved for another task.
     #[error(
         "the prefixes were saved for another task (its fingerprint is {found:016x}, this task's {expected:016x}): the model, \
          constraint, prompt, limit of tokens and sampler must be the same"
@@ -56,12 +56,12 @@ pub enum TrieFileError {
         /// The fingerprint of the task at hand.
         expected: u64,
     },
-    /// The file ends early, or goes on.
+    /// The file ends early, or is too long.
     #[error("saved prefixes of {nodes} nodes take {expected} bytes, and the file has {found}")]
     Length {
         /// The number of nodes that the file states.
         nodes: u32,
-        /// The length that follows from it, in bytes.
+        /// The length of a file with that many nodes, in bytes.
         expected: u64,
         /// The length of the file, in bytes.
         found: u64,
@@ -69,12 +69,12 @@ pub enum TrieFileError {
     /// The file was changed.
     #[error("the checksum of the saved prefixes is wrong: the file is damaged")]
     Checksum,
-    /// It is larger than the sampler may hold.
+    /// The tree is larger than the sampler may hold.
     #[error("the saved prefixes have {nodes} nodes, about {bytes} bytes; the limit is {limit} bytes")]
     TooLarge {
         /// The number of nodes.
         nodes: u32,
-        /// What they take in memory, in bytes.
+        /// The memory of the nodes, in bytes.
         bytes: usize,
         /// The limit, in bytes.
         limit: usize,
@@ -84,16 +84,16 @@ pub enum TrieFileError {
     Node {
         /// The node, counted from 0.
         node: u32,
-        /// What is wrong with it.
+        /// The fault of the node.
         why: &'static str,
     },
 }
 
-/// What a file must agree with.
+/// The facts that a file must agree with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) fingerprint: u64,
-    /// The ids below it are tokens.
+    /// The number of token ids: all ids are below it.
     pub(crate) vocab_len: usize,
     /// The most tokens of a prefix.
     pub(crate) max_depth: usize,
@@ -101,7 +101,8 @@ pub(crate) struct Header {
     pub(crate) max_bytes: usize,
 }
 
-/// The tree as bytes. Makes its sums anew, so that it goes on bit for bit as one that is read from them.
+/// Writes the tree as bytes. The sums of the tree are made anew, so that it goes on bit for bit as the tree that is read from the
+/// bytes.
 pub(crate) fn write(tree: &mut PrefixTree, fingerprint: u64) -> Vec<u8> {
     tree.sum_all();
     let mut bytes = Vec::with_capacity(HEADER_BYTES + tree.nodes.len() * NODE_BYTES + 8);
@@ -135,14 +136,14 @@ pub(crate) fn write(tree: &mut PrefixTree, fingerprint: u64) -> Vec<u8> {
     bytes
 }
 
-/// The next `N` bytes, which are known to be there.
+/// The next `N` bytes. The caller has checked that they are there.
 fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     let (taken, rest) = bytes.split_first_chunk().expect("the length was checked");
     *bytes = rest;
     *taken
 }
 
-/// The tree that was written as `bytes`, for the task of `header`.
+/// Reads the tree that was written as `bytes`, for the task of `header`.
 pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<PrefixTree, TrieFileError> {
     if bytes.len() < HEADER_BYTES || !bytes.starts_with(MAGIC) {
         return Err(TrieFileError::Magic);
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(read(&version, &HEADER).unwrap_err(), TrieFileError::Version { found: 9 });
     }
 
-    /// Every byte of the file, changed: with the old checksum an error, with a new one an error or a tree.
+    /// Changes every byte of the file. The old checksum gives an error; a new checksum gives an error or a tree.
     #[test]
     fn damage_is_an_error_and_never_a_panic() {
         let bytes = write(&mut small(), 7);

@@ -1,24 +1,25 @@
-//! The prefixes of outputs that a sampler has visited, with an upper bound on what each can still become.
+//! The prefixes of outputs that a sampler has visited, each with an upper bound on the probability of completing an accepted
+//! output.
 //!
-//! The bound of a prefix is the logarithm of c~ of grammar-aligned decoding (section 3): 0 where nothing is known, and
-//! otherwise the sum over what may follow of its probability times the bound of where it leads. It never lies below the
-//! probability that the model, from there, completes an accepted output, and it is minus infinity at a dead end.
+//! The bound of a prefix is the logarithm of c~ of grammar-aligned decoding (section 3). It is 0 at an unknown prefix. Otherwise it
+//! is the sum over the possible continuations, each with its probability times the bound of the prefix after it. The bound never
+//! lies below the probability that the model, from that prefix, completes an accepted output. It is minus infinity at a dead end.
 //!
-//! Only what was visited is kept. A node has the mass of everything allowed that was never visited as one number
-//! ([`unexplored`](PrefixTree::unexplored)), beside its visited children; what the mask forbids is in no number at all. So a node takes
-//! some 100 bytes whatever the vocabulary, and learning from an output of n tokens touches n nodes. The published code
-//! makes a child of every token of the mask, and adds all of them up again for each.
+//! The tree keeps visited prefixes only. In addition to its visited children, a node has one number for the mass of all allowed
+//! tokens that were never visited ([`unexplored`](PrefixTree::unexplored)). Tokens that the mask forbids are in no number. So a
+//! node takes some 100 bytes for a vocabulary of any size, and learning from an output of n tokens touches n nodes. The published
+//! code makes a child of every token of the mask, and for each token adds all children up again.
 //!
-//! Everything is a natural logarithm: the probability of a long output is far below what an `f64` can hold. Sums over children
-//! are corrected by differences, and made again from the children before these lose their digits.
+//! All numbers are natural logarithms: the probability of a long output is far below the least `f64`. Sums over children are
+//! corrected by differences, and made again from the children before the differences lose their digits.
 //!
-//! A tree knows no model and no constraint; [`Session`](crate::session::Session) reads both into it. A node is *scored* when its
-//! row of the model was read: that is a cache, and changes no proposal. A node is *backed up* when it counts in the bounds above
-//! it, which changes the proposals of all rollouts.
+//! A tree knows no model and no constraint; [`Session`](crate::session::Session) reads rows and masks into it. A node is *scored*
+//! when its row of the model was read: that is a cache, and changes no proposal. A node is *backed up* when it counts in the bounds
+//! above it, which changes the proposals of all rollouts.
 //!
-//! Nodes are forgotten, least recently used first, by giving their mass back to their parents with a bound of one. To keep
-//! the bound of a forgotten subtree would be wrong: its next visit proposes from the model itself, as everywhere that is
-//! new, and the bound would then count twice.
+//! Nodes are forgotten, least recently used first, and give their mass back to their parents with a bound of one. To keep the bound
+//! of a forgotten subtree would be wrong: its next visit proposes from the model itself, as at every new prefix, and the bound
+//! would then count twice.
 
 mod edges;
 mod file;
@@ -35,27 +36,27 @@ pub(crate) use file::{Header, read, write};
 pub(crate) struct NodeId(u32);
 
 impl NodeId {
-    /// The id after a [`shrink`](PrefixTree::shrink) that answered with `map`.
+    /// The new id after a [`shrink`](PrefixTree::shrink) that answered with `map`.
     pub(crate) fn renamed(self, map: &[Option<Self>]) -> Option<Self> {
         map.get(self.0 as usize).copied().flatten()
     }
 }
 
-/// What the model and the constraint say about a prefix. Natural logarithms.
+/// The numbers of a prefix, from its row of the model and its mask. Natural logarithms.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct NodeStats {
     /// The probability that the sequence ends here; minus infinity where it may not.
     pub(crate) eos: f64,
     /// The probability of all tokens that may be proposed.
     pub(crate) tokens: f64,
-    /// What the mask leaves of the model's distribution, the end included.
+    /// The mass of the model's distribution that the mask leaves, the end included.
     pub(crate) valid_mass: f64,
     /// Whether the output may not end here and only one token is allowed.
     pub(crate) forced: bool,
 }
 
 impl NodeStats {
-    /// After this prefix there is nothing.
+    /// The numbers of a prefix without a continuation.
     pub(crate) const DEAD: Self = Self {
         eos: f64::NEG_INFINITY,
         tokens: f64::NEG_INFINITY,
@@ -64,28 +65,28 @@ impl NodeStats {
     };
 }
 
-/// At most 100 bytes with its first child: a test holds it to that.
+/// A node takes at most 100 bytes with its first child: a test checks the size.
 #[derive(Clone, Debug)]
 struct Node {
-    /// The parent; of the root, the root.
+    /// The parent; the root is its own parent.
     parent: u32,
     /// The last token of the prefix; meaningless at the root.
     token: TokenId,
     depth: u32,
-    /// The last visit, by the tree's clock: never before that of a child.
+    /// The last visit, by the tree's clock: never before the last visit of a child.
     used: u32,
     /// The log-probability of the token after the parent; NaN until it is known.
     log_p: f64,
     eos: f64,
     valid_mass: f64,
-    /// The mass of what may be proposed and has no edge that counts.
+    /// The mass of the tokens that may be proposed and have no edge that counts.
     unexplored: f64,
     /// The sum of the weights of the edges that count.
     visited: f64,
-    /// `unexplored` and `visited` when they were last summed anew.
+    /// The values of `unexplored` and `visited` when they were last summed anew.
     unexplored_anchor: f32,
     visited_anchor: f32,
-    /// How often `visited` was corrected since.
+    /// The number of corrections of `visited` since then.
     corrections: u32,
     scored: bool,
     backed_up: bool,
@@ -126,7 +127,7 @@ impl Node {
         self.corrections = 0;
     }
 
-    /// Takes one edge's weight from `old` (none: it did not count) to `new` in their sum.
+    /// Changes the weight of one edge in the sum from `old` to `new`. `None`: the edge did not count.
     fn correct(&mut self, old: Option<f64>, new: f64) {
         let Some(old) = old else {
             self.visited = add([self.visited, new]);
@@ -134,7 +135,7 @@ impl Node {
             return;
         };
         self.corrections += 1;
-        // A difference keeps its digits while it is not small beside what it is taken from.
+        // A difference keeps its digits while it is not small next to the minuend.
         let left = log_difference(self.visited, old);
         let halved = left < f64::from(self.visited_anchor) - std::f64::consts::LN_2;
         if halved || self.corrections as usize > self.edges.len() {
@@ -145,8 +146,8 @@ impl Node {
     }
 }
 
-/// [`log_sum_exp`] of a few numbers, to the same bits: where all but one are minus infinity, as mostly, it is that one, and no
-/// exponential is needed.
+/// [`log_sum_exp`] of a few numbers, to the same bits. Mostly all numbers but one are minus infinity: the answer is then that
+/// number, and no exponential is needed.
 pub(crate) fn add<const N: usize>(values: [f64; N]) -> f64 {
     let mut some = values.iter().filter(|value| **value != f64::NEG_INFINITY);
     match (some.next(), some.next()) {
@@ -155,7 +156,7 @@ pub(crate) fn add<const N: usize>(values: [f64; N]) -> f64 {
     }
 }
 
-/// `ln(exp(left) - exp(right))`; minus infinity where that is not positive.
+/// `ln(exp(left) - exp(right))`; minus infinity where the difference is not positive.
 pub(crate) fn log_difference(left: f64, right: f64) -> f64 {
     if right >= left { f64::NEG_INFINITY } else { left + (-(right - left).exp()).ln_1p() }
 }
@@ -165,13 +166,13 @@ fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// An error that is planted to see that the tests of distributions find it.
+/// A planted error: the tests of distributions must find it.
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mutant {
     /// A dead end keeps the bound of one.
     DeadEndsStay,
-    /// A bound that falls is told to the parent, and not to those above it.
+    /// A bound that falls lowers the bound of the parent, and none above the parent.
     BoundsStayBelow,
     /// A rollout under way does not pay for a bound that has fallen since its prefix was proposed.
     FallsAreFree,
@@ -183,7 +184,7 @@ pub(crate) struct PrefixTree {
     #[cfg(test)]
     pub(crate) mutant: Option<Mutant>,
     nodes: Vec<Node>,
-    /// What the edges take beside their nodes, in bytes.
+    /// The bytes of the edges outside their nodes.
     edge_bytes: usize,
     clock: u32,
 }
@@ -210,7 +211,7 @@ impl PrefixTree {
         self.nodes.len()
     }
 
-    /// The memory that it holds, in bytes.
+    /// The memory of the tree, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.len() * size_of::<Node>() + self.edge_bytes
     }
@@ -247,7 +248,7 @@ impl PrefixTree {
         self.node(node).scored
     }
 
-    /// Whether its bound is more than the 0 of a prefix of which nothing is known.
+    /// Whether the prefix counts in the bounds, so that its own bound is more than the 0 of an unknown prefix.
     pub(crate) fn is_backed_up(&self, node: NodeId) -> bool {
         self.node(node).backed_up
     }
@@ -256,22 +257,22 @@ impl PrefixTree {
         self.node(node).forced
     }
 
-    /// The log-probability that the sequence ends at an scored prefix.
+    /// The log-probability that the sequence ends at a scored prefix.
     pub(crate) fn eos(&self, node: NodeId) -> f64 {
         self.node(node).eos
     }
 
-    /// The logarithm of what the mask leaves at an scored prefix.
+    /// The logarithm of the mass that the mask leaves at a scored prefix.
     pub(crate) fn valid_mass(&self, node: NodeId) -> f64 {
         self.node(node).valid_mass
     }
 
-    /// The logarithm of the mass of what may be proposed and does not count among the edges.
+    /// The logarithm of the mass of the tokens that may be proposed and do not count among the edges.
     pub(crate) fn unexplored(&self, node: NodeId) -> f64 {
         self.node(node).unexplored
     }
 
-    /// The bound; see the top of this file.
+    /// The bound of the prefix; see the top of this file.
     pub(crate) fn bound(&self, node: NodeId) -> f64 {
         self.node(node).bound()
     }
@@ -286,7 +287,7 @@ impl PrefixTree {
         &self.node(node).edges
     }
 
-    /// The prefix one token longer; made where it is not there.
+    /// The prefix one token longer, which is made if it is new.
     pub(crate) fn child(&mut self, node: NodeId, token: TokenId) -> NodeId {
         let new = NodeId(u32::try_from(self.nodes.len()).expect("memory ends before 2^32 nodes"));
         let Node { depth, edges, .. } = self.node_mut(node);
@@ -300,17 +301,18 @@ impl PrefixTree {
         child
     }
 
-    /// Begins another walk: what is touched from now on is more recent than all before.
+    /// Begins another rollout: nodes that are touched from now on are more recent than all others.
     pub(crate) fn tick(&mut self) {
         self.clock = self.clock.saturating_add(1);
     }
 
-    /// Takes note of a visit. Walks come from the root, so that a parent's visit is never before its child's.
+    /// Records a visit. Rollouts come from the root, so that a parent's last visit is never before its child's.
     pub(crate) fn touch(&mut self, node: NodeId) {
         self.node_mut(node).used = self.clock;
     }
 
-    /// Enters what was read about a prefix. The first time counts: a model may answer differently in its last digits.
+    /// Enters the numbers that were read for a prefix. Only the first call counts: a model may answer differently in its last
+    /// digits.
     pub(crate) fn score(&mut self, node: NodeId, facts: NodeStats) {
         let node = self.node_mut(node);
         if node.scored {
@@ -332,16 +334,19 @@ impl PrefixTree {
         }
     }
 
-    /// Takes a prefix and all above it into the bounds, as far from the root as they are scored: c~ after one more output (GAD, section 3.2).
+    /// Takes a prefix and all prefixes above it into the bounds, as far from the root as they are scored: c~ after one more output
+    /// (GAD, section 3.2).
     ///
-    /// `unexplored` answers, for a node and its depth, with the mass of what does not count among its edges, where its row is at
-    /// hand. It is asked only where a difference would lose digits. Cost: the depth of the node, and now and then the edges of one above it.
+    /// For a node and its depth, `unexplored` answers with the mass of the tokens that do not count among the node's edges, where
+    /// the row is at hand. It is called only where a difference would lose digits. Cost: the depth of the node, and now and then
+    /// the edges of a node above it.
     pub(crate) fn back_up(
         &mut self,
         node: NodeId,
         mut unexplored: impl FnMut(NodeId, usize, &[Edge]) -> Option<f64>,
     ) {
-        // Never a node whose parent does not count it: a walk would come to its bound by a way that takes it for one.
+        // The node must count in its parent. Otherwise a rollout would reach its bound through a parent that takes this bound for
+        // one.
         let mut at = node;
         let mut above = node;
         loop {
@@ -387,7 +392,7 @@ impl PrefixTree {
         }
     }
 
-    /// Takes the mass of a child out of the unexplored mass of its parent.
+    /// Subtracts the mass of a child from the unexplored mass of its parent.
     fn take_unexplored(
         &mut self,
         node: NodeId,
@@ -410,11 +415,11 @@ impl PrefixTree {
         }
     }
 
-    /// Forgets the prefixes that were not used for longest, until about half of `bytes` is left. Node ids do not survive
-    /// it: answers with the new id of each old one.
+    /// Forgets the least recently used prefixes, until about half of `bytes` is left. Node ids change: the answer has the new id of
+    /// each old one.
     pub(crate) fn shrink(&mut self, bytes: usize) -> Vec<Option<NodeId>> {
-        // By last use, the newest first: as many as fit, and all of one moment or none. Never a child without its parent,
-        // since a parent's last use is not before its child's.
+        // By last use, the newest first: as many as fit. Nodes of one moment are all kept, or none of them is. A child is never
+        // kept without its parent, since a parent's last use is not before its child's.
         let each = self.bytes() / self.nodes.len();
         let keep = (bytes / 2 / each.max(1)).clamp(1, self.nodes.len());
         let mut uses: Vec<u32> = self.nodes.iter().map(|node| node.used).collect();
@@ -441,7 +446,7 @@ impl PrefixTree {
             for edge in node.edges.iter() {
                 match map[edge.node.0 as usize] {
                     Some(node) => edges.push(Edge { node, ..*edge }),
-                    // Back to what nothing is known of, with a bound of one.
+                    // The child is unknown again, with a bound of one.
                     None if edge.counts() => given_back.push(old[edge.node.0 as usize].log_p),
                     None => {}
                 }
@@ -459,7 +464,7 @@ impl PrefixTree {
         map
     }
 
-    /// Whether each backed_up prefix counts in the bound of its parent, which is backed_up too.
+    /// Whether each backed-up prefix counts in the bound of its parent, which is backed up too.
     #[cfg(test)]
     pub(crate) fn is_consistent(&self) -> bool {
         self.nodes.iter().enumerate().skip(1).all(|(id, node)| {
@@ -470,7 +475,7 @@ impl PrefixTree {
         })
     }
 
-    /// Makes all bounds again, the deepest first.
+    /// Makes all bounds anew, the deepest first.
     fn sum_all(&mut self) {
         for id in (0..self.nodes.len()).rev() {
             let bounds: Vec<f64> = self.nodes[id]

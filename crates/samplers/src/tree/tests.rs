@@ -1,4 +1,4 @@
-//! The tree by itself: bounds in numbers, against their definition.
+//! The tree alone: its bounds in numbers, against their definition.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ fn facts(eos: f64, tokens: f64) -> NodeStats {
     NodeStats { eos: eos.ln(), tokens: tokens.ln(), valid_mass: (eos + tokens).ln(), forced: false }
 }
 
-/// Visits a path of (token, its probability), each prefix with the given probabilities of the end and of all allowed tokens,
-/// and learns.
+/// Visits a path of (token, its probability, probability of the end, mass of all allowed tokens), and takes it into the bounds.
+/// `root` has the last two numbers for the empty prefix.
 fn visit(tree: &mut PrefixTree, root: (f64, f64), path: &[(u32, f64, f64, f64)]) -> NodeId {
     tree.tick();
     let mut node = PrefixTree::ROOT;
@@ -30,8 +30,8 @@ fn visit(tree: &mut PrefixTree, root: (f64, f64), path: &[(u32, f64, f64, f64)])
     node
 }
 
-/// The worked example of grammar-aligned decoding, section 3: `00000`, or `1` and four more. After 00000 was sampled, whose
-/// end has probability 1e-8, the bound of 0000 is 0.45e-8, and what begins with 0 has 0.45^5 * 1e-8 in all.
+/// The worked example of grammar-aligned decoding, section 3: `00000`, or `1` and four more. After 00000 was sampled, whose end has
+/// probability 1e-8, the bound of 0000 is 0.45e-8. All outputs that begin with 0 have 0.45^5 * 1e-8 together.
 #[test]
 fn the_worked_example_of_grammar_aligned_decoding() {
     let mut tree = PrefixTree::new();
@@ -43,7 +43,7 @@ fn the_worked_example_of_grammar_aligned_decoding() {
     let first = tree.child(PrefixTree::ROOT, TokenId(0));
     let prefix_mass = (tree.log_p(first) + tree.bound(first)).exp();
     assert!(relative(prefix_mass, 0.45f64.powi(5) * 1e-8) < 1e-12, "{prefix_mass}");
-    // What begins with 1 was not visited.
+    // The outputs that begin with 1 were not visited.
     assert!(relative(tree.unexplored(PrefixTree::ROOT).exp(), 0.45) < 1e-12);
     assert!(relative(tree.bound(PrefixTree::ROOT).exp(), 0.45 + 0.45f64.powi(5) * 1e-8) < 1e-12);
 }
@@ -60,7 +60,7 @@ fn a_node_is_small() {
     assert!(tree.bytes() <= 1001 * 100, "{}", tree.bytes());
 }
 
-/// A random task of which the tree sees the visited part: the probabilities of two tokens and the end after each prefix.
+/// A random task, of which the tree sees the visited part. For each prefix: the probabilities of two tokens and of the end.
 struct Task(BTreeMap<Vec<u32>, [f64; 4]>);
 
 impl Task {
@@ -68,7 +68,7 @@ impl Task {
         let mut rows = BTreeMap::new();
         let mut open = vec![Vec::new()];
         while let Some(prefix) = open.pop() {
-            // Some tokens next to impossible, some certain, and a rest that is forbidden.
+            // Some tokens are next to impossible and some certain, and a rest is forbidden.
             let weights: [f64; 5] =
                 std::array::from_fn(|_| 10f64.powi(-i32::try_from(rng.next_u32() % 12).unwrap()));
             let sum: f64 = weights.iter().sum();
@@ -154,18 +154,18 @@ fn bounds_are_those_of_the_definition_and_fall() {
 #[test]
 fn what_is_forgotten_has_a_bound_of_one_again() {
     let mut tree = PrefixTree::new();
-    // Two dead ends under 0, and one under 1, which is visited last.
+    // Two dead ends under 0, and one prefix under 1, which is visited last.
     visit(&mut tree, (0.1, 0.9), &[(0, 0.5, 0.0, 0.6), (0, 0.25, 0.0, 0.0)]);
     visit(&mut tree, (0.1, 0.9), &[(0, 0.5, 0.0, 0.6), (1, 0.35, 0.0, 0.0)]);
     visit(&mut tree, (0.1, 0.9), &[(1, 0.3, 0.2, 0.5), (0, 0.5, 0.0, 0.0)]);
     let near = |left: f64, right: f64| (left.exp() - right).abs() < 1e-12;
     assert_eq!(tree.len(), 6);
-    // The end, what was never visited, nothing of 0, and the end after 1.
+    // The end, the unexplored mass, no mass of 0, and the end after 1.
     assert!(near(tree.bound(PrefixTree::ROOT), 0.1 + 0.1 + 0.3 * 0.2));
     let map = tree.shrink(tree.bytes() + 200);
     assert_eq!(tree.len(), 3);
     assert_eq!(map.iter().flatten().count(), 3);
-    // All of 0 is back.
+    // All the mass of 0 is back.
     assert!(near(tree.bound(PrefixTree::ROOT), 0.1 + 0.6 + 0.3 * 0.2));
     assert!(near(tree.unexplored(PrefixTree::ROOT), 0.6));
     tree.shrink(0);
@@ -173,7 +173,8 @@ fn what_is_forgotten_has_a_bound_of_one_again() {
     assert!(near(tree.bound(PrefixTree::ROOT), 1.0));
 }
 
-/// What hangs on a prefix that does not count must not count either: its bound would be reached by a way that takes it for 1.
+/// A prefix under one that does not count must not count either: a rollout would reach its bound through a prefix whose bound
+/// counts as 1.
 #[test]
 fn nothing_is_learned_behind_what_does_not_count() {
     let mut tree = PrefixTree::new();
@@ -192,7 +193,7 @@ fn nothing_is_learned_behind_what_does_not_count() {
     tree.set_log_p(child, 0.25f64.ln());
     tree.back_up(grandchild, |_, _, _| None);
     assert!(tree.is_backed_up(grandchild) && tree.is_consistent());
-    // All but what led to 0, which is dead.
+    // All mass but that of 0, which is dead.
     assert!((tree.bound(PrefixTree::ROOT).exp() - 0.75).abs() < 1e-12);
 }
 
@@ -200,7 +201,7 @@ fn nothing_is_learned_behind_what_does_not_count() {
 fn differences_keep_their_digits() {
     let mut tree = PrefixTree::new();
     let rest: f64 = 1e-30;
-    // Nearly everything is in the first child, which dies.
+    // Nearly all of the mass is in the first child, which dies.
     tree.score(PrefixTree::ROOT, NodeStats { eos: NEVER, tokens: 0.0, valid_mass: 0.0, forced: false });
     let child = tree.child(PrefixTree::ROOT, TokenId(0));
     tree.set_log_p(child, (-rest).ln_1p());

@@ -1,11 +1,11 @@
-//! AWRS: each token by rejection, without a mask, and an unbiased weight for the whole (Lipkin et al. 2025, "Fast
-//! Controlled Generation from Language Models with Adaptive Weighted Rejection Sampling").
+//! AWRS: each token by rejection, without a mask, and an unbiased weight for the whole output (Lipkin et al. 2025, "Fast Controlled
+//! Generation from Language Models with Adaptive Weighted Rejection Sampling").
 //!
-//! At each prefix tokens are drawn from the model without replacement until the constraint takes one: that is a draw from
-//! the masked distribution, for as many questions to the constraint as there were wrong tokens, and one more. A mask asks
-//! about every token of the vocabulary. A weight needs the mass that the mask would have left, which is
-//! estimated: the drawing goes on, from all tokens that were not refused, until a second token is taken. With `m` the mass of
-//! what was refused before the first, and `n` the number of all refusals,
+//! At each prefix, tokens are drawn from the model without replacement until the constraint accepts one. That token is a draw from
+//! the masked distribution. It costs one question to the constraint for each wrong token, and one more; a mask asks about every
+//! token of the vocabulary. A weight needs the mass that a mask would leave, which is estimated: the drawing goes on, from all
+//! tokens that were not refused, until a second token is accepted. With `m` the mass of the tokens refused before the first
+//! accepted one, and `n` the number of all refusals,
 //!
 //! ```text
 //! Z = (1 - m) / (n + 1)
@@ -71,7 +71,7 @@ impl Policy for Awrs {
     }
 }
 
-/// A token of a row, or none for the end, with its log-probability and an estimate of the mass that a mask would leave.
+/// A token of a row, or `None` for the end, with its log-probability and an estimate of the mass that a mask would leave.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Local {
     pub(crate) token: Option<TokenId>,
@@ -79,11 +79,11 @@ pub(crate) struct Local {
     pub(crate) log_mass: f64,
 }
 
-/// So many outcomes are drawn one by one before all are put in order.
+/// The number of outcomes that are drawn one by one before all outcomes are put in order.
 const FEW: usize = 16;
 
-/// An outcome with the time at which it comes: the first of independent exponential clocks whose rates are the
-/// probabilities. Taken in the order of time they are a sample without replacement.
+/// An outcome with its arrival time, that of an exponential clock. The clocks are independent, and their rates are the
+/// probabilities: outcomes in the order of time are a sample without replacement.
 #[derive(PartialEq, Debug)]
 struct Clock {
     time: f64,
@@ -99,39 +99,39 @@ impl PartialOrd for Clock {
 }
 
 impl Ord for Clock {
-    /// The earliest is the greatest, for the heap.
+    /// For the heap, the earliest outcome is the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.outcome.cmp(&self.outcome))
     }
 }
 
-/// The two loops of the method at one prefix; `allows` is asked with none for the end. `None` if nothing is allowed.
+/// The two loops of the method at one prefix. `allows` is called with `None` for the end. `None` if no outcome is allowed.
 pub(crate) fn local(
     row: &Row,
     rng: &mut dyn Rng,
     mut allows: impl FnMut(Option<TokenId>) -> bool,
 ) -> Result<Option<Local>, RowError> {
     let mut refused = Refused::default();
-    // Mostly the first few tokens decide, and the row need not be taken apart.
+    // Mostly the first few tokens decide, and the row need not be listed.
     if let Some(found) = by_blocks(row, rng, &mut allows, &mut refused)? {
         return Ok(Some(found));
     }
     Ok(one_by_one(row, &row.list()?, rng, &mut allows, refused))
 }
 
-/// The outcomes that were refused, and the first that was taken.
+/// The refused outcomes, and the first accepted one.
 #[derive(Default, Debug)]
 struct Refused {
-    /// Ascending.
+    /// The refused tokens, ascending.
     tokens: Vec<TokenId>,
     end: bool,
     count: u32,
-    /// The outcome that was taken first, its log-probability, and the logarithm of the mass that was not refused before it.
+    /// The outcome that was accepted first, its log-probability, and the logarithm of the mass that was not refused before it.
     taken: Option<(Option<TokenId>, f64, f64)>,
 }
 
-/// The loops by draws from the row, each without the refused outcomes. Answers with none where more than a few are
-/// refused in one of the loops, and leaves in `refused` how far it has come.
+/// The loops by draws from the row, each without the refused outcomes. `None` where more than a few outcomes are refused in one of
+/// the loops; `refused` then holds the state of the loops.
 fn by_blocks(
     row: &Row,
     rng: &mut dyn Rng,
@@ -169,7 +169,7 @@ fn by_blocks(
     Ok(None)
 }
 
-/// The loops over all outcomes with their weights. Outcome 0 is the end.
+/// The loops over a list of all outcomes with their weights. Outcome 0 is the end.
 fn one_by_one(
     row: &Row,
     listed: &[(TokenId, f64)],
@@ -189,9 +189,10 @@ fn one_by_one(
     let Refused { tokens, end, count: mut refusals, taken } = refused;
     let known = tokens.into_iter().map(Some).chain(end.then_some(None));
     known.filter_map(outcome_of).for_each(|outcome| weights[outcome] = 0.0);
-    // A refused outcome has weight zero from then on.
+    // A refused outcome has weight zero from its refusal on.
     let mut first = |weights: &mut Vec<f64>, known: Option<usize>, rng: &mut dyn Rng| {
-        // The first few one by one, by their weights: mostly one of them is taken, and a sum is cheaper than many clocks.
+        // The first few outcomes one by one, by their weights: mostly one of them is accepted, and a sum is cheaper than many
+        // clocks.
         for _ in 0..FEW {
             let outcome = weighted(weights, rng)?;
             if known == Some(outcome) || allows(token_of(outcome)) {
@@ -219,7 +220,7 @@ fn one_by_one(
         Some((token, _, share)) => (outcome_of(token)?, share),
         None => {
             let taken = first(&mut weights, None, rng)?;
-            // Summed, not subtracted: the rest may be far less than the refused mass.
+            // The mass is summed, not subtracted: the rest may be far less than the refused mass.
             let left: f64 = weights.iter().sum();
             (taken, (left / total).ln())
         }
@@ -241,7 +242,7 @@ mod tests {
         struct Open {
             refused: Vec<usize>,
             probability: f64,
-            /// The first token that was taken, and what was left then.
+            /// The first accepted token, and the mass that was left then.
             taken: Option<(usize, f64)>,
         }
         let mut sums = vec![0.0; p.len()];
@@ -297,7 +298,7 @@ mod tests {
             assert!((sum - exact).abs() < 0.01, "{sums:?}");
         }
         assert_eq!(local(&row, &mut rng, |_| false).unwrap(), None);
-        // More tokens than are drawn one by one, of which the last is allowed.
+        // More tokens than are drawn one by one. Only the last is allowed.
         let tokens: Vec<TokenId> = (0..60).map(TokenId).collect();
         #[allow(clippy::cast_possible_truncation, reason = "logits are f32")]
         let row = Row::of(&tokens, &[-(60f64.ln()) as f32; 60], f64::NEG_INFINITY);

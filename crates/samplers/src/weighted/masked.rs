@@ -1,9 +1,9 @@
 //! Masked sampling: at each step, the model's distribution over the allowed tokens, renormalised.
 //!
 //! Most engines do this. Every output satisfies the constraint at the cost of one evaluation per token, and the distribution is
-//! **not** the model's: the mask forces continuations that the model finds improbable as readily as others, so that
-//! outputs which start well and end badly are drawn far too often (GAD, section 2; DISC, theorem 2.1). Each output
-//! comes with the weight that corrects averages over outputs.
+//! **not** the model's. The mask forces continuations that the model finds improbable as readily as others, so that outputs which
+//! start well and end badly are drawn far too often (GAD, section 2; DISC, theorem 2.1). Each output comes with the weight that
+//! corrects averages over outputs.
 
 use rand_core::Rng;
 use unskew_core::Origin;

@@ -1,15 +1,15 @@
 //! SMC: a population of outputs that grow together, the improbable ones replaced by copies of the others (Lew et al. 2023;
 //! Loula et al. 2025).
 //!
-//! N outputs ("particles") are extended token by token by masked sampling. The mass that the mask left is a factor of an
-//! output's weight, and once the weights are uneven (their effective number is below a share of N) the population is drawn
-//! anew in proportion to them, systematically: one random number, N equidistant marks. At the end the mean weight is an
-//! unbiased estimate of `P(L)`, whatever was drawn anew and when, and one of the outputs, drawn by weight, with that mean
-//! as its own weight stands for the target distribution without bias; without it, the bias is of order 1/N.
+//! N outputs ("particles") are extended token by token by masked sampling. The mass that the mask leaves is a factor of an output's
+//! weight. Once the weights are uneven (their effective number is below a share of N), the population is resampled in proportion to
+//! them, systematically: one random number, N equidistant marks. At the end the mean weight is an unbiased estimate of `P(L)`, with
+//! any resampling steps. One of the outputs, drawn by weight, stands for the target distribution without bias if it takes that mean
+//! as its own weight; without the weight, the bias is of order 1/N.
 //!
-//! With **twists** the proposal and the weights use the bounds of the tree, as far as it is known: a prefix that has turned
-//! out to lead nowhere loses its weight at once, not when it ends. In the end the weights are the same ratio of the model's
-//! probability to the proposal's. A population is learned from when it is finished.
+//! With **twists** the proposal and the weights use the bounds of the tree, as far as they are known: a prefix that is known to
+//! lead nowhere loses its weight at once, not at its end. The final weights are the same ratio of the model's probability to the
+//! proposal's. A population is taken into the bounds when it is finished.
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
@@ -26,21 +26,21 @@ use crate::{
     task::ModelShape,
 };
 
-/// How a population is run.
+/// The parameters of a population.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SmcConfig {
     /// The number of particles, N; at most [`MAX_PARTICLES`](crate::MAX_PARTICLES).
     pub particles: usize,
-    /// Draw the population anew when the effective number of particles is below this share of N: 0 never, 1 always.
+    /// Resample the population when the effective number of particles is below this share of N: 0 never, 1 always.
     pub threshold: f64,
-    /// Use what earlier populations have learned.
+    /// Use the bounds of earlier populations.
     pub twisted: bool,
-    /// The most populations for one output: one in which no particle ends with an output is run again.
+    /// The most populations for one output. A population is run again if no particle ends with an output.
     pub max_tries: u64,
 }
 
 impl Default for SmcConfig {
-    /// 10 particles, drawn anew below a half; no twists; 1,000 tries.
+    /// 10 particles, resampled below a half; no twists; 1,000 tries.
     fn default() -> Self {
         Self { particles: 10, threshold: 0.5, twisted: false, max_tries: 1_000 }
     }
@@ -67,8 +67,8 @@ impl<M: LanguageModel, C: Constraint> Smc<M, C> {
         Self { pool: SequencePool::new(model, batch), populations: Populations::new(task, config) }
     }
 
-    /// All outputs of one population, each with its weight (whose mean over the particles is the estimate of `P(L)`; those
-    /// that did not survive have none), and their common cost in the first.
+    /// All outputs of one population, each with its weight. The mean of the weights over the particles is the estimate of `P(L)`;
+    /// particles that did not survive have weight zero. The first output carries the cost of the population.
     ///
     /// # Errors
     ///
@@ -99,12 +99,12 @@ impl<M: LanguageModel, C: Constraint> Sampler for Smc<M, C> {
     }
 }
 
-/// How many outputs of a population are wanted.
+/// The outputs of a population that a caller asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wanted {
-    /// One, by weight; as many populations as it takes.
+    /// One output, drawn by weight. Populations are run until one has a survivor.
     One,
-    /// All of one population.
+    /// All outputs of one population.
     All,
 }
 
@@ -113,7 +113,7 @@ enum Wanted {
 pub struct Populations<C: Constraint> {
     session: Session<C>,
     config: SmcConfig,
-    /// Those that are asked for.
+    /// The outputs that were asked for.
     wanted: VecDeque<(Wanted, ChaCha8Rng)>,
     run: Option<Run<C>>,
     waiting: Waiting,
@@ -124,13 +124,13 @@ pub struct Populations<C: Constraint> {
 struct Run<C: Constraint> {
     wanted: Wanted,
     rng: ChaCha8Rng,
-    /// The populations for this output so far, this one included.
+    /// The number of populations for this output so far, this one included.
     tries: u64,
     cost: Cost,
     streams: Vec<ChaCha8Rng>,
     rollouts: Vec<Rollout<C>>,
     progress: Vec<Progress>,
-    /// For each particle the part of its weight that is not its rollout's own: the one that resampling gave it.
+    /// For each particle, the part of its weight that resampling gave it. The rest is its rollout's own weight.
     shared: Vec<f64>,
 }
 
@@ -165,7 +165,7 @@ impl<C: Constraint> Populations<C> {
         self.wanted.push_back((wanted, stream(rng)));
     }
 
-    /// The outputs that were asked for next, once they are made.
+    /// The next outputs that were asked for, once they are made.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl<C: Constraint> Populations<C> {
         Ok(())
     }
 
-    /// After the end of a population: its outputs, or another population.
+    /// At the end of a population: hands over its outputs, or begins another population.
     fn finish(&mut self, run: Run<C>) -> Result<(), SampleError<Infallible>> {
         let Run { wanted, mut rng, tries, mut cost, rollouts, progress, shared, .. } = run;
         if self.config.twisted {
@@ -245,7 +245,7 @@ impl<C: Constraint> Populations<C> {
 }
 
 impl<C: Constraint> Run<C> {
-    /// Lets the particles go on that do not wait. Answers whether some do.
+    /// Advances the particles that do not wait. Answers whether there are any.
     fn step(&mut self, session: &mut Session<C>) -> RowResult<bool> {
         let particles = self.rollouts.iter_mut().zip(&mut self.streams).zip(&mut self.progress);
         for ((rollout, rng), progress) in particles {
@@ -256,8 +256,8 @@ impl<C: Constraint> Run<C> {
         Ok(self.progress.contains(&Progress::NeedsRows))
     }
 
-    /// Weighs the particles after a token of each, and draws them anew where their weights are uneven. Answers whether some of
-    /// them go on.
+    /// Weighs the particles after a token of each, and resamples them where their weights are uneven. Answers whether some of them
+    /// go on.
     fn weigh(&mut self, threshold: f64) -> bool {
         let many = self.rollouts.len();
         let log_weights: Vec<f64> = (0..many)
@@ -277,7 +277,7 @@ impl<C: Constraint> Run<C> {
         if open && effective < threshold * to_f64(many) {
             let chosen = systematic(&weights, uniform(&mut self.rng));
             let mean = total - to_f64(many).ln();
-            // Copies go on apart: each place has a stream of its own.
+            // Copies differ from here on: each place has a stream of random numbers.
             let all: Vec<_> = chosen.iter().map(|from| self.rollouts[*from].clone()).collect();
             self.progress = chosen.iter().map(|from| self.progress[*from].clone()).collect();
             self.shared = all.iter().map(|rollout| mean - rollout.log_weight()).collect();
@@ -335,8 +335,8 @@ impl<C: Constraint> Machine for Populations<C> {
     }
 }
 
-/// Indices drawn with `weights`, which sum to one: as many as there are, at equidistant marks of which the first is `start`
-/// of a step from zero. Index `i` is drawn `n w_i` times, rounded up or down.
+/// Indices drawn with `weights`, which sum to one: as many indices as weights, at equidistant marks. The first mark is at the part
+/// `start` of a step. Index `i` is drawn `n w_i` times, rounded up or down.
 fn systematic(weights: &[f64], start: f64) -> Vec<usize> {
     let many = weights.len();
     let mut chosen = Vec::with_capacity(many);

@@ -1,5 +1,5 @@
-//! Mentored decoding as it was published, beside our solver: where its loop ends it agrees with the optimum, and it does not
-//! always end.
+//! Mentored decoding as it was published, compared with our solver. Where the published loop ends, it agrees with the optimum; it
+//! does not always end.
 
 mod textbook;
 
@@ -17,7 +17,7 @@ fn pairs(len: usize, count: u64) -> impl Iterator<Item = (Vec<f64>, Vec<f64>)> {
     (0..count).map(move |seed| dirichlet_pair(len, 0.3, seed))
 }
 
-/// Of pairs whose divergence is beyond the budget, which the printed loop never accepts at once.
+/// Counts over pairs whose divergence is beyond the budget: the printed loop never accepts these at once.
 fn ends(len: usize, count: u64, reading: Reading) -> (u32, u32, u32) {
     let (mut all, mut ended, mut most) = (0, 0, 0);
     for (draft, target) in pairs(len, count) {
@@ -50,13 +50,13 @@ fn with_the_old_alpha_as_bound_it_ends_and_states_the_true_divergence() {
         assert!(most < 30, "{len}: {most}");
         for (draft, target) in pairs(len, 300) {
             let sorted = Sorted::new(&draft, &target);
-            // Within the tolerance there is nothing to reject.
+            // Within the tolerance no rejection is needed.
             if sorted.divergence(&sorted.draft) <= 1.05 * BUDGET {
                 continue;
             }
             let answer = sorted.search(BUDGET, 0.05, Reading::Corrected, 10_000).unwrap();
             let (distribution, sum) = sorted.distribution(&answer);
-            // A small rejection is a small difference of large sums.
+            // A small rejection probability is a small difference of large sums.
             assert!((sum - 1.0).abs() < 1e-6, "{sum} {answer:?}");
             assert!((sorted.divergence(&distribution) - answer.divergence).abs() < 1e-9);
         }
@@ -80,18 +80,18 @@ fn the_printed_loop_stands_still() {
         }
         seen.push(alpha);
     }
-    // Far from where the budget is.
+    // The loop stands far from the point of the budget.
     assert_eq!(seen[58], seen[59]);
     let stuck = sorted.at(alpha, Reading::Printed).divergence;
     assert!((stuck - BUDGET).abs() > 0.05 * BUDGET, "{stuck}");
 }
 
-/// A target with a zero, as under any mask: between zero and what accepting the draft costs, no `alpha` has the divergence.
+/// A target with a zero, as under any mask: no `alpha` has a divergence between zero and the cost of accepting the draft.
 #[test]
 fn a_zero_of_the_target_keeps_the_corrected_loop_from_ending() {
     let (draft, target) = ([0.4, 0.3, 0.3], [0.0, 0.6, 0.4]);
     let sorted = Sorted::new(&draft, &target);
-    // After 1,074 halvings no number is left, and the loop ends with none.
+    // After 1,074 halvings no number is left, and the loop ends without an answer.
     assert_eq!(sorted.search(0.1, 0.05, Reading::Corrected, 1_000), None);
     assert_eq!(sorted.search(0.1, 0.05, Reading::Printed, 1_000), None);
     assert!(sorted.search(0.1, 0.05, Reading::Corrected, 2_000).unwrap().beta.is_nan());
@@ -123,7 +123,7 @@ fn the_notebook_passes_its_budget_in_small_vocabularies() {
         assert!(sums > 1e-3, "the residual sums to one at {len}");
         worst.push(greatest);
     }
-    // Beyond the 1.2 that its tolerance allows; nearly harmless where no outcome weighs much.
+    // The divergence exceeds the 1.2 that the tolerance allows. It is nearly harmless where no outcome weighs much.
     assert!(worst[0] > 5.0 && worst[1] > 1.5 && worst[2] < 1.3, "{worst:?}");
 }
 
@@ -171,7 +171,7 @@ fn dirichlet(len: usize, shape: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
     weights.into_iter().map(|weight| weight / sum).collect()
 }
 
-/// A draft from a Dirichlet distribution, and a target that is half another one and half the draft.
+/// A draft from a Dirichlet distribution, and a target that is the mean of another draw and the draft.
 fn dirichlet_pair(len: usize, shape: f64, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (draft, other) = (dirichlet(len, shape, &mut rng), dirichlet(len, shape, &mut rng));

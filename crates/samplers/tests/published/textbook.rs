@@ -1,30 +1,30 @@
-//! Mentored decoding as it was published, in three readings: our solver is compared with it, in speed (`cargo xtask bench
-//! speculation`) and in its answers.
+//! Mentored decoding as it was published, in three readings. Our solver is compared with them, in its answers and in speed (`cargo
+//! xtask bench speculation`).
 //!
-//! All sort the outcomes by `q / p` and take sums along that order; then they search for `alpha` by halving an interval until the
-//! divergence is near the budget. As printed (Algorithm 1), the loop moves `alpha` first and stores the moved value as the bound, so that
-//! the interval closes on it and the loop does not end. The author's notebook has the order right, and takes the sums for `beta` one
-//! outcome too early. [`Reading::Corrected`] has neither fault, and still does not end where the target has zeros, where the divergence
-//! jumps in `alpha`; nor does it know a budget of zero.
+//! All readings sort the outcomes by `q / p` and take sums along that order. Then they search for `alpha` by halving an interval
+//! until the divergence is near the budget. As printed (Algorithm 1), the loop moves `alpha` first and stores the moved value as
+//! the bound, so that the interval closes on it and the loop does not end. The author's notebook has the right order, and takes the
+//! sums for `beta` one outcome too early. [`Reading::Corrected`] has neither fault. It still does not end where the target has
+//! zeros, since the divergence then jumps in `alpha`; nor does it know a budget of zero.
 
-/// How the loop is read.
+/// A reading of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reading {
     /// As printed.
     Printed,
     /// The interval keeps the old `alpha` as its bound.
     Corrected,
-    /// The same with the sums for `beta` as in the author's notebook.
+    /// The corrected loop, with the sums for `beta` as in the author's notebook.
     Notebook,
 }
 
-/// Outcomes in the order of `q / p`, with sums along it. Those that neither distribution has are left out.
+/// Outcomes in the order of `q / p`, with sums along it. Outcomes of probability zero in both distributions are left out.
 #[derive(Clone, Debug)]
 pub(crate) struct Sorted {
     pub(crate) draft: Vec<f64>,
     target: Vec<f64>,
     ratio: Vec<f64>,
-    /// Sums over the first outcomes: none, one, ... all.
+    /// Sums over the first 0, 1, ... outcomes, up to all of them.
     draft_before: Vec<f64>,
     target_before: Vec<f64>,
     divergence_before: Vec<f64>,
@@ -35,15 +35,15 @@ pub(crate) struct Sorted {
 /// The answer of a search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Answer {
-    /// The cap of `q / pi` from below.
+    /// The lower cap of `q / pi`.
     pub(crate) alpha: f64,
-    /// And from above.
+    /// The upper cap of `q / pi`.
     pub(crate) beta: f64,
     /// The probability of a rejection.
     pub(crate) rejection: f64,
     /// The divergence as the loop computes it.
     pub(crate) divergence: f64,
-    /// How often the interval was halved.
+    /// The number of halvings of the interval.
     pub(crate) halvings: u32,
 }
 
@@ -92,14 +92,14 @@ impl Sorted {
         let rejection = self.draft_before[capped] - self.target_before[capped] / alpha;
         let raised = self.threshold.partition_point(|threshold| *threshold > rejection);
         let from = match reading {
-            // Before the first it wraps around to the last, as an index of -1 does.
+            // Before the first index, the index wraps around to the last, as an index of -1 does.
             Reading::Notebook => raised.checked_sub(1).unwrap_or(last - 1),
             Reading::Printed | Reading::Corrected => raised,
         };
         let target = self.target_before[last] - self.target_before[from];
         let draft = self.draft_before[last] - self.draft_before[from];
         let beta = target / (rejection + draft);
-        // Nothing is capped: zero times the logarithm.
+        // No outcome is capped: the term is zero times the logarithm.
         let low = if capped > 0 && self.target_before[capped] > 0.0 {
             alpha.ln() * self.target_before[capped]
         } else {
@@ -129,8 +129,8 @@ impl Sorted {
         None
     }
 
-    /// The notebook's search: at most ten halvings, and the best `alpha` below the budget if none is within the tolerance, or one: no
-    /// budget at all.
+    /// The notebook's search: at most ten halvings. Without an `alpha` within the tolerance, the answer is the best `alpha` below
+    /// the budget, or 1 if there is none: no budget at all.
     pub(crate) fn notebook(&self, budget: f64) -> Answer {
         const TOLERANCE: f64 = 0.2;
         let (mut least, mut greatest) = (0.0, 1.0);
@@ -149,8 +149,8 @@ impl Sorted {
         best
     }
 
-    /// The distribution that an answer stands for, as a sampler draws from it, with a normalised residual; and the sum of the
-    /// residual before.
+    /// The distribution of an answer, as a sampler draws from it, with a normalised residual; and the sum of the residual before it
+    /// is normalised.
     pub(crate) fn distribution(&self, answer: &Answer) -> (Vec<f64>, f64) {
         let outcomes = || self.draft.iter().zip(&self.target);
         let residual: Vec<f64> =

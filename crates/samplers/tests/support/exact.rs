@@ -1,4 +1,5 @@
-//! The distributions of samplers that are not exact, by enumeration: written from the definitions, without any of the samplers' code.
+//! The distributions of samplers that are not exact, by enumeration. They are written from the definitions, without any code of the
+//! samplers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::support::Outputs;
 
 pub(crate) type Distribution = BTreeMap<Vec<TokenId>, f64>;
 
-/// What may follow a prefix under the mask, with the model's probabilities; the end is none.
+/// The outcomes that the mask allows after a prefix, with the model's probabilities; `None` is the end.
 pub(crate) fn masked(
     model: &TableModel,
     constraint: &Outputs,
@@ -43,7 +44,7 @@ fn future(model: &TableModel, constraint: &Outputs, seen: &[Vec<TokenId>], prefi
         .sum()
 }
 
-/// The distribution of ASAp's next output after the samples `seen`, and of where it runs into dead ends.
+/// The distribution of ASAp's next output after the samples `seen`, with the dead ends that it runs into.
 fn asap_next(
     model: &TableModel,
     constraint: &Outputs,
@@ -99,7 +100,8 @@ pub(crate) fn asap(model: &TableModel, constraint: &Outputs, iteration: usize) -
     distribution
 }
 
-/// An output's probability under the model, and for each of its steps that of masked sampling and the entropy of it.
+/// An output's probability under the model; for each of its steps, the probability under masked sampling, and the entropy of that
+/// step.
 pub(crate) fn steps(
     model: &TableModel,
     constraint: &Outputs,

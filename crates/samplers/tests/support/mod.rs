@@ -7,7 +7,7 @@ use rand_core::{Rng, SeedableRng};
 use unskew_core::{Constraint, ExactDistribution, MaskMut, Rejected, TableModel, TokenId};
 use unskew_samplers::Task;
 
-/// Exactly the listed outputs: the plainest constraint there is, and none of the engines'.
+/// Exactly the listed outputs: the plainest constraint there is, and none of the project's engines.
 #[derive(Clone, Debug)]
 pub(crate) struct Outputs {
     pub(crate) outputs: BTreeSet<Vec<TokenId>>,
@@ -62,8 +62,8 @@ pub(crate) fn below(rng: &mut ChaCha8Rng, bound: u32) -> u32 {
     rng.next_u32() % bound
 }
 
-/// A table over `tokens` tokens in which each context has a row of its own, some tokens of them impossible, and a list
-/// of up to 40 outputs.
+/// A table over `tokens` tokens in which each context has a row of its own, with some impossible tokens, and a list of up to 40
+/// outputs.
 pub(crate) fn random_task(seed: u64) -> (TableModel, Outputs) {
     let mut rng = rng(seed);
     let tokens = 2 + below(&mut rng, 3);
