@@ -17,8 +17,8 @@ use rand_core::Rng;
 use unskew_core::Origin;
 
 use crate::{
+    policy::{Outcome, Policy, Tries},
     rollout::{AcceptTest, End, Proposal, RolloutConfig},
-    scheduler::{Outcome, Policy, Tries},
 };
 
 /// Adaptive sampling with approximate expected futures.

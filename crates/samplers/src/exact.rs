@@ -32,9 +32,9 @@ use unskew_core::Origin;
 
 use crate::{
     SampleError, limits,
+    policy::{Outcome, Policy, Tries},
     random::{uniform, weighted},
     rollout::{AcceptTest, End, Output, Proposal, RolloutConfig},
-    scheduler::{Outcome, Policy, Tries},
     session::Scope,
 };
 

@@ -16,9 +16,9 @@ use rand_core::Rng;
 use unskew_core::{Finish, Origin, TokenId, logprob::log_sum_exp};
 
 use crate::{
+    policy::{Outcome, Policy, Tries},
     random::{uniform, weighted},
     rollout::{AcceptTest, End, Output, Proposal, RolloutConfig, Step},
-    scheduler::{Outcome, Policy, Tries},
 };
 
 /// The place at which an output is cut.

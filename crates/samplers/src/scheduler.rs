@@ -13,12 +13,13 @@ use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use unskew_core::{Constraint, Cost, Draw, LanguageModel, Logits, Origin, Sampler, TokenId};
+use unskew_core::{Constraint, Cost, Draw, Logits};
 
 use crate::{
-    FedRow, Machine, Poll, SampleError, SequencePool, Task, TrieFileError, machine,
-    rollout::{End, HasRollout, Output, Progress, Rollout, RolloutConfig, RowResult, Step, Waiting},
-    session::{Scope, Session},
+    FedRow, Machine, Poll, SampleError, Task, TrieFileError,
+    policy::{Outcome, Policy, Tries},
+    rollout::{HasRollout, Progress, Rollout, RowResult, Waiting},
+    session::Session,
     speculative::{
         Divergence, Drafter, KullbackLeibler, Selection, SpeculationConfig, SpeculationError,
         SpeculationStats, Verifier,
@@ -37,83 +38,6 @@ pub struct Usage {
     pub trie_bytes: usize,
     /// The bytes of the cached rows of the model.
     pub row_bytes: usize,
-}
-
-/// The rules of a sampler that is made of rollouts.
-pub trait Policy {
-    /// The state of one draw between its rollouts.
-    type Memory: Default;
-
-    /// The tokens that rollouts draw from.
-    fn scope(&self) -> Scope {
-        Scope::Allowed
-    }
-
-    /// Whether rollouts are taken into the bounds.
-    fn learns(&self) -> bool {
-        false
-    }
-
-    /// Whether its outputs are proposals with weights, which may follow another distribution than the model's.
-    fn weighs(&self) -> bool {
-        false
-    }
-
-    /// Refuses counts above the limits on memory.
-    fn check(&self) -> Result<(), SampleError<Infallible>> {
-        Ok(())
-    }
-
-    /// The next rollout of a draw.
-    fn begin(&self, memory: &mut Self::Memory, rng: &mut dyn Rng) -> RolloutConfig;
-
-    /// The part of an earlier output that the rollout begins with.
-    fn prefix<'a>(&self, memory: &'a Self::Memory) -> (&'a [TokenId], &'a [Step]) {
-        let _ = memory;
-        (&[], &[])
-    }
-
-    /// The outcome of a draw after the end of its rollout number `tries`.
-    fn on_end(&self, memory: &mut Self::Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome;
-}
-
-/// The tries of a draw so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tries {
-    /// The number of rollouts.
-    pub(crate) rollouts: u64,
-    /// The number of tokens that its rollouts drew at prefixes that were not known.
-    pub(crate) new_tokens: u64,
-    /// The most tokens of an output.
-    pub(crate) max_tokens: usize,
-}
-
-/// The state of a draw after a rollout.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
-    /// The draw needs another rollout.
-    Again,
-    /// The draw is this output, with the logarithm of its weight.
-    Done(Output, Origin, f64),
-    /// The tries are used up.
-    NoOutput,
-    /// The model gives probability zero to every accepted output.
-    Impossible,
-    /// No allowed continuation of these tokens has a positive probability.
-    DeadEnd(Vec<TokenId>),
-}
-
-impl Outcome {
-    /// The outcome for a policy that takes the first output, within at most `max_tries` tries.
-    pub(crate) fn of_try(end: End, origin: Origin, tries: u64, max_tries: u64) -> Self {
-        match end {
-            End::Output(output) => Self::Done(output, origin, 0.0),
-            // The empty prefix has no mass left: no number of tries helps.
-            End::Stuck(tokens) if tokens.is_empty() => Self::Impossible,
-            End::Stuck(_) | End::Rejected if tries < max_tries => Self::Again,
-            End::Stuck(_) | End::Rejected => Self::NoOutput,
-        }
-    }
 }
 
 /// The most draws whose statistics wait for a caller.
@@ -254,14 +178,14 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     }
 
     /// The number of draws that may still begin: one batch under way, and another ready.
-    fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         let batch = self.session.batch();
         let ahead = batch.saturating_mul(AHEAD).saturating_sub(self.done.len() + self.seeds.len());
         batch.saturating_mul(2).saturating_sub(self.slots.len() + self.seeds.len()).min(ahead)
     }
 
     /// Whether all draws that were asked for are handed over.
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.seeds.is_empty() && self.done.is_empty() && self.failure.is_none()
     }
 
@@ -293,7 +217,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     }
 
     /// Drops all draws that are under way or asked for.
-    fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.slots.clear();
         self.seeds.clear();
         self.first += self.done.len();
@@ -321,6 +245,11 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     /// first, and falls with each rollout of a policy that learns.
     pub fn log_bound(&self) -> f64 {
         self.session.tree().bound(PrefixTree::ROOT).min(0.0)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tree_mut(&mut self) -> &mut PrefixTree {
+        self.session.tree_mut()
     }
 
     /// The memory of the sampler.
@@ -497,161 +426,5 @@ impl<C: Constraint, P: Policy> Machine for Scheduler<C, P> {
         if let Some(slot) = self.slots.get_mut(self.waiting.owner(request)) {
             slot.cost += cost;
         }
-    }
-}
-
-/// A policy over a model: the closed loop of the samplers.
-///
-/// [`draw`](Sampler::draw) makes one output at a time; [`draw_next`](Self::draw_next) and [`draw_each`](Sampler::draw_each) keep
-/// [`Task::batch`] rollouts under way, which share the passes of the model.
-#[derive(Debug)]
-pub struct Sampling<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> {
-    pool: SequencePool<M>,
-    scheduler: Scheduler<C, P>,
-    /// The error of the model, while draws that were made before it are still to be handed over.
-    failure: Option<M::Error>,
-}
-
-impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampling<M, C, P> {
-    /// The sampler of a policy for `task`.
-    pub fn new(task: Task<M, C>, policy: P) -> Self {
-        let batch = task.batch;
-        let (model, task) = task.split();
-        Self::from_parts(SequencePool::new(model, batch), Scheduler::new(task, policy))
-    }
-
-    /// The sampler of a machine over the sequences of a model.
-    pub fn from_parts(pool: SequencePool<M>, scheduler: Scheduler<C, P>) -> Self {
-        Self { pool, scheduler, failure: None }
-    }
-
-    /// The sampler of a policy for `task`, whose rollouts `drafter` drafts for.
-    ///
-    /// # Errors
-    ///
-    /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not fit together.
-    pub fn speculative(
-        task: Task<M, C>,
-        policy: P,
-        drafter: impl Drafter<C> + 'static,
-        config: SpeculationConfig,
-    ) -> Result<Self, SpeculationError> {
-        let Self { pool, scheduler, .. } = Self::new(task, policy);
-        Ok(Self::from_parts(pool, scheduler.with_drafter(Box::new(drafter), config)?))
-    }
-
-    /// The next draw, in the order in which draws were begun. Draws begin while there is room for them, and each draw that begins
-    /// is taken off `left`. `None`: `left` is zero, and all draws are handed over.
-    ///
-    /// Draws may be under way when this returns. They go on with the next call, and are given up by [`draw`](Sampler::draw),
-    /// [`draw_each`](Sampler::draw_each) and [`load`](Self::load).
-    ///
-    /// # Errors
-    ///
-    /// As for [`draw`](Sampler::draw). The draws before the first unfinished one are handed over before the error. The draws after
-    /// it are given up.
-    pub fn draw_next(
-        &mut self,
-        left: &mut usize,
-        rng: &mut dyn Rng,
-    ) -> Option<Result<Draw, SampleError<M::Error>>> {
-        loop {
-            if let Some(draw) = self.scheduler.take() {
-                return Some(draw.map_err(SampleError::widen));
-            }
-            if let Some(error) = self.failure.take() {
-                self.scheduler.give_up();
-                return Some(Err(SampleError::Model(error)));
-            }
-            // Streams are seeded when there is room for their draws: a large count costs no memory.
-            let more = self.scheduler.room().min(*left);
-            self.scheduler.begin(more, rng);
-            *left -= more;
-            if self.scheduler.is_idle() {
-                return None;
-            }
-            self.failure = machine::step(&mut self.pool, &mut [&mut self.scheduler]).err();
-        }
-    }
-
-    /// The machine without the model.
-    pub fn scheduler(&mut self) -> &mut Scheduler<C, P> {
-        &mut self.scheduler
-    }
-
-    /// Draws `count` outputs and drops them; only the bounds learned from them stay.
-    ///
-    /// # Errors
-    ///
-    /// As for [`draw`](Sampler::draw).
-    pub fn warm_up(&mut self, count: u64, rng: &mut dyn Rng) -> Result<(), SampleError<M::Error>> {
-        for _ in 0..count {
-            self.draw(rng)?;
-        }
-        Ok(())
-    }
-
-    /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself. It is 0 at
-    /// first, and falls with each rollout of a policy that learns.
-    pub fn log_bound(&self) -> f64 {
-        self.scheduler.log_bound()
-    }
-
-    /// The memory of the sampler.
-    pub fn usage(&self) -> Usage {
-        self.scheduler.usage()
-    }
-
-    /// The bounds as bytes. `name` names the model and the constraint, since the sampler has no names for them. Bounds of one task
-    /// are wrong for another, and with them the distribution.
-    pub fn save(&mut self, name: &str) -> Vec<u8> {
-        self.scheduler.save(name)
-    }
-
-    /// Goes on from bounds that were [saved](Self::save) for the same task under the same name. The next draws are those that would
-    /// have followed in the saving sampler.
-    ///
-    /// # Errors
-    ///
-    /// [`TrieFileError`] where the bytes are damaged or belong to another task. Draws under way are given up.
-    pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
-        self.scheduler.load(name, bytes)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn tree_mut(&mut self) -> &mut PrefixTree {
-        self.scheduler.session.tree_mut()
-    }
-}
-
-impl<M: LanguageModel, C: Constraint, P: Policy + fmt::Debug> Sampler for Sampling<M, C, P> {
-    type Error = SampleError<M::Error>;
-
-    /// # Errors
-    ///
-    /// [`SampleError`] when the model fails, or the policy has used up its tries.
-    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        let mut drawn = None;
-        self.draw_each(1, rng, &mut |draw| drawn = Some(draw))?;
-        Ok(drawn.expect("an output or an error"))
-    }
-
-    /// # Errors
-    ///
-    /// As for [`draw`](Self::draw). The draws before the first unfinished one are handed over. Which of the later draws are
-    /// finished depends on their lengths.
-    fn draw_each(
-        &mut self,
-        count: usize,
-        rng: &mut dyn Rng,
-        each: &mut dyn FnMut(Draw),
-    ) -> Result<(), Self::Error> {
-        self.scheduler.give_up();
-        self.failure = None;
-        let mut left = count;
-        while let Some(draw) = self.draw_next(&mut left, rng) {
-            each(draw?);
-        }
-        Ok(())
     }
 }

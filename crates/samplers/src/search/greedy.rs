@@ -6,8 +6,8 @@ use rand_core::Rng;
 use unskew_core::Origin;
 
 use crate::{
+    policy::{Outcome, Policy, Tries},
     rollout::{AcceptTest, End, Proposal, RolloutConfig},
-    scheduler::{Outcome, Policy, Tries},
 };
 
 /// Greedy decoding.

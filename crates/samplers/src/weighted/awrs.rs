@@ -22,10 +22,10 @@ use rand_core::Rng;
 use unskew_core::{Origin, RowError, TokenId, logprob::log_sum_exp};
 
 use crate::{
+    policy::{Outcome, Policy, Tries},
     random::{uniform, weighted},
     rollout::{AcceptTest, End, Proposal, RolloutConfig},
     row::Row,
-    scheduler::{Outcome, Policy, Tries},
     session::Scope,
 };
 

@@ -10,8 +10,8 @@ use unskew_core::Origin;
 
 use crate::{
     Truncation,
+    policy::{Outcome, Policy, Tries},
     rollout::{AcceptTest, End, Proposal, RolloutConfig},
-    scheduler::{Outcome, Policy, Tries},
 };
 
 /// Masked sampling, for speed, for comparison, and as a proposal.

@@ -92,6 +92,7 @@ pub(crate) fn random_task(seed: u64) -> (TableModel, Outputs) {
     (TableModel::new(names, default, contexts).unwrap(), Outputs { outputs, vocab_len })
 }
 
+#[allow(dead_code, reason = "not every test draws from a table itself")]
 pub(crate) fn task(model: &TableModel, constraint: &Outputs) -> Task<TableModel, Outputs> {
     let vocabulary = model.vocabulary().clone();
     Task::new(model.clone(), constraint.clone(), &vocabulary, 8)

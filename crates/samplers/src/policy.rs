@@ -1,0 +1,91 @@
+//! The rules of a sampler: which rollout comes next, and what the end of a rollout means for the draw.
+//!
+//! A scheduler does the same for all of them: it begins rollouts, lets them wait for shared passes, and hands over draws.
+
+use std::convert::Infallible;
+
+use rand_core::Rng;
+use unskew_core::{Origin, TokenId};
+
+use crate::{
+    SampleError,
+    rollout::{End, Output, RolloutConfig, Step},
+    session::Scope,
+};
+
+/// The rules of a sampler that is made of rollouts.
+pub trait Policy {
+    /// The state of one draw between its rollouts.
+    type Memory: Default;
+
+    /// The tokens that rollouts draw from.
+    fn scope(&self) -> Scope {
+        Scope::Allowed
+    }
+
+    /// Whether rollouts are taken into the bounds.
+    fn learns(&self) -> bool {
+        false
+    }
+
+    /// Whether its outputs are proposals with weights, which may follow another distribution than the model's.
+    fn weighs(&self) -> bool {
+        false
+    }
+
+    /// Refuses counts above the limits on memory.
+    fn check(&self) -> Result<(), SampleError<Infallible>> {
+        Ok(())
+    }
+
+    /// The next rollout of a draw.
+    fn begin(&self, memory: &mut Self::Memory, rng: &mut dyn Rng) -> RolloutConfig;
+
+    /// The part of an earlier output that the rollout begins with.
+    fn prefix<'a>(&self, memory: &'a Self::Memory) -> (&'a [TokenId], &'a [Step]) {
+        let _ = memory;
+        (&[], &[])
+    }
+
+    /// The outcome of a draw after the end of its rollout number `tries`.
+    fn on_end(&self, memory: &mut Self::Memory, tries: Tries, end: End, rng: &mut dyn Rng) -> Outcome;
+}
+
+/// The tries of a draw so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tries {
+    /// The number of rollouts.
+    pub(crate) rollouts: u64,
+    /// The number of tokens that its rollouts drew at prefixes that were not known.
+    pub(crate) new_tokens: u64,
+    /// The most tokens of an output.
+    pub(crate) max_tokens: usize,
+}
+
+/// The state of a draw after a rollout.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// The draw needs another rollout.
+    Again,
+    /// The draw is this output, with the logarithm of its weight.
+    Done(Output, Origin, f64),
+    /// The tries are used up.
+    NoOutput,
+    /// The model gives probability zero to every accepted output.
+    Impossible,
+    /// No allowed continuation of these tokens has a positive probability.
+    DeadEnd(Vec<TokenId>),
+}
+
+impl Outcome {
+    /// The outcome for a policy that takes the first output, within at most `max_tries` tries.
+    pub(crate) fn of_try(end: End, origin: Origin, tries: u64, max_tries: u64) -> Self {
+        match end {
+            End::Output(output) => Self::Done(output, origin, 0.0),
+            // The empty prefix has no mass left: no number of tries helps.
+            End::Stuck(tokens) if tokens.is_empty() => Self::Impossible,
+            End::Stuck(_) | End::Rejected if tries < max_tries => Self::Again,
+            End::Stuck(_) | End::Rejected => Self::NoOutput,
+        }
+    }
+}
