@@ -133,7 +133,7 @@ pub trait Constraint: Send + Sync {
     /// May panic if the mask does not cover [`vocab_len`](Self::vocab_len) ids.
     fn fill_mask(&self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>);
 
-    /// The mask of `state` where it lies ready, so that the caller needs no copy. `None` has no meaning.
+    /// The mask of `state` where it lies ready, so that the caller needs no copy. `None` says nothing about the mask.
     fn ready_mask<'a>(&'a self, scratch: &'a Self::Scratch, state: &Self::State) -> Option<MaskRef<'a>> {
         let _ = (scratch, state);
         None

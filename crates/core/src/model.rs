@@ -17,7 +17,7 @@ pub enum Rows {
     Last,
     /// One row after each appended token, in order; no row when no token is appended.
     All,
-    /// The same without the first rows, as many as this number.
+    /// The rows of [`All`](Self::All) without the first ones, as many as this number.
     From(usize),
 }
 
@@ -49,7 +49,7 @@ pub struct Extension<'a, S> {
 ///
 /// [`conformance::check_model`](crate::conformance::check_model) tests these rules over any implementation, up to a tolerance:
 /// appending tokens one by one, all at once, or in a batch with others yields the same rows; a fork and its original do not
-/// influence each other; truncating and appending again yields what a fresh sequence yields; an error from [`extend`](Self::extend)
+/// influence each other; truncating and appending again yields the rows of a fresh sequence; an error from [`extend`](Self::extend)
 /// changes no sequence.
 ///
 /// # Example

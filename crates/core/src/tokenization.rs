@@ -1,7 +1,7 @@
 //! The rules by which a tokenizer turns text into tokens, as data: normaliser, split pattern, merge table.
 //!
-//! Engines that enforce canonical token sequences build automata from these facts. A loader reads them from a `tokenizer.json`.
-//! They live here and not with the loader, so that an engine depends on no tokenizer library.
+//! Engines that enforce canonical token sequences build automata from these facts. A loader reads them from a `tokenizer.json`. The
+//! types live here and not with the loader, so that an engine depends on no tokenizer library.
 
 use std::collections::HashMap;
 

@@ -24,7 +24,8 @@ use crate::{
 /// Adaptive sampling with approximate expected futures.
 ///
 /// - **Distribution**: masked sampling for the first output; later outputs are closer and closer to the target distribution, and
-///   never equal to it. It depends on the outputs that ended before one began, so outputs are not independent.
+///   never equal to it. The distribution depends on the outputs that ended before the rollout began, so outputs are not
+///   independent.
 /// - **Cost**: one rollout for each output (more only after a dead end); known prefixes cost nothing. Memory: some 120 bytes
 ///   for each visited prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

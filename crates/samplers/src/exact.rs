@@ -9,19 +9,19 @@
 //! | [`Exact::rejection`] | the model, up to the first forbidden token | nothing | an error |
 //! | [`Exact::rsft`] | the same, but the first token from the mask | nothing | an error |
 //! | [`Exact::ars`] | the model times the bounds | the path that failed | an error |
-//! | [`Exact::cars`] | the model times the bounds | all that the masks on its way forbid | an error |
+//! | [`Exact::cars`] | the model times the bounds | all tokens that the masks on its way forbid | an error |
 //! | [`Exact::disc`] | the same | the same | one of several proposals, by weight |
 //! | [`Exact::disc_published`] | the mask | nothing | one of `K` fresh proposals, by the weights `x` |
 //! | [`Exact::disc_reusing`] | the mask | nothing | one of the `K` rejected proposals, by the weights `x / (1 - x)` |
 //!
-//! RSFT, ARS and CARS are from Parys et al. 2025 ("Constrained Adaptive Rejection Sampling"); RSFT and ARS are its baselines.
-//! The mass of the **empty prefix** is the same for all outputs. All methods but `rejection` leave it out of their tests. That
-//! changes no distribution and divides the number of tries by the mass. Where the model would rarely begin as the constraint
-//! demands, this mass is most of the cost.
+//! RSFT, ARS and CARS are from Parys et al. 2025 ("Constrained Adaptive Rejection Sampling"); RSFT and ARS are its baselines. The
+//! mass of the **empty prefix** is the same for all outputs. All methods but `rejection` leave it out of their tests. That changes
+//! no distribution and multiplies the number of tries by the mass, which is at most 1. Where the model would rarely begin as the
+//! constraint demands, it saves most of the cost.
 //!
 //! Learning keeps the distribution exact and outputs independent: an output is accepted with probability `P / b`, where `b` is the
-//! bound of the empty prefix, for any bounds below it. The probability that a try is accepted, `P(L) / b`, only grows. Where all
-//! prefixes are known, the first try is accepted.
+//! bound of the empty prefix, for any bounds learned before. The probability that a try is accepted, `P(L) / b`, only grows. Where
+//! all prefixes are known, the first try is accepted.
 //!
 //! Resampling is not exact, and an output says whether it was accepted or resampled ([`Origin`]). With `p` the probability that one
 //! try is rejected and `K` tries, the published forms draw from `(1 - p^K)` of the target plus `p^K` of the resampling's

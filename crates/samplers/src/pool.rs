@@ -143,7 +143,7 @@ impl<M: LanguageModel> SequencePool<M> {
     /// token after token while one rollout goes on alone. `None` otherwise, and nothing has changed then.
     ///
     /// The result is that of the general way, and the code is short: after a pass over a long row, the code for a token comes from
-    /// a far cache, and a list of one request and one sequence is most of that time.
+    /// a far cache, and the handling of lists of one request and one sequence is most of that code.
     fn next(&mut self, request: &Request, cost: &mut Cost) -> Result<Option<&Arc<Logits>>, M::Error> {
         let Request { prompt, tokens, first, .. } = request;
         let Some((last, before)) = tokens.split_last().filter(|_| *first == tokens.len()) else {

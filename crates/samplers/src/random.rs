@@ -11,7 +11,7 @@ pub(crate) fn uniform(rng: &mut dyn Rng) -> f64 {
 
 /// An index drawn in proportion to `weights`, which need not sum to one. `None` when their sum is not positive.
 ///
-/// An index of weight zero is never drawn, with any rounding.
+/// An index of weight zero is never drawn: rounding does not change that.
 pub(crate) fn weighted(weights: &[f64], rng: &mut dyn Rng) -> Option<usize> {
     weighted_by(weights, uniform(rng))
 }

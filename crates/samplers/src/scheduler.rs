@@ -1,9 +1,9 @@
 //! From rollouts to draws: many of them under way at once, over one session.
 //!
 //! A policy says which rollout comes next and how the end of a rollout counts; the rest is the same for all policies. Each draw has
-//! a stream of random numbers, seeded from the caller's generator in the order of the draws. No draw waits for another: a draw
-//! whose rollout was rejected begins the next rollout while the others go on. All draws are handed over, in the order in which they
-//! were begun: handing over the first draws that end would prefer short outputs.
+//! its own stream of random numbers, seeded from the caller's generator in the order of the draws. No draw waits for another: a
+//! draw whose rollout was rejected begins the next rollout while the others go on. All draws are handed over, in the order in which
+//! they were begun: handing over the first draws that end would prefer short outputs.
 //!
 //! A policy that learns takes each rollout into the bounds when it ends, and rollouts under way go on with the new bounds
 //! ([`rollout`](crate::rollout) says why each output keeps its distribution). So, under such a policy, the outputs of a seed depend
@@ -96,7 +96,7 @@ pub struct Scheduler<C: Constraint, P: Policy> {
     seeds: VecDeque<[u8; 32]>,
     /// The draws that were begun, in their order; `None` for a draw under way.
     done: VecDeque<Option<Done>>,
-    /// The number of the first of them.
+    /// The number of the first draw in `done`.
     first: usize,
     failure: Option<SampleError<Infallible>>,
     /// The statistics of all draws made so far, and those of each draw that no caller has taken yet.

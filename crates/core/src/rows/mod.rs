@@ -85,7 +85,7 @@ pub struct Outcome {
     pub log_prob: f64,
 }
 
-/// The answer to a [`RowQuestion`]. Natural log-probabilities under the whole row, with any tokens allowed.
+/// The answer to a [`RowQuestion`]. Natural log-probabilities under the whole row: the set of allowed tokens does not change them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RowAnswer {
     /// The probability of the ids that end the sequence, together.

@@ -28,7 +28,8 @@ use crate::{
 pub enum Scope {
     /// The tokens that the mask allows.
     Allowed,
-    /// All tokens after the empty prefix. A token is ruled out when it was drawn and failed.
+    /// At the empty prefix the tokens that the mask allows, and after it all tokens. A token is ruled out when it was drawn and
+    /// failed.
     Everything,
     /// All tokens, at every prefix. Masks are never computed.
     Unmasked,

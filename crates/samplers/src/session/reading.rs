@@ -17,8 +17,8 @@ use crate::{
     tree::{NodeId, NodeStats, add},
 };
 
-/// Where fewer than one in 1,000 outputs comes to a prefix, its long row is not kept at the first visit: only some hundreds of long
-/// rows fit.
+/// If fewer than one in 1,000 outputs reach a prefix, its long row is not kept at the first visit: only some hundreds of long rows
+/// fit.
 const LN_RARE: f64 = -6.9;
 
 /// At most this many tokens of a long row are kept as a list.

@@ -12,7 +12,7 @@
 //! add up to at most `D`, so does the divergence of the whole.
 //!
 //! The divergence at a position also depends on more than its prefix: on the reach of the draft, and on the tokens accepted before.
-//! The rule holds all the same. Let `h` be all of that. Compare with the process that draws tokens from `q` and then `h` as
+//! The rule holds all the same. Let `h` stand for these data. Compare with the process that draws tokens from `q` and then `h` as
 //! mentored decoding does, given the token. The distributions of `h` cancel in the chain rule over pairs of token and `h`, so that
 //! the divergence of the pairs is the expected sum of the spent divergences. Leaving `h` out again cannot increase it.
 

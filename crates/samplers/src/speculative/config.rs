@@ -8,13 +8,13 @@ use crate::MAX_DRAFT;
 /// The length of drafts, and the divergence that they may cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SpeculationConfig {
-    /// The number of positions that a draft reaches. Default: as many as pay.
+    /// The number of positions that a draft reaches. Default: as many positions as pay.
     pub length: DraftLength,
     /// The divergence from the target that a position may spend. Default: none.
     pub budget: Budget,
     /// If true, the weights of outputs correct for the mask and for the divergence of mentored decoding. If false, they correct for
-    /// the mask alone, as those of masked sampling; most drafts are then accepted without computing the optimum, since speculative
-    /// sampling would accept them. Without a budget, both settings are the same. Default: true.
+    /// the mask alone, as those of masked sampling; drafts that speculative sampling would accept are then accepted without
+    /// computing the optimum. Without a budget, both settings are the same. Default: true.
     pub weights: bool,
     /// Whether drafts that speculative sampling would accept skip the optimum, where `weights` permits. This changes no output.
     /// Default: true.

@@ -15,8 +15,8 @@ pub trait Divergence: fmt::Debug {
     /// `f'(ratio)`, for a ratio in `[0, inf]`: never falling.
     fn slope(&self, ratio: f64) -> f64;
 
-    /// `q f(p / q)`: the term of one outcome where the distribution is the draft's `p`. `q` is positive, and `log_ratio` is `ln(q /
-    /// p)`, infinite for `p = 0`.
+    /// `q f(p / q)`: the term of one outcome where the distribution is the draft's `p`. `q` is positive, and `log_ratio` is
+    /// `ln(q / p)`, infinite for `p = 0`.
     fn term(&self, draft: f64, target: f64, log_ratio: f64) -> f64;
 }
 

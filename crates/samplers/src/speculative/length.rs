@@ -9,7 +9,7 @@
 pub enum DraftLength {
     /// A fixed number of positions; 0 is plain decoding.
     Fixed(usize),
-    /// As many as pay.
+    /// As many positions as pay.
     Auto {
         /// The most positions of a draft.
         most: usize,

@@ -3,7 +3,8 @@
 //! The nodes are written in the order in which they were made, parents first, with their own numbers. Sums over children are not
 //! trusted to a file: they are made again when the file is read. Everything is little-endian. The bounds are those of one task: the
 //! file begins with a fingerprint of the task. The caller adds names for its model and constraint to the fingerprint, since the
-//! samplers have none for them. With the bounds of another task the samples would have another distribution, silently.
+//! samplers have none for them. Without the check, the bounds of another task would silently change the distribution of the
+//! samples.
 //!
 //! ```text
 //! "unskew-trie"  version u32  fingerprint u64  clock u32  nodes u32

@@ -277,7 +277,7 @@ impl<C: Constraint> Run<C> {
         if open && effective < threshold * to_f64(many) {
             let chosen = systematic(&weights, uniform(&mut self.rng));
             let mean = total - to_f64(many).ln();
-            // Copies differ from here on: each place has a stream of random numbers.
+            // Copies differ from here on: each place has its own stream of random numbers.
             let all: Vec<_> = chosen.iter().map(|from| self.rollouts[*from].clone()).collect();
             self.progress = chosen.iter().map(|from| self.progress[*from].clone()).collect();
             self.shared = all.iter().map(|rollout| mean - rollout.log_weight()).collect();

@@ -1,5 +1,5 @@
-//! Mentored decoding as it was published, in three readings. Our solver is compared with them, in its answers and in speed (`cargo
-//! xtask bench speculation`).
+//! Mentored decoding as it was published, in three readings. Our solver is compared with them, in its answers and in speed
+//! (`cargo xtask bench speculation`).
 //!
 //! All readings sort the outcomes by `q / p` and take sums along that order. Then they search for `alpha` by halving an interval
 //! until the divergence is near the budget. As printed (Algorithm 1), the loop moves `alpha` first and stores the moved value as
