@@ -3,6 +3,8 @@
 //!
 //! The model sleeps. `samplers/tests/batches.rs` counts passes, which no other program on the machine disturbs; here they are time.
 
+#![allow(clippy::print_stdout, reason = "an example that prints its results")]
+
 use std::{
     error::Error,
     thread::sleep,

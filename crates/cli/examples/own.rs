@@ -3,6 +3,8 @@
 //! The model writes brackets and stops sometimes. The constraint is that they match, at most eight deep, and that there are some. A
 //! model with weights is the trait `LanguageModel`, of which [`FnModel`] is the shortest implementation.
 
+#![allow(clippy::print_stdout, reason = "an example that prints its results")]
+
 use std::error::Error;
 
 use unskew::{

@@ -169,13 +169,14 @@ impl Draws {
     ///
     /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Combination`] where the method learns nothing.
     pub fn resume(&mut self, learned: &[u8], generator: Option<ChaCha8Rng>) -> Result<()> {
-        if !self.plan.method.info().learns {
+        let learns = self.plan.method.info().learns;
+        let Some(loaded) = learns.then(|| self.plan.engine.load(learned)).flatten() else {
             let message = format!("{} learns nothing that could be kept", self.plan.method);
             return Err(Error::combination(message));
-        }
-        self.plan.engine.load(learned)?;
+        };
         // Those under way are given up.
         self.left = self.wanted;
+        loaded?;
         // Its iterations are a part of the bounds.
         self.warm_up = 0;
         if let Some(generator) = generator {

@@ -44,10 +44,10 @@ pub(crate) trait AnySampler {
         None
     }
 
-    /// Goes on from bounds.
-    fn load(&mut self, bytes: &[u8]) -> Result<(), TrieFileError> {
+    /// Goes on from bounds, and gives up the draws under way; `None` where it learns none.
+    fn load(&mut self, bytes: &[u8]) -> Option<Result<(), TrieFileError>> {
         let _ = bytes;
-        Ok(())
+        None
     }
 
     /// Lets a search give its best output each time.
@@ -72,8 +72,8 @@ macro_rules! rollouts {
                 Some(Sampling::save(self, NAME))
             }
 
-            fn load(&mut self, bytes: &[u8]) -> Result<(), TrieFileError> {
-                Sampling::load(self, NAME, bytes)
+            fn load(&mut self, bytes: &[u8]) -> Option<Result<(), TrieFileError>> {
+                Some(Sampling::load(self, NAME, bytes))
             }
         })*
     };
