@@ -23,6 +23,15 @@ pub enum SampleError<E> {
         /// The error of the row, in words.
         why: String,
     },
+    /// The constraint rejects a token that its mask allows. Its data are damaged, or it breaks its contract.
+    #[error(
+        "the constraint rejects token {token}, which its mask allows: the file of a set is damaged (`unskew set info` verifies it), or \
+         the constraint breaks its contract (`unskew_core::conformance::check_constraint`)"
+    )]
+    Inconsistent {
+        /// The token.
+        token: TokenId,
+    },
     /// The drafter failed.
     #[error("no draft: {why}")]
     Draft {
@@ -80,6 +89,7 @@ impl SampleError<std::convert::Infallible> {
             Self::Model(never) => match never {},
             Self::NotADistribution { tokens } => SampleError::NotADistribution { tokens },
             Self::Row { why } => SampleError::Row { why },
+            Self::Inconsistent { token } => SampleError::Inconsistent { token },
             Self::Draft { why } => SampleError::Draft { why },
             Self::Cancelled => SampleError::Cancelled,
             Self::DeadEnd { tokens } => SampleError::DeadEnd { tokens },

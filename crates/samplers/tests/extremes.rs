@@ -341,3 +341,62 @@ fn a_task_without_memory_is_drawn_all_the_same() {
     )
     .unwrap();
 }
+
+/// As a set whose file is damaged: the mask allows token 1 after token 0, and the constraint rejects it.
+#[derive(Clone, Copy, Debug)]
+struct Damaged;
+
+impl Constraint for Damaged {
+    type State = Vec<TokenId>;
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        3
+    }
+    fn start(&self) -> Vec<TokenId> {
+        Vec::new()
+    }
+    fn scratch(&self) {}
+    fn advance(&self, (): &mut (), state: &mut Vec<TokenId>, token: TokenId) -> Result<(), Rejected> {
+        if token != TokenId(0) || state.len() > 1 {
+            return Err(Rejected::new(token));
+        }
+        state.push(token);
+        Ok(())
+    }
+    fn is_accepting(&self, state: &Vec<TokenId>) -> bool {
+        state.len() == 2
+    }
+    fn fill_mask(&self, (): &mut (), state: &Vec<TokenId>, mut mask: MaskMut<'_>) {
+        mask.clear();
+        match state.len() {
+            0 => mask.insert(TokenId(0)),
+            1 => mask.insert(TokenId(1)),
+            _ => {}
+        }
+    }
+    fn forced(&self, (): &mut (), state: &Vec<TokenId>) -> Option<TokenId> {
+        (state.len() == 1).then_some(TokenId(1))
+    }
+}
+
+#[test]
+fn a_constraint_that_rejects_a_token_of_its_mask_is_an_error() {
+    let model = TableModel::uniform(["0", "1"]);
+    let task = || Task::new(model.clone(), Damaged, model.vocabulary(), 4);
+    let samplers: [(&str, AnySampler); 9] = [
+        ("masked", Box::new(Sampling::new(task(), Masked::new()))),
+        ("greedy", Box::new(Sampling::new(task(), Greedy))),
+        ("rejection", Box::new(Sampling::new(task(), Exact::rejection(1_000)))),
+        ("cars", Box::new(Sampling::new(task(), Exact::cars(1_000)))),
+        ("disc", Box::new(Sampling::new(task(), Exact::disc()))),
+        ("asap", Box::new(Sampling::new(task(), Asap::new(10)))),
+        ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(1, Cut::Restart, 10)))),
+        ("smc", Box::new(Smc::new(task(), SmcConfig { particles: 2, ..SmcConfig::default() }))),
+        ("beam", Box::new(Beam::new(task(), 2))),
+    ];
+    for (name, mut sampler) in samplers {
+        let error = sampler.draw(&mut rng(1)).unwrap_err();
+        assert_eq!(error, SampleError::Inconsistent { token: TokenId(1) }, "{name}");
+    }
+}

@@ -87,7 +87,7 @@ impl<C: Constraint> Rollout<C> {
         session: &mut Session<C>,
         rng: &mut dyn Rng,
     ) -> RowResult<Option<Progress>> {
-        let Some(row) = self.row(session, self.node) else { return Ok(Some(self.wait(session))) };
+        let Some(row) = self.row(session, self.node) else { return self.wait(session).map(Some) };
         let tree = session.tree();
         let (eos, valid_mass) = (tree.eos(self.node), tree.valid_mass(self.node));
         let (drafted, drawn) = self.draft.front().expect("it has a draft");
@@ -99,6 +99,6 @@ impl<C: Constraint> Rollout<C> {
         let entropy = if self.config.entropy { row.entropy(eos)? } else { 0.0 };
         self.new_tokens += 1;
         let choice = choice.map_or(Choice::End, Choice::Token);
-        Ok(self.commit(session, choice, Step { log_p, valid_mass, entropy }, log_q, 0.0))
+        self.commit(session, choice, Step { log_p, valid_mass, entropy }, log_q, 0.0)
     }
 }

@@ -378,18 +378,19 @@ impl<C: Constraint> Rollout<C> {
         self.paid = paid;
     }
 
-    fn catch_up(&mut self, session: &mut Session<C>) {
+    fn catch_up(&mut self, session: &mut Session<C>) -> RowResult<()> {
         while self.advanced < self.tokens.len() {
-            session.advance(&mut self.state, self.tokens[self.advanced]);
+            session.advance(&mut self.state, self.tokens[self.advanced])?;
             self.advanced += 1;
         }
+        Ok(())
     }
 
-    fn wait(&mut self, session: &mut Session<C>) -> Progress {
-        self.catch_up(session);
+    fn wait(&mut self, session: &mut Session<C>) -> RowResult<Progress> {
+        self.catch_up(session)?;
         self.draft.clear();
         self.pending.push((self.node, self.state.clone()));
-        Progress::NeedsRows
+        Ok(Progress::NeedsRows)
     }
 
     fn row(&self, session: &mut Session<C>, node: NodeId) -> Option<Arc<Row>> {
@@ -419,7 +420,7 @@ impl<C: Constraint> Rollout<C> {
                     && proposal.follows_masks()
                     && (!session.tree().is_scored(self.node) || session.tree().is_forced(self.node))
                 {
-                    self.catch_up(session);
+                    self.catch_up(session)?;
                     if let Some(token) = session.forced(self.node, &self.state) {
                         self.append_forced(session, token);
                         continue;
@@ -427,7 +428,7 @@ impl<C: Constraint> Rollout<C> {
                 }
                 self.uniform.get_or_insert_with(|| uniform(rng));
                 if !session.tree().is_scored(self.node) {
-                    return Ok(self.wait(session));
+                    return self.wait(session);
                 }
                 if !self.pending.is_empty() {
                     return Ok(Progress::NeedsRows);
@@ -550,18 +551,18 @@ impl<C: Constraint> Rollout<C> {
         step: Step,
         log_q: f64,
         paid: f64,
-    ) -> Option<Progress> {
+    ) -> RowResult<Option<Progress>> {
         self.log_proposal += log_q;
         self.steps.push(step);
         (self.uniform, self.picked) = (None, None);
         match choice {
             Choice::End => {
                 self.follow_draft(session, None);
-                Some(Progress::Done(self.output(session, Some(self.node))))
+                Ok(Some(Progress::Done(self.output(session, Some(self.node)))))
             }
             Choice::Token(token) => {
                 if session.is_drafted_for() {
-                    self.catch_up(session);
+                    self.catch_up(session)?;
                     session.observe(&self.state, token);
                     self.follow_draft(session, Some(token));
                 }
@@ -577,7 +578,7 @@ impl<C: Constraint> Rollout<C> {
                     self.pinned.clear();
                 }
                 session.tree_mut().set_log_p(self.node, step.log_p);
-                None
+                Ok(None)
             }
         }
     }

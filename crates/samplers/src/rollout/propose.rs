@@ -26,7 +26,7 @@ impl<C: Constraint> Rollout<C> {
         session: &mut Session<C>,
         rng: &mut dyn Rng,
     ) -> RowResult<Option<Progress>> {
-        let Some(row) = self.row(session, self.node) else { return Ok(Some(self.wait(session))) };
+        let Some(row) = self.row(session, self.node) else { return self.wait(session).map(Some) };
         let tree = session.tree();
         let (eos, valid_mass) = (tree.eos(self.node), tree.valid_mass(self.node));
         let mut log_q = None;
@@ -62,7 +62,7 @@ impl<C: Constraint> Rollout<C> {
         drop(row);
         self.new_tokens += 1;
         let step = Step { log_p, valid_mass, entropy };
-        Ok(self.commit(session, choice, step, log_q.unwrap_or(log_p - valid_mass), 0.0))
+        self.commit(session, choice, step, log_q.unwrap_or(log_p - valid_mass), 0.0)
     }
 
     /// Draws by the bounds of the prefixes that the tokens lead to.
@@ -86,28 +86,28 @@ impl<C: Constraint> Rollout<C> {
                 let number = self.uniform.take().unwrap_or_else(|| uniform(rng));
                 match weighted_by(&weights, number) {
                     Some(0) | None => {
-                        return Ok(self.commit(session, Choice::End, step(eos), eos - bound, 0.0));
+                        return self.commit(session, Choice::End, step(eos), eos - bound, 0.0);
                     }
                     Some(1) => Unexplored { bound, without: edges.map(|edge| edge.token).collect() },
                     Some(index) => {
                         let edge = *edges.clone().nth(index - 2).expect("there is a weight for each edge");
                         let (log_p, paid) = (tree.log_p(edge.node), tree.bound(edge.node));
                         let choice = Choice::Token(edge.token);
-                        return Ok(self.commit(session, choice, step(log_p), edge.weight - bound, paid));
+                        return self.commit(session, choice, step(log_p), edge.weight - bound, paid);
                     }
                 }
             }
         };
         let Some(row) = self.row(session, self.node) else {
             self.unexplored = Some(Unexplored { bound, without });
-            return Ok(Some(self.wait(session)));
+            return self.wait(session).map(Some);
         };
         // All tokens are explored, and the unexplored mass is a rest of rounding: choose again.
         let Some(Drawn { token, log_p, rest }) = row.draw(&without, uniform(rng))? else { return Ok(None) };
         drop(row);
         self.rest = rest.map(|rest| (rest, without.len()));
         if session.scope() == Scope::Everything {
-            self.catch_up(session);
+            self.catch_up(session)?;
             if self.tokens.len() >= session.max_tokens() || !session.allows(&self.state, token) {
                 // This token fails here every time that it is drawn.
                 self.descend(session, token, 0.0);
@@ -119,7 +119,7 @@ impl<C: Constraint> Rollout<C> {
                 return Ok(Some(Progress::Done(End::Rejected)));
             }
         }
-        Ok(self.commit(session, Choice::Token(token), step(log_p), log_p - bound, 0.0))
+        self.commit(session, Choice::Token(token), step(log_p), log_p - bound, 0.0)
     }
 
     /// Draws by asking the constraint about single tokens, in a random order.
@@ -128,8 +128,8 @@ impl<C: Constraint> Rollout<C> {
         session: &mut Session<C>,
         rng: &mut dyn Rng,
     ) -> RowResult<Option<Progress>> {
-        let Some(row) = self.row(session, self.node) else { return Ok(Some(self.wait(session))) };
-        self.catch_up(session);
+        let Some(row) = self.row(session, self.node) else { return self.wait(session).map(Some) };
+        self.catch_up(session)?;
         let accepting = session.is_accepting(&self.state);
         let drawn = if self.tokens.len() >= session.max_tokens() {
             // At the length limit, the end is the only token that the constraint is asked about.
@@ -150,7 +150,7 @@ impl<C: Constraint> Rollout<C> {
         self.log_weight += log_mass;
         let choice = token.map_or(Choice::End, Choice::Token);
         let step = Step { log_p, valid_mass: log_mass, entropy: 0.0 };
-        Ok(self.commit(session, choice, step, f64::NAN, 0.0))
+        self.commit(session, choice, step, f64::NAN, 0.0)
     }
 }
 

@@ -166,7 +166,7 @@ impl<C: Constraint> Search<C> {
     }
 
     /// Begins the level of prefixes that are one token longer. Without such prefixes the search ends.
-    fn longer(&mut self, level: Level<C::State>) {
+    fn longer(&mut self, level: Level<C::State>) -> Result<(), SampleError<Infallible>> {
         let Level { open, mut candidates, mut finished, mut cost, .. } = level;
         best(&mut finished, self.beams);
         // The worst of the outputs that would be handed over.
@@ -186,18 +186,19 @@ impl<C: Constraint> Search<C> {
             let max_tokens = self.session.max_tokens();
             let none = || SampleError::NoOutput { tries: 1, max_tokens };
             self.done = Some(if draws.is_empty() { Err(none()) } else { Ok(draws) });
-            return;
+            return Ok(());
         }
         let mut longer = Vec::with_capacity(candidates.len());
         for (log_prob, place, token) in candidates {
             let Open { node, state, .. } = &open[place];
             let mut state = state.clone();
-            self.session.advance(&mut state, token);
+            self.session.advance(&mut state, token)?;
             let node = self.session.tree_mut().child(*node, token);
             self.session.tree_mut().touch(node);
             longer.push(Open { node, state, log_prob, row: None });
         }
         self.level = Some(Level::new(longer, finished, cost));
+        Ok(())
     }
 }
 
@@ -217,7 +218,11 @@ impl<C: Constraint> Machine for Search<C> {
             }
             match self.extend(&mut level) {
                 Err(error) => self.done = Some(Err(error)),
-                Ok(requests) if requests.is_empty() => self.longer(level),
+                Ok(requests) if requests.is_empty() => {
+                    if let Err(error) = self.longer(level) {
+                        self.done = Some(Err(error));
+                    }
+                }
                 Ok(requests) => {
                     self.level = Some(level);
                     return Poll::Rows(requests);

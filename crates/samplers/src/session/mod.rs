@@ -148,14 +148,15 @@ impl<C: Constraint> Session<C> {
         self.constraint.start()
     }
 
-    /// Appends an allowed token to a state.
-    ///
-    /// # Panics
-    ///
-    /// If the token is not allowed.
-    pub(crate) fn advance(&mut self, state: &mut C::State, token: TokenId) {
+    /// Appends a token that a mask allows to a state; an error where the constraint rejects it all the same, as a damaged set does
+    /// whose checksums were not compared.
+    pub(crate) fn advance(
+        &mut self,
+        state: &mut C::State,
+        token: TokenId,
+    ) -> Result<(), SampleError<Infallible>> {
         let Self { constraint, scratch, .. } = self;
-        constraint.advance(scratch, state, token).expect("a token of the mask is allowed");
+        constraint.advance(scratch, state, token).map_err(|_| SampleError::Inconsistent { token })
     }
 
     pub(crate) fn allows(&mut self, state: &C::State, token: TokenId) -> bool {

@@ -140,9 +140,11 @@ impl<C: Constraint> Drafts<'_, C> {
         let Some(row) = Outcomes::read(logits, &ids, end).filter(Outcomes::has_mass) else { return false };
         let Some(drawn) = weighted(&row.masked(), run.rng) else { return false };
         let choice = drawn.checked_sub(1).map(|drawn| ids[drawn]);
-        if let Some(token) = choice {
-            let advanced = self.constraint.advance(self.scratch, &mut run.state, token);
-            advanced.expect("a token of the mask is allowed");
+        if let Some(token) = choice
+            && self.constraint.advance(self.scratch, &mut run.state, token).is_err()
+        {
+            // The rollout meets the same rejection, and says so.
+            return false;
         }
         self.push(index, choice, Drawn::From { ids, logs: row.masked_logs() });
         true
@@ -167,9 +169,8 @@ impl<C: Constraint> Drafts<'_, C> {
         let run = &mut self.runs[index];
         while run.left > 0
             && let Some(token) = self.constraint.forced(self.scratch, &run.state)
+            && self.constraint.advance(self.scratch, &mut run.state, token).is_ok()
         {
-            let advanced = self.constraint.advance(self.scratch, &mut run.state, token);
-            advanced.expect("a forced token is allowed");
             let state = run.state.clone();
             run.steps.push(DraftStep { choice: Some(token), drawn: Drawn::Forced, state });
             run.tokens.push(token);
