@@ -10,18 +10,14 @@ use std::path::PathBuf;
 use unskew::{Model, ModelSource, Spec};
 use unskew_examples::Result;
 
-const SCHEMA: &str = r#"{
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0, "maximum": 120}},
-    "required": ["name", "age"],
-    "additionalProperties": false
-}"#;
+/// A record as the embedded model writes them. `Spec::json_schema`, `Spec::grammar`, `Spec::set` and others are made in the same way.
+const RECORD: &str = r#"\{"name": "[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9], "city": "[A-Z][a-z]+"\}"#;
 
 fn run(source: &ModelSource, tokenizer: Option<PathBuf>) -> Result<Vec<String>> {
     let model = Model::load(source, tokenizer.as_deref())?;
-    let request = model.prompt("A person as JSON:\n").constrain(Spec::json_schema(SCHEMA))?;
+    let request = model.prompt("").constrain(Spec::regex(RECORD))?;
     let mut texts = Vec::new();
-    for output in request.seed(1).max_tokens(64).sample("cars")?.take(3) {
+    for output in request.seed(1).max_tokens(64).sample("disc")?.take(3) {
         let output = output?;
         println!(
             "{}\n    log-probability {:.2}, {} passes",
@@ -39,9 +35,9 @@ fn main() -> Result<()> {
 }
 
 #[test]
-fn outputs_satisfy_the_schema() {
+fn outputs_are_records() {
     for text in run(&ModelSource::Tiny, None).unwrap() {
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert!(value["name"].is_string() && value["age"].as_u64().unwrap() <= 120, "{text}");
+        assert!(value["name"].is_string() && value["age"].as_u64().unwrap() < 100, "{text}");
     }
 }
