@@ -22,11 +22,11 @@ pub enum Finish {
 pub enum Origin {
     /// Drawn from the sampler's proposal and kept as it is.
     Proposed,
-    /// Proposed and accepted by a test that makes its distribution exact.
+    /// Proposed, and accepted by a test: accepted outputs follow the target distribution exactly.
     Accepted,
-    /// Chosen among several proposals by weight, after no proposal was accepted: close to the distribution, not exact.
+    /// Chosen among several proposals by weight, after no proposal was accepted: near the target distribution, not exact.
     Resampled,
-    /// The last state of a chain whose distribution tends to the target's: close to the distribution, not exact.
+    /// The last state of a chain: near the target distribution, to which chains tend, and not exact.
     Chained,
     /// Found by a search for probable outputs: not a sample of any distribution.
     Searched,
