@@ -1,45 +1,45 @@
-//! The interface of samplers: their arguments and their outputs.
+//! What a sampler returns, and how it is asked.
 //!
-//! A sampler is bound to its task (model, constraint, prompt, limits) when it is made, because most samplers learn about that task
-//! as they draw. Only the drawing remains here. The generator of random numbers is always an argument: with it as a field, a seed
-//! is a property of an object's history.
+//! A sampler is bound to its task (model, constraint, prompt, limits) when it is made, because most of them learn
+//! about that task as they draw; here only the drawing remains. The generator of random numbers is always an argument:
+//! with it as a field, a seed is a property of an object's history.
 
 use rand_core::Rng;
 
 use crate::TokenId;
 
-/// The way in which an output ended.
+/// How an output ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Finish {
     /// The model stopped, and the constraint accepts.
     Stop,
-    /// The output has reached the limit of tokens: it is only a prefix.
+    /// The limit of tokens was reached: the output is only a prefix.
     Length,
 }
 
-/// The way in which a sampler made an output.
+/// How a sampler came by an output.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
     /// Drawn from the sampler's proposal and kept as it is.
     Proposed,
-    /// Proposed and accepted by a test that makes the sampler exact.
+    /// Proposed, and accepted by a test: accepted outputs follow the target distribution exactly.
     Accepted,
-    /// Chosen among several proposals by weight, after no proposal was accepted: close to the distribution, not exact.
+    /// Chosen among several proposals by weight, after no proposal was accepted: near the target distribution, not exact.
     Resampled,
-    /// The last state of a chain whose distribution tends to the target's: close to the distribution, not exact.
+    /// The last state of a chain: near the target distribution, to which chains tend, and not exact.
     Chained,
     /// Found by a search for probable outputs: not a sample of any distribution.
     Searched,
 }
 
-/// The cost of an output.
+/// What an output cost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Cost {
-    /// The number of positions that the model evaluated.
+    /// Positions that the model evaluated.
     pub positions: u64,
-    /// The number of passes through the model, each over any number of positions.
+    /// Passes through the model, each over any number of positions.
     pub passes: u64,
-    /// The number of proposed outputs, including those given up half-way.
+    /// Outputs proposed, those given up half-way among them.
     pub proposals: u64,
 }
 
@@ -59,24 +59,24 @@ pub struct Draw {
     /// The natural logarithm of the probability that the model itself gives these tokens and, with
     /// [`Finish::Stop`], the end of the sequence after them.
     pub log_prob: f64,
-    /// The logarithm of the weight that an average over outputs must give to this output. Zero where the sampler already draws from
-    /// its target distribution.
+    /// The logarithm of the weight that an average over outputs must give this one; zero where the sampler already
+    /// draws from its target distribution.
     pub log_weight: f64,
-    /// The way in which the output ended.
+    /// How the output ended.
     pub finish: Finish,
-    /// The way in which the sampler made it.
+    /// How the sampler came by it.
     pub origin: Origin,
-    /// The cost of the output.
+    /// What it cost.
     pub cost: Cost,
 }
 
 /// A way to draw outputs of one task.
 ///
 /// The task's target distribution is that of the model, given that the constraint accepts and that the output has at most the
-/// task's number of tokens. Each implementation states how its own distribution relates to the target distribution;
+/// task's number of tokens. Each implementation states how its own distribution relates to that one;
 /// [`conformance::check_sampler`](crate::conformance::check_sampler) compares the two.
 pub trait Sampler {
-    /// The reason why nothing could be drawn.
+    /// Why nothing could be drawn.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Draws one output.
@@ -86,12 +86,12 @@ pub trait Sampler {
     /// When the model fails, or the sampler's limits are reached without an output.
     fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error>;
 
-    /// Draws `count` outputs. Hands each to `each` as soon as it and those before it are drawn. The distribution of each output is
-    /// that of [`draw`](Self::draw); a sampler may compute several outputs together.
+    /// Draws `count` outputs and hands each to `each` as soon as it and those before it are drawn. The distribution of each is
+    /// that of [`draw`](Self::draw); a sampler may compute them together.
     ///
     /// # Errors
     ///
-    /// As for [`draw`](Self::draw). The outputs before the error are handed over.
+    /// As for [`draw`](Self::draw); the outputs before the error are handed over.
     fn draw_each(
         &mut self,
         count: usize,
@@ -108,7 +108,7 @@ pub trait Sampler {
     ///
     /// # Errors
     ///
-    /// As for [`draw`](Self::draw). The outputs drawn before the error stay.
+    /// As for [`draw`](Self::draw); the outputs drawn before the error stay.
     fn draw_many(
         &mut self,
         count: usize,
