@@ -1,7 +1,7 @@
-//! The masks of many sequences at once, with those behind drafts.
+//! The masks of many sequences at once, and those after each token of their drafts.
 //!
 //! A server wants one row for each sequence of a batch, and under speculation one more for each draft token. Sequences of one constraint
-//! share what its scratch knows, so a batch is cut into pieces that each hold rows of one constraint, and a piece is the work of one
+//! share the knowledge of its scratch, so a batch is cut into pieces that each hold rows of one constraint, and a piece is the work of one
 //! thread with one scratch. The rows do not depend on how it is cut, nor on the number of threads.
 //!
 //! Tried instead: one row, one task, whichever thread takes it. Threads then meet at the scratch of the constraint that most rows have,
@@ -18,7 +18,7 @@ use crate::{
 /// The most sequences of one piece of work.
 const PIECE: usize = 16;
 
-/// The tokens that a draft proposes behind a sequence.
+/// The tokens that a draft proposes after a sequence.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Drafts<'a> {
@@ -33,7 +33,7 @@ pub enum Drafts<'a> {
 pub struct DraftNode {
     /// The token.
     pub token: TokenId,
-    /// The place in the tree of the token before it; `None` where it comes right behind the sequence.
+    /// The place in the tree of the token before it; `None` where it comes right after the sequence.
     pub parent: Option<usize>,
 }
 
@@ -42,9 +42,9 @@ pub struct DraftNode {
 pub struct BatchRow<'a> {
     /// The sequence.
     pub matcher: &'a Matcher,
-    /// The row of its mask. Those behind its drafts come after it: row `row + 1 + i` is behind draft token `i`.
+    /// The row of its mask. The rows of its draft follow: row `row + 1 + i` is the mask after draft token `i`.
     pub row: usize,
-    /// The draft. Behind a token that is not allowed, or behind the end, rows are those in front of it.
+    /// The draft. The row after a token that is not allowed is a copy of the row before it, and so are the rows after the end.
     pub drafts: Drafts<'a>,
 }
 
@@ -168,7 +168,7 @@ fn jobs<'a, 'm>(
     Ok(jobs)
 }
 
-/// Where a sequence is behind a draft token.
+/// The place of a sequence after a draft token.
 #[derive(Clone)]
 enum Behind {
     /// In front of a token that is not allowed, or at the end: at the place of the sequence or of an earlier token.
@@ -205,7 +205,7 @@ impl Job<'_, '_> {
     }
 }
 
-/// Where `token` leads from behind the draft token `parent`.
+/// The place that `token` leads to after the draft token `parent`.
 fn next(
     matcher: &Matcher,
     slot: &Slot,

@@ -16,7 +16,7 @@ use crate::{
     tag::{self, TagOptions},
 };
 
-/// A constraint of which the kinds are told apart, for who reads more of them than masks.
+/// A constraint by its kind, for programs that read more of it than masks.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Kind {
@@ -36,14 +36,14 @@ pub enum Kind {
     Anything(Unconstrained),
 }
 
-/// What a constraint is compiled with.
+/// The circumstances of a compilation.
 pub(crate) struct Means<'a> {
     /// The text that outputs begin with.
     pub(crate) healed: &'a str,
     pub(crate) progress: &'a dyn Progress,
     /// Trees that grammars share.
     pub(crate) library: Option<&'a Arc<TreeLibrary>>,
-    /// What a constraint, and each of its scratches, may keep in bytes; `None`: as the engines say.
+    /// The bytes that a constraint, and each of its scratches, may keep; `None`: the limits of the engines.
     pub(crate) kept_bytes: Option<usize>,
     pub(crate) cancel: Cancel,
 }
@@ -71,7 +71,7 @@ impl TokenSpace {
 }
 
 impl Kind {
-    /// The constraint, whatever its kind.
+    /// The constraint without its kind.
     pub fn into_any(self) -> AnyConstraint {
         match self {
             Self::Grammar(constraint) => AnyConstraint::new(constraint),

@@ -1,4 +1,4 @@
-//! What an inference engine embeds: constraints as data, a compiler that keeps them, and matchers that make masks.
+//! The part that an inference engine embeds: constraints as data, a compiler that keeps them, and matchers that make masks.
 //!
 //! ```text
 //! JSON, options, requests --spec, tag--> Spec --compiler (cache, deadline)--> Compiled --matcher--> Matcher --batch--> rows of masks
@@ -11,25 +11,25 @@
 //!
 //! # Where each thing lives
 //!
-//! | module | what it knows |
+//! | module | its subject |
 //! |---|---|
 //! | [`spec`] | constraints as data, their one JSON form, `response_format` and tools ([`JsonRequest`]) |
 //! | [`tag`] | structural tags, lowered to a grammar |
 //! | `compile` | from a `Spec` to a constraint of one of the engines ([`Kind`]) |
 //! | `compiler` | once for each spec, within limits of memory and time |
 //! | `machine` | a constraint of any kind with the scratches of its matchers |
-//! | `matcher` | one sequence: fill, accept, validate, roll back, what is forced |
+//! | `matcher` | one sequence: fill, accept, validate, roll back, forced tokens and texts |
 //! | `batch` | rows of many sequences and of their drafts, on threads |
 //! | [`items`], [`read`] | files, within limits |
-//! | `tokens` | what each id stands for, and how a text becomes tokens ([`TokenSpace`]) |
+//! | `tokens` | the meaning of each id, and the tokens of a text ([`TokenSpace`]) |
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - A row is bit for bit what [`Matcher::accept`] takes, on any thread, after any rollback, in any batch.
+//! - A row has exactly the bits of the tokens that [`Matcher::accept`] takes, on any thread, after any rollback, in any batch.
 //! - Types are owned and have no lifetimes. All of them are [`Send`] and [`Sync`], so that bindings can hold them.
-//! - Wrong use is an error ([`MatcherError`]), what is not enforced exactly is an error with its place ([`Error`]), and nothing that is
-//!   passed in panics.
-//! - What a [`Compiler`] keeps has a limit in bytes, and [`Compiler::stats`] says how much it is.
+//! - Wrong use is an error ([`MatcherError`]), a construct that is not enforced exactly is an error with its place
+//!   ([`Error`]), and no argument makes a function panic.
+//! - A [`Compiler`] keeps constraints within a limit in bytes, and [`Compiler::stats`] tells how many bytes it keeps.
 //!
 //! # Example: a tool call in free text
 //!

@@ -1,4 +1,4 @@
-//! A constraint of any kind with a pool of scratches: what all its matchers share.
+//! A constraint of any kind with a pool of scratches, which all its matchers share.
 //!
 //! A scratch knows the states that it has seen, and reads others again. So a matcher remembers the slot that it used last, and takes
 //! another one only if a thread has that slot. One slot for each thread of the machine is enough: then nobody waits for long.
@@ -23,15 +23,15 @@ use unskew_sets::{ExclusionConstraint, SetConstraint};
 /// The most slots of a pool.
 const MAX_SLOTS: usize = 64;
 
-/// A constraint that says what memory it takes, and what its states depend on.
+/// A constraint that tells its memory, and the dependence of its states.
 pub(crate) trait Measured: Constraint + 'static {
     /// Whether a state depends on the text alone, and not on the tokens that spell it.
     const IS_OF_TEXT: bool;
 
-    /// What the constraint takes, in bytes.
+    /// The memory of the constraint, in bytes.
     fn bytes(&self) -> usize;
 
-    /// What a scratch takes beside its own size, in bytes. Engines count what is in their tables; this is what an allocator gives for it.
+    /// The memory that an allocator gives a scratch beside its own size, in bytes. Engines count the entries of their tables.
     fn scratch_bytes(&self, scratch: &Self::Scratch) -> usize {
         let _ = scratch;
         0
@@ -169,7 +169,7 @@ impl Clone for Slot {
 pub(crate) trait Machine: Send + Sync {
     fn vocab_len(&self) -> usize;
     fn is_of_text(&self) -> bool;
-    /// What the constraint and its scratches take, in bytes.
+    /// The memory of the constraint and its scratches, in bytes.
     fn bytes(&self) -> usize;
     fn start(&self) -> State;
     fn advance(&self, slot: &Slot, state: &mut State, token: TokenId) -> Result<(), Rejected>;
@@ -179,7 +179,7 @@ pub(crate) trait Machine: Send + Sync {
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
 }
 
-/// A scratch, once there is one, and what it took when it was last used.
+/// A scratch, once there is one, and its memory after its last use.
 struct Pooled<S> {
     scratch: Mutex<Option<Box<S>>>,
     bytes: AtomicUsize,
@@ -209,7 +209,7 @@ impl<C: Measured<State: Sync>> Pool<C> {
                 Ok(guard) => return (at, guard),
                 Err(TryLockError::Poisoned(poisoned)) => {
                     let mut guard = poisoned.into_inner();
-                    // Whoever had it has panicked, so that nothing is known of it.
+                    // Its last user has panicked, so that nothing is known of it.
                     *guard = None;
                     self.slots[at].scratch.clear_poison();
                     return (at, guard);

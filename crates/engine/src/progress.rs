@@ -1,4 +1,4 @@
-//! A callback for what takes long and for findings that are no errors.
+//! A callback for long work and for findings that are no errors.
 //!
 //! A set of millions of items is read for seconds, and lines of a text file may be left out. A trait with empty methods lets a program
 //! hear of it with a type of its own; `&()` hears nothing.

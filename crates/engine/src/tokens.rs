@@ -99,7 +99,7 @@ impl TokenSpace {
         Ok(Arc::clone(self.trie.get_or_init(|| trie)))
     }
 
-    /// What the trie and the index of canonical sequences take, in bytes; the vocabulary and the tokenizer are not counted.
+    /// The memory of the trie and of the index of canonical sequences, in bytes; the vocabulary and the tokenizer are not counted.
     pub fn memory_usage(&self) -> usize {
         let canonical = self.canonical.get();
         self.trie.get().map_or(0, |trie| trie.memory_usage())

@@ -15,7 +15,7 @@ fn expected(matcher: &Matcher, nodes: &[DraftNode]) -> Vec<Vec<u32>> {
         matcher.fill(&mut row).unwrap();
         row
     };
-    // `None`: nothing is allowed behind it any more.
+    // `None`: nothing is allowed after it any more.
     let mut behind: Vec<(Option<Matcher>, Vec<u32>)> = Vec::new();
     for node in nodes {
         let (before, last) = match node.parent {

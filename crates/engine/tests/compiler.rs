@@ -108,7 +108,7 @@ fn what_is_kept_has_a_limit() {
     // Counted when something was added last; masks are made since.
     let stats = compiler.stats();
     assert!(stats.bytes < limit + 50_000 && stats.entries > 3 && stats.evicted > 100, "{stats:?}");
-    // What is used stays, and what a matcher holds works on.
+    // The constraint in use stays, and that of a matcher works on.
     assert_eq!(stats.misses, 299);
     assert!(kept.accept(unskew_core::TokenId(97)).unwrap());
     compiler.clear();

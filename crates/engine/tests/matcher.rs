@@ -21,7 +21,7 @@ impl Slow {
         self.tokens.last().is_some_and(|last| self.stop_ids.contains(last))
     }
 
-    /// The state behind `tokens` but for the end.
+    /// The state after `tokens` but for the end.
     fn state(&self, tokens: &[TokenId]) -> Option<<AnyConstraint as Constraint>::State> {
         let mut state = self.constraint.start();
         let mut scratch = self.constraint.scratch();
@@ -145,7 +145,7 @@ fn walk(space: &Arc<TokenSpace>, spec: &Spec, stop_ids: Option<Vec<TokenId>>, se
                 assert!(matcher.validate(&[beyond]).is_err() && matcher.fill(&mut [0]).is_err());
             }
             10 => {
-                // What is forced is forced: each token is all of the mask.
+                // Each forced token is all of the mask.
                 let mut path = slow.clone();
                 for token in matcher.forced_tokens(5).unwrap() {
                     assert_eq!(path.mask(), [token], "{what}");
@@ -208,7 +208,7 @@ fn long_rollbacks_are_exact() {
     let end = matcher.stop_ids()[0];
     assert!(matcher.accept(end).unwrap() && matcher.is_terminated());
     assert!(!matcher.accept(end).unwrap());
-    // Over the end, within what is kept, and beyond it.
+    // Over the end, within the kept states, and beyond them.
     for (count, tokens) in [(1, 1001), (3, 998), (400, 598), (98, 500), (499, 1)] {
         matcher.rollback(count).unwrap();
         assert_eq!(matcher.tokens().len(), tokens);

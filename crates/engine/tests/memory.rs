@@ -1,4 +1,4 @@
-//! What a compiler says that it keeps, beside what the allocator gave it.
+//! The memory that a compiler counts, beside the memory that it got from the allocator.
 
 mod common;
 
@@ -12,10 +12,10 @@ use unskew_grammars::GrammarFormat;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Compiles and uses `count` specs; answers with what is kept by the allocator and by the compiler.
+/// Compiles and uses `count` specs; answers with the memory by the allocator and by the compiler.
 fn kept(space: &Arc<TokenSpace>, count: usize, spec: impl Fn(usize) -> Spec) -> (usize, usize) {
     let compiler = Compiler::new(Arc::clone(space));
-    // What all share is made first.
+    // Shared parts are made first.
     compiler.compile(&spec(count)).unwrap().matcher().accept_all(&[]).unwrap();
     let use_one = |spec: &Spec, random: &mut Random| {
         let mut matcher = compiler.compile(spec).unwrap().matcher();

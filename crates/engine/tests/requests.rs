@@ -87,7 +87,7 @@ fn what_is_asked_for_and_cannot_be_kept_is_an_error() {
     };
     let error = close(r#"{"properties":{"a":{"properties":{},"allOf":[{}]}}}"#).unwrap_err().to_string();
     assert!(error.contains("json_schema/schema/properties/a") && error.contains("`allOf`"), "{error}");
-    // What says what it allows stays.
+    // An object that says what it allows stays.
     let open =
         close(r#"{"type":"object","properties":{"a":true},"additionalProperties":{"type":"integer"}}"#)
             .unwrap();
@@ -110,6 +110,6 @@ fn what_is_asked_for_and_cannot_be_kept_is_an_error() {
     for _ in 0..120 {
         deep = format!(r#"{{"items":{deep}}}"#);
     }
-    // Beyond what JSON is read to, or compiled to: an error or a constraint, and no overflow.
+    // Deeper than JSON is read or compiled: an error or a constraint, and no overflow.
     let _ = close(&deep).map(|spec| Compiler::new(bytes()).compile(&spec).is_ok());
 }

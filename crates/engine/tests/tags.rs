@@ -96,7 +96,7 @@ impl Tag {
     }
 }
 
-/// Free text from `at` on up to each first trigger: the trigger, and the place behind it.
+/// Free text from `at` on up to each first trigger: the trigger, and the place after it.
 fn triggers(text: &str, at: usize, triggers: &[String], excludes: &[&[String]]) -> Option<(String, usize)> {
     // The first place where one ends; of several the longest.
     let end =

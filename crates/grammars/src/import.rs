@@ -7,7 +7,7 @@ use crate::{
 
 impl GrammarBuilder {
     /// The outputs of `grammar`, as an expression of the grammar that is built. Its rules and expressions are copied, and terminals that are
-    /// equal become one. Places of rules are not kept, for they are places in another text, and what `grammar` ignores between
+    /// equal become one. Places of rules are not kept, for they are places in another text, and text that `grammar` ignores between
     /// terminals stays where it is.
     ///
     /// Texts that may not come twice in it have nothing to do with those around it, as if it were a [scope](Self::scope).

@@ -1,8 +1,7 @@
-//! What a [`Compiler`](super::Compiler) keeps, within a limit in bytes: what was not asked for longest goes first.
+//! The constraints that a [`Compiler`](super::Compiler) keeps, within a limit in bytes: the least recently used go first.
 //!
-//! Constraints grow as they are used, by masks and by the tables of their scratches. So what an entry takes is counted again when it is
-//! asked for, and what all entries take when one is added. That is a sum over some numbers of each, and far less than to compile
-//! one.
+//! Constraints grow as they are used, by masks and by the tables of their scratches. So the bytes of all entries are counted again when one
+//! is added. That is a sum over a few numbers of each entry, and far less work than to compile one.
 //!
 //! Tried instead: [`Generations`](unskew_core::Generations). It counts an entry once, when it is inserted.
 
@@ -14,13 +13,13 @@ use std::{
 use super::CompilerStats;
 use crate::{Error, machine::Machine};
 
-/// What an entry takes beside its key and its value, in bytes: places in two tables with their slack.
+/// The bytes of an entry beside its key and its value: places in two tables with their slack.
 const ENTRY: usize = 256;
 
 /// The answer to a spec.
 pub(super) type Made = Result<Arc<dyn Machine>, Arc<Error>>;
 
-/// What there is for a key.
+/// The state of a key.
 pub(super) enum Found {
     Made(Made),
     /// Another thread compiles it.
@@ -37,7 +36,7 @@ enum Entry {
 pub(super) struct Cache {
     limit: usize,
     entries: HashMap<Arc<str>, Entry>,
-    /// The keys of what was made, by the time of the last use.
+    /// The keys of made entries, by the time of the last use.
     by_use: BTreeMap<u64, Arc<str>>,
     time: u64,
     stats: CompilerStats,
@@ -70,7 +69,7 @@ impl Cache {
         }
     }
 
-    /// What became of a key that was open. `None`, and what says nothing of the spec itself, is not kept.
+    /// Ends the work on a key that was open. `None`, and errors that say nothing of the spec itself, are not kept.
     pub(super) fn close(&mut self, key: &Arc<str>, made: Option<Made>) {
         self.entries.remove(key);
         self.stats.compiling -= 1;

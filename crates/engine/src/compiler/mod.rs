@@ -1,10 +1,10 @@
-//! From a [`Spec`] to what all its matchers share: once for each spec, within limits of memory and time.
+//! From a [`Spec`] to a constraint that matchers share: once for each spec, within limits of memory and time.
 //!
 //! A server gets the same spec from many requests at once, and a new one with every agent. So one thread compiles a spec while others
-//! that ask for it wait, what was compiled is kept within a limit in bytes ([`cache`]), and compiling ends at a deadline or when the
-//! client has left. Whoever waits does so until its own deadline: if the thread that compiles gives up, the next one takes over.
+//! that ask for it wait, compiled constraints are kept within a limit in bytes ([`cache`]), and compiling ends at a deadline or when the
+//! client has left. Each thread waits until its own deadline: if the thread that compiles gives up, the next one takes over.
 //!
-//! Files are read each time, and what is kept is found by what they hold. A text file of items is an exception, since it may hold
+//! Files are read each time, and a kept constraint is found by their contents. A text file of items is an exception, since it may hold
 //! millions: it is found by its path, its length and the time of its last change. A built set is opened each time, which takes less than
 //! a look-up would save.
 //!
@@ -36,16 +36,16 @@ const LIBRARY_TOKENS: usize = 16_384;
 /// How often a thread that waits for another looks whether its client has left.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a [`Compiler`] may keep.
+/// The limits of a [`Compiler`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CompilerOptions {
-    /// Compiled constraints with the scratches of their matchers, and errors, in bytes. What a matcher still holds when it is evicted
-    /// is not counted. Default: 1 GiB.
+    /// Compiled constraints with the scratches of their matchers, and errors, in bytes. A constraint that is evicted while a matcher
+    /// holds it is not counted any more. Default: 1 GiB.
     pub cache_bytes: usize,
     /// The trees that grammars share, in bytes. Default: 256 MiB.
     pub library_bytes: usize,
-    /// What one constraint, and each of its scratches, may keep of masks and of what was found out on the way, in bytes. Default: 32
+    /// The bytes that one constraint, and each of its scratches, may keep of masks and of other findings. Default: 32
     /// MiB.
     pub constraint_bytes: usize,
 }
@@ -66,25 +66,25 @@ pub struct Until {
     pub cancel: Cancel,
 }
 
-/// What a [`Compiler`] has done, and what it keeps.
+/// The work of a [`Compiler`] so far, and its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct CompilerStats {
-    /// Calls that were answered by what was kept, or by another thread that compiled the same.
+    /// Calls that were answered by a kept entry, or by another thread that compiled the same.
     pub hits: u64,
     /// Calls that compiled.
     pub misses: u64,
     /// Constraints and errors that are kept.
     pub entries: usize,
-    /// What they take, in bytes, scratches included.
+    /// Their memory in bytes, scratches included.
     pub bytes: usize,
     /// Constraints and errors that had to go.
     pub evicted: u64,
     /// Specs that are compiled now.
     pub compiling: usize,
-    /// What the trees that grammars share take, in bytes.
+    /// The memory of the trees that grammars share, in bytes.
     pub library_bytes: usize,
-    /// What the trie of the vocabulary and the index of canonical sequences take, in bytes.
+    /// The memory of the trie of the vocabulary and of the index of canonical sequences, in bytes.
     pub tokens_bytes: usize,
 }
 
@@ -156,7 +156,7 @@ impl Compiler {
 
     /// The constraint that `spec` describes: compiled, or kept from before.
     ///
-    /// Cost of what is kept: a look-up by the text of the spec, O(n) for n bytes.
+    /// Cost of a kept entry: a look-up by the text of the spec, O(n) for n bytes.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Compiler {
         Ok(Compiled { machine, tokens: Arc::clone(&self.tokens) })
     }
 
-    /// What it has done and what it keeps. O(n) for n constraints.
+    /// Its work so far and its memory. O(n) for n constraints.
     pub fn stats(&self) -> CompilerStats {
         let mut stats = self.lock().stats();
         stats.library_bytes = self.library.get().map_or(0, |library| library.memory_usage());
@@ -301,7 +301,7 @@ impl Compiled {
         &self.tokens
     }
 
-    /// What the constraint takes with the scratches of its matchers, in bytes.
+    /// The memory of the constraint with the scratches of its matchers, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.machine.bytes()
     }

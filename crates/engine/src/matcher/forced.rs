@@ -1,4 +1,4 @@
-//! What follows in any case: tokens, bytes, and the tokens that the tokenizer writes for these bytes.
+//! Forced continuations: tokens, bytes, and the tokens that the tokenizer writes for these bytes.
 //!
 //! Three questions with three answers, of which only the first is free of consequences:
 //!
@@ -87,10 +87,10 @@ impl Matcher {
         Ok(bytes)
     }
 
-    /// The tokens that the tokenizer writes for [`forced_text`](Self::forced_text), as far as they do not depend on what follows: the
+    /// The tokens that the tokenizer writes for [`forced_text`](Self::forced_text), as far as they do not depend on the text after it: the
     /// last ones are left out where a longer token begins with their text. To take them **changes the distribution** over token
     /// sequences, for the model may have spelled the text otherwise; the text itself is the same in any case. Under a canonical
-    /// constraint they are what the model may write anyway.
+    /// constraint the model writes no others.
     ///
     /// # Errors
     ///

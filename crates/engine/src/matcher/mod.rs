@@ -1,7 +1,7 @@
-//! One sequence under a constraint: what a server holds for each request.
+//! One sequence under a constraint, which a server holds for each request.
 //!
 //! A matcher owns its constraint and its position, and knows nothing of threads: scratches come from the pool of the constraint, so that
-//! a matcher may be filled on one thread and accept on another. The tokens so far are kept, and the states behind the last of them. So
+//! a matcher may be filled on one thread and accept on another. The tokens so far are kept, and the states after the last of them. So
 //! [`rollback`](Matcher::rollback) is exact for any number of tokens and costs nothing for a few: beyond those that are kept, the tokens
 //! are read again from the start.
 //!
@@ -89,7 +89,7 @@ pub struct Matcher {
     /// Whether a stop id is a token of text, so that a mask may need it for its text.
     stops_have_text: bool,
     tokens: Vec<TokenId>,
-    /// The states behind the last tokens, the present one last. A token that ends the output has none.
+    /// The states after the last tokens, the present one last. A token that ends the output has none.
     states: VecDeque<State>,
     is_terminated: bool,
     slot: Slot,
@@ -144,7 +144,7 @@ impl Matcher {
     /// Writes the mask into `row`, one bit for each id, least significant bit first; stop ids are in it exactly where the output may
     /// end. Words of the row beyond the mask are cleared.
     ///
-    /// Cost: a copy where the mask lies ready; else what the engine takes to make it, once.
+    /// Cost: a copy where the mask lies ready; else the engine makes it, once.
     ///
     /// # Errors
     ///
@@ -241,7 +241,7 @@ impl Matcher {
             let mut states = VecDeque::from([self.machine.start()]);
             for token in &self.tokens[..stay] {
                 let mut state = states.back().expect("there is the start").clone();
-                // They were accepted before, and what is accepted depends on nothing else.
+                // They were accepted before, and acceptance depends on nothing else.
                 self.step(&mut state, *token)?;
                 if states.len() == KEPT {
                     states.pop_front();

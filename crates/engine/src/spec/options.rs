@@ -116,7 +116,7 @@ mod schema_part {
     }
 }
 
-/// The version of the JSON form that this crate reads and writes. What stands in it keeps its meaning; more may be added.
+/// The version of the JSON form that this crate reads and writes. Its fields keep their meaning; more may be added.
 pub const SPEC_VERSION: u32 = 1;
 
 impl SpecOptions {

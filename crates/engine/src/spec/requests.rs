@@ -1,7 +1,7 @@
 //! JSON as servers are sent it: `response_format` and tools, in the form of OpenAI's interface.
 //!
-//! A server passes these objects on as it got them, and they become a [`Spec`]. What an object asks for and cannot be kept is an error
-//! that names the field, as everywhere.
+//! A server passes these objects on as it got them, and they become a [`Spec`]. A demand that cannot be kept is an error that
+//! names the field, as everywhere.
 //!
 //! **Closed objects.** By the specification of JSON Schema an object may have members that its schema does not name. OpenAI's strict mode
 //! demands `additionalProperties: false` of every object, and clients forget it. So [`JsonRequest::closed`] closes every object that

@@ -1,4 +1,4 @@
-//! A [`Spec`] with the texts of its files in their place: what a cache finds a constraint by.
+//! A [`Spec`] with the texts of its files in their place, by which a cache finds a constraint.
 
 use std::{borrow::Cow, fmt::Write, fs, path::PathBuf, sync::Arc, time::UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ pub(crate) struct Resolved<'a> {
     spec: Cow<'a, Spec>,
     /// The file that the text is from.
     path: Option<PathBuf>,
-    /// What tells the state of a text file of items; `None` where a file is not to be found again.
+    /// The identity of a text file of items; `None` where a file is not to be found again.
     items: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Spec {
     }
 }
 
-/// What tells the state of a text file of items: `None` where there is nothing that does, or a built set is opened in less time.
+/// The identity of a text file of items: `None` where it has none, and for a built set, which is opened in less time.
 fn items_key(spec: &Spec) -> Result<Option<String>> {
     let path = match &spec.language {
         Language::Set(set) => &set.file,
@@ -105,7 +105,7 @@ impl Resolved<'_> {
             }
     }
 
-    /// What the same constraint is found by; `None` where it is not to be kept.
+    /// The key of the same constraint; `None` where it is not to be kept.
     pub(crate) fn key(&self) -> Option<String> {
         let items = self.items.as_ref()?;
         let mut key = self.spec.to_json();

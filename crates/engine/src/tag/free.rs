@@ -10,7 +10,7 @@
 //!   trigger, minus `any E any` for the excluded texts E.
 //!
 //! Where two triggers end together the longer one counts, as in the automaton of Aho and Corasick that other engines take. A trigger
-//! that comes behind a shorter one that it begins with is never the first: it would never fire, and is refused.
+//! that begins with a shorter one is never the first: it would never fire, and is refused.
 
 use std::{collections::HashMap, sync::Arc};
 

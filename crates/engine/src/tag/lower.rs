@@ -17,10 +17,10 @@ const MAX_COUNT: u32 = 100_000;
 
 pub(super) type Made<T = ExprId> = Result<T, TagError>;
 
-/// What stands around an object.
+/// The surroundings of an object.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
-    /// What free text may not contain: the ends of the tag that it is in.
+    /// Texts that free text may not contain: the ends of the tag that it is in.
     pub(super) ends: &'a [String],
     /// The control token that ends the tag.
     pub(super) end_token: Option<&'a str>,
@@ -469,7 +469,7 @@ impl<'a> Lowering<'a> {
         Ok(self.builder.choice([unit, tail]))
     }
 
-    /// Free text up to a trigger and what follows it; and free text without any.
+    /// Free text up to a trigger with the format after it; and free text without any trigger.
     fn units(&mut self, at: &str, rules: &[(String, ExprId)], excludes: &[String]) -> Made<(ExprId, ExprId)> {
         let triggers: Vec<String> = rules.iter().map(|(trigger, _)| trigger.clone()).collect();
         if triggers.is_empty() {
@@ -504,7 +504,7 @@ fn once(fields: &mut Fields) -> Made<(bool, bool)> {
     Ok((at_least_one, fields.get("stop_after_first")?.unwrap_or(false)))
 }
 
-/// A trigger and what follows it.
+/// A trigger and the format after it.
 pub(super) fn pair<T: serde::de::DeserializeOwned>(value: &RawValue, at: &str) -> Made<(T, Box<RawValue>)> {
     let [first, second]: [Box<RawValue>; 2] = serde_json::from_str(value.get())
         .map_err(|_| TagError::new(at, "a rule is an array of a trigger and a format"))?;

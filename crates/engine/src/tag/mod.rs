@@ -13,7 +13,7 @@
 //! | `grammar`, `regex` | the words of a grammar in EBNF; the texts that `pattern` matches as a whole |
 //! | `sequence`, `or`, `optional`, `plus`, `star`, `repeat` | as in a regular expression |
 //! | `tag` | `begin`, then `content`, then one of `end` |
-//! | `triggered_tags` | free text in which a trigger begins a tag: behind it stands the rest of a tag that begins with it |
+//! | `triggered_tags` | free text in which a trigger begins a tag: the rest of a tag that begins with it follows |
 //! | `tags_with_separator` | tags with `separator` between them |
 //! | `dispatch` | free text in which a pattern of `rules` is followed by its format |
 //! | `token` | a control token, by its number or its name |
@@ -64,7 +64,7 @@ use crate::{Explained, chain};
 pub struct TagError {
     /// Where it stands, as a JSON pointer.
     pub pointer: String,
-    /// What is the matter, and a way out.
+    /// The reason, and a way out.
     pub message: String,
 }
 
@@ -78,7 +78,7 @@ impl TagError {
     }
 }
 
-/// What a structural tag is read with.
+/// The circumstances in which a structural tag is read.
 #[derive(Clone, Debug)]
 pub(crate) struct TagOptions {
     /// Between the parts of JSON.

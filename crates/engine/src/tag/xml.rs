@@ -1,9 +1,9 @@
 //! The parameters of a call as models write them that do not write JSON: an element for each, named as the parameter.
 //!
 //! A parameter that is a string stands there as it is, without quotes and escapes, up to the closing mark, which it may not contain.
-//! Other values are JSON. So the schema of the whole is an object, and what it says of its members as an object is done here; the schema
-//! of each member that is no string goes to `unskew-schema`. Whatever this cannot follow, conditions on the whole object and formats of
-//! strings above all, is an error at its place.
+//! Other values are JSON. So the schema of the whole is an object, and its members as an object are read here; the schema
+//! of each member that is no string goes to `unskew-schema`. Other keywords, conditions on the whole object and formats of
+//! strings above all, are errors at their places.
 //!
 //! Parameters are those that are declared: with `additionalProperties` a model could name others, and these styles say nothing of how their
 //! values are read.
@@ -68,7 +68,7 @@ impl Style {
         }
     }
 
-    /// What stands in front of a value: texts with white space between them.
+    /// The texts in front of a value, with white space between them.
     fn open(self, name: &str, of: Type) -> Vec<String> {
         let is_string = if of == Type::String { "true" } else { "false" };
         match self {
@@ -95,7 +95,7 @@ impl Style {
         }
     }
 
-    /// What stands behind a value.
+    /// The text after a value.
     fn close(self) -> &'static str {
         match self {
             Self::Qwen | Self::Minimax => "</parameter>",
@@ -112,7 +112,7 @@ impl Style {
     }
 }
 
-/// What the members share.
+/// The common facts of all members.
 struct Frame<'s> {
     style: Style,
     whitespace: Whitespace,
