@@ -9,6 +9,7 @@ mod bench;
 mod check;
 mod conformance;
 mod process;
+mod python;
 mod tidy;
 
 use std::{
@@ -31,6 +32,10 @@ cargo xtask TASK
                     25 CPU-minutes to build
   tidy              the rules that no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from its package
+  wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
+  python [ARGUMENTS]
+                    builds the wheel, installs it with numpy and pytest into an environment under target, and runs its tests
+                    (ARGUMENTS: for pytest; the variable PYTHON names another interpreter)
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,
@@ -66,6 +71,8 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["wgpu"] => check::wgpu(root),
         ["tidy"] => tidy::tidy(root),
         ["package"] => check::package(root),
+        ["wheel"] => python::wheel(root).map(drop),
+        ["python", rest @ ..] => python::python(root, rest),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest),
         ["bench", rest @ ..] => bench::bench(root, rest),
         ["conformance", rest @ ..] => conformance::conformance(root, rest),

@@ -20,7 +20,7 @@ use crate::Result;
 const MAX_LINES: usize = 800;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("unskew-core", &[]),
     ("unskew-files", &[]),
     ("unskew-vocab", &["unskew-core"]),
@@ -59,6 +59,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "unskew-vocab",
         ],
     ),
+    ("unskew-python", &["unskew"]),
     ("unskew-examples", &["unskew"]),
     ("unskew-testdata", &["unskew-core"]),
     (
@@ -80,13 +81,14 @@ const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// Libraries that only these crates may name; tests of others may have them as a judge.
-const ALONE: [(&str, &[&str]); 6] = [
+const ALONE: [(&str, &[&str]); 7] = [
     ("burn", &["unskew-runner"]),
     ("burn-core", &["unskew-runner"]),
     ("tokenizers", &["unskew-vocab"]),
     ("clap", &["unskew", "unskew-benches"]),
     ("wgpu", &["unskew-sets"]),
     ("naga", &["unskew-shaders"]),
+    ("pyo3", &["unskew-python"]),
 ];
 
 /// Words that must not stand in the sources. Spelled so that this file does not find itself.

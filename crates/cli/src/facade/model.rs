@@ -162,17 +162,18 @@ impl Model {
     /// # Errors
     ///
     /// [`Error::Combination`] where the tokens are not as many as the entries of a row of the model.
-    pub fn new<M>(model: M, tokens: TokenSpace) -> Result<Self>
+    pub fn new<M>(model: M, tokens: impl Into<Arc<TokenSpace>>) -> Result<Self>
     where
         M: LanguageModel<Sequence: 'static> + Send + 'static,
     {
+        let tokens = tokens.into();
         let (ids, row) = (tokens.vocabulary().len(), model.vocab_len());
         if ids != row {
             return Err(Error::combination(format!(
                 "the vocabulary has {ids} ids, and a row of the model {row} entries: they do not belong together"
             )));
         }
-        Ok(Self { model: AnyModel::new(model), tokens: Arc::new(tokens), kind: Kind::Other })
+        Ok(Self { model: AnyModel::new(model), tokens, kind: Kind::Other })
     }
 
     /// Its tokens.

@@ -49,7 +49,7 @@ const BATCH: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Request {
     model: Model,
-    prompt: String,
+    prompt: Prompt,
     heal: bool,
     spec: Spec,
     /// The constraint on outputs that begin with a text.
@@ -65,6 +65,13 @@ pub struct Request {
     observer: Observer,
 }
 
+/// What stands in front of an output.
+#[derive(Clone, Debug)]
+enum Prompt {
+    Text(String),
+    Ids(Vec<TokenId>),
+}
+
 /// The tokens in front of an output, and the text that the output begins with and that was taken off the prompt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -78,12 +85,17 @@ pub struct Start {
 impl Model {
     /// A request for outputs after `prompt`.
     pub fn prompt(&self, prompt: impl Into<String>) -> Request {
-        Request::new(self.clone(), prompt.into())
+        Request::new(self.clone(), Prompt::Text(prompt.into()))
+    }
+
+    /// The same for a prompt that is tokens already. Nothing is put in front of them.
+    pub fn prompt_ids(&self, prompt: impl Into<Vec<TokenId>>) -> Request {
+        Request::new(self.clone(), Prompt::Ids(prompt.into()))
     }
 }
 
 impl Request {
-    fn new(model: Model, prompt: String) -> Self {
+    fn new(model: Model, prompt: Prompt) -> Self {
         Self {
             model,
             prompt,
@@ -225,10 +237,19 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error`], where the tokens cannot spell the prompt.
+    /// [`Error`], where the tokens cannot spell the prompt, or an id of it is beyond the vocabulary.
     pub fn start(&self) -> Result<Start> {
         let tokens = self.model.tokens();
-        let mut prompt = tokens.encode_prompt(&self.prompt)?;
+        let mut prompt = match &self.prompt {
+            Prompt::Text(text) => tokens.encode_prompt(text)?,
+            Prompt::Ids(ids) => ids.clone(),
+        };
+        let len = tokens.vocabulary().len();
+        if let Some(id) = prompt.iter().find(|id| id.index() >= len) {
+            return Err(Error::combination(format!(
+                "token {id} of the prompt is beyond the vocabulary of {len} ids: it is of another tokenizer"
+            )));
+        }
         let healed = if self.heal { tokens.heal(&mut prompt)? } else { String::new() };
         self.model.check_prompt(&prompt)?;
         Ok(Start { prompt, healed })

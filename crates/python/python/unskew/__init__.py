@@ -1,0 +1,56 @@
+"""Constrained decoding that keeps the language model's own distribution.
+
+A constraint (a regex, a JSON Schema, a grammar, a list, a structural tag) is compiled for the tokens of one model. A
+`Matcher` then says which tokens may come next, as a bit mask that is exact: bit for bit the tokens that `accept` takes.
+`sample` draws outputs of any model from P(output | constraint), which masking alone does not.
+"""
+
+from ._errors import (
+    ConstraintError,
+    DeadlineError,
+    Error,
+    MatcherError,
+    OptionError,
+    SampleError,
+    TokenizerError,
+)
+from ._unskew import (
+    Compiled,
+    Compiler,
+    Constraint,
+    Draw,
+    Draws,
+    Matcher,
+    Rows,
+    Tokenizer,
+    __version__,
+    accept_batch,
+    apply,
+    fill_batch,
+    methods,
+    sample,
+)
+
+__all__ = [
+    "Compiled",
+    "Compiler",
+    "Constraint",
+    "ConstraintError",
+    "DeadlineError",
+    "Draw",
+    "Draws",
+    "Error",
+    "Matcher",
+    "MatcherError",
+    "OptionError",
+    "Rows",
+    "SampleError",
+    "Tokenizer",
+    "TokenizerError",
+    "__version__",
+    "accept_batch",
+    "apply",
+    "fill_batch",
+    "methods",
+    "sample",
+]

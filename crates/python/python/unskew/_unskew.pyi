@@ -1,0 +1,335 @@
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypedDict, final
+
+__version__: str
+
+class Fate(TypedDict):
+    pointer: str | None
+    span: str | None
+    construct: str
+    fate: str
+    why: str
+
+class Method(TypedDict):
+    name: str
+    help: str
+    distribution: str
+    parameters: list[str]
+
+class Stats(TypedDict):
+    hits: int
+    misses: int
+    entries: int
+    bytes: int
+    evicted: int
+    compiling: int
+    library_bytes: int
+    tokens_bytes: int
+
+@final
+class Tokenizer:
+    """The tokens of a model: which bytes each id stands for, and how a text becomes ids.
+
+    `vocab_size` is the length of the model's rows where it is longer than the tokenizer (padding); `eos` are the ids
+    that end a sequence, by default those that well-known names tell. Raises `TokenizerError`.
+    """
+
+    @staticmethod
+    def from_file(path: str | os.PathLike[str], *, vocab_size: int = 0, eos: Sequence[int] | None = None) -> Tokenizer:
+        """Loads a `tokenizer.json`."""
+    @staticmethod
+    def from_json(text: str | bytes, *, vocab_size: int = 0, eos: Sequence[int] | None = None) -> Tokenizer:
+        """Reads the text of a `tokenizer.json`."""
+    @staticmethod
+    def from_hf(tokenizer: Any, *, vocab_size: int = 0, eos: Sequence[int] | None = None) -> Tokenizer:
+        """The tokenizer of a `transformers` fast tokenizer, or one of the `tokenizers` package."""
+    @staticmethod
+    def from_tiktoken(
+        ranks: bytes,
+        pattern: str,
+        special: Sequence[tuple[str, int]] = ...,
+        *,
+        vocab_size: int = 0,
+        eos: Sequence[int] | None = None,
+    ) -> Tokenizer:
+        """Reads a rank file, as tiktoken has them, with its pattern and its special tokens."""
+    @staticmethod
+    def from_vocabulary(tokens: Sequence[bytes | str | None], *, eos: Sequence[int]) -> Tokenizer:
+        """A vocabulary alone: bytes of text tokens, names of control tokens, and None for unused ids."""
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are: the length of a row of logits."""
+    @property
+    def mask_words(self) -> int:
+        """How many words of 32 bits a mask has."""
+    @property
+    def eos(self) -> list[int]:
+        """The ids that end a sequence."""
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text in the middle of another, as of an output."""
+    def encode_prompt(self, text: str) -> list[int]:
+        """The ids of a prompt, with those that the tokenizer puts in front of a text."""
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of an output, with replacement characters where it is not UTF-8."""
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        """The bytes of an output."""
+
+@final
+class Constraint:
+    """A constraint on outputs, as data. `Compiler.compile` makes matchers of it, and `sample` outputs.
+
+    `canonical` allows only the token sequences that the tokenizer itself writes for their text. Raises
+    `ConstraintError` for options that do not go together; what stands in a text is looked at when it is compiled.
+    """
+
+    @staticmethod
+    def regex(pattern: str, *, canonical: bool = False) -> Constraint:
+        """The whole output matches the pattern (syntax of Rust's regex crate, no look-around)."""
+    @staticmethod
+    def choice(choices: Sequence[str], *, canonical: bool = False) -> Constraint:
+        """The output is one of these texts."""
+    @staticmethod
+    def json_schema(
+        schema: str | bool | Mapping[str, Any],
+        *,
+        canonical: bool = False,
+        whitespace: str | None = None,
+        any_order: bool = False,
+        ascii: bool = False,
+        exponents: int | None = None,
+        registry: Mapping[str, str | bool | Mapping[str, Any]] | None = None,
+    ) -> Constraint:
+        """The output is JSON that satisfies a JSON Schema: a text, or a value that becomes JSON.
+
+        `whitespace`: "compact", "spaced", "bounded:N", "flexible" or "indent:N".
+        """
+    @staticmethod
+    def lark(
+        grammar: str, *, canonical: bool = False, max_ignored: int | None = None, maximal_munch: bool = False
+    ) -> Constraint:
+        """The output is a word of a grammar in Lark."""
+    @staticmethod
+    def gbnf(grammar: str, *, canonical: bool = False) -> Constraint:
+        """The output is a word of a grammar in GBNF, as llama.cpp has them."""
+    @staticmethod
+    def ebnf(grammar: str, *, canonical: bool = False) -> Constraint:
+        """The output is a word of a grammar in the EBNF of the W3C."""
+    @staticmethod
+    def structural_tag(
+        tag: str | Mapping[str, Any], *, canonical: bool = False, whitespace: str | None = None
+    ) -> Constraint:
+        """The output is as a structural tag says: a text, or a value that becomes JSON."""
+    @staticmethod
+    def set(path: str | os.PathLike[str], *, subset: str | None = None, canonical: bool = False) -> Constraint:
+        """The output is an item of the set in a file: a built set, or a text with one item a line."""
+    @staticmethod
+    def exclude_set(path: str | os.PathLike[str]) -> Constraint:
+        """The output is any text but an item of the set in a file."""
+    @staticmethod
+    def anything(*, canonical: bool = False) -> Constraint:
+        """Any text; with `canonical`, in the tokenizer's own spelling."""
+    @staticmethod
+    def response_format(format: str | Mapping[str, Any]) -> Constraint:
+        """The constraint of a `response_format` of OpenAI's interface: a text, or a value that becomes JSON."""
+    @staticmethod
+    def from_json(text: str) -> Constraint:
+        """The constraint that JSON describes, as `to_json` writes it."""
+    def to_json(self) -> str:
+        """The constraint as one line of JSON."""
+    def explain(self) -> list[Fate]:
+        """The fate of every construct of a regex, a grammar, a schema or a structural tag: `enforced`, `narrowed`,
+        `annotation` or `rejected`, with the reason."""
+    def __hash__(self) -> int: ...
+
+@final
+class Compiler:
+    """Compiles constraints for the tokens of one model, once each, and keeps them within a limit in bytes.
+
+    Threads share it. `cache_bytes` (default 1 GiB) is for compiled constraints, `library_bytes` (256 MiB) for trees that
+    grammars share, `constraint_bytes` (32 MiB) for what one constraint may keep of masks.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        cache_bytes: int | None = None,
+        library_bytes: int | None = None,
+        constraint_bytes: int | None = None,
+    ) -> None: ...
+    def compile(self, constraint: Constraint, *, timeout: float | None = None) -> Compiled:
+        """The constraint, compiled or kept from before, within `timeout` seconds.
+
+        Raises `ConstraintError` with its `place`, and `DeadlineError`. Ctrl-C ends it.
+        """
+    @property
+    def mask_words(self) -> int:
+        """How many words of 32 bits a mask has."""
+    def stats(self) -> Stats:
+        """What it has done and what it keeps."""
+    def clear(self) -> None:
+        """Forgets what is kept. Matchers keep theirs."""
+
+@final
+class Compiled:
+    """A constraint that is compiled. Matchers are made of it."""
+
+    @property
+    def mask_words(self) -> int:
+        """How many words of 32 bits a mask has."""
+    @property
+    def memory(self) -> int:
+        """What the constraint takes with what its matchers have found out, in bytes."""
+
+@final
+class Matcher:
+    """One sequence of tokens under a constraint.
+
+    A mask has one bit for each id, least significant bit first; the ids that end an output are in it exactly where the
+    output may end. `stop_ids` are these ids, by default the tokenizer's `eos`. Wrong use is a `MatcherError`. Threads may
+    fill one matcher at once; a change while another thread reads is a `RuntimeError`.
+    """
+
+    def __init__(self, compiled: Compiled, *, stop_ids: Sequence[int] | None = None) -> None: ...
+    def fill(self, mask: Any, row: int = 0) -> None:
+        """Writes the mask of the next token into a row of `mask`: any writable buffer of int32, uint32 or bytes with one
+        dimension or two, a tensor of torch on the CPU, or `Rows`. Words beyond the mask are cleared."""
+    def accept(self, id: int) -> bool:
+        """Appends a token. False: it is not allowed here, and nothing has changed."""
+    def accept_all(self, ids: Sequence[int]) -> int:
+        """Appends the longest allowed beginning of `ids`; answers with its length."""
+    def validate(self, ids: Sequence[int]) -> int:
+        """The length of the longest allowed beginning of `ids`. Nothing changes."""
+    def rollback(self, count: int) -> None:
+        """Takes back the last `count` tokens, the end among them."""
+    def fork(self) -> Matcher:
+        """A second matcher at the same place."""
+    def reset(self) -> None:
+        """Back to the start."""
+    def forced(self, most: int = 1024) -> list[int]:
+        """The tokens that follow in any case, each the only one allowed. To take them changes no distribution."""
+    def forced_text(self, most: int = 1024) -> bytes:
+        """Bytes that every continuation begins with. To take the tokenizer's spelling of them gives up other spellings."""
+    def is_accepting(self) -> bool:
+        """Whether the output may end here."""
+    def is_terminated(self) -> bool:
+        """Whether a stop id was accepted."""
+    @property
+    def ids(self) -> list[int]:
+        """The ids so far, the end among them."""
+    @property
+    def stop_ids(self) -> list[int]:
+        """The ids that end the output."""
+    @property
+    def mask_words(self) -> int:
+        """How many words of 32 bits a mask has."""
+    def __copy__(self) -> Matcher: ...
+    def __deepcopy__(self, memo: Any) -> Matcher: ...
+
+@final
+class Rows:
+    """Rows of masks in memory of the caller, looked at once: `fill` and `fill_batch` take them in place of the object.
+
+    It saves a few hundred nanoseconds in each call. The memory must stay where it is, which its buffer sees to.
+    """
+
+    def __init__(self, mask: Any, mask_words: int) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def words(self) -> int:
+        """The words of a row."""
+
+def fill_batch(
+    matchers: Sequence[Matcher],
+    mask: Any,
+    *,
+    rows: Sequence[int] | None = None,
+    drafts: Sequence[Sequence[int]] | None = None,
+    threads: int | None = None,
+) -> None:
+    """Writes the masks of many matchers in one call, each into the row that `rows` says (default: one after the other).
+
+    With `drafts`, the masks after each draft token of a matcher come in the rows after its own; after a token that is not
+    allowed, the row before it is repeated. `threads`: by default one for less than 16 rows, else one for each processor.
+    """
+
+def accept_batch(matchers: Sequence[Matcher], ids: Sequence[int]) -> list[bool]:
+    """Appends one token to each matcher; answers with whether it was allowed, one by one."""
+
+def apply(logits: Any, mask: Any) -> None:
+    """Sets float32 logits to minus infinity where a mask forbids them, in place. Ids beyond the mask are forbidden."""
+
+@final
+class Draw:
+    """One output of a sampler."""
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids, without the end of the sequence."""
+    @property
+    def text(self) -> str:
+        """The text, with replacement characters where it is not UTF-8."""
+    @property
+    def log_prob(self) -> float:
+        """The natural logarithm of the probability that the model itself gives the output, its end included."""
+    @property
+    def log_weight(self) -> float:
+        """The logarithm of the weight that an average over outputs must give this one; 0 for exact samplers."""
+    @property
+    def finish(self) -> Literal["stop", "length"]: ...
+    @property
+    def origin(self) -> Literal["proposed", "accepted", "resampled", "chained", "searched"]: ...
+    @property
+    def positions(self) -> int:
+        """Positions that the model evaluated for it."""
+    @property
+    def passes(self) -> int:
+        """Calls of the model for it."""
+    @property
+    def proposals(self) -> int:
+        """Outputs proposed for it, those given up half-way among them."""
+
+@final
+class Draws(Iterator[Draw]):
+    """An iterator over outputs, which are drawn as they are asked for."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def sampler(self) -> str: ...
+    @property
+    def explain(self) -> str:
+        """The sampler, the distribution of its outputs and, where it was chosen, the reason."""
+    def __iter__(self) -> Draws: ...
+    def __next__(self) -> Draw: ...
+    def close(self) -> None:
+        """Ends the drawing. What was under way is given up."""
+
+def sample(
+    logits: Callable[[list[list[int]]], Any],
+    constraint: Constraint | None,
+    tokenizer: Tokenizer,
+    *,
+    n: int | None = None,
+    sampler: str = "auto",
+    seed: int | None = None,
+    prompt: str | Sequence[int] | None = None,
+    max_tokens: int | None = None,
+    batch: int = 16,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Draws:
+    """Outputs of a model under a constraint, from P(output | constraint) or as the sampler says (`methods`).
+
+    `logits` is the model: it gets a batch of sequences of ids, the prompt included, and gives one row of logits for each,
+    as an array of float32 or float64, a tensor of torch on the CPU, or sequences. It is called on the thread that
+    iterates, and its exceptions come out of the iterator. `sampler` is a name with parameters, such as "cars",
+    "smc:n=10,twisted" or "disc:k=8". `n` is how many outputs there will be at most; without it there is no end. `top_k` and
+    `top_p` truncate the model before the mask. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
+    """
+
+def methods() -> list[Method]:
+    """The samplers, with their parameters and the distributions of their outputs."""

@@ -1,0 +1,145 @@
+//! From constraints to what matchers share: `unskew.Compiler` and `unskew.Compiled`.
+//!
+//! A constraint is compiled on a thread of its own, and the thread that called waits without the interpreter lock. It wakes up now and then to
+//! ask Python for signals, so that Ctrl-C ends a compilation.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use pyo3::{prelude::*, types::PyDict};
+use unskew::{
+    core::Cancel,
+    engine::{self, CompilerOptions, Until},
+};
+
+use crate::{
+    constraint::Constraint,
+    error::{Class, of_engine},
+    tokenizer::Tokenizer,
+};
+
+/// How often a thread that waits looks for signals.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// The longest time that a caller may give, in seconds: a hundred years.
+const MAX_SECONDS: f64 = 3.2e9;
+
+/// Compiles constraints for the tokens of one model, once each, and keeps them within a limit in bytes. Threads share it.
+#[pyclass(frozen, module = "unskew")]
+#[derive(Debug)]
+pub(crate) struct Compiler {
+    compiler: engine::Compiler,
+}
+
+/// A constraint that is compiled. Matchers are made of it.
+#[pyclass(frozen, module = "unskew")]
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) compiled: engine::Compiled,
+}
+
+#[pymethods]
+impl Compiler {
+    #[new]
+    #[pyo3(signature = (tokenizer, *, cache_bytes=None, library_bytes=None, constraint_bytes=None))]
+    fn new(
+        tokenizer: &Tokenizer,
+        cache_bytes: Option<usize>,
+        library_bytes: Option<usize>,
+        constraint_bytes: Option<usize>,
+    ) -> Self {
+        let mut options = CompilerOptions::default();
+        options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
+        options.library_bytes = library_bytes.unwrap_or(options.library_bytes);
+        options.constraint_bytes = constraint_bytes.unwrap_or(options.constraint_bytes);
+        Self { compiler: engine::Compiler::with_options(Arc::clone(&tokenizer.tokens), options) }
+    }
+
+    /// The constraint, compiled or kept from before, within `timeout` seconds.
+    #[pyo3(signature = (constraint, *, timeout=None))]
+    fn compile(&self, py: Python<'_>, constraint: &Constraint, timeout: Option<f64>) -> PyResult<Compiled> {
+        let deadline = match timeout {
+            None => None,
+            Some(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => {
+                Some(Instant::now() + Duration::from_secs_f64(seconds))
+            }
+            Some(seconds) => {
+                let message = format!("`timeout` is {seconds}: give seconds from 0 on, or None");
+                return Err(Class::Option.new(message));
+            }
+        };
+        let until = Until { deadline, cancel: Cancel::default() };
+        let made = py
+            .detach(|| with_signals(&until.cancel, || self.compiler.compile_until(&constraint.spec, &until)));
+        made?.map(|compiled| Compiled { compiled }).map_err(|error| of_engine(&error))
+    }
+
+    /// How many words of 32 bits a mask has.
+    #[getter]
+    fn mask_words(&self) -> usize {
+        self.compiler.mask_words()
+    }
+
+    /// What it has done and what it keeps: a dict of numbers.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = py.detach(|| self.compiler.stats());
+        let answer = PyDict::new(py);
+        answer.set_item("hits", stats.hits)?;
+        answer.set_item("misses", stats.misses)?;
+        answer.set_item("entries", stats.entries)?;
+        answer.set_item("bytes", stats.bytes)?;
+        answer.set_item("evicted", stats.evicted)?;
+        answer.set_item("compiling", stats.compiling)?;
+        answer.set_item("library_bytes", stats.library_bytes)?;
+        answer.set_item("tokens_bytes", stats.tokens_bytes)?;
+        Ok(answer)
+    }
+
+    /// Forgets what is kept. Matchers keep theirs.
+    fn clear(&self) {
+        self.compiler.clear();
+    }
+}
+
+#[pymethods]
+impl Compiled {
+    /// How many words of 32 bits a mask has.
+    #[getter]
+    fn mask_words(&self) -> usize {
+        unskew::core::words_for(self.compiled.tokens().vocabulary().len())
+    }
+
+    /// What the constraint takes with what its matchers have found out, in bytes.
+    #[getter]
+    fn memory(&self) -> usize {
+        self.compiled.memory_usage()
+    }
+}
+
+/// Works on another thread while this one, which must be without the interpreter lock, looks for signals. A signal that raises cancels the
+/// work.
+fn with_signals<T: Send>(cancel: &Cancel, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    thread::scope(|scope| {
+        let (done, is_done) = mpsc::sync_channel::<()>(0);
+        let worker = scope.spawn(move || {
+            // Dropped when the work is over, also by a panic.
+            let _done = done;
+            work()
+        });
+        let mut raised = None;
+        while raised.is_none() && is_done.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+            raised = Python::attach(|py| py.check_signals()).err();
+        }
+        if raised.is_some() {
+            cancel.cancel();
+        }
+        match (worker.join(), raised) {
+            (Err(panic), _) => std::panic::resume_unwind(panic),
+            (Ok(_), Some(raised)) => Err(raised),
+            (Ok(made), None) => Ok(made),
+        }
+    })
+}

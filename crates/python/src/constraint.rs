@@ -1,0 +1,197 @@
+//! Constraints as data: `unskew.Constraint`, a `Spec` of the engine.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyString, PyType},
+};
+use unskew::{
+    Spec, SpecOptions,
+    engine::{JsonRequest, spec::RegistrySource},
+};
+
+use crate::error::{of_engine, of_spec};
+
+/// A constraint on outputs, as data. `Compiler.compile` makes matchers of it, and `sample` outputs.
+#[pyclass(frozen, eq, module = "unskew")]
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Constraint {
+    pub(crate) spec: Spec,
+}
+
+fn made(options: SpecOptions) -> PyResult<Constraint> {
+    Spec::try_from(options).map(|spec| Constraint { spec }).map_err(|error| of_spec(&error))
+}
+
+/// The text of JSON: a string is one already, and other values are written as JSON.
+fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    match value.cast::<PyString>() {
+        Ok(text) => Ok(text.to_cow()?.into_owned()),
+        Err(_) => value.py().import("json")?.call_method1("dumps", (value,))?.extract(),
+    }
+}
+
+#[pymethods]
+impl Constraint {
+    /// The whole output matches the pattern (syntax of Rust's regex crate, no look-around).
+    #[staticmethod]
+    #[pyo3(signature = (pattern, *, canonical=false))]
+    fn regex(pattern: String, canonical: bool) -> PyResult<Self> {
+        made(SpecOptions { regex: Some(pattern), canonical, ..SpecOptions::default() })
+    }
+
+    /// The output is one of these texts.
+    #[staticmethod]
+    #[pyo3(signature = (choices, *, canonical=false))]
+    fn choice(choices: Vec<String>, canonical: bool) -> PyResult<Self> {
+        if choices.is_empty() {
+            return Err(crate::error::Class::Constraint.new("`choices` is empty: no output would be allowed"));
+        }
+        made(SpecOptions { choices, canonical, ..SpecOptions::default() })
+    }
+
+    /// The output is JSON that satisfies a JSON Schema: a text, or a value that becomes JSON.
+    #[staticmethod]
+    #[pyo3(signature = (schema, *, canonical=false, whitespace=None, any_order=false, ascii=false, exponents=None, registry=None))]
+    #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
+    fn json_schema(
+        schema: &Bound<'_, PyAny>,
+        canonical: bool,
+        whitespace: Option<String>,
+        any_order: bool,
+        ascii: bool,
+        exponents: Option<u32>,
+        registry: Option<BTreeMap<String, Bound<'_, PyAny>>>,
+    ) -> PyResult<Self> {
+        let schemas = |registry: BTreeMap<String, Bound<'_, PyAny>>| {
+            let texts = registry.into_iter().map(|(name, value)| Ok((name, json_text(&value)?)));
+            texts.collect::<PyResult<_>>().map(RegistrySource::Schemas)
+        };
+        made(SpecOptions {
+            json_schema: Some(json_text(schema)?),
+            whitespace,
+            any_order,
+            ascii,
+            exponents,
+            schema_registry: registry.map(schemas).transpose()?,
+            canonical,
+            ..SpecOptions::default()
+        })
+    }
+
+    /// The output is a word of a grammar in Lark.
+    #[staticmethod]
+    #[pyo3(signature = (grammar, *, canonical=false, max_ignored=None, maximal_munch=false))]
+    fn lark(
+        grammar: String,
+        canonical: bool,
+        max_ignored: Option<u32>,
+        maximal_munch: bool,
+    ) -> PyResult<Self> {
+        let (grammar, grammar_format) = (Some(grammar), Some("lark".to_owned()));
+        made(SpecOptions {
+            grammar,
+            grammar_format,
+            max_ignored,
+            maximal_munch,
+            canonical,
+            ..SpecOptions::default()
+        })
+    }
+
+    /// The output is a word of a grammar in GBNF, as llama.cpp has them.
+    #[staticmethod]
+    #[pyo3(signature = (grammar, *, canonical=false))]
+    fn gbnf(grammar: String, canonical: bool) -> PyResult<Self> {
+        let (grammar, grammar_format) = (Some(grammar), Some("gbnf".to_owned()));
+        made(SpecOptions { grammar, grammar_format, canonical, ..SpecOptions::default() })
+    }
+
+    /// The output is a word of a grammar in the EBNF of the W3C.
+    #[staticmethod]
+    #[pyo3(signature = (grammar, *, canonical=false))]
+    fn ebnf(grammar: String, canonical: bool) -> PyResult<Self> {
+        let (grammar, grammar_format) = (Some(grammar), Some("ebnf".to_owned()));
+        made(SpecOptions { grammar, grammar_format, canonical, ..SpecOptions::default() })
+    }
+
+    /// The output is as a structural tag says: a text, or a value that becomes JSON.
+    #[staticmethod]
+    #[pyo3(signature = (tag, *, canonical=false, whitespace=None))]
+    fn structural_tag(tag: &Bound<'_, PyAny>, canonical: bool, whitespace: Option<String>) -> PyResult<Self> {
+        let structural_tag = Some(json_text(tag)?);
+        made(SpecOptions { structural_tag, whitespace, canonical, ..SpecOptions::default() })
+    }
+
+    /// The output is an item of the set in a file: a built set, or a text with one item a line.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, subset=None, canonical=false))]
+    fn set(path: PathBuf, subset: Option<String>, canonical: bool) -> PyResult<Self> {
+        made(SpecOptions { set: Some(path), subset, canonical, ..SpecOptions::default() })
+    }
+
+    /// The output is any text but an item of the set in a file.
+    #[staticmethod]
+    fn exclude_set(path: PathBuf) -> PyResult<Self> {
+        made(SpecOptions { exclude_set: Some(path), ..SpecOptions::default() })
+    }
+
+    /// Any text; with `canonical`, in the tokenizer's own spelling.
+    #[staticmethod]
+    #[pyo3(signature = (*, canonical=false))]
+    fn anything(canonical: bool) -> PyResult<Self> {
+        made(SpecOptions { canonical, ..SpecOptions::default() })
+    }
+
+    /// The constraint of a `response_format` of OpenAI's interface: a text, or a value that becomes JSON.
+    #[staticmethod]
+    fn response_format(format: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let spec = JsonRequest::default().response_format(&json_text(format)?);
+        spec.map(|spec| Self { spec }).map_err(|error| of_engine(&error))
+    }
+
+    /// The constraint that JSON describes, as `to_json` writes it.
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        Spec::from_json(text).map(|spec| Self { spec }).map_err(|error| of_spec(&error))
+    }
+
+    /// The constraint as one line of JSON.
+    fn to_json(&self) -> String {
+        self.spec.to_json()
+    }
+
+    /// The fate of every construct: a list of dicts with `pointer`, `span`, `construct`, `fate` and `why`.
+    fn explain<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let fates = py.detach(|| self.spec.explain()).map_err(|error| of_engine(&error))?;
+        let mut answers = Vec::with_capacity(fates.len());
+        for fate in fates {
+            let answer = PyDict::new(py);
+            answer.set_item("pointer", fate.pointer)?;
+            answer.set_item("span", fate.span)?;
+            answer.set_item("construct", fate.construct)?;
+            answer.set_item("fate", fate.fate)?;
+            answer.set_item("why", fate.why)?;
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    fn __hash__(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        self.spec.to_json().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<unskew.Constraint {}>", self.spec)
+    }
+
+    /// Pickle finds no static method of a class, so that it is called by its name.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyType>,))> {
+        let caller = slf.py().import("operator")?.getattr("methodcaller")?;
+        Ok((caller.call1(("from_json", slf.get().to_json()))?, (slf.get_type(),)))
+    }
+}

@@ -1,0 +1,38 @@
+//! `unskew._unskew`, the extension module of the Python package: masks, matchers and samplers.
+//!
+//! The module is thin. Constraints, compiler and matchers are those of `unskew-engine`, and [`sample`] runs the samplers of the facade over
+//! a Python function. The public names, the exceptions and the type stubs are in `python/unskew`.
+//!
+//! What holds:
+//!
+//! - The interpreter lock is released while a tokenizer loads, a constraint is compiled, masks are made, and a sampler works.
+//! - Nothing panics on purpose. A panic would be Python's `PanicException`, in the sampler's thread too.
+//! - Memory of the caller is read and written by the methods of `memoryview` ([`view`]).
+
+mod compiler;
+mod constraint;
+mod error;
+mod matcher;
+mod sample;
+mod tokenizer;
+mod view;
+
+use pyo3::prelude::*;
+
+/// Constrained decoding that keeps the language model's own distribution.
+#[pymodule(gil_used = false)]
+mod _unskew {
+    #[pymodule_export]
+    use super::{
+        compiler::{Compiled, Compiler},
+        constraint::Constraint,
+        matcher::{Matcher, accept_batch, fill_batch},
+        sample::{Draw, Draws, methods, sample},
+        tokenizer::Tokenizer,
+        view::{Rows, apply},
+    };
+
+    #[allow(non_upper_case_globals, reason = "the name that Python expects")]
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

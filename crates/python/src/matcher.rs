@@ -1,0 +1,299 @@
+//! Sequences under a constraint: `unskew.Matcher`, and the calls for many of them.
+//!
+//! A mask is made in a buffer of the thread without the interpreter lock, and copied into the caller's memory with it: nobody else sees half of
+//! a row. Two threads may fill one matcher at once; what changes a matcher while another thread reads it is Python's `RuntimeError`.
+
+use std::{
+    cell::RefCell,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use pyo3::{prelude::*, types::PyBytes};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use unskew::{
+    core::TokenId,
+    engine::{self, BatchRow, Drafts, MatcherOptions},
+};
+
+use crate::{
+    compiler::Compiled,
+    error::{Class, of_matcher},
+    tokenizer::{ids, numbers},
+    view::Masks,
+};
+
+/// The rows of a batch from which on threads pay.
+const MANY_ROWS: usize = 16;
+
+/// The most threads that a caller may ask for.
+const MAX_THREADS: usize = 256;
+
+/// The most words of a buffer that a thread keeps: 64 MiB.
+const KEPT_WORDS: usize = 16 << 20;
+
+/// The most forced tokens that are listed where nothing else is said.
+const FORCED: usize = 1024;
+
+thread_local! {
+    /// Where masks are made.
+    static WORDS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `with` with the buffer of this thread.
+fn with_words<T>(len: usize, with: impl FnOnce(&mut [u32]) -> T) -> T {
+    // It is taken out, since Python may run other code on this thread meanwhile.
+    let mut words = WORDS.take();
+    if words.len() < len {
+        words.resize(len, 0);
+    }
+    let answer = with(&mut words[..len]);
+    words.truncate(KEPT_WORDS);
+    words.shrink_to(KEPT_WORDS);
+    WORDS.set(words);
+    answer
+}
+
+/// One sequence of tokens under a constraint.
+#[pyclass(module = "unskew")]
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    matcher: engine::Matcher,
+}
+
+#[pymethods]
+impl Matcher {
+    #[new]
+    #[pyo3(signature = (compiled, *, stop_ids=None))]
+    fn new(compiled: &Compiled, stop_ids: Option<Vec<u32>>) -> PyResult<Self> {
+        let mut options = MatcherOptions::default();
+        options.stop_ids = stop_ids.map(|stop_ids| ids(&stop_ids));
+        let matcher = engine::Matcher::new(&compiled.compiled, options);
+        matcher.map(|matcher| Self { matcher }).map_err(|error| of_matcher(&error))
+    }
+
+    /// Writes the mask of the next token into a row of `mask`.
+    #[pyo3(signature = (mask, row=0))]
+    fn fill(&self, py: Python<'_>, mask: &Bound<'_, PyAny>, row: usize) -> PyResult<()> {
+        let masks = Masks::new(mask, self.matcher.mask_words())?;
+        masks.check(row)?;
+        with_words(masks.words(), |words| {
+            py.detach(|| self.matcher.fill(words)).map_err(|error| of_matcher(&error))?;
+            masks.write(py, row, words)
+        })
+    }
+
+    /// Appends a token. False: it is not allowed here, and nothing has changed.
+    fn accept(&mut self, id: u32) -> PyResult<bool> {
+        self.matcher.accept(TokenId(id)).map_err(|error| of_matcher(&error))
+    }
+
+    /// Appends the longest allowed beginning of `ids`; answers with its length.
+    #[pyo3(name = "accept_all")]
+    fn accept_many(
+        &mut self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = token_ids)] ids: Vec<TokenId>,
+    ) -> PyResult<usize> {
+        let matcher = &mut self.matcher;
+        py.detach(|| matcher.accept_all(&ids)).map_err(|error| of_matcher(&error))
+    }
+
+    /// The length of the longest allowed beginning of `ids`. Nothing changes.
+    fn validate(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = token_ids)] ids: Vec<TokenId>,
+    ) -> PyResult<usize> {
+        py.detach(|| self.matcher.validate(&ids)).map_err(|error| of_matcher(&error))
+    }
+
+    /// Takes back the last `count` tokens, the end among them.
+    fn rollback(&mut self, py: Python<'_>, count: usize) -> PyResult<()> {
+        let matcher = &mut self.matcher;
+        py.detach(|| matcher.rollback(count)).map_err(|error| of_matcher(&error))
+    }
+
+    /// A second matcher at the same place.
+    fn fork(&self) -> Self {
+        Self { matcher: self.matcher.fork() }
+    }
+
+    fn __copy__(&self) -> Self {
+        self.fork()
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        self.fork()
+    }
+
+    /// Back to the start.
+    fn reset(&mut self) {
+        self.matcher.reset();
+    }
+
+    /// The tokens that follow in any case, each the only one allowed. To take them changes no distribution.
+    #[pyo3(signature = (most=FORCED))]
+    fn forced(&self, py: Python<'_>, most: usize) -> PyResult<Vec<u32>> {
+        let forced = py.detach(|| self.matcher.forced_tokens(most));
+        forced.map(|ids| numbers(&ids)).map_err(|error| of_matcher(&error))
+    }
+
+    /// Bytes that every continuation begins with.
+    #[pyo3(signature = (most=FORCED))]
+    fn forced_text<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let forced = py.detach(|| self.matcher.forced_text(most));
+        forced.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error| of_matcher(&error))
+    }
+
+    /// Whether the output may end here.
+    fn is_accepting(&self) -> bool {
+        self.matcher.is_accepting()
+    }
+
+    /// Whether a stop id was accepted.
+    fn is_terminated(&self) -> bool {
+        self.matcher.is_terminated()
+    }
+
+    /// The ids so far, the end among them.
+    #[getter]
+    fn ids(&self) -> Vec<u32> {
+        numbers(self.matcher.tokens())
+    }
+
+    /// The ids that end the output.
+    #[getter]
+    fn stop_ids(&self) -> Vec<u32> {
+        numbers(self.matcher.stop_ids())
+    }
+
+    /// How many words of 32 bits a mask has.
+    #[getter]
+    fn mask_words(&self) -> usize {
+        self.matcher.mask_words()
+    }
+
+    fn __repr__(&self) -> String {
+        let place = match (self.matcher.is_terminated(), self.matcher.is_accepting()) {
+            (true, _) => "ended",
+            (false, true) => "may end",
+            (false, false) => "may not end",
+        };
+        format!("<unskew.Matcher at {} ids, {place}>", self.matcher.tokens().len())
+    }
+}
+
+/// Ids of any sequence of numbers.
+fn token_ids(object: &Bound<'_, PyAny>) -> PyResult<Vec<TokenId>> {
+    object.extract::<Vec<u32>>().map(|numbers| ids(&numbers))
+}
+
+/// Writes the masks of many matchers in one call, each into the row that `rows` says (default: one after the other). With `drafts`, the
+/// masks after each draft token of a matcher come in the rows after its own.
+#[pyfunction]
+#[pyo3(signature = (matchers, mask, *, rows=None, drafts=None, threads=None))]
+pub(crate) fn fill_batch(
+    py: Python<'_>,
+    matchers: Vec<PyRef<'_, Matcher>>,
+    mask: &Bound<'_, PyAny>,
+    rows: Option<Vec<usize>>,
+    drafts: Option<Vec<Vec<u32>>>,
+    threads: Option<usize>,
+) -> PyResult<()> {
+    let Some(words) = matchers.iter().map(|matcher| matcher.matcher.mask_words()).max() else {
+        return Ok(());
+    };
+    let count = matchers.len();
+    for (what, len) in [("rows", rows.as_ref().map(Vec::len)), ("drafts", drafts.as_ref().map(Vec::len))] {
+        if let Some(len) = len.filter(|len| *len != count) {
+            return Err(Class::Matcher.new(format!("`{what}` has {len} entries for {count} matchers")));
+        }
+    }
+    let drafts: Vec<Vec<TokenId>> = match drafts {
+        Some(drafts) => drafts.iter().map(|draft| ids(draft)).collect(),
+        None => vec![Vec::new(); count],
+    };
+    let masks = Masks::new(mask, words)?;
+    let words = masks.words();
+    // Rows that are asked for lie close together in the buffer of this thread.
+    let (mut batch, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for (at, matcher) in matchers.iter().enumerate() {
+        let row = places.len();
+        let first = rows.as_ref().map_or(row, |rows| rows[at]);
+        for place in first..=first.saturating_add(drafts[at].len()) {
+            masks.check(place)?;
+            places.push(place);
+        }
+        batch.push(BatchRow { matcher: &matcher.matcher, row, drafts: Drafts::Chain(&drafts[at]) });
+    }
+    let mut sorted = places.clone();
+    sorted.sort_unstable();
+    if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Class::Matcher.new(format!("row {} is asked for twice", twice[0])));
+    }
+    let pool = pool(threads, places.len())?;
+    with_words(places.len().saturating_mul(words), |made| {
+        let filled = py.detach(|| engine::fill_batch(&batch, made, words, pool.as_deref()));
+        filled.map_err(|error| of_matcher(&error))?;
+        for (row, place) in made.chunks_exact(words).zip(&places) {
+            masks.write(py, *place, row)?;
+        }
+        Ok(())
+    })
+}
+
+/// Appends one token to each matcher; answers with whether it was allowed, one by one.
+#[pyfunction]
+pub(crate) fn accept_batch(
+    py: Python<'_>,
+    mut matchers: Vec<PyRefMut<'_, Matcher>>,
+    #[pyo3(from_py_with = token_ids)] ids: Vec<TokenId>,
+) -> PyResult<Vec<bool>> {
+    if ids.len() != matchers.len() {
+        let message = format!("`ids` has {} entries for {} matchers", ids.len(), matchers.len());
+        return Err(Class::Matcher.new(message));
+    }
+    let mut of: Vec<&mut engine::Matcher> = matchers.iter_mut().map(|matcher| &mut matcher.matcher).collect();
+    let accepted = py.detach(|| {
+        of.iter_mut().zip(&ids).map(|(matcher, id)| matcher.accept(*id)).collect::<Result<_, _>>()
+    });
+    accepted.map_err(|error| of_matcher(&error))
+}
+
+/// A pool of threads, of the process that made it: after a fork, its threads are not there.
+struct Pool {
+    process: u32,
+    threads: usize,
+    pool: Arc<ThreadPool>,
+}
+
+/// The threads for so many rows; none: the caller does the work.
+fn pool(threads: Option<usize>, rows: usize) -> PyResult<Option<Arc<ThreadPool>>> {
+    static POOL: Mutex<Option<Pool>> = Mutex::new(None);
+    let threads = match threads {
+        None if rows < MANY_ROWS => 1,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+        Some(threads) if (1..=MAX_THREADS).contains(&threads) => threads,
+        Some(threads) => {
+            let message = format!("`threads` is {threads}: give 1 to {MAX_THREADS}");
+            return Err(Class::Matcher.new(message));
+        }
+    };
+    if threads == 1 {
+        return Ok(None);
+    }
+    let process = std::process::id();
+    let mut kept = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(pool) = kept.as_ref().filter(|pool| (pool.process, pool.threads) == (process, threads)) {
+        return Ok(Some(Arc::clone(&pool.pool)));
+    }
+    let made = ThreadPoolBuilder::new().num_threads(threads).thread_name(|at| format!("unskew-{at}")).build();
+    let pool =
+        Arc::new(made.map_err(|error| Class::Matcher.new(format!("`threads` cannot be started: {error}")))?);
+    let before = kept.replace(Pool { process, threads, pool: Arc::clone(&pool) });
+    // The end of a pool waits for threads, which those of another process cannot answer.
+    if let Some(before) = before.filter(|before| before.process != process) {
+        std::mem::forget(before);
+    }
+    Ok(Some(pool))
+}

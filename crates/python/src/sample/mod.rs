@@ -1,0 +1,269 @@
+//! Outputs of a model that is a Python function: `unskew.sample`.
+//!
+//! The sampler works on a thread of its own without the interpreter lock, and the thread that asks for the next output answers its questions
+//! ([`worker`]). So the function is always called on the thread of the caller, with its context (torch's `no_grad`, a contextvar), an exception of it
+//! comes out of the iterator as it is, and Ctrl-C ends the wait. The sampler rests while nobody asks for an output.
+//!
+//! Tried instead: the sampler on the caller's thread. It is then bound to one thread, since samplers of the facade are, and whoever iterates on
+//! another thread gets a panic.
+
+mod worker;
+
+use std::sync::Arc;
+
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyDict, PyList, PyString},
+};
+use unskew::{
+    METHODS, Method, Model, Output,
+    core::{Cancel, Finish, Origin},
+};
+
+use self::worker::{Answer, Asking, Question, Worker};
+use crate::{
+    constraint::Constraint,
+    error::{Class, of_facade},
+    tokenizer::{Tokenizer, ids, numbers},
+    view,
+};
+
+/// The largest batch: each sequence of it holds a row of logits.
+const MAX_BATCH: usize = 65_536;
+
+/// One output.
+#[pyclass(frozen, module = "unskew")]
+#[derive(Debug)]
+pub(crate) struct Draw {
+    output: Output,
+}
+
+#[pymethods]
+impl Draw {
+    /// The ids, without the end of the sequence.
+    #[getter]
+    fn ids(&self) -> Vec<u32> {
+        numbers(&self.output.ids)
+    }
+
+    /// The text, with replacement characters where it is not UTF-8.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.output.text
+    }
+
+    /// The natural logarithm of the probability that the model itself gives the output, its end included.
+    #[getter]
+    fn log_prob(&self) -> f64 {
+        self.output.log_prob
+    }
+
+    /// The logarithm of the weight that an average over outputs must give this one; 0 for exact samplers.
+    #[getter]
+    fn log_weight(&self) -> f64 {
+        self.output.log_weight
+    }
+
+    /// How the output ended: `stop`, or `length` where it was cut off.
+    #[getter]
+    fn finish(&self) -> &'static str {
+        match self.output.finish {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+        }
+    }
+
+    /// How the sampler came by it: `proposed`, `accepted`, `resampled`, `chained` or `searched`.
+    #[getter]
+    fn origin(&self) -> &'static str {
+        match self.output.origin {
+            Origin::Proposed => "proposed",
+            Origin::Accepted => "accepted",
+            Origin::Resampled => "resampled",
+            Origin::Chained => "chained",
+            Origin::Searched => "searched",
+        }
+    }
+
+    /// Positions that the model evaluated for it.
+    #[getter]
+    fn positions(&self) -> u64 {
+        self.output.cost.positions
+    }
+
+    /// Calls of the model for it.
+    #[getter]
+    fn passes(&self) -> u64 {
+        self.output.cost.passes
+    }
+
+    /// Outputs proposed for it, those given up half-way among them.
+    #[getter]
+    fn proposals(&self) -> u64 {
+        self.output.cost.proposals
+    }
+
+    fn __repr__(&self) -> String {
+        let Output { text, log_prob, log_weight, .. } = &self.output;
+        format!("<unskew.Draw {text:?} log_prob={log_prob:.4} log_weight={log_weight:.4}>")
+    }
+}
+
+/// An iterator over outputs, which are drawn as they are asked for.
+#[pyclass(module = "unskew")]
+#[derive(Debug)]
+pub(crate) struct Draws {
+    /// None once there are no more.
+    worker: Option<Worker>,
+    model: Py<PyAny>,
+    vocab_len: usize,
+    #[pyo3(get)]
+    seed: u64,
+    #[pyo3(get)]
+    sampler: String,
+    /// The sampler, the distribution of its outputs and, where it was chosen, the reason.
+    #[pyo3(get)]
+    explain: String,
+}
+
+#[pymethods]
+impl Draws {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Draw>> {
+        let Some(worker) = self.worker.take() else { return Ok(None) };
+        // Whatever goes wrong ends the iterator: the worker is dropped.
+        let output = self.next_output(py, &worker)?;
+        if output.is_some() {
+            self.worker = Some(worker);
+        }
+        Ok(output.map(|output| Draw { output }))
+    }
+
+    /// Ends the drawing. What was under way is given up.
+    fn close(&mut self) {
+        self.worker = None;
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<unskew.Draws {}, seed {}>", self.explain, self.seed)
+    }
+}
+
+impl Draws {
+    fn next_output(&self, py: Python<'_>, worker: &Worker) -> PyResult<Option<Output>> {
+        worker.send(Answer::Next)?;
+        loop {
+            match worker.receive(py)? {
+                Question::Rows(prefixes) => {
+                    let rows = self.rows(py, &prefixes)?;
+                    worker.send(Answer::Rows(rows))?;
+                }
+                Question::Output(output) => {
+                    let output = output.transpose().map_err(|error| of_facade(&error))?;
+                    return Ok(output.map(|output| *output));
+                }
+                Question::Ready(_) => {}
+            }
+        }
+    }
+
+    /// The rows of the user's model after `prefixes`.
+    fn rows(&self, py: Python<'_>, prefixes: &[Vec<u32>]) -> PyResult<Vec<f32>> {
+        let batch = PyList::new(py, prefixes)?;
+        let answer = self.model.bind(py).call1((batch,))?;
+        let mut rows = Vec::with_capacity(prefixes.len() * self.vocab_len);
+        view::logits(&answer, prefixes.len(), self.vocab_len, &mut rows)?;
+        Ok(rows)
+    }
+}
+
+/// Outputs of the model `logits` under a constraint.
+#[pyfunction]
+#[pyo3(signature = (
+    logits, constraint, tokenizer, *, n=None, sampler="auto", seed=None, prompt=None, max_tokens=None, batch=16, temperature=1.0,
+    top_k=None, top_p=None
+))]
+#[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
+pub(crate) fn sample(
+    py: Python<'_>,
+    logits: Bound<'_, PyAny>,
+    constraint: Option<PyRef<'_, Constraint>>,
+    tokenizer: &Tokenizer,
+    n: Option<usize>,
+    sampler: &str,
+    seed: Option<u64>,
+    prompt: Option<&Bound<'_, PyAny>>,
+    max_tokens: Option<usize>,
+    batch: usize,
+    temperature: f64,
+    top_k: Option<usize>,
+    top_p: Option<f64>,
+) -> PyResult<Draws> {
+    if !logits.is_callable() {
+        return Err(PyTypeError::new_err("`logits` is no function from a batch of ids to rows of logits"));
+    }
+    if !(1..=MAX_BATCH).contains(&batch) {
+        return Err(Class::Option.new(format!("`batch` is {batch}: give 1 to {MAX_BATCH}")));
+    }
+    let method: Method = sampler.parse().map_err(|error: unskew::MethodError| of_facade(&error.into()))?;
+    let vocab_len = tokenizer.tokens.vocabulary().len();
+    let (ask, worker) = worker::channels(Cancel::default());
+    let model = Model::new(Asking::new(vocab_len, ask.clone()), Arc::clone(&tokenizer.tokens));
+    let model = model.map_err(|error| of_facade(&error))?;
+    let request = match prompt {
+        None => model.prompt(""),
+        Some(prompt) => match prompt.cast::<PyString>() {
+            Ok(text) => model.prompt(text.to_cow()?.into_owned()),
+            Err(_) => model.prompt_ids(ids(&prompt.extract::<Vec<u32>>()?)),
+        },
+    };
+    let truncate = match (top_k, top_p) {
+        (None, None) => None,
+        _ => Some(unskew::Truncate::top(top_k, top_p).map_err(|error| of_facade(&error))?),
+    };
+    let mut request = request
+        .temperature(temperature)
+        .truncate(truncate.map(unskew::Truncate::BeforeMask))
+        .max_tokens(max_tokens)
+        .seed(seed)
+        .batch(batch)
+        .cancel(ask.cancel().clone());
+    if let Some(n) = n {
+        request = request.outputs(n);
+    }
+    request.check(&method).map_err(|error| of_facade(&error))?;
+    let spec = constraint.map(|constraint| constraint.spec.clone()).unwrap_or_default();
+    worker.start(ask, move || {
+        let draws = request.constrain(spec)?.sample_with(method)?;
+        Ok(match n {
+            Some(n) => draws.take(n),
+            None => draws,
+        })
+    })?;
+    match worker.receive(py)? {
+        Question::Ready(ready) => {
+            let worker::Ready { seed, sampler, explain } = ready.map_err(|error| of_facade(&error))?;
+            Ok(Draws { worker: Some(worker), model: logits.unbind(), vocab_len, seed, sampler, explain })
+        }
+        Question::Rows(_) | Question::Output(_) => Err(Class::Sample.new("the sampler did not start")),
+    }
+}
+
+/// The samplers, with their parameters and the distributions of their outputs: a list of dicts.
+#[pyfunction]
+pub(crate) fn methods(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let rows = METHODS.iter().map(|row| {
+        let answer = PyDict::new(py);
+        answer.set_item("name", row.name)?;
+        answer.set_item("help", row.help)?;
+        answer.set_item("distribution", row.distribution)?;
+        let parameters: Vec<_> = row.parameters.iter().map(|parameter| parameter.name).collect();
+        answer.set_item("parameters", parameters)?;
+        Ok(answer)
+    });
+    rows.collect()
+}

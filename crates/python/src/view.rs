@@ -1,0 +1,325 @@
+//! Memory of the caller: rows of masks, and rows of logits.
+//!
+//! Anything with Python's buffer protocol is taken: arrays of numpy and of the standard library, `bytearray`, and tensors of torch on the CPU by
+//! their `numpy()`. It is read and written through a `memoryview`, a few hundred nanoseconds each time; [`Rows`] does it once.
+//!
+//! Tried instead: pyo3's `PyBuffer`. Its slices are deprecated as unsound, its copies are of whole buffers alone, and the stable ABI has it from
+//! Python 3.11 on.
+
+use pyo3::{
+    intern,
+    prelude::*,
+    types::{PyBytes, PyMemoryView, PySlice, PyString, PyTuple},
+};
+
+use crate::error::Class;
+
+/// The bytes of a word of a mask.
+const WORD: usize = size_of::<u32>();
+
+/// The bytes of a logit.
+const LOGIT: usize = size_of::<f32>();
+
+/// A buffer as a line of bytes, with what it was before.
+struct View<'py> {
+    bytes: Bound<'py, PyAny>,
+    format: char,
+    item: usize,
+    shape: Vec<usize>,
+}
+
+impl<'py> View<'py> {
+    /// `what` names the argument in errors.
+    fn new(object: &Bound<'py, PyAny>, what: &str, writable: bool) -> PyResult<Self> {
+        let py = object.py();
+        let view = match PyMemoryView::from(object) {
+            Ok(view) => view,
+            Err(_) if object.hasattr(intern!(py, "detach"))? && object.hasattr(intern!(py, "numpy"))? => {
+                let array = object.call_method0(intern!(py, "detach"))?.call_method0(intern!(py, "numpy"))?;
+                PyMemoryView::from(&array)?
+            }
+            Err(error) => return Err(error),
+        };
+        if writable && view.getattr(intern!(py, "readonly"))?.extract()? {
+            return Err(Class::Matcher.new(format!("`{what}` is read-only memory")));
+        }
+        if !view.getattr(intern!(py, "c_contiguous"))?.extract::<bool>()? {
+            return Err(
+                Class::Matcher.new(format!("`{what}` does not lie in one piece, row by row: copy it first"))
+            );
+        }
+        let format = view.getattr(intern!(py, "format"))?;
+        // Byte order and alignment may stand in front.
+        let format = format.cast::<PyString>()?.to_cow()?.chars().last().unwrap_or('B');
+        let item = view.getattr(intern!(py, "itemsize"))?.extract()?;
+        let shape = view.getattr(intern!(py, "shape"))?;
+        let shape =
+            shape.cast::<PyTuple>()?.iter().map(|len| len.extract()).collect::<PyResult<Vec<usize>>>()?;
+        if shape.contains(&0) {
+            return Err(Class::Matcher.new(format!("`{what}` is empty")));
+        }
+        let bytes = view.call_method1(intern!(py, "cast"), (intern!(py, "B"),))?;
+        Ok(Self { bytes, format, item, shape })
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) -> PyResult<()> {
+        write(&self.bytes, at, bytes)
+    }
+
+    fn read(&self, at: usize, len: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let py = self.bytes.py();
+        let part = self.bytes.get_item(stretch(py, at, len))?;
+        Ok(part.call_method0(intern!(py, "tobytes"))?.cast_into()?)
+    }
+
+    /// Rows and their items, where it has one dimension or two.
+    fn rows(&self, what: &str) -> PyResult<(usize, usize)> {
+        match self.shape[..] {
+            [len] => Ok((1, len)),
+            [rows, len] => Ok((rows, len)),
+            _ => {
+                Err(Class::Matcher.new(format!("`{what}` has {} dimensions: give 1 or 2", self.shape.len())))
+            }
+        }
+    }
+
+    /// Rows of a mask and the words of one. A line of items holds rows of `words` words.
+    fn masks(&self, words: usize) -> PyResult<(usize, usize)> {
+        let whole = match (self.format, self.item) {
+            ('i' | 'I' | 'l' | 'L', WORD) => 1,
+            ('B' | 'b' | 'c', 1) => WORD,
+            (format, item) => {
+                let message =
+                    format!("a mask is of int32, uint32 or bytes, not of items of {item} bytes ({format:?})");
+                return Err(Class::Matcher.new(message));
+            }
+        };
+        let (rows, items) = self.rows("mask")?;
+        if items % whole != 0 {
+            return Err(
+                Class::Matcher.new(format!("a row of {items} bytes is no whole number of words of 4 bytes"))
+            );
+        }
+        let len = items / whole;
+        if len < words {
+            return Err(
+                Class::Matcher.new(format!("a row of {len} words is too short for a mask of {words} words"))
+            );
+        }
+        if self.shape.len() == 2 {
+            return Ok((rows, len));
+        }
+        if len % words != 0 {
+            let message = format!(
+                "`mask` has {len} words in a line, which are no whole number of rows of {words} words"
+            );
+            return Err(Class::Matcher.new(message));
+        }
+        Ok((len / words, words))
+    }
+
+    fn is_f32(&self) -> bool {
+        (self.format, self.item) == ('f', LOGIT)
+    }
+}
+
+fn write(view: &Bound<'_, PyAny>, at: usize, bytes: &[u8]) -> PyResult<()> {
+    let py = view.py();
+    view.set_item(stretch(py, at, bytes.len()), PyBytes::new(py, bytes))
+}
+
+fn stretch(py: Python<'_>, at: usize, len: usize) -> Bound<'_, PySlice> {
+    let place = |at: usize| isize::try_from(at).unwrap_or(isize::MAX);
+    PySlice::new(py, place(at), place(at.saturating_add(len)), 1)
+}
+
+/// Rows of masks in memory of the caller, looked at once: `fill` takes them in place of the object.
+#[pyclass(frozen, module = "unskew")]
+#[derive(Debug)]
+pub(crate) struct Rows {
+    bytes: Py<PyAny>,
+    /// Rows, and the words of each.
+    #[pyo3(get)]
+    rows: usize,
+    #[pyo3(get)]
+    words: usize,
+}
+
+#[pymethods]
+impl Rows {
+    #[new]
+    fn new(mask: &Bound<'_, PyAny>, mask_words: usize) -> PyResult<Self> {
+        if mask_words == 0 {
+            return Err(Class::Matcher.new("`mask_words` is 0: a mask has at least one word"));
+        }
+        let view = View::new(mask, "mask", true)?;
+        let (rows, words) = view.masks(mask_words)?;
+        Ok(Self { bytes: view.bytes.unbind(), rows, words })
+    }
+}
+
+/// Rows that were looked at before, or just now.
+pub(crate) enum Masks<'py> {
+    Known(Bound<'py, Rows>),
+    New(Rows),
+}
+
+impl<'py> Masks<'py> {
+    pub(crate) fn new(mask: &Bound<'py, PyAny>, words: usize) -> PyResult<Self> {
+        match mask.cast::<Rows>() {
+            Ok(rows) => Ok(Self::Known(rows.clone())),
+            Err(_) => Rows::new(mask, words.max(1)).map(Self::New),
+        }
+    }
+
+    fn get(&self) -> &Rows {
+        match self {
+            Self::Known(rows) => rows.get(),
+            Self::New(rows) => rows,
+        }
+    }
+
+    /// The words of a row.
+    pub(crate) fn words(&self) -> usize {
+        self.get().words
+    }
+
+    /// An error where there is no such row.
+    pub(crate) fn check(&self, row: usize) -> PyResult<()> {
+        match self.get().rows {
+            rows if row < rows => Ok(()),
+            rows => {
+                Err(Class::Matcher.new(format!("row {row} is beyond the end of the masks: there are {rows}")))
+            }
+        }
+    }
+
+    /// Writes a row.
+    pub(crate) fn write(&self, py: Python<'_>, row: usize, words: &[u32]) -> PyResult<()> {
+        let view = self.get().bytes.bind(py);
+        let len = words.len() * WORD;
+        let bytes = PyBytes::new_with(py, len, |bytes| {
+            for (bytes, word) in bytes.chunks_exact_mut(WORD).zip(words) {
+                bytes.copy_from_slice(&word.to_ne_bytes());
+            }
+            Ok(())
+        })?;
+        view.set_item(stretch(py, row * len, len), bytes)
+    }
+}
+
+/// Sets logits to minus infinity where a mask forbids them, in place. Ids beyond the mask are forbidden.
+#[pyfunction]
+pub(crate) fn apply(py: Python<'_>, logits: &Bound<'_, PyAny>, mask: &Bound<'_, PyAny>) -> PyResult<()> {
+    let view = View::new(logits, "logits", true)?;
+    if !view.is_f32() {
+        return Err(Class::Matcher.new("`logits` are not float32: convert them first"));
+    }
+    let (rows, len) = view.rows("logits")?;
+    let mask = View::new(mask, "mask", false)?;
+    // A line of words is one row.
+    let (mask_rows, words) = match mask.shape.len() {
+        1 => mask.masks(1).map(|(words, _)| (1, words))?,
+        _ => mask.masks(1)?,
+    };
+    if mask_rows != rows {
+        return Err(Class::Matcher.new(format!("`logits` have {rows} rows and `mask` has {mask_rows}")));
+    }
+    for row in 0..rows {
+        let allowed = mask.read(row * words * WORD, words * WORD)?;
+        let read = view.read(row * len * LOGIT, len * LOGIT)?;
+        let (allowed, read) = (allowed.as_bytes(), read.as_bytes());
+        let masked = py.detach(|| masked(read, allowed));
+        view.write(row * len * LOGIT, &masked)?;
+    }
+    Ok(())
+}
+
+/// A row of logits with minus infinity where a mask has no bit.
+fn masked(logits: &[u8], mask: &[u8]) -> Vec<u8> {
+    let mut row = logits.to_vec();
+    let words = mask.chunks_exact(WORD).map(word).chain(std::iter::repeat(0));
+    for (logits, word) in row.chunks_mut(32 * LOGIT).zip(words) {
+        if word == u32::MAX {
+            continue;
+        }
+        for (bit, logit) in logits.chunks_exact_mut(LOGIT).enumerate() {
+            if word & (1 << bit) == 0 {
+                logit.copy_from_slice(&f32::NEG_INFINITY.to_ne_bytes());
+            }
+        }
+    }
+    row
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    u32::from_ne_bytes(bytes.try_into().unwrap_or_default())
+}
+
+/// Rows of logits of a Python function: `rows` of `len` each, into `into`.
+pub(crate) fn logits(
+    object: &Bound<'_, PyAny>,
+    rows: usize,
+    len: usize,
+    into: &mut Vec<f32>,
+) -> PyResult<()> {
+    into.clear();
+    let wrong = |shape: &[usize]| {
+        Class::Sample.new(format!(
+            "the model's answer has the shape {shape:?}, and {rows} rows of {len} logits were asked for: one row for each \
+             sequence, one logit for each id of the tokenizer (`vocab_size` pads it)"
+        ))
+    };
+    if let Some(view) = line(object)? {
+        if !(view.shape == [rows, len] || (rows == 1 && view.shape == [len])) {
+            return Err(wrong(&view.shape));
+        }
+        return floats(&view, into);
+    }
+    // A row may be an array, or a sequence of numbers.
+    let mut found = 0;
+    for row in object.try_iter()? {
+        let row = row?;
+        found += 1;
+        let before = into.len();
+        match line(&row)? {
+            Some(view) if view.shape.len() == 1 => floats(&view, into)?,
+            Some(view) => return Err(wrong(&view.shape)),
+            None => into.extend(row.extract::<Vec<f32>>()?),
+        }
+        if into.len() - before != len || found > rows {
+            return Err(wrong(&[found, into.len() - before]));
+        }
+    }
+    if found == rows { Ok(()) } else { Err(wrong(&[found, len])) }
+}
+
+/// The buffer of an object, if it has one.
+fn line<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<View<'py>>> {
+    let py = object.py();
+    let has_buffer = PyMemoryView::from(object).is_ok();
+    if has_buffer || (object.hasattr(intern!(py, "detach"))? && object.hasattr(intern!(py, "numpy"))?) {
+        return View::new(object, "logits", false).map(Some);
+    }
+    Ok(None)
+}
+
+fn floats(view: &View<'_>, into: &mut Vec<f32>) -> PyResult<()> {
+    let bytes = view.bytes.call_method0(intern!(view.bytes.py(), "tobytes"))?;
+    let bytes = bytes.cast::<PyBytes>()?.as_bytes();
+    match (view.format, view.item) {
+        ('f', LOGIT) => {
+            into.extend(bytes.chunks_exact(LOGIT).map(|item| f32::from_bits(word(item))));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "the samplers read rows of 32 bits")]
+        ('d', 8) => into.extend(
+            bytes.chunks_exact(8).map(|item| f64::from_ne_bytes(item.try_into().unwrap_or_default()) as f32),
+        ),
+        (format, item) => {
+            return Err(Class::Sample.new(format!(
+                "the model's answer is of items of {item} bytes ({format:?}): give float32 or float64"
+            )));
+        }
+    }
+    Ok(())
+}

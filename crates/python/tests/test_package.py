@@ -1,0 +1,84 @@
+"""The package itself: README, stubs, size, and a process that survives."""
+
+import ast
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+
+import unskew
+
+HERE = pathlib.Path(__file__).parent
+
+
+def test_the_quick_start_of_the_readme(tokenizer_path, tmp_path, monkeypatch, capsys):
+    readme = (HERE.parent / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "tokenizer.json").write_bytes(tokenizer_path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["mask"][2].any() and not names["mask"][3].any()
+    outputs = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+    assert len(outputs) == 3 and all(10 <= output <= 99 for output in outputs)
+
+
+def test_the_stubs_name_all_that_there_is():
+    stubs = ast.parse((pathlib.Path(unskew.__file__).parent / "_unskew.pyi").read_text())
+    kept = {"Fate", "Method", "Stats"}
+    named = {node.name: node for node in stubs.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    public = {name for name in unskew.__all__ if getattr(unskew, name).__module__ != "unskew" or name not in dir(unskew._errors)}
+    assert set(named) - kept == public - {"__version__"}
+    for name, node in named.items():
+        if name in kept:
+            continue
+        real = getattr(unskew, name)
+        assert real.__doc__, name
+        if isinstance(node, ast.FunctionDef):
+            assert parameters(node, 0) == list(inspect.signature(real).parameters), name
+            continue
+        members = {member.name: member for member in node.body if isinstance(member, ast.FunctionDef)}
+        public = {member for member in vars(real) if not member.startswith("_")}
+        assert public == {member for member in members if not member.startswith("_")}, name
+        for member in public:
+            assert getattr(real, member).__doc__ or member in ("finish", "rows", "words", "seed", "sampler"), member
+            if callable(getattr(real, member)):
+                decorators = {decorator.id for decorator in members[member].decorator_list}
+                skipped = 0 if "staticmethod" in decorators else 1
+                given = [name for name in inspect.signature(getattr(real, member)).parameters if name != "self"]
+                assert parameters(members[member], skipped) == given, (name, member)
+
+
+def parameters(node, skipped):
+    arguments = node.args
+    return [argument.arg for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]][skipped:]
+
+
+def test_it_is_typed_and_needs_nothing():
+    assert (pathlib.Path(unskew.__file__).parent / "py.typed").is_file()
+    code = "import sys, unskew; print([name for name in ('numpy', 'torch', 'transformers') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_errors_are_kinds_of_error():
+    for name, base in [
+        ("ConstraintError", ValueError),
+        ("DeadlineError", TimeoutError),
+        ("TokenizerError", ValueError),
+        ("MatcherError", ValueError),
+        ("SampleError", RuntimeError),
+        ("OptionError", ValueError),
+    ]:
+        assert issubclass(getattr(unskew, name), (base,)) and issubclass(getattr(unskew, name), unskew.Error)
+
+
+def test_a_process_ends_with_a_sampler_under_way():
+    code = (
+        "import unskew\n"
+        "tok = unskew.Tokenizer.from_vocabulary([b'0', b'1', '<end>'], eos=[2])\n"
+        "draws = unskew.sample(lambda batch: [[0.0] * 3] * len(batch), unskew.Constraint.regex('[01]*'), tok, seed=1)\n"
+        "print(next(draws).finish)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "stop", "")
