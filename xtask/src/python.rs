@@ -1,7 +1,7 @@
 //! `cargo xtask wheel` and `cargo xtask python`: the Python package, built and tested.
 //!
 //! Neither is a part of `check`, so that it needs no Python. Tools go into virtual environments under `target/python`, one for building and
-//! one that gets nothing but the wheel and what its tests need, as a user's would.
+//! one with nothing but the wheel and the packages of its tests, as a user's would be.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use std::{
 
 use crate::{Result, process::cargo};
 
-/// What the tests need beside the wheel.
+/// The packages that the tests need beside the wheel.
 const TEST_PACKAGES: [&str; 2] = ["numpy", "pytest"];
 
 /// The limit for a wheel, in bytes.

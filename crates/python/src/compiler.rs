@@ -1,4 +1,4 @@
-//! From constraints to what matchers share: `unskew.Compiler` and `unskew.Compiled`.
+//! From constraints to the part that matchers share: `unskew.Compiler` and `unskew.Compiled`.
 //!
 //! A constraint is compiled on a thread of its own, and the thread that called waits without the interpreter lock. It wakes up now and then to
 //! ask Python for signals, so that Ctrl-C ends a compilation.
@@ -83,7 +83,7 @@ impl Compiler {
         self.compiler.mask_words()
     }
 
-    /// What it has done and what it keeps: a dict of numbers.
+    /// Its work so far and the memory that it keeps: a dict of numbers.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = py.detach(|| self.compiler.stats());
         let answer = PyDict::new(py);
@@ -98,7 +98,7 @@ impl Compiler {
         Ok(answer)
     }
 
-    /// Forgets what is kept. Matchers keep theirs.
+    /// Forgets all constraints. Matchers keep theirs.
     fn clear(&self) {
         self.compiler.clear();
     }
@@ -112,7 +112,7 @@ impl Compiled {
         unskew::core::words_for(self.compiled.tokens().vocabulary().len())
     }
 
-    /// What the constraint takes with what its matchers have found out, in bytes.
+    /// The memory of the constraint and of its matchers' scratches, in bytes.
     #[getter]
     fn memory(&self) -> usize {
         self.compiled.memory_usage()

@@ -1,7 +1,7 @@
 //! Sequences under a constraint: `unskew.Matcher`, and the calls for many of them.
 //!
-//! A mask is made in a buffer of the thread without the interpreter lock, and copied into the caller's memory with it: nobody else sees half of
-//! a row. Two threads may fill one matcher at once; what changes a matcher while another thread reads it is Python's `RuntimeError`.
+//! A mask is made in a buffer of the thread, without the interpreter lock, and copied into the caller's memory with it. Two threads may fill
+//! one matcher at once. A change of a matcher while another thread reads it is Python's `RuntimeError`.
 
 use std::{
     cell::RefCell,

@@ -20,7 +20,7 @@ const WORD: usize = size_of::<u32>();
 /// The bytes of a logit.
 const LOGIT: usize = size_of::<f32>();
 
-/// A buffer as a line of bytes, with what it was before.
+/// A buffer as a line of bytes, with its format and shape before that.
 struct View<'py> {
     bytes: Bound<'py, PyAny>,
     format: char,

@@ -1,4 +1,4 @@
-"""Constraints of every kind, as their JSON: what the tests go through."""
+"""Constraints of every kind, as their JSON."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Matchers, compilers and constraints: what they answer, and what they refuse."""
+"""Matchers, compilers and constraints: their answers and their errors."""
 
 import copy
 import json

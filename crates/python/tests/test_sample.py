@@ -1,4 +1,4 @@
-"""Outputs of a model that is a Python function: their law, by chi-square, and what goes wrong."""
+"""Outputs of a model that is a Python function: their law, by chi-square, and errors."""
 
 import math
 import os
@@ -106,7 +106,7 @@ def test_weighted_samplers_follow_it_by_their_weights(small, sampler):
 
 
 def test_masking_has_another_law(small):
-    """A test of the test: what masking gives is far from the law."""
+    """A test of the test: the outputs of masking are far from the law."""
     law, _ = exact()
     counts = Counter()
     for draw in unskew.sample(model, unskew.Constraint.regex(PATTERN), small, n=4000, sampler="masked", seed=7):

@@ -80,7 +80,7 @@ class Constraint:
     """A constraint on outputs, as data. `Compiler.compile` makes matchers of it, and `sample` outputs.
 
     `canonical` allows only the token sequences that the tokenizer itself writes for their text. Raises
-    `ConstraintError` for options that do not go together; what stands in a text is looked at when it is compiled.
+    `ConstraintError` for options that do not go together. The text itself is read by `compile` and `explain`.
     """
 
     @staticmethod
@@ -147,7 +147,7 @@ class Compiler:
     """Compiles constraints for the tokens of one model, once each, and keeps them within a limit in bytes.
 
     Threads share it. `cache_bytes` (default 1 GiB) is for compiled constraints, `library_bytes` (256 MiB) for trees that
-    grammars share, `constraint_bytes` (32 MiB) for what one constraint may keep of masks.
+    grammars share, `constraint_bytes` (32 MiB) for the masks of one constraint.
     """
 
     def __init__(
@@ -167,9 +167,9 @@ class Compiler:
     def mask_words(self) -> int:
         """How many words of 32 bits a mask has."""
     def stats(self) -> Stats:
-        """What it has done and what it keeps."""
+        """Its work so far and the memory that it keeps."""
     def clear(self) -> None:
-        """Forgets what is kept. Matchers keep theirs."""
+        """Forgets all constraints. Matchers keep theirs."""
 
 @final
 class Compiled:
@@ -180,7 +180,7 @@ class Compiled:
         """How many words of 32 bits a mask has."""
     @property
     def memory(self) -> int:
-        """What the constraint takes with what its matchers have found out, in bytes."""
+        """The memory of the constraint and of its matchers' scratches, in bytes."""
 
 @final
 class Matcher:
@@ -305,7 +305,7 @@ class Draws(Iterator[Draw]):
     def __iter__(self) -> Draws: ...
     def __next__(self) -> Draw: ...
     def close(self) -> None:
-        """Ends the drawing. What was under way is given up."""
+        """Ends the drawing. Outputs under way are given up."""
 
 def sample(
     logits: Callable[[list[list[int]]], Any],

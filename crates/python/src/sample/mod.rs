@@ -4,8 +4,8 @@
 //! ([`worker`]). So the function is always called on the thread of the caller, with its context (torch's `no_grad`, a contextvar), an exception of it
 //! comes out of the iterator as it is, and Ctrl-C ends the wait. The sampler rests while nobody asks for an output.
 //!
-//! Tried instead: the sampler on the caller's thread. It is then bound to one thread, since samplers of the facade are, and whoever iterates on
-//! another thread gets a panic.
+//! Tried instead: the sampler on the caller's thread. It is then bound to one thread, since samplers of the facade are, and an iteration on
+//! another thread is a panic.
 
 mod worker;
 
@@ -135,7 +135,7 @@ impl Draws {
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Draw>> {
         let Some(worker) = self.worker.take() else { return Ok(None) };
-        // Whatever goes wrong ends the iterator: the worker is dropped.
+        // An error ends the iterator: the worker is dropped.
         let output = self.next_output(py, &worker)?;
         if output.is_some() {
             self.worker = Some(worker);
@@ -143,7 +143,7 @@ impl Draws {
         Ok(output.map(|output| Draw { output }))
     }
 
-    /// Ends the drawing. What was under way is given up.
+    /// Ends the drawing. Outputs under way are given up.
     fn close(&mut self) {
         self.worker = None;
     }

@@ -1,4 +1,4 @@
-//! The thread of a sampler, and the two channels between it and whoever asks for outputs.
+//! The thread of a sampler, and the two channels between it and its caller.
 //!
 //! ```text
 //! caller: Next                   Rows                  Next
@@ -44,7 +44,7 @@ pub(super) enum Question {
     Output(Option<unskew::Result<Box<Output>>>),
 }
 
-/// What is known of a sampler before it draws.
+/// The facts of a sampler before it draws.
 pub(super) struct Ready {
     pub(super) seed: u64,
     pub(super) sampler: String,
