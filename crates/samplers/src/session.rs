@@ -374,6 +374,12 @@ impl<C: Constraint> Session<C> {
         tokens.clear();
         values.clear();
         let candidates = self.candidates(state, depth, accepting, row, &mut tokens);
+        if tokens.is_empty() && matches!(candidates, Candidates::Listed(_)) && !accepting {
+            // No output is lost in silence.
+            if let Some(limit) = self.limit_beyond(state, depth) {
+                return Err(SampleError::Beyond { limit, tokens: depth });
+            }
+        }
         let ready;
         let mask = match &candidates {
             Candidates::Listed(_) => None,
@@ -479,6 +485,15 @@ impl<C: Constraint> Session<C> {
         }
         tokens.extend(mask.into_ids());
         Candidates::Listed(Forced(tokens.len() == 1 && !accepting))
+    }
+
+    /// The limit that the constraint is beyond, where it allows nothing for that reason.
+    fn limit_beyond(&mut self, state: &C::State, depth: usize) -> Option<&'static str> {
+        if depth >= self.max_tokens || self.constraint.vocab_len() == 0 {
+            return None;
+        }
+        // No token is allowed there, and each is rejected for the same reason.
+        self.constraint.advance(&mut self.scratch, &mut state.clone(), TokenId(0)).err()?.limit
     }
 
     /// All tokens of a row, as a mask: the same one each time. `ends` says whether the ends of a sequence are among them.
