@@ -18,6 +18,7 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use oracle::{Alphabet, Oracle};
 use unskew_core::{Constraint, TokenMask, TokenTrie, Vocabulary};
+use unskew_fuzz::Choices;
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions, TreeLibrary,
 };
@@ -50,16 +51,7 @@ const PATTERNS: [&str; 10] =
     ["a+", "[ab]", "a+b?", "(ab)+", "b|bc", "[ab]*c", "(a|b|c){2}", "c+", "[a-c]+", "b[ab]*c?"];
 const RULES: [&str; 4] = ["start", "x", "y", "z"];
 
-/// A list of choices, which ends in zeros.
-struct Code<'a>(std::slice::Iter<'a, u8>);
-
-impl Code<'_> {
-    fn next(&mut self, below: usize) -> usize {
-        usize::from(*self.0.next().unwrap_or(&0)) % below
-    }
-}
-
-fn expression(code: &mut Code<'_>, depth: usize) -> String {
+fn expression(code: &mut Choices<'_>, depth: usize) -> String {
     match code.next(if depth == 0 { 8 } else { 14 }) {
         0..=2 => format!("\"{}\"", LITERALS[code.next(LITERALS.len())]),
         3..=5 => format!("/{}/", PATTERNS[code.next(PATTERNS.len())]),
@@ -75,7 +67,7 @@ fn expression(code: &mut Code<'_>, depth: usize) -> String {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut code = Code(bytes.iter());
+    let mut code = Choices::new(bytes);
     let mut text = String::new();
     for rule in RULES {
         let _ = writeln!(text, "{rule}: {}", expression(&mut code, 3));
