@@ -125,8 +125,8 @@ fn spec(text: &str) -> Option<Spec> {
 
 fuzz_target!(|case: Case<'_>| {
     let (name, parameters, options, temperature, max_tokens) = match case {
-        Case::Method(text) => return drop(method(text)),
-        Case::Spec(text) => return drop(spec(text)),
+        Case::Method(text) => return _ = method(text),
+        Case::Spec(text) => return _ = spec(text),
         Case::Known { method, parameters, options, temperature, max_tokens } => {
             (method, parameters, options, temperature, max_tokens)
         }
