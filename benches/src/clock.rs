@@ -50,6 +50,19 @@ fn cpu_time() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// The nanoseconds that this thread has run: others of the process, and other programs, do not count.
+#[cfg(unix)]
+pub(crate) fn thread_time() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// There is no such clock: the wall's.
+#[cfg(not(unix))]
+pub(crate) fn thread_time() -> u64 {
+    cpu_time()
+}
+
 /// There is no such clock: the wall's.
 #[cfg(not(unix))]
 fn cpu_time() -> u64 {
@@ -66,5 +79,8 @@ mod tests {
         let before = cpu_time();
         let sum = (0..2_000_000u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
         assert!(cpu_time() > before, "{sum}");
+        let of_thread = thread_time();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(thread_time() - of_thread < 10_000_000, "sleep does not count");
     }
 }

@@ -3,7 +3,8 @@
 //! Half of the requests bring a constraint that nobody brought before: a schema, a grammar or a regex with names and bounds of its
 //! own. The others bring one of a few hundred that come again. Some requests are wrong, and some are cancelled while they compile.
 //! Each walks a random way through its constraint; one in sixteen compares every mask with that of an engine which shares
-//! nothing. It measures memory, the time of masks in the first and the last tenth, and masks that differ.
+//! nothing. It measures memory, the time of masks in the first and the last tenth, and masks that differ. The times of the engines that
+//! share nothing are measured too: they do not age, so what changes in them is the machine's.
 //!
 //! Times go into buckets of 1.6 %, so that an hour of masks takes as much memory as a minute.
 
@@ -32,7 +33,7 @@ use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, LarkOptions, Tr
 use unskew_schema::{SchemaLimits, SchemaOptions};
 use unskew_vocab::Tokenizer;
 
-use crate::{options::seconds, process::memory_of};
+use crate::{clock::thread_time, options::seconds, process::memory_of};
 
 /// How many constraints come again.
 const KNOWN: u64 = 300;
@@ -59,6 +60,9 @@ pub(crate) struct Options {
     every: Duration,
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Times of masks are those of their thread on the processor: for a machine that does other things too
+    #[arg(long)]
+    cpu_time: bool,
     /// Write the result there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -77,11 +81,13 @@ struct Times {
     most: u64,
 }
 
-impl Times {
-    fn new() -> Self {
+impl Default for Times {
+    fn default() -> Self {
         Self { buckets: vec![0; 64 * 64], count: 0, most: 0 }
     }
+}
 
+impl Times {
     fn add(&mut self, nanoseconds: u64) {
         let shift = (u64::BITS - nanoseconds.leading_zeros()).saturating_sub(7);
         // Below 128 each number has a bucket.
@@ -131,6 +137,8 @@ struct Outcome {
     p50_us_last_tenth: f64,
     p99_us_first_tenth: f64,
     p99_us_last_tenth: f64,
+    fresh_p99_us_first_tenth: f64,
+    fresh_p99_us_last_tenth: f64,
     max_us: f64,
 }
 
@@ -151,8 +159,9 @@ struct Service {
     library: Arc<TreeLibrary>,
     canonical: Option<Arc<CanonicalIndex>>,
     counts: Counts,
-    /// By tenth of the time.
-    times: Mutex<Vec<Times>>,
+    /// By tenth of the time: those of the service, and those of engines that share nothing.
+    times: Mutex<Vec<[Times; 2]>>,
+    cpu_time: bool,
     begin: Instant,
     end: Instant,
 }
@@ -197,7 +206,8 @@ fn soak(options: &Options) -> Result<Outcome, String> {
         library,
         canonical,
         counts: Counts::default(),
-        times: Mutex::new(vec![Times::new(); 10]),
+        times: Mutex::new(vec![Default::default(); 10]),
+        cpu_time: options.cpu_time,
         begin,
         end: begin + Duration::from_secs_f64(options.minutes * 60.0),
     };
@@ -221,9 +231,9 @@ fn soak(options: &Options) -> Result<Outcome, String> {
         }
     });
     let times = service.times.lock().unwrap_or_else(PoisonError::into_inner);
-    let (first, last) = (&times[0], &times[9]);
-    let mut all = Times::new();
-    times.iter().for_each(|tenth| all.merge(tenth));
+    let ([first, fresh_first], [last, fresh_last]) = (&times[0], &times[9]);
+    let mut all = Times::default();
+    times.iter().for_each(|[tenth, _]| all.merge(tenth));
     let (counts, cache) = (&service.counts, service.library.stats());
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let outcome = Outcome {
@@ -243,6 +253,8 @@ fn soak(options: &Options) -> Result<Outcome, String> {
         p50_us_last_tenth: last.quantile(0.5),
         p99_us_first_tenth: first.quantile(0.99),
         p99_us_last_tenth: last.quantile(0.99),
+        fresh_p99_us_first_tenth: fresh_first.quantile(0.99),
+        fresh_p99_us_last_tenth: fresh_last.quantile(0.99),
         max_us: all.most as f64 / 1e3,
     };
     let json = serde_json::to_string(&outcome).map_err(|error| error.to_string())?;
@@ -265,11 +277,11 @@ impl Service {
 
     fn print(&self) {
         let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let (tenth, cache) = (&times[self.tenth()], self.library.stats());
+        let ([tenth, fresh], cache) = (&times[self.tenth()], self.library.stats());
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         println!(
             "{:6.0} s {:9} requests, {:6.1} MB resident, library {:5.1} of {:.0} MB, {} evicted; masks p50 {:.1} us, p99 {:.0}, p99.9 {:.0}, \
-             max {:.0}; {} of {} compared masks differ",
+             max {:.0}; p99 of fresh engines {:.0}; {} of {} compared masks differ",
             self.begin.elapsed().as_secs_f64(),
             count(&self.counts.requests),
             resident(),
@@ -280,14 +292,24 @@ impl Service {
             tenth.quantile(0.99),
             tenth.quantile(0.999),
             tenth.most as f64 / 1e3,
+            fresh.quantile(0.99),
             count(&self.counts.different),
             count(&self.counts.compared),
         );
     }
 
+    /// In nanoseconds, for the time of a mask.
+    fn now(&self) -> u64 {
+        if self.cpu_time { thread_time() } else { self.begin.elapsed().as_nanos() as u64 }
+    }
+
     fn serve(&self, seed: u64, thread: u64) {
         let mut random = ChaCha8Rng::seed_from_u64(seed << 8 | thread);
-        let mut own = Times::new();
+        let mut own: [Times; 2] = Default::default();
+        let merge = |tenth: usize, own: &[Times; 2]| {
+            let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+            times[tenth].iter_mut().zip(own).for_each(|(all, own)| all.merge(own));
+        };
         let mut tenth = 0;
         let mut served = 0u64;
         while Instant::now() < self.end {
@@ -304,14 +326,14 @@ impl Service {
             self.counts.requests.fetch_add(1, Ordering::Relaxed);
             let now = self.tenth();
             if now != tenth || served.is_multiple_of(64) {
-                self.times.lock().unwrap_or_else(PoisonError::into_inner)[tenth].merge(&own);
-                (own, tenth) = (Times::new(), now);
+                merge(tenth, &own);
+                (own, tenth) = (Default::default(), now);
             }
         }
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)[9].merge(&own);
+        merge(9, &own);
     }
 
-    fn request(&self, number: u64, random: &mut ChaCha8Rng, times: &mut Times) {
+    fn request(&self, number: u64, random: &mut ChaCha8Rng, times: &mut [Times; 2]) {
         let request = request(number);
         let cancel = Cancel::default();
         if random.next_u32().is_multiple_of(50) {
@@ -329,11 +351,13 @@ impl Service {
         let mut mask = TokenMask::new(constraint.vocab_len());
         let mut expected = TokenMask::new(constraint.vocab_len());
         for _ in 0..1 + u64::from(random.next_u32()) % STEPS {
-            let begin = Instant::now();
+            let begin = self.now();
             constraint.fill_mask(&mut scratch, &state, mask.as_mut());
-            times.add(begin.elapsed().as_nanos() as u64);
+            times[0].add(self.now() - begin);
             if let Some((scratch, state, fresh)) = &mut fresh {
+                let begin = self.now();
                 fresh.fill_mask(scratch, state, expected.as_mut());
+                times[1].add(self.now() - begin);
                 self.counts.compared.fetch_add(1, Ordering::Relaxed);
                 if expected.as_ref().words() != mask.as_ref().words() {
                     self.counts.different.fetch_add(1, Ordering::Relaxed);
@@ -473,7 +497,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_times() {
-        let mut times = Times::new();
+        let mut times = Times::default();
         (1..=10_000u64).for_each(|time| times.add(time * 1_000));
         for share in [0.1, 0.5, 0.9, 0.99, 0.999] {
             let (found, exact) = (times.quantile(share), share * 10_000.0);

@@ -1,8 +1,8 @@
-//! Any bytes as a grammar in Lark and a document: every mask along the document is that of the oracle of the crate's tests,
-//! with a library of subterminal trees and without.
+//! Any bytes as a grammar in Lark and a document: every mask along the document is that of the oracle of the crate's tests, with a
+//! library of subterminal trees and without.
 //!
-//! The input is a list of choices: first of rules and terminals over three letters, then of the tokens of the document. The
-//! grammars are often ambiguous, recursive in every way, empty in places or without an end.
+//! The input is choices: of rules and terminals over three letters, and then of the tokens of the document. What was chosen is often
+//! ambiguous, recursive in every way, empty in places or without an end.
 
 #![no_main]
 
@@ -18,14 +18,15 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use oracle::{Alphabet, Oracle};
 use unskew_core::{Constraint, TokenMask, TokenTrie, Vocabulary};
+use unskew_fuzz::Choices;
 use unskew_grammars::{
     Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions, TreeLibrary,
 };
 
-/// The most tokens of a document.
+/// Tokens of a document.
 const LONGEST: usize = 24;
 
-/// A library that keeps some nodes, and a library that keeps all parts of masks.
+/// One that keeps some nodes, and one with which all parts of masks are kept.
 static LIBRARIES: LazyLock<[Arc<TreeLibrary>; 2]> = LazyLock::new(|| {
     let mut builder = Vocabulary::builder();
     for left in b"abc" {
@@ -50,16 +51,7 @@ const PATTERNS: [&str; 10] =
     ["a+", "[ab]", "a+b?", "(ab)+", "b|bc", "[ab]*c", "(a|b|c){2}", "c+", "[a-c]+", "b[ab]*c?"];
 const RULES: [&str; 4] = ["start", "x", "y", "z"];
 
-/// A list of choices; zeros follow its end.
-struct Code<'a>(std::slice::Iter<'a, u8>);
-
-impl Code<'_> {
-    fn next(&mut self, below: usize) -> usize {
-        usize::from(*self.0.next().unwrap_or(&0)) % below
-    }
-}
-
-fn expression(code: &mut Code<'_>, depth: usize) -> String {
+fn expression(code: &mut Choices<'_>, depth: usize) -> String {
     match code.next(if depth == 0 { 8 } else { 14 }) {
         0..=2 => format!("\"{}\"", LITERALS[code.next(LITERALS.len())]),
         3..=5 => format!("/{}/", PATTERNS[code.next(PATTERNS.len())]),
@@ -75,12 +67,12 @@ fn expression(code: &mut Code<'_>, depth: usize) -> String {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut code = Code(bytes.iter());
+    let mut code = Choices::new(bytes);
     let mut text = String::new();
     for rule in RULES {
         let _ = writeln!(text, "{rule}: {}", expression(&mut code, 3));
     }
-    // The ignored text between terminals.
+    // What lies between all terminals.
     match code.next(4) {
         0 => text += "%ignore /c+/\n",
         1 => text += "%ignore /c|ca+b/\n",

@@ -1,10 +1,10 @@
-//! Any bytes as a schema and any bytes as choices. A schema is an error of one line or a grammar. A text of the grammar is
-//! JSON, and `jsonschema` finds it valid.
+//! Any bytes as a schema and any bytes as choices: a schema is an error of one line or a grammar; what the grammar writes is JSON,
+//! and `jsonschema` finds it valid.
 //!
-//! An input that begins with a brace is a schema itself, up to a zero byte; the bytes after the zero byte are choices. The
-//! judge is not asked about these schemas, because it has limits of its own. Any other input is choices, in three parts: of
-//! a schema made of known keywords, of an instance, and of a text. Masks say how a text may continue, so a dead end shows
-//! too. The limits are small, so that a run is spent on many schemas and not on a few huge ones.
+//! An input that begins with a brace is a schema as it is, up to a zero byte, and what stands behind that are choices; of these the
+//! judge is not asked, which has limits of its own. Any other input is choices, in three parts: of a schema made of known keywords,
+//! of an instance, and of a text. Where a text may go on is asked of masks, so a dead end shows too.
+//! The limits are small, so that a run is spent on many schemas and not on a few huge ones.
 
 #![no_main]
 
@@ -17,10 +17,11 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use unskew_automata::Limits;
 use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+use unskew_fuzz::Choices;
 use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
-/// The most bytes of a text.
+/// The longest text that is written, in bytes.
 const LONGEST: usize = 300;
 
 static BYTES: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
@@ -32,19 +33,6 @@ static BYTES: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
     let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
     (vocabulary, trie)
 });
-
-/// A list of choices; zeros follow its end.
-struct Code<'a>(std::slice::Iter<'a, u8>);
-
-impl Code<'_> {
-    fn next(&mut self, below: usize) -> usize {
-        usize::from(*self.0.next().unwrap_or(&0)) % below
-    }
-
-    fn pick<'t>(&mut self, list: &[&'t str]) -> &'t str {
-        list[self.next(list.len())]
-    }
-}
 
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 const NAMES: [&str; 4] = ["a", "b", "ab", "é\\\""];
@@ -89,9 +77,8 @@ const KEYWORDS: [&str; 34] = [
     "$ref",
 ];
 
-/// A schema. References are only made where the value is a part of another (`inside`), because the judge follows other
-/// references without end.
-fn schema(code: &mut Code<'_>, depth: usize, inside: bool) -> String {
+/// A schema. References are only made where the value is a part of another (`inside`), since the judge follows them for ever.
+fn schema(code: &mut Choices<'_>, depth: usize, inside: bool) -> String {
     match code.next(8) {
         0 => return "true".to_owned(),
         1 if depth < 3 => return "false".to_owned(),
@@ -143,7 +130,7 @@ fn schema(code: &mut Code<'_>, depth: usize, inside: bool) -> String {
 }
 
 /// A value.
-fn instance(code: &mut Code<'_>, depth: usize) -> String {
+fn instance(code: &mut Choices<'_>, depth: usize) -> String {
     match code.next(if depth == 0 { 5 } else { 7 }) {
         0 => "null".to_owned(),
         1 => code.pick(&["true", "false"]).to_owned(),
@@ -163,7 +150,7 @@ fn instance(code: &mut Code<'_>, depth: usize) -> String {
     }
 }
 
-/// The grammar's constraint; `None` where no text satisfies the schema, and for a refused schema.
+/// The grammar's constraint; `None` where no text satisfies the schema, and for what is refused.
 fn compiled(text: &str) -> Option<GrammarConstraint> {
     let regex = Limits { nfa_size: 20_000, dfa_states: 5_000, dfa_steps: 2_000_000, ..Limits::default() };
     let grammars = GrammarLimits {
@@ -202,8 +189,8 @@ fn compiled(text: &str) -> Option<GrammarConstraint> {
     }
 }
 
-/// A text of the constraint, by choices; `None` if the text becomes too long.
-fn written(constraint: &GrammarConstraint, code: &mut Code<'_>) -> Option<String> {
+/// A text of the constraint, by choices; `None` if it becomes too long.
+fn written(constraint: &GrammarConstraint, code: &mut Choices<'_>) -> Option<String> {
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let mut mask = TokenMask::new(constraint.vocab_len());
     let mut text = Vec::new();
@@ -213,12 +200,12 @@ fn written(constraint: &GrammarConstraint, code: &mut Code<'_>) -> Option<String
         let allowed: Vec<u8> = (0..=255).filter(|byte| mask.contains(TokenId(u32::from(*byte)))).collect();
         let accepting = constraint.is_accepting(&state);
         assert!(accepting || !allowed.is_empty(), "a dead end behind {:?}", String::from_utf8_lossy(&text));
-        let choice = code.0.next().copied();
+        let choice = code.byte();
         if allowed.is_empty() || accepting && choice.is_none_or(|choice| choice % 2 == 0) {
             let text = String::from_utf8(text);
             return Some(text.expect("a grammar of JSON writes UTF-8"));
         }
-        // After the last choice: the bytes that close a string, an object or an array.
+        // What closes something, when the choices are used up.
         let close = *b"\"}]";
         let byte = match choice {
             Some(choice) => allowed[usize::from(choice) % allowed.len()],
@@ -250,8 +237,8 @@ fuzz_target!(|input: &[u8]| {
         let (schema, choices) =
             input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
         let Some(constraint) = std::str::from_utf8(schema).ok().and_then(compiled) else { return };
-        // Numbers that are too large for the reader are JSON all the same.
-        if let Some(text) = written(&constraint, &mut Code(choices.iter())).filter(|text| is_plain(text)) {
+        // Numbers too large for the reader are JSON all the same.
+        if let Some(text) = written(&constraint, &mut Choices::new(choices)).filter(|text| is_plain(text)) {
             serde_json::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         }
         return;
@@ -259,7 +246,7 @@ fuzz_target!(|input: &[u8]| {
     let third = input.len() / 3;
     let (of_schema, rest) = input.split_at(third);
     let (of_instance, of_text) = rest.split_at(third);
-    let code = &mut Code(of_schema.iter());
+    let code = &mut Choices::new(of_schema);
     let (root, definition) = (schema(code, 3, false), schema(code, 2, false));
     let text = match root.strip_prefix('{') {
         Some("}") => format!("{{\"$defs\": {{\"d\": {definition}}}}}"),
@@ -273,11 +260,11 @@ fuzz_target!(|input: &[u8]| {
         let value: Value = serde_json::from_str(output).unwrap_or_else(|error| panic!("{error}: {output}"));
         assert!(judge.is_valid(&value), "{output} does not satisfy {text}");
     };
-    let instance = instance(&mut Code(of_instance.iter()), 3);
+    let instance = instance(&mut Choices::new(of_instance), 3);
     if accepts(&constraint, &instance) {
         check(&instance);
     }
-    if let Some(output) = written(&constraint, &mut Code(of_text.iter())).filter(|output| is_plain(output)) {
+    if let Some(output) = written(&constraint, &mut Choices::new(of_text)).filter(|output| is_plain(output)) {
         check(&output);
     }
 });

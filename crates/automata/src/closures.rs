@@ -76,8 +76,7 @@ impl Closures {
             limits.check_cancelled()?;
             set.clear();
             closures.extend(nfa, NfaId(id), &mut walk, &mut set);
-            closures.reduce(nfa, &mut set);
-            walk.steps += set.len() as u64;
+            walk.steps += closures.reduce(nfa, &mut set) + set.len() as u64;
             if walk.steps > limits.dfa_steps {
                 return Err(RegexError::ClosuresTooCostly { limit: limits.dfa_steps, states: id as usize });
             }
@@ -148,12 +147,14 @@ impl Closures {
         (begin != UNKNOWN).then(|| &self.members[begin as usize..begin as usize + len as usize])
     }
 
-    /// Sorts `set` and leaves out members that others include.
-    pub(crate) fn reduce(&self, nfa: &Nfa, set: &mut Vec<u32>) {
+    /// Sorts `set` and leaves out members that others include. Answers how many transitions were compared for that.
+    pub(crate) fn reduce(&self, nfa: &Nfa, set: &mut Vec<u32>) -> u64 {
         set.sort_unstable();
         set.dedup();
-        let covers = |wide, narrow| self.inclusion.covers(nfa, &self.widths, wide, narrow);
+        let mut steps = 0;
+        let covers = |wide, narrow| self.inclusion.covers(nfa, &self.widths, wide, narrow, &mut steps);
         self.inclusion.reduce(set, covers, nfa);
+        steps
     }
 
     /// Whether it is known at once that `wide` matches all that `narrow` does, where something was read before.

@@ -105,8 +105,12 @@ impl Inclusion {
     }
 
     /// Whether it is known, by a bounded look, that `wide` matches all that `narrow` does. Both read a byte.
-    pub(crate) fn covers(&self, nfa: &Nfa, widths: &[u16], wide: u32, narrow: u32) -> bool {
-        self.follow(nfa, widths, wide, narrow, DEPTH, &mut STEPS.clone())
+    /// Adds to `steps` the transitions that were compared.
+    pub(crate) fn covers(&self, nfa: &Nfa, widths: &[u16], wide: u32, narrow: u32, steps: &mut u64) -> bool {
+        let mut left = STEPS;
+        let covers = self.follow(nfa, widths, wide, narrow, DEPTH, &mut left);
+        *steps += u64::from(STEPS - left);
+        covers
     }
 
     fn follow(&self, nfa: &Nfa, widths: &[u16], wide: u32, narrow: u32, depth: u32, left: &mut u32) -> bool {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use peak_alloc::PeakAlloc;
 use unskew_automata::{
-    CanonicalConstraint, CanonicalIndex, LazyRegexConstraint, Limits, RegexConstraint, TokenizerAutomaton,
+    CanonicalConstraint, CanonicalIndex, Dfa, LazyRegexConstraint, Limits, RegexConstraint,
+    TokenizerAutomaton, VegasLibrary,
 };
 use unskew_core::{Constraint, Generations, TokenId, TokenMask, TokenTrie};
 use unskew_vocab::Tokenizer;
@@ -93,7 +94,10 @@ fn what_is_said_is_what_is_counted() {
     agrees("RegexConstraint", constraint.memory_usage() - before, counted);
 
     // The tokenizer's tables have parts that are made by need, too: once with an index that is thrown away.
-    let automaton = TokenizerAutomaton::new(&vocabulary, tokenizer.tokenization().unwrap()).unwrap();
+    let new = || TokenizerAutomaton::new(&vocabulary, tokenizer.tokenization().unwrap()).unwrap();
+    drop(new());
+    let (automaton, counted) = allocated(new);
+    agrees("TokenizerAutomaton", automaton.memory_usage(), counted);
     let automaton = Arc::new(automaton);
     let index = || {
         let (vocabulary, trie) = parts();
@@ -113,6 +117,16 @@ fn what_is_said_is_what_is_counted() {
         index
     });
     agrees("CanonicalIndex", filled.memory_usage(), counted);
+
+    let (constraint, counted) = allocated(|| CanonicalConstraint::new(pattern, &filled, &small).unwrap());
+    agrees("CanonicalConstraint", constraint.memory_usage(), counted);
+    // Completed whole, from blocks that are there.
+    let dfa = Dfa::from_pattern(r"[a-z]{1,9}(?: [a-z]{1,9}){0,4}\.", &small).unwrap();
+    let library = VegasLibrary::new(&filled, 32 << 20);
+    let whole = || CanonicalConstraint::with_library(&dfa, &filled, &library, &small).unwrap();
+    drop(whole());
+    let (constraint, counted) = allocated(whole);
+    agrees("CanonicalConstraint from a library", constraint.memory_usage(), counted);
 
     let constraint = CanonicalConstraint::new(pattern, &filled, &small).unwrap();
     walk(&constraint, &mut constraint.scratch(), 10, 60);

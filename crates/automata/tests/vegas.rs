@@ -127,6 +127,39 @@ fn masks_are_the_same_with_any_library() {
     assert!(totals[0] > totals[1], "{totals:?}");
 }
 
+/// A service whose constraints change finds the blocks of its latest ones, within the limit, and old constraints keep theirs.
+#[test]
+fn a_full_library_forgets_its_older_half() {
+    const LIMIT: usize = 60_000;
+    let mut random = Random::new(11);
+    let toy = Toy::new(&mut random, "abc", None);
+    let library = toy.library(LIMIT);
+    let limits = Limits::default();
+    let (mut held, mut found_again) = (Vec::new(), 0);
+    for number in 0..400 {
+        let pattern = regex(&mut random, &['a', 'b', 'c'], 4);
+        let dfa = Dfa::from_pattern(&pattern, &limits).unwrap();
+        let Ok(first) = toy.with(&library, &dfa, &limits) else { continue };
+        let misses = library.stats().misses.0;
+        let second = toy.with(&library, &dfa, &limits).unwrap();
+        found_again += usize::from(number >= 300 && library.stats().misses.0 == misses);
+        let plain = toy.plain(&dfa, &limits).unwrap();
+        same(&plain, &second, 20, &pattern);
+        let stats = library.stats();
+        assert!(stats.bytes <= LIMIT, "{stats:?}");
+        if number % 100 == 0 {
+            held.push((plain, first, pattern));
+        }
+    }
+    let stats = library.stats();
+    assert!(stats.evicted > 0 && stats.bytes > LIMIT / 8, "{stats:?}");
+    // Nearly all; without eviction none of them.
+    assert!(found_again >= 80, "{found_again}, {stats:?}");
+    for (plain, first, pattern) in &held {
+        same(plain, first, 100, pattern);
+    }
+}
+
 #[test]
 fn the_encoder_works_apart_on_both_sides_of_a_configuration() {
     let cases = if cfg!(debug_assertions) { 1_500 } else { 10_000 };

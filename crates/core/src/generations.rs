@@ -131,9 +131,9 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default> Generations<K, V, S> {
         self.young.entries.get(key).map(|(value, _)| value)
     }
 
-    /// All values, in no order.
-    pub fn values(&self) -> impl Iterator<Item = &V> {
-        self.young.entries.values().chain(self.old.entries.values()).map(|(value, _)| value)
+    /// All entries, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.young.entries.iter().chain(&self.old.entries).map(|(key, (value, _))| (key, value))
     }
 
     /// Makes an old entry young.
@@ -302,7 +302,7 @@ mod tests {
                 prop_assert_eq!(map.evicted(), model.evicted);
                 prop_assert_eq!(map.young_bytes(), Model::bytes(&model.young));
                 prop_assert!(map.bytes() <= limit);
-                prop_assert_eq!(map.values().count(), map.len());
+                prop_assert_eq!(map.entries().count(), map.len());
                 for key in 0..40 {
                     let expected = model.young.get(&key).or(model.old.get(&key));
                     prop_assert_eq!(map.peek(&key), expected.map(|(value, _)| value));

@@ -50,6 +50,17 @@ pub enum SampleError<E> {
         /// The tokens of that prefix.
         tokens: Vec<TokenId>,
     },
+    /// The constraint is beyond a limit of its own and allows nothing, though outputs may go on here.
+    #[error(
+        "after {tokens} tokens of output the constraint is beyond its limit `{limit}` and allows nothing; raise that limit, \
+         or allow fewer tokens"
+    )]
+    Beyond {
+        /// The limit, by its name.
+        limit: &'static str,
+        /// The number of tokens of the output.
+        tokens: usize,
+    },
     /// The model gives probability zero to every accepted output within the length limit.
     #[error(
         "the model gives probability zero to every accepted output of at most {max_tokens} tokens; \
@@ -93,6 +104,7 @@ impl SampleError<std::convert::Infallible> {
             Self::Draft { why } => SampleError::Draft { why },
             Self::Cancelled => SampleError::Cancelled,
             Self::DeadEnd { tokens } => SampleError::DeadEnd { tokens },
+            Self::Beyond { limit, tokens } => SampleError::Beyond { limit, tokens },
             Self::Impossible { max_tokens } => SampleError::Impossible { max_tokens },
             Self::TooMany { what, count, limit } => SampleError::TooMany { what, count, limit },
             Self::NoOutput { tries, max_tokens } => SampleError::NoOutput { tries, max_tokens },

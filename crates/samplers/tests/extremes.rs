@@ -165,6 +165,65 @@ impl Constraint for Single {
     }
 }
 
+/// Any text of four tokens, of which the constraint follows only two.
+#[derive(Clone, Copy, Debug)]
+struct Limited;
+
+impl Constraint for Limited {
+    type State = usize;
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        3
+    }
+    fn start(&self) -> usize {
+        0
+    }
+    fn scratch(&self) {}
+    fn advance(&self, (): &mut (), state: &mut usize, token: TokenId) -> Result<(), Rejected> {
+        match *state {
+            2 => return Err(Rejected::beyond(token, "Limits::two")),
+            _ if token.0 > 1 => return Err(Rejected::new(token)),
+            _ => *state += 1,
+        }
+        Ok(())
+    }
+    fn is_accepting(&self, state: &usize) -> bool {
+        *state == 4
+    }
+    fn fill_mask(&self, (): &mut (), state: &usize, mut mask: MaskMut<'_>) {
+        mask.clear();
+        if *state < 2 {
+            [TokenId(0), TokenId(1)].into_iter().for_each(|token| mask.insert(token));
+        }
+    }
+}
+
+/// No sampler takes such a prefix for one without outputs: that would change the distribution in silence.
+#[test]
+fn a_constraint_beyond_its_limit_is_an_error_that_names_it() {
+    let model = TableModel::new(["0", "1"], vec![0.5, 0.25, 0.25], []).unwrap();
+    let vocabulary = model.vocabulary().clone();
+    let task = || Task::new(model.clone(), Limited, &vocabulary, 8);
+    let samplers: [(&str, AnySampler); 7] = [
+        ("masked", Box::new(Sampling::new(task(), Masked::new()))),
+        ("greedy", Box::new(Sampling::new(task(), Greedy))),
+        ("rejection", Box::new(Sampling::new(task(), Exact::rejection(300)))),
+        ("rsft", Box::new(Sampling::new(task(), Exact::rsft(300)))),
+        ("cars", Box::new(Sampling::new(task(), Exact::cars(300)))),
+        ("disc", Box::new(Sampling::new(task(), Exact::disc()))),
+        ("asap", Box::new(Sampling::new(task(), Asap::new(300)))),
+    ];
+    for (name, mut sampler) in samplers {
+        let error = sampler.draw(&mut rng(1)).unwrap_err();
+        assert_eq!(error, SampleError::Beyond { limit: "Limits::two", tokens: 2 }, "{name}");
+        assert!(error.to_string().contains("`Limits::two`"), "{error}");
+    }
+    // At the limit of the task nothing is asked of the constraint.
+    let short = Sampling::new(Task { max_tokens: 2, ..task() }, Masked::new()).draw(&mut rng(1)).unwrap();
+    assert_eq!(short.finish, Finish::Length);
+}
+
 /// Every text is allowed, and the model ends each with probability 1e-30.
 #[test]
 fn a_constraint_of_next_to_no_mass_ends_at_the_limit() {

@@ -1,8 +1,9 @@
 //! `cargo xtask attack MINUTES`: hostile inputs of every kind against the command line.
 //!
 //! Each case is a command with files, made from a number by [`inputs`]. It runs under a limit of memory and of time, and must
-//! end with success or with one error message: exit code 0, 1 or 2, and no panic, abort or signal. The inputs
-//! of a case that failed are kept, and the case can be repeated by its number.
+//! end with success or with one error message: exit code 0, 1 or 2, and no panic, abort or signal. A case that still writes outputs at
+//! the end of its time was asked for many, and is ended. The inputs of a case that failed are kept, and the case can be repeated by
+//! its number.
 //!
 //! The program is the one that was built last, or `--program FILE`. A debug build has 60 seconds where a release build needs
 //! two: it is ten times slower, and CI shares its machine.
@@ -31,6 +32,8 @@ struct Limits {
 /// The end of a case.
 struct Ended {
     status: Option<ExitStatus>,
+    /// Without a status: whether it was still writing, as who is asked for a billion outputs does.
+    writes: bool,
     errors: String,
     seconds: f64,
 }
@@ -104,7 +107,7 @@ pub(crate) fn attack(root: &Path, args: &[&str]) -> Result<()> {
                 );
             }
             None => {
-                let answered = ended.status.is_some_and(|status| status.success());
+                let answered = ended.status.map_or(ended.writes, |status| status.success());
                 count.answered += usize::from(answered);
                 count.refused += usize::from(!answered);
                 fs::remove_dir_all(&here)?;
@@ -161,11 +164,17 @@ fn run(program: &Path, case: &Case, here: &Path, limits: &Limits) -> Result<Ende
         .stderr(fs::File::create(here.join("stderr"))?)
         .spawn()?;
     let begin = Instant::now();
+    let written = || fs::metadata(here.join("stdout")).map_or(0, |found| found.len());
+    let (mut at_half, mut writes) = (None, false);
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
+        if begin.elapsed().as_secs_f64() > limits.seconds / 2.0 {
+            at_half.get_or_insert_with(written);
+        }
         if begin.elapsed().as_secs_f64() > limits.seconds {
+            writes = at_half.is_some_and(|before| written() > before);
             child.kill()?;
             child.wait()?;
             break None;
@@ -175,15 +184,17 @@ fn run(program: &Path, case: &Case, here: &Path, limits: &Limits) -> Result<Ende
     let seconds = begin.elapsed().as_secs_f64();
     let mut errors = Vec::new();
     fs::File::open(here.join("stderr"))?.take(1 << 20).read_to_end(&mut errors)?;
-    Ok(Ended { status, errors: String::from_utf8_lossy(&errors).into_owned(), seconds })
+    Ok(Ended { status, writes, errors: String::from_utf8_lossy(&errors).into_owned(), seconds })
 }
 
 /// The fault in how a case ended.
 fn fault(ended: &Ended, limits: &Limits) -> Option<String> {
-    let Some(status) = ended.status else { return Some(format!("not done after {} s", limits.seconds)) };
     if ended.errors.contains("panicked at") {
         return Some("a panic".to_owned());
     }
+    let Some(status) = ended.status else {
+        return (!ended.writes).then(|| format!("not done after {} s, and silent", limits.seconds));
+    };
     match status.code() {
         Some(0) => None,
         Some(1 | 2) if ended.errors.lines().any(|line| line.starts_with("error: ")) => None,

@@ -219,7 +219,11 @@ impl TokenizerAutomaton {
             sections: &facts.sections,
             known: known.as_deref(),
         };
-        let split = SplitDfa::new(&tokenization.splits, &options, &SplitLimits::default())?;
+        let mut split = SplitDfa::new(&tokenization.splits, &options, &SplitLimits::default())?;
+        // Made state by state, and kept for long.
+        for list in [&mut split.next, &mut split.fallback, &mut split.mark] {
+            list.shrink_to_fit();
+        }
         let mut by_byte = vec![NONE; 256];
         for (text, token) in &symbols {
             if let [byte] = text[..] {
@@ -294,11 +298,29 @@ impl TokenizerAutomaton {
 
     /// The memory that it takes, in bytes.
     pub fn memory_usage(&self) -> usize {
-        let split = [&self.split.next, &self.split.fallback, &self.split.mark];
-        self.roles.len()
+        let Self { split, text, .. } = self;
+        let lists = [
+            &self.made,
+            &self.only_whole,
+            &self.symbols,
+            &self.fallback,
+            &self.added_order,
+            &split.next,
+            &split.fallback,
+            &split.mark,
+            &split.sections,
+            &text.next,
+            &text.behind,
+        ];
+        let added = self.added.iter().map(|added| size_of_val(added) + added.content.len());
+        lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
+            + self.roles.len()
+            + split.accepting.len()
+            + split.before_strip.len()
+            + size_of_val(&text.otherwise[..])
+            + added.sum::<usize>()
             + self.neighbours.memory_usage()
-            + split.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
-            + size_of_val(&self.text.next[..])
+            + self.whole.memory_usage()
     }
 }
 

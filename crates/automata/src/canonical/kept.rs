@@ -51,7 +51,7 @@ impl<K: Hash + Eq + Copy, V: Clone> Kept<K, V> {
 
     /// What `of` says of all answers together.
     pub(crate) fn sum(&self, of: impl Fn(&V) -> usize) -> usize {
-        self.maps.iter().map(|map| read(map).values().map(&of).sum::<usize>()).sum()
+        self.maps.iter().map(|map| read(map).entries().map(|(_, value)| of(value)).sum::<usize>()).sum()
     }
 
     /// The memory, as far as answers are said to own it.

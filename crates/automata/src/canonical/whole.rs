@@ -31,6 +31,12 @@ impl Default for WholePieces {
 }
 
 impl WholePieces {
+    /// In bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let children = self.nodes.iter().map(|node| size_of_val(&node.children[..]));
+        size_of_val(&self.nodes[..]) + children.sum::<usize>()
+    }
+
     /// The start of a piece.
     pub(crate) const ROOT: u32 = 0;
 

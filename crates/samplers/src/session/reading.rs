@@ -210,6 +210,13 @@ impl<C: Constraint> Session<C> {
         for place in unmade {
             let Candidates { mask, accepting, forced } = &mut all[place];
             *forced = !*accepting && !has_more_than(mask.words(), 1);
+            // No output is lost in silence.
+            if *forced && !has_more_than(mask.words(), 0) {
+                let Unread { node, state, .. } = &unread[place];
+                if let Some(limit) = self.limit_beyond(state) {
+                    return Err(SampleError::Beyond { limit, tokens: self.tree.depth(*node) });
+                }
+            }
         }
         Ok(all)
     }

@@ -27,7 +27,7 @@ use unskew_core::{TokenId, words_for};
 use super::{
     super::{automaton::Role, completion::Before, constraint::Row, index::CanonicalIndex},
     hash::Sip,
-    library::{Block, VegasLibrary},
+    library::{BlockParts, VegasLibrary},
 };
 
 const MAGIC: &[u8; 8] = b"UNSKEWVL";
@@ -85,8 +85,8 @@ impl VegasLibrary {
         };
         for (name, block) in blocks {
             bytes.extend(name.to_le_bytes());
-            bytes.extend((block.before.len() as u64).to_le_bytes());
-            for before in &block.before {
+            bytes.extend((block.parts.before.len() as u64).to_le_bytes());
+            for before in &block.parts.before {
                 match before {
                     Before::Any => bytes.push(0),
                     Before::None => bytes.push(1),
@@ -100,8 +100,10 @@ impl VegasLibrary {
                     }
                 }
             }
-            let rows: Vec<(u64, &Row)> =
-                (0u64..).zip(&block.rows).filter_map(|(state, row)| Some((state, row.get()?))).collect();
+            let rows: Vec<(u64, &Row)> = (0u64..)
+                .zip(&block.parts.rows)
+                .filter_map(|(state, row)| Some((state, row.get()?)))
+                .collect();
             bytes.extend((rows.len() as u64).to_le_bytes());
             for (state, row) in rows {
                 bytes.extend(state.to_le_bytes());
@@ -124,8 +126,8 @@ impl VegasLibrary {
         Ok(unskew_files::write(path, &self.to_bytes())?)
     }
 
-    /// The library of a file that [`save`](Self::save) wrote, for the same tokenizer. Blocks beyond `limit` bytes are
-    /// left out.
+    /// The library of a file that [`save`](Self::save) wrote, for the same tokenizer. Of more than `limit`
+    /// bytes a part is kept.
     ///
     /// # Errors
     ///
@@ -138,7 +140,7 @@ impl VegasLibrary {
         Self::from_bytes(&fs::read(path)?, index, limit)
     }
 
-    /// The library that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. Blocks beyond `limit` bytes are left out.
+    /// The library that [`to_bytes`](Self::to_bytes) wrote, for the same tokenizer. Of more than `limit` bytes a part is kept.
     ///
     /// # Errors
     ///
@@ -166,8 +168,8 @@ impl VegasLibrary {
         let library = Self::with_key(index, limit, key);
         for _ in 0..reader.word()? {
             let name = u128::from_le_bytes(reader.take()?);
-            let block = reader.block(index)?;
-            library.insert(name, block);
+            let parts = reader.block(index)?;
+            library.insert(name, parts);
         }
         if !reader.0.is_empty() {
             return Err(LibraryFileError::Damaged("something follows its end"));
@@ -207,7 +209,7 @@ impl Reader<'_> {
         (0..count).map(|_| Ok(u32::from_le_bytes(self.take()?))).collect()
     }
 
-    fn block(&mut self, index: &CanonicalIndex) -> Result<Block, LibraryFileError> {
+    fn block(&mut self, index: &CanonicalIndex) -> Result<BlockParts, LibraryFileError> {
         let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
         let is_written = |token: &u32, whole: bool| match tokenizer.roles.get(*token as usize) {
             Some(Role::Made | Role::Fallback) => true,
@@ -254,6 +256,6 @@ impl Reader<'_> {
                 return Err(LibraryFileError::Damaged("a row is none"));
             }
         }
-        Ok(Block { before: before.into(), rows })
+        Ok(BlockParts { before: before.into(), rows })
     }
 }

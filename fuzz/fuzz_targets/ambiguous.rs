@@ -1,0 +1,74 @@
+//! Grammars of a few rules, most of them ambiguous, and documents of thousands of tokens: each token is taken that the mask allows,
+//! or the limit of a state ends the document. libFuzzer's limits of time and memory judge the growth.
+
+#![no_main]
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
+
+use libfuzzer_sys::fuzz_target;
+use unskew_core::{Constraint, TokenMask, TokenTrie, Vocabulary};
+use unskew_fuzz::Choices;
+use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, LarkOptions};
+
+/// Tokens of a document.
+const LONGEST: usize = 2_000;
+const TERMINALS: [&str; 6] = ["\"a\"", "\"b\"", "\"(\"", "\")\"", "\"+\"", "/a+/"];
+const RULES: [&str; 3] = ["start", "x", "y"];
+
+static LETTERS: LazyLock<(Arc<Vocabulary>, Arc<TokenTrie>)> = LazyLock::new(|| {
+    let mut builder = Vocabulary::builder();
+    ["a", "b", "(", ")", "+", "aa", "(a", "a)", "+a"]
+        .iter()
+        .for_each(|text| _ = builder.text(text.as_bytes()));
+    let vocabulary = Arc::new(builder.build().unwrap());
+    let trie = Arc::new(TokenTrie::new(&vocabulary).unwrap());
+    (vocabulary, trie)
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut code = Choices::new(bytes);
+    let mut text = String::new();
+    for rule in RULES {
+        let _ = write!(text, "{rule}:");
+        for _ in 0..1 + code.next(4) {
+            for _ in 0..code.next(5) {
+                let symbols = if code.next(2) == 0 { &RULES[..] } else { &TERMINALS[..] };
+                text += " ";
+                text += code.pick(symbols);
+            }
+            text += " |";
+        }
+        // Each rule has a text.
+        text += " \"a\"\n";
+    }
+    let limits = GrammarLimits { state_items: 20_000, ..GrammarLimits::default() };
+    let grammar = match Grammar::from_lark(&text, &LarkOptions::default(), &limits) {
+        Ok(grammar) => grammar,
+        Err(error) => panic!("{error}\n{text}"),
+    };
+    let (vocabulary, trie) = &*LETTERS;
+    let made = GrammarConstraint::new(&grammar, Arc::clone(vocabulary), Arc::clone(trie), &limits);
+    let constraint = match made {
+        Ok(constraint) => constraint,
+        Err(GrammarError::Empty { .. }) => return,
+        Err(error) => return assert!(!error.to_string().contains('\n'), "{error}\n{text}"),
+    };
+    let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+    let mut mask = TokenMask::new(vocabulary.len());
+    // The choices again and again.
+    let (mut at, tail) = (0, code.rest());
+    for _ in 0..LONGEST {
+        constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+        let allowed: Vec<_> = mask.ids().collect();
+        if allowed.is_empty() {
+            break;
+        }
+        let choice = tail.get(at % tail.len().max(1)).copied().unwrap_or(0);
+        at += 1;
+        let token = allowed[usize::from(choice) % allowed.len()];
+        constraint.advance(&mut scratch, &mut state, token).unwrap();
+    }
+});

@@ -1,0 +1,62 @@
+//! Parts that targets share: choices, and the body of the targets that read grammars.
+//!
+//! A library and not a file beside the targets, because `cargo xtask fuzz` takes every file there for a target.
+
+use unskew_automata::Limits;
+use unskew_grammars::{Grammar, GrammarError, GrammarFormat, GrammarLimits, explain};
+
+/// A list of choices, which ends in zeros.
+#[derive(Debug)]
+pub struct Choices<'a>(std::slice::Iter<'a, u8>);
+
+impl<'a> Choices<'a> {
+    /// The bytes are the choices.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes.iter())
+    }
+
+    /// The next choice, as it is.
+    pub fn byte(&mut self) -> Option<u8> {
+        self.0.next().copied()
+    }
+
+    /// The choices that are left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.0.as_slice()
+    }
+
+    /// A number below `below`, which is at least 1.
+    pub fn next(&mut self, below: usize) -> usize {
+        usize::from(self.byte().unwrap_or(0)) % below
+    }
+
+    /// One of `list`.
+    pub fn pick<'t>(&mut self, list: &[&'t str]) -> &'t str {
+        list[self.next(list.len())]
+    }
+}
+
+/// Any text as a grammar: an error of one line with its place, or a grammar whose analysis ends.
+///
+/// The limits are small, so that a run is spent on many grammars and not on a few huge ones.
+pub fn read_grammar(text: &str, format: GrammarFormat) {
+    let regex = Limits { nfa_size: 20_000, dfa_states: 2_000, dfa_steps: 2_000_000, ..Limits::default() };
+    let limits = GrammarLimits { nodes: 20_000, automata_bytes: 1 << 22, regex, ..GrammarLimits::default() };
+    assert!(!explain(text, format, &limits).iter().any(|fate| fate.why.is_empty()));
+    match Grammar::parse(text, format, &limits) {
+        Ok(grammar) => {
+            let analysis = grammar.analysis();
+            match grammar.trimmed() {
+                Ok(trimmed) => assert!(trimmed.expressions() <= grammar.expressions()),
+                Err(GrammarError::Empty { .. }) => assert!(!analysis.rule(grammar.start()).productive),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        Err(error) => {
+            assert!(!error.to_string().contains('\n'), "{error}");
+            if let Some(location) = error.location() {
+                assert!(text.is_char_boundary(location.offset));
+            }
+        }
+    }
+}
