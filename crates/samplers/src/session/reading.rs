@@ -178,7 +178,7 @@ impl<C: Constraint> Session<C> {
                 forced = self.constraint.forced(&mut self.scratch, state).is_some();
                 Arc::new(mask)
             } else if let Some(mask) = self.constraint.ready_mask(&self.scratch, state) {
-                forced = !accepting && !has_more_than(mask.words(), 1);
+                forced = !accepting && has_one(mask.words());
                 Arc::new(mask.to_owned())
             } else {
                 unmade.push(place);
@@ -209,9 +209,9 @@ impl<C: Constraint> Session<C> {
         }
         for place in unmade {
             let Candidates { mask, accepting, forced } = &mut all[place];
-            *forced = !*accepting && !has_more_than(mask.words(), 1);
+            *forced = !*accepting && has_one(mask.words());
             // No output is lost in silence.
-            if *forced && !has_more_than(mask.words(), 0) {
+            if !*accepting && !has_more_than(mask.words(), 0) {
                 let Unread { node, state, .. } = &unread[place];
                 if let Some(limit) = self.limit_beyond(state) {
                     return Err(SampleError::Beyond { limit, tokens: self.tree.depth(*node) });
