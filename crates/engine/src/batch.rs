@@ -100,7 +100,7 @@ struct Ordered<'a, 'm> {
 ///
 /// let mut builder = Vocabulary::builder();
 /// let [a, b] = ["a", "b"].map(|text| builder.text(text.as_bytes()));
-/// let compiler = Compiler::new(TokenSpace::from_vocabulary(builder.build()?.into()));
+/// let compiler = Compiler::new(TokenSpace::from_vocabulary(builder.build()?));
 /// let matcher = compiler.compile(&Spec::regex("ab|bb"))?.matcher();
 /// let mut masks = [0; 3];
 /// let rows = [BatchRow { matcher: &matcher, row: 0, drafts: Drafts::Chain(&[a, b]) }];

@@ -43,7 +43,7 @@
 //! }
 //! let end = builder.control("<end>");
 //! builder.end_of_sequence(end);
-//! let compiler = Compiler::new(TokenSpace::from_vocabulary(builder.build()?.into()));
+//! let compiler = Compiler::new(TokenSpace::from_vocabulary(builder.build()?));
 //!
 //! let tag = r#"{"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<call>"], "tags": [
 //!     {"begin": "<call>", "content": {"type": "json_schema", "json_schema": {"type": "integer"}}, "end": "</call>"}]}}"#;

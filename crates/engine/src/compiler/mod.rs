@@ -102,7 +102,7 @@ pub struct CompilerStats {
 /// }
 /// let end = builder.control("<end>");
 /// builder.end_of_sequence(end);
-/// let compiler = Compiler::new(TokenSpace::from_vocabulary(builder.build()?.into()));
+/// let compiler = Compiler::new(TokenSpace::from_vocabulary(builder.build()?));
 ///
 /// let compiled = compiler.compile(&Spec::regex("[0-9]{2}"))?;
 /// let mut matcher = compiled.matcher();
