@@ -515,6 +515,7 @@ mod tests {
             tokenizer: None,
             every: Duration::from_secs(10),
             seed: 0,
+            cpu_time: false,
             json: None,
         };
         let outcome = soak(&options).unwrap();

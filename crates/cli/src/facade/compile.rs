@@ -84,7 +84,7 @@ fn on_gpu(constraint: SetConstraint, observer: &Observer) -> AnyConstraint {
         let hears = observer.clone();
         let on_gpu = Gpu::new().and_then(|gpu| {
             GpuSetConstraint::new(constraint.clone(), gpu, move |error| {
-                note(&hears, &unskew_engine::chain(error))
+                note(&hears, &unskew_engine::chain(error));
             })
         });
         match on_gpu {

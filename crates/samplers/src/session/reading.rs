@@ -221,6 +221,15 @@ impl<C: Constraint> Session<C> {
         Ok(all)
     }
 
+    /// The limit that the constraint is beyond, where it allows nothing for that reason.
+    fn limit_beyond(&mut self, state: &C::State) -> Option<&'static str> {
+        if self.constraint.vocab_len() == 0 {
+            return None;
+        }
+        // No token is allowed there, and each is rejected for the same reason.
+        self.constraint.advance(&mut self.scratch, &mut state.clone(), TokenId(0)).err()?.limit
+    }
+
     /// For each row, the allowed tokens among the most probable ones. They are verified together, and no mask is made. `None` if
     /// all tokens are candidates, or if none of the most probable ones is allowed.
     fn top_candidates(
@@ -312,6 +321,11 @@ impl<C: Constraint> Session<C> {
         }
         true
     }
+}
+
+/// Whether a mask has exactly one token.
+fn has_one(words: &[u32]) -> bool {
+    has_more_than(words, 0) && !has_more_than(words, 1)
 }
 
 /// Whether a mask has more than `many` tokens. Stops reading as soon as the answer is known.
