@@ -62,7 +62,7 @@ pub(crate) enum Role {
 /// | step | exact | refused, by a typed error |
 /// |---|---|---|
 /// | model | byte-pair encoding with its merges, `ignore_merges`, byte fallback (all byte tokens, some or none), unknown token fused or not | Unigram (the best sum of scores is no regular property), WordPiece, WordLevel, dropout, prefixes and suffixes of words; merges with a control token that the text does not always give away |
-/// | normaliser | NFC, NFD, NFKC, NFKD; `Lowercase`, `StripAccents`, `Nmt`, `BertNormalizer`; `Replace` of a string, or by a regex that does not match its own replacement; `Strip`; `Prepend` of a space, its mark, or a marker that a later `Replace` makes a space of; `ByteLevel` as the last step; sequences of these | `Precompiled`; two different Unicode forms; steps of which a later one may undo an earlier one |
+/// | normaliser | NFC, NFD, NFKC, NFKD; `Lowercase`, `StripAccents`, `Nmt`, `BertNormalizer`; `Replace` of a string, or by a regex that does not match its own replacement; `Strip`; `Prepend` of a space, its mark, or a marker that a later `Replace` makes a space of; `ByteLevel` as the last step; sequences of these | `Precompiled`; two different Unicode forms; steps of which a later one may undo an earlier one; spaces around Chinese characters that a pre-tokenizer removes |
 /// | pre-tokenizer | `Split` by string and by regex in all five behaviours, inverted or not; `ByteLevel` with and without its regex; `Metaspace`; `Digits`, `Punctuation`, `Whitespace`, `WhitespaceSplit`, `BertPreTokenizer`, `CharDelimiterSplit`, `FixedLength`; sequences of these, also behind `ByteLevel` | `UnicodeScripts` (its table is private to the library); a space in front of each piece (`add_prefix_space`, or `Metaspace` that prepends, behind another step); regexes that match the empty text, look behind, or look ahead further than one character |
 /// | added tokens that are control tokens | all; a text that holds one is refused | `single_word` where another one touches it |
 /// | added tokens that are text | found leftmost and longest, raw or normalised, overlapping with others or themselves, with `lstrip` and `rstrip`, behind tokenizers that prepend | `single_word`; normalised ones that a step may rewrite together with the text beside them; stripping of white space that is part of another one |
@@ -153,7 +153,8 @@ impl TokenizerAutomaton {
         let is_model = |token: TokenId| of_pieces[token.index()];
         let symbols = symbols(vocabulary, tokenization, is_model);
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
-        let writes_space = !facts.forbidden.is_empty()
+        let writes_space = facts.puts_spaces
+            || !facts.forbidden.is_empty()
             || facts.sections.iter().any(|section| section.prefix != Prefix::Never);
         if writes_space && !symbols.contains_key(&b" "[..]) {
             return Err(CanonicalError::NoBlank);

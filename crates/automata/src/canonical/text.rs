@@ -40,6 +40,8 @@ pub(crate) struct TextFacts {
     pub(crate) forbidden: Vec<char>,
     /// All characters that texts may have: each list does.
     pub(crate) kept: Vec<Vec<(char, char)>>,
+    /// Whether a step puts spaces beside characters that it keeps, as BERT's does with those of Chinese.
+    pub(crate) puts_spaces: bool,
     /// What a space is spelled as in front of the pre-tokenizer, where that is not a space.
     pub(crate) blank: Option<char>,
     /// Whether the text is spelled in GPT-2's alphabet of bytes in front of the pre-tokenizer.
@@ -67,6 +69,16 @@ pub(crate) struct AddedText {
     pub(crate) strips: bool,
 }
 
+/// Whether a step drops text.
+fn removes(split: &SplitPattern) -> bool {
+    match split {
+        SplitPattern::Regex { behavior, .. } | SplitPattern::Literal { behavior, .. } => {
+            *behavior == SplitBehavior::Removed
+        }
+        _ => false,
+    }
+}
+
 /// How the text is spelled behind the normaliser, and what that puts in front of it.
 struct Normalized {
     blank: Option<char>,
@@ -82,6 +94,7 @@ impl TextFacts {
             form: None,
             forbidden: Vec::new(),
             kept: Vec::new(),
+            puts_spaces: false,
             blank: None,
             by_bytes: false,
             rules: Vec::new(),
@@ -206,7 +219,17 @@ impl TextFacts {
                     }
                     self.rules.push(TextRule::Stripped { left: *left, right: *right, white });
                 }
-                Normalizer::Characters { kept, .. } => {
+                Normalizer::Characters { kept, writes, .. } => {
+                    let holds = |ranges: &[(char, char)], char: char| {
+                        ranges.iter().any(|(low, high)| (*low..=*high).contains(&char))
+                    };
+                    if holds(writes, ' ') && !holds(kept, '\u{4e00}') {
+                        // Where the spaces go again, such a character stays alone, and the text is as before.
+                        if splits.iter().any(removes) {
+                            return Err(refused());
+                        }
+                        self.puts_spaces = true;
+                    }
                     let mut kept = kept.clone();
                     // In front of this step a space is spelled as the mark.
                     if let Some(mark) = blank {
@@ -358,12 +381,6 @@ impl TextFacts {
         let begins = |added: &AddedText| text(added).starts_with(char::is_whitespace);
         let ends = |added: &AddedText| text(added).ends_with(char::is_whitespace);
         let is_space = |added: &AddedText| text(added).chars().all(char::is_whitespace);
-        let removes = |split: &SplitPattern| match split {
-            SplitPattern::Regex { behavior, .. } | SplitPattern::Literal { behavior, .. } => {
-                *behavior == SplitBehavior::Removed
-            }
-            _ => false,
-        };
         // The normaliser may write the mark of a space before the spaces of the text are spelled so.
         let begins_with_space = |one: &Matched| {
             let first = String::from_utf8_lossy(&one.content).chars().next();
