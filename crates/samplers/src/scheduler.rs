@@ -225,12 +225,12 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.failure = None;
     }
 
-    /// The bounds as bytes; see [`Sampling::save`].
+    /// The bounds as bytes; see [`Sampling::save`](crate::Sampling::save).
     pub fn save(&mut self, name: &str) -> Vec<u8> {
         self.session.save(name)
     }
 
-    /// Loads bounds; see [`Sampling::load`].
+    /// Loads bounds; see [`Sampling::load`](crate::Sampling::load).
     ///
     /// # Errors
     ///

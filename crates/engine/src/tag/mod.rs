@@ -21,7 +21,7 @@
 //! | `token_triggered_tags`, `token_dispatch` | the same with control tokens as triggers |
 //! | `qwen_xml_parameter` | `json_schema` in the style `qwen_xml` |
 //!
-//! - Free text is valid UTF-8. The first trigger counts, wherever tokens divide it; of two that end together, the longer one ([`free`]).
+//! - Free text is valid UTF-8. The first trigger counts, wherever tokens divide it; of two that end together, the longer one (`free`).
 //! - Free text inside of a tag contains none of the ends of this tag, also where it is a part of its content; that of a tag inside has ends
 //!   of its own, and that of `dispatch` only its `excludes`, but for the contents of its rules.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`, nothing follows the first
