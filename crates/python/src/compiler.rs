@@ -68,7 +68,7 @@ impl Compiler {
             }
             Some(seconds) => {
                 let message = format!("`timeout` is {seconds}: give seconds from 0 on, or None");
-                return Err(Class::Option.new(message));
+                return Err(Class::Option.error(message));
             }
         };
         let until = Until { deadline, cancel: Cancel::default() };
@@ -131,7 +131,12 @@ fn with_signals<T: Send>(cancel: &Cancel, work: impl FnOnce() -> T + Send) -> Py
         });
         let mut raised = None;
         while raised.is_none() && is_done.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
-            raised = Python::attach(|py| py.check_signals()).err();
+            #[allow(
+                clippy::redundant_closure_for_method_calls,
+                reason = "the method is not general enough in its lifetime"
+            )]
+            let found = Python::attach(|py| py.check_signals());
+            raised = found.err();
         }
         if raised.is_some() {
             cancel.cancel();
