@@ -21,11 +21,14 @@
 //! - *A trie by child ranges* (STATIC's): a prefix is a node, and its children lie together. A trie takes eight bytes a
 //!   node where the columns take two or four bytes a token. Below the second level there are about as many nodes as tokens.
 
+mod items;
+
 use std::{fmt, path::Path, sync::Arc};
 
 use twox_hash::XxHash3_64;
 use unskew_core::{MaskMut, TokenId, TokenMask, Vocabulary, WORD_BITS};
 
+pub use self::items::Items;
 use crate::{
     column::{Ends, Tokens},
     error::SetFileError,
@@ -579,48 +582,3 @@ impl fmt::Debug for ItemSet {
             .finish_non_exhaustive()
     }
 }
-
-/// The items of a set, in order.
-#[derive(Debug)]
-pub struct Items<'a> {
-    set: &'a ItemSet,
-    /// The number of items so far.
-    next: u32,
-    /// The next place of each column.
-    places: Vec<u32>,
-}
-
-impl Iterator for Items<'_> {
-    type Item = Vec<TokenId>;
-
-    fn next(&mut self) -> Option<Vec<TokenId>> {
-        let layout = &self.set.layout;
-        if self.next >= layout.items {
-            return None;
-        }
-        self.next += 1;
-        let mut tokens = Vec::new();
-        if self.next == 1 && layout.has_empty {
-            return Some(tokens);
-        }
-        for ((depth, column), place) in (0..).zip(&layout.columns).zip(&mut self.places) {
-            if *place >= column.len {
-                break;
-            }
-            tokens.push(TokenId(self.set.token_at(depth, *place)));
-            let (_, ends) = Ends::new(column.ends.of(&self.set.bytes)).at(*place);
-            *place += 1;
-            if ends {
-                break;
-            }
-        }
-        Some(tokens)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = (self.set.layout.items - self.next) as usize;
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for Items<'_> {}
