@@ -68,7 +68,7 @@ impl Compiler {
             }
             Some(seconds) => {
                 let message = format!("`timeout` is {seconds}: give seconds from 0 on, or None");
-                return Err(Class::Option.new(message));
+                return Err(Class::Option.error(message));
             }
         };
         let until = Until { deadline, cancel: Cancel::default() };
@@ -131,7 +131,7 @@ fn with_signals<T: Send>(cancel: &Cancel, work: impl FnOnce() -> T + Send) -> Py
         });
         let mut raised = None;
         while raised.is_none() && is_done.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
-            raised = Python::attach(|py| py.check_signals()).err();
+            raised = Python::attach(signal);
         }
         if raised.is_some() {
             cancel.cancel();
@@ -142,4 +142,9 @@ fn with_signals<T: Send>(cancel: &Cancel, work: impl FnOnce() -> T + Send) -> Py
             (Ok(made), None) => Ok(made),
         }
     })
+}
+
+/// The exception of a signal that has come, if any.
+fn signal(py: Python<'_>) -> Option<PyErr> {
+    py.check_signals().err()
 }

@@ -46,7 +46,9 @@ impl Constraint {
     #[pyo3(signature = (choices, *, canonical=false))]
     fn choice(choices: Vec<String>, canonical: bool) -> PyResult<Self> {
         if choices.is_empty() {
-            return Err(crate::error::Class::Constraint.new("`choices` is empty: no output would be allowed"));
+            return Err(
+                crate::error::Class::Constraint.error("`choices` is empty: no output would be allowed")
+            );
         }
         made(SpecOptions { choices, canonical, ..SpecOptions::default() })
     }

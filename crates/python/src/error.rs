@@ -44,7 +44,7 @@ impl Class {
     }
 
     /// An exception of this class.
-    pub(crate) fn new(self, message: impl Into<String>) -> PyErr {
+    pub(crate) fn error(self, message: impl Into<String>) -> PyErr {
         self.with_place(message.into(), None)
     }
 
@@ -63,15 +63,15 @@ impl Class {
 pub(crate) fn of_engine(error: &engine::Error) -> PyErr {
     let message = chain(error);
     match error {
-        engine::Error::Deadline => Class::Deadline.new(message),
-        engine::Error::Tokens(_) => Class::Tokenizer.new(message),
+        engine::Error::Deadline => Class::Deadline.error(message),
+        engine::Error::Tokens(_) => Class::Tokenizer.error(message),
         engine::Error::File { path, source } => {
             let place = place(&**source).map_or_else(String::new, |place| format!(", {place}"));
             Class::Constraint.with_place(message, Some(format!("{}{place}", path.display())))
         }
         engine::Error::Constraint(source) => Class::Constraint.with_place(message, place(&**source)),
         engine::Error::Spec(error) => of_spec(error),
-        _ => Class::Constraint.new(message),
+        _ => Class::Constraint.error(message),
     }
 }
 
@@ -91,15 +91,15 @@ pub(crate) fn of_facade(error: &Error) -> PyErr {
         Error::File { path, .. } => Class::Constraint.with_place(message, Some(path.display().to_string())),
         Error::Constraint(source) => Class::Constraint.with_place(message, place(&**source)),
         Error::Spec(error) => of_spec(error),
-        Error::Tokens(_) => Class::Tokenizer.new(message),
-        Error::Sample(_) | Error::Model(_) | Error::Cancelled => Class::Sample.new(message),
-        _ => Class::Option.new(message),
+        Error::Tokens(_) => Class::Tokenizer.error(message),
+        Error::Sample(_) | Error::Model(_) | Error::Cancelled => Class::Sample.error(message),
+        _ => Class::Option.error(message),
     }
 }
 
 /// Wrong use of a matcher.
 pub(crate) fn of_matcher(error: &MatcherError) -> PyErr {
-    Class::Matcher.new(chain(error))
+    Class::Matcher.error(chain(error))
 }
 
 /// Where in the text of a constraint an error is: a line and a column, or a JSON pointer.

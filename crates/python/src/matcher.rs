@@ -206,7 +206,7 @@ pub(crate) fn fill_batch(
     let count = matchers.len();
     for (what, len) in [("rows", rows.as_ref().map(Vec::len)), ("drafts", drafts.as_ref().map(Vec::len))] {
         if let Some(len) = len.filter(|len| *len != count) {
-            return Err(Class::Matcher.new(format!("`{what}` has {len} entries for {count} matchers")));
+            return Err(Class::Matcher.error(format!("`{what}` has {len} entries for {count} matchers")));
         }
     }
     let drafts: Vec<Vec<TokenId>> = match drafts {
@@ -229,7 +229,7 @@ pub(crate) fn fill_batch(
     let mut sorted = places.clone();
     sorted.sort_unstable();
     if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Class::Matcher.new(format!("row {} is asked for twice", twice[0])));
+        return Err(Class::Matcher.error(format!("row {} is asked for twice", twice[0])));
     }
     let pool = pool(threads, places.len())?;
     with_words(places.len().saturating_mul(words), |made| {
@@ -251,7 +251,7 @@ pub(crate) fn accept_batch(
 ) -> PyResult<Vec<bool>> {
     if ids.len() != matchers.len() {
         let message = format!("`ids` has {} entries for {} matchers", ids.len(), matchers.len());
-        return Err(Class::Matcher.new(message));
+        return Err(Class::Matcher.error(message));
     }
     let mut of: Vec<&mut engine::Matcher> = matchers.iter_mut().map(|matcher| &mut matcher.matcher).collect();
     let accepted = py.detach(|| {
@@ -276,7 +276,7 @@ fn pool(threads: Option<usize>, rows: usize) -> PyResult<Option<Arc<ThreadPool>>
         Some(threads) if (1..=MAX_THREADS).contains(&threads) => threads,
         Some(threads) => {
             let message = format!("`threads` is {threads}: give 1 to {MAX_THREADS}");
-            return Err(Class::Matcher.new(message));
+            return Err(Class::Matcher.error(message));
         }
     };
     if threads == 1 {
@@ -288,8 +288,9 @@ fn pool(threads: Option<usize>, rows: usize) -> PyResult<Option<Arc<ThreadPool>>
         return Ok(Some(Arc::clone(&pool.pool)));
     }
     let made = ThreadPoolBuilder::new().num_threads(threads).thread_name(|at| format!("unskew-{at}")).build();
-    let pool =
-        Arc::new(made.map_err(|error| Class::Matcher.new(format!("`threads` cannot be started: {error}")))?);
+    let pool = Arc::new(
+        made.map_err(|error| Class::Matcher.error(format!("`threads` cannot be started: {error}")))?,
+    );
     let before = kept.replace(Pool { process, threads, pool: Arc::clone(&pool) });
     // The end of a pool waits for threads, which those of another process cannot answer.
     if let Some(before) = before.filter(|before| before.process != process) {

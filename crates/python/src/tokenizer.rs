@@ -33,7 +33,7 @@ pub(crate) fn numbers(ids: &[TokenId]) -> Vec<u32> {
 }
 
 fn refused(error: impl Into<unskew::BoxError>) -> PyErr {
-    Class::Tokenizer.new(unskew::chain(&*error.into()))
+    Class::Tokenizer.error(unskew::chain(&*error.into()))
 }
 
 /// Loads a tokenizer without the interpreter lock.
@@ -46,7 +46,7 @@ fn load(
     let tokenizer = py.detach(load).map_err(refused)?;
     let known = tokenizer.vocabulary().len();
     if vocab_size != 0 && vocab_size < known {
-        return Err(Class::Tokenizer.new(format!(
+        return Err(Class::Tokenizer.error(format!(
             "the tokenizer has {known} ids and `vocab_size` is {vocab_size}: they do not belong together"
         )));
     }

@@ -41,12 +41,11 @@ impl<'py> View<'py> {
             Err(error) => return Err(error),
         };
         if writable && view.getattr(intern!(py, "readonly"))?.extract()? {
-            return Err(Class::Matcher.new(format!("`{what}` is read-only memory")));
+            return Err(Class::Matcher.error(format!("`{what}` is read-only memory")));
         }
         if !view.getattr(intern!(py, "c_contiguous"))?.extract::<bool>()? {
-            return Err(
-                Class::Matcher.new(format!("`{what}` does not lie in one piece, row by row: copy it first"))
-            );
+            return Err(Class::Matcher
+                .error(format!("`{what}` does not lie in one piece, row by row: copy it first")));
         }
         let format = view.getattr(intern!(py, "format"))?;
         // Byte order and alignment may stand in front.
@@ -56,7 +55,7 @@ impl<'py> View<'py> {
         let shape =
             shape.cast::<PyTuple>()?.iter().map(|len| len.extract()).collect::<PyResult<Vec<usize>>>()?;
         if shape.contains(&0) {
-            return Err(Class::Matcher.new(format!("`{what}` is empty")));
+            return Err(Class::Matcher.error(format!("`{what}` is empty")));
         }
         let bytes = view.call_method1(intern!(py, "cast"), (intern!(py, "B"),))?;
         Ok(Self { bytes, format, item, shape })
@@ -78,7 +77,8 @@ impl<'py> View<'py> {
             [len] => Ok((1, len)),
             [rows, len] => Ok((rows, len)),
             _ => {
-                Err(Class::Matcher.new(format!("`{what}` has {} dimensions: give 1 or 2", self.shape.len())))
+                Err(Class::Matcher
+                    .error(format!("`{what}` has {} dimensions: give 1 or 2", self.shape.len())))
             }
         }
     }
@@ -91,20 +91,18 @@ impl<'py> View<'py> {
             (format, item) => {
                 let message =
                     format!("a mask is of int32, uint32 or bytes, not of items of {item} bytes ({format:?})");
-                return Err(Class::Matcher.new(message));
+                return Err(Class::Matcher.error(message));
             }
         };
         let (rows, items) = self.rows("mask")?;
         if items % whole != 0 {
-            return Err(
-                Class::Matcher.new(format!("a row of {items} bytes is no whole number of words of 4 bytes"))
-            );
+            return Err(Class::Matcher
+                .error(format!("a row of {items} bytes is no whole number of words of 4 bytes")));
         }
         let len = items / whole;
         if len < words {
-            return Err(
-                Class::Matcher.new(format!("a row of {len} words is too short for a mask of {words} words"))
-            );
+            return Err(Class::Matcher
+                .error(format!("a row of {len} words is too short for a mask of {words} words")));
         }
         if self.shape.len() == 2 {
             return Ok((rows, len));
@@ -113,7 +111,7 @@ impl<'py> View<'py> {
             let message = format!(
                 "`mask` has {len} words in a line, which are no whole number of rows of {words} words"
             );
-            return Err(Class::Matcher.new(message));
+            return Err(Class::Matcher.error(message));
         }
         Ok((len / words, words))
     }
@@ -150,7 +148,7 @@ impl Rows {
     #[new]
     fn new(mask: &Bound<'_, PyAny>, mask_words: usize) -> PyResult<Self> {
         if mask_words == 0 {
-            return Err(Class::Matcher.new("`mask_words` is 0: a mask has at least one word"));
+            return Err(Class::Matcher.error("`mask_words` is 0: a mask has at least one word"));
         }
         let view = View::new(mask, "mask", true)?;
         let (rows, words) = view.masks(mask_words)?;
@@ -189,7 +187,8 @@ impl<'py> Masks<'py> {
         match self.get().rows {
             rows if row < rows => Ok(()),
             rows => {
-                Err(Class::Matcher.new(format!("row {row} is beyond the end of the masks: there are {rows}")))
+                Err(Class::Matcher
+                    .error(format!("row {row} is beyond the end of the masks: there are {rows}")))
             }
         }
     }
@@ -213,7 +212,7 @@ impl<'py> Masks<'py> {
 pub(crate) fn apply(py: Python<'_>, logits: &Bound<'_, PyAny>, mask: &Bound<'_, PyAny>) -> PyResult<()> {
     let view = View::new(logits, "logits", true)?;
     if !view.is_f32() {
-        return Err(Class::Matcher.new("`logits` are not float32: convert them first"));
+        return Err(Class::Matcher.error("`logits` are not float32: convert them first"));
     }
     let (rows, len) = view.rows("logits")?;
     let mask = View::new(mask, "mask", false)?;
@@ -223,7 +222,7 @@ pub(crate) fn apply(py: Python<'_>, logits: &Bound<'_, PyAny>, mask: &Bound<'_, 
         _ => mask.masks(1)?,
     };
     if mask_rows != rows {
-        return Err(Class::Matcher.new(format!("`logits` have {rows} rows and `mask` has {mask_rows}")));
+        return Err(Class::Matcher.error(format!("`logits` have {rows} rows and `mask` has {mask_rows}")));
     }
     for row in 0..rows {
         let allowed = mask.read(row * words * WORD, words * WORD)?;
@@ -265,7 +264,7 @@ pub(crate) fn logits(
 ) -> PyResult<()> {
     into.clear();
     let wrong = |shape: &[usize]| {
-        Class::Sample.new(format!(
+        Class::Sample.error(format!(
             "the model's answer has the shape {shape:?}, and {rows} rows of {len} logits were asked for: one row for each \
              sequence, one logit for each id of the tokenizer (`vocab_size` pads it)"
         ))
@@ -316,7 +315,7 @@ fn floats(view: &View<'_>, into: &mut Vec<f32>) -> PyResult<()> {
             bytes.chunks_exact(8).map(|item| f64::from_ne_bytes(item.try_into().unwrap_or_default()) as f32),
         ),
         (format, item) => {
-            return Err(Class::Sample.new(format!(
+            return Err(Class::Sample.error(format!(
                 "the model's answer is of items of {item} bytes ({format:?}): give float32 or float64"
             )));
         }

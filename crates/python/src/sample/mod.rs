@@ -207,7 +207,7 @@ pub(crate) fn sample(
         return Err(PyTypeError::new_err("`logits` is no function from a batch of ids to rows of logits"));
     }
     if !(1..=MAX_BATCH).contains(&batch) {
-        return Err(Class::Option.new(format!("`batch` is {batch}: give 1 to {MAX_BATCH}")));
+        return Err(Class::Option.error(format!("`batch` is {batch}: give 1 to {MAX_BATCH}")));
     }
     let method: Method = sampler.parse().map_err(|error: unskew::MethodError| of_facade(&error.into()))?;
     let vocab_len = tokenizer.tokens.vocabulary().len();
@@ -249,7 +249,7 @@ pub(crate) fn sample(
             let worker::Ready { seed, sampler, explain } = ready.map_err(|error| of_facade(&error))?;
             Ok(Draws { worker: Some(worker), model: logits.unbind(), vocab_len, seed, sampler, explain })
         }
-        Question::Rows(_) | Question::Output(_) => Err(Class::Sample.new("the sampler did not start")),
+        Question::Rows(_) | Question::Output(_) => Err(Class::Sample.error("the sampler did not start")),
     }
 }
 

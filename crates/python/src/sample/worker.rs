@@ -111,12 +111,14 @@ impl Worker {
             drop(ask);
         };
         let started = thread::Builder::new().name("unskew-sample".to_owned()).spawn(work);
-        started.map(drop).map_err(|error| Class::Sample.new(format!("no thread could be started: {error}")))
+        started.map(drop).map_err(|error| Class::Sample.error(format!("no thread could be started: {error}")))
     }
 
     pub(super) fn send(&self, answer: Answer) -> PyResult<()> {
         if self.process != std::process::id() {
-            return Err(Class::Sample.new("the sampler is of another process: call `sample` after the fork"));
+            return Err(
+                Class::Sample.error("the sampler is of another process: call `sample` after the fork")
+            );
         }
         self.answers.send(answer).map_err(|_| self.ended())
     }
@@ -137,7 +139,7 @@ impl Worker {
     fn ended(&self) -> PyErr {
         match self.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(message) => PanicException::new_err(message),
-            None => Class::Sample.new("the sampler has ended"),
+            None => Class::Sample.error("the sampler has ended"),
         }
     }
 }
