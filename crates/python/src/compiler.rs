@@ -131,12 +131,7 @@ fn with_signals<T: Send>(cancel: &Cancel, work: impl FnOnce() -> T + Send) -> Py
         });
         let mut raised = None;
         while raised.is_none() && is_done.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
-            #[allow(
-                clippy::redundant_closure_for_method_calls,
-                reason = "the method is not general enough in its lifetime"
-            )]
-            let found = Python::attach(|py| py.check_signals());
-            raised = found.err();
+            raised = Python::attach(signal);
         }
         if raised.is_some() {
             cancel.cancel();
@@ -147,4 +142,9 @@ fn with_signals<T: Send>(cancel: &Cancel, work: impl FnOnce() -> T + Send) -> Py
             (Ok(made), None) => Ok(made),
         }
     })
+}
+
+/// The exception of a signal that has come, if any.
+fn signal(py: Python<'_>) -> Option<PyErr> {
+    py.check_signals().err()
 }
