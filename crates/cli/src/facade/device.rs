@@ -1,8 +1,9 @@
 //! The model on a GPU, for programs with the feature `wgpu`: its rows stay there, and every sampler draws from them.
 
+use unskew_engine::chain;
 use unskew_runner::Llama;
 
-use super::{AnyModel, Observer, error::chain};
+use super::{AnyModel, Observer};
 
 /// The model on the default GPU; the model as it is, and a note, where that cannot be.
 pub(crate) fn on_gpu(model: &AnyModel, observer: &Observer) -> AnyModel {
