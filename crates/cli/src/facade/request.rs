@@ -65,7 +65,7 @@ pub struct Request {
     observer: Observer,
 }
 
-/// What stands in front of an output.
+/// The prompt, as a text or as tokens.
 #[derive(Clone, Debug)]
 enum Prompt {
     Text(String),

@@ -1,5 +1,7 @@
 //! The rows of one pass: in host memory, in a buffer that is used again for the next pass, or elsewhere.
 
+use std::borrow::Cow;
+
 use super::{LogitRows, RowAnswer, RowError, RowQuestion, reference};
 
 /// Rows of next-token logits.
@@ -66,6 +68,24 @@ impl Logits {
             Some(_) => None,
             None => Some(&self.values[index * self.vocab_len..(index + 1) * self.vocab_len]),
         }
+    }
+
+    /// Row `index`: where it lies in host memory, or a copy there.
+    ///
+    /// # Errors
+    ///
+    /// [`RowError`] where the row lies elsewhere and cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    pub fn to_host(&self, index: usize) -> Result<Cow<'_, [f32]>, RowError> {
+        if let Some(row) = self.host(index) {
+            return Ok(Cow::Borrowed(row));
+        }
+        let mut row = vec![0.0; self.vocab_len];
+        LogitRows::read(self, index, &mut row)?;
+        Ok(Cow::Owned(row))
     }
 
     /// Row `index`.

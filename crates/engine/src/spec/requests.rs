@@ -7,7 +7,7 @@
 //! demands `additionalProperties: false` of every object, and clients forget it. So [`JsonRequest::closed`] closes every object that
 //! declares `properties` and says nothing of others, before the schema is compiled: at the root, and below members, items, alternatives and
 //! definitions. Where other keywords of the same object may add members (`allOf`, `$ref`, `if` and such) it is an error, for closing would
-//! forbid what they add. A schema that says what it allows is not touched.
+//! forbid those members. A schema with `additionalProperties` of its own is not touched.
 
 use std::borrow::Cow;
 

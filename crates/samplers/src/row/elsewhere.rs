@@ -61,8 +61,7 @@ impl Elsewhere {
 
     /// Copies the row to host memory.
     pub(super) fn read(&self) -> Result<DenseRow, RowError> {
-        let mut row = vec![0.0; self.logits.vocab_len()];
-        LogitRows::read(&*self.logits, self.index, &mut row)?;
+        let row = self.logits.to_host(self.index)?;
         Ok(DenseRow::listed(&row, self.mask.ids().take_while(|id| id.index() < row.len()).collect()))
     }
 

@@ -240,17 +240,7 @@ impl<C: Constraint> Session<C> {
         let Some(top) = self.top else { return Ok(vec![None; unread.len()]) };
         let mut rows = Vec::with_capacity(unread.len());
         for Unread { row, .. } in unread {
-            let own;
-            let row = match logits.host(*row) {
-                Some(row) => row,
-                None => {
-                    let mut values = vec![0.0; logits.vocab_len()];
-                    LogitRows::read(logits, *row, &mut values)?;
-                    own = values;
-                    &own
-                }
-            };
-            rows.push(self.most_probable(row, top));
+            rows.push(self.most_probable(&logits.to_host(*row)?, top));
         }
         let each = rows.iter().map(Vec::len).max().unwrap_or(0);
         // The rows of one batch have the same length. A shorter row repeats its first token; an empty row asks about token 0, and

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unskew_core::{Constraint, Cost, LanguageModel, LogitRows, Logits, Proposer, TokenId};
+use unskew_core::{Constraint, Cost, LanguageModel, Logits, Proposer, TokenId};
 
 use super::drafts::{DraftError, Drafter, Drafts};
 use crate::{FedRow, Request, SequencePool};
@@ -60,21 +60,16 @@ impl<M: LanguageModel, C: Constraint> Drafter<C> for ModelDraft<M> {
             let mut costs = vec![Cost::default(); requests.len()];
             let mut stopped: Vec<usize> = Vec::new();
             let mut failure = None;
-            let mut own = Vec::new();
             let read = |logits: &Arc<Logits>, rows: &[FedRow]| {
                 for FedRow { request, row, .. } in rows {
-                    let row = match logits.host(*row) {
-                        Some(row) => row,
-                        None => {
-                            own.resize(logits.vocab_len(), 0.0);
-                            if let Err(error) = LogitRows::read(&**logits, *row, &mut own) {
-                                failure = Some(error);
-                                return;
-                            }
-                            &own
+                    let row = match logits.to_host(*row) {
+                        Ok(row) => row,
+                        Err(error) => {
+                            failure = Some(error);
+                            return;
                         }
                     };
-                    stopped.extend(readers[*request].iter().filter(|index| !drafts.draw(**index, row)));
+                    stopped.extend(readers[*request].iter().filter(|index| !drafts.draw(**index, &row)));
                 }
             };
             self.pool.evaluate(&requests, &mut costs, read)?;

@@ -199,7 +199,7 @@ impl Shared {
 pub struct LibraryStats {
     /// The number of blocks.
     pub blocks: usize,
-    /// What they take, in bytes, with those that were forgotten while constraints hold them.
+    /// The memory of the blocks, in bytes, with forgotten blocks that constraints still hold.
     pub bytes: usize,
     /// How many blocks were forgotten to make room.
     pub evicted: u64,
