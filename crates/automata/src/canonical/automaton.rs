@@ -23,7 +23,7 @@ use super::{
     completion::bits,
     derivation::{Derivations, NONE},
     forest::Neighbours,
-    text::{AddedText, TextFacts},
+    text::{AddedText, TextFacts, check_dropped},
     whole::WholePieces,
 };
 use crate::{
@@ -152,6 +152,19 @@ impl TokenizerAutomaton {
         }
         let is_model = |token: TokenId| of_pieces[token.index()];
         let symbols = symbols(vocabulary, tokenization, is_model);
+        check_dropped(&tokenization.normalizers, |char| {
+            // The vocabulary has a space where a step writes its mark.
+            let char = if facts.forbidden.contains(&char) { ' ' } else { char };
+            let mut buffer = [0; 4];
+            let bytes = char.encode_utf8(&mut buffer).as_bytes();
+            match tokenization.symbols {
+                Symbols::Bytes => bytes.iter().all(|byte| symbols.contains_key(&[*byte][..])),
+                Symbols::Characters { .. } => {
+                    symbols.contains_key(bytes)
+                        || bytes.iter().all(|byte| fallback[usize::from(*byte)] != NONE)
+                }
+            }
+        })?;
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let writes_space = facts.puts_spaces
             || !facts.forbidden.is_empty()

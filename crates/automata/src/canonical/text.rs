@@ -401,6 +401,15 @@ impl TextFacts {
                 any(&swallows) && any(&|added| added.strips && is_space(added)),
                 "strips white space that may be another added token",
             ),
+            // A control token is not found in the white space that a token before it strips.
+            (
+                any(&swallows)
+                    && matched.iter().any(|one| {
+                        one.text.is_none()
+                            && String::from_utf8_lossy(&one.content).starts_with(char::is_whitespace)
+                    }),
+                "strips white space in which a control token may begin",
+            ),
             // The normaliser puts the space in front of tokens that are found behind it, too.
             (
                 by_normalizer != Prefix::Never
@@ -440,7 +449,10 @@ impl TextFacts {
         let crosses = matched.iter().any(|other| overlap(text, &other.content))
             || (1..text.len()).any(|len| text[..len] == text[text.len() - len..]);
         let beside = |added: &AddedText| is_word(added.content.first()) || is_word(added.content.last());
-        if crosses || self.added.iter().any(beside) {
+        // Such a word is not found in the white space that a token before it strips.
+        let stripped = word.starts_with(char::is_whitespace)
+            && self.sections.iter().any(|section| section.swallows.is_some());
+        if crosses || stripped || self.added.iter().any(beside) {
             return Err(refused_token(
                 token,
                 "is matched as a whole word only, and other added tokens touch it",
@@ -549,6 +561,26 @@ fn check_order(normalizers: &[Normalizer]) -> Result<(), CanonicalError> {
     Ok(())
 }
 
+/// Refuses steps whose work an encoder may undo that drops the characters for which it has no token.
+///
+/// `Replace "a" -> "ba"` leaves the tokens of `a` alone where no token spells `b`. So does a step that writes only such
+/// characters, before a later step that writes `a`. `is_spelled` tells whether the model has a token for a character.
+pub(crate) fn check_dropped(
+    normalizers: &[Normalizer],
+    is_spelled: impl Fn(char) -> bool,
+) -> Result<(), CanonicalError> {
+    let of: Vec<Rewriting> = normalizers.iter().map(Rewriting::of).collect();
+    for (at, (normalizer, first)) in normalizers.iter().zip(&of).enumerate() {
+        // A form of Unicode never writes the characters that it takes.
+        let own = matches!(normalizer, Normalizer::Replace { from, to } if from != to).then_some(first);
+        let comes_back = own.into_iter().chain(&of[at + 1..]).any(|other| other.writes.meets(&first.takes));
+        if comes_back && first.writes.any(|char| !is_spelled(char)) {
+            return Err(refused_steps(normalizers));
+        }
+    }
+    Ok(())
+}
+
 /// The characters that a step takes away where it rewrites a text, and those that it writes.
 struct Rewriting {
     takes: Characters,
@@ -576,6 +608,14 @@ impl Characters {
 
     fn is_empty(&self) -> bool {
         matches!(self, Self::Ranges(ranges) if ranges.is_empty())
+    }
+
+    /// Whether some character may be in the set and fulfil `is`.
+    fn any(&self, is: impl Fn(char) -> bool) -> bool {
+        match self {
+            Self::Ranges(ranges) => ranges.iter().any(|(low, high)| (*low..=*high).any(&is)),
+            Self::NotInert | Self::All => true,
+        }
     }
 
     /// Whether some character may be in both.
