@@ -77,7 +77,7 @@ pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
     compile::Kind,
     compiler::{Compiled, Compiler, CompilerOptions, CompilerStats, Until},
-    error::{BoxError, Error, Mismatch, Result, chain},
+    error::{BoxError, Error, Mismatch, Result, chain, place},
     explain::Explained,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
