@@ -58,11 +58,11 @@ static MATCHERS: Handles<Mutex<Matcher>> = Handles::new("matcher");
 /// The version of this library, such as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn unskew_version() -> *const c_char {
-    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes())
-    {
-        Ok(version) => version,
-        Err(_) => c"",
-    };
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => c"",
+        };
     VERSION.as_ptr()
 }
 
@@ -124,11 +124,13 @@ pub unsafe extern "C" fn unskew_tokenizer_from_table(
 ) -> *mut UnskewTokenizer {
     answer(|| {
         // SAFETY: the caller's promise.
-        let (table, end) = unsafe { (memory::array(table, count, "table")?, memory::array(end, end_len, "end")?) };
+        let (table, end) =
+            unsafe { (memory::array(table, count, "table")?, memory::array(end, end_len, "end")?) };
         let described = table.iter().enumerate().map(|(id, token)| {
             // SAFETY: the caller's promise.
             let bytes = unsafe { memory::array(token.bytes, token.len, "table[].bytes") };
-            let bytes = bytes.map_err(|failure| Failure::argument(format!("token {id}: {}", failure.message)))?;
+            let bytes =
+                bytes.map_err(|failure| Failure::argument(format!("token {id}: {}", failure.message)))?;
             match token.kind {
                 UNSKEW_TEXT => Ok(Described::Text(bytes)),
                 UNSKEW_CONTROL => Ok(Described::Control(bytes)),
@@ -183,10 +185,13 @@ pub unsafe extern "C" fn unskew_matcher_new(
         let compiler = TOKENIZERS.get(tokenizer)?;
         // SAFETY: the caller's promise.
         let (spec, stops) = unsafe {
-            (memory::array(spec, len, "spec")?, match stop_ids.is_null() {
-                true => None,
-                false => Some(memory::array(stop_ids, stop_len, "stop_ids")?),
-            })
+            (
+                memory::array(spec, len, "spec")?,
+                match stop_ids.is_null() {
+                    true => None,
+                    false => Some(memory::array(stop_ids, stop_len, "stop_ids")?),
+                },
+            )
         };
         let spec = Spec::from_json(memory::utf8(spec, "spec")?)?;
         let mut until = Until::default();

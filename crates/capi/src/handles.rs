@@ -60,7 +60,10 @@ impl<T> Handles<T> {
         let message = match handle.is_null() {
             true => format!("the {kind} is null"),
             false => {
-                format!("the {kind} {:#x} is none: it was freed, or is a handle of another kind", handle.addr())
+                format!(
+                    "the {kind} {:#x} is none: it was freed, or is a handle of another kind",
+                    handle.addr()
+                )
             }
         };
         Failure::new(UnskewStatus::Handle, message)

@@ -263,7 +263,8 @@ pub extern "C" fn llg_clone_matcher(matcher: *const LlgMatcher) -> *mut LlgMatch
         let State { matcher, mask, has_mask, error } = state;
         State { matcher: matcher.clone(), mask: mask.clone(), has_mask: *has_mask, error: error.clone() }
     });
-    let added = caught(|| clone.map_or(Ok(ptr::null_mut()), |clone| MATCHERS.add(Arc::new(Mutex::new(clone)))));
+    let added =
+        caught(|| clone.map_or(Ok(ptr::null_mut()), |clone| MATCHERS.add(Arc::new(Mutex::new(clone)))));
     added.unwrap_or(ptr::null_mut())
 }
 
@@ -453,9 +454,11 @@ fn spec(kind: &str, data: &str) -> Result<Spec, Failure> {
 
 /// The schema of a grammar in Lark that is `start: %json` and a schema.
 fn whole_schema(grammar: &str) -> Option<&str> {
-    let after = |text: &'static str| move |rest: &mut &str| -> Option<()> {
-        *rest = rest.trim_start().strip_prefix(text)?;
-        Some(())
+    let after = |text: &'static str| {
+        move |rest: &mut &str| -> Option<()> {
+            *rest = rest.trim_start().strip_prefix(text)?;
+            Some(())
+        }
     };
     let mut rest = grammar;
     if after("%llguidance")(&mut rest).is_some() {
@@ -473,7 +476,9 @@ mod tests {
     #[test]
     fn a_grammar_that_is_one_schema() {
         let schema = r#"{"type": "integer"}"#;
-        for before in ["%llguidance {}\nstart: %json ", "start: %json", "\n %llguidance { }\n\nstart :%json\n"] {
+        for before in
+            ["%llguidance {}\nstart: %json ", "start: %json", "\n %llguidance { }\n\nstart :%json\n"]
+        {
             assert_eq!(whole_schema(&format!("{before}{schema}\n")), Some(schema));
         }
         for other in [

@@ -6,7 +6,7 @@ mod common;
 
 use std::{ffi::OsStr, fmt::Write as _, path::Path, process::Command};
 
-use common::{Case, Random, cases, compile, compiler, hex, here, ids, library, mask, succeeds, unescaped};
+use common::{Case, Random, cases, compile, compiler, here, hex, ids, library, mask, succeeds, unescaped};
 use unskew_core::TokenId;
 use unskew_engine::Spec;
 

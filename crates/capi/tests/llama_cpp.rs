@@ -39,8 +39,11 @@ fn run(source: &Path) {
         source.join("include"),
         source.join("ggml/include"),
     ];
-    let sources =
-        [source.join("common/llguidance.cpp"), source.join("tests/test-grammar-llguidance.cpp"), own.join("llama.cpp")];
+    let sources = [
+        source.join("common/llguidance.cpp"),
+        source.join("tests/test-grammar-llguidance.cpp"),
+        own.join("llama.cpp"),
+    ];
     let library = common::library("a");
     let mut arguments: Vec<&OsStr> = ["-std=c++17", "-DLLAMA_USE_LLGUIDANCE", "-w"].map(OsStr::new).into();
     for include in &includes {

@@ -1,5 +1,7 @@
 //! The masks of both APIs are those of the engine, bit for bit, at every place of random outputs.
 
+#![allow(unsafe_code, reason = "the functions are those that C calls")]
+
 mod common;
 
 use std::{ffi::CString, ptr};
@@ -60,7 +62,8 @@ fn masks_are_those_of_the_engine() {
         for _ in 0..WALKS {
             let mut expected = compiled.matcher();
             // SAFETY: the bytes are there.
-            let matcher = unsafe { unskew_matcher_new(tokenizer, spec.as_ptr(), spec.len(), ptr::null(), 0, 0) };
+            let matcher =
+                unsafe { unskew_matcher_new(tokenizer, spec.as_ptr(), spec.len(), ptr::null(), 0, 0) };
             assert!(!matcher.is_null(), "{spec}");
             let llg = llg.as_ref().map(|(kind, data)| llg_matcher(llg_tokenizer, kind, &unescaped(data)));
             for _ in 0..STEPS {
@@ -143,7 +146,8 @@ fn rest_is_equal(matcher: *mut UnskewMatcher, expected: &mut unskew_engine::Matc
 fn threads_share_a_tokenizer() {
     let json = common::TOKENIZER.as_bytes();
     // SAFETY: the bytes are there.
-    let tokenizer = unsafe { unskew_tokenizer_from_json(json.as_ptr(), json.len(), 0, ptr::null(), 0, 0) }.addr();
+    let tokenizer =
+        unsafe { unskew_tokenizer_from_json(json.as_ptr(), json.len(), 0, ptr::null(), 0, 0) }.addr();
     let cases = cases();
     let rows: Vec<Vec<Vec<u32>>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)

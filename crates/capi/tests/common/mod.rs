@@ -50,7 +50,8 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.push(Case { spec, llg: Some(("lark", format!("%llguidance {{}}\\nstart: %json {schema}"))) });
     }
     for regex in regexes {
-        cases.push(Case { spec: format!(r#"{{"regex":"{regex}"}}"#), llg: Some(("regex", regex.to_owned())) });
+        cases
+            .push(Case { spec: format!(r#"{{"regex":"{regex}"}}"#), llg: Some(("regex", regex.to_owned())) });
     }
     for lark in larks {
         let text = lark.replace('"', "\\\"");
