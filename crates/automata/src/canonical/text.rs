@@ -425,6 +425,13 @@ impl TextFacts {
                 puts_space && self.rules.iter().any(strips_left),
                 "is text, and the tokenizer strips the text behind it and puts a space there",
             ),
+            // Of white space alone behind such a token, the space that is put in front stays.
+            (
+                by_normalizer != Prefix::Never
+                    && any(&|added| !added.normalized)
+                    && self.rules.iter().any(|rule| matches!(rule, TextRule::Stripped { right: true, .. })),
+                "is text, and the tokenizer puts a space behind it and strips the end of the text",
+            ),
             (
                 any(&|added| swallows(added) && section(added).prefix != Prefix::Never)
                     && matched.iter().any(|one| one.normalized && begins_with_space(one)),
