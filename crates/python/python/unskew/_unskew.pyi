@@ -96,6 +96,7 @@ class Constraint:
         canonical: bool = False,
         whitespace: str | None = None,
         any_order: bool = False,
+        margin: int | None = None,
         ascii: bool = False,
         exponents: int | None = None,
         registry: Mapping[str, str | bool | Mapping[str, Any]] | None = None,
