@@ -57,7 +57,7 @@ def sample(
 ) -> Outputs:
     """`n` outputs for `prompt` (a text, or ids) of the server at `url`, which was started with `--enable-custom-logit-processor`.
 
-    `batch` walks are asked for in one request. `max_walks` (by default 1,000 for each output) bounds them all. Raises `SampleError` for
+    An output has at most `max_tokens` ids, the end not counted. `batch` walks are asked for in one request. `max_walks` (by default 1,000 for each output) bounds them all. Raises `SampleError` for
     an answer of the server that is an error, and where the walks are over.
     """
     if max_walks is None:
@@ -96,7 +96,8 @@ def _generate(
     timeout: float,
 ) -> list[dict[str, Any]]:
     params = {
-        "max_new_tokens": max_tokens,
+        # The end is one of the tokens that SGLang counts.
+        "max_new_tokens": max_tokens + 1,
         "temperature": temperature,
         "custom_params": {"unskew": json.dumps({"constraint": constraint.to_json(), "mode": mode})},
     }

@@ -43,7 +43,7 @@ class Faithful(CustomLogitProcessor):
     def __call__(self, logits: torch.Tensor, custom_param_list: list[dict[str, Any]] | None = None) -> torch.Tensor:
         walking: list[tuple[int, dict[str, Any]]] = []
         for row, params in enumerate(custom_param_list or []):
-            if params is None or KEY not in params or _is_over(params):
+            if params is None or KEY not in params or _is_over(params) or _is_piece(params["__req__"]):
                 continue
             try:
                 if _WALK not in params:
@@ -75,6 +75,11 @@ def _is_over(params: dict[str, Any]) -> bool:
     return params.get(_WALK, False) is None
 
 
+def _is_piece(req: Any) -> bool:
+    """Whether the row is that of a piece of a long prompt and not of its end; SGLang throws away what is sampled there."""
+    return req.extend_end < len(req.full_untruncated_fill_ids)
+
+
 def _abort(params: dict[str, Any], error: Exception) -> None:
     from sglang.srt.managers.schedule_batch import FINISH_ABORT
 
@@ -101,7 +106,8 @@ def _begin(req: Any, text: Any, row_len: int) -> unskew.Walk:
         from_client(options["constraint"]),
         list(req.origin_input_ids),
         seed=seed,
-        max_tokens=params.max_new_tokens,
+        # The end is one of the tokens that SGLang counts.
+        max_tokens=params.max_new_tokens - 1,
         mode=options.get("mode", "cars"),
         temperature=params.temperature,
         timeout=_timeout(),
@@ -151,8 +157,8 @@ def _refuse(params: Any, has_seed: bool) -> None:
     for name, is_set in truncated:
         if is_set:
             raise unskew.OptionError(f"`{name}` would change the distribution of outputs, or cut them: leave it out")
-    if params.max_new_tokens is None:
-        raise unskew.OptionError("`max_new_tokens` is missing: outputs are those up to this length")
+    if params.max_new_tokens is None or params.max_new_tokens < 1:
+        raise unskew.OptionError("`max_new_tokens` is missing: outputs are those up to this length, the end included")
 
 
 def _report(params: dict[str, Any]) -> None:
