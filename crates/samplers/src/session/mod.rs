@@ -217,6 +217,36 @@ impl<C: Constraint> Session<C> {
         }
     }
 
+    /// Forgets the cached rows.
+    pub(crate) fn forget_rows(&mut self) {
+        self.rows.rename(|_| None);
+    }
+
+    /// A session of the same task that goes on with the recently used prefixes and takes the rows over, for rollouts that begin while
+    /// others are under way in this one.
+    pub(crate) fn successor(&mut self) -> Self
+    where
+        C: Clone,
+    {
+        let mut tree = self.tree.clone();
+        let map = tree.shrink(self.max_bytes / 4);
+        let mut rows = std::mem::replace(&mut self.rows, RowCache::new(0));
+        rows.rename(|node| node.renamed(&map));
+        Self {
+            constraint: self.constraint.clone(),
+            scratch: self.constraint.scratch(),
+            prompt: Arc::clone(&self.prompt),
+            end: self.end.clone(),
+            cancel: self.cancel.clone(),
+            tree,
+            rows,
+            mask: Arc::new(TokenMask::new(0)),
+            speculation: None,
+            open: [None, None],
+            ..*self
+        }
+    }
+
     /// Lets `drafter` draft for the rollouts.
     pub(crate) fn set_drafter(&mut self, drafter: Box<dyn Drafter<C>>, verifier: Verifier) {
         if !verifier.config.budget.is_lossless() {
