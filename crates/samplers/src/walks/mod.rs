@@ -172,6 +172,20 @@ struct Current<C: Constraint> {
 #[non_exhaustive]
 pub struct FullError;
 
+impl FullError {
+    /// The error, for programs that limit the memory of many tasks.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl Default for FullError {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<C: Constraint + Clone> Walks<C> {
     /// The walks of `task`, over the model at `temperature`.
     ///

@@ -285,6 +285,14 @@ fn rows_that_are_no_distribution_end_a_walk_and_nothing_else() {
 }
 
 #[test]
+fn threads_share_walks() {
+    fn check<T: Send + Sync>() {}
+    fn moves<T: Send>() {}
+    check::<Walks<BeginsWithA>>();
+    moves::<Walk<BeginsWithA>>();
+}
+
+#[test]
 fn a_temperature_is_that_of_the_model() {
     let model = model();
     let cold = |tokens: &[TokenId]| {
