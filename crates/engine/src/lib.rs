@@ -18,6 +18,7 @@
 //! | `compile` | from a `Spec` to a constraint of one of the engines ([`Kind`]) |
 //! | `compiler` | once for each spec, within limits of memory and time |
 //! | `machine` | a constraint of any kind with the scratches of its matchers |
+//! | `constraint` | the same for samplers |
 //! | `matcher` | one sequence: fill, accept, validate, roll back, forced tokens and texts |
 //! | `batch` | rows of many sequences and of their drafts, on threads |
 //! | [`items`], [`read`] | files, within limits |
@@ -61,6 +62,7 @@
 mod batch;
 mod compile;
 mod compiler;
+mod constraint;
 mod error;
 mod explain;
 mod fields;
@@ -77,6 +79,7 @@ pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
     compile::Kind,
     compiler::{Compiled, Compiler, CompilerOptions, CompilerStats, Until},
+    constraint::{LastScratch, Position},
     error::{BoxError, Error, Mismatch, Result, chain, place},
     explain::Explained,
     matcher::{Matcher, MatcherError, MatcherOptions},

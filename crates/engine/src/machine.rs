@@ -165,7 +165,7 @@ impl Clone for Slot {
     }
 }
 
-/// A compiled constraint with its scratches. States are those that it made itself: only [`Matcher`](crate::Matcher) has any.
+/// A compiled constraint with its scratches. States are those that it made itself: only matchers and samplers of it have any.
 pub(crate) trait Machine: Send + Sync {
     fn vocab_len(&self) -> usize;
     fn is_of_text(&self) -> bool;
@@ -176,6 +176,7 @@ pub(crate) trait Machine: Send + Sync {
     fn is_accepting(&self, state: &State) -> bool;
     /// `words` are as many as a mask has.
     fn fill(&self, slot: &Slot, state: &State, words: &mut [u32]);
+    fn fill_mask(&self, slot: &Slot, state: &State, mask: MaskMut<'_>);
     fn forced(&self, slot: &Slot, state: &State) -> Option<TokenId>;
 }
 
@@ -283,6 +284,14 @@ impl<C: Measured<State: Sync>> Machine for Pool<C> {
             }
             let mask = MaskMut::new_cleared(words, constraint.vocab_len());
             constraint.fill_mask(scratch, state, mask);
+        });
+    }
+
+    fn fill_mask(&self, slot: &Slot, state: &State, mut mask: MaskMut<'_>) {
+        let state = self.state(state);
+        self.with(slot, |constraint, scratch| match constraint.ready_mask(scratch, state) {
+            Some(ready) => mask.copy_from(ready),
+            None => constraint.fill_mask(scratch, state, mask),
         });
     }
 

@@ -172,3 +172,13 @@ fn files_are_found_by_what_they_hold() {
     fs::write(schemas.join("x.json"), r#"{"const": 8}"#).unwrap();
     assert_eq!(first(&compiler, &of_folder), u32::from(b'8'));
 }
+
+/// Samplers take what the compiler keeps.
+#[test]
+fn a_compiled_constraint_keeps_the_contract_of_constraints() {
+    let compiler = Compiler::new(bytes());
+    for (_, spec) in specs() {
+        let compiled = compiler.compile(&spec).unwrap();
+        unskew_core::conformance::check_constraint(&compiled, 2).unwrap();
+    }
+}

@@ -11,6 +11,7 @@ use std::{
 
 use pyo3::{prelude::*, types::PyDict};
 use unskew::{
+    TokenSpace,
     core::Cancel,
     engine::{self, CompilerOptions, Until},
 };
@@ -61,20 +62,7 @@ impl Compiler {
     /// The constraint, compiled or kept from before, within `timeout` seconds.
     #[pyo3(signature = (constraint, *, timeout=None))]
     fn compile(&self, py: Python<'_>, constraint: &Constraint, timeout: Option<f64>) -> PyResult<Compiled> {
-        let deadline = match timeout {
-            None => None,
-            Some(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => {
-                Some(Instant::now() + Duration::from_secs_f64(seconds))
-            }
-            Some(seconds) => {
-                let message = format!("`timeout` is {seconds}: give seconds from 0 on, or None");
-                return Err(Class::Option.error(message));
-            }
-        };
-        let until = Until { deadline, cancel: Cancel::default() };
-        let made = py
-            .detach(|| with_signals(&until.cancel, || self.compiler.compile_until(&constraint.spec, &until)));
-        made?.map(|compiled| Compiled { compiled }).map_err(|error| of_engine(&error))
+        self.compiled(py, constraint, timeout).map(|compiled| Compiled { compiled })
     }
 
     /// How many words of 32 bits a mask has.
@@ -101,6 +89,34 @@ impl Compiler {
     /// Forgets all constraints. Matchers keep theirs.
     fn clear(&self) {
         self.compiler.clear();
+    }
+}
+
+impl Compiler {
+    pub(crate) fn tokens(&self) -> &Arc<TokenSpace> {
+        self.compiler.tokens()
+    }
+
+    pub(crate) fn compiled(
+        &self,
+        py: Python<'_>,
+        constraint: &Constraint,
+        timeout: Option<f64>,
+    ) -> PyResult<engine::Compiled> {
+        let deadline = match timeout {
+            None => None,
+            Some(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => {
+                Some(Instant::now() + Duration::from_secs_f64(seconds))
+            }
+            Some(seconds) => {
+                let message = format!("`timeout` is {seconds}: give seconds from 0 on, or None");
+                return Err(Class::Option.error(message));
+            }
+        };
+        let until = Until { deadline, cancel: Cancel::default() };
+        let made = py
+            .detach(|| with_signals(&until.cancel, || self.compiler.compile_until(&constraint.spec, &until)));
+        made?.map_err(|error| of_engine(&error))
     }
 }
 

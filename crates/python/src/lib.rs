@@ -12,6 +12,7 @@
 mod compiler;
 mod constraint;
 mod error;
+mod faithful;
 mod matcher;
 mod sample;
 mod tokenizer;
@@ -26,6 +27,7 @@ mod _unskew {
     use super::{
         compiler::{Compiled, Compiler},
         constraint::Constraint,
+        faithful::{Faithful, Walk, step_walks},
         matcher::{Matcher, accept_batch, fill_batch},
         sample::{Draw, Draws, methods, sample},
         tokenizer::Tokenizer,

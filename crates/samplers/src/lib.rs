@@ -37,6 +37,9 @@
 //! A program with a loop of its own around the model (a server, or an engine that calls back with logits) uses a policy without a
 //! model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them.
 //!
+//! An engine that batches its own sequences and samples from rows that a plug-in may change takes [`Walks`]: one rollout along one of its
+//! sequences, fed a row and answering with a token at each step.
+//!
 //! Temperature and truncation before the mask make another model. The samplers keep the distribution of that model: [`Warped`].
 //!
 //! # Example
@@ -68,6 +71,7 @@ mod sampling;
 mod scheduler;
 mod session;
 mod tree;
+mod walks;
 
 mod asap;
 mod exact;
@@ -103,5 +107,6 @@ pub use trace::{TraceStep, trace};
 pub use tree::TrieFileError;
 pub use truncation::{Truncation, TruncationError};
 pub use unskew_core::Cancel;
+pub use walks::{FullError, Walk, WalkEnd, WalkMode, WalkOutput, WalkStats, WalkStep, Walks};
 pub use warped::{MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Warped};
 pub use weighted::{Awrs, Masked, Populations, Smc, SmcConfig};

@@ -89,6 +89,8 @@ fn seed(rng: &mut dyn Rng) -> [u8; 32] {
 /// [`take`](Self::take) hands them over.
 pub struct Scheduler<C: Constraint, P: Policy> {
     session: Session<C>,
+    /// The drafter of the rollouts, if they are drafted for.
+    drafter: Option<Box<dyn Drafter<C>>>,
     policy: P,
     slots: Vec<Slot<C, P::Memory>>,
     waiting: Waiting,
@@ -119,6 +121,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     pub fn new(task: Task<ModelShape, C>, policy: P) -> Self {
         Self {
             session: Session::new(task, policy.scope()),
+            drafter: None,
             policy,
             slots: Vec::new(),
             waiting: Waiting::default(),
@@ -158,7 +161,8 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     ) -> Result<Self, SpeculationError> {
         config.check(self.policy.weighs(), self.session.row_len(), drafter.vocab_len())?;
         let verifier = Verifier { config, divergence, selection: Selection::new() };
-        self.session.set_drafter(drafter, verifier);
+        self.session.set_verifier(verifier);
+        self.drafter = Some(drafter);
         Ok(self)
     }
 
@@ -352,10 +356,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
 impl<C: Constraint, P: Policy> Scheduler<C, P> {
     /// Drafts for all rollouts that wait.
     fn draft(&mut self) -> Result<(), SampleError<Infallible>> {
-        if !self.session.is_drafted_for() {
-            return Ok(());
-        }
-        let Self { session, slots, .. } = self;
+        let Self { session, drafter: Some(drafter), slots, .. } = self else { return Ok(()) };
         let (mut places, mut runs) = (Vec::new(), Vec::new());
         for (place, slot) in slots.iter_mut().enumerate() {
             let Slot { rollout: Some(rollout), rng, .. } = slot else { continue };
@@ -364,7 +365,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 runs.push(run);
             }
         }
-        let (drafts, cost) = session.draft(runs)?;
+        let (drafts, cost) = session.draft(&mut **drafter, runs)?;
         for (place, steps) in places.iter().zip(drafts) {
             if let Some(rollout) = &mut slots[*place].rollout {
                 rollout.take_draft(session, steps);

@@ -51,6 +51,15 @@ pub struct TemperatureError {
     pub value: f64,
 }
 
+/// Refuses temperatures that logits cannot be divided by.
+pub(crate) fn check_temperature(value: f64) -> Result<(), TemperatureError> {
+    if (MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&value) {
+        Ok(())
+    } else {
+        Err(TemperatureError { value })
+    }
+}
+
 impl<M: LanguageModel> Warped<M> {
     /// `model` at `temperature`, with its distribution then truncated. At temperature 1 without truncation it is the model itself,
     /// bit by bit.
@@ -59,9 +68,7 @@ impl<M: LanguageModel> Warped<M> {
     ///
     /// [`TemperatureError`] when the temperature is below [`MIN_TEMPERATURE`] or above [`MAX_TEMPERATURE`].
     pub fn new(model: M, temperature: f64, truncation: Option<Truncation>) -> Result<Self, TemperatureError> {
-        if !(MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&temperature) {
-            return Err(TemperatureError { value: temperature });
-        }
+        check_temperature(temperature)?;
         Ok(Self { model, temperature, truncation })
     }
 

@@ -301,6 +301,11 @@ impl Compiled {
         &self.tokens
     }
 
+    /// Whether both are handles to one constraint.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.machine, &other.machine)
+    }
+
     /// The memory of the constraint with the scratches of its matchers, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.machine.bytes()

@@ -334,3 +334,106 @@ def sample(
 
 def methods() -> list[Method]:
     """The samplers, with their parameters and the distributions of their outputs."""
+
+class WalkStats(TypedDict):
+    tries: int
+    accepted: int
+    log_estimate: float | None
+    relative_error: float | None
+    log_bound: float
+    prefixes: int
+    bytes: int
+
+@final
+class Faithful:
+    """Walks of a serving engine that draw from the model's own distribution under constraints. Threads share it.
+
+    For an engine that owns the batch and calls with rows of logits. Each of its sequences gets a `Walk`, which is fed the
+    row after each token and answers with the id that the engine has to append. All walks of one constraint, prompt, `mode`,
+    `max_tokens` and `temperature` learn from each other. `end_id` (default: the first `eos`) ends accepted sequences,
+    `reject_id` (default: the token of a byte that is in no text, else a control token) rejected ones. What is learned stays
+    within `max_bytes` (1 GiB), and within `state_bytes` (64 MiB) for one constraint and prompt. Rows have
+    `Tokenizer.vocab_size` logits: give the tokenizer the model's padded size.
+    """
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        *,
+        end_id: int | None = None,
+        reject_id: int | None = None,
+        max_bytes: int = ...,
+        state_bytes: int = ...,
+    ) -> None: ...
+    def begin(
+        self,
+        constraint: Constraint,
+        prompt: Sequence[int],
+        *,
+        seed: int,
+        max_tokens: int,
+        mode: Literal["cars", "rejection", "weights"] = "cars",
+        temperature: float = 1.0,
+        timeout: float | None = None,
+    ) -> Walk:
+        """Begins a walk along a new sequence, of at most `max_tokens` ids without the end.
+
+        Accepted outputs follow the model's own distribution under the constraint and that length, whatever else is under
+        way, if they are taken in the order in which their walks were begun: as they end, short ones come first. A walk that
+        is rejected, or dropped half-way, is replaced by a new one. In the mode "weights" every output has a weight instead.
+        `seed` decides the random numbers. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError` where
+        walks under way hold all the memory.
+        """
+    def stats(
+        self,
+        constraint: Constraint,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        mode: Literal["cars", "rejection", "weights"] = "cars",
+        temperature: float = 1.0,
+    ) -> WalkStats | None:
+        """The findings so far, as `Walk.stats`; None where no walk is known."""
+    @property
+    def end_id(self) -> int: ...
+    @property
+    def reject_id(self) -> int: ...
+    @property
+    def row_len(self) -> int:
+        """The length of a row of logits."""
+    @property
+    def states(self) -> int:
+        """How many prompts and constraints are known."""
+    @property
+    def bytes(self) -> int:
+        """The memory of all that was learned."""
+
+@final
+class Walk:
+    """One sequence of an engine. `Faithful.begin` makes it."""
+
+    def step(self, row: Any) -> int:
+        """Goes on with the row of logits after the ids so far; answers with the id that the sequence has to be continued
+        with. That is `end_id` or `reject_id` when the walk is over, and again after it."""
+    @property
+    def accepted(self) -> bool | None:
+        """Whether the walk ended with an output; None while it is under way."""
+    @property
+    def ids(self) -> list[int] | None:
+        """The output, without the end; None without one."""
+    @property
+    def log_prob(self) -> float | None:
+        """The natural logarithm of the model's probability of the output, its end included."""
+    @property
+    def log_weight(self) -> float | None:
+        """The logarithm of the weight of the output: 0 but for the mode "weights"."""
+    @property
+    def error(self) -> str | None:
+        """Why the walk is over, where it was neither accepted nor rejected: rows that are no distribution, an impossible
+        constraint, or a limit."""
+    def stats(self) -> WalkStats:
+        """The findings about its constraint and prompt so far: tries, accepted ones, the logarithm of the estimate of
+        P(constraint) with the estimate's standard error relative to it, an upper bound of it, and memory."""
+
+def step_walks(walks: Sequence[Walk], rows: Any) -> list[int]:
+    """Goes on with many walks in one call, each with its row of `rows`; answers with the id of each."""

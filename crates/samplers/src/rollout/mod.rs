@@ -114,11 +114,13 @@ pub struct RolloutConfig {
     pub(crate) yields: bool,
     /// Compute the entropy of each masked distribution.
     pub(crate) entropy: bool,
+    /// Append forced tokens before their rows are there.
+    pub(crate) jumps: bool,
 }
 
 impl RolloutConfig {
     pub(crate) const fn new(proposal: Proposal, accept: AcceptTest) -> Self {
-        Self { proposal, accept, cut: false, yields: false, entropy: false }
+        Self { proposal, accept, cut: false, yields: false, entropy: false, jumps: true }
     }
 }
 
@@ -416,7 +418,7 @@ impl<C: Constraint> Rollout<C> {
             let backed_up = proposal.uses_bounds() && session.tree().is_backed_up(self.node);
             if self.unexplored.is_none() {
                 // The state is needed unless the tree says that no token is forced.
-                if !backed_up
+                if (self.config.jumps && !backed_up)
                     && proposal.follows_masks()
                     && (!session.tree().is_scored(self.node) || session.tree().is_forced(self.node))
                 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use unskew_core::{Constraint, Logits};
+use unskew_core::{Constraint, Logits, TokenId};
 
 use super::{Rollout, RowResult};
 use crate::{
@@ -26,6 +26,28 @@ impl<C: Constraint> HasRollout<C> for Rollout<C> {
 
     fn rollout_mut(&mut self) -> Option<&mut Rollout<C>> {
         Some(self)
+    }
+}
+
+impl<C: Constraint> Rollout<C> {
+    /// The tokens so far.
+    pub(crate) fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
+    /// Whether the rollout has drawn from the row of the empty prefix: the bound of that prefix does not count for it any more.
+    pub(crate) fn has_drawn(&self) -> bool {
+        !self.tokens.is_empty() || self.unexplored.is_some()
+    }
+
+    /// Reads the one row of `logits` for a rollout that waits for the row of its present prefix alone.
+    pub(crate) fn feed(&mut self, session: &mut Session<C>, logits: &Arc<Logits>) -> RowResult<()> {
+        if let Some((node, state)) = self.pending.pop() {
+            let unread = Unread { node, state: &state, row: 0, picks: Vec::new() };
+            let read = session.read(&[unread], logits)?;
+            self.pinned.extend(read.into_iter().map(|read| (node, read.row)));
+        }
+        Ok(())
     }
 }
 

@@ -55,8 +55,8 @@ pub(crate) struct Session<C: Constraint> {
     rows: RowCache,
     /// Where a mask is made; the row that it is made for keeps it, and another one is made then.
     mask: Arc<TokenMask>,
-    /// The drafter of the rollouts, if they are drafted for.
-    speculation: Option<Speculation<C>>,
+    /// The state of drafting, if the rollouts are drafted for.
+    speculation: Option<Speculation<C::State>>,
     /// All tokens of a row, without the tokens that end a sequence and with them, as masks that rows share.
     open: [Option<Arc<TokenMask>>; 2],
 }
@@ -64,11 +64,12 @@ pub(crate) struct Session<C: Constraint> {
 /// The drafts of some rollouts, and the cost of the drafts.
 type Drafted<S> = (Vec<Vec<DraftStep<S>>>, Cost);
 
-/// A drafter, and the record of its drafts.
-struct Speculation<C: Constraint> {
-    drafter: Box<dyn Drafter<C>>,
+/// The rules by which drafts are verified, and their record. The drafter is elsewhere, since it may be bound to a thread.
+struct Speculation<S> {
     verifier: Verifier,
     acceptance: Acceptance,
+    /// The tokens that rollouts took since the last drafts, each with the state before it.
+    observed: Vec<(S, TokenId)>,
 }
 
 impl<C: Constraint> fmt::Debug for Session<C> {
@@ -217,13 +218,43 @@ impl<C: Constraint> Session<C> {
         }
     }
 
-    /// Lets `drafter` draft for the rollouts.
-    pub(crate) fn set_drafter(&mut self, drafter: Box<dyn Drafter<C>>, verifier: Verifier) {
+    /// Forgets the cached rows.
+    pub(crate) fn forget_rows(&mut self) {
+        self.rows.rename(|_| None);
+    }
+
+    /// A session of the same task that goes on with the recently used prefixes and takes the rows over, for rollouts that begin while
+    /// others are under way in this one.
+    pub(crate) fn successor(&mut self) -> Self
+    where
+        C: Clone,
+    {
+        let mut tree = self.tree.clone();
+        let map = tree.shrink(self.max_bytes / 4);
+        let mut rows = std::mem::replace(&mut self.rows, RowCache::new(0));
+        rows.rename(|node| node.renamed(&map));
+        Self {
+            constraint: self.constraint.clone(),
+            scratch: self.constraint.scratch(),
+            prompt: Arc::clone(&self.prompt),
+            end: self.end.clone(),
+            cancel: self.cancel.clone(),
+            tree,
+            rows,
+            mask: Arc::new(TokenMask::new(0)),
+            speculation: None,
+            open: [None, None],
+            ..*self
+        }
+    }
+
+    /// Lets the rollouts be drafted for.
+    pub(crate) fn set_verifier(&mut self, verifier: Verifier) {
         if !verifier.config.budget.is_lossless() {
             // Each position is drafted, known or not: the distribution must not depend on the contents of a cache.
             self.rows = RowCache::new(0);
         }
-        self.speculation = Some(Speculation { drafter, verifier, acceptance: Acceptance::new() });
+        self.speculation = Some(Speculation { verifier, acceptance: Acceptance::new(), observed: Vec::new() });
     }
 
     pub(crate) fn verifier(&mut self) -> Option<&mut Verifier> {
@@ -247,19 +278,24 @@ impl<C: Constraint> Session<C> {
         }
     }
 
-    /// Tells the drafter that `token` followed `state`.
+    /// Remembers for the drafter that `token` followed `state`.
     pub(crate) fn observe(&mut self, state: &C::State, token: TokenId) {
-        if let Some(Speculation { drafter, .. }) = &mut self.speculation {
-            drafter.observe(&self.constraint, &mut self.scratch, state, token);
+        if let Some(Speculation { observed, .. }) = &mut self.speculation {
+            observed.push((state.clone(), token));
         }
     }
 
-    /// Drafts for rollouts. Answers with the drafts and their cost.
+    /// Drafts for rollouts by `drafter`, which is told before which tokens were taken. Answers with the drafts and their cost.
     pub(crate) fn draft(
         &mut self,
+        drafter: &mut dyn Drafter<C>,
         runs: Vec<DraftRun<'_, C::State>>,
     ) -> Result<Drafted<C::State>, SampleError<Infallible>> {
-        let Some(Speculation { drafter, .. }) = &mut self.speculation else { return Ok(Default::default()) };
+        if let Some(Speculation { observed, .. }) = &mut self.speculation {
+            for (state, token) in observed.drain(..) {
+                drafter.observe(&self.constraint, &mut self.scratch, &state, token);
+            }
+        }
         let mut drafts = Drafts {
             constraint: &self.constraint,
             scratch: &mut self.scratch,

@@ -8,7 +8,7 @@
 use std::fmt;
 
 /// An f-divergence between the target `q` and another distribution `pi`.
-pub trait Divergence: fmt::Debug {
+pub trait Divergence: fmt::Debug + Send {
     /// `f(ratio)`, for a ratio `pi / q` in `[0, inf)`; infinite where the divergence is.
     fn value(&self, ratio: f64) -> f64;
 

@@ -1,0 +1,135 @@
+//! The estimate of `P(constraint)` from tries of walks.
+//!
+//! A try that leaves the empty prefix with the bound `b` is accepted with probability `P(L) / b`, whatever was learned before. So
+//! `accepted / sum(1 / b)` over the tries tends to `P(L)`: its error falls with the bounds, and is zero where they are exact. With
+//! weights, their mean does.
+//!
+//! Tries are counted in the order in which they began, each when all before it have ended. Counted as they end, tries that are given
+//! up early would come first, and the estimate would be too small while others are under way. A try that its engine drops is not
+//! counted.
+
+use std::collections::VecDeque;
+
+use unskew_core::logprob::log_sum_exp;
+
+/// The most tries that wait for an earlier one. Beyond, that one is not counted.
+const MAX_OPEN: usize = 1 << 16;
+
+/// The end of a try.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Ended {
+    /// Accepted or not, with the logarithm of the bound.
+    Tested {
+        accepted: bool,
+        log_bound: f64,
+    },
+    /// Drawn with this log-weight.
+    Weighed {
+        log_weight: f64,
+    },
+    Dropped,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// The number of the first try in `open`.
+    first: u64,
+    open: VecDeque<Option<Ended>>,
+    counted: u64,
+    accepted: u64,
+    /// The logarithms of the sums of `1 / b`, and of `1 / b^2`, or of the weights and of their squares.
+    sums: Option<[f64; 2]>,
+    weighed: bool,
+}
+
+impl Tally {
+    /// Counts a new try; answers with its number.
+    pub(super) fn begin(&mut self) -> u64 {
+        if self.open.len() == MAX_OPEN {
+            self.open[0].get_or_insert(Ended::Dropped);
+            self.settle();
+        }
+        self.open.push_back(None);
+        self.first + self.open.len() as u64 - 1
+    }
+
+    pub(super) fn end(&mut self, number: u64, ended: Ended) {
+        let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        if let Some(open) = at.and_then(|at| self.open.get_mut(at)) {
+            open.get_or_insert(ended);
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some(Some(ended)) = self.open.front().copied() {
+            self.open.pop_front();
+            self.first += 1;
+            let (log, accepted) = match ended {
+                Ended::Dropped => continue,
+                Ended::Tested { accepted, log_bound } => (-log_bound, accepted),
+                Ended::Weighed { log_weight } => {
+                    self.weighed = true;
+                    (log_weight, log_weight > f64::NEG_INFINITY)
+                }
+            };
+            self.counted += 1;
+            self.accepted += u64::from(accepted);
+            let [first, second] = self.sums.unwrap_or([f64::NEG_INFINITY; 2]);
+            self.sums = Some([log_sum_exp([first, log]), log_sum_exp([second, 2.0 * log])]);
+        }
+    }
+
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.counted, self.accepted)
+    }
+
+    /// The logarithm of the estimate, and its standard error relative to it. Minus infinity where no try was accepted.
+    #[allow(clippy::cast_precision_loss, reason = "a count of 2^53 tries is not reached")]
+    pub(super) fn estimate(&self) -> Option<(f64, f64)> {
+        let [first, second] = self.sums?;
+        let n = self.counted as f64;
+        if self.weighed {
+            let log_mean = first - n.ln();
+            // E[w^2] / E[w]^2 - 1, over n.
+            let variance = ((second - n.ln()) - 2.0 * log_mean).exp() - 1.0;
+            return Some((log_mean, (variance.max(0.0) / n).sqrt()));
+        }
+        let log_p = (self.accepted as f64).ln() - first;
+        // The variance of the number of accepted tries is the sum of q (1 - q) for q = P / b.
+        let variance = (log_p + first).exp() - (2.0 * log_p + second).exp();
+        Some((log_p, variance.max(0.0).sqrt() / (log_p + first).exp()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_count_in_the_order_in_which_they_began() {
+        let mut tally = Tally::default();
+        let [slow, dropped, fast] = [tally.begin(), tally.begin(), tally.begin()];
+        tally.end(fast, Ended::Tested { accepted: false, log_bound: 0.0 });
+        tally.end(dropped, Ended::Dropped);
+        assert_eq!((tally.counts(), tally.estimate()), ((0, 0), None));
+        tally.end(slow, Ended::Tested { accepted: true, log_bound: -1.0 });
+        assert_eq!(tally.counts(), (2, 1));
+        let (log_p, _) = tally.estimate().unwrap();
+        assert!((log_p - -(1.0 + 1f64.exp()).ln()).abs() < 1e-12);
+        // The end of a try counts once.
+        tally.end(slow, Ended::Tested { accepted: true, log_bound: 0.0 });
+        assert_eq!(tally.counts(), (2, 1));
+    }
+
+    #[test]
+    fn a_bound_that_is_exact_leaves_no_error() {
+        let mut tally = Tally::default();
+        for _ in 0..9 {
+            let number = tally.begin();
+            tally.end(number, Ended::Tested { accepted: true, log_bound: -700.0 });
+        }
+        let (log_p, error) = tally.estimate().unwrap();
+        assert!((log_p - -700.0).abs() < 1e-9 && error < 1e-6, "{log_p} {error}");
+    }
+}

@@ -1,0 +1,311 @@
+//! Walks of an engine that batches them as it likes, beside exact distributions.
+
+use std::collections::BTreeMap;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use unskew_core::{
+    Constraint, ExactDistribution, MaskMut, Rejected, TableModel, TokenId, conformance::chi_square,
+};
+
+use super::*;
+use crate::{Task, tree::Mutant};
+
+/// All texts of one to three letters that begin with `a`, except `abb`.
+#[derive(Clone)]
+struct BeginsWithA;
+
+impl Constraint for BeginsWithA {
+    type State = Vec<TokenId>;
+    type Scratch = ();
+
+    fn vocab_len(&self) -> usize {
+        3
+    }
+    fn start(&self) -> Vec<TokenId> {
+        Vec::new()
+    }
+    fn scratch(&self) {}
+    fn advance(&self, (): &mut (), state: &mut Vec<TokenId>, token: TokenId) -> Result<(), Rejected> {
+        let longer = [&state[..], &[token]].concat();
+        if !is_allowed(&longer) {
+            return Err(Rejected::new(token));
+        }
+        *state = longer;
+        Ok(())
+    }
+    fn is_accepting(&self, state: &Vec<TokenId>) -> bool {
+        !state.is_empty()
+    }
+    fn fill_mask(&self, (): &mut (), state: &Vec<TokenId>, mut mask: MaskMut<'_>) {
+        mask.clear();
+        for token in [0, 1].map(TokenId) {
+            if is_allowed(&[&state[..], &[token]].concat()) {
+                mask.insert(token);
+            }
+        }
+    }
+}
+
+fn ids(text: &str) -> Vec<TokenId> {
+    text.bytes().map(|byte| TokenId(u32::from(byte - b'a'))).collect()
+}
+
+fn is_allowed(prefix: &[TokenId]) -> bool {
+    prefix.len() <= 3 && prefix.starts_with(&ids("a")) && prefix != ids("abb")
+}
+
+/// A model that cannot end after `aba`, so that nothing can follow it, and rarely ends after `aab`.
+fn model() -> TableModel {
+    let contexts = [
+        (ids(""), vec![0.6, 0.4, 0.0]),
+        (ids("a"), vec![0.45, 0.45, 0.1]),
+        (ids("aa"), vec![0.5, 0.4, 0.1]),
+        (ids("ab"), vec![0.5, 0.45, 0.05]),
+        (ids("aba"), vec![0.5, 0.5, 0.0]),
+        (ids("aab"), vec![0.5, 0.49, 0.01]),
+    ];
+    TableModel::new(["a", "b"], vec![0.0, 0.0, 1.0], contexts).unwrap()
+}
+
+fn exact() -> ExactDistribution {
+    ExactDistribution::enumerate(&mut model(), &BeginsWithA, &[], &[TokenId(2)], 3, 100).unwrap()
+}
+
+fn walks(mode: WalkMode, max_bytes: usize) -> Walks<BeginsWithA> {
+    let model = model();
+    let task = Task::without_model(3, BeginsWithA, model.vocabulary(), 3);
+    Walks::new(Task { max_bytes, ..task }, mode, 1.0).unwrap()
+}
+
+fn row(model: &TableModel, tokens: &[TokenId]) -> Vec<f32> {
+    #[allow(clippy::cast_possible_truncation, reason = "logits have 32 bits")]
+    model.row(tokens).iter().map(|p| p.ln() as f32).collect()
+}
+
+/// An engine: of `slots` sequences under way, those that the dice pick make a step, and some are dropped half-way. Answers with the ends
+/// of the first `count` walks, in the order in which they were begun.
+fn serve(walks: &Walks<BeginsWithA>, count: usize, slots: usize, rng: &mut ChaCha8Rng) -> Vec<WalkEnd> {
+    let model = model();
+    let mut ends: Vec<Option<WalkEnd>> = Vec::new();
+    let mut under_way: Vec<(usize, Walk<BeginsWithA>, Vec<TokenId>)> = Vec::new();
+    while ends.len() < count || !under_way.is_empty() {
+        while under_way.len() < slots && ends.len() < count {
+            let walk = walks.begin(rng.next_u64()).unwrap();
+            under_way.push((ends.len(), walk, Vec::new()));
+            ends.push(None);
+        }
+        under_way.retain_mut(|(number, walk, tokens)| match rng.next_u64() % 4 {
+            0 => true,
+            _ => match walk.step(&row(&model, tokens)) {
+                WalkStep::Token(token) => {
+                    tokens.push(token);
+                    true
+                }
+                step => {
+                    let end = walk.end().unwrap().clone();
+                    match &end {
+                        WalkEnd::Accepted(output) => {
+                            assert_eq!((step, &output.tokens), (WalkStep::End, &*tokens));
+                        }
+                        _ => assert_eq!(step, WalkStep::Over),
+                    }
+                    ends[*number] = Some(end);
+                    false
+                }
+            },
+        });
+    }
+    ends.into_iter().flatten().collect()
+}
+
+/// Outputs and their counts.
+fn counts(ends: &[WalkEnd]) -> BTreeMap<Vec<TokenId>, u64> {
+    let mut counts = BTreeMap::new();
+    for end in ends {
+        if let WalkEnd::Accepted(output) = end {
+            *counts.entry(output.tokens.clone()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn deviation(counts: &BTreeMap<Vec<TokenId>, u64>) -> f64 {
+    let exact = exact();
+    chi_square(exact.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p))).deviation
+}
+
+fn close(left: f64, right: f64) {
+    assert!((left - right).abs() < 1e-6, "{left} {right}");
+}
+
+#[test]
+fn walks_of_exact_modes_follow_the_exact_distribution() {
+    for mode in [WalkMode::Cars, WalkMode::Rejection] {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let walks = walks(mode, 1 << 20);
+        let ends = serve(&walks, 30_000, 7, &mut rng);
+        assert!(deviation(&counts(&ends)) < 4.0);
+        let stats = walks.stats();
+        let accepted = ends.iter().filter(|end| matches!(end, WalkEnd::Accepted(_))).count();
+        assert_eq!(stats.accepted, accepted as u64);
+        let (log_p, error) = (stats.log_estimate.unwrap(), stats.relative_error.unwrap());
+        let log_mass = exact().mass().ln();
+        assert!((log_p - log_mass).abs() < 4.0 * error + 1e-9, "{mode:?} {log_p} {log_mass} {error}");
+        if mode == WalkMode::Cars {
+            assert!(accepted > 29_000 && error < 0.01, "{accepted} {error}");
+            close(stats.log_bound, log_mass);
+        }
+    }
+}
+
+/// The first walks of many tasks: in them, walks learn from others that end while they are under way.
+#[test]
+fn early_walks_follow_it_and_a_fall_that_is_not_paid_for_is_found() {
+    let deviation = |mutant: Option<Mutant>| {
+        let mut all: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
+        for seed in 0..3_000 {
+            let walks = walks(WalkMode::Cars, 1 << 20);
+            walks.current.lock().unwrap().shared.lock().tree_mut().mutant = mutant;
+            let ends = serve(&walks, 8, 8, &mut ChaCha8Rng::seed_from_u64(seed));
+            for (output, count) in counts(&ends) {
+                *all.entry(output).or_default() += count;
+            }
+        }
+        deviation(&all)
+    };
+    let (ours, planted) = (deviation(None), deviation(Some(Mutant::FallsAreFree)));
+    assert!(ours < 4.0 && planted > 4.0, "{ours} {planted}");
+}
+
+#[test]
+fn weights_stand_for_the_model() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let walks = walks(WalkMode::Weights, 1 << 20);
+    let ends = serve(&walks, 20_000, 5, &mut rng);
+    let weight = |end: &WalkEnd| match end {
+        WalkEnd::Accepted(output) => output.log_weight.exp(),
+        _ => 0.0,
+    };
+    let n = ends.len() as f64;
+    let mean = ends.iter().map(weight).sum::<f64>() / n;
+    let square = ends.iter().map(|end| weight(end).powi(2)).sum::<f64>() / n;
+    let error = ((square - mean * mean) / n).sqrt();
+    assert!((mean - exact().mass()).abs() < 4.0 * error, "{mean} {error}");
+    close(walks.stats().log_estimate.unwrap(), mean.ln());
+    close(walks.stats().relative_error.unwrap(), error / mean);
+}
+
+#[test]
+fn an_output_has_the_models_probability() {
+    let walks = walks(WalkMode::Cars, 1 << 20);
+    let model = model();
+    for end in serve(&walks, 200, 3, &mut ChaCha8Rng::seed_from_u64(4)) {
+        let WalkEnd::Accepted(output) = end else { continue };
+        let tokens = &output.tokens;
+        let of = |at: usize, token: usize| model.row(&tokens[..at])[token].ln();
+        let sum: f64 = tokens.iter().enumerate().map(|(at, token)| of(at, token.index())).sum();
+        close(output.log_prob, sum + of(tokens.len(), 2));
+        close(output.log_weight, 0.0);
+    }
+}
+
+#[test]
+fn memory_is_bounded_while_walks_are_under_way() {
+    // So few that each tree holds a few prefixes.
+    let walks = walks(WalkMode::Cars, 4 * 500);
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut held = vec![walks.begin(0).unwrap()];
+    let model = model();
+    assert!(matches!(held[0].step(&row(&model, &[])), WalkStep::Token(_)));
+    let mut all: BTreeMap<Vec<TokenId>, u64> = BTreeMap::new();
+    for _ in 0..3_000 {
+        // One walk is always held, so that a full tree is never idle.
+        let mut next = walks.begin(rng.next_u64()).unwrap();
+        next.step(&row(&model, &[]));
+        held.push(next);
+        let mut walk = held.remove(0);
+        let mut tokens: Vec<TokenId> = Vec::new();
+        loop {
+            // The first step of a held walk has told a token already.
+            if tokens.is_empty()
+                && let Some(rollout) = &walk.rollout
+            {
+                tokens.extend(&rollout.tokens()[..walk.appended]);
+            } else if let (true, Some(WalkEnd::Accepted(output))) = (tokens.is_empty(), walk.end()) {
+                tokens.extend(&output.tokens[..walk.appended]);
+            }
+            match walk.step(&row(&model, &tokens)) {
+                WalkStep::Token(token) => tokens.push(token),
+                WalkStep::End => {
+                    *all.entry(tokens).or_default() += 1;
+                    break;
+                }
+                WalkStep::Over => break,
+            }
+        }
+        assert!(walks.bytes() < MAX_SESSIONS * 2_500, "{}", walks.bytes());
+    }
+    assert!(deviation(&all) < 4.0);
+    // Walks in several sessions that never end: no more begin, and later ones do again.
+    let mut under_way = Vec::new();
+    let refused = (0..100_000).find_map(|seed| match walks.begin(seed) {
+        Ok(mut walk) => {
+            walk.step(&row(&model, &[]));
+            let tokens = walk.rollout.as_ref().map_or(0, |rollout| rollout.tokens().len());
+            (tokens > 0).then(|| under_way.push(walk));
+            None
+        }
+        Err(error) => Some(error),
+    });
+    drop(held);
+    if refused.is_some() {
+        drop(under_way);
+        assert!(walks.begin(0).is_ok() && walks.is_idle());
+    }
+}
+
+#[test]
+fn rows_that_are_no_distribution_end_a_walk_and_nothing_else() {
+    let walks = walks(WalkMode::Cars, 1 << 20);
+    for bad in [vec![f32::NAN; 3], vec![f32::NEG_INFINITY; 3], vec![0.0; 2]] {
+        let mut walk = walks.begin(1).unwrap();
+        assert_eq!(walk.step(&bad), WalkStep::Over);
+        assert!(matches!(walk.end(), Some(WalkEnd::Failed(_))), "{:?}", walk.end());
+        assert_eq!(walk.step(&bad), WalkStep::Over);
+    }
+    let never = [f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY];
+    let mut walk = walks.begin(1).unwrap();
+    assert_eq!(walk.step(&never), WalkStep::Over);
+    assert!(matches!(walk.end(), Some(WalkEnd::Failed(SampleError::Impossible { .. }))));
+    assert!(
+        Walks::new(Task::without_model(3, BeginsWithA, model().vocabulary(), 3), WalkMode::Cars, 0.0)
+            .is_err()
+    );
+}
+
+#[test]
+fn threads_share_walks() {
+    fn check<T: Send + Sync>() {}
+    fn moves<T: Send>() {}
+    check::<Walks<BeginsWithA>>();
+    moves::<Walk<BeginsWithA>>();
+}
+
+#[test]
+fn a_temperature_is_that_of_the_model() {
+    let model = model();
+    let cold = |tokens: &[TokenId]| {
+        let row: Vec<f64> = model.row(tokens).iter().map(|p| p * p).collect();
+        let sum: f64 = row.iter().sum();
+        row.into_iter().map(move |p| p / sum).collect::<Vec<_>>()
+    };
+    let contexts = ["", "a", "b", "aa", "ab", "aba", "aab", "aaa"].map(|text| (ids(text), cold(&ids(text))));
+    let mut cold = TableModel::new(["a", "b"], vec![0.0, 0.0, 1.0], contexts).unwrap();
+    let exact = ExactDistribution::enumerate(&mut cold, &BeginsWithA, &[], &[TokenId(2)], 3, 100).unwrap();
+    let task = Task::without_model(3, BeginsWithA, model.vocabulary(), 3);
+    let walks = Walks::new(task, WalkMode::Cars, 0.5).unwrap();
+    let counts = counts(&serve(&walks, 20_000, 4, &mut ChaCha8Rng::seed_from_u64(6)));
+    let fit = chi_square(exact.iter().map(|(output, p)| (counts.get(output).copied().unwrap_or(0), p)));
+    assert!(fit.deviation < 4.0, "{fit:?}");
+}
