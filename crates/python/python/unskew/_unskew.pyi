@@ -247,12 +247,14 @@ def fill_batch(
     *,
     rows: Sequence[int] | None = None,
     drafts: Sequence[Sequence[int]] | None = None,
+    parents: Sequence[Sequence[int]] | None = None,
     threads: int | None = None,
 ) -> None:
     """Writes the masks of many matchers in one call, each into the row that `rows` says (default: one after the other).
 
     With `drafts`, the masks after each draft token of a matcher come in the rows after its own; after a token that is not
-    allowed, the row before it is repeated. `threads`: by default one for less than 16 rows, else one for each processor.
+    allowed, the row before it is repeated. With `parents`, drafts are trees: of each token the place of the one before it in its draft,
+    -1 for the sequence itself; parents come first. `threads`: by default one for less than 16 rows, else one for each processor.
     """
 
 def accept_batch(matchers: Sequence[Matcher], ids: Sequence[int]) -> list[bool]:
@@ -302,6 +304,10 @@ class Draws(Iterator[Draw]):
     @property
     def explain(self) -> str:
         """The sampler, the distribution of its outputs and, where it was chosen, the reason."""
+    @property
+    def log_mass(self) -> float | None:
+        """The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint by itself, from
+        the outputs so far; None where the sampler gives none."""
     def __iter__(self) -> Draws: ...
     def __next__(self) -> Draw: ...
     def close(self) -> None:

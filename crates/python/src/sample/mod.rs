@@ -125,6 +125,10 @@ pub(crate) struct Draws {
     /// The sampler, the distribution of its outputs and, where it was chosen, the reason.
     #[pyo3(get)]
     explain: String,
+    /// The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint by itself, from
+    /// the outputs so far; None where the sampler gives none.
+    #[pyo3(get)]
+    log_mass: Option<f64>,
 }
 
 #[pymethods]
@@ -154,7 +158,7 @@ impl Draws {
 }
 
 impl Draws {
-    fn next_output(&self, py: Python<'_>, worker: &Worker) -> PyResult<Option<Output>> {
+    fn next_output(&mut self, py: Python<'_>, worker: &Worker) -> PyResult<Option<Output>> {
         worker.send(Answer::Next)?;
         loop {
             match worker.receive(py)? {
@@ -162,7 +166,8 @@ impl Draws {
                     let rows = self.rows(py, &prefixes)?;
                     worker.send(Answer::Rows(rows))?;
                 }
-                Question::Output(output) => {
+                Question::Output(output, log_mass) => {
+                    self.log_mass = log_mass;
                     let output = output.transpose().map_err(|error| of_facade(&error))?;
                     return Ok(output.map(|output| *output));
                 }
@@ -247,9 +252,9 @@ pub(crate) fn sample(
     match worker.receive(py)? {
         Question::Ready(ready) => {
             let worker::Ready { seed, sampler, explain } = ready.map_err(|error| of_facade(&error))?;
-            Ok(Draws { worker: Some(worker), model: logits.unbind(), vocab_len, seed, sampler, explain })
+            Ok(Draws { worker: Some(worker), model: logits.unbind(), vocab_len, seed, sampler, explain, log_mass: None })
         }
-        Question::Rows(_) | Question::Output(_) => Err(Class::Sample.error("the sampler did not start")),
+        Question::Rows(_) | Question::Output(..) => Err(Class::Sample.error("the sampler did not start")),
     }
 }
 

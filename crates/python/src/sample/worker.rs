@@ -40,8 +40,8 @@ pub(super) enum Question {
     Ready(unskew::Result<Ready>),
     /// Rows of the model after these sequences.
     Rows(Vec<Vec<u32>>),
-    /// The next output; none: there are no more.
-    Output(Option<unskew::Result<Box<Output>>>),
+    /// The next output (none: there are no more), and the logarithm of the estimate of P(constraint) after it.
+    Output(Option<unskew::Result<Box<Output>>>, Option<f64>),
 }
 
 /// The facts of a sampler before it draws.
@@ -159,7 +159,7 @@ fn work(ask: &Ask, make: impl FnOnce() -> unskew::Result<Draws>) {
     }
     while let (Some(draws), Some(Answer::Next)) = (&mut draws, ask.receive()) {
         let output = draws.next().map(|output| output.map(Box::new));
-        if ask.questions.send(Question::Output(output)).is_err() {
+        if ask.questions.send(Question::Output(output, draws.log_mass())).is_err() {
             return;
         }
     }
