@@ -27,7 +27,7 @@ mod _unskew {
         compiler::{Compiled, Compiler},
         constraint::Constraint,
         matcher::{Matcher, accept_batch, fill_batch},
-        sample::{Draw, Draws, methods, sample},
+        sample::{Draw, Draws, audit::audit, methods, sample},
         tokenizer::Tokenizer,
         view::{Rows, apply},
     };

@@ -259,15 +259,18 @@ fn trees(drafts: &[Vec<TokenId>], parents: &[Vec<isize>]) -> PyResult<Vec<Vec<Dr
     let of_one = |(tokens, parents): (&Vec<TokenId>, &Vec<isize>)| {
         if tokens.len() != parents.len() {
             let (tokens, parents) = (tokens.len(), parents.len());
-            let message = format!("a draft has {tokens} tokens and {parents} parents: give one for each token");
+            let message =
+                format!("a draft has {tokens} tokens and {parents} parents: give one for each token");
             return Err(Class::Matcher.error(message));
         }
-        let node = |(token, parent): (&TokenId, &isize)| match usize::try_from(*parent) {
+        let node = |(token, parent): (&TokenId, &isize)| {
+            match usize::try_from(*parent) {
             Ok(parent) => Ok(DraftNode { token: *token, parent: Some(parent) }),
             Err(_) if *parent == -1 => Ok(DraftNode { token: *token, parent: None }),
             Err(_) => Err(Class::Matcher.error(format!(
                 "the parent {parent} of a draft token is none: give the place of an earlier token of the draft, or -1"
             ))),
+        }
         };
         tokens.iter().zip(parents).map(node).collect()
     };

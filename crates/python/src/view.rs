@@ -21,7 +21,8 @@ use crate::error::Class;
 fn from_dlpack<'py>(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     let Ok(numpy) = py.import(intern!(py, "numpy")) else {
-        let message = format!("`{what}` has no buffer, and its `__dlpack__` is read by numpy, which is not installed");
+        let message =
+            format!("`{what}` has no buffer, and its `__dlpack__` is read by numpy, which is not installed");
         return Err(Class::Matcher.error(message));
     };
     numpy.call_method1(intern!(py, "from_dlpack"), (object,)).map_err(|error| {
@@ -53,7 +54,9 @@ impl<'py> View<'py> {
                 let array = object.call_method0(intern!(py, "detach"))?.call_method0(intern!(py, "numpy"))?;
                 PyMemoryView::from(&array)?
             }
-            Err(_) if object.hasattr(intern!(py, "__dlpack__"))? => PyMemoryView::from(&from_dlpack(object, what)?)?,
+            Err(_) if object.hasattr(intern!(py, "__dlpack__"))? => {
+                PyMemoryView::from(&from_dlpack(object, what)?)?
+            }
             Err(error) => return Err(error),
         };
         if writable && view.getattr(intern!(py, "readonly"))?.extract()? {

@@ -337,5 +337,23 @@ def sample(
     `top_p` truncate the model before the mask. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
     """
 
+def audit(
+    logits: Callable[[list[list[int]]], Any],
+    constraint: Constraint | None,
+    tokenizer: Tokenizer,
+    *,
+    samplers: Sequence[str],
+    n: int,
+    seed: int,
+    prompt: str | Sequence[int] | None = None,
+    max_tokens: int | None = None,
+    batch: int = 16,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    progress: Callable[[str, int], Any] | None = None,
+) -> tuple[str, str]:
+    """The measures of `unskew.audit` as a text of JSON, and its page."""
+
 def methods() -> list[Method]:
     """The samplers, with their parameters and the distributions of their outputs."""

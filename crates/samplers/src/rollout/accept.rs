@@ -19,7 +19,11 @@ impl<C: Constraint> Rollout<C> {
 
     /// The accept tests of the prefixes that were left by forced tokens, all of which are scored. Answers with the end of the
     /// rollout, if a test ends it. Such a prefix was left by the only allowed token with a bound of one, so its factor is its mass.
-    pub(super) fn test_forced(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> RowResult<Option<End>> {
+    pub(super) fn test_forced(
+        &mut self,
+        session: &mut Session<C>,
+        rng: &mut dyn Rng,
+    ) -> RowResult<Option<End>> {
         while self.tested < self.left.len() {
             let index = self.tested;
             let node = self.left[index].node;
@@ -49,7 +53,12 @@ impl<C: Constraint> Rollout<C> {
 
     /// The accept test of the present prefix, with the ratio of its bound now to the bound that was paid. The test is repeated
     /// where the bound has fallen while the rollout waited for a row.
-    pub(super) fn test_here(&mut self, session: &mut Session<C>, rng: &mut dyn Rng, backed_up: bool) -> Option<End> {
+    pub(super) fn test_here(
+        &mut self,
+        session: &mut Session<C>,
+        rng: &mut dyn Rng,
+        backed_up: bool,
+    ) -> Option<End> {
         let tree = session.tree();
         let valid_mass = tree.valid_mass(self.node);
         let bound = match self.config.proposal {

@@ -92,7 +92,7 @@ def faithful(
 
         out = model.generate(
             **inputs, custom_generate=unskew.transformers.faithful, constraint=constraint, tokens=tokenizer, max_new_tokens=64,
-            num_return_sequences=10
+            num_return_sequences=10, do_sample=True, top_k=0  # `generate` wants the former for the first, and its `top_k` is 50
         )
         print(out.texts, out.log_masses)
 

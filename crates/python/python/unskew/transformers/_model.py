@@ -4,7 +4,8 @@ Samplers restart: rollouts of one prompt begin alike and part later. So keys and
 evaluated, once each, in a tree of prefixes. A sequence is evaluated from its longest known beginning on.
 
 The tree's nodes are positions of one pool of keys and one of values for each layer. A batch of sequences is one gather from the
-pools, padded on the left, and what the pass computes is one scatter. Tried instead: a cache for each prefix, which holds the prompt as
+pools, and what the pass computes is one scatter. All sequences of a pass have as many new positions: those with fewer compute some known
+ones again, where padding between known and new positions would move windows of attention. Tried instead: a cache for each prefix, which holds the prompt as
 many times as there are prefixes; and cutting one cache back, which serves one sequence at a time.
 """
 
@@ -19,7 +20,7 @@ from transformers import DynamicCache, PreTrainedModel
 from .._errors import OptionError
 
 #: Kinds of layers whose keys and values are those of all positions.
-_KEPT_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
+_KEPT_LAYERS = {"full_attention", "sliding_attention"}
 
 #: The most positions of one pass, known ones among them.
 _POSITIONS = 1 << 16
@@ -116,16 +117,16 @@ class Model:
             path.append(node)
         return path
 
-    @staticmethod
-    def _parts(asked: list[tuple[tuple[int, ...], list[_Node]]]) -> Iterator[list[tuple[tuple[int, ...], list[_Node]]]]:
-        """Passes of sequences with about as many new positions each, so that little is padding."""
+    def _parts(self, asked: list[tuple[tuple[int, ...], list[_Node]]]) -> Iterator[list[tuple[tuple[int, ...], list[_Node]]]]:
+        """Passes of sequences with about as many new positions each; with as many, where nothing is kept, so that nothing is padded."""
         asked = sorted(asked, key=lambda one: len(one[0]) - len(one[1]))
+        most = 4 if self._kv_bytes > 0 else 1
         part: list[tuple[tuple[int, ...], list[_Node]]] = []
         for ids, path in asked:
             width = max(len(ids) for ids, _ in [*part, (ids, path)])
             new = len(ids) - len(path)
             least = len(part[0][0]) - len(part[0][1]) if part else new
-            if part and (width * (len(part) + 1) > _POSITIONS or new > 4 * least):
+            if part and (width * (len(part) + 1) > _POSITIONS or new > most * least):
                 yield part
                 part = []
             part.append((ids, path))
@@ -135,14 +136,16 @@ class Model:
     def _pass(self, part: list[tuple[tuple[int, ...], list[_Node]]]) -> torch.Tensor:
         """One pass of the model: the rows after the sequences."""
         device = self._model.device
-        past = max(len(path) for _, path in part)
         new = max(len(ids) - len(path) for ids, path in part)
+        part = [(ids, path[: max(0, len(ids) - new)]) for ids, path in part]
+        past = max(len(path) for _, path in part)
         tokens, positions, seen = [], [], []
         for ids, path in part:
+            # Sequences that are shorter than that have no known positions, and so nothing stands between these and the new ones.
             missing = new - (len(ids) - len(path))
             tokens.append([0] * missing + list(ids[len(path) :]))
             positions.append([0] * missing + list(range(len(path), len(ids))))
-            seen.append([0] * (past - len(path)) + [1] * len(path) + [0] * missing + [1] * (new - missing))
+            seen.append([0] * (past + new - len(ids)) + [1] * len(ids))
             self.evaluated += new - missing
         arguments: dict[str, object] = {
             "input_ids": torch.tensor(tokens, device=device),

@@ -71,7 +71,7 @@ class LogitsProcessor(transformers.LogitsProcessor):
         now: dict[tuple[int, tuple[int, ...]], Matcher | None] = {}
         if self._length is None:
             now = {(at // each, ids): self._starts[at // each] for at, ids in enumerate(rows)}
-        elif length != self._length + 1 or all(matcher is None or matcher.is_terminated() for matcher in self._rows.values()):
+        elif length != self._length + 1 or all(matcher is not None and matcher.is_terminated() for matcher in self._rows.values()):
             raise MatcherError(
                 f"rows of {length} ids do not go on from rows of {self._length}: make a processor for each `generate`; assisted "
                 "generation is not followed"
