@@ -14,6 +14,7 @@ import unskew  # noqa: E402
 import unskew.transformers  # noqa: E402
 from conftest import MODEL  # noqa: E402
 from law import exact, p_value  # noqa: E402
+from test_docs import blocks, run  # noqa: E402
 from unskew.transformers import LogitsProcessor, Model, faithful  # noqa: E402
 
 LETTER = (
@@ -410,3 +411,24 @@ def test_right_padding_is_refused(tiny, hf):
         tiny.generate(
             **inputs, custom_generate=faithful, constraint=unskew.Constraint.regex("a"), tokens=hf, max_new_tokens=5
         )
+
+
+# --- pages
+
+
+@pytest.mark.parametrize("page", ["docs/transformers.md", "docs/is-my-model-skewed.md", "README.md"])
+def test_pages(folder, tmp_path, monkeypatch, capsys, page):
+    code = re.sub(r'checkpoint = "[^"]*"', f"checkpoint = {str(folder)!r}", blocks(page))
+    assert str(folder) in code
+    names, out = run(code, monkeypatch, tmp_path, capsys)
+    if page == "README.md":
+        record = json.loads(out)
+        assert set(record) == {"name", "age", "city"} and isinstance(record["age"], int)
+    elif page == "docs/transformers.md":
+        assert len(names["out"].texts) == 100 and set(names["out"].texts) <= set(SIGNATURES)
+        assert out.count("accepted") + out.count("resampled") == 5
+        assert names["ids"].shape[0] == 1
+    else:
+        lines = {line["sampler"]: line for line in names["report"].lines}
+        assert lines["masked"]["kl"] > 10 * lines["cars"]["kl"] and "masked" in out
+        assert (tmp_path / "report.html").stat().st_size > 1000

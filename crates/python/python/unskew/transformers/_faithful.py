@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 #: The processors of `generate` that `faithful` has itself, with the options that ask for them.
 _OWN = {"TemperatureLogitsWarper": "temperature", "TopKLogitsWarper": "top_k", "TopPLogitsWarper": "top_p"}
 
+#: How options of other processors are switched off that generation configs of published models have.
+_OFF = {
+    "RepetitionPenaltyLogitsProcessor": "`repetition_penalty=1.0`",
+    "NoRepeatNGramLogitsProcessor": "`no_repeat_ngram_size=0`",
+    "MinPLogitsWarper": "`min_p=None`",
+    "MinLengthLogitsProcessor": "`min_length=0`",
+    "SuppressTokensLogitsProcessor": "`suppress_tokens=None`",
+}
+
 #: Arguments for the model that `generate` adds by itself.
 _ADDED = {"attention_mask", "position_ids", "cache_position", "past_key_values", "use_cache", "logits_to_keep"}
 
@@ -175,7 +184,10 @@ def _check_processors(processors: Iterable[Any], told: dict[str, Any]) -> None:
         name = type(processor).__name__
         option = _OWN.get(name)
         if option is None:
-            raise OptionError(f"{name} changes the model's distribution: leave its option out (`constraint` is the constraint here)")
+            off = _OFF.get(name, "leave its option out")
+            raise OptionError(
+                f"{name} changes the model's distribution: switch it off ({off}), also where the model's generation config asks for it"
+            )
         if told[option] is None:
             off = {"temperature": "temperature=1.0", "top_k": "top_k=0", "top_p": "top_p=1.0"}[option]
             value = getattr(processor, option)
