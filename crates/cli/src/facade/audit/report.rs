@@ -1,4 +1,4 @@
-//! The page that `unskew audit --out` writes: one HTML file with its style and its plots inside, readable without a
+//! The page of an audit: one HTML file with its style and its plots inside, readable without a
 //! network, a script or a colour printer.
 //!
 //! Plots are SVG, made here: two axes and some lines are less than a plotting library would bring, and a page with a

@@ -1,12 +1,7 @@
 //! `unskew audit`: how far samplers are from the model's own distribution under a constraint, and their cost.
 //!
-//! The distribution of a table model is enumerated, and the distances are from it. For other models it is not known; the distances are
-//! then those of grammar-aligned decoding (section 5): from the model's probabilities of all outputs that any sampler gave,
-//! normalised. A small sample has a distance from any distribution, its own too: `kl_noise` is about the size of it.
-
-mod measure;
-mod page;
-mod report;
+//! The measures and the page are the facade's (`unskew::audit`). The distribution of a table model is enumerated, and the distances are
+//! from it.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -14,18 +9,18 @@ use std::{
     num::NonZeroUsize,
 };
 
-use unskew::{Draft, Drafted, Method, Model, Request, core::ExactDistribution};
-
-use self::{
-    measure::{Drawn, Line, line, observed},
-    page::Audited,
+use unskew::{
+    Draft, Method, Model, Request,
+    audit::{Asked, Audit, Line, Sampled},
+    core::ExactDistribution,
 };
+
 use super::write_json;
 use crate::{
     args::{AuditArgs, Format},
-    error::{Failure, Result, chain},
+    error::{Failure, Result},
     inputs, interrupt,
-    legacy::{self, Asked, DRAFTING_IN_AUDITS, unread},
+    legacy::{self, Asked as AskedMethod, DRAFTING_IN_AUDITS, unread},
     plain::say,
     progress,
 };
@@ -41,7 +36,7 @@ fn methods(args: &AuditArgs, unconstrained: bool) -> Result<Vec<Method>> {
         return Err(Failure::input("--samplers names samplers; auto is the choice of one of them"));
     }
     let asked = args.options.legacy.methods(&texts, unconstrained, args.samples.get(), DRAFTING_IN_AUDITS)?;
-    let methods: Vec<Method> = asked.into_iter().map(|Asked { method, .. }| method).collect();
+    let methods: Vec<Method> = asked.into_iter().map(|AskedMethod { method, .. }| method).collect();
     if args.options.draft_model.is_some() && !methods.iter().any(Method::needs_draft) {
         let names: Vec<&str> = methods.iter().map(Method::name).collect();
         return Err(unread("--draft-model", DRAFTING_IN_AUDITS, &names.join(", ")));
@@ -87,33 +82,22 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
             break;
         }
     }
-    let target = match &exact {
-        Some(outputs) => outputs.iter().map(|(output, p)| (output.to_vec(), p)).collect(),
-        None => observed(&drawn),
-    };
-    let basis = if exact.is_some() { "exact" } else { "observed" };
-    let lines: Vec<Line> = drawn.iter().map(|drawn| line(drawn, &target, basis, model.tokens())).collect();
+    let audit = Audit::new(&drawn, exact.as_ref(), model.tokens());
+    let lines = audit.lines();
     match args.format {
         Format::Jsonl => lines.iter().try_for_each(|line| write_json(line, out))?,
         Format::Text => table(&lines, exact.as_ref(), out)?,
     }
     if let Some(path) = &args.out {
-        let audited = Audited {
-            constraint: spec.to_string(),
-            prompt: &args.prompt,
-            seed,
-            samples: args.samples.get(),
-            exact: exact.as_ref(),
-            target: &target,
-            drawn: &drawn,
-            tokens: model.tokens(),
-        };
-        let page = page::page(&audited, lines, request.task()?)?;
-        unskew_files::write(path, report::html(&page).as_bytes()).map_err(|error| Failure::bad(&error))?;
+        let constraint = spec.to_string();
+        let asked =
+            Asked { constraint: &constraint, prompt: &args.prompt, seed, samples: args.samples.get() };
+        let page = audit.html(asked, request.task()?)?;
+        unskew_files::write(path, page.as_bytes()).map_err(|error| Failure::bad(&error))?;
         say(format_args!("report written to {}", path.display()));
     }
     if cancel.is_cancelled() {
-        return Err(Failure::Interrupted(drawn.iter().map(|drawn| drawn.draws.len()).sum()));
+        return Err(Failure::Interrupted(drawn.iter().map(|drawn| drawn.outputs.len()).sum()));
     }
     Ok(())
 }
@@ -143,25 +127,13 @@ fn exact(args: &AuditArgs, model: &Model, request: &Request) -> Result<Option<Ex
         .ok())
 }
 
-/// Draws the outputs of one sampler; that it gives up is a finding, not a failure.
-fn draw(args: &AuditArgs, request: Request, method: Method) -> Result<Drawn> {
+/// Draws the outputs of one sampler.
+fn draw(args: &AuditArgs, request: Request, method: Method) -> Result<Sampled> {
     let samples = args.samples.get();
     let bar = progress::of_sampler(method.name(), samples);
-    let mut drawn = Drawn { method, drafted: None, draws: Vec::new(), error: None };
-    for output in request.sample_with(method)?.take(samples).best_each_time() {
-        match output {
-            Ok(output) => {
-                if let Some(drafted) = output.drafted {
-                    *drawn.drafted.get_or_insert_with(Drafted::default) += drafted;
-                }
-                drawn.draws.push(output);
-            }
-            Err(error) => drawn.error = Some(chain(&error)),
-        }
-        bar.set_position(drawn.draws.len() as u64);
-    }
+    let sampled = Sampled::draw(request, method, samples, |drawn| bar.set_position(drawn as u64))?;
     bar.finish_and_clear();
-    Ok(drawn)
+    Ok(sampled)
 }
 
 fn table(lines: &[Line], exact: Option<&ExactDistribution>, out: &mut dyn Write) -> Result<()> {

@@ -3,73 +3,78 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use unskew::{
-    Drafted, Method, Output, TokenSpace,
-    core::{Finish, TokenId},
-};
+use unskew_core::{Finish, TokenId};
+use unskew_engine::TokenSpace;
+
+use super::{super::Output, Sampled};
 
 /// Probabilities of outputs.
 pub(super) type Distribution = BTreeMap<Vec<TokenId>, f64>;
 
 /// The measures of one sampler, as a line of JSON.
-#[derive(Clone, Serialize)]
-pub(super) struct Line {
-    pub(super) sampler: &'static str,
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Line {
+    /// The name of the sampler.
+    pub sampler: &'static str,
     /// The distribution that its outputs should follow.
-    #[serde(rename = "distribution")]
-    pub(super) distribution: &'static str,
+    pub distribution: &'static str,
     /// The reference of the distances: `exact` or `observed`.
-    pub(super) basis: &'static str,
+    pub basis: &'static str,
     /// Outputs, those that were cut off at the length limit not counted.
-    pub(super) samples: usize,
-    pub(super) cut: usize,
+    pub samples: usize,
+    /// Outputs that were cut off.
+    pub cut: usize,
     /// The divergence of the outputs' frequencies from the target, in nats.
-    pub(super) kl: Option<f64>,
+    pub kl: Option<f64>,
     /// About the divergence of an exact sampler for so few outputs.
-    pub(super) kl_noise: f64,
+    pub kl_noise: f64,
     /// The total variation between them.
-    pub(super) tv: Option<f64>,
+    pub tv: Option<f64>,
     /// The same with the outputs' weights, where they have any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) kl_weighted: Option<f64>,
+    pub kl_weighted: Option<f64>,
+    /// The total variation with the outputs' weights.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tv_weighted: Option<f64>,
-    pub(super) lm_calls_per_sample: f64,
-    pub(super) lm_passes_per_sample: f64,
+    pub tv_weighted: Option<f64>,
+    /// Positions that the model evaluated for an output, on average.
+    pub lm_calls_per_sample: f64,
+    /// Calls of the model for an output, on average.
+    pub lm_passes_per_sample: f64,
     /// Outputs for each proposal.
-    pub(super) acceptance: f64,
+    pub acceptance: f64,
     /// The number of independent outputs that the weights are worth.
-    pub(super) ess: f64,
-    pub(super) mean_logprob: f64,
-    pub(super) mean_logprob_se: f64,
+    pub ess: f64,
+    /// The mean of the outputs' log-probabilities under the model.
+    pub mean_logprob: f64,
+    /// The standard error of that mean.
+    pub mean_logprob_se: f64,
+    /// The tally of drafts, where tokens were drafted.
     #[serde(flatten)]
-    pub(super) speculation: Option<Speculated>,
+    pub speculation: Option<Speculated>,
     /// Why it has fewer outputs than were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<String>,
+    pub error: Option<String>,
+    /// The target by text, where it was enumerated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) exact: Option<BTreeMap<String, f64>>,
+    pub exact: Option<BTreeMap<String, f64>>,
+    /// The frequencies by text, where the target was enumerated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) empirical: Option<BTreeMap<String, f64>>,
+    pub empirical: Option<BTreeMap<String, f64>>,
 }
 
 /// The tally of drafts, in a line of JSON.
-#[derive(Clone, Serialize)]
-pub(super) struct Speculated {
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Speculated {
     /// The share of the verified drafts that was accepted.
-    pub(super) draft_acceptance: f64,
-    pub(super) tokens_per_pass: f64,
-    /// In nats, over all outputs.
-    pub(super) kl_spent: f64,
-    pub(super) kl_allowed: f64,
-}
-
-/// The outputs of one sampler.
-pub(super) struct Drawn {
-    pub(super) method: Method,
-    pub(super) drafted: Option<Drafted>,
-    pub(super) draws: Vec<Output>,
-    pub(super) error: Option<String>,
+    pub draft_acceptance: f64,
+    /// Tokens of outputs for each call of the model.
+    pub tokens_per_pass: f64,
+    /// The divergence that was spent over all outputs, in nats.
+    pub kl_spent: f64,
+    /// The divergence that was allowed over all outputs, in nats.
+    pub kl_allowed: f64,
 }
 
 pub(super) fn finished(draws: &[Output]) -> impl Iterator<Item = &Output> {
@@ -77,10 +82,10 @@ pub(super) fn finished(draws: &[Output]) -> impl Iterator<Item = &Output> {
 }
 
 /// The model's own probabilities of all outputs that any sampler gave, normalised.
-pub(super) fn observed(drawn: &[Drawn]) -> Distribution {
-    let outputs: BTreeMap<&[TokenId], f64> = drawn
+pub(super) fn observed(sampled: &[Sampled]) -> Distribution {
+    let outputs: BTreeMap<&[TokenId], f64> = sampled
         .iter()
-        .flat_map(|drawn| finished(&drawn.draws))
+        .flat_map(|sampled| finished(&sampled.outputs))
         .map(|draw| (draw.ids.as_slice(), draw.log_prob))
         .collect();
     let greatest = outputs.values().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -115,8 +120,13 @@ pub(super) fn distances(shares: &BTreeMap<&[TokenId], f64>, target: &Distributio
     (kl.max(0.0), outputs.iter().map(difference).sum::<f64>() / 2.0)
 }
 
-pub(super) fn line(drawn: &Drawn, target: &Distribution, basis: &'static str, tokens: &TokenSpace) -> Line {
-    let Drawn { method, drafted, draws, error } = drawn;
+pub(super) fn line(
+    sampled: &Sampled,
+    target: &Distribution,
+    basis: &'static str,
+    tokens: &TokenSpace,
+) -> Line {
+    let Sampled { method, drafted, outputs: draws, error } = sampled;
     let kept: Vec<&Output> = finished(draws).collect();
     let count = to_f64(kept.len() as u64);
     let plain = shares(kept.iter().map(|draw| (draw.ids.as_slice(), 1.0)));

@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use unskew::{
-    AnyModel, Method,
-    core::{AnyConstraint, ExactDistribution, Finish, TokenId},
-    samplers::{Task, Warped, trace},
-};
+use unskew_core::{AnyConstraint, ExactDistribution, Finish, TokenId};
+use unskew_samplers::{Task, trace};
 
 use super::{
-    measure::{Distribution, Drawn, Line, distances, finished, shares, to_f64},
+    super::{Method, Result, engine::WarpedModel},
+    Asked, Audit, Sampled,
+    measure::{Distribution, distances, finished, shares, to_f64},
     report::{Curve, Outcome, Page, Point, Traced},
 };
-use crate::error::{Failure, Result};
 
 /// How many of the last outputs a point of a curve is made of, as in the paper.
 const WINDOW: usize = 500;
@@ -24,26 +22,14 @@ const POINTS: usize = 60;
 const TRACED: usize = 6;
 const COMPARED: usize = 16;
 
-/// The material of a report.
-pub(super) struct Audited<'a> {
-    pub(super) constraint: String,
-    pub(super) prompt: &'a str,
-    pub(super) seed: u64,
-    pub(super) samples: usize,
-    pub(super) exact: Option<&'a ExactDistribution>,
-    pub(super) target: &'a Distribution,
-    pub(super) drawn: &'a [Drawn],
-    pub(super) tokens: &'a unskew::TokenSpace,
-}
-
 /// Distance against cost: a point is the last outputs up to there, a window's worth.
-fn curve(drawn: &Drawn, target: &Distribution) -> Curve {
+fn curve(sampled: &Sampled, target: &Distribution) -> Curve {
     let mut points = Vec::new();
     let mut window: VecDeque<&[TokenId]> = VecDeque::new();
     let (mut positions, mut proposals) = (0, 0);
-    let many = drawn.draws.len();
+    let many = sampled.outputs.len();
     let mut next = 1.0;
-    for (index, draw) in drawn.draws.iter().enumerate() {
+    for (index, draw) in sampled.outputs.iter().enumerate() {
         positions += draw.cost.positions;
         proposals += draw.cost.proposals;
         if draw.finish == Finish::Stop {
@@ -61,26 +47,26 @@ fn curve(drawn: &Drawn, target: &Distribution) -> Curve {
             points.push(Point { positions: to_f64(positions), proposals: to_f64(proposals), kl });
         }
     }
-    Curve { sampler: drawn.method.name(), points }
+    Curve { sampler: sampled.method.name(), points }
 }
 
 /// The report. `task` is the one that its outputs were drawn for.
 pub(super) fn page(
-    audited: &Audited<'_>,
-    lines: Vec<Line>,
-    mut task: Task<Warped<AnyModel>, AnyConstraint>,
+    audit: &Audit<'_>,
+    asked: Asked<'_>,
+    mut task: Task<WarpedModel, AnyConstraint>,
 ) -> Result<Page> {
-    let Audited { exact, target, drawn, tokens, .. } = *audited;
-    let share = |drawn: &Drawn, output: &[TokenId]| {
-        let all = finished(&drawn.draws).count();
-        let same = finished(&drawn.draws).filter(|draw| draw.ids == output).count();
+    let Audit { sampled, exact, target, tokens } = audit;
+    let share = |drawn: &Sampled, output: &[TokenId]| {
+        let all = finished(&drawn.outputs).count();
+        let same = finished(&drawn.outputs).filter(|draw| draw.ids == output).count();
         to_f64(same as u64) / to_f64(all as u64).max(1.0)
     };
     // Outputs that are probable under the target or often drawn by any sampler.
     let mut outputs: BTreeMap<&[TokenId], f64> =
         target.iter().map(|(output, p)| (output.as_slice(), *p)).collect();
-    for drawn in drawn {
-        let kept = finished(&drawn.draws).map(|draw| (draw.ids.as_slice(), 1.0));
+    for drawn in *sampled {
+        let kept = finished(&drawn.outputs).map(|draw| (draw.ids.as_slice(), 1.0));
         for (output, share) in shares(kept) {
             let most = outputs.entry(output).or_default();
             *most = most.max(share);
@@ -91,11 +77,11 @@ pub(super) fn page(
     let outcomes = order.iter().take(COMPARED).map(|(output, _)| Outcome {
         text: tokens.decode(output),
         target: target.get(*output).copied().unwrap_or(0.0),
-        shares: drawn.iter().map(|drawn| share(drawn, output)).collect(),
+        shares: sampled.iter().map(|drawn| share(drawn, output)).collect(),
     });
     let outcomes = outcomes.collect();
     // Token by token: where the first sampler, masked if it is there, is furthest from the target.
-    let skewed = drawn.iter().find(|drawn| drawn.method == Method::Masked).or(drawn.first());
+    let skewed = sampled.iter().find(|drawn| drawn.method == Method::Masked).or(sampled.first());
     let mut traced = Vec::new();
     if let Some(skewed) = skewed {
         let of = |output: &[TokenId]| target.get(output).copied().unwrap_or(0.0);
@@ -104,7 +90,7 @@ pub(super) fn page(
             order.iter().take(200).map(|(output, _)| (*output, difference(output))).collect();
         far.sort_by(|left, right| right.1.total_cmp(&left.1));
         for (output, _) in far.into_iter().take(TRACED) {
-            let steps = trace(&mut task, output).map_err(|error| Failure::other(&error))?;
+            let steps = trace(&mut task, output)?;
             let steps = steps.into_iter().map(|step| {
                 let text = step.token.map(|token| tokens.decode(&[token]));
                 (text, step.log_prob, step.log_mass)
@@ -118,15 +104,15 @@ pub(super) fn page(
         }
     }
     Ok(Page {
-        constraint: audited.constraint.clone(),
-        prompt: audited.prompt.to_owned(),
-        seed: audited.seed,
-        samples: audited.samples,
+        constraint: asked.constraint.to_owned(),
+        prompt: asked.prompt.to_owned(),
+        seed: asked.seed,
+        samples: asked.samples,
         window: WINDOW,
         mass: exact.map(ExactDistribution::mass),
         outputs: target.len(),
-        curves: drawn.iter().map(|drawn| curve(drawn, target)).collect(),
-        lines,
+        curves: sampled.iter().map(|drawn| curve(drawn, target)).collect(),
+        lines: audit.lines(),
         outcomes,
         skewed: skewed.map_or("", |drawn| drawn.method.name()),
         traced,
