@@ -8,6 +8,7 @@ mod attack;
 mod bench;
 mod check;
 mod conformance;
+mod engines;
 mod process;
 mod python;
 mod tidy;
@@ -36,6 +37,9 @@ cargo xtask TASK
   python [ENVIRONMENT [ARGUMENTS]]
                     builds the wheel, and runs its tests in environments under target: `numpy`, and `transformers` with torch, of
                     which 5 GB are downloaded (ARGUMENTS: for pytest; the variable PYTHON names another interpreter)
+  engines [ENGINE] [ARGUMENTS]
+                    builds the wheel, installs it with an engine into an environment under target, and runs the tests of the
+                    plug-in with the engine itself on the CPU: sglang (7 GB of packages; ARGUMENTS: for pytest)
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,
@@ -77,6 +81,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
             Err(format!("there is no environment `{environment}`: numpy, transformers").into())
         }
         ["python", rest @ ..] => python::python(root, rest),
+        ["engines", rest @ ..] => engines::engines(root, rest),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest),
         ["bench", rest @ ..] => bench::bench(root, rest),
         ["conformance", rest @ ..] => conformance::conformance(root, rest),

@@ -76,7 +76,7 @@ pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
 }
 
 /// The environment with the tools: maturin builds wheels, and uv installs packages, in seconds where pip takes minutes for torch.
-fn tools(root: &Path) -> Result<PathBuf> {
+pub(crate) fn tools(root: &Path) -> Result<PathBuf> {
     let python = interpreter(root, "build");
     if !python.is_file() {
         // `PYTHON` names another interpreter.
@@ -93,7 +93,13 @@ fn tools(root: &Path) -> Result<PathBuf> {
 }
 
 /// The interpreter of an environment with these packages and nothing else.
-fn environment(root: &Path, tools: &Path, name: &str, packages: &[&str], wheel: &Path) -> Result<PathBuf> {
+pub(crate) fn environment(
+    root: &Path,
+    tools: &Path,
+    name: &str,
+    packages: &[&str],
+    wheel: &Path,
+) -> Result<PathBuf> {
     let python = interpreter(root, name);
     if !python.is_file() {
         let mut command = uv(tools);
@@ -101,7 +107,7 @@ fn environment(root: &Path, tools: &Path, name: &str, packages: &[&str], wheel: 
         run(command)?;
     }
     let mut command = uv(tools);
-    command.args(["pip", "install", "--quiet", "--python"]).arg(&python).args(packages);
+    command.args(["pip", "install", "--quiet", "--python"]).arg(&python).args(packages).current_dir(root);
     run(command)?;
     let mut command = uv(tools);
     command
@@ -126,7 +132,7 @@ fn interpreter(root: &Path, name: &str) -> PathBuf {
     folder(root, name).join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
 }
 
-fn run(mut command: Command) -> Result<()> {
+pub(crate) fn run(mut command: Command) -> Result<()> {
     let line = format!("{command:?}").replace('"', "");
     println!("$ {line}");
     let status = command.status().map_err(|error| format!("`{line}` cannot be started: {error}"))?;

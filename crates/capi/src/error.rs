@@ -103,7 +103,8 @@ impl<T> Answer for *mut T {
 pub(crate) fn answer<T: Answer>(body: impl FnOnce() -> Result<T, Failure>) -> T {
     caught(body).unwrap_or_else(|failure| {
         let status = failure.status;
-        LAST.with_borrow_mut(|last| *last = Last::of(failure));
+        // A thread that ends has no errors any more.
+        let _ = LAST.try_with(|last| last.replace(Last::of(failure)));
         T::none(status)
     })
 }
@@ -137,9 +138,10 @@ pub(crate) fn c_text(text: String) -> CString {
 }
 
 pub(crate) fn last_message() -> *const c_char {
-    LAST.with_borrow(|last| last.message.as_ptr())
+    LAST.try_with(|last| last.borrow().message.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 pub(crate) fn last_place() -> *const c_char {
-    LAST.with_borrow(|last| last.place.as_deref().map_or(std::ptr::null(), CStr::as_ptr))
+    let place = LAST.try_with(|last| last.borrow().place.as_deref().map_or(std::ptr::null(), CStr::as_ptr));
+    place.unwrap_or(std::ptr::null())
 }

@@ -92,6 +92,10 @@ def plugin():
     made.register()
     made.register()
     assert choices == ["unskew"] and list(registry) == ["unskew"]
+    # Its parts are imported now; once more is the same.
+    assert made.Backend is not None
+    made.register()
+    assert callable(registry["unskew"])
     yield types.SimpleNamespace(sglang=made, create=registry["unskew"], Backend=made.Backend, Grammar=made.Grammar)
     for name, value in before.items():
         if value is None:
@@ -321,7 +325,7 @@ def test_options_of_the_server(plugin, tokenizer, monkeypatch):
 
     options = types.SimpleNamespace
     backend = plugin.create(options(), Fast(), 70, {2})
-    assert (backend.whitespace, backend.tokenizer.vocab_size, backend.tokenizer.eos, backend.deadline) == (None, 70, [2], 30.0)
+    assert (backend.whitespace, backend.tokenizer.vocab_size, backend.tokenizer.eos, backend.deadline) == (None, 70, [2], 5.0)
     assert plugin.create(options(constrained_json_disable_any_whitespace=True), Fast(), 3, 2).whitespace == "spaced"
     assert plugin.create(options(constrained_json_max_whitespace_cnt=3), Fast(), 3, None).whitespace == "bounded:3"
     with pytest.raises(unskew.OptionError, match="constrained-json-whitespace-pattern"):

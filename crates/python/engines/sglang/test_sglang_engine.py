@@ -229,7 +229,7 @@ def test_reasoning(hf, strict):
     import types
 
     options = types.SimpleNamespace(reasoning_parser="qwen3", enable_strict_thinking=strict)
-    backend = unskew.sglang._backend(options, hf, len(hf), {hf.eos_token_id})
+    backend = unskew.sglang._create(options, hf, len(hf), {hf.eos_token_id})
     for _ in range(2):
         value, is_kept = backend.get_cached_or_future_value(("regex", "[0-9]+"), True)
         grammar = value if is_kept else value.result(60)

@@ -20,13 +20,7 @@ use unskew::{
 };
 
 use self::states::{Key, State, States};
-use crate::{
-    compiler::Compiler,
-    constraint::Constraint,
-    error::Class,
-    tokenizer::numbers,
-    view,
-};
+use crate::{compiler::Compiler, constraint::Constraint, error::Class, tokenizer::numbers, view};
 
 /// The default limits, in bytes: of all states, and of one.
 const MAX_BYTES: usize = 1 << 30;
@@ -79,7 +73,8 @@ impl Faithful {
         let end_id = match end_id.map(TokenId) {
             Some(id) if ends.contains(&id) => id,
             Some(id) => {
-                let message = format!("`end_id` is {id}, which is no id that ends a sequence: {:?}", numbers(ends));
+                let message =
+                    format!("`end_id` is {id}, which is no id that ends a sequence: {:?}", numbers(ends));
                 return Err(Class::Option.error(message));
             }
             None => *ends.first().ok_or_else(|| {
@@ -89,11 +84,13 @@ impl Faithful {
         let reject_id = match reject_id.map(TokenId) {
             Some(id) if id.index() < row_len && !ends.contains(&id) => id,
             Some(id) => {
-                let message = format!("`reject_id` is {id}: give an id below {row_len} that ends no sequence");
+                let message =
+                    format!("`reject_id` is {id}: give an id below {row_len} that ends no sequence");
                 return Err(Class::Option.error(message));
             }
             None => default_reject_id(&vocabulary).ok_or_else(|| {
-                Class::Option.error("no id is free to mark a rejection: name one as `reject_id` that no output needs")
+                Class::Option
+                    .error("no id is free to mark a rejection: name one as `reject_id` that no output needs")
             })?,
         };
         let states = Arc::new(States::new(max_bytes));
@@ -335,9 +332,8 @@ fn default_reject_id(vocabulary: &unskew::core::Vocabulary) -> Option<TokenId> {
     let byte = vocabulary.text_tokens().filter(|(_, bytes)| never(bytes)).map(|(id, _)| id).last();
     byte.or_else(|| {
         let all = (0..vocabulary.len()).rev().map(TokenId::from_index);
-        let free = |id: &TokenId| {
-            vocabulary.kind(*id) == TokenKind::Control && !vocabulary.is_end_of_sequence(*id)
-        };
+        let free =
+            |id: &TokenId| vocabulary.kind(*id) == TokenKind::Control && !vocabulary.is_end_of_sequence(*id);
         all.filter(free).next()
     })
 }

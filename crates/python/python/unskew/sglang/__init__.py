@@ -44,10 +44,10 @@ def register() -> None:
 
     if NAME not in GRAMMAR_BACKEND_CHOICES:
         add_grammar_backend_choices([NAME])
-    register_grammar_backend(NAME, _backend)
+    register_grammar_backend(NAME, _create)
 
 
-def _backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any) -> Any:
+def _create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any) -> Any:
     from ._backend import create
 
     return create(server_args, tokenizer, vocab_size, eos_token_ids)

@@ -7,7 +7,7 @@ scheduler's thread. What is not kept is compiled on SGLang's threads, until a de
 
 from __future__ import annotations
 
-import os
+import json
 from typing import Any
 
 import torch
@@ -21,10 +21,6 @@ from sglang.srt.constrained.base_grammar_backend import (
 import unskew
 
 from . import _requests
-
-#: The seconds that one constraint may take to compile, unless the variable says another number.
-DEADLINE = 30.0
-DEADLINE_VARIABLE = "UNSKEW_COMPILE_SECONDS"
 
 
 class Grammar(BaseGrammarObject):
@@ -107,7 +103,7 @@ class Backend(BaseGrammarBackend):
         tokenizer: unskew.Tokenizer,
         *,
         whitespace: str | None = None,
-        deadline: float = DEADLINE,
+        deadline: float = 5.0,
         cache_bytes: int | None = None,
     ) -> None:
         super().__init__()
@@ -175,8 +171,6 @@ class Backend(BaseGrammarBackend):
                 )
 
     def compile_framed_grammar(self, grammar: BaseGrammarObject, frame: Any) -> BaseGrammarObject | None:
-        import json
-
         if not isinstance(grammar, Grammar):
             return None
         content = _requests.content(*grammar.key)
@@ -239,7 +233,7 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any
     """The backend of a server, which SGLang asks for by its name."""
     eos = None if eos_token_ids is None else sorted({eos_token_ids} if isinstance(eos_token_ids, int) else eos_token_ids)
     made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=vocab_size, eos=eos)
-    backend = Backend(made, whitespace=_whitespace(server_args), deadline=_deadline())
+    backend = Backend(made, whitespace=_whitespace(server_args), deadline=_requests.compile_seconds(), cache_bytes=_requests.cache_bytes())
     if not getattr(server_args, "reasoning_parser", None):
         return backend
 
@@ -265,16 +259,3 @@ def _whitespace(server_args: Any) -> str | None:
     if getattr(server_args, "constrained_json_disable_any_whitespace", False):
         return "spaced"
     return None if most is None else f"bounded:{most}"
-
-
-def _deadline() -> float:
-    text = os.environ.get(DEADLINE_VARIABLE)
-    if text is None:
-        return DEADLINE
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0.0 < seconds < 1e6:
-        raise unskew.OptionError(f"{DEADLINE_VARIABLE} is {text!r}: give seconds, such as 30")
-    return seconds

@@ -23,7 +23,7 @@ from sglang.srt.sampling.custom_logit_processor import CustomLogitProcessor
 
 import unskew
 
-from ._requests import from_client
+from ._requests import cache_bytes, compile_seconds, from_client
 
 #: The key in `custom_params` and in the answer's `meta_info`.
 KEY = "unskew"
@@ -90,36 +90,33 @@ def _abort(params: dict[str, Any], error: Exception) -> None:
 
 def _begin(req: Any, text: Any, row_len: int) -> unskew.Walk:
     options = json.loads(text) if isinstance(text, str) else text
-    if not isinstance(options, dict) or not isinstance(options.get("constraint"), str):
-        raise unskew.OptionError(f"`custom_params.{KEY}` is JSON with `constraint`, a constraint as JSON in a string")
+    if not isinstance(options, dict) or not isinstance(options.get("constraint"), (str, dict)):
+        raise unskew.OptionError(f"`custom_params.{KEY}` is JSON with `constraint`, such as {{\"regex\": \"[a-z]+\"}}")
     unknown = sorted(set(options) - _FIELDS)
     if unknown:
         raise unskew.OptionError(f"`custom_params.{KEY}` has no field `{unknown[0]}`, only {', '.join(sorted(_FIELDS))}")
     params = req.sampling_params
     _refuse(params, "seed" in options)
     faithful = _of_process(req, row_len)
+    constraint = options["constraint"]
+    if isinstance(constraint, dict):
+        constraint = json.dumps(constraint)
     seed = options.get("seed")
     if seed is None:
         # The same on every machine that shares the batch, and another one for each request.
         seed = int.from_bytes(hashlib.blake2b(str(req.rid).encode(), digest_size=8).digest(), "little")
     walk = faithful.begin(
-        from_client(options["constraint"]),
+        from_client(constraint),
         list(req.origin_input_ids),
         seed=seed,
         # The end is one of the tokens that SGLang counts.
         max_tokens=params.max_new_tokens - 1,
         mode=options.get("mode", "cars"),
         temperature=params.temperature,
-        timeout=_timeout(),
+        timeout=compile_seconds(),
     )
     params.stop_token_ids = {*(params.stop_token_ids or ()), faithful.reject_id}
     return walk
-
-
-def _timeout() -> float:
-    from ._backend import _deadline
-
-    return _deadline()
 
 
 def _of_process(req: Any, row_len: int) -> unskew.Faithful:
@@ -128,7 +125,7 @@ def _of_process(req: Any, row_len: int) -> unskew.Faithful:
         eos = req.eos_token_ids
         eos = None if not eos else sorted({eos} if isinstance(eos, int) else eos)
         tokenizer = unskew.Tokenizer.from_hf(req.tokenizer, vocab_size=row_len, eos=eos)
-        made = _faithful[row_len] = unskew.Faithful(unskew.Compiler(tokenizer))
+        made = _faithful[row_len] = unskew.Faithful(unskew.Compiler(tokenizer, cache_bytes=cache_bytes()))
     return made
 
 

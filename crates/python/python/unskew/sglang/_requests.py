@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
-from .. import Constraint, ConstraintError
+from .. import Constraint, ConstraintError, OptionError
 
 #: SGLang's key for any JSON value.
 ANY_JSON = "$$ANY$$"
@@ -13,8 +14,36 @@ ANY_JSON = "$$ANY$$"
 #: `Faithful.to_str()`, for clients without SGLang: a pickle that names the class, as dill writes one of a module.
 PROCESSOR = json.dumps({"callable": b"cunskew.sglang._faithful\nFaithful\n.".hex()})
 
+#: Seconds that one constraint may take to compile.
+COMPILE_SECONDS = "UNSKEW_COMPILE_SECONDS"
+
+#: Bytes that compiled constraints may take in one process.
+CACHE_BYTES = "UNSKEW_CACHE_BYTES"
+
 #: Fields of a constraint in JSON that name a file or a folder, where they hold a text.
 _FILES = ("regex_file", "grammar_file", "json_schema_file", "structural_tag_file", "set", "exclude_set", "schema_registry")
+
+
+def number(name: str, default: float) -> float:
+    """The value of a variable of the environment."""
+    text = os.environ.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e15:
+        raise OptionError(f"{name} is {text!r}: give a number above 0")
+    return value
+
+
+def compile_seconds() -> float:
+    return number(COMPILE_SECONDS, 5.0)
+
+
+def cache_bytes() -> int:
+    return int(number(CACHE_BYTES, 1 << 30))
 
 
 def constraint(kind: str, text: str, whitespace: str | None = None) -> Constraint:
