@@ -242,14 +242,17 @@ def test_reasoning(hf, strict):
         grammar.fill_vocab_mask(mask, 0)
         return mask
 
-    for id in hf.encode("I think that"):
+    def ids(text):
+        return hf.encode(text, add_special_tokens=False)
+
+    for id in ids("I think that"):
         assert (fill() == -1).all() or strict
         grammar.accept_token(id)
-    end = hf.encode("</think>", add_special_tokens=False)
+    end = ids("</think>")
     for id in end:
         grammar.accept_token(id)
     after = fill()
-    digit, letter = hf.encode("7")[0], hf.encode("x")[0]
+    (digit,), (letter,) = ids("7"), ids("x")
     assert after[0, digit // 32] >> (digit % 32) & 1 and not after[0, letter // 32] >> (letter % 32) & 1
     grammar.accept_token(digit)
     grammar.rollback(2)

@@ -42,10 +42,16 @@ class Faithful(CustomLogitProcessor):
 
     def __call__(self, logits: torch.Tensor, custom_param_list: list[dict[str, Any]] | None = None) -> torch.Tensor:
         walking: list[tuple[int, dict[str, Any]]] = []
+        last = None
         for row, params in enumerate(custom_param_list or []):
             if params is None or KEY not in params or _is_over(params) or _is_piece(params["__req__"]):
                 continue
             try:
+                # Rows of one request come one after the other.
+                if params is last:
+                    walking.pop()
+                    raise unskew.OptionError("drafts are verified by SGLang's own sampler: start the server without speculation")
+                last = params
                 if _WALK not in params:
                     params[_WALK] = _begin(params["__req__"], params[KEY], logits.shape[1])
                 walking.append((row, params))
@@ -54,15 +60,16 @@ class Faithful(CustomLogitProcessor):
         if not walking:
             return logits
         try:
-            rows = logits[[row for row, _ in walking]].to("cpu", torch.float32).contiguous()
+            at = torch.tensor([row for row, _ in walking], device=logits.device)
+            rows = logits[at].to("cpu", torch.float32)
             ids = unskew.step_walks([params[_WALK] for _, params in walking], rows)
         except Exception as error:  # noqa: BLE001 - see above
             for _, params in walking:
                 _abort(params, error)
             return logits
-        for (row, params), id in zip(walking, ids):
-            logits[row] = float("-inf")
-            logits[row, id] = 0.0
+        logits[at] = float("-inf")
+        logits[at, torch.tensor(ids, device=logits.device)] = 0.0
+        for _, params in walking:
             try:
                 _report(params)
             except Exception as error:  # noqa: BLE001 - see above
