@@ -34,7 +34,7 @@ from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor
 
 import unskew
 
-from ._common import compile_seconds, compiler_of
+from ._common import compile_seconds, compiler_of, spec_of
 
 __all__ = ["Faithful", "Wish", "faithful_params", "worker_stats"]
 
@@ -101,8 +101,7 @@ class Wish:
             raise ValueError(f"`{KEY}` needs a `reject_id`, the id that ends a rejected sequence, which is also its one stop id")
         constraint = value["constraint"]
         try:
-            text = constraint if isinstance(constraint, str) else json.dumps(constraint)
-            return Wish(unskew.Constraint.from_json(text), mode, reject_id)
+            return Wish(spec_of(constraint), mode, reject_id)
         except (ValueError, RecursionError, TypeError) as error:
             raise ValueError(f"`{KEY}`: {error}") from error
 
@@ -114,11 +113,8 @@ def _check(params: SamplingParams, wish: Wish) -> None:
             raise ValueError(f"`{KEY}`: `{name}` is {value!r}: {why}")
     if params.temperature < 1e-3:
         raise ValueError(f"`{KEY}`: the temperature is {params.temperature}: outputs follow the model from 0.001 on")
-    if list(params.stop_token_ids or []) != [wish.reject_id]:
-        raise ValueError(
-            f"`{KEY}`: the stop ids are {params.stop_token_ids}, and have to be [{wish.reject_id}], the `reject_id` alone: other "
-            "stop ids cut outputs off"
-        )
+    if wish.reject_id not in (params.stop_token_ids or []):
+        raise ValueError(f"`{KEY}`: the stop ids are {params.stop_token_ids}, and the `reject_id` {wish.reject_id} is none of them")
 
 
 @dataclass
@@ -150,6 +146,7 @@ class Faithful(V1, V2):
         self._model_config = model
         self._vllm_config = vllm_config
         self._engine: unskew.Faithful | None = None
+        self._ends: set[int] = set()
         self._begun = 0
         self._entries: dict[int, _Entry] = {}
         self._parked: OrderedDict[int, _Entry] = OrderedDict()
@@ -301,7 +298,12 @@ class Faithful(V1, V2):
         name = f"{self._seed} {self._begun}" if params.seed is None else f"{params.seed}"
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
         try:
-            return self.engine().begin(
+            engine = self.engine()
+            # The server adds the ends of the model's folder to those of the request.
+            others = set(params.stop_token_ids or []) - {wish.reject_id} - self._ends
+            if others:
+                raise unskew.OptionError(f"the stop ids {sorted(others)} cut outputs off: name the `reject_id` alone")
+            return engine.begin(
                 wish.constraint,
                 list(prompt_ids),
                 seed=seed,
@@ -330,6 +332,7 @@ class Faithful(V1, V2):
             eos = config.get("eos_token_id")
             eos = tuple(eos) if isinstance(eos, (list, tuple)) else () if eos is None else (eos,)
             tokenizer = cached_tokenizer_from_config(model_config=self._model_config)
+            self._ends = {*eos, tokenizer.eos_token_id}
             self._engine = unskew.Faithful(compiler_of(tokenizer, self._model_config.get_vocab_size(), eos))
         return self._engine
 
@@ -358,7 +361,7 @@ class Faithful(V1, V2):
         room = self._max_model_len - len(prompt_ids)
         most = room if request.get("max_tokens") is None else min(int(request["max_tokens"]), room)
         return self.engine().stats(
-            unskew.Constraint.from_json(request["constraint"]),
+            spec_of(request["constraint"]),
             prompt_ids,
             max_tokens=max(0, most - 1),
             mode=request.get("mode", "cars"),
