@@ -57,12 +57,11 @@ TAG = {
     [
         ({"regex": "[A-Z][a-z]{2,8} [A-Z][a-z]{2,8}"}, "[A-Z][a-z]{2,8} [A-Z][a-z]{2,8}"),
         ({"choice": SIGNATURES}, "|".join(SIGNATURES)),
-        ({"json": OBJECT}, r'\s*\{\s*"age"\s*:\s*[1-9][0-9]\s*\}\s*'),
-        ({"json": json.loads(OBJECT)}, r'\s*\{\s*"age"\s*:\s*[1-9][0-9]\s*\}\s*'),
+        ({"grammar": '{"json_schema": ' + OBJECT + ', "whitespace": "compact"}'}, r'\{"age":[1-9][0-9](\.0+)?\}'),
         ({"grammar": 'start: "a".."c" /[0-9]{2}/'}, "[a-c][0-9]{2}"),
         ({"grammar": 'root ::= "ab" [0-9] [0-9]'}, "ab[0-9]{2}"),
         ({"grammar": '{"regex": "[a-z]{3}", "canonical": true}'}, "[a-z]{3}"),
-        ({"structural_tag": json.dumps(TAG)}, "<n>[1-9]</n>"),
+        ({"structural_tag": json.dumps(TAG)}, r"<n>[1-9](\.0+)?</n>"),
     ],
 )
 def test_every_kind_of_structured_output(llm, options, pattern):
@@ -76,11 +75,14 @@ def test_every_kind_of_structured_output(llm, options, pattern):
         assert check.accept_all(list(output.text.encode())) == len(output.text.encode()) and check.is_accepting(), output.text
 
 
-def test_any_json_object(llm):
-    params = SamplingParams(max_tokens=80, n=6, seed=3, structured_outputs=StructuredOutputsParams(json_object=True))
-    for output in generate(llm, LETTER, params).outputs:
-        if output.finish_reason == "stop":
-            assert isinstance(json.loads(output.text), dict)
+@pytest.mark.parametrize("options", [{"json_object": True}, {"json": OBJECT}, {"json": json.loads(OBJECT)}])
+def test_json(llm, options):
+    params = SamplingParams(max_tokens=80, n=8, seed=3, structured_outputs=StructuredOutputsParams(**options))
+    ended = [output for output in generate(llm, LETTER, params).outputs if output.finish_reason == "stop"]
+    assert ended
+    for output in ended:
+        value = json.loads(output.text)
+        assert isinstance(value, dict) and ("json" not in options or 10 <= value["age"] <= 99)
 
 
 def test_stop_ids_wait_for_the_end(llm, tok):
@@ -146,6 +148,17 @@ def test_the_law_of_faithful_outputs(llm, model, tok, folder, at):
     for output in accepted[:50]:
         assert output.text in law or left_out > 0
         assert math.isfinite(output.cumulative_logprob)
+
+
+def test_the_mask_of_the_backend_fails_this_test(llm, model, tok):
+    """A test of the test: masked outputs have another law."""
+    structured = StructuredOutputsParams(choice=SIGNATURES)
+    answer = generate(llm, LETTER, SamplingParams(max_tokens=24, n=500, seed=1, structured_outputs=structured))
+    compiled = unskew.Compiler(tok).compile(unskew.Constraint.choice(SIGNATURES))
+    law, _, _ = exact(model, compiled, tok, answer.prompt_token_ids, 0, 23)
+    counts = Counter(output.text for output in answer.outputs)
+    print(f"\nmasked {dict(counts)}, exact {law}")
+    assert p_value(counts, law) < 1e-6
 
 
 def test_rejection_and_weights(llm, model, tok, folder):

@@ -110,6 +110,10 @@ def _open_config(config: Any) -> None:
 
 def _validate(before: Any) -> Any:
     def _validate_structured_outputs(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
+        if self.extra_args and "unskew" in self.extra_args:
+            from .faithful import check_request
+
+            check_request(self, model_config, tokenizer)
         config = structured_outputs_config
         if config is None or self.structured_outputs is None or config.backend != "unskew":
             return before(self, model_config, structured_outputs_config, tokenizer)

@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 from vllm import SamplingParams
+from vllm.exceptions import VLLMValidationError
 from vllm.v1.sample.logits_processor.interface import LogitsProcessor as V1
 from vllm.v1.sample.logits_processor.interface import MoveDirectionality
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsProcessor as V2
@@ -161,8 +162,6 @@ class Faithful(V1, V2):
         wish = Wish.of(sampling_params)
         if wish is not None:
             _check(sampling_params, wish)
-            # What is wrong with the constraint itself, but for the tokens: the engine compiles it.
-            wish.constraint.explain()
 
     def is_argmax_invariant(self) -> bool:
         return False
@@ -328,9 +327,7 @@ class Faithful(V1, V2):
         if self._engine is None:
             from vllm.tokenizers import cached_tokenizer_from_config
 
-            config = self._model_config.try_get_generation_config() or {}
-            eos = config.get("eos_token_id")
-            eos = tuple(eos) if isinstance(eos, (list, tuple)) else () if eos is None else (eos,)
+            eos = _eos(self._model_config)
             tokenizer = cached_tokenizer_from_config(model_config=self._model_config)
             self._ends = {*eos, tokenizer.eos_token_id}
             self._engine = unskew.Faithful(compiler_of(tokenizer, self._model_config.get_vocab_size(), eos))
@@ -367,6 +364,34 @@ class Faithful(V1, V2):
             mode=request.get("mode", "cars"),
             temperature=float(request.get("temperature", 1.0)),
         )
+
+
+def check_request(params: SamplingParams, model_config: Any, tokenizer: Any) -> None:
+    """Checks a wish in the front end, before `validate_params`, which has no tokenizer. Raises `VLLMValidationError`: an HTTP 400."""
+    try:
+        wish = Wish.of(params)
+        if wish is None:
+            return
+        if not any(each is Faithful or str(each) == "unskew.vllm:Faithful" for each in model_config.logits_processors or []):
+            raise ValueError("the server has no processor for faithful outputs: start it with `--logits-processors unskew.vllm:Faithful`")
+        if tokenizer is None:
+            raise ValueError("constraints need the tokenizer: start without `skip_tokenizer_init`")
+        eos = _eos(model_config)
+        others = set(params.stop_token_ids or []) - {wish.reject_id, tokenizer.eos_token_id, *eos}
+        if others:
+            raise ValueError(f"the stop ids {sorted(others)} cut outputs off: name the `reject_id` alone")
+        compiler = compiler_of(tokenizer, model_config.get_vocab_size(), eos)
+        compiler.compile(wish.constraint, timeout=compile_seconds())
+        unskew.Faithful(compiler, reject_id=wish.reject_id)
+    except (unskew.Error, ValueError) as error:
+        text = str(error)
+        raise VLLMValidationError(text if text.startswith("`unskew`") else f"`unskew`: {text}") from error
+
+
+def _eos(model_config: Any) -> tuple[int, ...]:
+    """The ids that end a sequence beside the tokenizer's own."""
+    eos = (model_config.try_get_generation_config() or {}).get("eos_token_id")
+    return tuple(eos) if isinstance(eos, (list, tuple)) else () if eos is None else (eos,)
 
 
 def worker_stats(request: str) -> str:
