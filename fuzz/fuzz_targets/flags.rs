@@ -61,6 +61,7 @@ const OPTIONS: [&str; 12] = [
     "maximal_munch",
     "ascii",
     "any_order",
+    "margin",
     "canonical",
 ];
 

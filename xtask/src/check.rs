@@ -12,7 +12,7 @@ use crate::{
 const FEATURES: &str = "unskew/gpu,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 13] = [
+const PUBLISHED: [&str; 14] = [
     "unskew-core",
     "unskew-files",
     "unskew-vocab",
@@ -23,6 +23,7 @@ const PUBLISHED: [&str; 13] = [
     "unskew-shaders",
     "unskew-sets",
     "unskew-engine",
+    "unskew-capi",
     "unskew-tiny-model",
     "unskew-runner",
     "unskew",

@@ -8,6 +8,7 @@ mod attack;
 mod bench;
 mod check;
 mod conformance;
+mod engines;
 mod process;
 mod python;
 mod tidy;
@@ -33,9 +34,12 @@ cargo xtask TASK
   tidy              the rules that no compiler checks: module docs, file lengths, who depends on whom, features documented
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
-  python [ARGUMENTS]
-                    builds the wheel, installs it with numpy and pytest into an environment under target, and runs its tests
-                    (ARGUMENTS: for pytest; the variable PYTHON names another interpreter)
+  python [ENVIRONMENT [ARGUMENTS]]
+                    builds the wheel, and runs its tests in environments under target: `numpy`, and `transformers` with torch, of
+                    which 5 GB are downloaded (ARGUMENTS: for pytest; the variable PYTHON names another interpreter)
+  engines [ENGINE] [ARGUMENTS]
+                    builds the wheel, installs it with an engine into an environment under target, and runs the tests of the
+                    plug-in with the engine itself on the CPU: vllm, sglang (6 and 7 GB of packages; ARGUMENTS: for pytest)
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,
@@ -72,7 +76,12 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["tidy"] => tidy::tidy(root),
         ["package"] => check::package(root),
         ["wheel"] => python::wheel(root).map(drop),
+        ["python"] => python::python(root, &[]),
+        ["python", environment, ..] if !python::is_environment(environment) => {
+            Err(format!("there is no environment `{environment}`: numpy, transformers").into())
+        }
         ["python", rest @ ..] => python::python(root, rest),
+        ["engines", rest @ ..] => engines::engines(root, rest),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest),
         ["bench", rest @ ..] => bench::bench(root, rest),
         ["conformance", rest @ ..] => conformance::conformance(root, rest),

@@ -1,7 +1,7 @@
 //! `cargo xtask wheel` and `cargo xtask python`: the Python package, built and tested.
 //!
-//! Neither is a part of `check`, so that it needs no Python. Tools go into virtual environments under `target/python`, one for building and
-//! one with nothing but the wheel and the packages of its tests, as a user's would be.
+//! Neither is a part of `check`, so that it needs no Python. Tools go into virtual environments under `target/python`: one for building, one
+//! with nothing but the wheel and numpy, and one with transformers, as users' would be.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,15 +10,23 @@ use std::{
 
 use crate::{Result, process::cargo};
 
-/// The packages that the tests need beside the wheel.
-const TEST_PACKAGES: [&str; 2] = ["numpy", "pytest"];
+/// The environments of tests: the packages beside the wheel, and the tests that need them.
+const TESTS: [(&str, &[&str], &[&str]); 2] = [
+    ("numpy", &["numpy", "pytest"], &["tests", "--ignore=tests/test_transformers.py"]),
+    // The versions that the tests were written for: `generate` changes with every minor version.
+    (
+        "transformers",
+        &["numpy", "pytest", "torch==2.13.0", "transformers==5.19.0"],
+        &["tests/test_transformers.py"],
+    ),
+];
 
 /// The limit for a wheel, in bytes.
 const MAX_WHEEL: u64 = 12 << 20;
 
 /// Builds the wheel into `target/wheels`.
 pub(crate) fn wheel(root: &Path) -> Result<PathBuf> {
-    let python = environment(root, "build", &["maturin>=1.9,<2"])?;
+    let python = tools(root)?;
     let out = root.join("target/wheels");
     if out.is_dir() {
         std::fs::remove_dir_all(&out)?;
@@ -39,45 +47,92 @@ pub(crate) fn wheel(root: &Path) -> Result<PathBuf> {
     Ok(wheel.clone())
 }
 
-/// Builds the wheel and the command line, installs the wheel, and runs its tests with `args` for pytest.
-pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
-    let wheel = wheel(root)?;
-    // The masks of the package are compared with those of the command line.
-    cargo(root, &["build", "--package", "unskew"])?;
-    let python = environment(root, "test", &TEST_PACKAGES)?;
-    let mut command = Command::new(&python);
-    command.args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]).arg(wheel);
-    run(command)?;
-    let mut command = Command::new(&python);
-    let name = format!("unskew{}", std::env::consts::EXE_SUFFIX);
-    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(args);
-    command.current_dir(root.join("crates/python"));
-    command.env("UNSKEW_BIN", root.join("target/debug").join(name)).env("PYTHONDONTWRITEBYTECODE", "1");
-    run(command)
+/// Whether tests have an environment of this name.
+pub(crate) fn is_environment(name: &str) -> bool {
+    TESTS.iter().any(|(one, ..)| *one == name)
 }
 
-/// The interpreter of a virtual environment under `target/python` with these packages.
-fn environment(root: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
-    let folder = root.join("target/python").join(name);
-    let python = match cfg!(windows) {
-        true => folder.join("Scripts/python.exe"),
-        false => folder.join("bin/python"),
-    };
+/// Builds the wheel, and runs its tests in each environment. With the name of an environment in front, `args` are for pytest.
+pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
+    let wheel = wheel(root)?;
+    // The masks of the package are compared with those of the engine. Of the whole workspace, as the tests: with one package alone, cargo
+    // chooses other features for libraries, and builds them again.
+    cargo(root, &["build", "--workspace", "--example", "rows"])?;
+    let rows = root.join("target/debug/examples").join(format!("rows{}", std::env::consts::EXE_SUFFIX));
+    let one = args.first().copied();
+    for (name, packages, tests) in TESTS {
+        if one.is_some_and(|one| one != name) {
+            continue;
+        }
+        let python = environment(root, &interpreter(root, "build"), name, packages, &wheel)?;
+        let mut command = Command::new(&python);
+        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+        command.args(tests).args(args.iter().skip(1));
+        command.current_dir(root.join("crates/python"));
+        command.env("UNSKEW_ROWS", &rows).env("PYTHONDONTWRITEBYTECODE", "1");
+        run(command)?;
+    }
+    Ok(())
+}
+
+/// The environment with the tools: maturin builds wheels, and uv installs packages, in seconds where pip takes minutes for torch.
+pub(crate) fn tools(root: &Path) -> Result<PathBuf> {
+    let python = interpreter(root, "build");
     if !python.is_file() {
         // `PYTHON` names another interpreter.
         let base = std::env::var_os("PYTHON")
             .unwrap_or_else(|| if cfg!(windows) { "python" } else { "python3" }.into());
         let mut command = Command::new(base);
-        command.args(["-m", "venv"]).arg(&folder);
+        command.args(["-m", "venv"]).arg(folder(root, "build"));
         run(command)?;
     }
     let mut command = Command::new(&python);
-    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
+    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "maturin>=1.9,<2", "uv"]);
     run(command)?;
     Ok(python)
 }
 
-fn run(mut command: Command) -> Result<()> {
+/// The interpreter of an environment with these packages and nothing else.
+pub(crate) fn environment(
+    root: &Path,
+    tools: &Path,
+    name: &str,
+    packages: &[&str],
+    wheel: &Path,
+) -> Result<PathBuf> {
+    let python = interpreter(root, name);
+    if !python.is_file() {
+        let mut command = uv(tools);
+        command.args(["venv", "--quiet", "--python"]).arg(tools).arg(folder(root, name));
+        run(command)?;
+    }
+    let mut command = uv(tools);
+    command.args(["pip", "install", "--quiet", "--python"]).arg(&python).args(packages).current_dir(root);
+    run(command)?;
+    let mut command = uv(tools);
+    command
+        .args(["pip", "install", "--quiet", "--reinstall", "--no-deps", "--python"])
+        .arg(&python)
+        .arg(wheel);
+    run(command)?;
+    Ok(python)
+}
+
+fn uv(tools: &Path) -> Command {
+    let mut command = Command::new(tools);
+    command.args(["-m", "uv"]);
+    command
+}
+
+fn folder(root: &Path, name: &str) -> PathBuf {
+    root.join("target/python").join(name)
+}
+
+fn interpreter(root: &Path, name: &str) -> PathBuf {
+    folder(root, name).join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
+}
+
+pub(crate) fn run(mut command: Command) -> Result<()> {
     let line = format!("{command:?}").replace('"', "");
     println!("$ {line}");
     let status = command.status().map_err(|error| format!("`{line}` cannot be started: {error}"))?;

@@ -1,11 +1,13 @@
 //! Regular expressions as exact constraints over tokens.
 //!
-//! A pattern goes through these stages, each with a type or a file of its own:
+//! Each folder is a stage, and a stage knows those before it alone:
 //!
 //! ```text
-//! pattern --syntax--> tree --nfa--> NFA over bytes --determinize--> DFA --minimize--> Dfa --token_dfa--> TokenDfa
-//!                                                        literals --acyclic--^                               |
-//!                                                                                    masks, kept: RegexConstraint
+//! pattern --regex/--> tree --dfa/--> Dfa --tokens/--> TokenDfa, RegexConstraint, LazyRegexConstraint
+//!                                     |
+//!                                     +-- published/ --> LiftedDfa, MergedDfa
+//! tokenizer: splitting --split/--+    |
+//!            merges, texts ------+-- canonical/ --> TokenizerAutomaton, CanonicalConstraint
 //! ```
 //!
 //! # Exact means
@@ -55,55 +57,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod acyclic;
-mod algebra;
 mod canonical;
-mod check;
-mod classes;
-mod closure;
-mod closures;
 pub mod debug;
-mod determinize;
 mod dfa;
-mod direct_merge;
-mod edges;
 mod error;
-mod explicit;
-mod inclusion;
-mod lazy;
-mod lift;
 mod limits;
-mod merged;
-mod minimize;
-mod nfa;
+mod published;
 mod regex;
-mod sparse;
 mod split;
-mod state;
-mod syntax;
-mod table;
-mod token_dfa;
+mod tokens;
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]
 struct ReadmeExamples;
 
-pub use algebra::DfaBuilder;
 pub use canonical::{
     AutomatonFileError, CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch,
     CanonicalState, HardBigrams, LibraryFileError, LibraryStats, MergeOrder, NothingCanonical,
     TokenizerAutomaton, VegasConfiguration, VegasLibrary, vegas_configurations,
 };
-pub use classes::ByteClasses;
-pub use dfa::{Dfa, Edge};
-pub use direct_merge::ByteSymbols;
+pub use dfa::{ByteClasses, Dfa, DfaBuilder, DfaEdges, Edge, StateId};
 pub use error::{Construct, Place, RegexError};
-pub use explicit::DfaEdges;
-pub use lazy::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, regex};
-pub use lift::LiftedDfa;
 pub use limits::Limits;
-pub use merged::MergedDfa;
-pub use regex::RegexConstraint;
+pub use published::{ByteSymbols, LiftedDfa, MergedDfa};
 pub use split::{SplitError, SplitLimits};
-pub use state::StateId;
-pub use token_dfa::TokenDfa;
+pub use tokens::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, RegexConstraint, TokenDfa, regex};

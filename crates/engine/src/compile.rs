@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use unskew_automata::{AnyRegex, CanonicalConstraint, LazyRegexConstraint, Limits, RegexConstraint, regex};
+use unskew_automata::{
+    AnyRegex, CanonicalConstraint, Dfa, LazyRegexConstraint, Limits, RegexConstraint, regex,
+};
 use unskew_core::{AnyConstraint, Cancel, Unconstrained};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, LarkOptions, TreeLibrary};
 use unskew_schema::{MemberOrder, Registry, SchemaLimits, SchemaOptions};
@@ -284,8 +286,19 @@ impl SchemaSpec {
         let mut options = self.options()?;
         options.cancel = cancel.clone();
         let (path, text) = self.source.read()?;
-        let grammar = unskew_schema::grammar(&text, &options, &SchemaLimits::default());
-        Ok((path, grammar.map_err(|error| of_file(path, error))?))
+        let limits = SchemaLimits::default();
+        let grammar = unskew_schema::grammar(&text, &options, &limits);
+        let grammar = grammar.map_err(|error| of_file(path, error))?;
+        if self.margin == 0 {
+            return Ok((path, grammar));
+        }
+        let space = format!("[ \\t\\n\\r]{{0,{}}}", self.margin);
+        let space = Dfa::from_pattern(&space, &limits.grammar.regex).map_err(Error::constraint)?;
+        let mut builder = Grammar::builder(&limits.grammar);
+        let (document, space) = (builder.import(&grammar), builder.automaton("white space", space));
+        let (start, body) = (builder.rule("document"), builder.sequence([space, document, space]));
+        builder.define(start, body);
+        Ok((path, builder.build(start).map_err(|error| of_file(path, error))?))
     }
 
     pub(crate) fn options(&self) -> Result<SchemaOptions> {

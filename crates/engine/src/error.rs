@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::SpecError;
+use unskew_automata::RegexError;
+use unskew_grammars::{GrammarError, SyntaxError};
+use unskew_schema::SchemaError;
+
+use crate::{SpecError, tag::TagError};
 
 /// An error of a part, of any type.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -53,6 +57,19 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// Where in the text of a constraint it is, for people: a line and a column, a JSON pointer, or the option.
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Self::File { path, source } => {
+                let place = place(&**source).map_or_else(String::new, |place| format!(", {place}"));
+                Some(format!("{}{place}", path.display()))
+            }
+            Self::Constraint(source) => place(&**source),
+            Self::Spec(SpecError::Value { option, .. }) => Some(format!("`{option}`")),
+            _ => None,
+        }
+    }
+
     pub(crate) fn file(path: &Path, source: impl Into<BoxError>) -> Self {
         Self::File { path: path.to_owned(), source: source.into() }
     }
@@ -84,4 +101,30 @@ pub fn chain(error: &(dyn StdError + 'static)) -> String {
         source = error.source();
     }
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Where in the text of a constraint an error of a part is: a line and a column, or a JSON pointer.
+pub fn place(error: &(dyn StdError + 'static)) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let place = if let Some(error) = error.downcast_ref::<GrammarError>() {
+            error.location().map(|place| place.to_string())
+        } else if let Some(error) = error.downcast_ref::<SyntaxError>() {
+            Some(error.location.to_string())
+        } else if let Some(error) = error.downcast_ref::<SchemaError>() {
+            error.pointer().filter(|pointer| !pointer.is_empty()).map(str::to_owned)
+        } else if let Some(error) = error.downcast_ref::<TagError>() {
+            Some(error.pointer.clone()).filter(|pointer| !pointer.is_empty())
+        } else {
+            let error = error.downcast_ref::<RegexError>();
+            error
+                .and_then(RegexError::place)
+                .map(|place| format!("line {}, column {}", place.line, place.column))
+        };
+        if place.is_some() {
+            return place;
+        }
+        next = error.source();
+    }
+    None
 }

@@ -80,7 +80,7 @@ pub use self::{
     compile::Kind,
     compiler::{Compiled, Compiler, CompilerOptions, CompilerStats, Until},
     constraint::{LastScratch, Position},
-    error::{BoxError, Error, Mismatch, Result, chain},
+    error::{BoxError, Error, Mismatch, Result, chain, place},
     explain::Explained,
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,

@@ -54,6 +54,21 @@ fn response_formats() {
 }
 
 #[test]
+fn white_space_around_a_document() {
+    let spec = Spec::from_json(r#"{"json_schema": {"type": "integer"}, "margin": 2}"#).unwrap();
+    for text in ["5", " 5", "\n\t5 \r"] {
+        assert!(accepts(&spec, text), "{text:?}");
+    }
+    for text in ["   5", "5   ", "5 5", "  "] {
+        assert!(!accepts(&spec, text), "{text:?}");
+    }
+    let without = Spec::from_json(r#"{"json_schema": {"type": "integer"}, "margin": 0}"#).unwrap();
+    assert!(accepts(&without, "5") && !accepts(&without, " 5") && !accepts(&without, "5 "));
+    assert!(Spec::from_json(r#"{"json_schema": true, "margin": 1001}"#).is_err());
+    assert!(Spec::from_json(r#"{"regex": "a", "margin": 1}"#).is_err());
+}
+
+#[test]
 fn tools() {
     let tools = r#"[{"type":"function","function":{"name":"f","description":"d","strict":true,"parameters":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}}},{"type":"function","function":{"name":"g"}}]"#;
     let request = JsonRequest::default();

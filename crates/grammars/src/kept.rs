@@ -22,6 +22,7 @@ use std::{
 };
 
 use hashbrown::{HashMap, hash_map};
+use smallvec::SmallVec;
 use unskew_automata::Dfa;
 use unskew_core::{ByteSet, TokenId};
 
@@ -137,6 +138,15 @@ pub(crate) fn hold_automaton((number, dfa): (LibraryId, &Arc<Dfa>), each: &mut d
 /// Calls `each` with a node and its bytes.
 pub(crate) fn hold_node(node: &Node, each: &mut dyn FnMut(LibraryId, usize)) {
     each(node.id, node.memory_usage() + COUNTS);
+}
+
+/// The bytes of an entry with each shared thing that it refers to, counted once: a part of a mask names one node many times.
+fn bytes_of<K: Entry>(key: &K, value: &K::Value) -> usize {
+    let mut held: SmallVec<[(LibraryId, usize); 8]> = SmallVec::new();
+    key.each_held(value, &mut |id, bytes| held.push((id, bytes)));
+    held.sort_unstable();
+    held.dedup_by_key(|(id, _)| *id);
+    key.bytes(value) + held.iter().map(|(_, bytes)| bytes).sum::<usize>()
 }
 
 macro_rules! entry {
@@ -308,8 +318,7 @@ impl Kept {
 
     /// Keeps `value`, unless it is too large for the limit. Answers the value that is kept: another thread may have been first.
     pub(crate) fn keep<K: Entry>(&self, key: K, value: K::Value) -> K::Value {
-        let mut bytes = key.bytes(&value);
-        key.each_held(&value, &mut |_, held| bytes += held);
+        let bytes = bytes_of(&key, &value);
         let mut guard = self.lock();
         let generations = &mut *guard;
         let known = K::table(&generations.young.tables).get(&key);
@@ -409,6 +418,35 @@ mod tests {
         assert_eq!(kept.keep(key(0), list(100)).len(), 100);
         assert!(kept.get(&key(0)).is_none());
         assert_eq!((kept.stats().entries, kept.stats().evicted, kept.stats().misses), (0, 1, 1));
+    }
+
+    /// Refers to things by their ids and bytes.
+    #[derive(PartialEq, Eq, Hash)]
+    struct Referring(Vec<(LibraryId, usize)>);
+
+    impl Entry for Referring {
+        type Value = ();
+
+        fn table(_: &Tables) -> &HashMap<Self, ()> {
+            unreachable!("it is asked for its bytes alone")
+        }
+
+        fn table_mut(_: &mut Tables) -> &mut HashMap<Self, ()> {
+            unreachable!("it is asked for its bytes alone")
+        }
+
+        fn each_held(&self, (): &(), each: &mut dyn FnMut(LibraryId, usize)) {
+            self.0.iter().for_each(|(id, bytes)| each(*id, *bytes));
+        }
+    }
+
+    /// A part of a mask that referred to one large node twenty times was never kept, and each request made it anew.
+    #[test]
+    fn shared_things_are_counted_once_in_an_entry() {
+        let ids = LibraryIds::new();
+        let [one, other] = [ids.next(), ids.next()];
+        let referring = Referring([[(one, 100), (other, 7)]; 20].concat());
+        assert_eq!(bytes_of(&referring, &()), 107);
     }
 
     #[test]

@@ -55,13 +55,14 @@ impl Constraint {
 
     /// The output is JSON that satisfies a JSON Schema: a text, or a value that becomes JSON.
     #[staticmethod]
-    #[pyo3(signature = (schema, *, canonical=false, whitespace=None, any_order=false, ascii=false, exponents=None, registry=None))]
+    #[pyo3(signature = (schema, *, canonical=false, whitespace=None, any_order=false, margin=None, ascii=false, exponents=None, registry=None))]
     #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
     fn json_schema(
         schema: &Bound<'_, PyAny>,
         canonical: bool,
         whitespace: Option<String>,
         any_order: bool,
+        margin: Option<u32>,
         ascii: bool,
         exponents: Option<u32>,
         registry: Option<BTreeMap<String, Bound<'_, PyAny>>>,
@@ -74,6 +75,7 @@ impl Constraint {
             json_schema: Some(json_text(schema)?),
             whitespace,
             any_order,
+            margin,
             ascii,
             exponents,
             schema_registry: registry.map(schemas).transpose()?,

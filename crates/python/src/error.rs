@@ -3,16 +3,10 @@
 //! The classes are in Python (`unskew/_errors.py`), because there a class can have two bases: `unskew.Error`, and the class of Python that
 //! says the same.
 
-use std::error::Error as StdError;
-
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyType};
 use unskew::{
-    Error, SpecError,
-    automata::RegexError,
-    chain, engine,
-    engine::{MatcherError, tag::TagError},
-    grammars::{GrammarError, SyntaxError},
-    schema::SchemaError,
+    Error, SpecError, chain, engine,
+    engine::{MatcherError, place},
 };
 
 /// The module with the classes.
@@ -65,13 +59,7 @@ pub(crate) fn of_engine(error: &engine::Error) -> PyErr {
     match error {
         engine::Error::Deadline => Class::Deadline.error(message),
         engine::Error::Tokens(_) => Class::Tokenizer.error(message),
-        engine::Error::File { path, source } => {
-            let place = place(&**source).map_or_else(String::new, |place| format!(", {place}"));
-            Class::Constraint.with_place(message, Some(format!("{}{place}", path.display())))
-        }
-        engine::Error::Constraint(source) => Class::Constraint.with_place(message, place(&**source)),
-        engine::Error::Spec(error) => of_spec(error),
-        _ => Class::Constraint.error(message),
+        _ => Class::Constraint.with_place(message, error.place()),
     }
 }
 
@@ -100,30 +88,4 @@ pub(crate) fn of_facade(error: &Error) -> PyErr {
 /// Wrong use of a matcher.
 pub(crate) fn of_matcher(error: &MatcherError) -> PyErr {
     Class::Matcher.error(chain(error))
-}
-
-/// Where in the text of a constraint an error is: a line and a column, or a JSON pointer.
-fn place(error: &(dyn StdError + 'static)) -> Option<String> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let place = if let Some(error) = error.downcast_ref::<GrammarError>() {
-            error.location().map(|place| place.to_string())
-        } else if let Some(error) = error.downcast_ref::<SyntaxError>() {
-            Some(error.location.to_string())
-        } else if let Some(error) = error.downcast_ref::<SchemaError>() {
-            error.pointer().filter(|pointer| !pointer.is_empty()).map(str::to_owned)
-        } else if let Some(error) = error.downcast_ref::<TagError>() {
-            Some(error.pointer.clone()).filter(|pointer| !pointer.is_empty())
-        } else {
-            let error = error.downcast_ref::<RegexError>();
-            error
-                .and_then(RegexError::place)
-                .map(|place| format!("line {}, column {}", place.line, place.column))
-        };
-        if place.is_some() {
-            return place;
-        }
-        next = error.source();
-    }
-    None
 }

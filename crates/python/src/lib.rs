@@ -29,7 +29,7 @@ mod _unskew {
         constraint::Constraint,
         faithful::{Faithful, Walk, step_walks},
         matcher::{Matcher, accept_batch, fill_batch},
-        sample::{Draw, Draws, methods, sample},
+        sample::{Draw, Draws, audit::audit, methods, sample},
         tokenizer::Tokenizer,
         view::{Rows, apply},
     };

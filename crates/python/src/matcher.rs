@@ -12,7 +12,7 @@ use pyo3::{prelude::*, types::PyBytes};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use unskew::{
     core::TokenId,
-    engine::{self, BatchRow, Drafts, MatcherOptions},
+    engine::{self, BatchRow, DraftNode, Drafts, MatcherOptions},
 };
 
 use crate::{
@@ -189,22 +189,29 @@ fn token_ids(object: &Bound<'_, PyAny>) -> PyResult<Vec<TokenId>> {
 }
 
 /// Writes the masks of many matchers in one call, each into the row that `rows` says (default: one after the other). With `drafts`, the
-/// masks after each draft token of a matcher come in the rows after its own.
+/// masks after each draft token of a matcher come in the rows after its own; with `parents`, drafts are trees.
 #[pyfunction]
-#[pyo3(signature = (matchers, mask, *, rows=None, drafts=None, threads=None))]
+#[pyo3(signature = (matchers, mask, *, rows=None, drafts=None, parents=None, threads=None))]
+#[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
 pub(crate) fn fill_batch(
     py: Python<'_>,
     matchers: Vec<PyRef<'_, Matcher>>,
     mask: &Bound<'_, PyAny>,
     rows: Option<Vec<usize>>,
     drafts: Option<Vec<Vec<u32>>>,
+    parents: Option<Vec<Vec<isize>>>,
     threads: Option<usize>,
 ) -> PyResult<()> {
     let Some(words) = matchers.iter().map(|matcher| matcher.matcher.mask_words()).max() else {
         return Ok(());
     };
     let count = matchers.len();
-    for (what, len) in [("rows", rows.as_ref().map(Vec::len)), ("drafts", drafts.as_ref().map(Vec::len))] {
+    let given = [
+        ("rows", rows.as_ref().map(Vec::len)),
+        ("drafts", drafts.as_ref().map(Vec::len)),
+        ("parents", parents.as_ref().map(Vec::len)),
+    ];
+    for (what, len) in given {
         if let Some(len) = len.filter(|len| *len != count) {
             return Err(Class::Matcher.error(format!("`{what}` has {len} entries for {count} matchers")));
         }
@@ -213,6 +220,7 @@ pub(crate) fn fill_batch(
         Some(drafts) => drafts.iter().map(|draft| ids(draft)).collect(),
         None => vec![Vec::new(); count],
     };
+    let trees = parents.map(|parents| trees(&drafts, &parents)).transpose()?;
     let masks = Masks::new(mask, words)?;
     let words = masks.words();
     // Rows that are asked for lie close together in the buffer of this thread.
@@ -224,7 +232,11 @@ pub(crate) fn fill_batch(
             masks.check(place)?;
             places.push(place);
         }
-        batch.push(BatchRow { matcher: &matcher.matcher, row, drafts: Drafts::Chain(&drafts[at]) });
+        let drafts = match &trees {
+            Some(trees) => Drafts::Tree(&trees[at]),
+            None => Drafts::Chain(&drafts[at]),
+        };
+        batch.push(BatchRow { matcher: &matcher.matcher, row, drafts });
     }
     let mut sorted = places.clone();
     sorted.sort_unstable();
@@ -240,6 +252,29 @@ pub(crate) fn fill_batch(
         }
         Ok(())
     })
+}
+
+/// Draft tokens with the places of those before them; -1 stands for the sequence.
+fn trees(drafts: &[Vec<TokenId>], parents: &[Vec<isize>]) -> PyResult<Vec<Vec<DraftNode>>> {
+    let of_one = |(tokens, parents): (&Vec<TokenId>, &Vec<isize>)| {
+        if tokens.len() != parents.len() {
+            let (tokens, parents) = (tokens.len(), parents.len());
+            let message =
+                format!("a draft has {tokens} tokens and {parents} parents: give one for each token");
+            return Err(Class::Matcher.error(message));
+        }
+        let node = |(token, parent): (&TokenId, &isize)| {
+            match usize::try_from(*parent) {
+            Ok(parent) => Ok(DraftNode { token: *token, parent: Some(parent) }),
+            Err(_) if *parent == -1 => Ok(DraftNode { token: *token, parent: None }),
+            Err(_) => Err(Class::Matcher.error(format!(
+                "the parent {parent} of a draft token is none: give the place of an earlier token of the draft, or -1"
+            ))),
+        }
+        };
+        tokens.iter().zip(parents).map(node).collect()
+    };
+    drafts.iter().zip(parents).map(of_one).collect()
 }
 
 /// Appends one token to each matcher; answers with whether it was allowed, one by one.

@@ -1,7 +1,8 @@
 //! Memory of the caller: rows of masks, and rows of logits.
 //!
 //! Anything with Python's buffer protocol is taken: arrays of numpy and of the standard library, `bytearray`, and tensors of torch on the CPU by
-//! their `numpy()`. It is read and written through a `memoryview`, a few hundred nanoseconds each time; [`Rows`] does it once.
+//! their `numpy()`. Other arrays on the CPU are taken by `__dlpack__`, where numpy is installed. All are read and written through a `memoryview`,
+//! a few hundred nanoseconds each time; [`Rows`] does it once.
 //!
 //! Tried instead: pyo3's `PyBuffer`. Its slices are deprecated as unsound, its copies are of whole buffers alone, and the stable ABI has it from
 //! Python 3.11 on.
@@ -13,6 +14,21 @@ use pyo3::{
 };
 
 use crate::error::Class;
+
+/// An object of another array library as an array of numpy, over the same memory.
+///
+/// Tried instead: the capsule itself. Its pointer is read with unsafe code.
+fn from_dlpack<'py>(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let Ok(numpy) = py.import(intern!(py, "numpy")) else {
+        let message =
+            format!("`{what}` has no buffer, and its `__dlpack__` is read by numpy, which is not installed");
+        return Err(Class::Matcher.error(message));
+    };
+    numpy.call_method1(intern!(py, "from_dlpack"), (object,)).map_err(|error| {
+        Class::Matcher.error(format!("`{what}` cannot be read where it is: {}", error.value(py)))
+    })
+}
 
 /// The bytes of a word of a mask.
 const WORD: usize = size_of::<u32>();
@@ -37,6 +53,9 @@ impl<'py> View<'py> {
             Err(_) if object.hasattr(intern!(py, "detach"))? && object.hasattr(intern!(py, "numpy"))? => {
                 let array = object.call_method0(intern!(py, "detach"))?.call_method0(intern!(py, "numpy"))?;
                 PyMemoryView::from(&array)?
+            }
+            Err(_) if object.hasattr(intern!(py, "__dlpack__"))? => {
+                PyMemoryView::from(&from_dlpack(object, what)?)?
             }
             Err(error) => return Err(error),
         };
@@ -296,7 +315,7 @@ pub(crate) fn logits(
 /// The buffer of an object, if it has one.
 fn line<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<View<'py>>> {
     let py = object.py();
-    let has_buffer = PyMemoryView::from(object).is_ok();
+    let has_buffer = PyMemoryView::from(object).is_ok() || object.hasattr(intern!(py, "__dlpack__"))?;
     if has_buffer || (object.hasattr(intern!(py, "detach"))? && object.hasattr(intern!(py, "numpy"))?) {
         return View::new(object, "logits", false).map(Some);
     }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import unskew
-from specs import SPECS
+from specs import SPECS, at_random
 
 
 def bits(row, ids):
@@ -43,22 +43,21 @@ def test_a_mask_is_what_accept_takes(tok, compiler, spec):
         assert matcher.is_accepting() == bool(taken & set(matcher.stop_ids))
 
 
-@pytest.mark.skipif("UNSKEW_BIN" not in os.environ, reason="UNSKEW_BIN names the command line (cargo xtask python sets it)")
-def test_masks_are_those_of_the_command_line(tok, compiler, tmp_path):
-    compared = 0
-    for spec in SPECS:
-        file = tmp_path / "spec.json"
-        file.write_text(spec)
-        command = [os.environ["UNSKEW_BIN"], "mask", "--spec", str(file), "--format", "jsonl", "--list"]
-        for matcher, row in walk(compiler, spec, 2, 12):
-            ids = ",".join(map(str, matcher.ids))
-            prefix = ["--prefix-ids", ids] if matcher.ids else []
-            answer = subprocess.run(command + prefix, check=True, capture_output=True, text=True).stdout
-            answer = json.loads(answer)
-            expected = set(answer["ids"]) | (set(tok.eos) if answer["accepting"] else set())
-            assert bits(row, compiler.mask_words * 32) == expected, (spec, ids)
-            compared += 1
-    assert compared >= 200
+@pytest.mark.skipif("UNSKEW_ROWS" not in os.environ, reason="UNSKEW_ROWS names the engine's example `rows` (cargo xtask python sets it)")
+def test_masks_are_those_of_rust(tok, tokenizer_path, compiler):
+    """A thousand prefixes of two hundred constraints, bit for bit."""
+    lines, rows = [], []
+    specs = SPECS + at_random(200 - len(SPECS), seed=1)
+    for seed, spec in enumerate(specs):
+        for matcher, row in walk(compiler, spec, seed, 8):
+            lines.append(json.dumps({"spec": json.loads(spec), "ids": matcher.ids}))
+            rows.append(row)
+    assert len(specs) == 200 and len(rows) >= 1000
+    program = [os.environ["UNSKEW_ROWS"], str(tokenizer_path)]
+    answer = subprocess.run(program, input="\n".join(lines), check=True, capture_output=True, text=True).stdout.split()
+    assert len(answer) == len(rows)
+    for line, words, row in zip(lines, answer, rows):
+        assert words == "".join(f"{word:08x}" for word in row.tolist()), line
 
 
 def test_every_way_into_memory_gives_the_same_row(tok, compiler):
@@ -163,6 +162,64 @@ def test_drafts_are_steps(tok, compiler):
         stepped.fill(expected, row)
     expected[3] = expected[4] = expected[2]
     assert (mask == expected).all() and matcher.ids == []
+
+
+def test_draft_trees_are_forks(tok, compiler):
+    matcher = unskew.Matcher(compiler.compile(unskew.Constraint.regex("[0-9]{2}[a-z]")))
+    four, five, letter = (tok.encode(text)[0] for text in ("4", "5", "b"))
+    drafts, parents = [four, five, letter, letter], [-1, 0, 1, 0]
+    mask = np.zeros((6, tok.mask_words), np.int32)
+    unskew.fill_batch([matcher, matcher], mask, drafts=[drafts, []], parents=[parents, []])
+    expected = np.zeros_like(mask)
+    for row, ids in enumerate([[], [four], [four, five], [four, five, letter], [four], []]):
+        stepped = matcher.fork()
+        # The last draft token is not allowed: its row is that of its parent.
+        assert stepped.accept_all(ids) == len(ids)
+        stepped.fill(expected, row)
+    assert (mask == expected).all() and matcher.ids == []
+    for wrong, message in [
+        ([[-1, 0, 1], []], "4 tokens and 3 parents"),
+        ([[-1, 0, 1, -2], []], "parent -2"),
+        ([[-1, 0, 1, 3], []], "parent"),
+        ([[-1, 0, 1, 99], []], "parent"),
+        ([[-1, 0, 1, 0]], "`parents` has 1 entries"),
+    ]:
+        with pytest.raises(unskew.MatcherError, match=message):
+            unskew.fill_batch([matcher, matcher], mask, drafts=[drafts, []], parents=wrong)
+    with pytest.raises(unskew.MatcherError, match="parents"):
+        unskew.fill_batch([matcher], mask, parents=[[-1]])
+
+
+class Foreign:
+    """An array that is known by `__dlpack__` alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_by_dlpack(tok, compiler):
+    matcher = unskew.Matcher(compiler.compile(unskew.Constraint.regex("[0-9]{4}")))
+    mask, expected = (np.zeros((3, tok.mask_words), np.int32) for _ in range(2))
+    matcher.fill(Foreign(mask), 1)
+    matcher.fill(expected, 1)
+    assert (mask == expected).all()
+    unskew.fill_batch([matcher] * 3, Foreign(mask))
+    logits = np.zeros((3, tok.vocab_size), np.float32)
+    unskew.apply(Foreign(logits), Foreign(mask))
+    assert set(np.flatnonzero(np.isfinite(logits[2]))) == bits(mask[2], tok.vocab_size)
+
+    class Elsewhere(Foreign):
+        def __dlpack__(self, **options):
+            raise BufferError("the memory of a GPU")
+
+    with pytest.raises(unskew.MatcherError, match="`mask` cannot be read where it is: the memory of a GPU"):
+        matcher.fill(Elsewhere(mask))
 
 
 def test_a_wrong_batch_is_refused(tok, compiler):

@@ -18,14 +18,14 @@ use unskew_core::{Constraint, Cost, Draw, Logits};
 use crate::{
     FedRow, Machine, Poll, SampleError, Task, TrieFileError,
     policy::{Outcome, Policy, Tries},
-    rollout::{HasRollout, Progress, Rollout, RowResult, Waiting},
+    rollout::{End, HasRollout, Progress, Rollout, RowResult, Waiting},
     session::Session,
     speculative::{
         Divergence, Drafter, KullbackLeibler, Selection, SpeculationConfig, SpeculationError,
         SpeculationStats, Verifier,
     },
     task::ModelShape,
-    tree::PrefixTree,
+    tree::{PrefixTree, add},
 };
 
 /// The memory that a sampler holds for its task.
@@ -60,6 +60,29 @@ struct Slot<C: Constraint, T> {
     stats: SpeculationStats,
     rollout: Option<Rollout<C>>,
     waits: bool,
+}
+
+/// Counts for an estimate of `P(L)`.
+#[derive(Clone, Copy, Debug)]
+struct Mass {
+    /// Rollouts that passed their accept tests.
+    accepted: u64,
+    /// The logarithm of the sum, over all rollouts with tests, of `1 / b`: accepted rollouts are expected in proportion to it.
+    log_expected: f64,
+}
+
+impl Default for Mass {
+    fn default() -> Self {
+        Self { accepted: 0, log_expected: f64::NEG_INFINITY }
+    }
+}
+
+impl Mass {
+    fn count(&mut self, log_untested: Option<f64>, end: &End) {
+        let Some(log_bound) = log_untested else { return };
+        self.log_expected = add([self.log_expected, -log_bound]);
+        self.accepted += u64::from(matches!(end, End::Output(_)));
+    }
 }
 
 impl<C: Constraint, T> HasRollout<C> for Slot<C, T> {
@@ -101,6 +124,7 @@ pub struct Scheduler<C: Constraint, P: Policy> {
     /// The number of the first draw in `done`.
     first: usize,
     failure: Option<SampleError<Infallible>>,
+    mass: Mass,
     /// The statistics of all draws made so far, and those of each draw that no caller has taken yet.
     stats: SpeculationStats,
     draw_stats: VecDeque<SpeculationStats>,
@@ -129,6 +153,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             done: VecDeque::new(),
             first: 0,
             failure: None,
+            mass: Mass::default(),
             stats: SpeculationStats::default(),
             draw_stats: VecDeque::new(),
         }
@@ -251,6 +276,17 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         self.session.tree().bound(PrefixTree::ROOT).min(0.0)
     }
 
+    /// The logarithm of an estimate of `P(L)`, from the rollouts with accept tests so far; `None` before one was accepted.
+    ///
+    /// A rollout is accepted with probability `P(L) / b`, for the bound `b` of the empty prefix at that time. So the estimate is the
+    /// number of accepted rollouts divided by the sum of all `1 / b`. It is exact where all prefixes are known.
+    pub fn log_mass(&self) -> Option<f64> {
+        let Mass { accepted, log_expected } = self.mass;
+        #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
+        let estimate = (accepted as f64).ln() - log_expected;
+        (accepted > 0).then(|| estimate.min(self.log_bound()))
+    }
+
     #[cfg(test)]
     pub(crate) fn tree_mut(&mut self) -> &mut PrefixTree {
         self.session.tree_mut()
@@ -312,6 +348,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
                 continue;
             };
             some_ended = true;
+            self.mass.count(rollout.log_untested(), &end);
             if self.policy.learns() {
                 rollout.back_up(&mut self.session)?;
             }

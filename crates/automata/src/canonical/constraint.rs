@@ -1,10 +1,10 @@
 //! The constraint: a regular language, over the tokenizer's own sequences only. CartesianMerge, whole.
 //!
 //! The set of allowed tokens is the intersection of two automata's: the constraint beside the splitting
-//! ([`super::position`]), read by tokens, and the automaton of neighbours. Whether the intersection can be completed depends
+//! ([`super::viability::position`]), read by tokens, and the automaton of neighbours. Whether the intersection can be completed depends
 //! on the position that a token leads to, not on the one that it comes from; so the tokens of a position are one row, the
 //! same for all tokens in front, from which the forbidden neighbours of the token in front are taken off. What can be
-//! completed is found out by need ([`super::by_need`]), or beforehand for the whole product ([`super::complete`]).
+//! completed is found out by need ([`super::viability::by_need`]), or beforehand for the whole product ([`super::viability::complete`]).
 //!
 //! A state is a set of configurations, nearly always one: a position and what stands in front of it in its piece. There are
 //! two while it is open whether a piece has ended.
@@ -16,21 +16,20 @@ use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, 
 
 use super::{
     CanonicalError,
-    added::TextDfa,
-    automaton::{Role, TokenizerAutomaton},
-    by_need::{ByNeed, Memo, OVERHEAD, Query},
-    complete::Complete,
-    completion::bits,
     error::NothingCanonical,
     index::CanonicalIndex,
-    position::{Automata, Position},
+    merges::whole::WholePieces,
+    token_set::TokenSet,
+    tokenizer::automaton::{Role, TokenizerAutomaton},
     vegas::{Shared, VegasLibrary},
-    whole::WholePieces,
+    viability::{
+        by_need::{ByNeed, Memo, OVERHEAD, Query},
+        complete::Complete,
+        context::Context,
+        position::{Automata, Position},
+    },
 };
 use crate::{Dfa, Limits};
-
-/// Rows with at most so many tokens are kept as lists.
-pub(super) const SHORT: usize = 64;
 
 /// Token sequences whose text is in a regular language and that the tokenizer itself would write for it:
 /// `encode(decode(ids)) = ids`.
@@ -45,42 +44,10 @@ pub struct CanonicalConstraint {
     begun: CanonicalScratch,
 }
 
-/// What a constraint is made of.
-pub(super) struct Context {
-    pub(super) dfa: Dfa,
-    /// The texts that the normaliser leaves as they are.
-    pub(super) form: &'static TextDfa,
-    pub(super) index: Arc<CanonicalIndex>,
-}
-
-impl Context {
-    pub(super) fn automata(&self) -> Automata<'_> {
-        Automata { dfa: &self.dfa, tokenizer: &self.index.automaton, form: self.form }
-    }
-}
-
 /// How it is known what can be completed.
 enum Engine {
     ByNeed(ByNeed),
     Complete(Box<Complete>),
-}
-
-/// The tokens of a position.
-#[derive(Clone, Debug)]
-pub(super) enum Row {
-    Short(Box<[u32]>),
-    Long(Box<[u32]>),
-}
-
-impl Row {
-    pub(super) fn new(words: Vec<u32>) -> Self {
-        // Mostly it is seen soon that there are more.
-        if bits(&words).nth(SHORT).is_none() {
-            Self::Short(bits(&words).collect())
-        } else {
-            Self::Long(words.into())
-        }
-    }
 }
 
 /// What stands in front of a state in its piece.
@@ -389,15 +356,15 @@ impl CanonicalConstraint {
         let last = self.token_in_front(at.front);
         let neighbours = &self.context.index.automaton.neighbours;
         ask.with_row(at.position, last, |row| match (row, last) {
-            (Row::Short(tokens), _) => {
+            (TokenSet::Short(tokens), _) => {
                 for token in tokens {
                     if last.is_none_or(|last| neighbours.may_follow(last, *token)) {
                         mask.insert(TokenId(*token));
                     }
                 }
             }
-            (Row::Long(words), None) => mask.union(MaskRef::new(words, self.vocab_len())),
-            (Row::Long(words), Some(last)) => {
+            (TokenSet::Long(words), None) => mask.union(MaskRef::new(words, self.vocab_len())),
+            (TokenSet::Long(words), Some(last)) => {
                 let mut allowed = words.clone();
                 self.context.index.remove_forbidden(last, &mut allowed);
                 mask.union(MaskRef::new(&allowed, self.vocab_len()));
@@ -478,7 +445,7 @@ impl Ask<'_> {
     }
 
     /// The tokens that lead on from `at`, whatever stands in front; those that may not follow `front` may be missing.
-    fn with_row<T>(&mut self, at: Position, front: Option<u32>, read: impl FnOnce(&Row) -> T) -> T {
+    fn with_row<T>(&mut self, at: Position, front: Option<u32>, read: impl FnOnce(&TokenSet) -> T) -> T {
         match self {
             Self::ByNeed(query) => query.with_row(at, front, read),
             Self::Complete(context, complete) => complete.with_row(context, at, read),

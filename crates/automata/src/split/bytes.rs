@@ -13,7 +13,7 @@ use super::{
     marked::{Ends, Marked, START},
     utf8::{Edges, Target, Tree, push},
 };
-use crate::{ByteClasses, table::DEAD};
+use crate::{ByteClasses, dfa::table::DEAD};
 
 /// A state over bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]

@@ -31,7 +31,7 @@ use super::{
     marked::{Ends, Marked},
     nfa::{Nfa, Node},
 };
-use crate::table::DEAD;
+use crate::dfa::table::DEAD;
 
 /// What becomes of the matches of a pattern, and of the text between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

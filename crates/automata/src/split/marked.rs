@@ -7,7 +7,7 @@ use super::{
     limits::{Budget, Numbered},
     rules::Rule,
 };
-use crate::table::DEAD;
+use crate::dfa::table::DEAD;
 
 /// A partial deterministic automaton. A symbol is an atom and whether a mark stands in front of it.
 #[derive(Clone, Debug)]

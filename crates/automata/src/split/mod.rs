@@ -66,13 +66,13 @@ use self::{
 pub(crate) struct SplitDfa {
     /// The coarsest classes.
     pub(crate) classes: ByteClasses,
-    /// `next[state * classes.len() + class]` is a state or [`DEAD`](crate::table::DEAD).
+    /// `next[state * classes.len() + class]` is a state or [`DEAD`](crate::dfa::table::DEAD).
     pub(crate) next: Vec<u32>,
     /// Empty, or of the same shape: the same automaton read through the fallback tokens of bytes. At a boundary of
     /// characters a transition begins a character without a token of its own; inside of such a character there are no
     /// other transitions.
     pub(crate) fallback: Vec<u32>,
-    /// By state: the state in which a boundary has just been marked here, or [`DEAD`](crate::table::DEAD).
+    /// By state: the state in which a boundary has just been marked here, or [`DEAD`](crate::dfa::table::DEAD).
     pub(crate) mark: Vec<u32>,
     /// By state: whether the text may end here.
     pub(crate) accepting: Vec<bool>,
@@ -125,7 +125,7 @@ impl SplitDfa {
             && (self.start as usize) < states;
         let leads_to_states = [&self.next, &self.fallback, &self.mark, &self.sections]
             .into_iter()
-            .all(|table| crate::table::leads_to_states(table, states));
+            .all(|table| crate::dfa::table::leads_to_states(table, states));
         (has_shape && leads_to_states).then_some(self)
     }
 
@@ -237,7 +237,7 @@ pub(crate) fn matches_nothing_in(pattern: &str, text: &str) -> Result<bool, Spli
     let without = SplitDfa::new(&[removed], &SplitOptions::default(), &limits)?;
     let end = text.bytes().try_fold(without.start, |state, byte| {
         let at = state as usize * without.classes.len() + usize::from(without.classes.get(byte));
-        Some(without.next[at]).filter(|next| *next != crate::table::DEAD)
+        Some(without.next[at]).filter(|next| *next != crate::dfa::table::DEAD)
     });
     Ok(is_plain && end.is_some())
 }

@@ -579,7 +579,7 @@ impl Parser<'_, '_> {
         const STEPS: u64 = 3_000_000;
         let limits = Limits { syntax_steps: STEPS, ..Limits::default() };
         let text = if self.flags.ignore_case { format!("(?i:{text})") } else { text.to_owned() };
-        let class = crate::syntax::parse(&text, &limits).map_err(|error| match error {
+        let class = crate::regex::syntax::parse(&text, &limits).map_err(|error| match error {
             RegexError::Syntax { message, .. } => self.syntax(&message, from),
             error => self.syntax(&error.to_string(), from),
         })?;

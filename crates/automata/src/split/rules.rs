@@ -11,7 +11,7 @@ use super::{
     limits::{Budget, Numbered},
     marked::{Ends, Marked, START},
 };
-use crate::table::DEAD;
+use crate::dfa::table::DEAD;
 
 /// A restriction of the texts of a tokenizer, in the characters that its vocabulary spells.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use unskew_core::PrependScheme;
 
 use super::*;
-use crate::table::DEAD;
+use crate::dfa::table::DEAD;
 
 pub(super) fn regex(pattern: &str) -> SplitPattern {
     with(pattern, SplitBehavior::Isolated, false)

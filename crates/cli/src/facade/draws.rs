@@ -12,7 +12,7 @@ use std::{
 };
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use unskew_core::{Cancel, Cost, Draw, Finish, Origin, TokenId};
+use unskew_core::{Cancel, Cost, Draw, Finish, Origin, TokenId, logprob::log_sum_exp};
 use unskew_engine::TokenSpace;
 
 use super::{
@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) why: Option<&'static str>,
     /// Whether masked sampling is the model itself.
     pub(crate) is_model: bool,
+    /// Whether weights leave out the tokens that are cut off after the mask.
+    pub(crate) truncates_after_mask: bool,
     /// The text that outputs begin with and that is not shown.
     pub(crate) healed: String,
     pub(crate) engine: Engine,
@@ -75,6 +77,8 @@ pub struct Draws {
     left: usize,
     outputs: u64,
     cost: Cost,
+    /// The logarithm of the sum of the weights of outputs that were not cut off.
+    log_weights: f64,
 }
 
 impl fmt::Debug for Draws {
@@ -103,6 +107,7 @@ impl Draws {
             left: usize::MAX,
             outputs: 0,
             cost: Cost::default(),
+            log_weights: f64::NEG_INFINITY,
         }
     }
 
@@ -147,6 +152,24 @@ impl Draws {
     /// The number of outputs that were handed out.
     pub fn drawn(&self) -> u64 {
         self.outputs
+    }
+
+    /// The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint by itself within
+    /// the length limit, from the outputs so far. `None` where the method gives no estimate, or none yet.
+    ///
+    /// Exact samplers count how many of their tries are accepted, against the bounds that they were drawn by. Masked sampling, AWRS and
+    /// SMC have the mean of their weights, which is unbiased.
+    pub fn log_mass(&mut self) -> Option<f64> {
+        // An output stands for all tries that were made for it.
+        let tries = match self.plan.method {
+            Method::Masked if self.plan.truncates_after_mask => return None,
+            Method::Masked | Method::Awrs(_) => self.cost.proposals,
+            Method::Smc(smc) => self.cost.proposals / smc.n.get() as u64,
+            _ => return self.plan.engine.log_mass(),
+        };
+        #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
+        let mean = self.log_weights - (tries as f64).ln();
+        (tries > 0).then(|| mean.min(0.0))
     }
 
     /// The bounds that the sampler has learned, for [`resume`](Self::resume) in another run; `None` where the method learns
@@ -205,6 +228,9 @@ impl Draws {
         self.wanted -= 1;
         self.outputs += 1;
         self.cost += draw.cost;
+        if draw.finish == Finish::Stop {
+            self.log_weights = log_sum_exp([self.log_weights, draw.log_weight]);
+        }
         self.plan.observer.tell(Event::Drawn { outputs: self.outputs, cost: self.cost });
         let text = self.plan.tokens.decode(&draw.tokens);
         // An output that was cut off may end inside of the healed text.

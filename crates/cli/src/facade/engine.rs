@@ -39,6 +39,11 @@ pub(crate) trait AnySampler {
     /// The next draw. Draws that begin are taken off `left`; `None`: it is zero and none is under way, or a search is over.
     fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn>;
 
+    /// The logarithm of its own estimate of `P(L)`, where it has one.
+    fn log_mass(&mut self) -> Option<f64> {
+        None
+    }
+
     /// The bounds that it has learned.
     fn save(&mut self) -> Option<Vec<u8>> {
         None
@@ -66,6 +71,10 @@ macro_rules! rollouts {
                     let stats = self.scheduler().take_speculation();
                     (draw, stats.as_ref().map(Drafted::new))
                 }))
+            }
+
+            fn log_mass(&mut self) -> Option<f64> {
+                self.scheduler().log_mass()
             }
 
             fn save(&mut self) -> Option<Vec<u8>> {

@@ -5,6 +5,7 @@
 //! [`Draws`].
 
 mod any_model;
+pub mod audit;
 mod compile;
 #[cfg(feature = "wgpu")]
 mod device;

@@ -352,11 +352,13 @@ impl Request {
         }
         let compiled = self.compiled(&start.healed)?;
         let engine = self.engine(&chosen, compiled, &start, max_tokens)?;
+        let truncates_after_mask = matches!(self.truncate, Some(Truncate::AfterMask(_)));
         Ok(Draws::new(Plan {
             tokens: self.model.shared_tokens(),
             method: chosen,
             why,
-            is_model: self.is_unconstrained() && !matches!(self.truncate, Some(Truncate::AfterMask(_))),
+            is_model: self.is_unconstrained() && !truncates_after_mask,
+            truncates_after_mask,
             healed: start.healed,
             engine,
             seed: self.seed,

@@ -108,7 +108,8 @@ fn constraints_have_three_spellings() {
     assert_eq!(mask(&["--spec", "canonical.json"]), mask(&["--regex", "abc", "--canonical"]));
     assert_eq!(mask(&["--spec", "choices.json"]), mask(&["--choice", "yes", "--choice", "no"]));
     assert_eq!(mask(&["--spec", "grammar.json"]), mask(&["--grammar", "g.lark"]));
-    let all = ["--with", "whitespace=indent:2,ascii", "--with", "any_order", "--with", "exponents=1"];
+    let all =
+        ["--with", "whitespace=indent:2,ascii", "--with", "any_order", "--with", "exponents=1,margin=2"];
     assert_eq!(files.run(&[&["mask"], &schema[..], &all].concat()).code, 0);
     // And `explain` reads all of them.
     let explain = |more: &[&str]| files.run(&[&["explain", "--format", "jsonl"], more].concat()).json();

@@ -32,6 +32,9 @@ pub const MAX_IGNORED: u32 = 10_000;
 /// The largest [`SchemaSpec::exponents`]: compiling takes hours beyond.
 pub const MAX_EXPONENT: u32 = 100;
 
+/// The largest [`SchemaSpec::margin`].
+pub const MAX_MARGIN: u32 = 1_000;
+
 /// A constraint on outputs, as data.
 ///
 /// # Example
@@ -115,6 +118,8 @@ pub struct SchemaSpec {
     pub registry: Option<RegistrySource>,
     /// Whether the members of an object come in any order.
     pub any_order: bool,
+    /// The most characters of white space in front of the document, and after it.
+    pub margin: u32,
 }
 
 /// A structural tag and how JSON in it is written.
@@ -353,8 +358,15 @@ impl Spec {
 impl SchemaSpec {
     /// The schema with no options.
     pub fn new(source: Source) -> Self {
-        let (whitespace, ascii, exponents, registry, any_order) = (None, false, None, None, false);
-        Self { source, whitespace, ascii, exponents, registry, any_order }
+        Self {
+            source,
+            whitespace: None,
+            ascii: false,
+            exponents: None,
+            registry: None,
+            any_order: false,
+            margin: 0,
+        }
     }
 }
 
@@ -408,7 +420,7 @@ mod tests {
         r#"{"choices":["yes","no"]}"#,
         r#"{"grammar":"start: \"a\"","grammar_format":"lark","max_ignored":3,"maximal_munch":true}"#,
         r#"{"grammar_file":"g.gbnf"}"#,
-        r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true}"#,
+        r#"{"json_schema":{"type":"integer","maximum":1e2},"whitespace":"indent:2","ascii":true,"exponents":3,"schema_registry":"all","any_order":true,"margin":2}"#,
         r#"{"json_schema":true}"#,
         r#"{"json_schema":true,"schema_registry":{"a.json":{"const": 1.50}}}"#,
         r#"{"structural_tag":{"type":"structural_tag","format":{"type":"any_text"}},"whitespace":"compact"}"#,

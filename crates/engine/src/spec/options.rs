@@ -10,8 +10,8 @@ use unskew_grammars::GrammarFormat;
 use unskew_schema::Whitespace;
 
 use super::{
-    GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, RegistrySource, SchemaSpec, SetSpec, Source, Spec,
-    SpecError, TagSpec,
+    GrammarSpec, Language, MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, RegistrySource, SchemaSpec, SetSpec,
+    Source, Spec, SpecError, TagSpec,
 };
 
 /// A [`Spec`] as people write it: one flat list of options, most of them absent. This is its JSON form.
@@ -61,6 +61,8 @@ pub struct SpecOptions {
     pub schema_registry: Option<RegistrySource>,
     #[serde(skip_serializing_if = "is_off")]
     pub any_order: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub margin: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +150,7 @@ impl SpecOptions {
                 "`schema_registry` is for the references of a `json_schema`",
             ),
             (self.any_order, schema, "`any_order` is for the members of a `json_schema`"),
+            (self.margin.is_some(), schema, "`margin` is the white space around a `json_schema`"),
         ];
         options.into_iter().find(|(is_given, has_kind, _)| *is_given && !has_kind).map(|(.., about)| about)
     }
@@ -198,6 +201,7 @@ impl TryFrom<SpecOptions> for Spec {
         for (option, value, most) in [
             ("max_ignored", options.max_ignored, MAX_IGNORED),
             ("exponents", options.exponents, MAX_EXPONENT),
+            ("margin", options.margin, MAX_MARGIN),
         ] {
             if let Some(value) = value.filter(|value| *value > most) {
                 let why = format!("give a whole number up to {most}");
@@ -232,7 +236,16 @@ impl TryFrom<SpecOptions> for Spec {
             Language::Grammar(GrammarSpec { source, format, max_ignored, maximal_munch })
         } else if let Some(source) = text(options.json_schema, options.json_schema_file) {
             let SpecOptions { ascii, exponents, schema_registry: registry, any_order, .. } = options;
-            Language::JsonSchema(SchemaSpec { source, whitespace, ascii, exponents, registry, any_order })
+            let margin = options.margin.unwrap_or(0);
+            Language::JsonSchema(SchemaSpec {
+                source,
+                whitespace,
+                ascii,
+                exponents,
+                registry,
+                any_order,
+                margin,
+            })
         } else if let Some(source) = text(options.structural_tag, options.structural_tag_file) {
             Language::StructuralTag(TagSpec { source, whitespace })
         } else if let Some(file) = options.set {
@@ -275,7 +288,7 @@ impl From<Spec> for SpecOptions {
                 Self { grammar, grammar_format, grammar_file, max_ignored, maximal_munch, ..options }
             }
             Language::JsonSchema(schema) => {
-                let SchemaSpec { source, whitespace, ascii, exponents, registry, any_order } = schema;
+                let SchemaSpec { source, whitespace, ascii, exponents, registry, any_order, margin } = schema;
                 let (json_schema, json_schema_file) = apart(source);
                 let whitespace = whitespace.map(spell_whitespace);
                 Self {
@@ -286,6 +299,7 @@ impl From<Spec> for SpecOptions {
                     exponents,
                     schema_registry: registry,
                     any_order,
+                    margin: Some(margin).filter(|margin| *margin > 0),
                     ..options
                 }
             }

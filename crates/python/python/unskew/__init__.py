@@ -5,6 +5,7 @@ A constraint (a regex, a JSON Schema, a grammar, a list, a structural tag) is co
 `sample` draws outputs of any model from P(output | constraint), which masking alone does not.
 """
 
+from ._audit import Audit, audit
 from ._errors import (
     ConstraintError,
     DeadlineError,
@@ -35,6 +36,7 @@ from ._unskew import (
 )
 
 __all__ = [
+    "Audit",
     "Compiled",
     "Compiler",
     "Constraint",
@@ -55,6 +57,7 @@ __all__ = [
     "__version__",
     "accept_batch",
     "apply",
+    "audit",
     "fill_batch",
     "methods",
     "sample",

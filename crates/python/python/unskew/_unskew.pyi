@@ -96,6 +96,7 @@ class Constraint:
         canonical: bool = False,
         whitespace: str | None = None,
         any_order: bool = False,
+        margin: int | None = None,
         ascii: bool = False,
         exponents: int | None = None,
         registry: Mapping[str, str | bool | Mapping[str, Any]] | None = None,
@@ -247,12 +248,14 @@ def fill_batch(
     *,
     rows: Sequence[int] | None = None,
     drafts: Sequence[Sequence[int]] | None = None,
+    parents: Sequence[Sequence[int]] | None = None,
     threads: int | None = None,
 ) -> None:
     """Writes the masks of many matchers in one call, each into the row that `rows` says (default: one after the other).
 
     With `drafts`, the masks after each draft token of a matcher come in the rows after its own; after a token that is not
-    allowed, the row before it is repeated. `threads`: by default one for less than 16 rows, else one for each processor.
+    allowed, the row before it is repeated. With `parents`, drafts are trees: of each token the place of the one before it in its draft,
+    -1 for the sequence itself; parents come first. `threads`: by default one for less than 16 rows, else one for each processor.
     """
 
 def accept_batch(matchers: Sequence[Matcher], ids: Sequence[int]) -> list[bool]:
@@ -302,6 +305,10 @@ class Draws(Iterator[Draw]):
     @property
     def explain(self) -> str:
         """The sampler, the distribution of its outputs and, where it was chosen, the reason."""
+    @property
+    def log_mass(self) -> float | None:
+        """The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint by itself, from
+        the outputs so far; None where the sampler gives none."""
     def __iter__(self) -> Draws: ...
     def __next__(self) -> Draw: ...
     def close(self) -> None:
@@ -330,6 +337,24 @@ def sample(
     "smc:n=10,twisted" or "disc:k=8". `n` is how many outputs there will be at most; without it there is no end. `top_k` and
     `top_p` truncate the model before the mask. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
     """
+
+def audit(
+    logits: Callable[[list[list[int]]], Any],
+    constraint: Constraint | None,
+    tokenizer: Tokenizer,
+    *,
+    samplers: Sequence[str],
+    n: int,
+    seed: int,
+    prompt: str | Sequence[int] | None = None,
+    max_tokens: int | None = None,
+    batch: int = 16,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    progress: Callable[[str, int], Any] | None = None,
+) -> tuple[str, str]:
+    """The measures of `unskew.audit` as a text of JSON, and its page."""
 
 def methods() -> list[Method]:
     """The samplers, with their parameters and the distributions of their outputs."""

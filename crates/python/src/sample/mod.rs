@@ -7,6 +7,7 @@
 //! Tried instead: the sampler on the caller's thread. It is then bound to one thread, since samplers of the facade are, and an iteration on
 //! another thread is a panic.
 
+pub(crate) mod audit;
 mod worker;
 
 use std::sync::Arc;
@@ -17,11 +18,11 @@ use pyo3::{
     types::{PyDict, PyList, PyString},
 };
 use unskew::{
-    METHODS, Method, Model, Output,
+    METHODS, Method, Model, Output, Request,
     core::{Cancel, Finish, Origin},
 };
 
-use self::worker::{Answer, Asking, Question, Worker};
+use self::worker::{Answer, Ask, Asking, Question, Worker};
 use crate::{
     constraint::Constraint,
     error::{Class, of_facade},
@@ -125,6 +126,10 @@ pub(crate) struct Draws {
     /// The sampler, the distribution of its outputs and, where it was chosen, the reason.
     #[pyo3(get)]
     explain: String,
+    /// The natural logarithm of an estimate of P(constraint), the probability that the model satisfies the constraint by itself, from
+    /// the outputs so far; None where the sampler gives none.
+    #[pyo3(get)]
+    log_mass: Option<f64>,
 }
 
 #[pymethods]
@@ -154,31 +159,83 @@ impl Draws {
 }
 
 impl Draws {
-    fn next_output(&self, py: Python<'_>, worker: &Worker) -> PyResult<Option<Output>> {
+    fn next_output(&mut self, py: Python<'_>, worker: &Worker) -> PyResult<Option<Output>> {
         worker.send(Answer::Next)?;
         loop {
             match worker.receive(py)? {
                 Question::Rows(prefixes) => {
-                    let rows = self.rows(py, &prefixes)?;
+                    let rows = rows(self.model.bind(py), &prefixes, self.vocab_len)?;
                     worker.send(Answer::Rows(rows))?;
                 }
-                Question::Output(output) => {
+                Question::Output(output, log_mass) => {
+                    self.log_mass = log_mass;
                     let output = output.transpose().map_err(|error| of_facade(&error))?;
                     return Ok(output.map(|output| *output));
                 }
-                Question::Ready(_) => {}
+                Question::Ready(_) | Question::Progress(..) | Question::Audited(_) => {}
             }
         }
     }
+}
 
-    /// The rows of the user's model after `prefixes`.
-    fn rows(&self, py: Python<'_>, prefixes: &[Vec<u32>]) -> PyResult<Vec<f32>> {
-        let batch = PyList::new(py, prefixes)?;
-        let answer = self.model.bind(py).call1((batch,))?;
-        let mut rows = Vec::with_capacity(prefixes.len() * self.vocab_len);
-        view::logits(&answer, prefixes.len(), self.vocab_len, &mut rows)?;
-        Ok(rows)
+/// The rows of the user's model after `prefixes`.
+fn rows(model: &Bound<'_, PyAny>, prefixes: &[Vec<u32>], vocab_len: usize) -> PyResult<Vec<f32>> {
+    let answer = model.call1((PyList::new(model.py(), prefixes)?,))?;
+    let mut rows = Vec::with_capacity(prefixes.len() * vocab_len);
+    view::logits(&answer, prefixes.len(), vocab_len, &mut rows)?;
+    Ok(rows)
+}
+
+/// What `sample` and `audit` have in common.
+struct Options<'a, 'py> {
+    tokenizer: &'a Tokenizer,
+    prompt: Option<&'a Bound<'py, PyAny>>,
+    max_tokens: Option<usize>,
+    batch: usize,
+    temperature: f64,
+    top_k: Option<usize>,
+    top_p: Option<f64>,
+}
+
+impl Options<'_, '_> {
+    /// A request for outputs of a model that asks for its rows.
+    fn request(&self, ask: &Ask) -> PyResult<Request> {
+        if !(1..=MAX_BATCH).contains(&self.batch) {
+            return Err(Class::Option.error(format!("`batch` is {}: give 1 to {MAX_BATCH}", self.batch)));
+        }
+        let tokens = &self.tokenizer.tokens;
+        let asking = Asking::new(tokens.vocabulary().len(), ask.clone());
+        let model = Model::new(asking, Arc::clone(tokens)).map_err(|error| of_facade(&error))?;
+        let request = match self.prompt {
+            None => model.prompt(""),
+            Some(prompt) => match prompt.cast::<PyString>() {
+                Ok(text) => model.prompt(text.to_cow()?.into_owned()),
+                Err(_) => model.prompt_ids(ids(&prompt.extract::<Vec<u32>>()?)),
+            },
+        };
+        let truncate = match (self.top_k, self.top_p) {
+            (None, None) => None,
+            (k, p) => Some(unskew::Truncate::top(k, p).map_err(|error| of_facade(&error))?),
+        };
+        Ok(request
+            .temperature(self.temperature)
+            .truncate(truncate.map(unskew::Truncate::BeforeMask))
+            .max_tokens(self.max_tokens)
+            .batch(self.batch)
+            .cancel(ask.cancel().clone()))
     }
+}
+
+fn check_callable(logits: &Bound<'_, PyAny>) -> PyResult<()> {
+    match logits.is_callable() {
+        true => Ok(()),
+        false => Err(PyTypeError::new_err("`logits` is no function from a batch of ids to rows of logits")),
+    }
+}
+
+/// A sampler, by its name with parameters.
+fn method(name: &str) -> PyResult<Method> {
+    name.parse().map_err(|error: unskew::MethodError| of_facade(&error.into()))
 }
 
 /// Outputs of the model `logits` under a constraint.
@@ -203,53 +260,40 @@ pub(crate) fn sample(
     top_k: Option<usize>,
     top_p: Option<f64>,
 ) -> PyResult<Draws> {
-    if !logits.is_callable() {
-        return Err(PyTypeError::new_err("`logits` is no function from a batch of ids to rows of logits"));
-    }
-    if !(1..=MAX_BATCH).contains(&batch) {
-        return Err(Class::Option.error(format!("`batch` is {batch}: give 1 to {MAX_BATCH}")));
-    }
-    let method: Method = sampler.parse().map_err(|error: unskew::MethodError| of_facade(&error.into()))?;
+    check_callable(&logits)?;
+    let method = method(sampler)?;
     let vocab_len = tokenizer.tokens.vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
-    let model = Model::new(Asking::new(vocab_len, ask.clone()), Arc::clone(&tokenizer.tokens));
-    let model = model.map_err(|error| of_facade(&error))?;
-    let request = match prompt {
-        None => model.prompt(""),
-        Some(prompt) => match prompt.cast::<PyString>() {
-            Ok(text) => model.prompt(text.to_cow()?.into_owned()),
-            Err(_) => model.prompt_ids(ids(&prompt.extract::<Vec<u32>>()?)),
-        },
-    };
-    let truncate = match (top_k, top_p) {
-        (None, None) => None,
-        _ => Some(unskew::Truncate::top(top_k, top_p).map_err(|error| of_facade(&error))?),
-    };
-    let mut request = request
-        .temperature(temperature)
-        .truncate(truncate.map(unskew::Truncate::BeforeMask))
-        .max_tokens(max_tokens)
-        .seed(seed)
-        .batch(batch)
-        .cancel(ask.cancel().clone());
+    let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p };
+    let mut request = options.request(&ask)?.seed(seed);
     if let Some(n) = n {
         request = request.outputs(n);
     }
     request.check(&method).map_err(|error| of_facade(&error))?;
     let spec = constraint.map(|constraint| constraint.spec.clone()).unwrap_or_default();
-    worker.start(ask, move || {
-        let draws = request.constrain(spec)?.sample_with(method)?;
-        Ok(match n {
-            Some(n) => draws.take(n),
-            None => draws,
-        })
+    worker.start(ask, move |ask| {
+        worker::draw(ask, || {
+            let draws = request.constrain(spec)?.sample_with(method)?;
+            Ok(match n {
+                Some(n) => draws.take(n),
+                None => draws,
+            })
+        });
     })?;
     match worker.receive(py)? {
         Question::Ready(ready) => {
             let worker::Ready { seed, sampler, explain } = ready.map_err(|error| of_facade(&error))?;
-            Ok(Draws { worker: Some(worker), model: logits.unbind(), vocab_len, seed, sampler, explain })
+            Ok(Draws {
+                worker: Some(worker),
+                model: logits.unbind(),
+                vocab_len,
+                seed,
+                sampler,
+                explain,
+                log_mass: None,
+            })
         }
-        Question::Rows(_) | Question::Output(_) => Err(Class::Sample.error("the sampler did not start")),
+        _ => Err(Class::Sample.error("the sampler did not start")),
     }
 }
 

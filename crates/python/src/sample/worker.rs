@@ -40,8 +40,12 @@ pub(super) enum Question {
     Ready(unskew::Result<Ready>),
     /// Rows of the model after these sequences.
     Rows(Vec<Vec<u32>>),
-    /// The next output; none: there are no more.
-    Output(Option<unskew::Result<Box<Output>>>),
+    /// The next output (none: there are no more), and the logarithm of the estimate of P(constraint) after it.
+    Output(Option<unskew::Result<Box<Output>>>, Option<f64>),
+    /// The sampler of an audit and the number of its outputs so far.
+    Progress(&'static str, usize),
+    /// The audit is done: its lines as JSON, and its page.
+    Audited(unskew::Result<(String, String)>),
 }
 
 /// The facts of a sampler before it draws.
@@ -62,6 +66,11 @@ pub(super) struct Ask {
 impl Ask {
     pub(super) fn cancel(&self) -> &Cancel {
         &self.cancel
+    }
+
+    /// Tells the caller something that has no answer. Nobody may be there any more.
+    pub(super) fn tell(&self, question: Question) {
+        let _ = self.questions.send(question);
     }
 
     fn receive(&self) -> Option<Answer> {
@@ -95,15 +104,11 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    /// Starts the thread, which makes its sampler first.
-    pub(super) fn start(
-        &self,
-        ask: Ask,
-        make: impl FnOnce() -> unskew::Result<Draws> + Send + 'static,
-    ) -> PyResult<()> {
+    /// Starts the thread.
+    pub(super) fn start(&self, ask: Ask, work: impl FnOnce(&Ask) + Send + 'static) -> PyResult<()> {
         let panic = Arc::clone(&self.panic);
         let work = move || {
-            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&ask, make)));
+            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&ask)));
             if let Err(payload) = worked {
                 *panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(text_of(&*payload));
             }
@@ -144,8 +149,8 @@ impl Worker {
     }
 }
 
-/// The life of the thread.
-fn work(ask: &Ask, make: impl FnOnce() -> unskew::Result<Draws>) {
+/// The life of a sampler's thread, which makes its sampler first.
+pub(super) fn draw(ask: &Ask, make: impl FnOnce() -> unskew::Result<Draws>) {
     let made = make();
     let (mut draws, ready) = match made {
         Ok(draws) => {
@@ -159,7 +164,7 @@ fn work(ask: &Ask, make: impl FnOnce() -> unskew::Result<Draws>) {
     }
     while let (Some(draws), Some(Answer::Next)) = (&mut draws, ask.receive()) {
         let output = draws.next().map(|output| output.map(Box::new));
-        if ask.questions.send(Question::Output(output)).is_err() {
+        if ask.questions.send(Question::Output(output, draws.log_mass())).is_err() {
             return;
         }
     }

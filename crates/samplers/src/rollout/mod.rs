@@ -23,6 +23,7 @@
 //! needs the model. The random numbers of a rollout depend on the task and on the bounds that the rollout meets, and not on the
 //! contents of a cache.
 
+mod accept;
 mod drafted;
 mod propose;
 mod waiting;
@@ -247,6 +248,8 @@ pub(crate) struct Rollout<C: Constraint> {
     new_tokens: u64,
     log_proposal: f64,
     log_weight: f64,
+    /// The logarithm of the bound of the empty prefix that the rollout was drawn by.
+    log_root_bound: f64,
 }
 
 impl<C: Constraint> Clone for Rollout<C> {
@@ -274,6 +277,7 @@ impl<C: Constraint> Clone for Rollout<C> {
             new_tokens: self.new_tokens,
             log_proposal: self.log_proposal,
             log_weight: self.log_weight,
+            log_root_bound: self.log_root_bound,
         }
     }
 }
@@ -313,6 +317,7 @@ impl<C: Constraint> Rollout<C> {
             new_tokens: 0,
             log_proposal: 0.0,
             log_weight: 0.0,
+            log_root_bound: 0.0,
         };
         for token in tokens {
             session.tree_mut().touch(rollout.node);
@@ -476,72 +481,6 @@ impl<C: Constraint> Rollout<C> {
         if !known {
             self.pending.push((node, state));
         }
-    }
-
-    /// The accept tests of the prefixes that were left by forced tokens, all of which are scored. Answers with the end of the
-    /// rollout, if a test ends it. Such a prefix was left by the only allowed token with a bound of one, so its factor is its mass.
-    fn test_forced(&mut self, session: &mut Session<C>, rng: &mut dyn Rng) -> RowResult<Option<End>> {
-        while self.tested < self.left.len() {
-            let index = self.tested;
-            let node = self.left[index].node;
-            let valid_mass = session.tree().valid_mass(node);
-            if valid_mass == f64::NEG_INFINITY {
-                return Ok(Some(End::Stuck(session.tree().tokens(node))));
-            }
-            self.tested += 1;
-            if self.is_refused(index, valid_mass, rng) {
-                return Ok(Some(End::Rejected));
-            }
-            if index == self.steps.len() {
-                let child = self.left.get(index + 1).map_or(self.node, |left| left.node);
-                let mut log_p = session.tree().log_p(child);
-                if log_p.is_nan() {
-                    log_p = match self.row(session, node) {
-                        Some(row) => row.of_token(self.tokens[index])?,
-                        None => f64::NEG_INFINITY,
-                    };
-                    session.tree_mut().set_log_p(child, log_p);
-                }
-                self.steps.push(Step { log_p, valid_mass, entropy: 0.0 });
-            }
-        }
-        Ok(None)
-    }
-
-    /// The accept test of the present prefix, with the ratio of its bound now to the bound that was paid. The test is repeated
-    /// where the bound has fallen while the rollout waited for a row.
-    fn test_here(&mut self, session: &mut Session<C>, rng: &mut dyn Rng, backed_up: bool) -> Option<End> {
-        let tree = session.tree();
-        let valid_mass = tree.valid_mass(self.node);
-        let bound = match self.config.proposal {
-            _ if backed_up => tree.bound(self.node),
-            // At a new prefix ARS has ruled out no token yet, and AWRS knows no mask.
-            Proposal::Ars | Proposal::Awrs => self.paid,
-            _ => valid_mass,
-        };
-        if valid_mass == f64::NEG_INFINITY || bound == f64::NEG_INFINITY {
-            return Some(End::Stuck(tree.tokens(self.node)));
-        }
-        #[cfg(test)]
-        if backed_up && tree.mutant == Some(crate::tree::Mutant::FallsAreFree) {
-            self.paid = bound;
-            return None;
-        }
-        let factor = bound - self.paid;
-        self.paid = bound;
-        self.is_refused(self.tokens.len(), factor, rng).then_some(End::Rejected)
-    }
-
-    /// Counts a factor in the weight, and tests with it if the prefix of length `depth` has a test. A factor of one or more needs
-    /// no random number, nor does a factor that is below one by rounding.
-    fn is_refused(&mut self, depth: usize, factor: f64, rng: &mut dyn Rng) -> bool {
-        self.log_weight += factor;
-        let tests = match self.config.accept {
-            AcceptTest::Never => false,
-            AcceptTest::ExceptFirst => depth > 0,
-            AcceptTest::Every => true,
-        };
-        tests && factor < -ROUNDING && uniform(rng).ln() >= factor
     }
 
     /// Takes a choice whose probabilities are known. `None` where the rollout goes on, at a prefix that was proposed with the bound

@@ -254,7 +254,8 @@ impl<C: Constraint> Session<C> {
             // Each position is drafted, known or not: the distribution must not depend on the contents of a cache.
             self.rows = RowCache::new(0);
         }
-        self.speculation = Some(Speculation { verifier, acceptance: Acceptance::new(), observed: Vec::new() });
+        self.speculation =
+            Some(Speculation { verifier, acceptance: Acceptance::new(), observed: Vec::new() });
     }
 
     pub(crate) fn verifier(&mut self) -> Option<&mut Verifier> {

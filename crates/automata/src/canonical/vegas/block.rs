@@ -39,16 +39,16 @@ use std::collections::{HashMap, VecDeque};
 
 use unskew_core::{ByteSet, Vocabulary};
 
-use super::{
-    super::{
-        automaton::{Role, TokenizerAutomaton},
-        derivation::NONE,
-        product::Product,
+use super::{hard::HardBigrams, hash::Sip};
+use crate::{
+    Dfa,
+    canonical::{
+        merges::derivation::NONE,
+        tokenizer::automaton::{Role, TokenizerAutomaton},
+        viability::product::Product,
     },
-    hard::HardBigrams,
-    hash::Sip,
+    dfa::table::DEAD,
 };
-use crate::{Dfa, table::DEAD};
 
 /// So many states behind an entry decide its place among several.
 const NEAR: usize = 48;

@@ -19,7 +19,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 use unskew_core::ByteSet;
 
 use super::hard::HardBigrams;
-use crate::{Limits, RegexError, syntax};
+use crate::{Limits, RegexError, regex::syntax};
 
 /// A part of a pattern between delimiters with which nothing merges.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -25,9 +25,14 @@ use std::{fs, io, path::Path, sync::OnceLock};
 use unskew_core::{TokenId, words_for};
 
 use super::{
-    super::{automaton::Role, completion::Before, constraint::Row, index::CanonicalIndex},
     hash::Sip,
     library::{BlockParts, VegasLibrary},
+};
+use crate::canonical::{
+    index::CanonicalIndex,
+    token_set::{TokenSet, bits},
+    tokenizer::automaton::Role,
+    viability::completion::Before,
 };
 
 const MAGIC: &[u8; 8] = b"UNSKEWVL";
@@ -100,15 +105,15 @@ impl VegasLibrary {
                     }
                 }
             }
-            let rows: Vec<(u64, &Row)> = (0u64..)
+            let rows: Vec<(u64, &TokenSet)> = (0u64..)
                 .zip(&block.parts.rows)
                 .filter_map(|(state, row)| Some((state, row.get()?)))
                 .collect();
             bytes.extend((rows.len() as u64).to_le_bytes());
             for (state, row) in rows {
                 bytes.extend(state.to_le_bytes());
-                bytes.push(u8::from(matches!(row, Row::Long(_))));
-                let (Row::Short(words) | Row::Long(words)) = row;
+                bytes.push(u8::from(matches!(row, TokenSet::Long(_))));
+                let (TokenSet::Short(words) | TokenSet::Long(words)) = row;
                 list(&mut bytes, words);
             }
         }
@@ -236,7 +241,7 @@ impl Reader<'_> {
                 _ => return Err(LibraryFileError::Damaged("a state is of no kind")),
             });
         }
-        let rows: Box<[OnceLock<Row>]> = (0..states).map(|_| OnceLock::new()).collect();
+        let rows: Box<[OnceLock<TokenSet>]> = (0..states).map(|_| OnceLock::new()).collect();
         for _ in 0..self.count(17)? {
             let state = usize::try_from(self.word()?).ok().and_then(|state| rows.get(state));
             let [long] = self.take()?;
@@ -245,13 +250,13 @@ impl Reader<'_> {
                 0 => ascends(&words) && words.iter().all(|token| is_written(token, true)),
                 1 => {
                     words.len() == words_for(vocabulary.len())
-                        && super::super::completion::bits(&words).all(|token| {
+                        && bits(&words).all(|token| {
                             TokenId(token).index() < vocabulary.len() && is_written(&token, true)
                         })
                 }
                 _ => false,
             };
-            let row = if long == 0 { Row::Short(words) } else { Row::Long(words) };
+            let row = if long == 0 { TokenSet::Short(words) } else { TokenSet::Long(words) };
             if !valid || state.is_none_or(|cell| cell.set(row).is_err()) {
                 return Err(LibraryFileError::Damaged("a row is none"));
             }

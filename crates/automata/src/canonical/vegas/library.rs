@@ -21,17 +21,18 @@ use std::{
 
 use unskew_core::Generations;
 
-use super::{
-    super::{
-        completion::{Before, Completion},
-        constraint::Row,
+use super::{block::Blocks, hard::HardBigrams};
+use crate::{
+    canonical::{
         index::CanonicalIndex,
-        product::Product,
+        token_set::TokenSet,
+        viability::{
+            completion::{Before, Completion},
+            product::Product,
+        },
     },
-    block::Blocks,
-    hard::HardBigrams,
+    dfa::table::DEAD,
 };
-use crate::table::DEAD;
 
 const SHARDS: usize = 16;
 
@@ -41,7 +42,7 @@ type Shard = Generations<u128, Arc<Block>>;
 /// Sub-automata of constraints, computed once per tokenizer: the published idea of Vegas configurations, for the parts that
 /// constraints have in common.
 ///
-/// [`CanonicalConstraint::with_library`](super::super::CanonicalConstraint::with_library) uses and fills one. Constraints
+/// [`CanonicalConstraint::with_library`](crate::canonical::CanonicalConstraint::with_library) uses and fills one. Constraints
 /// allow the same tokens with any library and without one.
 pub struct VegasLibrary {
     pub(super) fingerprint: u64,
@@ -110,7 +111,7 @@ impl Room {
 #[derive(Debug)]
 pub(super) struct BlockParts {
     pub(super) before: Box<[Before]>,
-    pub(super) rows: Box<[OnceLock<Row>]>,
+    pub(super) rows: Box<[OnceLock<TokenSet>]>,
 }
 
 /// A block and its share of the room.
@@ -123,7 +124,7 @@ pub(super) struct Block {
 
 impl BlockParts {
     fn bytes(&self) -> usize {
-        let cells = self.before.len() * (size_of::<Before>() + size_of::<OnceLock<Row>>());
+        let cells = self.before.len() * (size_of::<Before>() + size_of::<OnceLock<TokenSet>>());
         let lists = self.before.iter().map(|before| match before {
             Before::Any | Before::None => 0,
             Before::FollowedBy(tokens) | Before::Except(tokens) => size_of_val(&tokens[..]),
@@ -149,13 +150,13 @@ impl Drop for Block {
     }
 }
 
-pub(super) fn row_bytes(row: &Row) -> usize {
-    let (Row::Short(list) | Row::Long(list)) = row;
+pub(super) fn row_bytes(row: &TokenSet) -> usize {
+    let (TokenSet::Short(list) | TokenSet::Long(list)) = row;
     size_of_val(&list[..])
 }
 
 /// The blocks that a constraint is made of.
-pub(in super::super) struct Shared {
+pub(crate) struct Shared {
     blocks: Vec<Arc<Block>>,
     /// By state: the block, and the number there.
     places: Vec<(u32, u32)>,
@@ -163,14 +164,14 @@ pub(in super::super) struct Shared {
 
 impl Shared {
     /// The block of `state`, and its cell there.
-    fn cell(&self, state: u32) -> (&Block, &OnceLock<Row>) {
+    fn cell(&self, state: u32) -> (&Block, &OnceLock<TokenSet>) {
         let (block, number) = self.places[state as usize];
         let block = &self.blocks[block as usize];
         (block, &block.parts.rows[number as usize])
     }
 
     /// The row of `state`, if some constraint has made it.
-    pub(in super::super) fn row(&self, state: u32) -> Option<&Row> {
+    pub(crate) fn row(&self, state: u32) -> Option<&TokenSet> {
         let (block, cell) = self.cell(state);
         let row = cell.get()?;
         block.room.row_hits.fetch_add(1, Ordering::Relaxed);
@@ -178,7 +179,7 @@ impl Shared {
     }
 
     /// Keeps the row of `state` for all; gives it back if there is no room.
-    pub(in super::super) fn keep(&self, state: u32, row: Row) -> Result<&Row, Row> {
+    pub(crate) fn keep(&self, state: u32, row: TokenSet) -> Result<&TokenSet, TokenSet> {
         let (block, cell) = self.cell(state);
         block.room.row_misses.fetch_add(1, Ordering::Relaxed);
         if !block.take(row_bytes(&row)) {
@@ -259,7 +260,7 @@ impl VegasLibrary {
         }
     }
 
-    pub(in super::super) fn is_of(&self, index: &CanonicalIndex) -> bool {
+    pub(crate) fn is_of(&self, index: &CanonicalIndex) -> bool {
         (self.fingerprint, self.tokens, self.vocab_len)
             == (index.automaton.fingerprint, index.automaton.vocab_len(), index.vocabulary.len())
     }
@@ -309,11 +310,7 @@ impl VegasLibrary {
     }
 
     /// Completes `product` block by block. `None` if it cannot be cut: then it has to be completed whole.
-    pub(in super::super) fn complete(
-        &self,
-        product: &Product,
-        index: &CanonicalIndex,
-    ) -> Option<(Completion, Shared)> {
+    pub(crate) fn complete(&self, product: &Product, index: &CanonicalIndex) -> Option<(Completion, Shared)> {
         let blocks = Blocks::new(product, &index.automaton, index.facts())?;
         let mut before = vec![Before::None; product.len()];
         let mut places = vec![(0, 0); product.len()];

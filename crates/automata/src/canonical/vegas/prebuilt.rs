@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use super::{
-    super::{CanonicalConstraint, CanonicalError, CanonicalIndex},
-    library::VegasLibrary,
+use super::library::VegasLibrary;
+use crate::{
+    Dfa, Limits,
+    canonical::{CanonicalConstraint, CanonicalError, CanonicalIndex},
 };
-use crate::{Dfa, Limits};
 
 /// In larger blocks, rows are made beforehand for the states in which characters end, and not for those within.
 const SMALL: usize = 64;

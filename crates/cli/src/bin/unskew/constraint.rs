@@ -84,8 +84,7 @@ fn from_file(path: &Path) -> Result<Spec> {
 }
 
 /// The options that `--with` takes.
-const KNOWN: &str =
-    "whitespace, ascii, exponents, schema-registry, any-order, maximal-munch, max-ignored, subset, gpu";
+const KNOWN: &str = "whitespace, ascii, exponents, schema-registry, any-order, margin, maximal-munch, max-ignored, subset, gpu";
 
 /// Sets one option of `--with`.
 fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
@@ -111,6 +110,7 @@ fn set(options: &mut SpecOptions, part: &str) -> Result<()> {
         "exponents" => options.exponents = Some(number()?),
         "schema-registry" => options.schema_registry = Some(text()?.into()),
         "any-order" => options.any_order = switch()?,
+        "margin" => options.margin = Some(number()?),
         "maximal-munch" => options.maximal_munch = switch()?,
         "max-ignored" => options.max_ignored = Some(number()?),
         "subset" => options.subset = Some(text()?),

@@ -55,6 +55,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("heal", ""),
     ("json_schema", ""),
     ("json_schema_file", "--json-schema"),
+    ("margin", ""),
     ("max_ignored", ""),
     ("max_tokens", ""),
     ("maximal_munch", ""),

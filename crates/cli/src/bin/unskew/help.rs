@@ -22,6 +22,7 @@ Options of the constraint, joined by commas: `--with whitespace=compact,ascii`
       ten times longer for 3 and hundreds of times longer for 20
     schema-registry=DIR: a folder of schemas that `$ref` may lead to, `.json` files, by their `$id` or by their path there
     any-order: the members of an object come in any order, and not in that of the schema
+    margin=N: at most N blanks, tabs and line breaks in front of the document, and as many after it (default: 0)
 - --structural-tag:
     whitespace=compact, bounded:N or flexible: in JSON, where the tag says nothing (default: bounded:33)
 - --grammar:

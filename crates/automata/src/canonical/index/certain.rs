@@ -1,0 +1,674 @@
+//! From which states of a tokenizer's automata every ordinary text goes on: why most positions need no search.
+//!
+//! A position of a constraint is *alive* if some accepted text goes on from there, over bytes and marks. A search would
+//! answer that, position by position. But where the tokenizer cannot refuse what comes next, the constraint alone decides,
+//! and its DFA has no dead states. So this file works out, once for a tokenizer,
+//!
+//! - the **ordinary characters**: those that the automaton of marked texts reads where a text begins, and, if texts are
+//!   brought into normalisation form C, of these only those that this form leaves alone, whatever stands in front;
+//! - the **universal** states of the automaton of marked texts: every text of ordinary characters goes on from there, with
+//!   some marks. Behind two blanks no state is, as each already says whether a letter follows. That is the universality of
+//!   a nondeterministic automaton, marks being free; the sets of its subset construction have few members, nearly all one.
+//! - which bytes can complete an **added token**. A token is never completed without its last byte behind its last but one.
+//!
+//! and, once for a constraint, the states of its DFA from which ordinary characters, no two of which could end an added
+//! token, lead to acceptance: these are *safe*. **A safe state beside a universal one is alive**, as the text that makes the
+//! first accept goes on from the second.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use rustc_hash::FxHashMap as Map;
+use smallvec::SmallVec;
+use unskew_core::ByteSet;
+
+use super::{ends, tables::CanonicalIndex};
+use crate::{
+    Dfa,
+    canonical::{merges::derivation::NONE, texts::added::TextDfa, tokenizer::automaton::TokenizerAutomaton},
+    dfa::table::DEAD,
+    split::SplitDfa,
+};
+
+/// What is known of a tokenizer's automata.
+#[derive(Debug)]
+pub(crate) struct Certain {
+    /// By state of the automaton of marked texts: whether it is universal. States inside a character are not.
+    pub(crate) universal: Vec<bool>,
+    /// By state: the bytes of ASCII that lead to a universal state.
+    pub(crate) goes: Vec<ByteSet>,
+    /// By state: the same behind a mark.
+    pub(crate) begins: Vec<ByteSet>,
+    /// By state of the automaton of texts without added tokens: whether no byte is refused.
+    calm: Vec<bool>,
+    /// The bytes that are refused somewhere there, and those that lead to where one is.
+    last: ByteSet,
+    last_but_one: ByteSet,
+    /// The ordinary characters, byte by byte. State 0 is between characters.
+    characters: Vec<[u32; 256]>,
+    /// By state of the automaton of marked texts: what is left of a character there, as for [`utf8`]; 0 also where that is
+    /// more than one thing.
+    pub(crate) places: Vec<u8>,
+    /// The [`begins`](Self::begins) of the universal states in which characters beyond ASCII mostly end, and where the text may
+    /// end too; and which states are such, or hold at least as much.
+    pub(crate) is_typical: Vec<bool>,
+    pub(crate) typical: Vec<ByteSet>,
+    /// By state: bytes of ASCII that lead to a state from which some lead to a universal one, behind a mark or not; for
+    /// states that are not universal.
+    pub(crate) soon: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// The lists of [`soon`](Self::soon) behind a mark, of states that are not universal and where the text may end: in these
+    /// runs of blanks end, and a constraint that goes on with one of a list goes on in another piece.
+    pub(crate) soons: Vec<SmallVec<[(u8, u32); 4]>>,
+    /// By state: which of these is its own.
+    pub(crate) soon_of: Vec<Option<u8>>,
+    /// Whether no added token can end inside a character or with it.
+    pub(crate) is_calm_inside: bool,
+    /// How many states between characters are not universal.
+    uncertain: usize,
+}
+
+/// Answers of [`Certain::closes`], by the class of the token, the state and the place.
+pub(crate) type Closes = Map<(u32, u32, u32), bool>;
+
+/// The places in a character of UTF-8, by what must follow. Between characters it is 0.
+pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
+    match (place, byte) {
+        (0, 0..0x80) | (1, 0x80..0xc0) => Some(0),
+        (0, 0xc2..0xe0) | (2, 0x80..0xc0) | (4, 0xa0..0xc0) | (5, 0x80..0xa0) => Some(1),
+        (0, 0xe0) => Some(4),
+        (0, 0xed) => Some(5),
+        (0, 0xe1..0xf0) | (3, 0x80..0xc0) | (6, 0x90..0xc0) | (7, 0x80..0x90) => Some(2),
+        (0, 0xf0) => Some(6),
+        (0, 0xf1..0xf4) => Some(3),
+        (0, 0xf4) => Some(7),
+        _ => None,
+    }
+}
+
+/// Some states of the automaton of marked texts, in ascending order.
+type Subset = SmallVec<[u32; 4]>;
+
+/// Where `byte` leads from any of `subset`, through either kind of tokens.
+fn step(split: &SplitDfa, subset: &[u32], byte: u8) -> Subset {
+    let column = usize::from(split.classes.get(byte));
+    let mut next = Subset::new();
+    for state in subset {
+        let at = *state as usize * split.classes.len() + column;
+        next.extend([split.next.get(at), split.fallback.get(at)].into_iter().flatten().copied());
+    }
+    next.retain(|state| *state != DEAD);
+    next.sort_unstable();
+    next.dedup();
+    next
+}
+
+impl Certain {
+    pub(crate) fn new(tokenizer: &TokenizerAutomaton) -> Self {
+        let split = &tokenizer.split;
+        let characters =
+            ordinary(split, tokenizer.form.map_or_else(utf8_table, crate::canonical::texts::form::steady));
+        let universal = universal(split, &characters);
+        let leads = |state: u32| {
+            let bytes = (0..0x80u8).filter(|byte| {
+                let column = usize::from(split.classes.get(*byte));
+                let next = split.next[state as usize * split.classes.len() + column];
+                next != DEAD && universal[next as usize]
+            });
+            bytes.collect::<ByteSet>()
+        };
+        let states = 0..u32::try_from(universal.len()).expect("limited");
+        let goes: Vec<ByteSet> = states.map(leads).collect();
+        let behind = |mark: &u32| if *mark == DEAD { ByteSet::default() } else { leads(*mark) };
+        let begins: Vec<ByteSet> = split.mark.iter().map(behind).collect();
+        let (calm, last, last_but_one) = endings(&tokenizer.text);
+        let places = places(split);
+        let between: Vec<bool> = places.iter().map(|places| places & 1 != 0).collect();
+        let uncertain = between.iter().zip(&universal).filter(|(between, all)| **between && !**all).count();
+        let soon_from = |state: u32| {
+            let mark = split.mark[state as usize];
+            let mut soon: SmallVec<[(u8, u32); 4]> = SmallVec::new();
+            for from in [mark, state].into_iter().filter(|from| *from != DEAD) {
+                for byte in (0..0x80u8).filter(|byte| !last.contains(*byte) && !last_but_one.contains(*byte))
+                {
+                    let column = usize::from(split.classes.get(byte));
+                    let next = split.next[from as usize * split.classes.len() + column];
+                    if next != DEAD
+                        && !goes[next as usize].is_empty()
+                        && characters[0][usize::from(byte)] == 0
+                    {
+                        soon.push((byte, next));
+                    }
+                }
+            }
+            soon
+        };
+        let soon: Vec<SmallVec<[(u8, u32); 4]>> = (0u32..)
+            .zip(&places)
+            .map(|(state, places)| match places & 1 != 0 && !universal[state as usize] {
+                true => soon_from(state),
+                false => SmallVec::new(),
+            })
+            .collect();
+        let mut soons: Vec<SmallVec<[(u8, u32); 4]>> = Vec::new();
+        let list_of = |state: usize| {
+            let behind = soon.get(split.mark[state] as usize).filter(|soon| !soon.is_empty())?;
+            let is_looked_at = split.accepting[state] && !universal[state] && places[state] == 1;
+            let at = soons.iter().position(|known| known == behind).or_else(|| {
+                (is_looked_at && soons.len() < SOONS).then(|| {
+                    soons.push(behind.clone());
+                    soons.len() - 1
+                })
+            });
+            at.filter(|_| is_looked_at).and_then(|at| u8::try_from(at).ok())
+        };
+        let soon_of = (0..universal.len()).map(list_of).collect();
+        // The states in which the characters of most scripts end, and signs.
+        let ends = ["é", "я", "中", "ก", "“", "→", "٣", "😀"].map(|text| {
+            text.bytes().fold(Subset::from_slice(&[split.start]), |subset, byte| step(split, &subset, byte))
+        });
+        let mut is_typical = vec![false; universal.len()];
+        for state in ends.iter().flatten().map(|state| *state as usize) {
+            is_typical[state] = universal[state] && split.accepting[state];
+        }
+        let mut typical: Vec<ByteSet> = Vec::new();
+        for (begins, _) in begins.iter().zip(&is_typical).filter(|(_, typical)| **typical) {
+            if !typical.contains(begins) {
+                typical.push(*begins);
+            }
+        }
+        // Other states do as well in which at least the same may come next.
+        for (state, begins) in begins.iter().enumerate() {
+            let is_wider = typical.iter().any(|typical| typical.and(begins) == *typical);
+            is_typical[state] |= universal[state] && split.accepting[state] && is_wider;
+        }
+        Self {
+            universal,
+            goes,
+            is_calm_inside: last.iter().chain(last_but_one.iter()).all(|byte| byte.is_ascii()),
+            soon,
+            soons,
+            soon_of,
+            begins,
+            calm,
+            last,
+            last_but_one,
+            characters,
+            places: places.iter().map(|places| only_place(*places)).collect(),
+            is_typical,
+            typical,
+            uncertain,
+        }
+    }
+
+    /// What is certain of the states of `dfa`. `None` if too little is: some state between characters is not safe, or a
+    /// search where nothing is certain could pass `limit` pairs of states.
+    pub(crate) fn safe(&self, dfa: &Dfa, limit: usize) -> Option<(Vec<Safe>, Vec<u8>)> {
+        if dfa.len().saturating_mul(self.uncertain) > limit {
+            return None;
+        }
+        let places = places_of(dfa)?;
+        let is_ascii = places.is_empty();
+        let between: Vec<bool> = match is_ascii {
+            true => vec![true; dfa.len()],
+            false => places.iter().map(|places| places & 1 != 0).collect(),
+        };
+        let mut safe = self.by_ascii(dfa);
+        let is_whole =
+            |safe: &[Safe]| safe.iter().zip(&between).all(|(safe, between)| !between || *safe != Safe::No);
+        if !is_whole(&safe) {
+            self.by_characters(dfa, &between, &mut safe);
+        }
+        is_whole(&safe).then_some((safe, places))
+    }
+
+    /// The states that are safe through ASCII without the bytes that end added tokens: sweeps over the states, of which
+    /// the later ones mostly come first on the way to acceptance. After a few sweeps the rest is left undecided.
+    fn by_ascii(&self, dfa: &Dfa) -> Vec<Safe> {
+        let table = dfa.table();
+        let mut columns: Vec<usize> = (0..0x80u8)
+            .filter(|byte| self.characters[0][usize::from(*byte)] == 0 && !self.last.contains(*byte))
+            .map(|byte| usize::from(table.classes.get(byte)))
+            .collect();
+        columns.dedup();
+        let mut safe: Vec<Safe> =
+            table.accepting.iter().map(|accepts| if *accepts { Safe::Always } else { Safe::No }).collect();
+        for _ in 0..SWEEPS {
+            let mut changed = false;
+            for state in dfa.states().rev() {
+                if safe[state.index()] == Safe::No {
+                    let row = table.row(state);
+                    let leads =
+                        |column: &usize| row[*column] != DEAD && safe[row[*column] as usize] == Safe::Always;
+                    if columns.iter().any(leads) {
+                        safe[state.index()] = Safe::Always;
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        safe
+    }
+
+    /// Decides the rest: backwards from acceptance through ordinary characters, with one bit for whether the byte before
+    /// may have been the last but one of an added token.
+    fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safe]) {
+        type Node = (u32, u32, bool);
+        let mut ids: Map<Node, usize> = Map::default();
+        let mut nodes: Vec<Node> = Vec::new();
+        // Bytes that nothing tells apart.
+        let mut bytes: Vec<u8> = dfa.bytes().collect();
+        let column = |byte: u8| {
+            let of = self.characters.iter().map(move |row| row[usize::from(byte)]);
+            let ends = [self.last, self.last_but_one].map(|set| u32::from(set.contains(byte)));
+            of.chain([u32::from(dfa.classes().get(byte))]).chain(ends).collect::<Vec<u32>>()
+        };
+        bytes.sort_by_cached_key(|byte| column(*byte));
+        bytes.dedup_by_key(|byte| column(*byte));
+        for (state, _) in (0u32..).zip(between).filter(|(_, between)| **between) {
+            for before in [false, true] {
+                ids.insert((state, 0, before), nodes.len());
+                nodes.push((state, 0, before));
+            }
+        }
+        let mut edges: Vec<(usize, usize)> = Vec::new();
+        let mut at = 0;
+        while let Some((state, place, before)) = nodes.get(at).copied() {
+            for byte in bytes.iter().copied().filter(|byte| !before || !self.last.contains(*byte)) {
+                let place = self.characters[place as usize][usize::from(byte)];
+                if place == DEAD {
+                    continue;
+                }
+                if let Some(next) = dfa.step(crate::StateId(state), byte) {
+                    let node = (next.0, place, self.last_but_one.contains(byte));
+                    let id = *ids.entry(node).or_insert_with(|| {
+                        nodes.push(node);
+                        nodes.len() - 1
+                    });
+                    edges.push((id, at));
+                }
+            }
+            at += 1;
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        let accepts = |node: &Node| node.1 == 0 && dfa.is_accepting(crate::StateId(node.0));
+        let mut reached: Vec<bool> = nodes.iter().map(accepts).collect();
+        let mut open: Vec<usize> = (0..nodes.len()).filter(|node| reached[*node]).collect();
+        while let Some(node) = open.pop() {
+            let begin = edges.partition_point(|(target, _)| *target < node);
+            for (_, source) in edges[begin..].iter().take_while(|(target, _)| *target == node) {
+                if !std::mem::replace(&mut reached[*source], true) {
+                    open.push(*source);
+                }
+            }
+        }
+        for ((state, place, before), _) in nodes.iter().zip(&reached).filter(|(_, reached)| **reached) {
+            let safe = &mut safe[*state as usize];
+            match (place, before) {
+                (0, true) => *safe = Safe::Always,
+                (0, false) if *safe == Safe::No => *safe = Safe::WhenCalm,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a safe state is safe beside this state of the automaton of texts without added tokens.
+    #[inline]
+    pub(crate) fn holds(&self, safe: Safe, text: u32) -> bool {
+        match safe {
+            Safe::Always => true,
+            Safe::WhenCalm => self.calm[text as usize],
+            Safe::No => false,
+        }
+    }
+
+    /// Whether some tokens may follow `token` that end the character in which `state` is, and nothing more, and lead to a
+    /// typical state. At most three may. `place` is the state of the ordinary characters there, where the character is to be one of them, or
+    /// [`DEAD`]. What was found out is in `memo`.
+    pub(crate) fn closes(
+        &self,
+        index: &CanonicalIndex,
+        memo: &mut Closes,
+        token: u32,
+        state: u32,
+        place: u32,
+    ) -> bool {
+        let key = (index.automaton.neighbours.class[token as usize], state, place);
+        if let Some(known) = memo.get(&key) {
+            return *known;
+        }
+        let closes = self.closes_with(index, memo, (token, state, place), |_| true);
+        memo.insert(key, closes);
+        closes
+    }
+
+    /// As [`closes`](Self::closes), where only those tokens may come next for which `counts` holds.
+    pub(crate) fn closes_with(
+        &self,
+        index: &CanonicalIndex,
+        memo: &mut Closes,
+        (token, state, place): (u32, u32, u32),
+        counts: impl Fn(u32) -> bool,
+    ) -> bool {
+        let (tokenizer, split) = (&*index.automaton, &index.automaton.split);
+        let next_place = |place: u32, byte: u8| match place {
+            DEAD => Some(DEAD),
+            place => Some(self.characters[place as usize][usize::from(byte)]).filter(|next| *next != DEAD),
+        };
+        let mut ends = |token_behind: u32, next: u32, place: u32| {
+            (self.is_typical[next as usize] || self.places[next as usize] != 0)
+                && counts(token_behind)
+                && tokenizer.neighbours.may_follow(token, token_behind)
+                && (self.is_typical[next as usize] || self.closes(index, memo, token_behind, next, place))
+        };
+        let mut closes = (0x80..0xc0u8).any(|byte| {
+            let symbol = tokenizer.symbols[usize::from(byte)];
+            let next = ends::step(split, state, byte).filter(|_| symbol != NONE);
+            let next = next.and_then(|next| Some((next, next_place(place, byte)?)));
+            next.is_some_and(|(next, place)| ends(symbol, next, place))
+        });
+        if !closes {
+            closes = index.trie.any(
+                (state, place),
+                |(state, place), byte| {
+                    let goes_on = self.places[state as usize] != 0 && !byte.is_ascii();
+                    let next = ends::step(split, state, byte).filter(|_| goes_on);
+                    next.and_then(|next| Some((next, next_place(place, byte)?)))
+                },
+                |unskew_core::TokenId(token), (next, place)| {
+                    tokenizer.is_made(token) && ends(token, next, place)
+                },
+            );
+        }
+        closes
+    }
+
+    /// Where the ordinary characters of a text lead; `None` if some other is in it.
+    pub(crate) fn place(&self, text: &[u8]) -> Option<u32> {
+        text.iter().try_fold(0u32, |place, byte| {
+            Some(self.characters[place as usize][usize::from(*byte)]).filter(|next| *next != DEAD)
+        })
+    }
+
+    /// Whether no added token can end with the next byte.
+    #[inline]
+    pub(crate) fn is_calm(&self, text: u32) -> bool {
+        self.calm[text as usize]
+    }
+
+    /// Whether an added token might end in `text` behind its first byte.
+    pub(crate) fn ends_added(&self, text: &[u8]) -> bool {
+        text.windows(2).any(|pair| self.last_but_one.contains(pair[0]) && self.last.contains(pair[1]))
+    }
+
+    /// Whether some added token has this as its last byte.
+    pub(crate) fn may_end_added(&self, byte: u8) -> bool {
+        self.last.contains(byte)
+    }
+
+    /// By class of `dfa`, as far as it has bytes of ASCII that end no added token: those bytes, and those of them that are
+    /// not the last but one of one either.
+    pub(crate) fn columns(&self, dfa: &Dfa) -> Vec<(u8, [ByteSet; 2])> {
+        let mut columns: Vec<(u8, [ByteSet; 2])> = Vec::new();
+        for byte in (0..0x80u8).filter(|byte| !self.last.contains(*byte)) {
+            let [bytes, calm] = of_class(&mut columns, dfa.classes().get(byte));
+            bytes.insert(byte);
+            if !self.last_but_one.contains(byte) {
+                calm.insert(byte);
+            }
+        }
+        columns
+    }
+
+    /// For each of [`soons`](Self::soons): by class of `dfa`, the bytes one of which `dfa` must certainly go on with behind a byte
+    /// of this class.
+    pub(crate) fn soons_by_class(&self, dfa: &Dfa) -> Vec<Vec<(u8, ByteSet)>> {
+        let by_class = |list: &SmallVec<[(u8, u32); 4]>| {
+            let mut goes: Vec<(u8, ByteSet)> = Vec::new();
+            for (byte, behind) in list {
+                of_class(&mut goes, dfa.classes().get(*byte)).union(&self.goes[*behind as usize]);
+            }
+            goes
+        };
+        self.soons.iter().map(by_class).collect()
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.universal.len() * (1 + 2 * size_of::<ByteSet>())
+            + self.calm.len()
+            + size_of_val(&self.characters[..])
+    }
+}
+
+/// So many lists of what comes soon are told apart: a bit each.
+const SOONS: usize = 8;
+
+/// How often [`Certain::by_ascii`] looks at all states.
+const SWEEPS: usize = 12;
+
+/// Whether ordinary text leads from a state of a DFA to acceptance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Safe {
+    /// That is not known.
+    No,
+    /// If no added token can end with the next byte.
+    WhenCalm,
+    Always,
+}
+
+/// All characters, as an automaton over bytes.
+fn utf8_table() -> &'static [[u32; 256]] {
+    static TABLE: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
+        let bytes: [u8; 256] = std::array::from_fn(|byte| u8::try_from(byte).expect("256 bytes"));
+        (0..8u8).map(|place| bytes.map(|byte| utf8(place, byte).map_or(DEAD, u32::from))).collect()
+    });
+    &TABLE
+}
+
+/// The ordinary characters out of `all`, each an automaton over bytes whose state 0 is between characters.
+fn ordinary(split: &SplitDfa, all: &[[u32; 256]]) -> Vec<[u32; 256]> {
+    let mut nodes: Vec<(u32, Subset)> = vec![(0, Subset::from_slice(&[split.start]))];
+    let mut ids: HashMap<(u32, Subset), u32> = HashMap::new();
+    let mut table: Vec<[u32; 256]> = Vec::new();
+    let mut at = 0;
+    while let Some((place, subset)) = nodes.get(at).cloned() {
+        let mut row = [DEAD; 256];
+        for byte in 0..=255u8 {
+            let place = all[place as usize][usize::from(byte)];
+            if place == DEAD {
+                continue;
+            }
+            let next = step(split, &subset, byte);
+            if next.is_empty() {
+                continue;
+            }
+            row[usize::from(byte)] = match place {
+                0 => 0,
+                _ => *ids.entry((place, next.clone())).or_insert_with(|| {
+                    nodes.push((place, next));
+                    u32::try_from(nodes.len() - 1).expect("limited")
+                }),
+            };
+        }
+        table.push(row);
+        at += 1;
+    }
+    // Bytes that begin no whole character are left out, and equal states are one. A character has at most four bytes.
+    for _ in 0..3 {
+        let mut first: HashMap<[u32; 256], u32> = HashMap::new();
+        let same: Vec<u32> =
+            (0u32..).zip(&table).map(|(state, row)| *first.entry(*row).or_insert(state)).collect();
+        for next in table.iter_mut().flatten().filter(|next| **next != DEAD) {
+            *next = same[*next as usize];
+        }
+        let is_dead: Vec<bool> = table.iter().map(|row| row.iter().all(|next| *next == DEAD)).collect();
+        for next in table.iter_mut().flatten().filter(|next| **next != DEAD && **next != 0) {
+            if is_dead[*next as usize] {
+                *next = DEAD;
+            }
+        }
+    }
+    let mut numbers = vec![DEAD; table.len()];
+    let mut kept: Vec<usize> = vec![0];
+    numbers[0] = 0;
+    let mut at = 0;
+    while let Some(state) = kept.get(at).copied() {
+        at += 1;
+        for next in table[state].iter().filter(|next| **next != DEAD) {
+            if numbers[*next as usize] == DEAD {
+                numbers[*next as usize] = u32::try_from(kept.len()).expect("limited");
+                kept.push(*next as usize);
+            }
+        }
+    }
+    let renamed = |next: u32| if next == DEAD { DEAD } else { numbers[next as usize] };
+    kept.into_iter().map(|state| table[state].map(renamed)).collect()
+}
+
+/// By state of `split`: the places in a character where it is reached, one bit each.
+fn places(split: &SplitDfa) -> Vec<u8> {
+    let mut places = vec![0u8; split.accepting.len()];
+    let mut open = vec![(split.start, 0u8)];
+    places[split.start as usize] = 1;
+    while let Some((state, place)) = open.pop() {
+        let mut reach = |state: u32, place: u8| {
+            if state != DEAD && places[state as usize] >> place & 1 == 0 {
+                places[state as usize] |= 1 << place;
+                open.push((state, place));
+            }
+        };
+        if place == 0 {
+            reach(split.mark[state as usize], 0);
+        }
+        for byte in split.classes.representatives() {
+            // Bytes of one class are at one place in a character, or lead nowhere.
+            if let Some(next) = utf8(place, byte) {
+                step(split, &[state], byte).iter().for_each(|state| reach(*state, next));
+            }
+        }
+    }
+    places
+}
+
+/// The universal states: the greatest set that fits together.
+fn universal(split: &SplitDfa, characters: &[[u32; 256]]) -> Vec<bool> {
+    type Node = (Subset, u32);
+    // Bytes that neither automaton tells apart.
+    let mut columns: HashMap<Vec<u32>, u8> = HashMap::new();
+    let mut bytes: Vec<u8> = Vec::new();
+    for byte in 0..=255u8 {
+        let class = u32::from(split.classes.get(byte));
+        let column = characters.iter().map(|row| row[usize::from(byte)]).chain([class]).collect();
+        columns.entry(column).or_insert_with(|| {
+            bytes.push(byte);
+            byte
+        });
+    }
+    let mut ids: Map<Node, usize> = Map::default();
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut id = |node: Node, nodes: &mut Vec<Node>| {
+        *ids.entry(node.clone()).or_insert_with(|| {
+            nodes.push(node);
+            nodes.len() - 1
+        })
+    };
+    let singles: Vec<(usize, usize)> = (0u32..)
+        .zip(places(split))
+        .filter(|(_, places)| places & 1 != 0)
+        .map(|(state, _)| (state as usize, id((Subset::from_slice(&[state]), 0), &mut nodes)))
+        .collect();
+    let mut edges: Vec<(usize, usize)> = Vec::new();
+    let mut is_bad: Vec<bool> = Vec::new();
+    let mut at = 0;
+    while let Some((mut subset, place)) = nodes.get(at).cloned() {
+        let mut bad = subset.is_empty();
+        if place == 0 {
+            bad |= !subset.iter().any(|state| split.accepting[*state as usize]);
+            let marks: Subset = subset.iter().map(|state| split.mark[*state as usize]).collect();
+            subset.extend(marks.into_iter().filter(|mark| *mark != DEAD));
+            subset.sort_unstable();
+            subset.dedup();
+        }
+        is_bad.push(bad);
+        for byte in bytes.iter().filter(|_| !bad) {
+            let place = characters[place as usize][usize::from(*byte)];
+            if place != DEAD {
+                edges.push((id((step(split, &subset, *byte), place), &mut nodes), at));
+            }
+        }
+        at += 1;
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    let mut open: Vec<usize> = (0..nodes.len()).filter(|node| is_bad[*node]).collect();
+    while let Some(node) = open.pop() {
+        let begin = edges.partition_point(|(target, _)| *target < node);
+        for (_, source) in edges[begin..].iter().take_while(|(target, _)| *target == node) {
+            if !std::mem::replace(&mut is_bad[*source], true) {
+                open.push(*source);
+            }
+        }
+    }
+    let mut universal = vec![false; split.accepting.len()];
+    singles.iter().for_each(|(state, node)| universal[*state] = !is_bad[*node]);
+    universal
+}
+
+/// In which states no byte is refused, which bytes are refused in others, and which bytes lead to these.
+fn endings(text: &TextDfa) -> (Vec<bool>, ByteSet, ByteSet) {
+    let width = text.classes.len();
+    let calm: Vec<bool> = text.next.chunks_exact(width).map(|row| !row.contains(&DEAD)).collect();
+    let bytes_to = |is: &dyn Fn(u32) -> bool| {
+        let mut columns = vec![false; width];
+        for row in text.next.chunks_exact(width) {
+            row.iter().zip(&mut columns).for_each(|(next, column)| *column |= is(*next));
+        }
+        (0..=255u8).filter(|byte| columns[usize::from(text.classes.get(*byte))]).collect::<ByteSet>()
+    };
+    let last = bytes_to(&|next| next == DEAD);
+    let last_but_one = bytes_to(&|next| next != DEAD && !calm[next as usize]);
+    (calm, last, last_but_one)
+}
+
+/// By state of `dfa`: the places in a character where it is reached, one bit each; empty if all is ASCII. `None` if it
+/// reads what is not UTF-8.
+fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
+    if dfa.bytes().all(|byte| byte.is_ascii()) {
+        return Some(Vec::new());
+    }
+    let mut places = vec![0u8; dfa.len()];
+    let mut open = vec![(dfa.start(), 0u8)];
+    places[dfa.start().index()] = 1;
+    while let Some((state, place)) = open.pop() {
+        for edge in dfa.edges(state) {
+            for byte in edge.bytes {
+                let next = utf8(place, byte)?;
+                let reached = &mut places[edge.target.index()];
+                if *reached >> next & 1 == 0 {
+                    *reached |= 1 << next;
+                    open.push((edge.target, next));
+                }
+            }
+        }
+    }
+    Some(places)
+}
+
+/// What `list` has for this class, nothing at first. Classes are few.
+pub(crate) fn of_class<C: PartialEq, T: Default>(list: &mut Vec<(C, T)>, class: C) -> &mut T {
+    let at = list.iter().position(|(other, _)| *other == class).unwrap_or_else(|| {
+        list.push((class, T::default()));
+        list.len() - 1
+    });
+    &mut list[at].1
+}
+
+/// The place of this bit, if it is the only one.
+pub(crate) fn only_place(places: u8) -> u8 {
+    if places.is_power_of_two() { u8::try_from(places.trailing_zeros()).unwrap_or(0) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests;

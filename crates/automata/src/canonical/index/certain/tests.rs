@@ -1,0 +1,117 @@
+use unskew_core::{AddedToken, SplitBehavior, SplitPattern, Tokenization, Vocabulary};
+
+use super::*;
+use crate::Limits;
+
+#[test]
+fn places_are_those_of_utf8() {
+    // All texts of up to two bytes, and of three and four around the edges of each range.
+    let edges = [0, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1];
+    let edges = edges.into_iter().chain([0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff]);
+    let edges: Vec<u8> = edges.collect();
+    let mut texts: Vec<Vec<u8>> = vec![vec![]];
+    for length in 0..4 {
+        let bytes: Vec<u8> = if length < 2 { (0..=255).collect() } else { edges.clone() };
+        let longer = |text: &Vec<u8>| {
+            let text = text.clone();
+            bytes.iter().map(move |byte| [&text[..], &[*byte]].concat()).collect::<Vec<_>>()
+        };
+        let longest = texts.iter().filter(|text| text.len() == length);
+        let longer: Vec<Vec<u8>> = longest.flat_map(longer).collect();
+        for text in &longer {
+            let place = text.iter().try_fold(0, |place, byte| utf8(place, *byte));
+            match std::str::from_utf8(text) {
+                Ok(_) => assert_eq!(place, Some(0), "{text:?}"),
+                Err(error) if error.error_len().is_none() => {
+                    assert!(place.is_some_and(|place| place > 0), "{text:?}");
+                }
+                Err(_) => assert_eq!(place, None, "{text:?}"),
+            }
+        }
+        texts.extend(longer.into_iter().filter(|text| length < 1 || edges.contains(&text[0])));
+        texts.retain(|text| text.len() < 2 || edges.contains(&text[0]) && edges.contains(&text[1]));
+    }
+}
+
+/// A tokenizer of single bytes with this split pattern.
+fn tokenizer(pattern: &str) -> TokenizerAutomaton {
+    let mut builder = Vocabulary::builder();
+    (0..=255u8).for_each(|byte| _ = builder.text(&[byte]));
+    let mut tokenization = Tokenization::default();
+    tokenization.splits.push(SplitPattern::Regex {
+        pattern: pattern.to_owned(),
+        behavior: SplitBehavior::Isolated,
+        invert: false,
+    });
+    TokenizerAutomaton::new(&builder.build().unwrap(), &tokenization).unwrap()
+}
+
+#[test]
+fn every_text_goes_on_from_a_universal_state_and_some_text_does_not_from_others() {
+    for pattern in [r"\s+(?!\S)|\s+|\S+", r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+", "aa|aas|s "] {
+        let tokenizer = tokenizer(pattern);
+        let (split, certain) = (&tokenizer.split, Certain::new(&tokenizer));
+        let letters = ["a", "s", " ", "\n", "1", "é", "\u{3000}", "."];
+        let mut counts = [0; 2];
+        for state in (0u32..).zip(places(split)).filter(|(_, places)| places & 1 != 0).map(|(state, _)| state)
+        {
+            // All texts of up to four of these.
+            let mut open = vec![(Subset::from_slice(&[state]), 0)];
+            let mut stuck = false;
+            while let Some((mut subset, length)) = open.pop() {
+                stuck |= !subset.iter().any(|state| split.accepting[*state as usize]);
+                let marks = subset.clone().into_iter().map(|state| split.mark[state as usize]);
+                subset.extend(marks.filter(|mark| *mark != DEAD));
+                for letter in letters.iter().filter(|_| length < 4) {
+                    let next = letter.bytes().fold(subset.clone(), |subset, byte| step(split, &subset, byte));
+                    open.push((next, length + 1));
+                }
+            }
+            assert_eq!(certain.universal[state as usize], !stuck, "{pattern}, {state}");
+            counts[usize::from(stuck)] += 1;
+        }
+        assert!(counts[0] > 0 && counts[1] > 0, "{pattern}: {counts:?}");
+        // What is said of the end of a run of blanks is true of it, and of nothing that needs it not.
+        let ends = (0u32..).zip(&certain.soon_of).filter_map(|(state, soon)| Some((state, (*soon)?)));
+        for (state, soon) in ends.clone() {
+            assert!(split.accepting[state as usize] && !certain.universal[state as usize], "{pattern}");
+            let mark = split.mark[state as usize];
+            for (byte, behind) in &certain.soons[usize::from(soon)] {
+                let marks = [mark, split.mark[mark as usize]].into_iter().filter(|mark| *mark != DEAD);
+                let next = step(split, &marks.collect::<Subset>(), *byte);
+                assert!(next.contains(behind), "{pattern}, {state}");
+                assert!(!certain.goes[*behind as usize].is_empty(), "{pattern}, {state}");
+            }
+        }
+        assert!(ends.count() > 0 || !pattern.contains(r"\p{L}"), "{pattern}");
+    }
+}
+
+#[test]
+fn what_cannot_do_without_the_end_of_an_added_token_is_safe_where_none_is_begun() {
+    let safe_of = |dfa: &Dfa| {
+        let mut builder = Vocabulary::builder();
+        (0..=255u8).for_each(|byte| _ = builder.text(&[byte]));
+        let id = builder.control("<|end|>");
+        let mut tokenization = Tokenization::default();
+        tokenization.added.push(AddedToken {
+            id,
+            content: "<|end|>".to_owned(),
+            special: true,
+            single_word: false,
+            lstrip: false,
+            rstrip: false,
+            normalized: false,
+        });
+        let tokenizer = TokenizerAutomaton::new(&builder.build().unwrap(), &tokenization).unwrap();
+        Certain::new(&tokenizer).safe(dfa, 1 << 20).map(|(safe, _)| safe)
+    };
+    let safe = |pattern: &str| safe_of(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
+    assert!(safe("[a-z]*").unwrap().iter().all(|safe| *safe == Safe::Always));
+    // The last `>` is fine unless `<|end|` stands in front of it.
+    assert_eq!(safe("<b>").unwrap(), [Safe::Always, Safe::Always, Safe::WhenCalm, Safe::Always]);
+    // Here it always might.
+    assert_eq!(safe(r"<\|end\|>"), None);
+    // Not UTF-8.
+    assert_eq!(safe_of(&Dfa::from_literals([[0xff]], &Limits::default()).unwrap()), None);
+}

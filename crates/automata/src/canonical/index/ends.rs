@@ -1,0 +1,363 @@
+//! Which tokens can be read from each state of the automaton of marked texts, and where they end: known once for all
+//! constraints.
+//!
+//! A row of a constraint is a part of what its DFA reads and of what the tokenizer's splitting reads. The second does not
+//! depend on the constraint, and is asked for in few states: some twenty between characters. Of 92,000 tokens that are read
+//! where a text begins nearly all end in one of five states, so that these are groups.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use unskew_core::{ByteSet, TokenId, words_for};
+
+use super::{certain::Closes, kept::Kept, tables::CanonicalIndex};
+use crate::{
+    canonical::{
+        merges::whole::WholePieces,
+        token_set::{is_in, set, unite},
+        tokenizer::automaton::Role,
+    },
+    dfa::table::DEAD,
+    split::SplitDfa,
+};
+
+/// How many bytes are kept.
+const KEPT: usize = 72 << 20;
+
+/// Groups of at least so many tokens are masks, and smaller ones lists.
+const LARGE: usize = 128;
+
+/// By state, twice: the tokens that are read from there, where a piece goes on or begins. Fallback tokens are not among them.
+#[derive(Debug)]
+pub(crate) struct Ends(Kept<(u32, bool), Arc<EndsOf>>);
+
+/// The tokens that are read from a state, in words of a mask.
+#[derive(Debug)]
+pub(crate) struct EndsOf {
+    /// Those that merges make, and where a piece begins those that are only written as a whole piece.
+    pub(crate) made: Box<[u32]>,
+    /// By token: where it ends, for those.
+    pub(crate) end: Box<[End]>,
+    /// By where they end, the largest first: in states where the text may end.
+    pub(crate) groups: Vec<Group>,
+    /// The small ones, as lists.
+    pub(crate) small: Vec<Group>,
+    /// Those of all groups, and those that end inside a character which further tokens can end ([`Certain::closes`](super::certain::Certain::closes)); where
+    /// they begin what is looked up as a whole, with tokens that lead away from that.
+    pub(crate) leading: Box<[u32]>,
+    /// What was asked for, by the groups that are met.
+    met: Kept<u128, Arc<[u32]>>,
+}
+
+/// Where a token ends, and what else is asked of a token together with that: one word, as most tokens are out of the caches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct End(u32);
+
+impl End {
+    /// The token is not read.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// States from this one on have no room: it is said of them that they are not known.
+    const STATES: u32 = (1 << 23) - 1;
+
+    fn new(state: u32, returns: bool, last: u8) -> Self {
+        Self(state.min(Self::STATES - 1) << 9 | u32::from(returns) << 8 | u32::from(last))
+    }
+
+    /// The state behind the token, which is read; `None` if that is not known.
+    #[inline]
+    pub(crate) fn state(self) -> Option<u32> {
+        Some(self.0 >> 9).filter(|state| *state < Self::STATES - 1)
+    }
+
+    /// Whether the automaton of texts without added tokens is where it starts behind the token, if it was in front of it.
+    #[inline]
+    pub(crate) fn returns(self) -> bool {
+        self.0 >> 8 & 1 != 0
+    }
+
+    /// The last byte of the token.
+    #[inline]
+    pub(crate) fn last(self) -> u8 {
+        self.0 as u8
+    }
+}
+
+/// The cost of an answer beside its words, in bytes.
+const OVERHEAD: usize = 96;
+
+/// How many answers are kept for each state.
+const MET: usize = 32;
+
+/// Tokens that end in one state, and within which no added token can end.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// In words of a mask, or a list of a small group.
+    pub(crate) tokens: Box<[u32]>,
+    /// Where a constraint certainly goes on with a byte out of each of these sets, each of the tokens leads on: in another
+    /// piece, or with a byte before which the last one of the token is hard.
+    pub(crate) needs: Vec<ByteSet>,
+    /// Or where a constraint certainly goes on with this one of [`Certain::soons`](super::certain::Certain::soons).
+    soon: Option<u8>,
+}
+
+impl Group {
+    /// Whether its tokens lead on where a constraint certainly goes on with each of `bytes`, and with those of
+    /// [`Certain::soons`](super::certain::Certain::soons) that are in `soons`, one bit each.
+    fn is_met(&self, bytes: &ByteSet, soons: u8) -> bool {
+        self.soon.is_some_and(|soon| soons >> soon & 1 != 0)
+            || self.needs.iter().all(|need| !need.and(bytes).is_empty())
+    }
+}
+
+/// Tokens that some automata never refuse, in words of a mask.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    /// No added token can end in them at all.
+    pub(crate) without_ends: Box<[u32]>,
+    /// Normalisation form C changes nothing in them, nor at their beginning, whatever stands in front.
+    pub(crate) steady: Box<[u32]>,
+    /// They lead the automaton of texts without added tokens from where it begins to there.
+    pub(crate) returns: Box<[u32]>,
+    /// By token: the last byte.
+    pub(crate) last: Box<[u8]>,
+    /// They are only written as a whole piece, or begin what is looked up as one.
+    begun: Box<[u32]>,
+    /// Of these, those that are looked up by themselves.
+    complete: Box<[u32]>,
+}
+
+/// Where `byte` leads in the automaton of marked texts, without fallback.
+pub(crate) fn step(split: &SplitDfa, state: u32, byte: u8) -> Option<u32> {
+    let next = split.next[state as usize * split.classes.len() + usize::from(split.classes.get(byte))];
+    (next != DEAD).then_some(next)
+}
+
+/// Those of `sets` that hold no other one: what meets these meets all.
+pub(crate) fn smallest(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
+    let mut smallest: Vec<ByteSet> = Vec::new();
+    for set in sets {
+        if !smallest.iter().any(|other| other.and(&set) == *other) {
+            smallest.retain(|other| set.and(other) != set);
+            smallest.push(set);
+        }
+    }
+    smallest
+}
+
+impl Plain {
+    pub(crate) fn new(index: &CanonicalIndex) -> Self {
+        let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
+        let certain = index.certain();
+        let [mut without_ends, mut steady, mut returns] =
+            [(); 3].map(|()| vec![0u32; words_for(vocabulary.len())]);
+        let mut last = vec![0; vocabulary.len()];
+        let [mut begun, mut complete] = [(); 2].map(|()| vec![0u32; words_for(vocabulary.len())]);
+        tokenizer.only_whole.iter().for_each(|token| set(&mut begun, *token));
+        for (token, node) in tokenizer.whole.children(WholePieces::ROOT) {
+            if tokenizer.roles[*token as usize] == Role::Made {
+                set(&mut begun, *token);
+                if tokenizer.whole.is_complete(*node) {
+                    set(&mut complete, *token);
+                }
+            }
+        }
+        let added = &tokenizer.text;
+        for (token, text) in vocabulary.text_tokens() {
+            last[token.index()] = text.last().copied().unwrap_or_default();
+            let behind = text.iter().try_fold(added.start, |state, byte| {
+                Some(added.step(state, *byte)).filter(|next| *next != DEAD)
+            });
+            if behind == Some(added.start) {
+                set(&mut returns, token.0);
+            }
+            if !text.iter().any(|byte| certain.may_end_added(*byte)) {
+                set(&mut without_ends, token.0);
+            }
+            if certain.place(text).is_some() {
+                set(&mut steady, token.0);
+            }
+        }
+        Self {
+            without_ends: without_ends.into(),
+            steady: steady.into(),
+            returns: returns.into(),
+            last: last.into(),
+            begun: begun.into(),
+            complete: complete.into(),
+        }
+    }
+
+    /// Whether `token` is only written as a whole piece, or begins what is looked up as one.
+    pub(crate) fn is_begun(&self, token: u32) -> bool {
+        is_in(&self.begun, token)
+    }
+
+    /// Whether merges make `token` of a piece that is looked up as a whole.
+    fn is_complete(&self, token: u32) -> bool {
+        is_in(&self.complete, token)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.begun[..]) * 5 + self.last.len()
+    }
+}
+
+impl EndsOf {
+    fn new(index: &CanonicalIndex, state: u32, is_fresh: bool) -> Self {
+        let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
+        let (split, certain, plain) = (&tokenizer.split, index.certain(), index.plain());
+        let mut made = vec![0u32; words_for(vocabulary.len())];
+        // Each with whether it only leads on where its piece may end, as far as that is certain.
+        let mut by_end: Vec<((u32, bool), u32)> = Vec::new();
+        let mut end_of = vec![End::NONE; vocabulary.len()];
+        trie.walk(
+            state,
+            |state, byte| step(split, state, byte),
+            |token, end| {
+                let is_begun = is_fresh && plain.is_begun(token.0);
+                if is_begun || tokenizer.is_made(token.0) {
+                    set(&mut made, token.0);
+                    let (returns, last) = (is_in(&plain.returns, token.0), plain.last[token.index()]);
+                    end_of[token.index()] = End::new(end, returns, last);
+                    by_end.push(((end, is_begun), token.0));
+                }
+            },
+        );
+        let text = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
+        let mut counts: BTreeMap<(u32, bool), usize> = BTreeMap::new();
+        by_end.iter().for_each(|(end, _)| *counts.entry(*end).or_default() += 1);
+        let may_end = |end: u32| split.accepting[end as usize];
+        let mut counts: Vec<((u32, bool), usize)> =
+            counts.into_iter().filter(|((end, _), _)| may_end(*end)).collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let large = counts.partition_point(|(_, count)| *count >= LARGE);
+        let mut lists: Vec<((u32, bool), Vec<u32>)> =
+            counts.iter().map(|(end, _)| (*end, Vec::new())).collect();
+        let mut closed = vec![0u32; made.len()];
+        let mut memo = Closes::default();
+        let index_of: BTreeMap<(u32, bool), usize> = lists.iter().map(|(end, _)| *end).zip(0..).collect();
+        let mut last_bytes = vec![ByteSet::default(); lists.len()];
+        for ((end, is_begun), token) in by_end {
+            if certain.ends_added(text(token)) || is_begun && plain.is_complete(token) {
+                continue;
+            }
+            if certain.places[end as usize] != 0 {
+                // What begins what is looked up as a whole may go on with what no such piece does.
+                let node = tokenizer.whole.child(WholePieces::ROOT, token).filter(|_| is_begun);
+                let place = certain.place(text(token)).filter(|place| *place != 0 && certain.is_calm_inside);
+                let closes = place.is_some_and(|place| match node {
+                    Some(node) => {
+                        let leaves = |next: u32| tokenizer.whole.child(node, next).is_none();
+                        certain.closes_with(index, &mut memo, (token, end, place), leaves)
+                    }
+                    None => !is_begun && certain.closes(index, &mut memo, token, end, place),
+                });
+                if closes {
+                    set(&mut closed, token);
+                }
+            } else if let Some(index) = index_of.get(&(end, is_begun)) {
+                lists[*index].1.push(token);
+                text(token).last().into_iter().for_each(|last| last_bytes[*index].insert(*last));
+            }
+        }
+        let hard = &index.facts().hard;
+        let mut groups: Vec<Group> = Vec::new();
+        for (((end, is_begun), tokens), last_bytes) in lists.into_iter().zip(&last_bytes) {
+            let (begins, goes) = (&certain.begins[end as usize], &certain.goes[end as usize]);
+            let needs = smallest(last_bytes.iter().map(|last| match is_begun {
+                true => *begins,
+                false => {
+                    let mut need = goes.and(&hard.behind(last));
+                    need.union(begins);
+                    need
+                }
+            }));
+            groups.push(Group { tokens: tokens.into(), needs, soon: certain.soon_of[end as usize] });
+        }
+        let small = groups.split_off(large);
+        for group in &mut groups {
+            let mut words = vec![0u32; made.len()];
+            group.tokens.iter().for_each(|token| set(&mut words, *token));
+            group.tokens = words.into();
+        }
+        let met = Kept::new(1, MET * (OVERHEAD + size_of_val(&made[..])));
+        let mut leading = closed;
+        groups.iter().for_each(|group| unite(&mut leading, &group.tokens));
+        small.iter().flat_map(|group| &group.tokens).for_each(|token| set(&mut leading, *token));
+        Self { made: made.into(), end: end_of.into(), groups, small, leading: leading.into(), met }
+    }
+
+    /// The tokens that end between characters and lead on, one bit each, where a constraint certainly goes on with each of
+    /// `bytes`, and with those of [`Certain::soons`](super::certain::Certain::soons) that are in `soons`, one bit each.
+    pub(crate) fn leading_with(&self, bytes: &ByteSet, soons: u8) -> Arc<[u32]> {
+        let is_met = |group: &Group| group.is_met(bytes, soons);
+        let all = self.groups.iter().chain(&self.small);
+        // Beyond 128 groups there are only small ones.
+        let key = all
+            .take(128)
+            .enumerate()
+            .fold(0u128, |key, (index, group)| key | u128::from(is_met(group)) << index);
+        if let Some(known) = self.met.get(key) {
+            return known;
+        }
+        let mut words = vec![0u32; self.made.len()];
+        for (index, group) in self
+            .groups
+            .iter()
+            .chain(&self.small)
+            .take(128)
+            .enumerate()
+            .filter(|(index, _)| key >> index & 1 != 0)
+        {
+            if index < self.groups.len() {
+                unite(&mut words, &group.tokens);
+            } else {
+                group.tokens.iter().for_each(|token| set(&mut words, *token));
+            }
+        }
+        let words: Arc<[u32]> = words.into();
+        self.met.keep(key, Arc::clone(&words), OVERHEAD + size_of_val(&words[..]));
+        words
+    }
+
+    /// The most that it takes, in bytes.
+    fn bytes(&self) -> usize {
+        self.own_bytes() + MET * (OVERHEAD + size_of_val(&self.made[..]))
+    }
+
+    fn own_bytes(&self) -> usize {
+        let groups = self.groups.iter().chain(&self.small);
+        let of = |group: &Group| {
+            size_of::<Group>() + size_of_val(&group.tokens[..]) + size_of_val(&group.needs[..])
+        };
+        size_of::<Self>()
+            + size_of_val(&self.made[..]) * 2
+            + size_of_val(&self.end[..])
+            + groups.map(of).sum::<usize>()
+    }
+}
+
+impl Ends {
+    pub(crate) fn new() -> Self {
+        Self(Kept::new(1, KEPT))
+    }
+
+    /// What is read from `state`: kept, or made now.
+    pub(crate) fn of(&self, index: &CanonicalIndex, state: u32, is_fresh: bool) -> Arc<EndsOf> {
+        let tokenizer = &index.automaton;
+        // Where nothing is looked up as a whole, it makes no difference that a piece begins.
+        let has_whole =
+            !tokenizer.only_whole.is_empty() || !tokenizer.whole.children(WholePieces::ROOT).is_empty();
+        let key = (state, is_fresh && has_whole);
+        if let Some(row) = self.0.get(key) {
+            return row;
+        }
+        let row = Arc::new(EndsOf::new(index, key.0, key.1));
+        self.0.keep(key, Arc::clone(&row), row.bytes());
+        row
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.0.sum(|row| row.own_bytes() + row.met.memory_usage())
+    }
+}

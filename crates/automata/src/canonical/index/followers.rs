@@ -1,0 +1,328 @@
+//! Which tokens may follow a token from a state of the automaton of marked texts: known once for all constraints.
+//!
+//! Where a search over tokens looks for one that leads on, mostly any does, and then a few are enough to try. But some tokens
+//! are followed by next to nothing: a blank in front of a word, as nearly every word begins with its blank, or the first bytes
+//! of a character whose other tokens begin elsewhere. Of 50,000 tokens that a constraint reads there each is asked for in
+//! vain. What may follow does not depend on the constraint, so the few that may are kept, and of many some.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use unskew_core::{ByteSet, TokenId, words_for};
+
+use super::{ends::step, kept::Kept, tables::CanonicalIndex};
+use crate::canonical::{
+    merges::forest::Neighbours,
+    token_set::{bits, set},
+    tokenizer::automaton::TokenizerAutomaton,
+};
+
+/// Up to so many tokens are kept all.
+const ALL: usize = if cfg!(test) { 3 } else { 2_048 };
+
+/// Of more, so many are kept.
+const SOME: usize = if cfg!(test) { 2 } else { 128 };
+
+/// More forbidden neighbours are kept as bits.
+const MANY: usize = if cfg!(test) { 2 } else { 512 };
+
+/// So many bytes of answers of each kind are kept, in so many maps.
+const KEPT: usize = 8 << 20;
+const MAPS: usize = 4;
+
+/// So many bytes of answers of pair tests are kept.
+const TESTED: usize = 6 << 20;
+
+/// What an entry costs beside its tokens, in bytes.
+const OVERHEAD: usize = 64;
+
+/// Tokens that may follow, in the order of their first bytes.
+#[derive(Debug)]
+pub(crate) struct Followers {
+    pub(crate) tokens: Box<[u32]>,
+    /// The first bytes, each with where its tokens end.
+    first: Box<[(u8, u32)]>,
+    /// Whether there are no others.
+    pub(crate) is_all: bool,
+}
+
+/// What is known of neighbours.
+#[derive(Debug)]
+pub(crate) struct AllFollowers {
+    /// By class of a token and state.
+    followers: Kept<(u32, u32), Arc<Followers>>,
+    /// By class of a token: those that must not follow, one bit each, where they are many.
+    forbidden: Kept<u32, Arc<[u32]>>,
+    /// By token that was often asked for: whether it may follow others.
+    tested: Kept<u32, Arc<Tested>>,
+}
+
+/// For which tokens it was tested whether one may follow them, and what came out. Answers come one by one, from any thread:
+/// to find them all at once takes tables of all neighbours backwards, and these 60 milliseconds for 128,000 tokens.
+#[derive(Debug)]
+pub(crate) struct Tested {
+    token: u32,
+    /// One bit each, set when the answer is there.
+    known: Box<[AtomicU32]>,
+    /// Those that it must not follow.
+    forbidding: Box<[AtomicU32]>,
+}
+
+impl Tested {
+    /// Nothing was tested yet of `token`, which merges make, out of `len` ones.
+    fn new(token: u32, len: usize) -> Self {
+        let none = || (0..words_for(len)).map(|_| AtomicU32::new(0)).collect();
+        Self { token, known: none(), forbidding: none() }
+    }
+
+    /// Whether the token may follow `before`, which merges make.
+    pub(crate) fn may_follow(&self, neighbours: &Neighbours, before: u32) -> bool {
+        let (word, bit) = (before as usize / 32, 1 << (before % 32));
+        let (known, forbidding) = (&self.known[word], &self.forbidding[word]);
+        if known.load(Ordering::Acquire) & bit != 0 {
+            return forbidding.load(Ordering::Relaxed) & bit == 0;
+        }
+        let may_follow = neighbours.may_follow(before, self.token);
+        if !may_follow {
+            forbidding.fetch_or(bit, Ordering::Relaxed);
+        }
+        known.fetch_or(bit, Ordering::Release);
+        may_follow
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        OVERHEAD + size_of_val(&self.known[..]) + size_of_val(&self.forbidding[..])
+    }
+}
+
+impl Default for AllFollowers {
+    fn default() -> Self {
+        Self {
+            followers: Kept::new(MAPS, KEPT),
+            forbidden: Kept::new(MAPS, KEPT),
+            tested: Kept::new(MAPS, TESTED),
+        }
+    }
+}
+
+impl Followers {
+    /// The tokens that merges make, that are read from `state`, which is not fresh, and that may follow `token`.
+    fn new(index: &CanonicalIndex, token: u32, state: u32) -> Self {
+        let CanonicalIndex { automaton: tokenizer, vocabulary, trie, .. } = index;
+        let mut words = vec![0u32; words_for(vocabulary.len())];
+        if index.certain().places[state as usize] == 0 {
+            words.copy_from_slice(&index.ends(state, false).made);
+        } else {
+            // Inside a character few are read, and there are many such states.
+            trie.walk(
+                state,
+                |state, byte| step(&tokenizer.split, state, byte),
+                |TokenId(token), _| {
+                    if tokenizer.is_made(token) {
+                        set(&mut words, token);
+                    }
+                },
+            );
+        }
+        index.remove_forbidden(token, &mut words);
+        let mut tokens: Vec<u32> = bits(&words).collect();
+        let is_all = tokens.len() <= ALL;
+        if !is_all {
+            tokens = tokens.iter().copied().step_by(tokens.len() / SOME).collect();
+        }
+        let first_of = |token: &u32| vocabulary.text(TokenId(*token)).and_then(<[u8]>::first).copied();
+        tokens.sort_by_cached_key(first_of);
+        let mut first: Vec<(u8, u32)> = Vec::new();
+        for (token, end) in tokens.iter().zip(1..) {
+            let byte = first_of(token).unwrap_or_default();
+            match first.last_mut() {
+                Some((last, last_end)) if *last == byte => *last_end = end,
+                _ => first.push((byte, end)),
+            }
+        }
+        Self { tokens: tokens.into(), first: first.into(), is_all }
+    }
+
+    /// Those whose first byte is one of these.
+    pub(crate) fn beginning_with(&self, bytes: &ByteSet) -> impl Iterator<Item = u32> {
+        let mut begin = 0;
+        let ranges = self.first.iter().map(move |(byte, end)| {
+            let tokens = begin..*end as usize;
+            begin = tokens.end;
+            (*byte, tokens)
+        });
+        ranges.filter(|(byte, _)| bytes.contains(*byte)).flat_map(|(_, range)| &self.tokens[range]).copied()
+    }
+
+    fn bytes(&self) -> usize {
+        OVERHEAD + size_of_val(&self.tokens[..]) + size_of_val(&self.first[..])
+    }
+}
+
+impl AllFollowers {
+    /// What may follow `token`, which merges make, from `state`: kept, or found out now.
+    pub(crate) fn of(&self, index: &CanonicalIndex, token: u32, state: u32) -> Arc<Followers> {
+        let key = (index.automaton.neighbours.class[token as usize], state);
+        if let Some(known) = self.followers.get(key) {
+            return known;
+        }
+        let found = Arc::new(Followers::new(index, token, state));
+        self.followers.keep(key, Arc::clone(&found), found.bytes());
+        found
+    }
+
+    /// Takes the tokens that must not follow `token`, which merges make, off `words`.
+    pub(crate) fn remove_forbidden(&self, tokenizer: &TokenizerAutomaton, token: u32, words: &mut [u32]) {
+        let neighbours = &tokenizer.neighbours;
+        let class = neighbours.class[token as usize];
+        if let Some(bits) = self.forbidden.get(class) {
+            words.iter_mut().zip(&bits[..]).for_each(|(word, bits)| *word &= !bits);
+            return;
+        }
+        let mut count = 0;
+        neighbours.forbidden(token, |token| {
+            words[token as usize / 32] &= !(1 << (token % 32));
+            count += 1;
+        });
+        if count > MANY {
+            // Padding is forbidden nowhere.
+            let mut bits = vec![0u32; tokenizer.made.len()];
+            neighbours.forbidden(token, |token| set(&mut bits, token));
+            let bytes = OVERHEAD + size_of_val(&bits[..]);
+            self.forbidden.keep(class, bits.into(), bytes);
+        }
+    }
+
+    /// What was tested of `token`, which merges make, out of `len` ones, so far.
+    pub(crate) fn tested(&self, token: u32, len: usize) -> Arc<Tested> {
+        if let Some(known) = self.tested.get(token) {
+            return known;
+        }
+        let tested = Arc::new(Tested::new(token, len));
+        self.tested.keep(token, Arc::clone(&tested), tested.bytes());
+        tested
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.followers.memory_usage() + self.forbidden.memory_usage() + self.tested.memory_usage()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_core::{SplitBehavior, SplitPattern, TokenTrie, Tokenization, Vocabulary};
+
+    use super::*;
+    use crate::canonical::{
+        index::ends::End,
+        merges::whole::WholePieces,
+        testing::{Listing, Random, table},
+    };
+
+    /// All that is kept of a tokenizer, twice asked for, against every token and every pair of tokens.
+    #[test]
+    fn what_is_kept_of_a_tokenizer_is_what_its_parts_say() {
+        let (mut all, mut some, mut forbidden_many, mut begun) = (0, 0, 0, 0);
+        for seed in 0..150 {
+            let mut random = Random::new(seed);
+            let listing = [Listing::Proper, Listing::AllSplits, Listing::Shuffled][random.below(3)];
+            let (texts, merges) = table(&mut random, 3, 25, listing);
+            let mut builder = Vocabulary::builder();
+            texts.iter().for_each(|text| _ = builder.text(text));
+            let vocabulary = builder.build().unwrap();
+            let pattern = ["a+|[bc]+", "[ab]{1,2}|c"][random.below(2)];
+            let mut tokenization = Tokenization::default();
+            tokenization.merges = merges;
+            tokenization.whole_pieces = random.below(2) == 0;
+            tokenization.splits.push(SplitPattern::Regex {
+                pattern: pattern.to_owned(),
+                behavior: SplitBehavior::Isolated,
+                invert: false,
+            });
+            let tokenizer = TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap();
+            let trie = TokenTrie::new(&vocabulary).unwrap();
+            let (tokenizer, vocabulary, trie) = (Arc::new(tokenizer), Arc::new(vocabulary), Arc::new(trie));
+            let index = CanonicalIndex::new(Arc::clone(&tokenizer), vocabulary, trie).unwrap();
+            let (split, neighbours) = (&tokenizer.split, &tokenizer.neighbours);
+            let tokens =
+                || (0..u32::try_from(texts.len()).unwrap()).filter(|token| tokenizer.is_made(*token));
+            let end = |state: u32, token: u32| {
+                texts[token as usize].iter().try_fold(state, |state, byte| step(split, state, *byte))
+            };
+            for token in tokens() {
+                let mut words = vec![u32::MAX; words_for(texts.len())];
+                for _ in 0..2 {
+                    index.remove_forbidden(token, &mut words);
+                    let forbidden = tokens().filter(|next| !neighbours.may_follow(token, *next));
+                    let removed = tokens().filter(|next| words[*next as usize / 32] >> (next % 32) & 1 == 0);
+                    let forbidden: Vec<u32> = forbidden.collect();
+                    forbidden_many += usize::from(forbidden.len() > MANY);
+                    assert_eq!(removed.collect::<Vec<u32>>(), forbidden, "seed {seed}, {token}");
+                }
+                for _ in 0..2 {
+                    let tested = index.tested(token);
+                    for before in tokens() {
+                        let may_follow = neighbours.may_follow(before, token);
+                        assert_eq!(tested.may_follow(neighbours, before), may_follow, "seed {seed}, {token}");
+                    }
+                }
+                for state in 0..u32::try_from(split.accepting.len()).unwrap() {
+                    let may = |next: &u32| end(state, *next).is_some() && neighbours.may_follow(token, *next);
+                    let expected: Vec<u32> = tokens().filter(may).collect();
+                    let found = index.followers(token, state);
+                    assert_eq!(found.is_all, expected.len() <= ALL, "seed {seed}");
+                    if found.is_all {
+                        all += 1;
+                        let mut tokens = found.tokens.to_vec();
+                        tokens.sort_unstable();
+                        assert_eq!(tokens, expected, "seed {seed}, {token}, {state}");
+                        let bytes: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
+                        let mut beginning: Vec<u32> = found.beginning_with(&bytes).collect();
+                        beginning.sort_unstable();
+                        let begins = |token: &u32| bytes.contains(texts[*token as usize][0]);
+                        assert_eq!(beginning, expected.iter().copied().filter(begins).collect::<Vec<_>>());
+                    } else {
+                        some += 1;
+                        assert!(found.tokens.len() >= SOME && found.tokens.iter().all(may), "seed {seed}");
+                    }
+                }
+            }
+            for state in 0..u32::try_from(split.accepting.len()).unwrap() {
+                for is_fresh in [false, true] {
+                    let ends = index.ends(state, is_fresh);
+                    let plain = index.plain();
+                    for token in 0..u32::try_from(texts.len()).unwrap() {
+                        let is_begun = is_fresh && plain.is_begun(token);
+                        let behind = end(state, token).filter(|_| is_begun || tokenizer.is_made(token));
+                        let found = ends.end[token as usize];
+                        assert_eq!(found != End::NONE, behind.is_some(), "seed {seed}");
+                        if behind.is_some() {
+                            assert_eq!(found.state(), behind, "seed {seed}");
+                            assert_eq!(Some(&found.last()), texts[token as usize].last(), "seed {seed}");
+                        }
+                        let is_read = ends.made[token as usize / 32] >> (token % 32) & 1 != 0;
+                        assert_eq!(is_read, behind.is_some(), "seed {seed}");
+                        let child = tokenizer.whole.child(WholePieces::ROOT, token);
+                        let is_whole = tokenizer.only_whole.contains(&token);
+                        assert_eq!(plain.is_begun(token), child.is_some() || is_whole, "seed {seed}");
+                        begun += usize::from(is_begun && is_read);
+                    }
+                    // What leads on with some bytes does with more, and with all of them.
+                    let few: ByteSet = (b'a'..=b'c').filter(|_| random.below(2) == 0).collect();
+                    let more = ends.leading_with(&(0..=255).collect(), u8::MAX);
+                    for _ in 0..2 {
+                        let few = ends.leading_with(&few, 0);
+                        assert!(few.iter().zip(&more[..]).all(|(few, more)| few & !more == 0), "seed {seed}");
+                        assert!(more.iter().zip(&ends.leading).all(|(more, all)| more & !all == 0));
+                    }
+                }
+            }
+        }
+        assert!(
+            all > 100 && some > 100 && forbidden_many > 100 && begun > 100,
+            "{all} {some} {forbidden_many} {begun}"
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! What all constraints over one vocabulary share: the tokenizer's automaton, the tokens, and what is found out about both.
+//!
+//! The tables of a [`TokenizerAutomaton`] say nothing of a vocabulary's padding, so one serves many vocabularies. The sets of
+//! tokens that constraints ask for again and again are made from the tables, the texts of the tokens and their trie, and are
+//! as long as the vocabulary. An index is where these sets are kept, made when they are first asked for: it holds the three that
+//! they are made from, so that no answer can depend on who asked first.
+//!
+//! Tried instead: the sets beside the tables, with the vocabulary and the trie as arguments of every question. Then the first
+//! vocabulary's sets answered the questions of the second.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use unskew_core::{TokenTrie, Vocabulary, words_for};
+
+use super::{
+    certain::{Certain, Closes},
+    ends::{Ends, EndsOf, Plain},
+    followers::{AllFollowers, Followers, Tested},
+    kept::Kept,
+};
+use crate::{
+    RegexError,
+    canonical::{CanonicalError, tokenizer::automaton::TokenizerAutomaton, vegas::block::Facts},
+    dfa::table::DEAD,
+};
+
+/// So many bytes of answers of [`CanonicalIndex::closes`] are kept, in so many maps.
+const CLOSES: usize = 1 << 20;
+const CLOSES_MAPS: usize = 16;
+
+/// The automaton of a tokenizer together with one vocabulary and its trie: what every
+/// [`CanonicalConstraint`](crate::canonical::CanonicalConstraint) over that vocabulary is made from.
+///
+/// Constraints share one through an [`Arc`], from any thread. Sets of tokens that do not depend on a constraint are kept
+/// here when a constraint asks for them, at most about 100 MB; where that is full those that were used last stay. A model with other padding needs an
+/// index of its own, and may use the same automaton.
+///
+/// # Example
+///
+/// From a tokenizer to a mask:
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton};
+/// use unskew_core::{Constraint, Merge, MergeTable, TokenMask, TokenTrie, Tokenization, Vocabulary};
+///
+/// // A tokenizer of three symbols and one merge. `unskew_vocab::Tokenizer` reads the file of a real one, which has a
+/// // `vocabulary()` and a `tokenization()`.
+/// let mut builder = Vocabulary::builder();
+/// let [n, o, dot] = ["n", "o", "."].map(|text| builder.text(text.as_bytes()));
+/// let no = builder.text(b"no");
+/// let vocabulary = Arc::new(builder.build()?);
+/// let mut tokenization = Tokenization::default();
+/// tokenization.merges = MergeTable::new(vec![Merge { left: n, right: o, result: no }])?;
+///
+/// // Once for a tokenizer, and once for a vocabulary.
+/// let automaton = Arc::new(TokenizerAutomaton::new(&vocabulary, &tokenization)?);
+/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+/// let index = Arc::new(CanonicalIndex::new(automaton, vocabulary, trie)?);
+///
+/// // Once for a pattern.
+/// let constraint = CanonicalConstraint::new(r"(no|n)\.", &index, &Limits::default())?;
+///
+/// // For each output, and for each of its tokens. The tokenizer never writes `n` and `o` for "no".
+/// let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+/// let mut mask = TokenMask::new(constraint.vocab_len());
+/// constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+/// assert_eq!(mask.ids().collect::<Vec<_>>(), [n, no]);
+/// constraint.advance(&mut scratch, &mut state, n)?;
+/// constraint.fill_mask(&mut scratch, &state, mask.as_mut());
+/// assert_eq!(mask.ids().collect::<Vec<_>>(), [dot]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CanonicalIndex {
+    pub(crate) automaton: Arc<TokenizerAutomaton>,
+    pub(crate) vocabulary: Arc<Vocabulary>,
+    pub(crate) trie: Arc<TokenTrie>,
+    /// What is known of byte bigrams.
+    facts: OnceLock<Facts>,
+    /// What is known of the automaton's texts.
+    certain: OnceLock<Certain>,
+    /// Tokens that are never refused.
+    plain: OnceLock<Plain>,
+    /// By state of the splitting: the tokens that are read from there.
+    ends: Ends,
+    /// By token and state: which of these may follow.
+    followers: AllFollowers,
+    /// Which symbols end the character in which a token ends.
+    closes: Kept<(u32, u32), bool>,
+    /// The tokens that merges make, by the last byte of their text.
+    by_last_byte: OnceLock<Vec<Vec<u32>>>,
+}
+
+impl CanonicalIndex {
+    /// The index of `vocabulary`, whose trie is `trie`.
+    ///
+    /// `vocabulary` has the ids that `automaton` [covers](TokenizerAutomaton::vocab_len), with the same tokens, and perhaps
+    /// more behind them. Those are never the tokenizer's own.
+    ///
+    /// Cost: two hashes of all texts, about a millisecond for 128,000 tokens. The rest is made when it is first asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`CanonicalError::VocabularyMismatch`] if `vocabulary` has fewer ids than `automaton` covers,
+    /// [`CanonicalError::OtherVocabulary`] if the tokens of these ids are others than those that `automaton` was made for,
+    /// [`RegexError::TrieMismatch`] if `trie` has another number of ids than `vocabulary`, and [`CanonicalError::OtherTrie`] if
+    /// it has other tokens. Tokens are compared by [fingerprints](Vocabulary::fingerprint) of 64 bits.
+    pub fn new(
+        automaton: Arc<TokenizerAutomaton>,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+    ) -> Result<Self, CanonicalError> {
+        let ids = automaton.vocab_len();
+        if ids > vocabulary.len() {
+            let vocabulary = vocabulary.len();
+            return Err(CanonicalError::VocabularyMismatch { automaton: ids, vocabulary });
+        }
+        if trie.vocab_len() != vocabulary.len() {
+            let (trie, vocabulary) = (trie.vocab_len(), vocabulary.len());
+            return Err(RegexError::TrieMismatch { trie, vocabulary }.into());
+        }
+        if vocabulary.fingerprint_of_first(ids) != automaton.vocabulary_fingerprint {
+            return Err(CanonicalError::OtherVocabulary { ids });
+        }
+        if !trie.is_of(&vocabulary) {
+            return Err(CanonicalError::OtherTrie);
+        }
+        Ok(Self {
+            facts: OnceLock::new(),
+            certain: OnceLock::new(),
+            plain: OnceLock::new(),
+            ends: Ends::new(),
+            followers: AllFollowers::default(),
+            closes: Kept::new(CLOSES_MAPS, CLOSES),
+            by_last_byte: OnceLock::new(),
+            automaton,
+            vocabulary,
+            trie,
+        })
+    }
+
+    /// The tokenizer's automaton.
+    pub fn automaton(&self) -> &Arc<TokenizerAutomaton> {
+        &self.automaton
+    }
+
+    /// The vocabulary.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    /// The vocabulary's trie.
+    pub fn trie(&self) -> &Arc<TokenTrie> {
+        &self.trie
+    }
+
+    /// Which bigrams of bytes no token holds, and whether all texts can be spelled.
+    pub(crate) fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| Facts::new(&self.automaton, &self.vocabulary))
+    }
+
+    /// From which states every ordinary text goes on.
+    pub(crate) fn certain(&self) -> &Certain {
+        self.certain.get_or_init(|| Certain::new(&self.automaton))
+    }
+
+    /// Tokens that some automata never refuse.
+    pub(crate) fn plain(&self) -> &Plain {
+        self.plain.get_or_init(|| Plain::new(self))
+    }
+
+    /// The tokens that the splitting reads from `state`, where a piece begins, or goes on.
+    pub(crate) fn ends(&self, state: u32, is_fresh: bool) -> Arc<EndsOf> {
+        self.ends.of(self, state, is_fresh)
+    }
+
+    /// The tokens that may follow `token`, which merges make, in the same piece, and are read from `state`.
+    pub(crate) fn followers(&self, token: u32, state: u32) -> Arc<Followers> {
+        self.followers.of(self, token, state)
+    }
+
+    /// Takes the tokens that must not follow `token`, which merges make, off a set in words of a mask.
+    pub(crate) fn remove_forbidden(&self, token: u32, words: &mut [u32]) {
+        self.followers.remove_forbidden(&self.automaton, token, words);
+    }
+
+    /// What was tested of whether `token`, which merges make, may follow others.
+    pub(crate) fn tested(&self, token: u32) -> Arc<Tested> {
+        self.followers.tested(token, self.automaton.vocab_len)
+    }
+
+    /// See [`Certain::closes`], for any characters.
+    pub(crate) fn closes(&self, token: u32, state: u32) -> bool {
+        let key = (self.automaton.neighbours.class[token as usize], state);
+        self.closes.get(key).unwrap_or_else(|| {
+            let found = self.certain().closes(self, &mut Closes::default(), token, state, DEAD);
+            self.closes.keep(key, found, 0);
+            found
+        })
+    }
+
+    /// The tokens that merges make and whose text ends in one of `bytes`, one bit each.
+    pub(crate) fn ending_in(&self, bytes: &[u64; 4]) -> Vec<u32> {
+        let by_last_byte = self.by_last_byte.get_or_init(|| {
+            let mut by_last_byte = vec![Vec::new(); 256];
+            let made = self.vocabulary.text_tokens().filter(|(token, _)| self.automaton.is_made(token.0));
+            for (token, text) in made {
+                text.last().into_iter().for_each(|last| by_last_byte[usize::from(*last)].push(token.0));
+            }
+            by_last_byte
+        });
+        let mut words = vec![0u32; words_for(self.automaton.vocab_len)];
+        for byte in (0..=255u8).filter(|byte| bytes[usize::from(byte / 64)] >> (byte % 64) & 1 != 0) {
+            for token in &by_last_byte[usize::from(byte)] {
+                words[*token as usize / 32] |= 1 << (token % 32);
+            }
+        }
+        words
+    }
+
+    /// The memory of what was kept so far, in bytes. The automaton, the vocabulary and the trie are not counted.
+    pub fn memory_usage(&self) -> usize {
+        let by_last_byte = self.by_last_byte.get().into_iter().flatten();
+        self.certain.get().map_or(0, Certain::memory_usage)
+            + self.ends.memory_usage()
+            + self.followers.memory_usage()
+            + self.closes.memory_usage()
+            + self.plain.get().map_or(0, Plain::memory_usage)
+            + by_last_byte
+                .map(|tokens| size_of_val(tokens) + tokens.capacity() * size_of::<u32>())
+                .sum::<usize>()
+            + size_of::<Self>()
+    }
+}
+
+impl fmt::Debug for CanonicalIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CanonicalIndex")
+            .field("automaton", &self.automaton)
+            .field("vocabulary", &self.vocabulary)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,569 @@
+//! Which tokens may stand next to a given one, for all tokens at once.
+//!
+//! By the pair test a neighbour `u` of `t` is forbidden because of one merge `a b` of a token `a` on the right edge of
+//! `t`'s tree and a token `b` on the left edge of `u`'s, which happens before either is used up. Put all tokens into a
+//! forest in which the parent of a token is its left part: then `b` is on the left edge of `u` exactly when `u` lies in
+//! the subtree of `b`, and "used up too late" means that `u` is `b` itself or lies under a child of `b` that is made late
+//! enough. With the children of `b` in order from the last made to the first, depth first, these tokens are **one
+//! interval**. So the set of the neighbours that `t` forbids is a union of intervals, one for each merge whose left part
+//! lies on the right edge of `t` and comes in time, and nothing needs to be stored for it but the two forests: for 128,000
+//! tokens a few megabytes, where lists of forbidden pairs would take gigabytes.
+//!
+//! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form: its states are
+//! the classes of tokens that forbid the same neighbours ([`Neighbours::class`]).
+
+use std::{cmp::Reverse, collections::HashMap, ops::Range, sync::OnceLock};
+
+use unskew_core::MergeTable;
+
+use super::{
+    derivation::{Derivations, MergeOrder, NONE},
+    meeting::Meetings,
+};
+
+/// All tokens below their left parts, or below their right parts, depth first, later made children first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Forest {
+    /// The tokens that are made, in depth-first order.
+    pub(crate) order: Vec<u32>,
+    /// `bounds[first_bound[t]..first_bound[t + 1]]` are the places in `order` at which the subtrees of the children of
+    /// token `t` begin, and the one at which the last of them ends; nothing for a token without children. A token is in
+    /// the place in front of its first child.
+    pub(crate) first_bound: Vec<u32>,
+    pub(crate) bounds: Vec<u32>,
+}
+
+impl Forest {
+    /// The forest in which the parent of a token is `parent[token]`.
+    pub(crate) fn new(trees: &Derivations, parent: &[u32]) -> Self {
+        let len = parent.len();
+        let mut tokens: Vec<u32> = (0u32..).take(len).filter(|token| trees.is_made(*token)).collect();
+        // By parent, and below a parent from the last made to the first; roots are behind all others.
+        tokens.sort_unstable_by_key(|token| {
+            (parent[*token as usize], Reverse(trees.time[*token as usize]), *token)
+        });
+        let roots = tokens.split_off(tokens.partition_point(|token| parent[*token as usize] != NONE));
+        let children = tokens;
+        let mut first_child = vec![0u32; len + 1];
+        for child in &children {
+            first_child[parent[*child as usize] as usize + 1] += 1;
+        }
+        for token in 0..len {
+            first_child[token + 1] += first_child[token];
+        }
+        let children_of =
+            |token: usize| &children[first_child[token] as usize..first_child[token + 1] as usize];
+
+        let mut order = Vec::with_capacity(roots.len() + children.len());
+        let (mut position, mut end) = (vec![NONE; len], vec![0; len]);
+        // A token is opened, its children are, and then it is closed.
+        let mut open: Vec<(u32, bool)> = roots.iter().rev().map(|root| (*root, true)).collect();
+        while let Some((token, opens)) = open.pop() {
+            if opens {
+                position[token as usize] = index(order.len());
+                order.push(token);
+                open.push((token, false));
+                open.extend(children_of(token as usize).iter().rev().map(|child| (*child, true)));
+            } else {
+                end[token as usize] = index(order.len());
+            }
+        }
+        let (mut first_bound, mut bounds) = (Vec::with_capacity(len + 1), Vec::new());
+        for (token, end) in end.iter().enumerate() {
+            first_bound.push(index(bounds.len()));
+            let children = children_of(token);
+            if !children.is_empty() {
+                bounds.extend(children.iter().map(|child| position[*child as usize]));
+                bounds.push(*end);
+            }
+        }
+        first_bound.push(index(bounds.len()));
+        Self { order, first_bound, bounds }
+    }
+
+    /// The forest of these tables; `first_bound` may end early, as a list by token. `None` if `order` does not hold the
+    /// tokens of `made` ([`Derivations::made`]), once each, or if the bounds of a token do not ascend from behind its place: a walk would go
+    /// astray then. That no token is above itself is for [`Derivations::are_trees`].
+    pub(crate) fn from_tables(
+        [order, first_bound, bounds]: [Vec<u32>; 3],
+        len: usize,
+        made: &[u32],
+    ) -> Option<Self> {
+        let first_bound = offsets(first_bound, len, bounds.len())?;
+        let mut seen = vec![0u32; made.len()];
+        for token in &order {
+            *seen.get_mut(*token as usize / 32)? |= 1 << (token % 32);
+        }
+        let count: usize = made.iter().map(|word| word.count_ones() as usize).sum();
+        // No branch here is hard to foresee: that halves the time.
+        let (mut fits, mut descents) = (seen == made && count == order.len(), 0);
+        let bound = |at: u32| bounds.get(at as usize).copied().unwrap_or(0);
+        for (token, pair) in (0u32..).zip(first_bound.windows(2)) {
+            let (begin, end) = (pair[0], pair[1]);
+            let has_children = begin < end;
+            let at_place = order.get(bound(begin).wrapping_sub(1) as usize).copied().unwrap_or(NONE);
+            fits &= !has_children | (at_place == token);
+            descents += usize::from(has_children & (bound(end) <= bound(end.wrapping_sub(1))));
+        }
+        // Where all ascends but from one token to the next, it ascends.
+        let found = bounds.iter().zip(bounds.iter().skip(1)).filter(|(bound, next)| next <= bound).count();
+        let ascend = found + usize::from(!bounds.is_empty()) == descents;
+        let fits = fits && ascend && greatest(&bounds) as usize <= order.len();
+        fits.then_some(Self { order, first_bound, bounds })
+    }
+
+    /// Whether it holds all tokens that are made: below a parent that is not made, or below each other, they are not.
+    pub(crate) fn holds_all(&self, trees: &Derivations) -> bool {
+        self.order.len() == trees.key.iter().filter(|key| **key != NONE).count()
+    }
+
+    /// The fields, the list by token only for the first `used`.
+    pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
+        [&self.order, &self.first_bound[..=used], &self.bounds]
+    }
+
+    /// Calls `each` with parts of `order`: `token` itself and what lies below those of its children that are made at
+    /// `since` or later and for which `counts` holds, which is asked only of children made at the same time as `token`.
+    /// Tables from a file may name others as children: they are left out there.
+    fn subtrees(
+        &self,
+        parent: &[u32],
+        times: &[u32],
+        token: u32,
+        since: u32,
+        counts: impl Fn(u32) -> bool,
+        mut each: impl FnMut(&[u32]),
+    ) {
+        let time = times[token as usize];
+        let mut part = |begin: u32, end: u32| each(&self.order[begin as usize..end as usize]);
+        let bounds = self.first_bound[token as usize] as usize..self.first_bound[token as usize + 1] as usize;
+        let Some((_, children @ [first, ..])) = self.bounds[bounds.clone()].split_last() else {
+            return each(&[token]);
+        };
+        let time_at = |at: &u32| times[self.order[*at as usize] as usize];
+        let late = children.partition_point(|at| time_at(at) >= since.max(time + 1));
+        part(first - 1, self.bounds[bounds.start + late]);
+        // Children that follow their part at once: rare, and behind the others.
+        let at_once = children.partition_point(|at| time_at(at) > time);
+        for child in self.bounds[bounds.start + at_once..bounds.end].windows(2) {
+            let token_at = self.order[child[0] as usize];
+            if parent[token_at as usize] == token && counts(token_at) {
+                part(child[0], child[1]);
+            }
+        }
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        let lists = [&self.order, &self.first_bound, &self.bounds];
+        lists.iter().map(|list| size_of_val(&list[..])).sum()
+    }
+}
+
+/// The merges of each token with a partner on one side.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Partners {
+    /// The partners of token `t` are at `first[t]..first[t + 1]`, in ascending order.
+    pub(crate) first: Vec<u32>,
+    pub(crate) partner: Vec<u32>,
+    /// 1 + the rank of the merge.
+    pub(crate) key: Vec<u32>,
+}
+
+impl Partners {
+    fn new(len: usize, merges: impl Iterator<Item = (u32, u32, u32)>) -> Self {
+        let mut merges: Vec<(u32, u32, u32)> = merges.collect();
+        merges.sort_unstable();
+        let mut first = vec![0u32; len + 1];
+        for (token, ..) in &merges {
+            first[*token as usize + 1] += 1;
+        }
+        for token in 0..len {
+            first[token + 1] += first[token];
+        }
+        Self {
+            first,
+            partner: merges.iter().map(|merge| merge.1).collect(),
+            key: merges.iter().map(|merge| merge.2).collect(),
+        }
+    }
+
+    /// The partners with these tables; `first` may end early, as a list by token. `None` if a list does not end where
+    /// the next begins, a partner is no token, or a key no merge's.
+    pub(crate) fn from_tables(
+        [first, partner, key]: [Vec<u32>; 3],
+        len: usize,
+        merges: usize,
+    ) -> Option<Self> {
+        let first = offsets(first, len, partner.len())?;
+        let are_tokens = partner.is_empty() || (greatest(&partner) as usize) < len;
+        let fits = partner.len() == key.len() && are_tokens && greatest(&key) as usize <= merges;
+        fits.then_some(Self { first, partner, key })
+    }
+
+    /// The fields, those by token only for the first `used`.
+    pub(crate) fn tables(&self, used: usize) -> [&[u32]; 3] {
+        [&self.first[..=used], &self.partner, &self.key]
+    }
+
+    fn range(&self, token: u32) -> Range<usize> {
+        self.first[token as usize] as usize..self.first[token as usize + 1] as usize
+    }
+
+    /// Partners and keys.
+    pub(crate) fn of(&self, token: u32) -> impl Iterator<Item = (u32, u32)> {
+        let range = self.range(token);
+        self.partner[range.clone()].iter().copied().zip(self.key[range].iter().copied())
+    }
+
+    /// The partners of `token`, in ascending order.
+    pub(crate) fn partners(&self, token: u32) -> impl Iterator<Item = u32> {
+        self.of(token).map(|(partner, _)| partner)
+    }
+
+    /// When `token` and `partner` are merged.
+    pub(crate) fn key(&self, token: u32, partner: u32) -> Option<u32> {
+        let range = self.range(token);
+        let at = self.partner[range.clone()].binary_search(&partner).ok()?;
+        Some(self.key[range.start + at])
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        [&self.first, &self.partner, &self.key].iter().map(|list| size_of_val(&list[..])).sum()
+    }
+}
+
+/// What tells which tokens a token must not follow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Backward {
+    /// Below right parts.
+    rights: Forest,
+    /// By right token.
+    by_right: Partners,
+}
+
+/// The tokens that may be neighbours in a piece.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Neighbours {
+    pub(crate) trees: Derivations,
+    /// Below left parts.
+    pub(crate) lefts: Forest,
+    /// By left token.
+    pub(crate) by_left: Partners,
+    /// Made when it is first asked for: only what is completed whole looks back.
+    backward: OnceLock<Backward>,
+    /// Made with the first pair test.
+    meetings: OnceLock<Option<Meetings>>,
+    /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for tokens that are not made.
+    pub(crate) class: Vec<u32>,
+    /// A token of each class.
+    pub(crate) class_token: Vec<u32>,
+}
+
+impl Neighbours {
+    /// Cost: O(m log m) for m merges.
+    pub(crate) fn new(trees: Derivations, merges: &MergeTable) -> Self {
+        let len = trees.key.len();
+        let made = (1u32..).zip(merges.merges()).filter_map(|(key, merge)| {
+            let (left, right) = (merge.left.0, merge.right.0);
+            (trees.is_made(left) && trees.is_made(right)).then_some((left, right, key))
+        });
+        let mut neighbours = Self {
+            lefts: Forest::new(&trees, &trees.left),
+            by_left: Partners::new(len, made),
+            backward: OnceLock::new(),
+            meetings: OnceLock::new(),
+            class: vec![NONE; len],
+            class_token: Vec::new(),
+            trees,
+        };
+        neighbours.find_classes();
+        neighbours
+    }
+
+    /// The neighbours with these parts: the forest below left parts, partners by left token, the class of each token, a
+    /// list that may end early, and a token of each class. `None` if the classes do not fit.
+    pub(crate) fn from_parts(
+        trees: Derivations,
+        lefts: Forest,
+        by_left: Partners,
+        [class, class_token]: [Vec<u32>; 2],
+    ) -> Option<Self> {
+        let len = trees.key.len();
+        let class = padded(class, len)?;
+        let fit = |fits: bool, (class, key): (&u32, &u32)| fits & ((*class == NONE) == (*key == NONE));
+        let of_made = class.iter().zip(&trees.key).fold(true, fit);
+        // One more than the greatest, and so 0 for none.
+        let classes = class.iter().fold(0, |classes, class| classes.max(class.wrapping_add(1)));
+        let are_members =
+            (0u32..).zip(&class_token).all(|(number, token)| class.get(*token as usize) == Some(&number));
+        if !of_made || classes as usize != class_token.len() || !are_members {
+            return None;
+        }
+        let (backward, meetings) = (OnceLock::new(), OnceLock::new());
+        Some(Self { trees, lefts, by_left, backward, meetings, class, class_token })
+    }
+
+    /// The classes: what a token forbids is decided by the tokens on the right edge of its tree and by how many of their
+    /// merges come in time.
+    fn find_classes(&mut self) {
+        let trees = &self.trees;
+        let len = trees.key.len();
+        // For each token the keys of its merges in ascending order, and whether one of its partners can be made later than
+        // the merge: then it also counts when exactly the token is used up.
+        let mut keys = self.by_left.key.clone();
+        let mut is_improper = vec![false; len];
+        for (token, is_improper) in (0u32..).zip(&mut is_improper) {
+            keys[self.by_left.range(token)].sort_unstable();
+            *is_improper = self.by_left.of(token).any(|(partner, key)| trees.time[partner as usize] >= key);
+        }
+        let mut classes: HashMap<Vec<(u32, u32, u32)>, u32> = HashMap::new();
+        let mut signature = Vec::new();
+        for token in (0u32..).take(len) {
+            if !trees.is_made(token) {
+                continue;
+            }
+            signature.clear();
+            trees.on_edge(&trees.right, token, |at, above| {
+                let end = above.map_or(u32::MAX, |above| trees.right_end(above));
+                let in_time = keys[self.by_left.range(at)].partition_point(|key| *key < end);
+                if in_time > 0 {
+                    let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
+                    signature.push((at, index(in_time), if is_improper[at as usize] { until } else { 0 }));
+                }
+            });
+            self.class[token as usize] = match classes.get(&signature) {
+                Some(class) => *class,
+                None => {
+                    let class = index(self.class_token.len());
+                    self.class_token.push(token);
+                    classes.insert(signature.clone(), class);
+                    class
+                }
+            };
+        }
+    }
+
+    fn backward(&self) -> &Backward {
+        self.backward.get_or_init(|| {
+            let merges = (0u32..)
+                .take(self.trees.key.len())
+                .flat_map(|left| self.by_left.of(left).map(move |(right, key)| (right, left, key)));
+            Backward {
+                rights: Forest::new(&self.trees, &self.trees.right),
+                by_right: Partners::new(self.trees.key.len(), merges),
+            }
+        })
+    }
+
+    /// Calls `each` with the intervals of the order of `lefts` whose tokens must not follow `token`, which is made. They
+    /// may overlap.
+    fn forbidden_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
+        let trees = &self.trees;
+        trees.on_edge(&trees.right, token, |at, above| {
+            let end = above.map_or(u32::MAX, |above| trees.right_end(above));
+            let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
+            let since = trees.time[at as usize];
+            for (partner, key) in self.by_left.of(at) {
+                let partner_since = trees.time[partner as usize];
+                if key < end && partner_since < until && self.happens(key, since.max(partner_since)) {
+                    let counts = |child| since <= trees.time[child as usize] && key <= trees.left_end(child);
+                    self.lefts.subtrees(&trees.left, &trees.time, partner, key.max(since), counts, &mut each);
+                }
+            }
+        });
+    }
+
+    /// As [`forbidden_intervals`](Self::forbidden_intervals) the other way round: intervals of `rights` with the tokens
+    /// that `token` must not follow.
+    fn forbidding_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
+        let trees = &self.trees;
+        let Backward { rights, by_right } = self.backward();
+        trees.on_edge(&trees.left, token, |at, above| {
+            // At equal rank the left one of two merges comes first.
+            let end = above.map_or(u32::MAX, |above| trees.left_end(above));
+            let until = above.map_or(u32::MAX, |above| trees.time[above as usize]);
+            let since = trees.time[at as usize];
+            for (partner, key) in by_right.of(at) {
+                let partner_since = trees.time[partner as usize];
+                if key <= end && partner_since <= until && self.happens(key, since.max(partner_since)) {
+                    let counts = |child| since < trees.time[child as usize] && key < trees.right_end(child);
+                    let since = key.max(since) + 1;
+                    rights.subtrees(&trees.right, &trees.time, partner, since, counts, &mut each);
+                }
+            }
+        });
+    }
+
+    /// Whether a merge at `key` of two tokens that exist from `since` on happens at all. Tokens that are not made exist
+    /// from [`NONE`] on.
+    fn happens(&self, key: u32, since: u32) -> bool {
+        since != NONE && (self.trees.order == MergeOrder::LowestRank || key > since)
+    }
+
+    /// Calls `each` with the tokens that must not follow `token`, some perhaps several times.
+    pub(crate) fn forbidden(&self, token: u32, mut each: impl FnMut(u32)) {
+        self.forbidden_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
+    }
+
+    /// Calls `each` with the tokens that `token` must not follow, some perhaps several times.
+    pub(crate) fn forbidding(&self, token: u32, mut each: impl FnMut(u32)) {
+        self.forbidding_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
+    }
+
+    /// Whether `right` may follow `left` in a piece; both are made. By the pair test: O(depth) look-ups.
+    pub(crate) fn may_follow(&self, left: u32, right: u32) -> bool {
+        let meetings = self.meetings.get_or_init(|| Meetings::new(&self.trees, &self.by_left));
+        !meetings.as_ref().is_some_and(|meetings| meetings.crosses(left, right))
+            && !super::pair::crosses(
+                &self.trees,
+                |left, right| self.by_left.key(left, right),
+                left,
+                right,
+                false,
+            )
+    }
+
+    /// In bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let Derivations { key, time, left, right, .. } = &self.trees;
+        let lists = [key, time, left, right, &self.class, &self.class_token];
+        lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
+            + self.lefts.memory_usage()
+            + self.by_left.memory_usage()
+            + self
+                .backward
+                .get()
+                .map_or(0, |backward| backward.rights.memory_usage() + backward.by_right.memory_usage())
+            + self.meetings.get().and_then(Option::as_ref).map_or(0, Meetings::memory_usage)
+    }
+}
+
+/// The greatest of these numbers, 0 if there is none. `Iterator::max` takes five times as long.
+fn greatest(list: &[u32]) -> u32 {
+    list.iter().fold(0, |greatest, number| greatest.max(*number))
+}
+
+/// A list of tokens with [`NONE`] up to `len`, if it is no longer.
+pub(crate) fn padded(mut list: Vec<u32>, len: usize) -> Option<Vec<u32>> {
+    let fits = list.len() <= len;
+    list.resize(len, NONE);
+    fits.then_some(list)
+}
+
+/// Where the items of each of `len` tokens begin, and all `items` end, if it is that; a list that ends early has no items
+/// behind its end.
+fn offsets(mut first: Vec<u32>, len: usize, items: usize) -> Option<Vec<u32>> {
+    let fits = first.first() == Some(&0)
+        && first.len() <= len + 1
+        && first.last().is_some_and(|last| *last as usize == items)
+        && first.is_sorted();
+    first.resize(len + 1, index(items));
+    fits.then_some(first)
+}
+
+fn index(value: usize) -> u32 {
+    u32::try_from(value).expect("token ids are 32 bits wide")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use unskew_core::TokenId;
+
+    use super::*;
+    use crate::canonical::{
+        merges::encode,
+        testing::{Listing, Random, table},
+    };
+
+    /// Trees, intervals in both directions and the pair test against encoding the two tokens together, for every pair of
+    /// every table; and that classes forbid the same.
+    #[test]
+    fn neighbours_are_what_encoding_keeps_apart() {
+        let mut late = 0;
+        for seed in 0..3_000 {
+            let mut random = Random::new(seed);
+            let letters = 1 + random.below(3);
+            let listing = [Listing::Proper, Listing::AllSplits, Listing::Shuffled][random.below(3)];
+            let count = 1 + random.below(20);
+            let (texts, merges) = table(&mut random, letters, count, listing);
+            for order in [MergeOrder::LowestRank, MergeOrder::Passes] {
+                let context = format!("seed {seed}, {listing:?}, {order:?}");
+                let lengths = |token: u32| texts[token as usize].len();
+                let symbols = (0..letters).map(TokenId::from_index);
+                let trees = Derivations::new(texts.len(), lengths, symbols, &merges, order);
+                let neighbours = Neighbours::new(trees, &merges);
+                late += neighbours
+                    .trees
+                    .key
+                    .iter()
+                    .zip(&neighbours.trees.time)
+                    .filter(|(key, time)| key < time)
+                    .count();
+                let encoded = |text: &[u8]| {
+                    let mut piece: Vec<u32> = text.iter().map(|byte| u32::from(byte - b'a')).collect();
+                    encode::merge(&mut piece, &merges, order);
+                    piece
+                };
+                let tokens = || 0..u32::try_from(texts.len()).unwrap();
+                let text = |token: u32| &texts[token as usize];
+                for token in tokens() {
+                    assert_eq!(
+                        neighbours.trees.is_made(token),
+                        encoded(text(token)) == [token],
+                        "{context}: {token}"
+                    );
+                }
+                let made = || tokens().filter(|token| neighbours.trees.is_made(*token));
+                let mut of_class = HashMap::new();
+                for left in made() {
+                    let expected: BTreeSet<u32> = made()
+                        .filter(|right| encoded(&[&text(left)[..], text(*right)].concat()) != [left, *right])
+                        .collect();
+                    let mut found = BTreeSet::new();
+                    neighbours.forbidden(left, |token| _ = found.insert(token));
+                    assert_eq!(found, expected, "{context}: after {left}");
+                    for right in made() {
+                        assert_eq!(
+                            neighbours.may_follow(left, right),
+                            !expected.contains(&right),
+                            "{context}"
+                        );
+                        let mut found = false;
+                        neighbours.forbidding(right, |token| found |= token == left);
+                        assert_eq!(found, expected.contains(&right), "{context}: {left} before {right}");
+                    }
+                    let class = neighbours.class[left as usize];
+                    assert_eq!(of_class.entry(class).or_insert(expected.clone()), &expected, "{context}");
+                }
+            }
+        }
+        assert!(late > 100, "{late}: shuffled tables have tokens that rank before their parts");
+    }
+
+    /// Tables that fit but are no tokenizer's: a symbol as a child of another, made at the same time.
+    #[test]
+    fn a_foreign_child_is_left_out() {
+        let keys = || vec![0; 2];
+        let trees = Derivations::from_keys(2, keys(), keys(), &MergeTable::default(), MergeOrder::default());
+        let trees = trees.unwrap();
+        let tables = [vec![0, 1], vec![0, 2], vec![1, 2]];
+        let forest = Forest::from_tables(tables.clone(), 2, &Derivations::made(&trees.key)).unwrap();
+        let mut found = Vec::new();
+        let counts = |child| trees.left_end(child) > 0;
+        forest.subtrees(&trees.left, &trees.time, 0, 0, counts, |tokens| found.push(tokens.to_vec()));
+        assert_eq!(found, [[0]]);
+        // Others do not fit: bounds that descend, end too late or begin elsewhere, an order with a token twice.
+        let changed = |table: usize, at: usize, value: u32| {
+            let mut tables = tables.clone();
+            tables[table][at] = value;
+            Forest::from_tables(tables, 2, &Derivations::made(&trees.key))
+        };
+        for (table, at, value) in
+            [(2, 1, 1), (2, 1, 3), (2, 0, 0), (0, 1, 0), (0, 1, 2), (1, 1, 1), (1, 0, 1)]
+        {
+            assert!(changed(table, at, value).is_none(), "{table}, {at}: {value}");
+        }
+    }
+}

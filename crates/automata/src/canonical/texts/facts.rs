@@ -1,0 +1,683 @@
+//! Which texts an encoder takes as they are, read from the steps of a tokenizer.
+//!
+//! A text that the normaliser rewrites has no token sequence of its own: the ids of its encoding spell another text. The
+//! same holds for a text in which the encoder finds an added token: it becomes that token, whatever spelled it. The library
+//! works in this order, and so does this file:
+//!
+//! 1. added tokens that are not `normalized` are cut out of the text ([`super::added`]);
+//! 2. the normaliser rewrites each part that is left;
+//! 3. added tokens that are `normalized` are cut out of those parts;
+//! 4. the pre-tokenizer splits each part that is left ([`crate::split`]), and reads it as the steps before leave it.
+//!
+//! A step leaves a text alone, or it does not: that is a set of characters, a string that must not occur, a rule for the ends
+//! of the text, or a normalisation form ([`super::form`]). Two steps together leave a text alone that one of them rewrites only
+//! if a later one undoes the first; steps of which that cannot be excluded are refused.
+//!
+//! One rewriting does not make a text another one: a space that is spelled U+2581, as the vocabulary spells it back. Texts
+//! here have spaces, and what reads them behind that step sees the mark.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unskew_core::{
+    AddedToken, Normalizer, PrependScheme, SplitBehavior, SplitPattern, Symbols, Tokenization, UnicodeForm,
+    Vocabulary, alphabet_to_byte,
+};
+
+use super::added::{Matched, TextDfa};
+use crate::{
+    canonical::CanonicalError,
+    split::{Prefix, Section, TextRule, White, matches_nothing_in},
+};
+
+/// What the steps in front of the model mean for texts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TextFacts {
+    /// The texts that hold no added token.
+    pub(crate) dfa: TextDfa,
+    /// The normalisation form that texts are brought into.
+    pub(crate) form: Option<UnicodeForm>,
+    /// Characters that the steps put in the place of others, so that none stands for itself.
+    pub(crate) forbidden: Vec<char>,
+    /// All characters that texts may have: each list does.
+    pub(crate) kept: Vec<Vec<(char, char)>>,
+    /// Whether a step puts spaces beside characters that it keeps, as BERT's does with those of Chinese.
+    pub(crate) puts_spaces: bool,
+    /// What a space is spelled as in front of the pre-tokenizer, where that is not a space.
+    pub(crate) blank: Option<char>,
+    /// Whether the text is spelled in GPT-2's alphabet of bytes in front of the pre-tokenizer.
+    pub(crate) by_bytes: bool,
+    pub(crate) rules: Vec<TextRule>,
+    /// Patterns that match nowhere, and what a space is spelled as for them.
+    pub(crate) absent: Vec<(String, Option<char>)>,
+    /// The kinds of texts behind added tokens.
+    pub(crate) sections: Vec<Section>,
+    /// The added tokens that are text, in ascending order.
+    pub(crate) added: Vec<AddedText>,
+}
+
+/// An added token that is text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AddedText {
+    pub(crate) token: u32,
+    /// What it spells.
+    pub(crate) content: Vec<u8>,
+    /// Whether it is found behind the normaliser.
+    pub(crate) normalized: bool,
+    /// Which of the sections follows it.
+    pub(crate) section: usize,
+    /// Whether it takes white space in front of it for itself.
+    pub(crate) strips: bool,
+}
+
+/// Whether a step drops text.
+fn removes(split: &SplitPattern) -> bool {
+    match split {
+        SplitPattern::Regex { behavior, .. } | SplitPattern::Literal { behavior, .. } => {
+            *behavior == SplitBehavior::Removed
+        }
+        _ => false,
+    }
+}
+
+/// How the text is spelled behind the normaliser, and what that puts in front of it.
+struct Normalized {
+    blank: Option<char>,
+    prefix: Prefix,
+    by_bytes: bool,
+}
+
+impl TextFacts {
+    pub(crate) fn new(vocabulary: &Vocabulary, tokenization: &Tokenization) -> Result<Self, CanonicalError> {
+        let Tokenization { normalizers, splits, symbols, .. } = tokenization;
+        let mut facts = Self {
+            dfa: TextDfa::any(),
+            form: None,
+            forbidden: Vec::new(),
+            kept: Vec::new(),
+            puts_spaces: false,
+            blank: None,
+            by_bytes: false,
+            rules: Vec::new(),
+            absent: Vec::new(),
+            sections: Vec::new(),
+            added: Vec::new(),
+        };
+        let normalized = facts.read_normalizers(normalizers, splits)?;
+        check_order(normalizers)?;
+        (facts.blank, facts.by_bytes) = (normalized.blank, normalized.by_bytes);
+        let mut prefix = Prefix::Never;
+        for split in splits {
+            match split {
+                SplitPattern::PrefixSpace => prefix = Prefix::IfMissing,
+                SplitPattern::Metaspace { replacement, prepend, .. } => {
+                    facts.forbidden.push(*replacement);
+                    if *prepend == PrependScheme::Always {
+                        prefix = Prefix::IfMissing;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !facts.forbidden.is_empty() && *symbols == Symbols::Bytes {
+            // The tokens of bytes would not spell what these steps write.
+            return Err(refused_steps(normalizers));
+        }
+        facts.read_added(vocabulary, tokenization, &normalized, prefix)?;
+        Ok(facts)
+    }
+
+    /// What the normaliser does.
+    fn read_normalizers(
+        &mut self,
+        normalizers: &[Normalizer],
+        splits: &[SplitPattern],
+    ) -> Result<Normalized, CanonicalError> {
+        let mut by_bytes = false;
+        // What a space is spelled as in the end.
+        let of_space = |normalizer: &Normalizer| match normalizer {
+            Normalizer::Replace { from, to } if from == " " => only_char(to).filter(|mark| *mark != ' '),
+            _ => None,
+        };
+        let of_split = |split: &SplitPattern| match split {
+            SplitPattern::Metaspace { replacement, .. } => Some(*replacement),
+            _ => None,
+        };
+        let mark = normalizers.iter().find_map(of_space).or_else(|| splits.iter().find_map(of_split));
+        let is_space = |text: &str, blank: Option<char>| {
+            only_char(text).is_some_and(|char| Some(char) == mark || char == ' ' && blank.is_none())
+        };
+        let mut blank = None;
+        let mut prefix = Prefix::Never;
+        // A marker that later steps turn into a space.
+        let mut marker: Option<(&str, Vec<(String, &str)>)> = None;
+        for (index, normalizer) in normalizers.iter().enumerate() {
+            let refused = || refused(normalizer);
+            if by_bytes {
+                return Err(refused());
+            }
+            match normalizer {
+                Normalizer::ByteLevel => by_bytes = true,
+                Normalizer::Unicode(form) if self.form.is_none_or(|known| known == *form) => {
+                    self.form = Some(*form);
+                }
+                // A second space in front, or one in front of a marker or after it, is not counted here.
+                Normalizer::Prepend(_) if prefix != Prefix::Never => return Err(refused()),
+                Normalizer::Prepend(text) if is_space(text, blank) && marker.is_none() => {
+                    prefix = Prefix::Always;
+                }
+                Normalizer::Prepend(text) if marker.is_none() && !text.is_empty() => {
+                    marker = Some((text, Vec::new()));
+                }
+                Normalizer::Replace { .. } if blank.is_none() && of_space(normalizer).is_some() => {
+                    blank = of_space(normalizer);
+                    self.forbidden.extend(blank);
+                }
+                Normalizer::Replace { from, to } => {
+                    if from == to {
+                        continue;
+                    }
+                    // Some spaces are spelled as the mark, and the others as spaces until the next step.
+                    if let Some(mark) =
+                        mark.filter(|_| blank.is_none() && from.chars().all(|char| char == ' '))
+                        && *to == from.replace(' ', mark.encode_utf8(&mut [0; 4]))
+                    {
+                        if normalizers.get(index + 1).and_then(of_space) != Some(mark) {
+                            return Err(refused());
+                        }
+                        continue;
+                    }
+                    let text = spelled(from, blank);
+                    if let Some((marker, replaced)) = &mut marker {
+                        if let Some(rest) = from.strip_prefix(*marker).filter(|rest| !rest.contains(*marker))
+                        {
+                            replaced.push((rest.to_owned(), to));
+                        } else if overlaps(from, marker) {
+                            return Err(refused());
+                        }
+                    }
+                    self.rules.extend(text.map(TextRule::Without));
+                }
+                // A space may be a match.
+                Normalizer::ReplaceRegex { to, .. }
+                    if blank.is_none() && !to.is_empty() && to.chars().all(|char| Some(char) == mark) =>
+                {
+                    return Err(refused());
+                }
+                Normalizer::ReplaceRegex { pattern, to } => {
+                    // Of a match that is replaced by itself nothing is seen.
+                    match matches_nothing_in(pattern, to) {
+                        Ok(true) if marker.is_none() => self.absent.push((pattern.clone(), blank)),
+                        _ => return Err(refused()),
+                    }
+                }
+                Normalizer::Strip { left: false, right: false } => {}
+                Normalizer::Strip { left, right } => {
+                    let white = if blank.is_none() { White::All } else { White::NotBlank };
+                    // It would take what was put in front, too.
+                    if *left && (prefix != Prefix::Never || marker.is_some()) {
+                        return Err(refused());
+                    }
+                    self.rules.push(TextRule::Stripped { left: *left, right: *right, white });
+                }
+                Normalizer::Characters { kept, writes, .. } => {
+                    let holds = |ranges: &[(char, char)], char: char| {
+                        ranges.iter().any(|(low, high)| (*low..=*high).contains(&char))
+                    };
+                    if holds(writes, ' ') && !holds(kept, '\u{4e00}') {
+                        // Where the spaces go again, such a character stays alone, and the text is as before.
+                        if splits.iter().any(removes) {
+                            return Err(refused());
+                        }
+                        self.puts_spaces = true;
+                    }
+                    let mut kept = kept.clone();
+                    // In front of this step a space is spelled as the mark.
+                    if let Some(mark) = blank {
+                        let keeps =
+                            |char: char| kept.iter().any(|(low, high)| (*low..=*high).contains(&char));
+                        match (keeps(mark), keeps(' ')) {
+                            (true, false) => kept.push((' ', ' ')),
+                            (true, true) => {}
+                            (false, _) => return Err(refused()),
+                        }
+                    }
+                    if let Some((marker, _)) = marker
+                        && !marker
+                            .chars()
+                            .all(|char| kept.iter().any(|(low, high)| (*low..=*high).contains(&char)))
+                    {
+                        return Err(refused());
+                    }
+                    self.kept.push(kept);
+                }
+                _ => return Err(refused()),
+            }
+        }
+        if let Some((text, replaced)) = marker {
+            let rest_of = |(rest, to): &(String, &str)| {
+                (rest.is_empty(), is_space(rest, blank), is_space(to, blank), to.is_empty())
+            };
+            prefix = match replaced.iter().map(rest_of).collect::<Vec<_>>()[..] {
+                [(true, _, true, _)] => Prefix::Always,
+                [(_, true, true, _), (true, _, true, _)] => Prefix::IfMissing,
+                [(true, _, _, true)] => Prefix::Never,
+                _ => return Err(refused(&Normalizer::Prepend(text.to_owned()))),
+            };
+        }
+        Ok(Normalized { blank, prefix, by_bytes })
+    }
+
+    /// What the added tokens do, where `prefix` is what the pre-tokenizer puts in front of a text.
+    fn read_added(
+        &mut self,
+        vocabulary: &Vocabulary,
+        tokenization: &Tokenization,
+        normalized: &Normalized,
+        prefix: Prefix,
+    ) -> Result<(), CanonicalError> {
+        let mut matched: Vec<Matched> = Vec::new();
+        let mut words: Vec<(&AddedToken, String)> = Vec::new();
+        // What is matched, raw or normalised: whether the token is text.
+        let mut texts: BTreeMap<(Vec<u8>, bool), bool> = BTreeMap::new();
+        let mut sections: Vec<Section> = Vec::new();
+        let mut tells: BTreeSet<bool> = BTreeSet::new();
+        let mut tokens: Vec<&AddedToken> =
+            tokenization.added.iter().filter(|token| !token.content.is_empty()).collect();
+        tokens.sort_by_key(|token| token.id);
+        for token in tokens {
+            let refuse = |reason| refused_token(token, reason);
+            let content = if token.normalized {
+                as_spelled(&token.content, normalized)
+            } else {
+                let is_free = !token.content.chars().any(|char| self.forbidden.contains(&char));
+                is_free.then(|| token.content.clone().into_bytes())
+            };
+            // No text of the vocabulary has it.
+            let Some(content) = content else { continue };
+            if token.single_word {
+                if !token.special {
+                    return Err(refuse("is matched as a whole word only"));
+                }
+                let text = String::from_utf8(content).ok().filter(|_| !normalized.by_bytes);
+                words.push((token, text.ok_or_else(|| refuse("is matched as a whole word only"))?));
+                continue;
+            }
+            let is_text = !token.special
+                && token.id.index() < vocabulary.len()
+                && vocabulary.text(token.id) == Some(&content[..]);
+            let text = is_text.then_some(self.added.len());
+            if is_text {
+                let white = match normalized {
+                    Normalized { by_bytes: true, .. } if token.normalized => None,
+                    Normalized { blank: Some(_), .. } if token.normalized => Some(White::NotBlank),
+                    _ => Some(White::All),
+                };
+                let before = if token.normalized { Prefix::Never } else { normalized.prefix };
+                let section =
+                    Section { prefix: before.max(prefix), swallows: white.filter(|_| token.rstrip) };
+                let at = sections.iter().position(|known| *known == section).unwrap_or_else(|| {
+                    sections.push(section);
+                    sections.len() - 1
+                });
+                let strips = token.lstrip && white.is_some();
+                if strips {
+                    tells.insert(white == Some(White::All));
+                }
+                if token.normalized && !self.leaves(&content) {
+                    return Err(refuse(
+                        "is text, and the normaliser may rewrite it together with the text beside it",
+                    ));
+                }
+                self.added.push(AddedText {
+                    token: token.id.0,
+                    content: content.clone(),
+                    normalized: token.normalized,
+                    section: at,
+                    strips,
+                });
+            }
+            let before = texts.insert((content.clone(), token.normalized), is_text);
+            if before.is_some_and(|other_is_text| is_text || other_is_text) {
+                return Err(refuse("matches the same text as another added token"));
+            }
+            matched.push(Matched { content, normalized: token.normalized, text });
+        }
+        if tells.len() > 1 {
+            let token = tokenization.added.iter().find(|token| token.lstrip && !token.special);
+            let reason = "strips white space of another kind than another added token";
+            return Err(token.map_or(CanonicalError::NoBlank, |token| refused_token(token, reason)));
+        }
+        if let Some(all) = tells.first() {
+            self.rules.push(TextRule::TellsSpace(if *all { White::All } else { White::NotBlank }));
+        }
+        self.sections = sections;
+        if let Some(first) = self.added.first()
+            && let Some(token) = tokenization.added.iter().find(|token| token.id.0 == first.token)
+            && let Some(reason) = self.refused_together(&tokenization.splits, normalized.prefix, &matched)
+        {
+            return Err(refused_token(token, reason));
+        }
+        for (token, word) in words {
+            self.add_word(token, word, &matched)?;
+        }
+        let texts: Vec<&[u8]> = self.added.iter().map(|added| &added.content[..]).collect();
+        self.dfa = TextDfa::new(&matched, &texts)?;
+        Ok(())
+    }
+
+    /// Why the added tokens that are text cannot be followed together with each other and with the other steps, if so.
+    /// `by_normalizer` is the space that the normaliser puts in front of a text.
+    fn refused_together(
+        &self,
+        splits: &[SplitPattern],
+        by_normalizer: Prefix,
+        matched: &[Matched],
+    ) -> Option<&'static str> {
+        let section = |added: &AddedText| self.sections[added.section];
+        let any = |is: &dyn Fn(&AddedText) -> bool| self.added.iter().any(is);
+        let swallows = |added: &AddedText| section(added).swallows.is_some();
+        let puts_space = any(&|added| section(added).prefix != Prefix::Never);
+        let text = |added: &AddedText| String::from_utf8_lossy(&added.content).into_owned();
+        let begins = |added: &AddedText| text(added).starts_with(char::is_whitespace);
+        let ends = |added: &AddedText| text(added).ends_with(char::is_whitespace);
+        let is_space = |added: &AddedText| text(added).chars().all(char::is_whitespace);
+        // The normaliser may write the mark of a space before the spaces of the text are spelled so.
+        let begins_with_space = |one: &Matched| {
+            let first = String::from_utf8_lossy(&one.content).chars().next();
+            first.is_some_and(|char| char == ' ' || self.forbidden.contains(&char))
+        };
+        let strips_left = |rule: &TextRule| matches!(rule, TextRule::Stripped { left: true, .. });
+        let reasons = [
+            // Tokens that are not normalized strip white space of those that are, which are still text by then.
+            (
+                any(&|added| !added.normalized && added.strips)
+                    && any(&|added| added.normalized && ends(added))
+                    || any(&|added| !added.normalized && swallows(added))
+                        && any(&|added| added.normalized && begins(added)),
+                "is text, and an added token with white space at its edge may be stripped",
+            ),
+            // Such a token finds nothing left of itself behind one that strips.
+            (
+                any(&swallows) && any(&|added| added.strips && is_space(added)),
+                "strips white space that may be another added token",
+            ),
+            // A control token is not found in the white space that a token before it strips.
+            (
+                any(&swallows)
+                    && matched.iter().any(|one| {
+                        one.text.is_none()
+                            && String::from_utf8_lossy(&one.content).starts_with(char::is_whitespace)
+                    }),
+                "strips white space in which a control token may begin",
+            ),
+            // The normaliser puts the space in front of tokens that are found behind it, too.
+            (
+                by_normalizer != Prefix::Never
+                    && any(&|added| added.normalized)
+                    && any(&|added| !added.normalized),
+                "is text, and the normaliser puts a space between it and others",
+            ),
+            (
+                puts_space && splits.iter().any(removes),
+                "is text, and the tokenizer may remove the space that it puts behind it",
+            ),
+            (
+                puts_space && self.rules.iter().any(strips_left),
+                "is text, and the tokenizer strips the text behind it and puts a space there",
+            ),
+            // Of white space alone behind such a token, the space that is put in front stays.
+            (
+                by_normalizer != Prefix::Never
+                    && any(&|added| !added.normalized)
+                    && self.rules.iter().any(|rule| matches!(rule, TextRule::Stripped { right: true, .. })),
+                "is text, and the tokenizer puts a space behind it and strips the end of the text",
+            ),
+            (
+                any(&|added| swallows(added) && section(added).prefix != Prefix::Never)
+                    && matched.iter().any(|one| one.normalized && begins_with_space(one)),
+                "strips the text behind it, which other added tokens with a space in front are searched in",
+            ),
+        ];
+        reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
+    }
+
+    /// Adds that `word`, the text of `token`, does not occur as a whole word. Where another token may be found across it, or
+    /// beside it with a character of a word, the neighbours of a word are not those of the text.
+    fn add_word(
+        &mut self,
+        token: &AddedToken,
+        word: String,
+        matched: &[Matched],
+    ) -> Result<(), CanonicalError> {
+        let text = word.as_bytes();
+        let is_word = |byte: Option<&u8>| {
+            byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii())
+        };
+        let crosses = matched.iter().any(|other| overlap(text, &other.content))
+            || (1..text.len()).any(|len| text[..len] == text[text.len() - len..]);
+        let beside = |added: &AddedText| is_word(added.content.first()) || is_word(added.content.last());
+        // Such a word is not found in the white space that a token before it strips.
+        let stripped = word.starts_with(char::is_whitespace)
+            && self.sections.iter().any(|section| section.swallows.is_some());
+        if crosses || stripped || self.added.iter().any(beside) {
+            return Err(refused_token(
+                token,
+                "is matched as a whole word only, and other added tokens touch it",
+            ));
+        }
+        self.rules.push(TextRule::WithoutWord(word));
+        Ok(())
+    }
+
+    /// Whether no step rewrites a text for what `content` has to do with the text beside it. Normalisation forms are followed
+    /// through it.
+    fn leaves(&self, content: &[u8]) -> bool {
+        let apart = |rule: &TextRule| match rule {
+            TextRule::Without(text) => !overlap(text.as_bytes(), content),
+            TextRule::Stripped { .. } => false,
+            TextRule::WithoutWord(_) | TextRule::TellsSpace(_) => true,
+        };
+        let keeps = |kept: &Vec<(char, char)>| {
+            std::str::from_utf8(content).is_ok_and(|text| {
+                text.chars().all(|char| kept.iter().any(|(low, high)| (*low..=*high).contains(&char)))
+            })
+        };
+        self.rules.iter().all(apart) && self.absent.is_empty() && self.kept.iter().all(keeps)
+    }
+}
+
+fn refused(normalizer: &Normalizer) -> CanonicalError {
+    CanonicalError::Normalizer { step: name(normalizer) }
+}
+
+fn refused_steps(normalizers: &[Normalizer]) -> CanonicalError {
+    let names: Vec<String> = normalizers.iter().map(name).collect();
+    CanonicalError::Normalizer { step: names.join(", then ") }
+}
+
+/// The step for a message: its sets of characters may be long.
+fn name(normalizer: &Normalizer) -> String {
+    match normalizer {
+        Normalizer::Characters { step, .. } => step.clone(),
+        other => shortened(&format!("{other:?}")),
+    }
+}
+
+fn refused_token(token: &AddedToken, reason: &'static str) -> CanonicalError {
+    CanonicalError::AddedToken { token: token.id, content: shortened(&token.content), reason }
+}
+
+fn only_char(text: &str) -> Option<char> {
+    let mut characters = text.chars();
+    characters.next().filter(|_| characters.next().is_none())
+}
+
+/// The text that a step sees as `seen`, where a space is spelled `blank`. `None` if there is no such text.
+fn spelled(seen: &str, blank: Option<char>) -> Option<String> {
+    match blank {
+        None => Some(seen.to_owned()),
+        Some(_) if seen.contains(' ') => None,
+        Some(mark) => Some(seen.replace(mark, " ")),
+    }
+}
+
+/// The bytes of the text that reads like `content` behind the normaliser. `None` if there is no such text.
+fn as_spelled(content: &str, normalized: &Normalized) -> Option<Vec<u8>> {
+    if normalized.by_bytes {
+        return content.chars().map(alphabet_to_byte).collect();
+    }
+    spelled(content, normalized.blank).map(String::into_bytes)
+}
+
+/// Whether one of the two holds the other, or an end of one is the beginning of the other.
+fn overlap(one: &[u8], other: &[u8]) -> bool {
+    let holds = |long: &[u8], short: &[u8]| long.windows(short.len()).any(|part| part == short);
+    let meets = |left: &[u8], right: &[u8]| {
+        (1..=left.len().min(right.len())).any(|len| left[left.len() - len..] == right[..len])
+    };
+    holds(one, other) || holds(other, one) || meets(one, other) || meets(other, one)
+}
+
+fn overlaps(one: &str, other: &str) -> bool {
+    overlap(one.as_bytes(), other.as_bytes())
+}
+
+/// Steps of which a later one may undo an earlier one are refused.
+///
+/// Where a step rewrites a text, some characters go and others come. The text comes back only if later steps write the
+/// characters that went, and take away those that came.
+fn check_order(normalizers: &[Normalizer]) -> Result<(), CanonicalError> {
+    // A form that is made twice is made once.
+    let is_new = |(at, normalizer): &(usize, &Normalizer)| {
+        !(matches!(normalizer, Normalizer::Unicode(_)) && normalizers[..*at].last() == Some(*normalizer))
+    };
+    let of: Vec<Rewriting> = normalizers
+        .iter()
+        .enumerate()
+        .filter(is_new)
+        .map(|(_, normalizer)| Rewriting::of(normalizer))
+        .collect();
+    for (at, first) in of.iter().enumerate() {
+        let later = &of[at + 1..];
+        let comes_back = later.iter().any(|other| other.writes.meets(&first.takes));
+        let goes = first.writes.is_empty() || later.iter().any(|other| other.takes.meets(&first.writes));
+        if comes_back && goes {
+            return Err(refused_steps(normalizers));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses steps whose work an encoder may undo that drops the characters for which it has no token.
+///
+/// `Replace "a" -> "ba"` leaves the tokens of `a` alone where no token spells `b`. So does a step that writes only such
+/// characters, before a later step that writes `a`. `is_spelled` tells whether the model has a token for a character.
+pub(crate) fn check_dropped(
+    normalizers: &[Normalizer],
+    is_spelled: impl Fn(char) -> bool,
+) -> Result<(), CanonicalError> {
+    let of: Vec<Rewriting> = normalizers.iter().map(Rewriting::of).collect();
+    for (at, (normalizer, first)) in normalizers.iter().zip(&of).enumerate() {
+        // A form of Unicode never writes the characters that it takes.
+        let own = matches!(normalizer, Normalizer::Replace { from, to } if from != to).then_some(first);
+        let comes_back = own.into_iter().chain(&of[at + 1..]).any(|other| other.writes.meets(&first.takes));
+        if comes_back && first.writes.any(|char| !is_spelled(char)) {
+            return Err(refused_steps(normalizers));
+        }
+    }
+    Ok(())
+}
+
+/// The characters that a step takes away where it rewrites a text, and those that it writes.
+struct Rewriting {
+    takes: Characters,
+    writes: Characters,
+}
+
+/// Some characters.
+enum Characters {
+    Ranges(Vec<(char, char)>),
+    /// All but those that no normalisation form touches.
+    NotInert,
+    All,
+}
+
+/// Whether no normalisation form composes or decomposes this character, or writes it.
+fn is_inert(char: char) -> bool {
+    char == '▁'
+        || char.is_ascii() && !char.is_ascii_alphabetic() && !matches!(char, '<' | '=' | '>' | ';' | '`')
+}
+
+impl Characters {
+    fn of(text: &str) -> Self {
+        Self::Ranges(text.chars().map(|char| (char, char)).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Ranges(ranges) if ranges.is_empty())
+    }
+
+    /// Whether some character may be in the set and fulfil `is`.
+    fn any(&self, is: impl Fn(char) -> bool) -> bool {
+        match self {
+            Self::Ranges(ranges) => ranges.iter().any(|(low, high)| (*low..=*high).any(&is)),
+            Self::NotInert | Self::All => true,
+        }
+    }
+
+    /// Whether some character may be in both.
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ranges(some), Self::Ranges(others)) => {
+                some.iter().any(|one| others.iter().any(|other| one.0 <= other.1 && other.0 <= one.1))
+            }
+            (Self::Ranges(some), Self::NotInert) | (Self::NotInert, Self::Ranges(some)) => {
+                some.iter().any(|(low, high)| low != high || !is_inert(*low))
+            }
+            (some, Self::All) | (Self::All, some) => !some.is_empty(),
+            (Self::NotInert, Self::NotInert) => true,
+        }
+    }
+}
+
+impl Rewriting {
+    fn of(normalizer: &Normalizer) -> Self {
+        let none = || Characters::Ranges(vec![]);
+        let (takes, writes) = match normalizer {
+            Normalizer::Unicode(UnicodeForm::Nfc | UnicodeForm::Nfd) => {
+                (Characters::NotInert, Characters::NotInert)
+            }
+            Normalizer::Unicode(_) => (Characters::NotInert, Characters::All),
+            // A text with something in front of it is another one, and no step takes that away again without a trace.
+            Normalizer::Prepend(_) => (none(), none()),
+            Normalizer::Replace { from, to } => (Characters::of(from), Characters::of(to)),
+            Normalizer::Strip { left: false, right: false } | Normalizer::ByteLevel => (none(), none()),
+            Normalizer::Strip { .. } => {
+                let white = ('\0'..='\u{3000}').filter(|char| char.is_whitespace());
+                (Characters::Ranges(white.map(|char| (char, char)).collect()), none())
+            }
+            Normalizer::Characters { kept, writes, .. } => {
+                let mut takes = Vec::new();
+                let mut from = Some('\0');
+                for (low, high) in kept {
+                    let before = ('\0'..=*low).rev().nth(1);
+                    takes.extend(from.zip(before).filter(|(begin, before)| begin <= before));
+                    from = (*high..=char::MAX).nth(1);
+                }
+                takes.extend(from.map(|begin| (begin, char::MAX)));
+                (Characters::Ranges(takes), Characters::Ranges(writes.clone()))
+            }
+            _ => (Characters::All, Characters::All),
+        };
+        Self { takes, writes }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    const MOST: usize = 80;
+    if text.chars().count() > MOST {
+        text.chars().take(MOST).chain(['…']).collect()
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,498 @@
+//! The texts in a normalisation form, as an automaton over bytes.
+//!
+//! Form C is the one in use and the hard one, so this is about form C. A text is in form D if no character of it decomposes
+//! and its marks are sorted. The compatibility forms KC and KD are the other two without those characters that decompose
+//! further by compatibility: a text with one of them loses it. So all four are one construction over other characters.
+//!
+//! An encoder with an NFC normaliser gives ids to a text only if that text is its own form C. Whether it is depends on
+//! little of what was read: on the last starter (a character of combining class 0), and on the class of the last mark
+//! behind it. This file works that out once, for all of Unicode.
+//!
+//! # What is kept of a text
+//!
+//! Let a text in form C end in a starter S and marks (characters of a class above 0) behind it, and let x come next,
+//! itself in form C. Form C is closed under substrings, so nothing in front of S matters, and
+//!
+//! - a mark x is refused if its class is below that of the mark before it: form C sorts them.
+//! - x is refused if it would become part of S: the form C would begin with something longer than S. Behind a mark of
+//!   its own or a higher class it cannot, so a starter cannot behind any mark.
+//! - In front of x there are otherwise only marks of lower classes, none of which became part of S, and they do not keep
+//!   x from it. So x becomes part of S exactly if the pair Sx is not in form C. Not S itself decides that but S without
+//!   those marks of its decomposition that sort behind x: `é` refuses U+0323, since there is an `ẹ`.
+//! - All else is accepted: where x stays outside, the rest of S is put together again as if x were not there.
+//!
+//! Characters that can compose with one before them are few (110), so a state is a set of them and a class: those that
+//! S refuses and that are of a higher class than the last mark, and the class of that mark. The empty set without a mark
+//! is the start: nothing was read, or last a character that never composes with what follows, as most.
+//!
+//! # Size and cost
+//!
+//! 126 sets of refused characters and 55 classes give 4,812 states between characters. Nearly every one of them needs
+//! states of its own inside the characters that are marks: 24,715 states and 136 classes of bytes, 13 MB, and no smaller
+//! automaton has this language. Most of it is for marks of one script on letters of another: text in 18 languages passed
+//! through 221 states. It is built in 0.1 s. Tried instead:
+//!
+//! - Automata for the order of marks and for compositions, side by side: 425 and 14,853 states; one for each class that
+//!   composes, 6,400 in all. A step costs as many look-ups as there are automata, and their product is this automaton.
+//! - To forget S behind a mark that does not compose with it, and to refuse there whatever composes with anything: 1,212
+//!   states. It refuses `n` with a tilde below and a circumflex, which is in form C: only other letters compose with a
+//!   circumflex.
+//!
+//! # Which Unicode
+//!
+//! The normaliser of the tokenizers library is the judge, so the tables are those that it uses: the crate
+//! `unicode-normalization-alignments` 0.1.12 with Unicode 9. Later versions do not change what it says about characters
+//! that it knows. All others are to it starters that never compose. Compared with Unicode 18, 188 marks (U+08D3, U+1DF6,
+//! U+1E4EE, …) may stand in any order and hide a mark behind them from the letter before them, and 21 characters
+//! (U+105C9, U+11938, U+16D68, …) are not put together from their parts. The library leaves such texts alone, so they
+//! are accepted, though they are not in form C today. What is in form C today is accepted.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::LazyLock,
+};
+
+use unicode_normalization_alignments::{
+    UnicodeNormalization,
+    char::{canonical_combining_class, compose, decompose_canonical, decompose_compatible},
+};
+use unskew_core::UnicodeForm;
+
+use super::added::TextDfa;
+use crate::{
+    ByteClasses, StateId,
+    dfa::table::{DEAD, Table},
+};
+
+/// A table for each form, made when it is first asked for.
+struct ByForm<T>([LazyLock<T>; 4]);
+
+impl<T> ByForm<T> {
+    fn get(&self, form: UnicodeForm) -> &T {
+        &self.0[match form {
+            UnicodeForm::Nfc => 0,
+            UnicodeForm::Nfd => 1,
+            UnicodeForm::Nfkc => 2,
+            UnicodeForm::Nfkd => 3,
+        }]
+    }
+}
+
+/// The **steady** characters, which a form accepts and leaves alone whatever stands in front of them: as an automaton over
+/// bytes whose state 0 is between characters. It is the subset construction from all states between characters at once,
+/// without the sets of which some member refuses.
+pub(crate) fn steady(form: UnicodeForm) -> &'static [[u32; 256]] {
+    static STEADY: ByForm<Vec<[u32; 256]>> = ByForm([
+        LazyLock::new(|| steady_of(UnicodeForm::Nfc)),
+        LazyLock::new(|| steady_of(UnicodeForm::Nfd)),
+        LazyLock::new(|| steady_of(UnicodeForm::Nfkc)),
+        LazyLock::new(|| steady_of(UnicodeForm::Nfkd)),
+    ]);
+    STEADY.get(form)
+}
+
+fn steady_of(form: UnicodeForm) -> Vec<[u32; 256]> {
+    let form = texts(form);
+    let states = 0..u32::try_from(form.next.len() / form.classes.len()).expect("thousands of states");
+    // Every state between characters reads this letter, and no other does.
+    let between: Vec<u32> = states.filter(|state| form.step(*state, b'a') != DEAD).collect();
+    let mut ids: HashMap<Vec<u32>, u32> = HashMap::new();
+    let mut sets = vec![between];
+    let mut table: Vec<[u32; 256]> = Vec::new();
+    let mut at = 0;
+    while let Some(set) = sets.get(at).cloned() {
+        let mut row = [DEAD; 256];
+        let mut by_class = vec![None; form.classes.len()];
+        for byte in 0..=255u8 {
+            let target = by_class[usize::from(form.classes.get(byte))].get_or_insert_with(|| {
+                let mut next: Vec<u32> = set.iter().map(|state| form.step(*state, byte)).collect();
+                next.sort_unstable();
+                next.dedup();
+                match next.last() {
+                    None | Some(&DEAD) => DEAD,
+                    Some(state) if form.step(*state, b'a') != DEAD => 0,
+                    Some(_) => *ids.entry(next.clone()).or_insert_with(|| {
+                        sets.push(next);
+                        u32::try_from(sets.len() - 1).expect("hundreds of sets")
+                    }),
+                }
+            });
+            row[usize::from(byte)] = *target;
+        }
+        table.push(row);
+        at += 1;
+    }
+    table
+}
+
+/// All texts that are in `form`, and what these can begin with, also inside a character. The start is state 0. Built at the
+/// first call.
+pub(crate) fn texts(form: UnicodeForm) -> &'static TextDfa {
+    static TEXTS: ByForm<TextDfa> = ByForm([
+        LazyLock::new(|| texts_of(UnicodeForm::Nfc)),
+        LazyLock::new(|| texts_of(UnicodeForm::Nfd)),
+        LazyLock::new(|| texts_of(UnicodeForm::Nfkc)),
+        LazyLock::new(|| texts_of(UnicodeForm::Nfkd)),
+    ]);
+    TEXTS.get(form)
+}
+
+fn texts_of(form: UnicodeForm) -> TextDfa {
+    let table = build(&Characters::new(form));
+    TextDfa {
+        classes: table.classes,
+        next: table.next,
+        start: table.start.0,
+        behind: vec![],
+        otherwise: vec![],
+    }
+}
+
+/// Characters that can compose with one before them: a bit for each, in ascending order of classes.
+type Set = u128;
+
+/// What all that follows depends on, between two characters. Class 0 is no mark behind the last starter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Between {
+    /// Which characters would compose with what was read.
+    refused: Set,
+    class: u8,
+}
+
+/// What a character does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    /// Is not in form C even alone, or is no character.
+    Never,
+    Starter {
+        /// As what it is refused: one bit or none.
+        member: Set,
+        /// What it refuses behind itself.
+        refuses: Set,
+    },
+    Mark {
+        class: u8,
+        member: Set,
+    },
+}
+
+/// The characters by what they do.
+struct Characters {
+    /// [`Kind::Never`] is the first.
+    kinds: Vec<Kind>,
+    /// By code point, surrogates included: into `kinds`.
+    of: Vec<u16>,
+    /// By class: the members of higher classes.
+    above: [Set; 256],
+}
+
+impl Characters {
+    fn new(form: UnicodeForm) -> Self {
+        let composes = matches!(form, UnicodeForm::Nfc | UnicodeForm::Nfkc);
+        let is_compatible = matches!(form, UnicodeForm::Nfkc | UnicodeForm::Nfkd);
+        // The characters that decompose, and what into; those that stay as they are alone. Nearly all are starters that
+        // do not decompose.
+        let mut composed: Vec<(char, Vec<char>)> = Vec::new();
+        let mut never: Vec<char> = Vec::new();
+        let mut marks: Vec<(char, u8)> = Vec::new();
+        let mut parts = Vec::new();
+        for character in '\0'..=char::MAX {
+            parts.clear();
+            decompose_canonical(character, |part| parts.push(part));
+            let class = canonical_combining_class(character);
+            let mut compatible = 0;
+            let mut is_other = false;
+            if is_compatible {
+                decompose_compatible(character, |part| {
+                    is_other |= parts.get(compatible) != Some(&part);
+                    compatible += 1;
+                });
+            }
+            if is_other || !composes && parts != [character] {
+                never.push(character);
+            } else if parts != [character] {
+                let mut form = parts.iter().copied().nfc().map(|(character, _)| character);
+                if form.next() == Some(character) && form.next().is_none() {
+                    composed.push((character, parts.clone()));
+                } else {
+                    never.push(character);
+                }
+            } else if class != 0 {
+                marks.push((character, class));
+            }
+        }
+
+        let followers: BTreeSet<(u8, char)> = composed
+            .iter()
+            .flat_map(|(_, parts)| &parts[1..])
+            .map(|part| (canonical_combining_class(*part), *part))
+            .collect();
+        let followers: Vec<(u8, char)> = followers.into_iter().collect();
+        assert!(followers.len() <= 128, "the members of a set have a bit each");
+        let members: HashMap<char, Set> =
+            followers.iter().enumerate().map(|(bit, (_, character))| (*character, 1 << bit)).collect();
+        let member = |first: char| members.get(&first).copied().unwrap_or(0);
+        let mut above = [0; 256];
+        for (class, above) in (0..=255).zip(&mut above) {
+            let higher = followers.iter().filter(|follower| follower.0 > class);
+            *above = higher.map(|(_, character)| member(*character)).fold(0, |set, member| set | member);
+        }
+
+        let mut characters = Self { kinds: vec![Kind::Never], of: vec![0; 0x11_0000], above };
+        let mut ids = HashMap::from([(Kind::Never, 0u16)]);
+        let mut id = |kind| {
+            *ids.entry(kind).or_insert_with(|| {
+                characters.kinds.push(kind);
+                u16::try_from(characters.kinds.len() - 1).expect("hundreds of kinds")
+            })
+        };
+        let of = &mut characters.of;
+        of.fill(id(Kind::Starter { member: 0, refuses: 0 }));
+        of[0xd800..0xe000].fill(0);
+        for character in never {
+            of[character as usize] = 0;
+        }
+        for (character, class) in marks {
+            of[character as usize] = id(Kind::Mark { class, member: member(character) });
+        }
+        let starters: BTreeSet<char> = composed
+            .iter()
+            .flat_map(|(_, parts)| parts)
+            .copied()
+            .filter(|part| canonical_combining_class(*part) == 0)
+            .collect();
+        let simple = starters.into_iter().map(|character| (character, vec![character]));
+        for (character, parts) in simple.chain(composed) {
+            let refuses = refuses(character, &parts, &followers);
+            of[character as usize] = id(Kind::Starter { member: member(parts[0]), refuses });
+        }
+        characters
+    }
+}
+
+/// Which of `followers` compose with `starter`, which decomposes into `parts`, where only marks of lower classes stand
+/// in between.
+fn refuses(starter: char, parts: &[char], followers: &[(u8, char)]) -> Set {
+    let is_starter = |part: &char| canonical_combining_class(*part) == 0;
+    let marks = parts.iter().rposition(is_starter).map_or(0, |last| last + 1);
+    let mut base = parts[0];
+    for part in &parts[1..marks] {
+        base = compose(base, *part).expect("the parts compose to the starter");
+    }
+    let mut marks = parts[marks..].iter().copied().peekable();
+    let mut set = 0;
+    for (bit, (class, follower)) in followers.iter().enumerate() {
+        // A starter comes behind all marks; a mark in front of those of higher classes.
+        while let Some(mark) = marks.next_if(|mark| *class != 0 && canonical_combining_class(*mark) <= *class)
+        {
+            base = compose(base, mark).expect("the parts compose to the starter");
+        }
+        let base = if *class == 0 { starter } else { base };
+        set |= Set::from(compose(base, *follower).is_some()) << bit;
+    }
+    set
+}
+
+/// The states between characters.
+struct States {
+    states: Vec<Between>,
+    ids: HashMap<Between, u32>,
+}
+
+impl States {
+    fn id(&mut self, state: Between) -> u32 {
+        *self.ids.entry(state).or_insert_with(|| {
+            self.states.push(state);
+            StateId::from_index(self.states.len() - 1).0
+        })
+    }
+}
+
+/// 64 neighbours, told apart by one byte: of characters, or of patterns below.
+struct Pattern {
+    /// The different ones among them.
+    distinct: Vec<u16>,
+    /// For each of them its place in `distinct`.
+    of: [u8; 64],
+    /// What was made of it so far: the targets of `distinct`, and the state for those.
+    made: HashMap<Vec<u32>, u32>,
+    /// The latest of `made`.
+    latest: (Vec<u32>, u32),
+}
+
+impl Pattern {
+    fn new(children: &[u16]) -> Self {
+        let mut distinct = Vec::new();
+        let of = std::array::from_fn(|at| {
+            // Beyond the last code point there is nothing.
+            let child = children.get(at).copied().unwrap_or(0);
+            let place = distinct.iter().position(|other| *other == child).unwrap_or_else(|| {
+                distinct.push(child);
+                distinct.len() - 1
+            });
+            u8::try_from(place).expect("below 64")
+        });
+        Self { distinct, of, made: HashMap::new(), latest: (Vec::new(), DEAD) }
+    }
+}
+
+/// States inside characters, for which a continuation byte comes next.
+struct Inside {
+    rows: Vec<[u32; 64]>,
+    ids: HashMap<[u32; 64], u32>,
+    /// The number of the first.
+    first: usize,
+    targets: Vec<u32>,
+}
+
+impl Inside {
+    /// The state that reads one of the children of `pattern`, whose targets are `below`.
+    fn state(&mut self, pattern: &mut Pattern, below: &[u32]) -> u32 {
+        self.targets.clear();
+        self.targets.extend(pattern.distinct.iter().map(|child| below[usize::from(*child)]));
+        if self.targets.iter().all(|target| *target == DEAD) {
+            return DEAD;
+        }
+        // Most patterns have the same targets in all states, or in those with the same set.
+        if pattern.latest.0 == self.targets {
+            return pattern.latest.1;
+        }
+        let id = pattern.made.get(&self.targets).copied().unwrap_or_else(|| {
+            let row = pattern.of.map(|place| self.targets[usize::from(place)]);
+            let id = *self.ids.entry(row).or_insert_with(|| {
+                self.rows.push(row);
+                StateId::from_index(self.first + self.rows.len() - 1).0
+            });
+            pattern.made.insert(self.targets.clone(), id);
+            id
+        });
+        pattern.latest.0.clone_from(&self.targets);
+        pattern.latest.1 = id;
+        id
+    }
+}
+
+/// What one byte of an encoding tells apart.
+struct Level {
+    /// The different runs of 64; that of nothing is the first.
+    patterns: Vec<Pattern>,
+    /// The pattern of each run.
+    of: Vec<u16>,
+    /// By pattern: its state, for the present state in front of the character.
+    targets: Vec<u32>,
+}
+
+impl Level {
+    /// `below` is what the bytes lead to.
+    fn new(below: &[u16]) -> Self {
+        let mut ids: HashMap<&[u16], u16> = HashMap::from([(&[0; 64][..], 0)]);
+        let mut patterns = vec![Pattern::new(&[])];
+        let of = below
+            .chunks(64)
+            .map(|run| {
+                *ids.entry(run).or_insert_with(|| {
+                    patterns.push(Pattern::new(run));
+                    u16::try_from(patterns.len() - 1).expect("hundreds of patterns")
+                })
+            })
+            .collect();
+        Self { patterns, of, targets: Vec::new() }
+    }
+
+    /// The level of the byte in front of this one's. The first `shorter` runs have shorter encodings.
+    fn above(&self, shorter: usize) -> Self {
+        let mut below = self.of.clone();
+        below[..shorter].fill(0);
+        Self::new(&below)
+    }
+
+    fn set_targets(&mut self, inside: &mut Inside, below: &[u32]) {
+        self.targets.clear();
+        self.targets.extend(self.patterns.iter_mut().map(|pattern| inside.state(pattern, below)));
+    }
+
+    fn target(&self, run: u8) -> u32 {
+        self.targets[usize::from(self.of[usize::from(run)])]
+    }
+}
+
+/// The minimal automaton of the texts whose characters are accepted in turn.
+fn build(characters: &Characters) -> Table {
+    let mut states = States { states: Vec::new(), ids: HashMap::new() };
+    states.id(Between { refused: 0, class: 0 });
+    // Where a starter is accepted, it leads to the same state from everywhere.
+    let behind_starter: Vec<u32> = characters
+        .kinds
+        .iter()
+        .map(|kind| match *kind {
+            Kind::Starter { refuses, .. } => states.id(Between { refused: refuses, class: 0 }),
+            _ => DEAD,
+        })
+        .collect();
+    let mut mark_classes = [false; 256];
+    for kind in &characters.kinds {
+        if let Kind::Mark { class, .. } = kind {
+            mark_classes[usize::from(*class)] = true;
+        }
+    }
+    // Nothing is sorted in front of marks of the lowest class, so it counts as none.
+    let lowest = mark_classes.iter().position(|is_used| *is_used);
+    // By state: the targets of the classes of marks.
+    let mut behind_mark: Vec<[u32; 256]> = Vec::new();
+    while let Some(state) = states.states.get(behind_mark.len()).copied() {
+        let mut targets = [DEAD; 256];
+        for class in state.class..=255 {
+            if mark_classes[usize::from(class)] {
+                let refused = state.refused & characters.above[usize::from(class)];
+                let kept = if Some(usize::from(class)) == lowest { 0 } else { class };
+                targets[usize::from(class)] = states.id(Between { refused, class: kept });
+            }
+        }
+        behind_mark.push(targets);
+    }
+
+    let mut last = Level::new(&characters.of);
+    let mut middle = last.above(32);
+    let mut second = middle.above(16);
+
+    let mut begins = [true; 256];
+    for (begins, neighbours) in begins[1..0x80].iter_mut().zip(characters.of.windows(2)) {
+        *begins = neighbours[0] != neighbours[1];
+    }
+    let mut table = Table::new(ByteClasses::from_begins(&begins));
+    let mut inside =
+        Inside { rows: Vec::new(), ids: HashMap::new(), first: states.states.len(), targets: Vec::new() };
+    let mut targets = Vec::new();
+    for (state, behind_mark) in states.states.iter().zip(&behind_mark) {
+        targets.clear();
+        targets.extend(characters.kinds.iter().zip(&behind_starter).map(|(kind, behind)| match *kind {
+            Kind::Starter { member, .. } if state.refused & member == 0 => *behind,
+            Kind::Mark { class, member } if state.refused & member == 0 => behind_mark[usize::from(class)],
+            _ => DEAD,
+        }));
+        last.set_targets(&mut inside, &targets);
+        middle.set_targets(&mut inside, &last.targets);
+        second.set_targets(&mut inside, &middle.targets);
+        let row = table.push(true);
+        for byte in 0..=255 {
+            let target = match byte {
+                0..=0x7f => targets[usize::from(characters.of[usize::from(byte)])],
+                0xc2..=0xdf => last.target(byte - 0xc0),
+                0xe0..=0xef => middle.target(byte - 0xe0),
+                0xf0..=0xf4 => second.target(byte - 0xf0),
+                _ => DEAD,
+            };
+            let class = table.classes.get(byte);
+            table.row_mut(row)[usize::from(class)] = target;
+        }
+    }
+    let first = usize::from(table.classes.get(0x80));
+    for row in &inside.rows {
+        let state = table.push(true);
+        table.row_mut(state)[first..first + 64].copy_from_slice(row);
+    }
+    table.canonical()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,437 @@
+//! The automaton of all sequences that a tokenizer writes, in parts: built once per tokenizer, shared by all constraints.
+//!
+//! `encode(decode(ids)) = ids` means three things. The encoder must take the text as it is ([`crate::canonical::texts::facts`]). Where the
+//! pre-tokenizer splits the text into pieces, a token must end ([`crate::split`]: an automaton over bytes and boundaries).
+//! And within a piece any two neighbours must be tokens that no merge would join or take apart ([`crate::canonical::merges::forest`]): that
+//! neighbours alone decide is what makes the whole an automaton. What remains are exceptions of particular models: pieces
+//! that are looked up as a whole ([`crate::canonical::merges::whole`]), characters that are spelled byte by byte, and added tokens.
+//!
+//! Tried instead: testing a pair of tokens by encoding both together with the whole encoder. With a pre-tokenizer that is
+//! neither necessary (`1`, two blanks, a blank, `2` is canonical, and the blanks alone are not) nor sufficient
+//! (`bas`, `'`, `Sa` under o200k: the contraction belongs to the word).
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
+
+use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, UnicodeForm, Vocabulary};
+
+use crate::{
+    SplitLimits,
+    canonical::{
+        CanonicalError, MergeOrder,
+        merges::{
+            derivation::{Derivations, NONE},
+            forest::Neighbours,
+            whole::WholePieces,
+        },
+        texts::{
+            added::TextDfa,
+            facts::{AddedText, TextFacts, check_dropped},
+        },
+        token_set::bits,
+    },
+    split::{Prefix, SplitDfa, SplitOptions},
+};
+
+/// The most tokens that merges may make of a piece which is written as one token. Such sequences are followed recursively.
+const WHOLE_PIECE_LIMIT: usize = 1_000;
+
+/// What a token is to the encoder. The numbers are those of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Role {
+    /// It is never written.
+    Never = 0,
+    /// A symbol, or made by merges.
+    Made = 1,
+    /// It spells one byte of a character without a token.
+    Fallback = 2,
+    /// Merges do not make it; it is written where it is a whole piece.
+    Whole = 3,
+}
+
+/// All token sequences that a byte-pair tokenizer writes, as an automaton.
+///
+/// Tables that depend on the tokenizer alone: immutable, saved to a file and loaded from it. To use one with a vocabulary,
+/// padded in any way, make a [`CanonicalIndex`](crate::canonical::CanonicalIndex), which constraints are made from.
+///
+/// # Which tokenizers
+///
+/// The judge is the tokenizers library. Each step reads the text as the steps before it leave it: a pattern for a space never
+/// matches behind a normaliser that has spelled spaces U+2581, and behind a byte-level step a pattern reads one character of
+/// GPT-2's alphabet for each byte.
+///
+/// | step | exact | refused, by a typed error |
+/// |---|---|---|
+/// | model | byte-pair encoding with its merges, `ignore_merges`, byte fallback (all byte tokens, some or none), unknown token fused or not | Unigram (the best sum of scores is no regular property), WordPiece, WordLevel, dropout, prefixes and suffixes of words; merges with a control token that the text does not always give away |
+/// | normaliser | NFC, NFD, NFKC, NFKD; `Lowercase`, `StripAccents`, `Nmt`, `BertNormalizer`; `Replace` of a string, or by a regex that does not match its own replacement; `Strip`; `Prepend` of a space, its mark, or a marker that a later `Replace` makes a space of; `ByteLevel` as the last step; sequences of these | `Precompiled`; two different Unicode forms; steps of which a later one may undo an earlier one; spaces around Chinese characters that a pre-tokenizer removes |
+/// | pre-tokenizer | `Split` by string and by regex in all five behaviours, inverted or not; `ByteLevel` with and without its regex; `Metaspace`; `Digits`, `Punctuation`, `Whitespace`, `WhitespaceSplit`, `BertPreTokenizer`, `CharDelimiterSplit`, `FixedLength`; sequences of these, also behind `ByteLevel` | `UnicodeScripts` (its table is private to the library); a space in front of each piece (`add_prefix_space`, or `Metaspace` that prepends, behind another step); regexes that match the empty text, look behind, or look ahead further than one character |
+/// | added tokens that are control tokens | all; a text that holds one is refused | `single_word` where another one touches it |
+/// | added tokens that are text | found leftmost and longest, raw or normalised, overlapping with others or themselves, with `lstrip` and `rstrip`, behind tokenizers that prepend | `single_word`; normalised ones that a step may rewrite together with the text beside them; stripping of white space that is part of another one |
+pub struct TokenizerAutomaton {
+    pub(crate) fingerprint: u64,
+    /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary that it was made for.
+    pub(crate) vocabulary_fingerprint: u64,
+    pub(crate) vocab_len: usize,
+    pub(crate) roles: Vec<Role>,
+    /// The tokens of role `Made`, one bit each.
+    pub(crate) made: Vec<u32>,
+    /// The tokens of role `Whole`.
+    pub(crate) only_whole: Vec<u32>,
+    /// By byte: the symbol of the text of that one byte, or [`NONE`].
+    pub(crate) symbols: Vec<u32>,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) whole: WholePieces,
+    /// By byte: the token that spells it in a character without a token, or [`NONE`].
+    pub(crate) fallback: Vec<u32>,
+    pub(crate) split: SplitDfa,
+    pub(crate) text: TextDfa,
+    /// The normalisation form that texts are brought into.
+    pub(crate) form: Option<UnicodeForm>,
+    /// Added tokens that are text, in ascending order.
+    pub(crate) added: Vec<AddedText>,
+    /// The places of these in the order of what they spell.
+    pub(crate) added_order: Vec<u32>,
+}
+
+/// The places of `added` in the order of what they spell.
+pub(crate) fn order_of(added: &[AddedText]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..).take(added.len()).collect();
+    order.sort_by(|one, other| added[*one as usize].content.cmp(&added[*other as usize].content));
+    order
+}
+
+impl TokenizerAutomaton {
+    /// The automaton of the tokenizer with these tokens and this way to use them.
+    ///
+    /// `vocabulary` may have more ids than the tokenizer knows, as a model's rows often have.
+    ///
+    /// Cost: O(m log m) for m merges; about 20 ms for 32,000 tokens and 100 ms for 128,000, and about 70 bytes a token.
+    ///
+    /// # Errors
+    ///
+    /// [`CanonicalError`] names the step of the tokenizer that cannot be followed exactly.
+    pub fn new(vocabulary: &Vocabulary, tokenization: &Tokenization) -> Result<Self, CanonicalError> {
+        Self::with_order(vocabulary, tokenization, MergeOrder::LowestRank)
+    }
+
+    /// As [`new`](Self::new) for an encoder that applies its merges in another order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn with_order(
+        vocabulary: &Vocabulary,
+        tokenization: &Tokenization,
+        order: MergeOrder,
+    ) -> Result<Self, CanonicalError> {
+        let facts = TextFacts::new(vocabulary, tokenization)?;
+        let len = vocabulary.len();
+        for (rank, merge) in tokenization.merges.merges().iter().enumerate() {
+            let ids = [merge.left, merge.right, merge.result];
+            if let Some(token) = ids.into_iter().find(|token| token.index() >= len) {
+                return Err(CanonicalError::ForeignMerge { rank, token, ids: len });
+            }
+        }
+        let mut roles = vec![Role::Never; len];
+        let mut fallback = vec![NONE; 256];
+        if let Symbols::Characters { fallback: tokens } = &tokenization.symbols {
+            // A token that is no text is written all the same, and the text is another one.
+            for (byte, token) in tokens.iter().filter(|(_, token)| vocabulary.kind(*token) == TokenKind::Text)
+            {
+                fallback[usize::from(*byte)] = token.0;
+                roles[token.index()] = Role::Fallback;
+            }
+        }
+        // The tokens that pieces may be made of.
+        let mut of_pieces: Vec<bool> = roles
+            .iter()
+            .zip(0..)
+            .map(|(role, id)| *role == Role::Never && vocabulary.kind(TokenId(id)) == TokenKind::Text)
+            .collect();
+        for token in tokenization.unwritten.iter().filter(|token| token.index() < len) {
+            of_pieces[token.index()] = false;
+        }
+        let is_model = |token: TokenId| of_pieces[token.index()];
+        let symbols = symbols(vocabulary, tokenization, is_model);
+        check_dropped(&tokenization.normalizers, |char| {
+            // The vocabulary has a space where a step writes its mark.
+            let char = if facts.forbidden.contains(&char) { ' ' } else { char };
+            let mut buffer = [0; 4];
+            let bytes = char.encode_utf8(&mut buffer).as_bytes();
+            match tokenization.symbols {
+                Symbols::Bytes => bytes.iter().all(|byte| symbols.contains_key(&[*byte][..])),
+                Symbols::Characters { .. } => {
+                    symbols.contains_key(bytes)
+                        || bytes.iter().all(|byte| fallback[usize::from(*byte)] != NONE)
+                }
+            }
+        })?;
+        let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
+        let writes_space = facts.puts_spaces
+            || !facts.forbidden.is_empty()
+            || facts.sections.iter().any(|section| section.prefix != Prefix::Never);
+        if writes_space && !symbols.contains_key(&b" "[..]) {
+            return Err(CanonicalError::NoBlank);
+        }
+        let trees = Derivations::new(
+            len,
+            |token| text_of(token).len(),
+            symbols
+                .values()
+                .copied()
+                .chain(fallback.iter().filter(|token| **token != NONE).map(|token| TokenId(*token))),
+            &tokenization.merges,
+            order,
+        );
+        let mut whole = WholePieces::default();
+        for (token, text) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
+            if !is_model(token) {
+                continue;
+            }
+            roles[token.index()] = if trees.is_made(token.0) {
+                Role::Made
+            } else if tokenization.whole_pieces {
+                if let Some(piece) = merged(text, &symbols, &fallback, tokenization, order) {
+                    insert_whole(&mut whole, token, &piece)?;
+                }
+                Role::Whole
+            } else {
+                Role::Never
+            };
+        }
+        if tokenization.whole_pieces {
+            // A piece that reads like the name of a token is that token, even where the token spells something else.
+            let bytes = (0..=255u8).zip(&fallback).filter(|(_, token)| **token != NONE);
+            let added: HashSet<TokenId> = tokenization.added.iter().map(|added| added.id).collect();
+            let controls = vocabulary.control_tokens().filter(|(id, _)| !added.contains(id));
+            let names = bytes
+                .map(|(byte, token)| (TokenId(*token), format!("<0x{byte:02X}>")))
+                .chain(controls.map(|(token, name)| (token, name.into_owned())));
+            for (token, name) in names.filter(|(_, name)| !name.is_empty()) {
+                if let Some(piece) = merged(name.as_bytes(), &symbols, &fallback, tokenization, order) {
+                    insert_whole(&mut whole, token, &piece)?;
+                }
+            }
+        }
+        let known: Option<Vec<char>> = match &tokenization.symbols {
+            Symbols::Bytes => None,
+            Symbols::Characters { .. } => {
+                let characters =
+                    symbols.keys().filter_map(|text| std::str::from_utf8(text).ok()?.chars().next());
+                let mut characters: Vec<char> = characters.collect();
+                characters.sort_unstable();
+                characters.dedup();
+                Some(characters)
+            }
+        };
+        let options = SplitOptions {
+            forbidden: &facts.forbidden,
+            kept: &facts.kept,
+            blank: facts.blank,
+            by_bytes: facts.by_bytes,
+            rules: &facts.rules,
+            absent: &facts.absent,
+            sections: &facts.sections,
+            known: known.as_deref(),
+        };
+        let mut split = SplitDfa::new(&tokenization.splits, &options, &SplitLimits::default())?;
+        // Made state by state, and kept for long.
+        for list in [&mut split.next, &mut split.fallback, &mut split.mark] {
+            list.shrink_to_fit();
+        }
+        let mut by_byte = vec![NONE; 256];
+        for (text, token) in &symbols {
+            if let [byte] = text[..] {
+                by_byte[usize::from(byte)] = token.0;
+            }
+        }
+        let neighbours = Neighbours::new(trees, &tokenization.merges);
+        let (made, only_whole) = sets_of_roles(&roles);
+        Ok(Self {
+            fingerprint: super::fingerprint::fingerprint(vocabulary, tokenization, order),
+            vocabulary_fingerprint: vocabulary.fingerprint(),
+            vocab_len: len,
+            roles,
+            made,
+            only_whole,
+            symbols: by_byte,
+            neighbours,
+            whole,
+            fallback,
+            split,
+            text: facts.dfa,
+            form: facts.form,
+            added_order: order_of(&facts.added),
+            added: facts.added,
+        })
+    }
+
+    /// The number of ids that it covers.
+    pub fn vocab_len(&self) -> usize {
+        self.vocab_len
+    }
+
+    /// The number of classes of tokens that forbid the same right neighbours: the states of the automaton of a piece.
+    pub fn classes(&self) -> usize {
+        self.neighbours.class_token.len()
+    }
+
+    /// Whether `right` may follow `left` inside one piece: the pair test, a walk along the edges of two merge trees.
+    ///
+    /// False for tokens that no piece is encoded to. Where the tokenizer splits texts into pieces, neighbours in different
+    /// pieces are not bound by this.
+    pub fn may_follow(&self, left: TokenId, right: TokenId) -> bool {
+        let is_made = |token: TokenId| {
+            matches!(self.roles.get(token.index()), Some(Role::Made | Role::Fallback))
+                && self.neighbours.trees.is_made(token.0)
+        };
+        is_made(left) && is_made(right) && self.neighbours.may_follow(left.0, right.0)
+    }
+
+    /// The tokens that must not follow `token` inside one piece, in ascending order; empty for a token that no piece is
+    /// encoded to.
+    pub fn forbidden_after(&self, token: TokenId) -> Vec<TokenId> {
+        let mut forbidden = Vec::new();
+        if self.neighbours.trees.key.get(token.index()).is_some_and(|key| *key != NONE) {
+            self.neighbours.forbidden(token.0, |token| forbidden.push(TokenId(token)));
+        }
+        forbidden.sort_unstable();
+        forbidden.dedup();
+        forbidden
+    }
+
+    /// The number of `token` among the added tokens that are text.
+    pub(crate) fn number_of_added(&self, token: u32) -> Option<usize> {
+        self.added.binary_search_by_key(&token, |added| added.token).ok()
+    }
+
+    /// Whether `token` is a symbol or made by merges.
+    #[inline]
+    pub(crate) fn is_made(&self, token: u32) -> bool {
+        self.made.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 != 0)
+    }
+
+    /// The memory that it takes, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        let Self { split, text, .. } = self;
+        let lists = [
+            &self.made,
+            &self.only_whole,
+            &self.symbols,
+            &self.fallback,
+            &self.added_order,
+            &split.next,
+            &split.fallback,
+            &split.mark,
+            &split.sections,
+            &text.next,
+            &text.behind,
+        ];
+        let added = self.added.iter().map(|added| size_of_val(added) + added.content.len());
+        lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
+            + self.roles.len()
+            + split.accepting.len()
+            + split.before_strip.len()
+            + size_of_val(&text.otherwise[..])
+            + added.sum::<usize>()
+            + self.neighbours.memory_usage()
+            + self.whole.memory_usage()
+    }
+}
+
+impl fmt::Debug for TokenizerAutomaton {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenizerAutomaton")
+            .field("vocab_len", &self.vocab_len)
+            .field("classes", &self.classes())
+            .field("split_states", &self.split.accepting.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The tokens of role `Made`, one bit each, and those of role `Whole`.
+pub(crate) fn sets_of_roles(roles: &[Role]) -> (Vec<u32>, Vec<u32>) {
+    let all = |of: Role| -> Vec<u32> {
+        let word = |roles: &[Role]| {
+            (0..).zip(roles).fold(0, |word, (bit, role)| word | u32::from(*role == of) << bit)
+        };
+        roles.chunks(32).map(word).collect()
+    };
+    (all(Role::Made), bits(&all(Role::Whole)).collect())
+}
+
+/// The symbol of each text that has one. Of two tokens with one text it is the one that takes part in merges.
+fn symbols(
+    vocabulary: &Vocabulary,
+    tokenization: &Tokenization,
+    is_model: impl Fn(TokenId) -> bool,
+) -> HashMap<Vec<u8>, TokenId> {
+    let is_symbol = |text: &[u8]| match tokenization.symbols {
+        Symbols::Bytes => text.len() == 1,
+        Symbols::Characters { .. } => {
+            text.len() <= 4 && std::str::from_utf8(text).is_ok_and(|text| text.chars().count() == 1)
+        }
+    };
+    let mut symbols: HashMap<Vec<u8>, TokenId> = HashMap::new();
+    let mut doubled = false;
+    for (token, text) in vocabulary.text_tokens().filter(|(token, text)| is_symbol(text) && is_model(*token))
+    {
+        doubled |= symbols.contains_key(text);
+        symbols.entry(text.to_vec()).or_insert(token);
+    }
+    if doubled {
+        for merge in tokenization.merges.merges() {
+            for part in [merge.left, merge.right].into_iter().filter(|part| is_model(*part)) {
+                if let Some(symbol) = vocabulary.text(part).and_then(|text| symbols.get_mut(text)) {
+                    *symbol = part;
+                }
+            }
+        }
+    }
+    symbols
+}
+
+/// Adds what merges would make of the text of `token`, which is looked up as a whole.
+fn insert_whole(whole: &mut WholePieces, token: TokenId, piece: &[u32]) -> Result<(), CanonicalError> {
+    if piece.len() > WHOLE_PIECE_LIMIT {
+        let (tokens, limit) = (piece.len(), WHOLE_PIECE_LIMIT);
+        return Err(CanonicalError::WholePieceTooLong { token, tokens, limit });
+    }
+    whole.insert(piece);
+    Ok(())
+}
+
+/// What merges make of a piece. `None` if it has a character without a token.
+fn merged(
+    text: &[u8],
+    symbols: &HashMap<Vec<u8>, TokenId>,
+    fallback: &[u32],
+    tokenization: &Tokenization,
+    order: MergeOrder,
+) -> Option<Vec<u32>> {
+    let mut piece = Vec::new();
+    let mut push = |symbol: &[u8]| match symbols.get(symbol) {
+        Some(token) => {
+            piece.push(token.0);
+            Some(())
+        }
+        None => symbol.iter().try_for_each(|byte| {
+            let token = fallback[usize::from(*byte)];
+            (token != NONE).then(|| piece.push(token))
+        }),
+    };
+    match tokenization.symbols {
+        Symbols::Bytes => text.chunks(1).try_for_each(&mut push)?,
+        Symbols::Characters { .. } => {
+            std::str::from_utf8(text)
+                .ok()?
+                .chars()
+                .try_for_each(|character| push(character.encode_utf8(&mut [0; 4]).as_bytes()))?;
+        }
+    }
+    crate::canonical::merges::encode::merge(&mut piece, &tokenization.merges, order);
+    Some(piece)
+}

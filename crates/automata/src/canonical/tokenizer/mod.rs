@@ -1,0 +1,13 @@
+//! One tokenizer as tables: [`TokenizerAutomaton`], and its file.
+
+pub(crate) mod automaton;
+pub(crate) mod file;
+#[cfg(test)]
+mod file_tests;
+#[cfg(test)]
+#[path = "../../../tests/common/files.rs"]
+mod files;
+pub(crate) mod fingerprint;
+
+pub use automaton::TokenizerAutomaton;
+pub use file::AutomatonFileError;

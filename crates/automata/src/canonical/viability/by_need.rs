@@ -1,0 +1,734 @@
+//! What may stand in front of a position, found out when it is asked for.
+//!
+//! A token may stand in front of a position if the two together can be completed. Where everything that the constraint reads
+//! can be spelled ([`Facts::is_regular_for`](crate::canonical::vegas::block::Facts::is_regular_for)), that is
+//!
+//! - false if the position is not alive: no accepted text goes on from there;
+//! - else true if the piece may end there: the text ends, an added token follows, or a mark leads to a living position. For
+//!   the encoder's own tokens of the text that goes on from there begin behind the boundary (proof in `vegas/block.rs`);
+//! - else true if it goes on with a byte before which the last byte of the token is hard, likewise;
+//! - else a matter of reachability: is there a token that may follow, and may that stand in front of where it leads?
+//!
+//! Each question is answered at once where [`certain`](crate::canonical::index::certain) knows enough, which in most positions it does, and
+//! else by a search that ends with the first such position, over at most what can be reached where nothing is certain.
+//! [`ByNeed::new`] refuses a constraint for which that might be much: then it is [completed whole](super::complete), within
+//! its limit. Answers are kept in a [`Memo`], which belongs to a scratch: it may be thrown away between two questions, and
+//! masks never wait for each other.
+//!
+//! The search over tokens goes deep first, longest tokens first: where it is far to where a piece may end nearly every way
+//! leads there. What failed on the way without having come round to where it began is kept as settled at once. Tried
+//! instead:
+//!
+//! - The search for an accepted text depth-first: it follows a run of blanks to the end of its counter where a letter would
+//!   have done. And the search over tokens breadth-first: in `[acgt]{200}` it looks at all that can be written.
+//! - All tokens of a position looked at before the first of them is followed: ten times as long in a list of words.
+//! - Whether a token can be followed at all asked of the constraint: what may follow it from a state of the splitting does not
+//!   depend on that, and is kept for all ([`crate::canonical::index::followers`]). The blank in front of a word was half of a mask.
+
+use std::sync::{Arc, LazyLock};
+
+use rustc_hash::{FxBuildHasher, FxHashSet as Set};
+use smallvec::SmallVec;
+use unskew_core::{ByteSet, Generations, TokenId};
+
+use super::{
+    context::Context,
+    position::{Automata, Position},
+    reads::Reads,
+    rows::Lifted,
+};
+use crate::{
+    Limits, StateId,
+    canonical::{
+        index::{
+            CanonicalIndex,
+            certain::{Certain, Safe, utf8},
+            followers::Tested,
+        },
+        merges::whole::WholePieces,
+        token_set::{TokenSet, is_in},
+        tokenizer::automaton::{Role, TokenizerAutomaton},
+        vegas::block::Facts,
+    },
+};
+
+/// So many tokens that lead on are kept for each position.
+const FOLLOWERS: usize = 8;
+
+/// Where so many tokens were asked for whether one may follow them, answers are kept for all constraints.
+const ASKED: u32 = 8;
+
+/// Up to so many tokens that can be read from a position are kept.
+const FEW: usize = 2_048;
+
+/// So many of them are looked at as they are found.
+const SOME: usize = 16;
+
+/// Where so many symbols can be read, it is worth asking what [groups of tokens](super::rows) lead on.
+const WIDE: usize = 16;
+
+/// By [place](utf8) in a character: the bytes that may come next there, none between characters.
+static TRAILING: LazyLock<[ByteSet; 8]> = LazyLock::new(|| {
+    let may_come = |place: u8, byte: &u8| place != 0 && utf8(place, *byte).is_some();
+    [0, 1, 2, 3, 4, 5, 6, 7].map(|place| (0x80..0xc0u8).filter(|byte| may_come(place, byte)).collect())
+});
+
+/// The cost of an allocation beside its contents, in bytes.
+pub(crate) const OVERHEAD: usize = 32;
+
+/// Pairs of states where nothing is certain: with more of them a constraint is completed whole, within the limits.
+const PAIRS: usize = 1 << 24;
+
+/// What is known beforehand of a constraint that is completed by need.
+#[derive(Debug)]
+pub(crate) struct ByNeed {
+    safe: Vec<Safe>,
+    /// By state of the DFA: the places in a character where it is reached ([`utf8`]), one bit each. Empty where all is
+    /// ASCII.
+    pub(crate) places: Vec<u8>,
+    /// Of bytes that no automaton tells apart one each, as far as the constraint reads them.
+    bytes: Vec<u8>,
+    reads: Reads,
+    /// The tokens of single bytes that it reads.
+    symbols: Vec<(u8, u32)>,
+    /// See [`Certain::soons_by_class`].
+    pub(crate) soons: Vec<Vec<(u8, ByteSet)>>,
+    /// The most bytes that a memo may have.
+    limit: usize,
+}
+
+/// Answers by key, of which those that were asked for last are kept.
+type Answers<K, V> = Generations<K, V, FxBuildHasher>;
+
+/// Answers that were found. All tables turn together, so that no part of the memory is set aside for one of them.
+#[derive(Clone)]
+pub(crate) struct Memo {
+    alive: Answers<Position, bool>,
+    /// By position: whether the piece may end there.
+    boundary: Answers<Position, bool>,
+    /// By state of the DFA and place in a character: see [`Query::is_free`].
+    free: Answers<(StateId, u8), bool>,
+    /// By position: tokens that lead on.
+    followers: Answers<Position, Vec<Follower>>,
+    /// By position: all tokens that can be read, where they are few.
+    reads: Answers<Position, Arc<[(u32, Position)]>>,
+    /// By the class of a token and a position behind it: whether they can be completed.
+    complete: Answers<(u32, Position), bool>,
+    /// By state of the DFA: the tokens that it reads.
+    pub(crate) lifted: Answers<StateId, Arc<Lifted>>,
+    pub(crate) rows: Answers<Position, TokenSet>,
+    /// Positions of which a row was asked for.
+    pub(crate) begun: Answers<Position, ()>,
+    /// The bytes of what was tested for followers, of the young ones and of the old ones.
+    tested: [usize; 2],
+}
+
+/// A token that leads on from a position.
+#[derive(Clone)]
+struct Follower {
+    token: u32,
+    /// Of how many others it was asked whether it may follow them.
+    asked: u32,
+    /// What is known of that for all constraints, once it was often asked.
+    tested: Option<Arc<Tested>>,
+}
+
+impl Follower {
+    /// Whether it may follow `before`. To `bytes` is added what is kept for it from now on.
+    fn may_follow(&mut self, index: &CanonicalIndex, before: u32, bytes: &mut usize) -> bool {
+        let neighbours = &index.automaton.neighbours;
+        if self.tested.is_none() {
+            self.asked += 1;
+            if self.asked < ASKED {
+                return neighbours.may_follow(before, self.token);
+            }
+        }
+        let tested = self.tested.get_or_insert_with(|| {
+            let tested = index.tested(self.token);
+            // Else the index has it too.
+            if Arc::strong_count(&tested) == 1 {
+                *bytes += tested.bytes();
+            }
+            tested
+        });
+        tested.may_follow(neighbours, before)
+    }
+}
+
+/// A constraint with a memo, for questions.
+pub(crate) struct Query<'a> {
+    pub(crate) need: &'a ByNeed,
+    pub(crate) automata: Automata<'a>,
+    pub(crate) index: &'a CanonicalIndex,
+    pub(crate) certain: &'a Certain,
+    pub(crate) facts: &'a Facts,
+    pub(crate) memo: &'a mut Memo,
+}
+
+impl ByNeed {
+    /// `None` if the constraint has to be completed whole.
+    pub(crate) fn new(context: &Context, limits: &Limits) -> Option<Self> {
+        let Context { dfa, index, .. } = context;
+        let tokenizer = &index.automaton;
+        if !index.facts().is_regular_for(dfa, tokenizer) {
+            return None;
+        }
+        let (safe, places) = index.certain().safe(dfa, PAIRS)?;
+        let mut used = [false; 256];
+        dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+        let (_, mut bytes) = context.automata().columns();
+        bytes.retain(|byte| used[usize::from(*byte)]);
+        let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
+        let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_made(*symbol);
+        let symbols = symbols.filter(is_read).collect();
+        let reads = Reads::new(index.certain(), dfa, &safe);
+        let soons = index.certain().soons_by_class(dfa);
+        Some(Self { safe, places, bytes, reads, symbols, soons, limit: limits.lazy_bytes })
+    }
+
+    pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
+        if memo.young_bytes() > self.limit / 2 {
+            memo.turn();
+        }
+        let index = &context.index;
+        Query {
+            need: self,
+            automata: context.automata(),
+            index,
+            certain: index.certain(),
+            facts: index.facts(),
+            memo,
+        }
+    }
+
+    /// Where one byte, a mark or an added token leads from `at`. Neighbours among bytes that lead to one place are one.
+    fn targets(&self, automata: Automata<'_>, at: Position, targets: &mut Vec<Position>) {
+        targets.clear();
+        targets.extend(automata.mark(at));
+        let bytes = self.possible(&self.bytes, at.regex);
+        automata.steps(at, bytes, |target| {
+            if targets.last() != Some(&target) {
+                targets.push(target);
+            }
+        });
+        if !automata.tokenizer.split.fallback.is_empty() {
+            targets.extend(bytes.iter().filter_map(|byte| automata.step_fallback(at, *byte)));
+        }
+        targets.extend(automata.added(at).map(|(_, behind)| behind));
+    }
+
+    /// Those of `bytes`, which ascend, that may be read from `state`. Texts that are accepted are UTF-8, and so inside a
+    /// character only trailing ones lead on.
+    fn possible<'b>(&self, bytes: &'b [u8], state: StateId) -> &'b [u8] {
+        if self.places.get(state.index()).is_none_or(|places| places & 1 != 0) {
+            return bytes;
+        }
+        let of = |end: u8| bytes.partition_point(|byte| *byte < end);
+        &bytes[of(0x80)..of(0xc0)]
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.safe[..]) + self.bytes.len() + self.reads.memory_usage()
+    }
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        // The limit is that of all tables together.
+        let all = usize::MAX;
+        Self {
+            alive: Generations::new(all),
+            boundary: Generations::new(all),
+            free: Generations::new(all),
+            followers: Generations::new(all),
+            reads: Generations::new(all),
+            complete: Generations::new(all),
+            lifted: Generations::new(all),
+            rows: Generations::new(all),
+            begun: Generations::new(all),
+            tested: [0, 0],
+        }
+    }
+}
+
+impl Memo {
+    /// Forgets the older half.
+    fn turn(&mut self) {
+        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        alive.turn();
+        boundary.turn();
+        free.turn();
+        followers.turn();
+        reads.turn();
+        complete.turn();
+        lifted.turn();
+        rows.turn();
+        begun.turn();
+        *tested = [0, tested[0]];
+    }
+
+    fn young_bytes(&self) -> usize {
+        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        alive.young_bytes()
+            + boundary.young_bytes()
+            + free.young_bytes()
+            + followers.young_bytes()
+            + reads.young_bytes()
+            + complete.young_bytes()
+            + lifted.young_bytes()
+            + rows.young_bytes()
+            + begun.young_bytes()
+            + tested[0]
+    }
+
+    /// The memory of all answers, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let Self { alive, boundary, free, followers, reads, complete, lifted, rows, begun, tested } = self;
+        alive.bytes()
+            + boundary.bytes()
+            + free.bytes()
+            + followers.bytes()
+            + reads.bytes()
+            + complete.bytes()
+            + lifted.bytes()
+            + rows.bytes()
+            + begun.bytes()
+            + tested.iter().sum::<usize>()
+    }
+}
+
+/// A token of a search and the position behind it, and what may come next there.
+struct Open {
+    token: u32,
+    at: Position,
+    /// Tokens that can be read, and the positions behind them; the last ones first.
+    reads: Arc<[(u32, Position)]>,
+    left: usize,
+    /// Whether a failure may be due to what is still open.
+    is_cyclic: bool,
+}
+
+impl<'a> Query<'a> {
+    fn tokenizer(&self) -> &TokenizerAutomaton {
+        self.automata.tokenizer
+    }
+
+    /// Whether it is certain that `at` is alive.
+    #[inline]
+    fn is_certain(&self, at: Position) -> bool {
+        self.certain.universal[at.split as usize]
+            && self.certain.holds(self.need.safe[at.regex.index()], at.text)
+            || self.automata.is_accepting(at)
+    }
+
+    /// Whether an accepted text goes on from `at`: a breadth-first search that ends where that is certain.
+    pub(crate) fn is_alive(&mut self, at: Position) -> bool {
+        if self.is_certain(at) {
+            return true;
+        }
+        if let Some(known) = self.memo.alive.get(&at) {
+            return *known;
+        }
+        if self.is_alive_soon(at) {
+            self.memo.alive.insert(at, true, 0);
+            return true;
+        }
+        let mut targets: Vec<Position> = Vec::new();
+        self.need.targets(self.automata, at, &mut targets);
+        if targets.is_empty() {
+            self.memo.alive.insert(at, false, 0);
+            return false;
+        }
+        // What was met, each with its place in the list of what it was met from.
+        let mut met: Vec<(Position, usize)> = vec![(at, 0)];
+        let mut seen: Set<Position> = Set::from_iter([at]);
+        let mut next = 0;
+        while let Some((from, _)) = met.get(next).copied() {
+            if next > 0 {
+                self.need.targets(self.automata, from, &mut targets);
+            }
+            for target in targets.iter().copied() {
+                let known = self.memo.alive.get(&target).copied();
+                if known == Some(true) || self.is_certain(target) {
+                    // All on the way here are alive; of the others nothing is known.
+                    let mut on = next;
+                    loop {
+                        self.memo.alive.insert(met[on].0, true, 0);
+                        if on == 0 {
+                            return true;
+                        }
+                        on = met[on].1;
+                    }
+                }
+                if known.is_none() && seen.insert(target) {
+                    met.push((target, next));
+                }
+            }
+            next += 1;
+        }
+        met.into_iter().for_each(|(dead, _)| self.memo.alive.insert(dead, false, 0));
+        false
+    }
+
+    /// Whether a byte leads from `at` to where it is certain, behind a mark or not: that is so behind two blanks.
+    fn is_alive_soon(&mut self, at: Position) -> bool {
+        let certain = self.certain;
+        let read = self.read_from(at.regex);
+        certain.soon[at.split as usize].iter().filter(|(byte, _)| read.contains(*byte)).any(
+            |(byte, behind)| {
+                let next = self.automata.dfa.step(at.regex, *byte);
+                next.is_some_and(|next| certain.goes[*behind as usize].meets(self.sure(next)))
+            },
+        )
+    }
+
+    /// The bytes of ASCII that certainly lead on from a state of the DFA.
+    #[inline]
+    pub(crate) fn sure(&self, state: StateId) -> &'a ByteSet {
+        self.need.reads.sure(state)
+    }
+
+    /// The bytes that the DFA reads from a state.
+    #[inline]
+    pub(crate) fn read_from(&self, state: StateId) -> &'a ByteSet {
+        self.need.reads.read(state)
+    }
+
+    /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
+    pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
+        let begins = &self.certain.begins[at.split as usize];
+        if self.automata.is_accepting(at) || begins.meets(self.sure(at.regex)) {
+            return true;
+        }
+        let mark = self.automata.mark(at);
+        if mark.is_none() && (self.tokenizer().added.is_empty() || !self.automata.may_end(at)) {
+            return false;
+        }
+        if mark.is_some_and(|mark| self.is_certain(mark)) {
+            return true;
+        }
+        if let Some(known) = self.memo.boundary.get(&at) {
+            return *known;
+        }
+        let added: Vec<Position> = self.automata.added(at).map(|(_, behind)| behind).collect();
+        let is_boundary = mark.into_iter().chain(added).any(|behind| self.is_alive(behind));
+        self.memo.boundary.insert(at, is_boundary, 0);
+        is_boundary
+    }
+
+    /// Whether it is certain that `at` goes on with a byte before which `last` is hard.
+    fn is_hard_behind(&mut self, last: u8, at: Position) -> bool {
+        let goes = &self.certain.goes[at.split as usize];
+        let hard = self.facts.hard.behind(last);
+        !goes.is_empty() && !self.sure(at.regex).and(goes).and(&hard).is_empty()
+    }
+
+    /// Whether it is certain that `token` may stand in front of `at`, which is inside a character: because the constraint
+    /// takes whatever ends it, and the tokenizer has tokens that end it behind this one.
+    fn is_closed(&mut self, token: u32, at: Position) -> bool {
+        let place = self.certain.places[at.split as usize];
+        place != 0
+            && !self.composes()
+            && self.certain.is_calm_inside
+            && self.is_free(at.regex, place)
+            && self.index.closes(token, at.split)
+    }
+
+    /// Whether the DFA goes on from `state` with all that ends a character, of which `place` says what is left, and then
+    /// either accepts or certainly goes on in another piece.
+    pub(crate) fn is_free(&mut self, state: StateId, place: u8) -> bool {
+        // Mostly some byte is not read at all.
+        let trailing = &TRAILING[usize::from(place)];
+        if self.read_from(state).and(trailing) != *trailing {
+            return false;
+        }
+        if let Some(known) = self.memo.free.get(&(state, place)) {
+            return *known;
+        }
+        let dfa = self.automata.dfa;
+        let is_free = if place == 0 {
+            let sure = self.sure(state);
+            dfa.is_accepting(state) || self.certain.typical.iter().all(|begins| begins.meets(sure))
+        } else {
+            // Bytes that lead to the same place and state are looked at once.
+            let mut last = None;
+            (0x80..0xc0u8).all(|byte| {
+                let Some(place) = utf8(place, byte) else { return true };
+                let Some(next) = dfa.step(state, byte) else { return false };
+                last.replace((next, place)) == Some((next, place)) || self.is_free(next, place)
+            })
+        };
+        self.memo.free.insert((state, place), is_free, 0);
+        is_free
+    }
+
+    /// Whether it takes no search over tokens to see that `token` may stand in front of `at`, or may not; and which.
+    pub(crate) fn settled(&mut self, token: u32, at: Position) -> Option<bool> {
+        if self.is_boundary(at) {
+            return Some(true);
+        }
+        if self.is_closed(token, at) {
+            return Some(true);
+        }
+        // Inside a character so little may follow that a search is sooner done.
+        let is_inside = self.certain.places[at.split as usize] != 0;
+        if !is_inside && !self.is_alive(at) {
+            return Some(false);
+        }
+        let last = self.index.vocabulary.text(TokenId(token)).and_then(|text| text.last().copied());
+        if last.is_some_and(|last| self.is_hard_behind(last, at)) {
+            return Some(true);
+        }
+        self.known(token, at)
+    }
+
+    /// What is known of `token` in front of `at` from earlier searches.
+    fn known(&mut self, token: u32, at: Position) -> Option<bool> {
+        if self.is_followed(token, at) {
+            return Some(true);
+        }
+        let key = (self.class(token), at);
+        self.memo.complete.get(&key).copied()
+    }
+
+    /// Whether a token that is known to lead on from `at` may follow `token`. The last one that did is asked first.
+    fn is_followed(&mut self, token: u32, at: Position) -> bool {
+        let index = self.index;
+        let Memo { followers, tested: [bytes, _], .. } = &mut *self.memo;
+        let Some(followers) = followers.get_mut(&at) else { return false };
+        let found = followers.iter_mut().position(|follower| follower.may_follow(index, token, bytes));
+        found.into_iter().for_each(|found| followers.swap(0, found));
+        found.is_some()
+    }
+
+    fn class(&self, token: u32) -> u32 {
+        self.tokenizer().neighbours.class[token as usize]
+    }
+
+    /// Whether `token` may stand in front of `at`, in the same piece.
+    pub(crate) fn may_precede(&mut self, token: u32, at: Position) -> bool {
+        match self.settled(token, at) {
+            Some(settled) => settled,
+            None => self.search(token, at),
+        }
+    }
+
+    /// As [`may_precede`](Self::may_precede), where only a search can tell: the piece may not end in `at`, which is alive, is not
+    /// inside a character and goes on with no byte before which the last one of `token` is hard.
+    pub(crate) fn may_precede_by_search(&mut self, token: u32, at: Position) -> bool {
+        match self.known(token, at) {
+            Some(known) => known,
+            None => self.search(token, at),
+        }
+    }
+
+    fn search(&mut self, token: u32, at: Position) -> bool {
+        let first = match self.leads_on(token, at) {
+            Ok(follower) => {
+                self.keep(token, at, follower);
+                return true;
+            }
+            Err(reads) if !reads.iter().any(|(next, _)| self.may_follow(token, *next)) => {
+                self.memo.complete.insert((self.class(token), at), false, 0);
+                return false;
+            }
+            Err(reads) => Open { token, at, left: reads.len(), reads, is_cyclic: false },
+        };
+        let mut open: Vec<Open> = vec![first];
+        // What was opened beside the first: it is open, or has failed.
+        let begun = (self.class(token), at);
+        let mut seen: Set<(u32, Position)> = Set::default();
+        let mut opens: Option<(u32, Position)> = None;
+        loop {
+            if let Some((token, at)) = opens.take() {
+                seen.insert((self.class(token), at));
+                match self.leads_on(token, at) {
+                    Ok(follower) => {
+                        self.keep(token, at, follower);
+                        self.keep_way(&open, token);
+                        return true;
+                    }
+                    Err(reads) => {
+                        let left = reads.len();
+                        open.push(Open { token, at, reads, left, is_cyclic: false });
+                    }
+                }
+            }
+            let Some(last) = open.last_mut() else {
+                // What failed because of what was open failed with that.
+                seen.into_iter()
+                    .chain([begun])
+                    .for_each(|failed| self.memo.complete.insert(failed, false, 0));
+                return false;
+            };
+            if let Some(left) = last.left.checked_sub(1) {
+                last.left = left;
+                let (next, behind) = last.reads[left];
+                if !self.may_follow(last.token, next) {
+                    continue;
+                }
+                match self.settled(next, behind) {
+                    Some(true) => {
+                        self.keep_way(&open, next);
+                        return true;
+                    }
+                    Some(false) => {}
+                    None => match (self.class(next), behind) {
+                        known if known == begun || seen.contains(&known) => last.is_cyclic = true,
+                        _ => opens = Some((next, behind)),
+                    },
+                }
+            } else if let Some(Open { token, at, is_cyclic, .. }) = open.pop() {
+                if !is_cyclic {
+                    self.memo.complete.insert((self.class(token), at), false, 0);
+                } else if let Some(before) = open.last_mut() {
+                    before.is_cyclic = true;
+                }
+            }
+        }
+    }
+
+    /// Keeps that `follower` leads on behind `token` and `at`.
+    fn keep(&mut self, token: u32, at: Position, follower: u32) {
+        let class = self.class(token);
+        self.memo.complete.insert((class, at), true, 0);
+        let new = || Follower { token: follower, asked: 0, tested: None };
+        match self.memo.followers.get_mut(&at) {
+            Some(known) if known.len() < FOLLOWERS && known.iter().all(|known| known.token != follower) => {
+                known.push(new());
+            }
+            Some(_) => {}
+            None => self.memo.followers.insert(at, vec![new()], 4 * size_of::<Follower>()),
+        }
+    }
+
+    /// Keeps that all of `open` lead on, one to the next and the last to `follower`.
+    fn keep_way(&mut self, open: &[Open], mut follower: u32) {
+        for Open { token, at, .. } in open.iter().rev() {
+            self.keep(*token, *at, follower);
+            follower = *token;
+        }
+    }
+
+    /// Whether `next` may follow `token` in a piece of several tokens.
+    pub(crate) fn may_follow(&self, token: u32, next: u32) -> bool {
+        let TokenizerAutomaton { roles, neighbours, .. } = self.automata.tokenizer;
+        roles[next as usize] != Role::Whole && neighbours.may_follow(token, next)
+    }
+
+    /// A token that may follow `token` and that is settled to lead on from `at`, if that is worth a look at all of them; or
+    /// else what can be read from there.
+    fn leads_on(&mut self, token: u32, at: Position) -> Result<u32, Arc<[(u32, Position)]>> {
+        let leads_on = |query: &mut Self, next: u32, behind: Position| {
+            query.may_follow(token, next) && query.settled(next, behind) == Some(true)
+        };
+        if let Some(known) = self.memo.reads.get(&at).cloned() {
+            return Err(known);
+        }
+        // Inside a character few tokens may follow, whatever the constraint is.
+        if self.certain.places[at.split as usize] != 0 {
+            return self.follower(token, at).map_err(Arc::from);
+        }
+        // Symbols are few, and in a wide position one of them does, or else a group does.
+        let need = self.need;
+        if self.read_from(at.regex).len() >= WIDE {
+            let mut read = 0;
+            for (byte, symbol) in &need.symbols {
+                if let Some(behind) = self.automata.step(at, *byte) {
+                    read += 1;
+                    if leads_on(self, *symbol, behind) {
+                        return Ok(*symbol);
+                    }
+                }
+            }
+            if read >= WIDE {
+                return self.follower(token, at).map_err(Arc::from);
+            }
+        }
+        let mut all: Vec<(u32, Position)> = Vec::new();
+        // Where many can be read, one of the first does.
+        let found = self.any_token(at, |query, next, behind| {
+            all.push((next, behind));
+            all.len() <= SOME && leads_on(query, next, behind)
+        });
+        if let (true, Some((follower, _))) = (found, all.last()) {
+            return Ok(*follower);
+        }
+        let all: Arc<[(u32, Position)]> = all.into();
+        if all.len() <= FEW {
+            self.memo.reads.insert(at, Arc::clone(&all), OVERHEAD + size_of_val(&all[..]));
+        }
+        Err(all)
+    }
+
+    /// Calls `visit` with the tokens that can be read from `at` and the positions behind them, until it answers true.
+    /// Answers whether it did. Tokens of fallback included; whether they lead on is for `visit` to say.
+    fn any_token(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32, Position) -> bool) -> bool {
+        let (trie, automata) = (&self.index.trie, self.automata);
+        let tokenizer = automata.tokenizer;
+        let fallback: SmallVec<[(u32, Position); 4]> = self.fallback(at).collect();
+        if fallback.into_iter().any(|(token, behind)| visit(self, token, behind)) {
+            return true;
+        }
+        trie.any_reading(
+            self,
+            at,
+            |query, at| *query.read_from(at.regex),
+            |at, byte| automata.step(at, byte),
+            |query, token, behind| tokenizer.is_made(token.0) && visit(query, token.0, behind),
+        )
+    }
+
+    /// Whether `at` can be completed where `node` of the pieces that are looked up as a whole was reached.
+    pub(crate) fn may_precede_node(&mut self, node: u32, at: Position) -> bool {
+        let tokenizer = self.automata.tokenizer;
+        let whole = &tokenizer.whole;
+        if !whole.is_complete(node) && self.is_boundary(at) {
+            return true;
+        }
+        let last = whole.token(node);
+        if !self.may_precede(last, at) {
+            return false;
+        }
+        let byte = self.index.vocabulary.text(TokenId(last)).and_then(|text| text.last().copied());
+        if byte.is_some_and(|byte| self.is_hard_behind(byte, at)) {
+            return true;
+        }
+        let leads_on = |query: &mut Self, token: u32, behind: Position| match whole.child(node, token) {
+            Some(child) => query.may_precede_node(child, behind),
+            None => query.may_precede(token, behind),
+        };
+        let mut fallback =
+            self.fallback(at).filter(|(token, _)| tokenizer.neighbours.may_follow(last, *token));
+        let (index, automata) = (self.index, self.automata);
+        let followers = index.followers(last, at.split);
+        // One by one, as mostly one of the first does.
+        let mut made = followers.tokens.iter().filter_map(|token| {
+            let text = index.vocabulary.text(TokenId(*token)).unwrap_or_default();
+            Some((*token, automata.run(at, text)?))
+        });
+        if fallback.any(|(token, behind)| leads_on(self, token, behind))
+            || made.any(|(token, behind)| leads_on(self, token, behind))
+        {
+            return true;
+        }
+        if followers.is_all {
+            return false;
+        }
+        let mut others = tokenizer.made.clone();
+        index.remove_forbidden(last, &mut others);
+        self.any_token(at, |query, token, behind| is_in(&others, token) && leads_on(query, token, behind))
+    }
+
+    /// Whether `token`, as the first of a piece, leads to `at` and no dead end.
+    pub(crate) fn may_begin(&mut self, token: u32, at: Position) -> bool {
+        match self.tokenizer().roles[token as usize] {
+            Role::Made | Role::Fallback => match self.tokenizer().whole.child(WholePieces::ROOT, token) {
+                Some(node) => self.may_precede_node(node, at),
+                None => self.may_precede(token, at),
+            },
+            Role::Whole => self.is_boundary(at),
+            Role::Never => false,
+        }
+    }
+}

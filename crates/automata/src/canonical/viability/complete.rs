@@ -1,0 +1,168 @@
+//! A constraint that was completed whole: its product, what may stand in front of each state, and the rows of tokens.
+//!
+//! That is how constraints with a library are completed, and those about which too little is certain
+//! ([`crate::canonical::index::certain`]): a tokenizer that cannot spell all that the constraint reads, texts that are not UTF-8.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use rustc_hash::FxHashMap as Map;
+
+use super::{
+    completion::{Before, Completion, Search},
+    context::Context,
+    position::Position,
+    product::Product,
+};
+use crate::{
+    CanonicalError, Limits,
+    canonical::{
+        token_set::TokenSet,
+        vegas::{Shared, VegasLibrary},
+    },
+};
+
+/// A product with all that is known of it.
+pub(crate) struct Complete {
+    product: Product,
+    completion: Completion,
+    /// The number of each position.
+    ids: Map<Position, u32>,
+    /// By state: the tokens that lead on from it, whatever stands in front.
+    rows: Vec<OnceLock<TokenSet>>,
+    /// How many more rows may be kept.
+    rows_left: AtomicUsize,
+    /// What a library has of the states, where one is used.
+    shared: Option<Shared>,
+}
+
+impl Complete {
+    /// Cost: O(n k) for n states of the product and k byte classes, and for each state a walk through the trie that ends
+    /// when it is clear which tokens may stand in front of the state.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Product::new`].
+    pub(crate) fn new(
+        context: &Context,
+        library: Option<&VegasLibrary>,
+        limits: &Limits,
+        kept: usize,
+    ) -> Result<Self, CanonicalError> {
+        let product = Product::new(context.automata(), limits)?;
+        let by_blocks = library.and_then(|library| library.complete(&product, &context.index));
+        let (completion, shared) = match by_blocks {
+            Some((completion, shared)) => (completion, Some(shared)),
+            None => (Completion::new(&product, &context.index), None),
+        };
+        Ok(Self {
+            rows: (0..product.len()).map(|_| OnceLock::new()).collect(),
+            rows_left: AtomicUsize::new(kept),
+            ids: product.positions.iter().copied().zip(0..).collect(),
+            shared,
+            product,
+            completion,
+        })
+    }
+
+    pub(crate) fn states(&self) -> usize {
+        self.product.len()
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        let rows = self.rows.iter().filter_map(OnceLock::get).map(|row| match row {
+            TokenSet::Short(list) | TokenSet::Long(list) => size_of_val(&list[..]),
+        });
+        self.product.memory_usage()
+            + self.completion.memory_usage()
+            + self.ids.len() * (size_of::<Position>() + size_of::<u32>())
+            + self.rows.len() * size_of::<OnceLock<TokenSet>>()
+            + rows.sum::<usize>()
+    }
+
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        self.shared.as_ref()
+    }
+
+    /// The state of a position; `None` if no accepted text goes on from there.
+    fn state(&self, at: Position) -> Option<u32> {
+        self.ids.get(&at).copied()
+    }
+
+    fn search<'a>(&'a self, context: &'a Context) -> Search<'a> {
+        let Self { product, completion, .. } = self;
+        Search { product, index: &context.index, completion }
+    }
+
+    /// Whether this fresh position can be completed.
+    pub(crate) fn leads_on(&self, fresh: Position) -> bool {
+        self.state(fresh).is_some_and(|state| self.completion.before[state as usize] == Before::Any)
+    }
+
+    /// As [`Search::may_begin`].
+    pub(crate) fn may_begin(&self, context: &Context, token: u32, at: Position) -> bool {
+        self.state(at).is_some_and(|state| self.search(context).may_begin(token, state))
+    }
+
+    /// As [`Search::may_precede`].
+    pub(crate) fn may_precede(&self, context: &Context, token: u32, at: Position) -> bool {
+        self.state(at).is_some_and(|state| self.search(context).may_precede(token, state))
+    }
+
+    /// As [`Search::may_precede_node`].
+    pub(crate) fn may_precede_node(&self, context: &Context, node: u32, at: Position) -> bool {
+        self.state(at).is_some_and(|state| self.search(context).may_precede_node(node, state))
+    }
+
+    /// The row of a position: kept, or made now.
+    pub(crate) fn with_row<T>(
+        &self,
+        context: &Context,
+        at: Position,
+        read: impl FnOnce(&TokenSet) -> T,
+    ) -> T {
+        match self.state(at) {
+            Some(state) => self.with_row_of(context, state, read),
+            None => read(&TokenSet::Short(Box::default())),
+        }
+    }
+
+    fn with_row_of<T>(&self, context: &Context, state: u32, read: impl FnOnce(&TokenSet) -> T) -> T {
+        let place = &self.rows[state as usize];
+        if let Some(row) = place.get() {
+            return read(row);
+        }
+        let kept = self.shared.as_ref().and_then(|shared| shared.row(state));
+        if let Some(row) = kept {
+            return read(row);
+        }
+        let row = TokenSet::new(self.search(context).row(state));
+        let row = match &self.shared {
+            Some(shared) => match shared.keep(state, row) {
+                Ok(row) => return read(row),
+                Err(row) => row,
+            },
+            None => row,
+        };
+        let room = matches!(row, TokenSet::Short(_))
+            || self
+                .rows_left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok();
+        if room { read(place.get_or_init(|| row)) } else { read(&row) }
+    }
+
+    /// Makes the rows of the states that are asked for now, and not when they are first needed.
+    /// `wanted` is told whether the state is fresh or a boundary.
+    pub(crate) fn make_rows(&self, context: &Context, wanted: impl Fn(u32, bool) -> bool) {
+        let is_boundary =
+            self.completion.boundary.iter().zip(&self.product.fresh).map(|(end, fresh)| *end || *fresh);
+        for (state, _) in
+            (0u32..).zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
+        {
+            self.with_row_of(context, state, |_| ());
+        }
+    }
+}

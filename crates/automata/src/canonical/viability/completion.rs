@@ -1,0 +1,220 @@
+//! Which tokens may stand in front of a state without leading to a dead end.
+//!
+//! In a state of the product inside a piece, what comes next depends on the token in front only through the neighbours that
+//! it forbids. If the piece, or the text, can end here, every token is fine. Otherwise some token must follow in the same
+//! piece, so a token is fine if it does not forbid all of those that lead on. For `williams` after `will` those are `i`,
+//! `ia`, `iams` and so on, and `will` forbids them all where `williams` is one token.
+//!
+//! So each state has a set of tokens that may stand in front of it, and these sets are the least ones that fit together:
+//! they grow from nothing until nothing changes. States near an accepting one come first, so that one round settles nearly
+//! all, and what settles a state is found after a few steps through the trie. The published way, a search over all pairs
+//! of a state of the constraint and a state of the tokenizer, forwards and backwards, took 27 seconds for a constraint.
+
+use unskew_core::{ByteAutomaton, MaskMut, TokenId, Verdict, words_for};
+
+use super::product::Product;
+use crate::{
+    canonical::{
+        index::CanonicalIndex,
+        merges::{derivation::NONE, whole::WholePieces},
+        tokenizer::automaton::Role,
+    },
+    dfa::table::DEAD,
+};
+
+/// The tokens that may stand in front of a state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Before {
+    /// All.
+    Any,
+    /// None: nothing leads on. (In front of a fresh state stands no token of its piece: it is `Any` where it can be
+    /// completed.)
+    None,
+    /// Those that may be followed by one of these.
+    FollowedBy(Box<[u32]>),
+    /// All but these, in ascending order.
+    Except(Box<[u32]>),
+}
+
+/// For each state of a product, what may stand in front of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Completion {
+    pub(crate) before: Vec<Before>,
+    /// By state: whether the piece may end here: the text ends, another piece begins, or an added token follows.
+    pub(crate) boundary: Vec<bool>,
+}
+
+/// The search, and what a constraint asks again later.
+#[derive(Clone, Copy)]
+pub(crate) struct Search<'a> {
+    pub(crate) product: &'a Product,
+    pub(crate) index: &'a CanonicalIndex,
+    pub(crate) completion: &'a Completion,
+}
+
+impl Completion {
+    pub(crate) fn memory_usage(&self) -> usize {
+        let lists = self.before.iter().map(|before| match before {
+            Before::Any | Before::None => 0,
+            Before::FollowedBy(tokens) | Before::Except(tokens) => size_of_val(&tokens[..]),
+        });
+        self.before.len() * (size_of::<Before>() + 1) + lists.sum::<usize>()
+    }
+}
+
+impl Search<'_> {
+    /// Whether `state` with `token` in front of it, in the same piece, can be completed.
+    #[inline]
+    pub(crate) fn may_precede(&self, token: u32, state: u32) -> bool {
+        match &self.completion.before[state as usize] {
+            Before::Any => true,
+            Before::None => false,
+            Before::FollowedBy(tokens) => {
+                tokens.iter().any(|next| self.index.automaton.neighbours.may_follow(token, *next))
+            }
+            Before::Except(tokens) => tokens.binary_search(&token).is_err(),
+        }
+    }
+
+    /// Whether `state` can be completed where `node` of the pieces that are looked up as a whole was reached.
+    pub(crate) fn may_precede_node(&self, node: u32, state: u32) -> bool {
+        let whole = &self.index.automaton.whole;
+        let may_end = !whole.is_complete(node) && self.completion.boundary[state as usize];
+        if may_end || state == self.product.leads_on {
+            return true;
+        }
+        let last = whole.token(node);
+        if !self.may_precede(last, state) {
+            return false;
+        }
+        let leads_on = |token: u32, behind: u32| {
+            self.index.automaton.roles[token as usize] != Role::Whole
+                && self.index.automaton.neighbours.may_follow(last, token)
+                && match whole.child(node, token) {
+                    Some(child) => self.may_precede_node(child, behind),
+                    None => self.may_precede(token, behind),
+                }
+        };
+        // Symbols are few, and in a wide state one of them does.
+        for (byte, symbol) in
+            (0..=255u8).zip(&self.index.automaton.symbols).filter(|(_, symbol)| **symbol != NONE)
+        {
+            let behind = self.product.step(state, byte);
+            if behind != DEAD && leads_on(*symbol, behind) {
+                return true;
+            }
+        }
+        self.any_token(state, leads_on)
+    }
+
+    /// Whether `token`, as the first of a piece, leads to `state` and no dead end.
+    #[inline]
+    pub(crate) fn may_begin(&self, token: u32, state: u32) -> bool {
+        match self.index.automaton.roles[token as usize] {
+            Role::Made | Role::Fallback => match self.index.automaton.whole.child(WholePieces::ROOT, token) {
+                Some(node) => self.may_precede_node(node, state),
+                None => self.may_precede(token, state),
+            },
+            Role::Whole => self.completion.boundary[state as usize],
+            Role::Never => false,
+        }
+    }
+
+    /// Calls `visit` with the tokens that can be read from `state` and the states behind them, until it answers true.
+    /// Answers whether it did. Tokens of fallback included; whether they lead on is for `visit` to say.
+    pub(crate) fn any_token(&self, state: u32, mut visit: impl FnMut(u32, u32) -> bool) -> bool {
+        for (byte, token) in (0..=255u8).zip(&self.index.automaton.fallback) {
+            let behind = self.product.step_fallback(state, byte);
+            if *token != NONE && behind != DEAD && visit(*token, behind) {
+                return true;
+            }
+        }
+        let roles = &self.index.automaton.roles;
+        self.index.trie.any(
+            state,
+            |state, byte| {
+                let next = self.product.step(state, byte);
+                (next != DEAD).then_some(next)
+            },
+            |token, behind| {
+                // A vocabulary may have more ids than its tokenizer.
+                let role = roles.get(token.index()).copied().unwrap_or(Role::Never);
+                matches!(role, Role::Made | Role::Whole) && visit(token.0, behind)
+            },
+        )
+    }
+
+    /// The tokens that can be read from `state` and lead on, whatever stands in front: one bit each, in words of a mask
+    /// over the vocabulary. Added tokens are not among them.
+    pub(crate) fn row(&self, state: u32) -> Vec<u32> {
+        self.row_seen(state, |_| ())
+    }
+
+    /// As [`row`](Self::row), and tells `seen` in which states tokens end.
+    pub(crate) fn row_seen(&self, state: u32, seen: impl Fn(u32)) -> Vec<u32> {
+        let len = self.index.vocabulary.len();
+        let mut words = vec![0u32; words_for(len)];
+        let mut mask = MaskMut::new_cleared(&mut words, len);
+        self.index.trie.fill(&mut Reader { search: *self, seen: &seen }, state, mask.reborrow());
+        // The trie has tokens that merges never make, and tokens of fallback, which are read otherwise.
+        let made = self.index.automaton.made.iter().copied().chain(std::iter::repeat(0));
+        words.iter_mut().zip(made).for_each(|(word, made)| *word &= made);
+        let mut set = |token: u32, allowed: bool| {
+            let (word, bit) = (&mut words[token as usize / 32], 1 << (token % 32));
+            if allowed { *word |= bit } else { *word &= !bit }
+        };
+        if !self.product.fallback.is_empty() {
+            for (byte, token) in
+                (0..=255u8).zip(&self.index.automaton.fallback).filter(|(_, token)| **token != NONE)
+            {
+                let behind = self.product.step_fallback(state, byte);
+                set(*token, behind != DEAD && self.may_precede(*token, behind));
+            }
+        }
+        if self.product.fresh[state as usize] {
+            let read = |token: u32| self.product.run(state, self.index.vocabulary.text(TokenId(token))?);
+            for (token, _) in self.index.automaton.whole.children(WholePieces::ROOT) {
+                if self.index.automaton.roles[*token as usize] == Role::Made {
+                    set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+                }
+            }
+            for token in &self.index.automaton.only_whole {
+                set(*token, read(*token).is_some_and(|behind| self.may_begin(*token, behind)));
+            }
+        }
+        words
+    }
+}
+
+/// The product, read by the trie.
+struct Reader<'a, F> {
+    search: Search<'a>,
+    seen: &'a F,
+}
+
+impl<F: Fn(u32)> ByteAutomaton for Reader<'_, F> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.search.product.classes[usize::from(byte)]
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.search.product.step(state, byte)
+    }
+
+    #[inline]
+    fn verdict(&mut self, state: u32) -> Verdict {
+        (self.seen)(state);
+        match self.search.completion.before[state as usize] {
+            Before::Any => Verdict::All,
+            Before::None => Verdict::None,
+            Before::FollowedBy(_) | Before::Except(_) => Verdict::Each,
+        }
+    }
+
+    fn admits(&mut self, state: u32, token: TokenId) -> bool {
+        // Other tokens are taken off the row afterwards.
+        self.search.index.automaton.is_made(token.0) && self.search.may_precede(token.0, state)
+    }
+}

@@ -1,0 +1,23 @@
+//! The parts that a constraint consists of, which both engines read.
+
+use std::sync::Arc;
+
+use super::position::Automata;
+use crate::{
+    Dfa,
+    canonical::{index::CanonicalIndex, texts::added::TextDfa},
+};
+
+/// The parts of a constraint.
+pub(crate) struct Context {
+    pub(crate) dfa: Dfa,
+    /// The texts that the normaliser leaves as they are.
+    pub(crate) form: &'static TextDfa,
+    pub(crate) index: Arc<CanonicalIndex>,
+}
+
+impl Context {
+    pub(crate) fn automata(&self) -> Automata<'_> {
+        Automata { dfa: &self.dfa, tokenizer: &self.index.automaton, form: self.form }
+    }
+}

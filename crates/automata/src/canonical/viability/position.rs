@@ -1,0 +1,214 @@
+//! A position of a text: the constraint and the tokenizer's splitting, read side by side byte by byte.
+//!
+//! A position is a state of the constraint's DFA, one of the automaton of texts that the encoder takes as they are, one of
+//! the texts in normalisation form C, and one of the automaton of marked texts. Reading bytes stays inside a piece; a
+//! **mark** asserts that a piece ends here and leads to a *fresh* position, from which the next piece begins. At the end of
+//! a token both may be possible for a while: whether two blanks are a piece depends on what follows.
+//!
+//! A position says by itself what it is, so that it stays valid whatever is computed or thrown away about it, and two
+//! constraints of one pattern agree on it. Numbers for the positions of a product, met or all of them, would be half as
+//! long, and only as good as the table that gave them out.
+
+use std::collections::HashMap;
+
+use crate::{
+    Dfa, StateId,
+    canonical::{
+        texts::{added::TextDfa, form::texts},
+        tokenizer::automaton::TokenizerAutomaton,
+    },
+    dfa::table::DEAD,
+};
+
+/// More added tokens than so many are not tried one by one.
+const MANY: usize = if cfg!(test) { 1 } else { 32 };
+
+/// Where each of the automata is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Position {
+    pub(crate) regex: StateId,
+    pub(crate) text: u32,
+    pub(crate) form: u32,
+    pub(crate) split: u32,
+    /// Whether a piece begins here, so that no token of it stands in front.
+    pub(crate) fresh: bool,
+}
+
+/// The automata of a constraint and a tokenizer.
+#[derive(Clone, Copy)]
+pub(crate) struct Automata<'a> {
+    pub(crate) dfa: &'a Dfa,
+    pub(crate) tokenizer: &'a TokenizerAutomaton,
+    /// The texts in the tokenizer's normalisation form, if only these are encoded as they are; else any.
+    pub(crate) form: &'static TextDfa,
+}
+
+impl<'a> Automata<'a> {
+    pub(crate) fn new(dfa: &'a Dfa, tokenizer: &'a TokenizerAutomaton) -> Self {
+        // All that is ASCII is in every form.
+        let form = tokenizer.form.filter(|_| dfa.bytes().any(|byte| !byte.is_ascii()));
+        Self { dfa, tokenizer, form: form.map_or_else(TextDfa::all, texts) }
+    }
+
+    pub(crate) fn start(&self) -> Position {
+        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        let regex = self.dfa.start();
+        Position { regex, text: text.start, form: self.form.start, split: split.start, fresh: true }
+    }
+
+    #[inline]
+    pub(crate) fn step(&self, from: Position, byte: u8) -> Option<Position> {
+        self.step_in(from, byte, &self.tokenizer.split.next)
+    }
+
+    /// Calls `visit` with the positions behind each of `bytes`.
+    pub(crate) fn steps(&self, from: Position, bytes: &[u8], mut visit: impl FnMut(Position)) {
+        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        // As [`step`](Self::step), with the two rows in which most bytes lead nowhere looked up once.
+        let (table, width) = (self.dfa.table(), split.classes.len());
+        let row = table.row(from.regex);
+        let split_row = &split.next[from.split as usize * width..][..width];
+        for byte in bytes.iter().copied() {
+            let regex = row[usize::from(table.classes.get(byte))];
+            let split = split_row[usize::from(split.classes.get(byte))];
+            if regex == DEAD || split == DEAD {
+                continue;
+            }
+            let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
+            if text != DEAD && form != DEAD {
+                visit(Position { regex: StateId(regex), text, form, split, fresh: false });
+            }
+        }
+    }
+
+    /// The position behind a fallback token of `byte`.
+    pub(crate) fn step_fallback(&self, from: Position, byte: u8) -> Option<Position> {
+        let table = &self.tokenizer.split.fallback;
+        if table.is_empty() { None } else { self.step_in(from, byte, table) }
+    }
+
+    /// The position behind `byte`, where `split_next` is one of the tables of the automaton of marked texts.
+    #[inline]
+    fn step_in(&self, from: Position, byte: u8, split_next: &[u32]) -> Option<Position> {
+        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        let regex = self.dfa.step(from.regex, byte)?;
+        let column = usize::from(split.classes.get(byte));
+        let split = split_next[from.split as usize * split.classes.len() + column];
+        if split == DEAD {
+            return None;
+        }
+        let (text, form) = (text.step(from.text, byte), self.form.step(from.form, byte));
+        (text != DEAD && form != DEAD).then_some(Position { regex, text, form, split, fresh: false })
+    }
+
+    pub(crate) fn run(&self, from: Position, bytes: &[u8]) -> Option<Position> {
+        bytes.iter().try_fold(from, |at, byte| self.step(at, *byte))
+    }
+
+    /// The fresh position behind a boundary at `from`.
+    #[inline]
+    pub(crate) fn mark(&self, from: Position) -> Option<Position> {
+        let split = self.tokenizer.split.mark[from.split as usize];
+        (split != DEAD).then_some(Position { split, fresh: true, ..from })
+    }
+
+    /// Whether the tokenizer sees to it that the text may end here.
+    #[inline]
+    pub(crate) fn may_end(&self, at: Position) -> bool {
+        self.tokenizer.split.accepting[at.split as usize]
+    }
+
+    #[inline]
+    pub(crate) fn is_accepting(&self, at: Position) -> bool {
+        self.may_end(at) && self.dfa.is_accepting(at.regex)
+    }
+
+    /// The added tokens that may follow, and the positions behind them. The text between two is encoded by itself.
+    ///
+    /// Where there are many tokens, those that the constraint reads are found by their beginnings.
+    pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
+        let automata = *self;
+        let tokens = &automata.tokenizer.added;
+        let (all, read) = match tokens.len() {
+            0..=MANY => (0..tokens.len(), Vec::new()),
+            _ => (0..0, self.read_added(at.regex)),
+        };
+        all.chain(read).filter_map(move |number| automata.added_one(at, number))
+    }
+
+    /// The added token with this number and the position behind it, if it may follow.
+    pub(crate) fn added_one(&self, at: Position, number: usize) -> Option<(u32, Position)> {
+        let TokenizerAutomaton { split, text, added, .. } = self.tokenizer;
+        let added = &added[number];
+        let ends = match split.before_strip.get(at.split as usize) {
+            Some(ends) if added.strips => *ends,
+            _ => split.accepting[at.split as usize],
+        };
+        if !ends {
+            return None;
+        }
+        let regex = self.dfa.run(at.regex, &added.content)?;
+        let text = text.step_added(at.text, number);
+        let split = split.sections[added.section];
+        (text != DEAD && split != DEAD).then_some(())?;
+        // The normaliser reads a token that is found behind it, too.
+        let form = match added.normalized {
+            true => added.content.iter().fold(at.form, |form, byte| match form {
+                DEAD => DEAD,
+                form => self.form.step(form, *byte),
+            }),
+            false => self.form.start,
+        };
+        (form != DEAD).then_some(())?;
+        Some((added.token, Position { regex, text, form, split, fresh: true }))
+    }
+
+    /// The numbers of the added tokens that the constraint reads from `state`, in ascending order. O(log n) for each
+    /// beginning that it reads, of n tokens.
+    fn read_added(&self, state: StateId) -> Vec<usize> {
+        let TokenizerAutomaton { added, added_order, .. } = self.tokenizer;
+        let content = |place: usize| &added[added_order[place] as usize].content[..];
+        let mut found = Vec::new();
+        // Tokens with a common beginning of so many bytes, and the state behind it.
+        let mut open = vec![(0..added_order.len(), 0, state)];
+        while let Some((range, depth, state)) = open.pop() {
+            let mut begin = range.start;
+            while begin < range.end {
+                let Some(byte) = content(begin).get(depth).copied() else {
+                    found.push(added_order[begin] as usize);
+                    begin += 1;
+                    continue;
+                };
+                let same = added_order[begin..range.end]
+                    .partition_point(|number| added[*number as usize].content.get(depth) == Some(&byte));
+                if let Some(next) = self.dfa.step(state, byte) {
+                    open.push((begin..begin + same, depth + 1, next));
+                }
+                begin += same;
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// The columns: bytes that none of the automata tells apart. Answers the column of each byte, and a byte of each
+    /// column. Bytes that the constraint never reads share one.
+    pub(crate) fn columns(&self) -> (Box<[u8; 256]>, Vec<u8>) {
+        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        let mut used = [false; 256];
+        self.dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+        let mut columns: HashMap<Option<[u8; 4]>, u8> = HashMap::new();
+        let mut classes = Box::new([0; 256]);
+        let mut bytes = Vec::new();
+        for byte in 0..=255u8 {
+            let classes_of = [self.dfa.classes(), &text.classes, &self.form.classes, &split.classes];
+            let key = used[usize::from(byte)].then(|| classes_of.map(|classes| classes.get(byte)));
+            let next = bytes.len();
+            classes[usize::from(byte)] = *columns.entry(key).or_insert_with(|| {
+                bytes.push(byte);
+                u8::try_from(next).expect("256 bytes have at most 256 columns")
+            });
+        }
+        (classes, bytes)
+    }
+}

@@ -1,0 +1,271 @@
+//! Finds out which tokens may stand in front of each state of a product: the rounds of [`super::completion`].
+//!
+//! The sets grow from nothing until nothing changes. In a state, the tokens that lead on are looked at one by one until it
+//! is clear that every token that can arrive there has one among them; most states are settled by their first few. Only
+//! where a state is wide and inside a word it takes more: there the tokens that forbid every symbol that leads on are
+//! intersected, which leaves a handful or none.
+
+use std::{cell::Cell, collections::HashMap, rc::Rc};
+
+use unskew_core::{TokenId, words_for};
+
+use super::{
+    completion::{Before, Completion, Search},
+    product::{Product, Sources},
+};
+use crate::{
+    canonical::{
+        index::CanonicalIndex,
+        merges::{derivation::NONE, whole::WholePieces},
+        token_set::bits,
+        tokenizer::automaton::Role,
+        vegas::block::Blocks,
+    },
+    dfa::table::DEAD,
+};
+
+/// Up to so many tokens that lead on are kept as they are.
+const FEW: usize = 16;
+
+/// In a hasty round, a state that depends on so many unsettled ones is left for the next.
+const PATIENCE: u32 = 32;
+
+/// So many rounds are hasty at most.
+const HASTY: u32 = 64;
+
+/// States into which more bytes lead have many tokens in front of them: these are decided here and not one by one later.
+const WIDE: u32 = 8;
+
+/// How many sets of tokens are kept.
+const KEPT: usize = 512;
+
+impl Completion {
+    /// Cost: for each state a walk through the trie that ends as soon as the state is settled.
+    pub(crate) fn new(product: &Product, index: &CanonicalIndex) -> Self {
+        // Where all that can be read can be spelled, most is known without a search.
+        let (known, boundary) = match Blocks::new(product, &index.automaton, index.facts()) {
+            Some(blocks) => (blocks.known, blocks.boundary),
+            None => (vec![false; product.len()], product.accepting.clone()),
+        };
+        Self::knowing(product, index, known, boundary)
+    }
+
+    /// As [`new`](Self::new), where it is `known` of some states that every token may stand in front. Of these, `boundary`
+    /// says whether the piece may end there.
+    pub(crate) fn knowing(
+        product: &Product,
+        index: &CanonicalIndex,
+        known: Vec<bool>,
+        boundary: Vec<bool>,
+    ) -> Self {
+        let before = known.iter().map(|known| if *known { Before::Any } else { Before::None });
+        let mut completion = Self { before: before.collect(), boundary };
+        let mut open = product.by_distance.clone();
+        open.retain(|state| !known[*state as usize]);
+        let mut rounds = Rounds {
+            product,
+            index,
+            sources: product.sources(),
+            settled: known,
+            forbidding: HashMap::new(),
+            forbidden: HashMap::new(),
+            forbidding_all: HashMap::new(),
+        };
+        // A hasty round may find less of a set than a thorough one before it: the two do not alternate, or they would undo each
+        // other for ever. Thorough rounds only add.
+        let mut hasty = true;
+        for round in 0_u32.. {
+            if open.is_empty() {
+                break;
+            }
+            let mut changed = false;
+            for state in &open {
+                let at = *state as usize;
+                let unsettled = Cell::new(0);
+                let (boundary, before) = rounds.state(*state, &completion, &unsettled, hasty);
+                changed |= before != completion.before[at] || boundary != completion.boundary[at];
+                // Whether the piece may end here matters by itself, for tokens that are written as whole pieces.
+                let may_end_later =
+                    !boundary && (product.mark[at] != DEAD || product.added(*state).next().is_some());
+                rounds.settled[at] = unsettled.get() == 0 || (before == Before::Any && !may_end_later);
+                completion.before[at] = before;
+                completion.boundary[at] = boundary;
+            }
+            open.retain(|state| !rounds.settled[*state as usize]);
+            if !changed && !hasty {
+                break;
+            }
+            hasty &= changed && round < HASTY;
+        }
+        completion
+    }
+}
+
+/// The bytes that lead into a state, and tokens that lead on from it.
+type Followers = ([u64; 4], Vec<u32>);
+
+struct Rounds<'a> {
+    product: &'a Product,
+    index: &'a CanonicalIndex,
+    sources: Sources,
+    /// States whose sets cannot grow any more: all that they depend on is settled.
+    settled: Vec<bool>,
+    /// By token: those that it must not follow, one bit each.
+    forbidding: HashMap<u32, Box<[u32]>>,
+    /// By token: those that must not follow it.
+    forbidden: HashMap<u32, Box<[u32]>>,
+    /// By the bytes that lead into a state and what leads on: the tokens that end in one of the bytes and forbid all of
+    /// that. States of a repetition have them in common.
+    forbidding_all: HashMap<Followers, Rc<[u32]>>,
+}
+
+impl Rounds<'_> {
+    /// Whether the piece may end in `state`, and what may stand in front of it, as far as it is known of the states
+    /// behind it. `unsettled` counts those that are not settled; in a `hasty` round, too many of them end the search.
+    fn state(
+        &mut self,
+        state: u32,
+        completion: &Completion,
+        unsettled: &Cell<u32>,
+        hasty: bool,
+    ) -> (bool, Before) {
+        let Self { product, index, .. } = *self;
+        let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = index;
+        let search = Search { product, index, completion };
+        let count = |is_settled: bool| unsettled.set(unsettled.get() + u32::from(!is_settled));
+        let depends = |other: u32| count(self.settled[other as usize]);
+        let tired = || hasty && unsettled.get() > PATIENCE;
+
+        let fresh_leads_on = |fresh: u32| {
+            depends(fresh);
+            completion.before[fresh as usize] == Before::Any
+        };
+        let mark = product.mark[state as usize];
+        let boundary = product.accepting[state as usize]
+            || (mark != DEAD && fresh_leads_on(mark))
+            || product.added(state).any(|(_, behind)| fresh_leads_on(behind));
+        if boundary {
+            // The text may end where nothing was written, or behind an added token, too.
+            return (true, Before::Any);
+        }
+        if product.fresh[state as usize] {
+            let leads_on = Cell::new(false);
+            let is_node = |token: u32| tokenizer.whole.child(WholePieces::ROOT, token).is_some();
+            search.any_token(state, |token, behind| {
+                // Sequences that are written as one token are followed further than one state, so they come last.
+                count(!is_node(token));
+                depends(behind);
+                leads_on.set(!is_node(token) && search.may_begin(token, behind));
+                leads_on.get() || tired()
+            });
+            if !leads_on.get() && !tired() {
+                leads_on.set(
+                    search
+                        .any_token(state, |token, behind| is_node(token) && search.may_begin(token, behind)),
+                );
+            }
+            return (false, if leads_on.get() { Before::Any } else { Before::None });
+        }
+
+        let leads_on = |token: u32, behind: u32| {
+            depends(behind);
+            tokenizer.roles[token as usize] != Role::Whole && search.may_precede(token, behind)
+        };
+        let mut followers: Vec<u32> = Vec::new();
+        search.any_token(state, |token, behind| {
+            if leads_on(token, behind) {
+                followers.push(token);
+            }
+            followers.len() > FEW || tired()
+        });
+        let few = followers.len() <= FEW;
+        if followers.is_empty() {
+            return (false, Before::None);
+        }
+        let bytes = self.sources.bytes(product, state);
+        let width: u32 = bytes.iter().map(|word| word.count_ones()).sum();
+        if few && (width <= WIDE || tired()) {
+            return (false, Before::FollowedBy(followers.into()));
+        }
+        if !few {
+            // Symbols instead: a token that forbids all that lead on is rare.
+            followers.clear();
+            for (byte, symbol) in (0..=255u8).zip(&tokenizer.symbols).filter(|(_, symbol)| **symbol != NONE) {
+                let behind = product.step(state, byte);
+                if behind != DEAD && leads_on(*symbol, behind) {
+                    followers.push(*symbol);
+                }
+            }
+        }
+        // Of the tokens that can stand here at all, those that forbid every follower.
+        let except = self.forbidding_all(followers, bytes);
+        let arrives = |token: &u32| {
+            let text = vocabulary.text(TokenId(*token));
+            text.is_some_and(|text| self.sources.arrives(product, state, text))
+        };
+        let mut except: Vec<u32> = except.iter().copied().filter(arrives).collect();
+        let later = hasty && unsettled.get() > 0;
+        if !few && !later && !except.is_empty() {
+            // And of these the ones that forbid all longer tokens too. What does not lead on yet may do so later.
+            let unsettled_ends = Cell::new(false);
+            let row = search.row_seen(state, |behind| {
+                unsettled_ends.set(unsettled_ends.get() | !self.settled[behind as usize]);
+            });
+            count(!unsettled_ends.get());
+            except.retain(|token| {
+                let forbidden = self.forbidden_after(*token);
+                row.iter().zip(forbidden).all(|(row, forbidden)| row & !forbidden == 0)
+            });
+        }
+        (false, if except.is_empty() { Before::Any } else { Before::Except(except.into()) })
+    }
+
+    /// The tokens that end in one of `bytes` and that forbid all of `followers`.
+    fn forbidding_all(&mut self, followers: Vec<u32>, bytes: [u64; 4]) -> Rc<[u32]> {
+        let key = (bytes, followers);
+        if let Some(found) = self.forbidding_all.get(&key) {
+            return Rc::clone(found);
+        }
+        let tokenizer = &self.index.automaton;
+        let mut all = self.index.ending_in(&bytes);
+        for follower in &key.1 {
+            if self.forbidding.len() > KEPT {
+                self.forbidding.clear();
+            }
+            let forbidding = self.forbidding.entry(*follower).or_insert_with(|| {
+                let mut words = vec![0u32; words_for(tokenizer.vocab_len)];
+                tokenizer
+                    .neighbours
+                    .forbidding(*follower, |token| words[token as usize / 32] |= 1 << (token % 32));
+                words.into()
+            });
+            let mut left = 0;
+            for (word, forbidding) in all.iter_mut().zip(&forbidding[..]) {
+                *word &= forbidding;
+                left |= *word;
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        let found: Rc<[u32]> = bits(&all).collect();
+        if self.forbidding_all.len() > KEPT {
+            self.forbidding_all.clear();
+        }
+        self.forbidding_all.insert(key, Rc::clone(&found));
+        found
+    }
+
+    /// The tokens that must not follow `token`, one bit each, as long as a row.
+    fn forbidden_after(&mut self, token: u32) -> &[u32] {
+        if self.forbidden.len() > KEPT {
+            self.forbidden.clear();
+        }
+        let (tokenizer, len) = (&self.index.automaton, words_for(self.index.vocabulary.len()));
+        self.forbidden.entry(token).or_insert_with(|| {
+            let mut words = vec![0u32; len];
+            tokenizer.neighbours.forbidden(token, |next| words[next as usize / 32] |= 1 << (next % 32));
+            words.into()
+        })
+    }
+}

@@ -1,0 +1,337 @@
+//! The byte automaton that everything else is built from: deterministic, minimal, without a dead state.
+//!
+//! It knows nothing of tokens. A regex becomes one through [`Dfa::from_pattern`], a list of texts through
+//! [`Dfa::from_literals`]; [`RegexConstraint`](crate::RegexConstraint) reads tokens through one.
+
+use std::{fmt, ops::RangeInclusive};
+
+use unskew_core::DenseTable;
+
+use super::{
+    acyclic::{Acyclic, Builder},
+    determinize, minimize,
+    nfa::Nfa,
+    table::{DEAD, Table},
+};
+use crate::{ByteClasses, Limits, RegexError, StateId, regex::syntax};
+
+/// A minimal deterministic automaton over bytes. Immutable.
+///
+/// # Invariants
+///
+/// - Every state can be reached from the start, and from every state an accepting one can be reached. So a text that
+///   was read without [`step`](Self::step) answering `None` is the beginning of an accepted text.
+/// - It accepts something.
+/// - It is in canonical form: states are numbered breadth-first (edges in ascending order of bytes), and the byte
+///   classes are the coarsest. Two DFAs are equal (`==`) exactly when they accept the same texts.
+///
+/// # Example
+///
+/// ```
+/// use unskew_automata::{Dfa, Limits};
+///
+/// let dfa = Dfa::from_pattern("(ab)*", &Limits::default())?;
+/// assert!(dfa.accepts(b"abab"));
+/// assert!(!dfa.accepts(b"aba"));
+/// assert_eq!(dfa.len(), 2);
+/// assert_eq!(dfa, Dfa::from_pattern("(abab)*(ab)?", &Limits::default())?);
+///
+/// // Byte by byte: `None` as soon as nothing can follow that would be accepted.
+/// let after_a = dfa.step(dfa.start(), b'a').unwrap();
+/// assert!(!dfa.is_accepting(after_a));
+/// assert_eq!(dfa.step(after_a, b'a'), None);
+/// # Ok::<(), unskew_automata::RegexError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Dfa {
+    table: Table,
+}
+
+impl std::hash::Hash for Dfa {
+    /// Of a part of the transitions: those of a format are a megabyte, and maps of automata are asked often.
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        const ENTRIES: usize = 64;
+        let Table { classes, next, start, .. } = &self.table;
+        (classes.len(), next.len(), start).hash(state);
+        next.iter().step_by(next.len().div_ceil(ENTRIES).max(1)).for_each(|next| next.hash(state));
+    }
+}
+
+/// The transitions of a state over neighbouring bytes to one target.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Edge {
+    /// The bytes.
+    pub bytes: RangeInclusive<u8>,
+    /// The state that each of them leads to.
+    pub target: StateId,
+}
+
+impl Dfa {
+    /// The DFA of the texts that `pattern` matches as a whole. The syntax is that of the `regex` crate, without word
+    /// boundaries and line anchors; `^` and `$` are allowed anywhere and mean the beginning and end of the whole text.
+    ///
+    /// Cost: O(2^n) states at worst for an NFA of n states, a few for each NFA state for most patterns in use; the
+    /// `limits` bound time and memory.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: syntax, an unsupported construct, a limit, or a pattern that matches nothing.
+    pub fn from_pattern(pattern: &str, limits: &Limits) -> Result<Self, RegexError> {
+        let nfa = {
+            let hir = syntax::parse(pattern, limits)?;
+            Nfa::new(&hir, limits.nfa_size)?
+        };
+        let table = determinize::determinize(&nfa, limits)?;
+        drop(nfa);
+        Self::from_table(table).ok_or(RegexError::MatchesNothing)
+    }
+
+    /// The DFA of exactly the given texts. They may be in any order, begin with one another, and repeat.
+    ///
+    /// Cost: O(b log n) for n texts of b bytes together.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError::NoChoices`] for no text at all, [`RegexError::EmptyChoice`] for one without bytes, or a limit.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use unskew_automata::{Dfa, Limits};
+    ///
+    /// let dfa = Dfa::from_literals(["maybe", "may", "yes"], &Limits::default())?;
+    /// assert!(dfa.accepts(b"may") && dfa.accepts(b"maybe") && !dfa.accepts(b"mayb"));
+    /// # Ok::<(), unskew_automata::RegexError>(())
+    /// ```
+    pub fn from_literals<T: AsRef<[u8]>>(
+        literals: impl IntoIterator<Item = T>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
+        let mut literals: Vec<T> = literals.into_iter().collect();
+        if literals.is_empty() {
+            return Err(RegexError::NoChoices);
+        }
+        if let Some(index) = literals.iter().position(|literal| literal.as_ref().is_empty()) {
+            return Err(RegexError::EmptyChoice { index });
+        }
+        literals.sort_unstable_by(|left, right| left.as_ref().cmp(right.as_ref()));
+        literals.dedup_by(|left, right| left.as_ref() == right.as_ref());
+
+        let mut begins = [false; 256];
+        for byte in literals.iter().flat_map(AsRef::as_ref) {
+            begins[usize::from(*byte)] = true;
+            begins[usize::from(byte.saturating_add(1))] = true;
+        }
+        let classes = ByteClasses::from_begins(&begins);
+        let mut builder = Builder::default();
+        for literal in literals {
+            limits.check_cancelled()?;
+            builder.insert(literal.as_ref().iter().map(|byte| (*byte, *byte)));
+            let (states, bytes) = (builder.len(), builder.len() * classes.len() * size_of::<u32>());
+            if states > limits.dfa_states {
+                return Err(RegexError::TooManyDfaStates { limit: limits.dfa_states });
+            }
+            if bytes > limits.dfa_bytes {
+                return Err(RegexError::DfaTooLarge { bytes, limit: limits.dfa_bytes });
+            }
+        }
+        let table = tabulate(&builder.finish(), classes);
+        Ok(Self { table: table.canonical() })
+    }
+
+    /// The DFA with the language of `table`, all of whose states can be reached. `None` if it accepts nothing.
+    pub(crate) fn from_table(table: Table) -> Option<Self> {
+        let table = minimize::minimized(table.trimmed()?);
+        Some(Self { table: table.canonical() })
+    }
+
+    /// As [`from_table`](Self::from_table), where `table` is in canonical form and no two states have the same language.
+    pub(crate) fn from_distinct(table: Table) -> Option<Self> {
+        let states = table.len();
+        let table = table.trimmed()?;
+        if table.len() < states {
+            return Self::from_table(table.canonical());
+        }
+        debug_assert_eq!(minimize::minimized(table.clone()).len(), states, "states have the same language");
+        Some(Self { table })
+    }
+
+    /// The state before the first byte.
+    #[inline]
+    pub fn start(&self) -> StateId {
+        self.table.start
+    }
+
+    /// The state after `byte`, or `None` if no accepted text goes on like this.
+    ///
+    /// # Panics
+    ///
+    /// If the DFA has no such state; so do the other methods that take one.
+    #[inline]
+    pub fn step(&self, state: StateId, byte: u8) -> Option<StateId> {
+        let class = usize::from(self.table.classes.get(byte));
+        let next = self.table.next[state.index() * self.table.classes.len() + class];
+        (next != DEAD).then_some(StateId(next))
+    }
+
+    /// The state after all of `bytes`, or `None` if no accepted text goes on like this.
+    #[inline]
+    pub fn run(&self, state: StateId, bytes: &[u8]) -> Option<StateId> {
+        bytes.iter().try_fold(state, |state, byte| self.step(state, *byte))
+    }
+
+    /// Whether the text may end here.
+    #[inline]
+    pub fn is_accepting(&self, state: StateId) -> bool {
+        self.table.accepting[state.index()]
+    }
+
+    /// Whether `text` is accepted. O(n) for n bytes.
+    pub fn accepts(&self, text: &[u8]) -> bool {
+        self.run(self.start(), text).is_some_and(|state| self.is_accepting(state))
+    }
+
+    /// The number of states: at least one.
+    #[allow(clippy::len_without_is_empty, reason = "there is always a state")]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Every state, in ascending order.
+    pub fn states(&self) -> impl DoubleEndedIterator<Item = StateId> + use<> {
+        self.table.states()
+    }
+
+    /// The edges of `state` in ascending order of their bytes, each as long as possible.
+    pub fn edges(&self, state: StateId) -> impl Iterator<Item = Edge> {
+        let Table { classes, .. } = &self.table;
+        let (row, mut ends, mut first) = (self.table.row(state), classes.ends(), 0);
+        std::iter::from_fn(move || {
+            while let Some((end, mut rest)) = ends.split_first() {
+                let target = row[usize::from(classes.get(*end))];
+                let (begin, mut last) = (first, *end);
+                while let Some((end, behind)) = rest.split_first()
+                    && row[usize::from(classes.get(*end))] == target
+                {
+                    (last, rest) = (*end, behind);
+                }
+                (ends, first) = (rest, last.wrapping_add(1));
+                if target != DEAD {
+                    return Some(Edge { bytes: begin..=last, target: StateId(target) });
+                }
+            }
+            None
+        })
+    }
+
+    /// The bytes that occur in accepted texts, in ascending order.
+    pub fn bytes(&self) -> impl Iterator<Item = u8> {
+        let mut used = vec![false; self.table.classes.len()];
+        for row in self.table.next.chunks_exact(used.len()) {
+            for (used, next) in used.iter_mut().zip(row) {
+                *used |= *next != DEAD;
+            }
+        }
+        (0..=255).filter(move |byte| used[usize::from(self.table.classes.get(*byte))])
+    }
+
+    /// Which bytes are never told apart.
+    pub fn classes(&self) -> &ByteClasses {
+        &self.table.classes
+    }
+
+    /// The memory that the tables take, in bytes; the struct itself is not counted.
+    pub fn memory_usage(&self) -> usize {
+        self.table.memory_usage() + 256
+    }
+
+    /// The table as a walk over a vocabulary takes it.
+    pub(crate) fn dense(&self) -> DenseTable<'_> {
+        let classes = &self.table.classes;
+        DenseTable { classes: classes.as_array(), width: classes.len(), next: &self.table.next }
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl fmt::Debug for Dfa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dfa")
+            .field("states", &self.len())
+            .field("classes", &self.table.classes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The table of an acyclic automaton, the edges of which begin and end where `classes` do.
+fn tabulate(automaton: &Acyclic, classes: ByteClasses) -> Table {
+    let mut table = Table::new(classes);
+    for node in 0..automaton.len() {
+        let state = table.push(automaton.is_accepting(node));
+        for edge in automaton.edges(node) {
+            let first = usize::from(table.classes.get(edge.first));
+            let last = usize::from(table.classes.get(edge.last));
+            table.row_mut(state)[first..=last].fill(edge.to);
+        }
+    }
+    table.start = StateId::from_index(automaton.len() - 1);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dfa(pattern: &str) -> Dfa {
+        Dfa::from_pattern(pattern, &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn edges_are_maximal_and_complete() {
+        let dfa = dfa("[a-cx][0-9]|d");
+        let edges: Vec<_> = dfa.edges(dfa.start()).map(|edge| (edge.bytes, edge.target.index())).collect();
+        assert_eq!(edges, [(b'a'..=b'c', 1), (b'd'..=b'd', 2), (b'x'..=b'x', 1)]);
+        assert_eq!(dfa.bytes().collect::<Vec<_>>(), b"0123456789abcdx");
+        // Ranges that reach both ends of the bytes.
+        let any = Dfa::from_pattern(r"(?s).", &Limits::default()).unwrap();
+        assert_eq!(any.edges(any.start()).next().unwrap().bytes, 0..=0x7f);
+        assert_eq!(any.edges(any.start()).last().unwrap().bytes, 0xf4..=0xf4);
+    }
+
+    #[test]
+    fn literals_are_the_dfa_of_their_alternation() {
+        let limits = Limits::default();
+        let literals = Dfa::from_literals(
+            ["foo", "bar", "foobar", "", "bar"].into_iter().filter(|l| !l.is_empty()),
+            &limits,
+        );
+        assert_eq!(literals.unwrap(), dfa("foo|bar|foobar"));
+        let bytes = Dfa::from_literals([&[0xff][..], &[0xff, 0x00], &[0x00]], &limits).unwrap();
+        assert!(bytes.accepts(&[0xff]) && bytes.accepts(&[0xff, 0]) && !bytes.accepts(&[0xfe]));
+        assert_eq!(bytes.edges(bytes.start()).count(), 2);
+    }
+
+    #[test]
+    fn an_empty_list_and_an_empty_choice_are_errors() {
+        let limits = Limits::default();
+        assert_eq!(Dfa::from_literals::<&str>([], &limits).unwrap_err(), RegexError::NoChoices);
+        let error = Dfa::from_literals(["a", "b", ""], &limits).unwrap_err();
+        assert_eq!(error, RegexError::EmptyChoice { index: 2 });
+        assert_eq!(
+            error.to_string(),
+            "choice 2 (counted from 0) is empty: remove it, or use a regex that ends in `?`"
+        );
+    }
+
+    #[test]
+    fn the_empty_text_is_a_match_like_any_other() {
+        let empty = dfa("");
+        assert_eq!(empty.len(), 1);
+        assert!(empty.accepts(b"") && !empty.accepts(b"a"));
+        assert_eq!(empty.edges(empty.start()).count(), 0);
+        assert_eq!(empty.bytes().count(), 0);
+    }
+}

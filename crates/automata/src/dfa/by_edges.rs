@@ -1,0 +1,169 @@
+//! An automaton given edge by edge, for languages that have a rule and no pattern: numbers that are multiples of seven, or
+//! the spellings of a text with escapes.
+//!
+//! The states are those that the caller numbers; what comes out is minimal and in canonical form, as every [`Dfa`] is.
+
+use std::ops::RangeInclusive;
+
+use super::table::{DEAD, Table};
+use crate::{ByteClasses, Dfa, Limits, RegexError, StateId};
+
+/// What a state or an edge costs while it is collected, in bytes.
+const EDGE_BYTES: usize = 12;
+
+/// States and edges of a [`Dfa`] that is to be. The first state is the start.
+///
+/// # Example
+///
+/// Binary numbers that are multiples of three: the state is the remainder.
+///
+/// ```
+/// use unskew_automata::{DfaEdges, Limits};
+///
+/// let mut edges = DfaEdges::new(&Limits::default());
+/// for remainder in 0..3 {
+///     edges.state(remainder == 0)?;
+/// }
+/// for remainder in 0..3u32 {
+///     edges.edge(remainder, b'0'..=b'0', remainder * 2 % 3);
+///     edges.edge(remainder, b'1'..=b'1', (remainder * 2 + 1) % 3);
+/// }
+/// let dfa = edges.build()?;
+/// assert!(dfa.accepts(b"110") && !dfa.accepts(b"111"));
+/// # Ok::<(), unskew_automata::RegexError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DfaEdges {
+    limits: Limits,
+    accepting: Vec<bool>,
+    edges: Vec<(u32, RangeInclusive<u8>, u32)>,
+}
+
+impl DfaEdges {
+    /// Without any states. Of the limits it needs [`dfa_states`](Limits::dfa_states), [`dfa_bytes`](Limits::dfa_bytes) and
+    /// [`cancel`](Limits::cancel).
+    pub fn new(limits: &Limits) -> Self {
+        Self { limits: limits.clone(), accepting: vec![], edges: vec![] }
+    }
+
+    /// Adds a state and answers with its number: they are numbered from zero.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: a limit.
+    pub fn state(&mut self, accepting: bool) -> Result<u32, RegexError> {
+        self.limits.check_cancelled()?;
+        let limit = self.limits.dfa_states.min(DEAD as usize - 1);
+        let bytes = (self.accepting.len() + self.edges.len()) * EDGE_BYTES;
+        if bytes > self.limits.dfa_bytes {
+            return Err(RegexError::DfaTooLarge { bytes, limit: self.limits.dfa_bytes });
+        }
+        let id = u32::try_from(self.accepting.len()).unwrap_or(DEAD);
+        if id as usize >= limit {
+            return Err(RegexError::TooManyDfaStates { limit });
+        }
+        self.accepting.push(accepting);
+        Ok(id)
+    }
+
+    /// The number of states so far.
+    pub fn states(&self) -> usize {
+        self.accepting.len()
+    }
+
+    /// Leads from one state to another over any of `bytes`. A later edge over the same byte replaces an earlier one.
+    pub fn edge(&mut self, from: u32, bytes: RangeInclusive<u8>, to: u32) {
+        self.edges.push((from, bytes, to));
+    }
+
+    /// The automaton.
+    ///
+    /// Cost: O(n k log n) for n states and k classes of bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: [`MatchesNothing`](RegexError::MatchesNothing) where no accepting state can be reached, or a limit.
+    ///
+    /// # Panics
+    ///
+    /// If an edge names a state that was not added.
+    pub fn build(self) -> Result<Dfa, RegexError> {
+        // The canonical form leaves out what cannot be reached, as the rest of the crate expects.
+        Dfa::from_table(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
+    }
+
+    /// As [`build`](Self::build), where no two states that can be reached have the same language, which is half of the work to find
+    /// out. If some have, the automaton accepts the right texts, but may not equal others that do.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Panics
+    ///
+    /// As there; and in debug builds if two states have the same language.
+    pub fn build_distinct(self) -> Result<Dfa, RegexError> {
+        Dfa::from_distinct(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
+    }
+
+    fn table(self) -> Result<Table, RegexError> {
+        let Self { limits, accepting, edges } = self;
+        if accepting.is_empty() {
+            return Err(RegexError::MatchesNothing);
+        }
+        let mut begins = [false; 256];
+        for (_, bytes, _) in &edges {
+            begins[usize::from(*bytes.start())] = true;
+            if let Some(after) = bytes.end().checked_add(1) {
+                begins[usize::from(after)] = true;
+            }
+        }
+        begins[0] = false;
+        let classes = ByteClasses::from_begins(&begins);
+        let bytes = accepting.len() * classes.len() * size_of::<u32>();
+        if bytes > limits.dfa_bytes {
+            return Err(RegexError::DfaTooLarge { bytes, limit: limits.dfa_bytes });
+        }
+        let mut table = Table::new(classes);
+        table.next = vec![DEAD; accepting.len() * table.classes.len()];
+        table.accepting = accepting;
+        for (from, bytes, to) in edges {
+            assert!((to as usize) < table.len(), "an edge leads to state {to} of {}", table.len());
+            let first = usize::from(table.classes.get(*bytes.start()));
+            let last = usize::from(table.classes.get(*bytes.end()));
+            table.row_mut(StateId(from))[first..=last].fill(to);
+        }
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_automaton_is_that_of_a_pattern() {
+        let mut edges = DfaEdges::new(&Limits::default());
+        for accepting in [false, true, false, true] {
+            edges.state(accepting).unwrap();
+        }
+        edges.edge(0, b'a'..=b'z', 1);
+        edges.edge(0, b'q'..=b'q', 2);
+        edges.edge(1, 0x80..=0xff, 1);
+        edges.edge(3, b'x'..=b'x', 3);
+        let dfa = edges.build().unwrap();
+        assert_eq!(dfa.len(), 2);
+        assert!(dfa.accepts(b"a\xff\x80"));
+        assert!(!dfa.accepts(b"q"));
+        assert!(!dfa.accepts(b"ax"));
+    }
+
+    #[test]
+    fn nothing_and_limits_are_errors() {
+        assert_eq!(DfaEdges::new(&Limits::default()).build(), Err(RegexError::MatchesNothing));
+        let mut edges = DfaEdges::new(&Limits { dfa_states: 1, ..Limits::default() });
+        edges.state(false).unwrap();
+        assert_eq!(edges.state(true), Err(RegexError::TooManyDfaStates { limit: 1 }));
+        assert_eq!(edges.build(), Err(RegexError::MatchesNothing));
+    }
+}

@@ -1,0 +1,226 @@
+//! NFA to DFA: the subset construction, with anchors and under limits.
+//!
+//! A state of the DFA is the set of NFA states that read a byte next, and whether the text may end here. Everything
+//! else that a closure passes (splits, anchors, the end) has done its work by then and is not kept, so that sets stay
+//! small and equal ones are recognised.
+//!
+//! **Speed.** Inside UTF-8 classes most sets have one member, and most targets too. Both have a path of their own: one
+//! array maps an NFA state to the DFA state of its closure. Without them `\w{400}` took 140 ms here instead of 90, and
+//! a loop over many words closes over all of them again after each word.
+//!
+//! Tried instead: sets before closure as keys, which makes looking up cheap. The sets that differ only in members that
+//! the closure adds anyway then count as different states, exponentially many for `(a?b?c?…)*`.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    closure::{ACCEPTING, Closure},
+    nfa::{Nfa, NfaId, NfaState, Transition},
+    table::{DEAD, Table},
+};
+use crate::{ByteClasses, Limits, RegexError, StateId};
+
+/// What a set costs beside its members, in bytes: its header, its entry in the map and its place in the list.
+const SET_OVERHEAD: usize = 96;
+
+/// The DFA of `nfa`: states from which nothing can be accepted included, not minimal. Exponential in the size of the
+/// NFA at worst; the limits bound time and memory.
+pub(crate) fn determinize(nfa: &Nfa, limits: &Limits) -> Result<Table, RegexError> {
+    determinize_counted(nfa, limits, &mut 0)
+}
+
+/// As [`determinize`]; adds to `steps` the work, also where it fails.
+pub(crate) fn determinize_counted(nfa: &Nfa, limits: &Limits, steps: &mut u64) -> Result<Table, RegexError> {
+    let mut begins = [false; 256];
+    mark_begins(nfa.transitions(), &mut begins);
+    let classes = ByteClasses::from_begins(&begins);
+    let mut determinizer = Determinizer {
+        nfa,
+        limits,
+        table: Table::new(classes),
+        ids: FxHashMap::default(),
+        sets: vec![],
+        of_target: vec![DEAD; nfa.len()],
+        closure: Closure::new(nfa.len()),
+        cursors: vec![],
+        targets: vec![],
+        before: vec![],
+        bytes: nfa.len() * 8,
+        steps: 0,
+    };
+    determinizer.closure.run(nfa, &[nfa.start()], true);
+    let start = determinizer.state()?;
+    determinizer.table.start = start;
+
+    let expanded = determinizer.expand_all();
+    *steps += determinizer.steps + determinizer.closure.steps;
+    expanded.map(|()| determinizer.table)
+}
+
+/// Marks the bytes at which `transitions` begin, and those after which they end.
+pub(crate) fn mark_begins(transitions: &[Transition], begins: &mut [bool; 256]) {
+    for transition in transitions {
+        begins[usize::from(transition.first)] = true;
+        if let Some(after) = transition.last.checked_add(1) {
+            begins[usize::from(after)] = true;
+        }
+    }
+}
+
+struct Determinizer<'n> {
+    nfa: &'n Nfa,
+    limits: &'n Limits,
+    table: Table,
+    ids: FxHashMap<Rc<[u32]>, StateId>,
+    /// By DFA state.
+    sets: Vec<Rc<[u32]>>,
+    /// By NFA state: the DFA state of its closure after a byte was read, or [`DEAD`] where that is not known yet.
+    of_target: Vec<u32>,
+    closure: Closure,
+    /// By member of the set that is expanded: its remaining transitions.
+    cursors: Vec<(u32, u32)>,
+    /// Where the present byte leads, and where the one before it did.
+    targets: Vec<NfaId>,
+    before: Vec<NfaId>,
+    /// The memory of all of these, as far as it grows.
+    bytes: usize,
+    steps: u64,
+}
+
+impl Determinizer<'_> {
+    fn expand_all(&mut self) -> Result<(), RegexError> {
+        let mut at = 0;
+        while let Some(set) = self.sets.get(at).cloned() {
+            self.expand(StateId::from_index(at), &set)?;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Fills the row of `state`, whose set is `set`.
+    ///
+    /// Goes through the bytes from the lowest and keeps one cursor into the transitions of each member. A list of
+    /// targets for each class would be simpler, and 256 times the size of the set at worst.
+    fn expand(&mut self, state: StateId, set: &[u32]) -> Result<(), RegexError> {
+        let members = set.strip_suffix(&[ACCEPTING]).unwrap_or(set);
+        if let [only] = members {
+            return self.expand_one(state, NfaId(*only));
+        }
+        let mut begins = [false; 256];
+        self.cursors.clear();
+        for member in members {
+            let (first, last) = self.reads(NfaId(*member));
+            mark_begins(self.nfa.bytes(first, last), &mut begins);
+            self.cursors.push((first, last));
+        }
+        let (mut targets, mut before) = (std::mem::take(&mut self.targets), std::mem::take(&mut self.before));
+        let mut next = DEAD;
+        before.clear();
+        for begin in (0..=255u8).filter(|byte| begins[usize::from(*byte)]) {
+            self.targets_of(begin, &mut targets);
+            self.check_steps()?;
+            if targets != before {
+                next = match &targets[..] {
+                    [] => DEAD,
+                    [only] => self.after(*only)?,
+                    targets => {
+                        self.closure.run(self.nfa, targets, false);
+                        self.state()?.0
+                    }
+                };
+                std::mem::swap(&mut targets, &mut before);
+            }
+            // What holds for `begin` holds up to the next one; that overwrites the rest of the row.
+            let from = usize::from(self.table.classes.get(begin));
+            self.table.row_mut(state)[from..].fill(next);
+        }
+        (self.targets, self.before) = (targets, before);
+        Ok(())
+    }
+
+    /// Puts into `targets` where `byte` leads from the members at the cursors: sorted, each once.
+    fn targets_of(&mut self, byte: u8, targets: &mut Vec<NfaId>) {
+        targets.clear();
+        self.steps += self.cursors.len() as u64;
+        let all = self.nfa.transitions();
+        for (at, last) in &mut self.cursors {
+            while at < last && all[*at as usize].last < byte {
+                *at += 1;
+            }
+            if at < last && all[*at as usize].first <= byte {
+                targets.push(all[*at as usize].next);
+            }
+        }
+        targets.sort_unstable();
+        targets.dedup();
+    }
+
+    /// The range of the transitions of a member of a set.
+    fn reads(&self, member: NfaId) -> (u32, u32) {
+        match self.nfa.state(member) {
+            NfaState::Bytes { first, last } => (first, last),
+            _ => unreachable!("the members of a set read a byte"),
+        }
+    }
+
+    /// As `expand`, for a set with one member: its transitions are disjoint.
+    fn expand_one(&mut self, state: StateId, member: NfaId) -> Result<(), RegexError> {
+        let (first, last) = self.reads(member);
+        for transition in self.nfa.bytes(first, last) {
+            let of = |byte: u8| usize::from(self.table.classes.get(byte));
+            let classes = of(transition.first)..=of(transition.last);
+            self.steps += 1;
+            let next = self.after(transition.next)?;
+            self.table.row_mut(state)[classes].fill(next);
+        }
+        self.check_steps()
+    }
+
+    /// The DFA state after a byte that leads to `target` and nowhere else.
+    fn after(&mut self, target: NfaId) -> Result<u32, RegexError> {
+        let known = self.of_target[target.index()];
+        if known != DEAD {
+            return Ok(known);
+        }
+        self.closure.run(self.nfa, &[target], false);
+        let state = self.state()?.0;
+        self.of_target[target.index()] = state;
+        Ok(state)
+    }
+
+    /// The DFA state of `set`, a new one if need be.
+    fn state(&mut self) -> Result<StateId, RegexError> {
+        // Sorting and hashing the set.
+        self.steps += 2 * self.closure.set.len() as u64;
+        self.check_steps()?;
+        if let Some(id) = self.ids.get(&self.closure.set[..]) {
+            return Ok(*id);
+        }
+        // Ids are 32 bits wide, and the largest means that there is no transition.
+        let limit = self.limits.dfa_states.min(DEAD as usize);
+        if self.sets.len() >= limit {
+            return Err(RegexError::TooManyDfaStates { limit });
+        }
+        self.bytes +=
+            SET_OVERHEAD + size_of_val(&self.closure.set[..]) + self.table.classes.len() * size_of::<u32>();
+        if self.bytes > self.limits.dfa_bytes {
+            return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit: self.limits.dfa_bytes });
+        }
+        let id = self.table.push(self.closure.set.last() == Some(&ACCEPTING));
+        let set: Rc<[u32]> = Rc::from(&self.closure.set[..]);
+        self.sets.push(Rc::clone(&set));
+        self.ids.insert(set, id);
+        Ok(id)
+    }
+
+    fn check_steps(&self) -> Result<(), RegexError> {
+        self.limits.check_cancelled()?;
+        if self.steps + self.closure.steps > self.limits.dfa_steps {
+            let (limit, states) = (self.limits.dfa_steps, self.sets.len());
+            return Err(RegexError::DfaTooCostly { limit, states });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! The smallest DFA of a language: Hopcroft's partition refinement.
+//!
+//! States are in one block as long as nothing is known that tells them apart. At first that is whether they accept. A
+//! block that is due (a splitter) then says more: of the states of another block, those with a transition over some
+//! class into the splitter are not equal to those without one. When a block is split, its smaller part becomes a
+//! splitter. The larger one need not (unless it was due anyway): what it would say follows from what the whole block
+//! said already and the smaller part says. A state is thus in a splitter at most log2 n times, and the whole takes
+//! O(m log n) for n states and m transitions.
+//!
+//! The table is partial and every state of it reaches an accepting one. The missing dead state would be a block of its
+//! own, and the largest of the first blocks may be left out as a splitter; so it never appears.
+//!
+//! Splitters are blocks with all classes, not pairs of a block and a class as in the textbook: a splitter's incoming
+//! transitions are sorted by class once, before anything is split, so that a splitter may split itself. Tried instead:
+//! Moore's refinement, which is shorter and takes n rounds on `a{0,n}`.
+
+use super::table::{DEAD, Inverse, Table};
+use crate::StateId;
+
+/// The minimal automaton with the language of `table`, of which every state is reachable and reaches an accepting one.
+/// Memory: about 10 bytes for each transition.
+pub(crate) fn minimized(table: Table) -> Table {
+    let blocks = refine(&table);
+    if blocks.count() == table.len() {
+        return table;
+    }
+    let mut small = Table::new(table.classes.clone());
+    for block in 0..blocks.count() {
+        let one = blocks.members(block)[0];
+        let state = small.push(table.accepting[one.index()]);
+        for (new, old) in small.row_mut(state).iter_mut().zip(table.row(one)) {
+            *new = if *old == DEAD { DEAD } else { blocks.of[*old as usize] };
+        }
+    }
+    small.start = StateId(blocks.of[table.start.index()]);
+    small
+}
+
+/// The partition of the states by their languages.
+fn refine(table: &Table) -> Partition {
+    let inverse = Inverse::new(table);
+    let mut blocks = Partition::new(table.len());
+    for state in table.states().filter(|state| table.accepting[state.index()]) {
+        blocks.mark(state);
+    }
+    blocks.split_marked(|_, _| {});
+
+    let mut due: Vec<usize> = (0..blocks.count()).collect();
+    let mut sources: Vec<Vec<StateId>> = vec![vec![]; table.classes.len()];
+    let mut met: Vec<u8> = Vec::new();
+    // As soon as all states are apart, nothing is left to say.
+    while let Some(splitter) = due.pop().filter(|_| blocks.count() < table.len()) {
+        for member in blocks.members(splitter) {
+            for (source, class) in inverse.sources(*member) {
+                let sources = &mut sources[usize::from(class)];
+                if sources.is_empty() {
+                    met.push(class);
+                }
+                sources.push(source);
+            }
+        }
+        for class in met.drain(..) {
+            for source in sources[usize::from(class)].drain(..) {
+                blocks.mark(source);
+            }
+            // The smaller part is the new block. If the whole was due, its rest still is, under the old number.
+            blocks.split_marked(|_, smaller| due.push(smaller));
+        }
+    }
+    blocks
+}
+
+/// Disjoint blocks of states that can be split in time proportional to what is split off.
+pub(crate) struct Partition {
+    /// The states, those of a block side by side, the marked ones of a block first.
+    order: Vec<StateId>,
+    /// By state: its position in `order`.
+    position: Vec<u32>,
+    /// By state: its block.
+    pub(crate) of: Vec<u32>,
+    /// By block: `order[begin..end]` are its members.
+    bounds: Vec<(u32, u32)>,
+    /// By block: how many members are marked.
+    marked: Vec<u32>,
+    /// The blocks with marked members.
+    touched: Vec<u32>,
+}
+
+impl Partition {
+    /// One block of `states` states.
+    pub(crate) fn new(states: usize) -> Self {
+        let count = StateId::from_index(states).0;
+        Self {
+            order: (0..count).map(StateId).collect(),
+            position: (0..count).collect(),
+            of: vec![0; states],
+            bounds: vec![(0, count)],
+            marked: vec![0],
+            touched: vec![],
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.bounds.len()
+    }
+
+    pub(crate) fn members(&self, block: usize) -> &[StateId] {
+        let (begin, end) = self.bounds[block];
+        &self.order[begin as usize..end as usize]
+    }
+
+    /// Marks `state`, unless it is marked.
+    pub(crate) fn mark(&mut self, state: StateId) {
+        let block = self.of[state.index()];
+        let marked = &mut self.marked[block as usize];
+        let boundary = self.bounds[block as usize].0 + *marked;
+        let position = self.position[state.index()];
+        if position < boundary {
+            return;
+        }
+        if *marked == 0 {
+            self.touched.push(block);
+        }
+        *marked += 1;
+        let other = self.order[boundary as usize];
+        self.order.swap(boundary as usize, position as usize);
+        self.position[state.index()] = boundary;
+        self.position[other.index()] = position;
+    }
+
+    /// Splits every block into its marked members and the rest, where there are both; the smaller part becomes a new
+    /// block. Calls `split` with the old and the new block of each. No member is marked afterwards.
+    pub(crate) fn split_marked(&mut self, mut split: impl FnMut(usize, usize)) {
+        while let Some(block) = self.touched.pop() {
+            let block = block as usize;
+            let (begin, end) = self.bounds[block];
+            let marked = std::mem::take(&mut self.marked[block]);
+            let middle = begin + marked;
+            if middle == end {
+                continue;
+            }
+            let new = self.bounds.len();
+            if marked <= end - middle {
+                self.bounds[block] = (middle, end);
+                self.bounds.push((begin, middle));
+            } else {
+                self.bounds[block] = (begin, middle);
+                self.bounds.push((middle, end));
+            }
+            self.marked.push(0);
+            let (begin, end) = self.bounds[new];
+            for state in &self.order[begin as usize..end as usize] {
+                self.of[state.index()] = StateId::from_index(new).0;
+            }
+            split(block, new);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ByteClasses;
+
+    /// A random table over the classes `..a`, `a`, `b`, `c`, `d..`, trimmed and reachable; `None` if nothing is left.
+    fn table() -> impl Strategy<Value = Option<Table>> {
+        let states = prop::collection::vec((any::<bool>(), prop::collection::vec(0usize..12, 3)), 1..10);
+        states.prop_map(|states| {
+            let mut begins = [false; 256];
+            for byte in b"abcd" {
+                begins[usize::from(*byte)] = true;
+            }
+            let mut table = Table::new(ByteClasses::from_begins(&begins));
+            let count = states.len();
+            for (accepting, next) in states {
+                let state = table.push(accepting);
+                for (class, next) in next.into_iter().enumerate() {
+                    // Some transitions are missing.
+                    table.row_mut(state)[class + 1] =
+                        if next < count { StateId::from_index(next).0 } else { DEAD };
+                }
+            }
+            table.trimmed().map(|table| table.canonical())
+        })
+    }
+
+    /// Pairs of states with different languages, by filling in the table of all pairs until nothing changes.
+    fn distinguishable(table: &Table) -> BTreeSet<(u32, u32)> {
+        let dead = StateId::from_index(table.len()).0;
+        let step = |state: u32, class: usize| match state {
+            state if state == dead => dead,
+            state => match table.row(StateId(state))[class] {
+                DEAD => dead,
+                next => next,
+            },
+        };
+        let accepting = |state: u32| state != dead && table.accepting[state as usize];
+        let mut different = BTreeSet::new();
+        loop {
+            let before = different.len();
+            for (left, right) in (0..=dead).flat_map(|left| (0..=dead).map(move |right| (left, right))) {
+                let by_step = (0..table.classes.len())
+                    .any(|class| different.contains(&(step(left, class), step(right, class))));
+                if accepting(left) != accepting(right) || by_step {
+                    different.insert((left, right));
+                }
+            }
+            if different.len() == before {
+                return different;
+            }
+        }
+    }
+
+    /// Whether two tables over the same classes accept the same language: a walk over pairs of states.
+    fn equivalent(left: &Table, right: &Table) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![(left.start.0, right.start.0)];
+        while let Some(pair) = open.pop() {
+            if !seen.insert(pair) {
+                continue;
+            }
+            let accepts = |table: &Table, state: u32| state != DEAD && table.accepting[state as usize];
+            if accepts(left, pair.0) != accepts(right, pair.1) {
+                return false;
+            }
+            let step = |table: &Table, state: u32, class: usize| match state {
+                DEAD => DEAD,
+                state => table.row(StateId(state))[class],
+            };
+            open.extend(
+                (0..left.classes.len()).map(|class| (step(left, pair.0, class), step(right, pair.1, class))),
+            );
+        }
+        true
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// The language stays, and no two states of the result have the same one.
+        #[test]
+        fn the_result_is_equivalent_and_minimal(table in table()) {
+            let Some(table) = table else { return Ok(()) };
+            let small = minimized(table.clone());
+            prop_assert!(equivalent(&table, &small));
+            let different = distinguishable(&small);
+            for left in 0..small.len() {
+                for right in 0..left {
+                    let pair = (StateId::from_index(left).0, StateId::from_index(right).0);
+                    prop_assert!(different.contains(&pair), "{:?} are equal in {:?}", pair, small);
+                }
+            }
+        }
+
+        /// Minimal automata of one language have one canonical form: here of a table and of one with doubled states.
+        #[test]
+        fn the_canonical_form_is_unique(table in table(), swaps in prop::collection::vec(any::<bool>(), 40)) {
+            let Some(table) = table else { return Ok(()) };
+            let mut doubled = Table::new(table.classes.clone());
+            for _ in 0..2 {
+                for state in table.states() {
+                    doubled.push(table.accepting[state.index()]);
+                }
+            }
+            let count = StateId::from_index(table.len()).0;
+            let mut swaps = swaps.into_iter().cycle();
+            for state in doubled.states() {
+                let row = table.row(StateId(state.0 % count)).to_vec();
+                for (new, old) in doubled.row_mut(state).iter_mut().zip(row) {
+                    *new = if old == DEAD { DEAD } else { old + count * u32::from(swaps.next() == Some(true)) };
+                }
+            }
+            // Only reachable states count.
+            let doubled = doubled.canonical();
+            prop_assert_eq!(minimized(table).canonical(), minimized(doubled).canonical());
+        }
+    }
+}

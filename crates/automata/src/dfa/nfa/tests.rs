@@ -1,0 +1,75 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn hir(pattern: &str) -> Hir {
+    crate::regex::syntax::parse(pattern, &crate::Limits::default()).unwrap()
+}
+
+fn size_of(pattern: &str) -> (u64, usize) {
+    let hir = hir(pattern);
+    let RegexError::NfaTooLarge { size, .. } = Nfa::new(&hir, 0).unwrap_err() else {
+        panic!("another error")
+    };
+    (size, Nfa::new(&hir, size).unwrap().size())
+}
+
+#[test]
+fn the_size_is_known_before_it_is_built() {
+    for pattern in [
+        "",
+        "a",
+        "abc",
+        "[a-z]",
+        r"\w",
+        "[a&&b]",
+        "a|bc|",
+        "a*",
+        "a+",
+        "(a|b){3}",
+        "a{2,5}",
+        "a{3,}",
+        "(a{2}b){2,4}",
+        "^a$",
+        "()",
+        "()?",
+        "()*",
+        "(?:^){5}",
+        "((a*)*)*",
+        "(|a)+",
+        "(?i)straße",
+        "(a?){3}",
+        "[a&&b]{3}|c",
+        "a{0}",
+    ] {
+        let (size, built) = size_of(pattern);
+        assert_eq!(size, built as u64, "{pattern}");
+    }
+    // 2 for each byte, 1 for the end, 3 for the loop.
+    assert_eq!(size_of("ab+").0, 8);
+}
+
+#[test]
+fn what_would_explode_is_refused_at_once() {
+    for pattern in
+        ["a{1000}{1000}", "a{1000}{1000}{1000}", "((a{99999}){99999}){99999}", r"(\w{0,99999}){0,99999}"]
+    {
+        let started = std::time::Instant::now();
+        let error = Nfa::new(&hir(pattern), 1_000_000).unwrap_err();
+        assert!(matches!(error, RegexError::NfaTooLarge { limit: 1_000_000, .. }), "{error}");
+        assert!(started.elapsed().as_secs() < 2, "{pattern}");
+    }
+    assert_eq!(
+        Nfa::new(&hir("a{1000}{1000}"), 1_000).unwrap_err().to_string(),
+        "the regex needs an NFA of 2000001 states and transitions; the limit is 1000 (Limits::nfa_size): lower its \
+         repetition counts, or raise the limit"
+    );
+}
+
+proptest! {
+    #[test]
+    fn every_size_is_exact(pattern in unskew_testdata::strategies::pattern()) {
+        let (size, built) = size_of(&pattern.to_string());
+        prop_assert_eq!(size, built as u64);
+    }
+}

@@ -1,0 +1,69 @@
+//! The constraint of a pattern: by its whole DFA where that is within the limits, else by states that are made when they are reached.
+
+use std::sync::Arc;
+
+use unskew_core::{AnyConstraint, TokenTrie, Vocabulary};
+
+use super::{LazyRegexConstraint, RegexConstraint};
+use crate::{
+    Dfa, Limits, RegexError,
+    dfa::{determinize::determinize, nfa::Nfa},
+    regex::syntax,
+};
+
+/// A pattern as a constraint of one of two kinds.
+#[derive(Clone, Debug)]
+pub enum AnyRegex {
+    /// Its DFA is within the limits.
+    Dfa(Arc<RegexConstraint>),
+    /// Its states are made when they are reached.
+    Lazy(Arc<LazyRegexConstraint>),
+}
+
+impl AnyRegex {
+    /// The constraint, whatever its kind.
+    pub fn into_any(self) -> AnyConstraint {
+        match self {
+            Self::Dfa(constraint) => AnyConstraint::new(constraint),
+            Self::Lazy(constraint) => AnyConstraint::new(constraint),
+        }
+    }
+}
+
+/// The constraint that the whole output matches `pattern`: a [`RegexConstraint`] if the pattern's DFA is within the
+/// limits, else a [`LazyRegexConstraint`].
+///
+/// # Errors
+///
+/// [`RegexError`]; that of the DFA where a [`LazyRegexConstraint`] does not do either, because the vocabulary lacks
+/// tokens for single bytes.
+pub fn regex(
+    pattern: &str,
+    vocabulary: Arc<Vocabulary>,
+    trie: Arc<TokenTrie>,
+    limits: &Limits,
+) -> Result<AnyRegex, RegexError> {
+    let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
+    let error = match determinize(&nfa, limits) {
+        Ok(table) => {
+            drop(nfa);
+            let dfa = Arc::new(Dfa::from_table(table).ok_or(RegexError::MatchesNothing)?);
+            return RegexConstraint::from_dfa(dfa, vocabulary, trie, limits)
+                .map(|constraint| AnyRegex::Dfa(Arc::new(constraint)));
+        }
+        Err(error) => error,
+    };
+    if !matches!(
+        error,
+        RegexError::TooManyDfaStates { .. }
+            | RegexError::DfaTooLarge { .. }
+            | RegexError::DfaTooCostly { .. }
+    ) {
+        return Err(error);
+    }
+    match LazyRegexConstraint::from_nfa(nfa, vocabulary, trie, limits) {
+        Ok(constraint) => Ok(AnyRegex::Lazy(Arc::new(constraint))),
+        Err(RegexError::SpellingTooCostly { .. }) => Err(error),
+        Err(other) => Err(other),
+    }
+}

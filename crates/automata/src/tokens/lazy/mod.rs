@@ -1,0 +1,357 @@
+//! The constraint of a pattern whose DFA is too large to be made: sets of NFA states, followed as far as tokens go.
+//!
+//! The state of a sequence is the set of NFA states that read its next byte. The NFA is trimmed first: whatever it can
+//! still read, it can complete. So a set that is not empty has no dead end, and a mask needs no look ahead.
+//!
+//! Members that others include are left out of sets (`inclusion`, `closures`): so a chain of optional parts has sets of a
+//! few members, however long it is, and a bounded repetition is in one of its copies.
+//!
+//! **Masks** are walks over the vocabulary through a DFA whose transitions are made when they are first asked for. That
+//! DFA is not the pattern's. For a mask it does not matter whether a text may end, so a member of a set is left out
+//! where another member reads all that it can read: where some member is the loop of a `.*`, the thousand words that
+//! might begin at any place do not count. `(a|b)*a(a|b){20}` has a million states, and masks see one. Which member
+//! reads all of another is found by simulation with a bounded number of steps; a pair that is not settled within them
+//! counts as not comparable, which costs time and changes no mask.
+//!
+//! All that is made on the way lies in the [`LazyScratch`], in bounded memory and in two halves: where the younger one is
+//! full the older one is forgotten, and what of it is asked for meanwhile is young again. A mask that does not fit even
+//! then is a walk that keeps nothing but the sets along one token.
+//!
+//! Tried instead: the same with whole sets. The first mask of `.*(w1|…|w2000).*` then makes 3,000 sets of 2,000 members.
+
+mod closures;
+mod inclusion;
+mod walk;
+
+use std::{fmt, sync::Arc};
+
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenTrie, Vocabulary, WORD_BITS};
+
+use self::{
+    closures::Closures,
+    walk::{Cache, Walk, Work},
+};
+use crate::{
+    ByteClasses, Limits, RegexError,
+    dfa::{
+        closure::{ACCEPTING, Closure},
+        determinize::mark_begins,
+        nfa::{Nfa, NfaId, NfaState, Transition},
+    },
+    regex::syntax,
+};
+
+/// Token sequences whose text matches a pattern, with states that are made when they are reached: for the patterns
+/// whose DFA passes the [`Limits`]. For all others [`RegexConstraint`](crate::RegexConstraint) is faster; [`regex`](crate::regex()) chooses.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_automata::{Dfa, LazyRegexConstraint, Limits};
+/// use unskew_core::{Constraint, TokenId, TokenMask, TokenTrie, Vocabulary};
+///
+/// let mut builder = Vocabulary::builder();
+/// for text in ["a", "b", "ab"] {
+///     builder.text(text.as_bytes());
+/// }
+/// let vocabulary = Arc::new(builder.build()?);
+/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+///
+/// // Two million states: which of the last 21 letters were `a`.
+/// let (pattern, limits) = ("(a|b)*a(a|b){20}", Limits::default());
+/// assert!(Dfa::from_pattern(pattern, &limits).is_err());
+/// let constraint = LazyRegexConstraint::new(pattern, vocabulary, trie, &limits)?;
+///
+/// let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
+/// constraint.advance(&mut scratch, &mut state, TokenId(0))?;
+/// for _ in 0..20 {
+///     assert!(!constraint.is_accepting(&state));
+///     constraint.advance(&mut scratch, &mut state, TokenId(1))?;
+/// }
+/// assert!(constraint.is_accepting(&state));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct LazyRegexConstraint {
+    nfa: Nfa,
+    classes: ByteClasses,
+    start: LazyState,
+    closures: Closures,
+    vocabulary: Arc<Vocabulary>,
+    trie: Arc<TokenTrie>,
+    cache_bytes: usize,
+}
+
+/// The state of a sequence under a [`LazyRegexConstraint`]. Cloning it copies a pointer. Two are equal only if they
+/// allow the same sequences; the converse does not hold.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LazyState(Arc<[u32]>);
+
+impl LazyState {
+    /// How many states of the NFA may read the next byte, without those that others include: what a step costs.
+    pub fn members(&self) -> usize {
+        self.0.strip_suffix(&[ACCEPTING]).unwrap_or(&self.0).len()
+    }
+}
+
+/// The buffers and the cache of a [`LazyRegexConstraint`]: four bytes for each state of the NFA, and up to about
+/// [`Limits::lazy_bytes`].
+pub struct LazyScratch {
+    work: Work,
+    cache: Cache,
+    /// The older half: a DFA with state numbers of its own.
+    old: Cache,
+}
+
+impl LazyScratch {
+    /// The memory of what was made so far, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        self.cache.memory_usage() + self.old.memory_usage() + self.work.memory_usage()
+    }
+}
+
+impl LazyRegexConstraint {
+    /// The constraint that the whole output matches `pattern`; for the syntax see
+    /// [`Dfa::from_pattern`](crate::Dfa::from_pattern). `trie` is the trie of `vocabulary`.
+    ///
+    /// Cost: O(n) for n states and transitions of the NFA, which [`Limits::nfa_size`] bounds.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`]: syntax, an unsupported construct, a limit on the NFA, or a pattern that matches nothing;
+    /// [`RegexError::TrieMismatch`]; and [`RegexError::SpellingTooCostly`] if a byte that the pattern uses is not a
+    /// token: then every state would have to be known in order to find out which ones tokens can complete.
+    pub fn new(
+        pattern: &str,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
+        let nfa = Nfa::new(&syntax::parse(pattern, limits)?, limits.nfa_size)?;
+        Self::from_nfa(nfa, vocabulary, trie, limits)
+    }
+
+    pub(super) fn from_nfa(
+        nfa: Nfa,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
+        if trie.vocab_len() != vocabulary.len() {
+            return Err(RegexError::TrieMismatch { trie: trie.vocab_len(), vocabulary: vocabulary.len() });
+        }
+        let (nfa, accepts) = nfa.trimmed();
+        let mut closure = Closure::new(nfa.len());
+        closure.run(&nfa, &[nfa.start()], true);
+        if closure.set.is_empty() {
+            return Err(RegexError::MatchesNothing);
+        }
+        let mut used = [false; 256];
+        for transition in nfa.transitions() {
+            used[usize::from(transition.first)..=usize::from(transition.last)].fill(true);
+        }
+        for (_, text) in vocabulary.text_tokens() {
+            if let [byte] = text {
+                used[usize::from(*byte)] = false;
+            }
+        }
+        let missing = used.iter().filter(|missing| **missing).count();
+        if missing > 0 {
+            return Err(RegexError::SpellingTooCostly { limit: limits.spelling_steps, missing });
+        }
+        let mut begins = [false; 256];
+        mark_begins(nfa.transitions(), &mut begins);
+        let closures = Closures::new(&nfa, accepts, limits)?;
+        let mut start = closure.set;
+        let may_end = start.pop_if(|last| *last == ACCEPTING);
+        closures.reduce(&nfa, &mut start);
+        start.extend(may_end);
+        let start = LazyState(Arc::from(start));
+        let classes = ByteClasses::from_begins(&begins);
+        Ok(Self { nfa, classes, start, closures, vocabulary, trie, cache_bytes: limits.lazy_bytes })
+    }
+
+    /// The memory of the NFA, in bytes; scratches, and the vocabulary and its trie, which are shared, are not counted.
+    pub fn memory_usage(&self) -> usize {
+        self.nfa.memory_usage() + self.closures.memory_usage()
+    }
+
+    /// Puts into `work.set` the set after `text`, read from `set`. False if nothing goes on like this.
+    fn run(&self, work: &mut Work, set: &[u32], text: &[u8]) -> bool {
+        for (index, byte) in text.iter().enumerate() {
+            let mut targets = std::mem::take(&mut work.targets);
+            targets.clear();
+            let members = if index == 0 { set } else { &work.set };
+            self.targets(members, *byte, &mut targets);
+            self.closures.of(&self.nfa, &targets, &mut work.walk, &mut work.set);
+            work.targets = targets;
+            if work.targets.is_empty() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Puts into `targets` where `byte` leads from the members of `set`: sorted, each once.
+    fn targets(&self, set: &[u32], byte: u8, targets: &mut Vec<NfaId>) {
+        targets.clear();
+        for member in set.iter().filter(|member| **member != ACCEPTING) {
+            let transitions = reads(&self.nfa, *member);
+            let at = transitions.partition_point(|transition| transition.last < byte);
+            targets.extend(
+                transitions
+                    .get(at)
+                    .filter(|transition| transition.first <= byte)
+                    .map(|transition| transition.next),
+            );
+        }
+        targets.sort_unstable();
+        targets.dedup();
+    }
+
+    /// The text of a token that may be read.
+    fn text(&self, token: TokenId) -> Option<&[u8]> {
+        self.vocabulary.text(token).filter(|text| !text.is_empty())
+    }
+
+    /// The mask of `set` by a walk that keeps only the sets along one token.
+    fn fill_uncached(&self, work: &mut Work, set: &[u32], mask: &mut MaskMut<'_>) {
+        let mut sets: Vec<Vec<u32>> = vec![set.to_vec()];
+        self.trie.walk(
+            0usize,
+            |depth, byte| {
+                let (before, after) = sets.split_at_mut(depth + 1);
+                if !self.run(work, &before[depth], &[byte]) {
+                    return None;
+                }
+                match after.first_mut() {
+                    Some(next) => next.clone_from(&work.set),
+                    None => sets.push(work.set.clone()),
+                }
+                Some(depth + 1)
+            },
+            |token, _| mask.insert(token),
+        );
+    }
+}
+
+/// The transitions of a member of a set.
+fn reads(nfa: &Nfa, member: u32) -> &[Transition] {
+    match nfa.state(NfaId(member)) {
+        NfaState::Bytes { first, last } => nfa.bytes(first, last),
+        _ => unreachable!("the members of a set read a byte"),
+    }
+}
+
+impl Constraint for LazyRegexConstraint {
+    type State = LazyState;
+    type Scratch = LazyScratch;
+
+    fn vocab_len(&self) -> usize {
+        self.vocabulary.len()
+    }
+
+    fn start(&self) -> LazyState {
+        self.start.clone()
+    }
+
+    fn scratch(&self) -> LazyScratch {
+        LazyScratch { work: Work::default(), cache: Cache::default(), old: Cache::default() }
+    }
+
+    /// O(b n) for a token of b bytes and a set of n NFA states.
+    fn advance(
+        &self,
+        scratch: &mut LazyScratch,
+        state: &mut LazyState,
+        token: TokenId,
+    ) -> Result<(), Rejected> {
+        let text = self.text(token).ok_or(Rejected::new(token))?;
+        if !self.run(&mut scratch.work, &state.0, text) {
+            return Err(Rejected::new(token));
+        }
+        *state = LazyState(Arc::from(&scratch.work.set[..]));
+        Ok(())
+    }
+
+    fn is_accepting(&self, state: &LazyState) -> bool {
+        state.0.last() == Some(&ACCEPTING)
+    }
+
+    fn fill_mask(&self, scratch: &mut LazyScratch, state: &LazyState, mut mask: MaskMut<'_>) {
+        let LazyScratch { work, cache, old } = scratch;
+        if cache.bytes > self.cache_bytes / 2 {
+            *old = std::mem::take(cache);
+        }
+        let mut walk = Walk { constraint: self, work, cache, old, overflow: false };
+        let id = walk.state_of_whole(&state.0);
+        if let Some(words) = walk.cache.masks.get(&id) {
+            mask.copy_from(MaskRef::new(words, self.vocab_len()));
+            return;
+        }
+        if let Some(words) = walk.old.of_whole.get(&state.0).and_then(|id| walk.old.masks.get(id)) {
+            mask.copy_from(MaskRef::new(words, self.vocab_len()));
+        } else {
+            mask.clear();
+            self.trie.fill(&mut walk, id, mask.reborrow());
+        }
+        if walk.overflow {
+            // One mask takes more than the younger half, so there is no older one any more.
+            *walk.cache = Cache::default();
+            mask.clear();
+            self.fill_uncached(walk.work, &state.0, &mut mask);
+        } else {
+            let words = mask.as_ref().words();
+            cache.count(words);
+            cache.masks.insert(id, words.into());
+        }
+    }
+
+    /// Reads the token's bytes; no mask is computed.
+    fn allows(&self, scratch: &mut LazyScratch, state: &LazyState, token: TokenId) -> bool {
+        self.text(token).is_some_and(|text| self.run(&mut scratch.work, &state.0, text))
+    }
+
+    /// From the state's mask, which is kept: O(v) for v ids, without an allocation where it was asked for before.
+    fn forced(&self, scratch: &mut LazyScratch, state: &LazyState) -> Option<TokenId> {
+        if self.is_accepting(state) {
+            return None;
+        }
+        let id = scratch.cache.of_whole.get(&state.0);
+        let words = match id.and_then(|id| scratch.cache.masks.get(id)) {
+            Some(words) => words,
+            None => {
+                let mut mask = unskew_core::TokenMask::new(self.vocab_len());
+                self.fill_mask(scratch, state, mask.as_mut());
+                return only(mask.words());
+            }
+        };
+        only(words)
+    }
+}
+
+/// The only bit that is set.
+fn only(words: &[u32]) -> Option<TokenId> {
+    let mut found = words.iter().enumerate().filter(|(_, word)| **word != 0);
+    let (index, word) = found.next()?;
+    (word.is_power_of_two() && found.next().is_none())
+        .then(|| TokenId::from_index(index * WORD_BITS + word.trailing_zeros() as usize))
+}
+
+impl fmt::Debug for LazyRegexConstraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LazyRegexConstraint")
+            .field("nfa_states", &self.nfa.len())
+            .field("vocabulary", &self.vocabulary)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for LazyScratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LazyScratch")
+            .field("states", &(self.cache.sets.len() + self.old.sets.len()))
+            .field("bytes", &(self.cache.bytes + self.old.bytes))
+            .finish_non_exhaustive()
+    }
+}

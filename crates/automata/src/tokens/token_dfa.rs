@@ -1,0 +1,283 @@
+//! A byte automaton read token by token: which tokens may follow, and where they lead.
+//!
+//! A token is allowed when the automaton reads all of its bytes and what comes then can be completed. For single bytes
+//! the DFA answers that by itself: none of its states is a dead end. For tokens it is not enough. With the tokens
+//! `a`, `ab` and `c` and the regex `abc|ad`, the byte `a` is fine and the token `a` is not: no token is `d` or begins
+//! with `b`. So where the vocabulary lacks a token for some byte, the states from which acceptance is reached through
+//! whole tokens are computed here, and only these count.
+//!
+//! Rejected: to follow all tokens from all states and then search backwards. That is a walk over the vocabulary for
+//! each state, half a millisecond where it is large. Here a search backwards over the bytes that are tokens settles
+//! nearly all states, and a walk settles one of the others as soon as it meets a settled one.
+
+use std::{cell::Cell, sync::Arc};
+
+use unskew_core::{ByteAutomaton, DenseTable, MaskMut, TokenId, TokenTrie, Verdict, Vocabulary};
+
+use crate::{
+    Dfa, Limits, RegexError, StateId,
+    dfa::{state::StateVec, table::Inverse},
+};
+
+/// A DFA over bytes with a vocabulary to read it by. Immutable, without a cache: every mask is a walk.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use unskew_automata::{Dfa, Limits, TokenDfa};
+/// use unskew_core::{TokenId, TokenMask, TokenTrie, Vocabulary};
+///
+/// let mut builder = Vocabulary::builder();
+/// for text in ["ab", "c", "cab"] {
+///     builder.text(text.as_bytes());
+/// }
+/// let vocabulary = Arc::new(builder.build()?);
+/// let trie = Arc::new(TokenTrie::new(&vocabulary)?);
+/// let dfa = Arc::new(Dfa::from_pattern("(abc)*", &Limits::default())?);
+/// let tokens = TokenDfa::new(dfa, vocabulary, trie, &Limits::default())?;
+///
+/// let after_ab = tokens.step(tokens.start(), TokenId(0)).unwrap();
+/// let mut mask = TokenMask::new(3);
+/// tokens.fill_mask(after_ab, mask.as_mut());
+/// assert_eq!(mask.ids().collect::<Vec<_>>(), [TokenId(1), TokenId(2)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TokenDfa {
+    dfa: Arc<Dfa>,
+    vocabulary: Arc<Vocabulary>,
+    trie: Arc<TokenTrie>,
+    /// Whether tokens can complete a state; `None` if they can complete all.
+    completable: Option<StateVec<bool>>,
+}
+
+impl TokenDfa {
+    /// Reads `dfa` by the tokens of `vocabulary`, of which `trie` is the trie.
+    ///
+    /// Cost: O(n) for n states if each byte that `dfa` uses is a token. Otherwise walks
+    /// over the vocabulary decide what single bytes leave open: about one for each such state, n^2 at worst, which
+    /// [`Limits::spelling_steps`] bounds.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError::Unspellable`] if no sequence of tokens is accepted, [`RegexError::SpellingTooCostly`],
+    /// [`RegexError::TrieMismatch`].
+    pub fn new(
+        dfa: Arc<Dfa>,
+        vocabulary: Arc<Vocabulary>,
+        trie: Arc<TokenTrie>,
+        limits: &Limits,
+    ) -> Result<Self, RegexError> {
+        if trie.vocab_len() != vocabulary.len() {
+            return Err(RegexError::TrieMismatch { trie: trie.vocab_len(), vocabulary: vocabulary.len() });
+        }
+        // The tokens of one byte are the first level of the trie: a walk that goes no deeper.
+        let mut single = [false; 256];
+        trie.walk(
+            None,
+            |before: Option<u8>, byte| before.is_none().then_some(Some(byte)),
+            |_, byte| byte.into_iter().for_each(|byte| single[usize::from(byte)] = true),
+        );
+        let missing: Vec<u8> = dfa.bytes().filter(|byte| !single[usize::from(*byte)]).collect();
+        let completable = if missing.is_empty() {
+            None
+        } else {
+            let completable = Search::new(&dfa, &vocabulary, &trie, &single).run(limits, missing.len())?;
+            if !completable[dfa.start()] {
+                return Err(RegexError::Unspellable { missing });
+            }
+            Some(completable)
+        };
+        Ok(Self { dfa, vocabulary, trie, completable })
+    }
+
+    /// The state before the first token.
+    pub fn start(&self) -> StateId {
+        self.dfa.start()
+    }
+
+    /// The state after `token`, or `None` if the token is not allowed: no accepted sequence of tokens goes on like
+    /// this, or the token has no text.
+    ///
+    /// # Panics
+    ///
+    /// If the DFA has no such state; so do the other methods that take one.
+    #[inline]
+    pub fn step(&self, state: StateId, token: TokenId) -> Option<StateId> {
+        let text = self.vocabulary.text(token).filter(|text| !text.is_empty())?;
+        self.dfa.run(state, text).filter(|state| self.is_completable(*state))
+    }
+
+    /// Whether the sequence may end here.
+    pub fn is_accepting(&self, state: StateId) -> bool {
+        self.dfa.is_accepting(state)
+    }
+
+    /// Replaces the content of `mask` by the tokens that are allowed in `state`. O(p) for p prefixes of tokens that the
+    /// DFA reads from there.
+    ///
+    /// # Panics
+    ///
+    /// If the mask does not cover the ids of the vocabulary.
+    pub fn fill_mask(&self, state: StateId, mut mask: MaskMut<'_>) {
+        assert!(state.index() < self.dfa.len(), "the DFA has no state {state}");
+        mask.clear();
+        let mut table = self.dfa.dense();
+        match &self.completable {
+            None => self.trie.fill(&mut table, state.0, mask),
+            Some(completable) => self.trie.fill(&mut Completable { table, completable }, state.0, mask),
+        }
+    }
+
+    /// The only token that is allowed in `state`, if there is exactly one. A walk that ends at the second one.
+    ///
+    /// # Panics
+    ///
+    /// If the DFA has no such state.
+    pub fn only(&self, state: StateId) -> Option<TokenId> {
+        let (only, several) = (Cell::new(None), Cell::new(false));
+        self.trie.walk(
+            state,
+            |state, byte| self.dfa.step(state, byte).filter(|_| !several.get()),
+            |token, state| {
+                if self.is_completable(state) && only.replace(Some(token)).is_some() {
+                    several.set(true);
+                }
+            },
+        );
+        only.get().filter(|_| !several.get())
+    }
+
+    /// The automaton over bytes.
+    pub fn dfa(&self) -> &Arc<Dfa> {
+        &self.dfa
+    }
+
+    /// The vocabulary.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    /// The trie of the vocabulary.
+    pub fn trie(&self) -> &Arc<TokenTrie> {
+        &self.trie
+    }
+
+    pub(crate) fn is_completable(&self, state: StateId) -> bool {
+        self.completable.as_ref().is_none_or(|completable| completable[state])
+    }
+}
+
+/// A DFA some of whose states no tokens complete.
+struct Completable<'a> {
+    table: DenseTable<'a>,
+    completable: &'a StateVec<bool>,
+}
+
+impl ByteAutomaton for Completable<'_> {
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.table.class(byte)
+    }
+
+    #[inline]
+    fn step(&mut self, state: u32, byte: u8) -> u32 {
+        self.table.step(state, byte)
+    }
+
+    #[inline]
+    fn verdict(&mut self, state: u32) -> Verdict {
+        if self.completable[StateId(state)] { Verdict::All } else { Verdict::None }
+    }
+}
+
+/// The search for the states from which tokens reach an accepting one.
+struct Search<'a> {
+    dfa: &'a Dfa,
+    trie: &'a TokenTrie,
+    inverse: Inverse,
+    /// By byte class: whether a byte of it is a token.
+    single_classes: Vec<bool>,
+    /// The states from which tokens are known to reach an accepting one.
+    settled: StateVec<bool>,
+    /// Steps that a walk costs before it begins: it makes room for the longest token.
+    walk_steps: u64,
+    steps: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(dfa: &'a Dfa, vocabulary: &Vocabulary, trie: &'a TokenTrie, single: &[bool; 256]) -> Self {
+        let classes = dfa.classes();
+        let mut single_classes = vec![false; classes.len()];
+        for byte in (0..=255u8).filter(|byte| single[usize::from(*byte)]) {
+            single_classes[usize::from(classes.get(byte))] = true;
+        }
+        Self {
+            dfa,
+            trie,
+            inverse: Inverse::new(dfa.table()),
+            single_classes,
+            settled: dfa.states().map(|_| false).collect(),
+            walk_steps: 10 + vocabulary.longest_text() as u64 / 16,
+            steps: 0,
+        }
+    }
+
+    /// The settled states when no more can be, for an automaton of so many bytes that are no tokens.
+    fn run(mut self, limits: &Limits, missing: usize) -> Result<StateVec<bool>, RegexError> {
+        let limit = limits.spelling_steps;
+        for state in self.dfa.states().filter(|state| self.dfa.is_accepting(*state)) {
+            self.settle(state);
+        }
+        // States are numbered from the start, so the last are the nearest to an end, and are settled first.
+        let mut open: Vec<StateId> = self.dfa.states().rev().collect();
+        loop {
+            open.retain(|state| !self.settled[*state]);
+            let before = open.len();
+            for state in &open {
+                limits.check_cancelled()?;
+                if self.steps > limit {
+                    return Err(RegexError::SpellingTooCostly { limit, missing });
+                }
+                if !self.settled[*state] && self.reaches_settled(*state) {
+                    self.settle(*state);
+                }
+            }
+            if open.iter().filter(|state| !self.settled[**state]).count() == before {
+                return Ok(self.settled);
+            }
+        }
+    }
+
+    /// Settles `state`, and what reaches it through bytes that are tokens.
+    fn settle(&mut self, state: StateId) {
+        self.settled[state] = true;
+        let mut found = vec![state];
+        while let Some(state) = found.pop() {
+            for (source, class) in self.inverse.sources(state) {
+                if self.single_classes[usize::from(class)] && !self.settled[source] {
+                    self.settled[source] = true;
+                    found.push(source);
+                }
+            }
+        }
+    }
+
+    /// Whether some token leads from `state` to a settled state.
+    fn reaches_settled(&mut self, state: StateId) -> bool {
+        let found = Cell::new(false);
+        let mut steps = self.walk_steps;
+        self.trie.walk(
+            state,
+            |state, byte| {
+                steps += 1;
+                // Once a token is found, every other prefix is left at once.
+                self.dfa.step(state, byte).filter(|_| !found.get())
+            },
+            |_, state| found.set(found.get() | self.settled[state]),
+        );
+        self.steps += steps;
+        found.get()
+    }
+}

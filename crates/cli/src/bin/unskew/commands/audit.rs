@@ -1,0 +1,197 @@
+//! `unskew audit`: how far samplers are from the model's own distribution under a constraint, and their cost.
+//!
+//! The measures and the page are the facade's (`unskew::audit`). The distribution of a table model is enumerated, and the distances are
+//! from it.
+
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    io::Write,
+    num::NonZeroUsize,
+};
+
+use unskew::{
+    Draft, Method, Model, Request,
+    audit::{Asked, Audit, Line, Sampled},
+    core::ExactDistribution,
+};
+
+use super::write_json;
+use crate::{
+    args::{AuditArgs, Format},
+    error::{Failure, Result},
+    inputs, interrupt,
+    legacy::{self, Asked as AskedMethod, DRAFTING_IN_AUDITS, unread},
+    plain::say,
+    progress,
+};
+
+/// The most prefixes of outputs that are looked at for the exact distribution, where the user says nothing.
+const MAX_PREFIXES: usize = 200_000;
+
+/// The methods of an audit; none of them is `auto`.
+fn methods(args: &AuditArgs, unconstrained: bool) -> Result<Vec<Method>> {
+    let texts = legacy::list(&args.samplers);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    if texts.iter().any(|text| legacy::name(text) == "auto") {
+        return Err(Failure::input("--samplers names samplers; auto is the choice of one of them"));
+    }
+    let asked = args.options.legacy.methods(&texts, unconstrained, args.samples.get(), DRAFTING_IN_AUDITS)?;
+    let methods: Vec<Method> = asked.into_iter().map(|AskedMethod { method, .. }| method).collect();
+    if args.options.draft_model.is_some() && !methods.iter().any(Method::needs_draft) {
+        let names: Vec<&str> = methods.iter().map(Method::name).collect();
+        return Err(unread("--draft-model", DRAFTING_IN_AUDITS, &names.join(", ")));
+    }
+    Ok(methods)
+}
+
+pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
+    let spec = args.constraint.spec()?;
+    let methods = methods(args, spec.is_unconstrained())?;
+    let model = Model::load(&args.model.model, args.model.tokenizer.as_deref());
+    if args.max_prefixes.is_some() && !model.as_ref().is_ok_and(Model::is_table) {
+        return Err(Failure::input(
+            "--max-prefixes bounds the search for the exact distribution, which only a table model has; leave it out, or give \
+             --model table:FILE",
+        ));
+    }
+    // The page is written at the end of minutes of work: see now whether it can be.
+    if let Some(path) = &args.out {
+        let draft = inputs::of_draft(args.options.draft_model.as_deref());
+        let constraint = inputs::of_constraint(&spec, args.constraint.spec.as_deref());
+        inputs::check_output(path, &[inputs::of_model(&args.model), constraint, draft].concat())?;
+    }
+    let model = model?;
+    let seed = args.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+    let request = model.prompt(args.prompt.as_str()).seed(seed).observe(progress::hearer());
+    let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get));
+    let draft = args.options.draft()?;
+    let request = args.options.apply(request)?.draft(draft.clone());
+    let request = request.constrain(spec.clone())?;
+    for method in &methods {
+        with_draft(&request, method, draft.as_ref()).check(method)?;
+    }
+    say(format_args!("{spec}; {} samples of each sampler, seed {seed}", args.samples));
+
+    let exact = exact(args, &model, &request)?;
+    let mut drawn = Vec::new();
+    let cancel = interrupt::watch()?;
+    let request = request.cancel(cancel.clone());
+    for method in &methods {
+        drawn.push(draw(args, with_draft(&request, method, draft.as_ref()), *method)?);
+        if cancel.is_cancelled() {
+            break;
+        }
+    }
+    let audit = Audit::new(&drawn, exact.as_ref(), model.tokens());
+    let lines = audit.lines();
+    match args.format {
+        Format::Jsonl => lines.iter().try_for_each(|line| write_json(line, out))?,
+        Format::Text => table(&lines, exact.as_ref(), out)?,
+    }
+    if let Some(path) = &args.out {
+        let constraint = spec.to_string();
+        let asked =
+            Asked { constraint: &constraint, prompt: &args.prompt, seed, samples: args.samples.get() };
+        let page = audit.html(asked, request.task()?)?;
+        unskew_files::write(path, page.as_bytes()).map_err(|error| Failure::bad(&error))?;
+        say(format_args!("report written to {}", path.display()));
+    }
+    if cancel.is_cancelled() {
+        return Err(Failure::Interrupted(drawn.iter().map(|drawn| drawn.outputs.len()).sum()));
+    }
+    Ok(())
+}
+
+/// The request of a method: in an audit, only the methods that cannot be without a draft have one.
+fn with_draft(request: &Request, method: &Method, draft: Option<&Draft>) -> Request {
+    request.clone().draft(draft.filter(|_| method.needs_draft()).cloned())
+}
+
+/// The model's own distribution under the constraint, where it can be enumerated.
+fn exact(args: &AuditArgs, model: &Model, request: &Request) -> Result<Option<ExactDistribution>> {
+    if !model.is_table() {
+        return Ok(None);
+    }
+    let limit = args.max_prefixes.unwrap_or(MAX_PREFIXES);
+    let mut task = request.task()?;
+    let outputs = ExactDistribution::enumerate(
+        &mut task.model,
+        &task.constraint,
+        &task.prompt,
+        &task.end,
+        task.max_tokens,
+        limit,
+    );
+    Ok(outputs
+        .inspect_err(|error| say(format_args!("warning: {error}; the distances are from observed outputs")))
+        .ok())
+}
+
+/// Draws the outputs of one sampler.
+fn draw(args: &AuditArgs, request: Request, method: Method) -> Result<Sampled> {
+    let samples = args.samples.get();
+    let bar = progress::of_sampler(method.name(), samples);
+    let sampled = Sampled::draw(request, method, samples, |drawn| bar.set_position(drawn as u64))?;
+    bar.finish_and_clear();
+    Ok(sampled)
+}
+
+fn table(lines: &[Line], exact: Option<&ExactDistribution>, out: &mut dyn Write) -> Result<()> {
+    match exact {
+        Some(outputs) => {
+            writeln!(
+                out,
+                "{} outputs; the model satisfies the constraint with probability {:.3e}",
+                outputs.len(),
+                outputs.mass()
+            )?;
+        }
+        None => {
+            writeln!(out, "distances are from the model's probabilities of the outputs that were observed")?;
+        }
+    }
+    writeln!(
+        out,
+        "{:10} {:>8} {:>9} {:>9} {:>7} {:>11} {:>10} {:>9}",
+        "sampler", "samples", "KL", "(noise)", "TV", "positions", "accepted", "ESS"
+    )?;
+    for line in lines {
+        let number = |value: Option<f64>, digits: usize| {
+            value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+        };
+        writeln!(
+            out,
+            "{:10} {:>8} {:>9} {:>9.4} {:>7} {:>11.2} {:>9.1}% {:>9.1}",
+            line.sampler,
+            line.samples,
+            number(line.kl, 4),
+            line.kl_noise,
+            number(line.tv, 3),
+            line.lm_calls_per_sample,
+            line.acceptance * 100.0,
+            line.ess
+        )?;
+        if line.kl_weighted.is_some() {
+            let (kl, tv) = (number(line.kl_weighted, 4), number(line.tv_weighted, 3));
+            writeln!(out, "{:10} {:>8} {kl:>9} {:>9} {tv:>7}", "", "weighted", "")?;
+        }
+        if let Some(drafts) = &line.speculation {
+            writeln!(
+                out,
+                "{:10} drafts: {:.0} % accepted, {:.2} tokens a pass; KL {:.3} of {:.3} spent",
+                "",
+                100.0 * drafts.draft_acceptance,
+                drafts.tokens_per_pass,
+                drafts.kl_spent,
+                drafts.kl_allowed
+            )?;
+        }
+        if line.cut > 0 {
+            writeln!(out, "{:10} {} outputs more were cut off at the length limit", "", line.cut)?;
+        }
+        if let Some(error) = &line.error {
+            writeln!(out, "{:10} stopped: {error}", "")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! The measures of an audit: how far the outputs of a sampler are from a distribution, and their cost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use unskew_core::{Finish, TokenId};
+use unskew_engine::TokenSpace;
+
+use super::{super::Output, Sampled};
+
+/// Probabilities of outputs.
+pub(super) type Distribution = BTreeMap<Vec<TokenId>, f64>;
+
+/// The measures of one sampler, as a line of JSON.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Line {
+    /// The name of the sampler.
+    pub sampler: &'static str,
+    /// The distribution that its outputs should follow.
+    pub distribution: &'static str,
+    /// The reference of the distances: `exact` or `observed`.
+    pub basis: &'static str,
+    /// Outputs, those that were cut off at the length limit not counted.
+    pub samples: usize,
+    /// Outputs that were cut off.
+    pub cut: usize,
+    /// The divergence of the outputs' frequencies from the target, in nats.
+    pub kl: Option<f64>,
+    /// About the divergence of an exact sampler for so few outputs.
+    pub kl_noise: f64,
+    /// The total variation between them.
+    pub tv: Option<f64>,
+    /// The same with the outputs' weights, where they have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kl_weighted: Option<f64>,
+    /// The total variation with the outputs' weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tv_weighted: Option<f64>,
+    /// Positions that the model evaluated for an output, on average.
+    pub lm_calls_per_sample: f64,
+    /// Calls of the model for an output, on average.
+    pub lm_passes_per_sample: f64,
+    /// Outputs for each proposal.
+    pub acceptance: f64,
+    /// The number of independent outputs that the weights are worth.
+    pub ess: f64,
+    /// The mean of the outputs' log-probabilities under the model.
+    pub mean_logprob: f64,
+    /// The standard error of that mean.
+    pub mean_logprob_se: f64,
+    /// The tally of drafts, where tokens were drafted.
+    #[serde(flatten)]
+    pub speculation: Option<Speculated>,
+    /// Why it has fewer outputs than were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The target by text, where it was enumerated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exact: Option<BTreeMap<String, f64>>,
+    /// The frequencies by text, where the target was enumerated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub empirical: Option<BTreeMap<String, f64>>,
+}
+
+/// The tally of drafts, in a line of JSON.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Speculated {
+    /// The share of the verified drafts that was accepted.
+    pub draft_acceptance: f64,
+    /// Tokens of outputs for each call of the model.
+    pub tokens_per_pass: f64,
+    /// The divergence that was spent over all outputs, in nats.
+    pub kl_spent: f64,
+    /// The divergence that was allowed over all outputs, in nats.
+    pub kl_allowed: f64,
+}
+
+pub(super) fn finished(draws: &[Output]) -> impl Iterator<Item = &Output> {
+    draws.iter().filter(|draw| draw.finish == Finish::Stop)
+}
+
+/// The model's own probabilities of all outputs that any sampler gave, normalised.
+pub(super) fn observed(sampled: &[Sampled]) -> Distribution {
+    let outputs: BTreeMap<&[TokenId], f64> = sampled
+        .iter()
+        .flat_map(|sampled| finished(&sampled.outputs))
+        .map(|draw| (draw.ids.as_slice(), draw.log_prob))
+        .collect();
+    let greatest = outputs.values().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = outputs.values().map(|log_prob| (log_prob - greatest).exp()).sum();
+    let share = |log_prob: f64| (log_prob - greatest).exp() / total;
+    outputs.into_iter().map(|(output, log_prob)| (output.to_vec(), share(log_prob))).collect()
+}
+
+/// The shares of outputs by weight; a weight is that of one output.
+pub(super) fn shares<'a>(draws: impl Iterator<Item = (&'a [TokenId], f64)>) -> BTreeMap<&'a [TokenId], f64> {
+    let mut shares: BTreeMap<&[TokenId], f64> = BTreeMap::new();
+    for (output, weight) in draws {
+        *shares.entry(output).or_default() += weight;
+    }
+    let total: f64 = shares.values().sum();
+    shares.values_mut().for_each(|share| *share /= total);
+    shares
+}
+
+/// The divergence of shares from a distribution, in nats, and their total variation.
+pub(super) fn distances(shares: &BTreeMap<&[TokenId], f64>, target: &Distribution) -> (f64, f64) {
+    let of = |output: &[TokenId]| target.get(output).copied().unwrap_or(0.0);
+    let kl: f64 = shares
+        .iter()
+        .filter(|(_, share)| **share > 0.0)
+        .map(|(output, share)| share * (share / of(output)).ln())
+        .sum();
+    let outputs: BTreeSet<&[TokenId]> =
+        shares.keys().copied().chain(target.keys().map(Vec::as_slice)).collect();
+    let difference = |output: &&[TokenId]| (shares.get(output).copied().unwrap_or(0.0) - of(output)).abs();
+    // Rounding must not show as a negative distance.
+    (kl.max(0.0), outputs.iter().map(difference).sum::<f64>() / 2.0)
+}
+
+pub(super) fn line(
+    sampled: &Sampled,
+    target: &Distribution,
+    basis: &'static str,
+    tokens: &TokenSpace,
+) -> Line {
+    let Sampled { method, drafted, outputs: draws, error } = sampled;
+    let kept: Vec<&Output> = finished(draws).collect();
+    let count = to_f64(kept.len() as u64);
+    let plain = shares(kept.iter().map(|draw| (draw.ids.as_slice(), 1.0)));
+    let greatest = kept.iter().map(|draw| draw.log_weight).fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = kept.iter().map(|draw| (draw.log_weight - greatest).exp()).collect();
+    let weighted = kept.iter().any(|draw| draw.log_weight != 0.0);
+    let by_weight = weighted.then(|| {
+        let draws = kept.iter().zip(&weights).map(|(draw, weight)| (draw.ids.as_slice(), *weight));
+        distances(&shares(draws), target)
+    });
+    let some = !kept.is_empty();
+    let (kl, tv) = distances(&plain, target);
+    let sum: f64 = weights.iter().sum();
+    let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
+    let mean = kept.iter().map(|draw| draw.log_prob).sum::<f64>() / count.max(1.0);
+    let variance =
+        kept.iter().map(|draw| (draw.log_prob - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    let total = |of: fn(&Output) -> u64| to_f64(draws.iter().map(of).sum());
+    let each = to_f64(draws.len() as u64).max(1.0);
+    let by_text = |outputs: &mut dyn Iterator<Item = (&[TokenId], f64)>| {
+        let mut texts: BTreeMap<String, f64> = BTreeMap::new();
+        outputs.for_each(|(output, p)| *texts.entry(tokens.decode(output)).or_default() += p);
+        texts
+    };
+    let exact = basis == "exact";
+    Line {
+        sampler: method.name(),
+        distribution: method.distribution(),
+        basis,
+        samples: kept.len(),
+        cut: draws.len() - kept.len(),
+        kl: some.then_some(kl),
+        kl_noise: (to_f64(target.len() as u64) - 1.0) / (2.0 * count.max(1.0)),
+        tv: some.then_some(tv),
+        kl_weighted: by_weight.map(|(kl, _)| kl),
+        tv_weighted: by_weight.map(|(_, tv)| tv),
+        lm_calls_per_sample: total(|draw| draw.cost.positions) / each,
+        lm_passes_per_sample: total(|draw| draw.cost.passes) / each,
+        acceptance: to_f64(draws.len() as u64) / total(|draw| draw.cost.proposals).max(1.0),
+        ess: if squares > 0.0 { sum * sum / squares } else { 0.0 },
+        mean_logprob: mean,
+        mean_logprob_se: (variance / count.max(1.0)).sqrt(),
+        speculation: drafted.map(|drafted| Speculated {
+            draft_acceptance: drafted.acceptance(),
+            tokens_per_pass: total(|draw| draw.ids.len() as u64) / total(|draw| draw.cost.passes).max(1.0),
+            kl_spent: drafted.kl_spent,
+            kl_allowed: drafted.kl_allowed,
+        }),
+        error: error.clone(),
+        exact: exact.then(|| by_text(&mut target.iter().map(|(output, p)| (output.as_slice(), *p)))),
+        empirical: exact.then(|| by_text(&mut plain.iter().map(|(output, p)| (*output, *p)))),
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+pub(super) fn to_f64(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,114 @@
+//! Audits: how far samplers are from the model's own distribution under a constraint, and their cost.
+//!
+//! [`Sampled`] holds the outputs of one sampler. [`Audit`] compares those of several with a target, in lines of numbers ([`Line`]) and as a
+//! page ([`Audit::html`]). Where the distribution can be enumerated it is the target. Elsewhere it is not known; the target is then that of
+//! grammar-aligned decoding (section 5): the model's probabilities of all outputs that any sampler gave, normalised. A small sample has a
+//! distance from any distribution, its own too: [`Line::kl_noise`] is about the size of it.
+
+mod measure;
+mod page;
+mod report;
+
+use unskew_core::{AnyConstraint, ExactDistribution};
+use unskew_engine::{TokenSpace, chain};
+use unskew_samplers::Task;
+
+use self::measure::{Distribution, line, observed};
+pub use self::measure::{Line, Speculated};
+use super::{Drafted, Method, Output, Request, Result, engine::WarpedModel};
+
+/// The outputs of one sampler.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Sampled {
+    /// The sampler.
+    pub method: Method,
+    /// The share of speculation in all outputs together, where tokens were drafted.
+    pub drafted: Option<Drafted>,
+    /// The outputs, in the order in which they were drawn.
+    pub outputs: Vec<Output>,
+    /// Why there are fewer than were asked for.
+    pub error: Option<String>,
+}
+
+impl Sampled {
+    /// Draws `count` outputs of `method`, a search giving its best one each time, and tells `each` how many there are after each of
+    /// them. That the sampler gives up is a finding, not an error.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Request::sample_with`].
+    pub fn draw(request: Request, method: Method, count: usize, mut each: impl FnMut(usize)) -> Result<Self> {
+        let mut sampled = Self { method, drafted: None, outputs: Vec::new(), error: None };
+        for output in request.sample_with(method)?.take(count).best_each_time() {
+            match output {
+                Ok(output) => {
+                    if let Some(drafted) = output.drafted {
+                        *sampled.drafted.get_or_insert_with(Drafted::default) += drafted;
+                    }
+                    sampled.outputs.push(output);
+                }
+                Err(error) => sampled.error = Some(chain(&error)),
+            }
+            each(sampled.outputs.len());
+        }
+        Ok(sampled)
+    }
+}
+
+/// Outputs of several samplers beside a target.
+#[derive(Debug)]
+pub struct Audit<'a> {
+    sampled: &'a [Sampled],
+    exact: Option<&'a ExactDistribution>,
+    target: Distribution,
+    tokens: &'a TokenSpace,
+}
+
+/// What a page says about the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The constraint, in words.
+    pub constraint: &'a str,
+    /// The prompt.
+    pub prompt: &'a str,
+    /// The seed.
+    pub seed: u64,
+    /// The outputs that were asked of each sampler.
+    pub samples: usize,
+}
+
+impl<'a> Audit<'a> {
+    /// The outputs beside `exact`, the distribution that was enumerated, or beside the target that they make together.
+    #[must_use]
+    pub fn new(sampled: &'a [Sampled], exact: Option<&'a ExactDistribution>, tokens: &'a TokenSpace) -> Self {
+        let target = match exact {
+            Some(outputs) => outputs.iter().map(|(output, p)| (output.to_vec(), p)).collect(),
+            None => observed(sampled),
+        };
+        Self { sampled, exact, target, tokens }
+    }
+
+    /// The measures of each sampler.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        let basis = if self.exact.is_some() { "exact" } else { "observed" };
+        self.sampled.iter().map(|sampled| line(sampled, &self.target, basis, self.tokens)).collect()
+    }
+
+    /// The same as a list in JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(&self.lines()).expect("numbers and texts are JSON")
+    }
+
+    /// The page: one HTML file with its style and its plots inside. `task` is the one that the outputs were drawn for ([`Request::task`]):
+    /// some of them are shown token by token, with the mass that each mask leaves.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`](super::Error) where the model fails.
+    pub fn html(&self, asked: Asked<'_>, task: Task<WarpedModel, AnyConstraint>) -> Result<String> {
+        page::page(self, asked, task).map(|page| report::html(&page))
+    }
+}

@@ -1,0 +1,120 @@
+//! From the outputs of an audit to its report.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use unskew_core::{AnyConstraint, ExactDistribution, Finish, TokenId};
+use unskew_samplers::{Task, trace};
+
+use super::{
+    super::{Method, Result, engine::WarpedModel},
+    Asked, Audit, Sampled,
+    measure::{Distribution, distances, finished, shares, to_f64},
+    report::{Curve, Outcome, Page, Point, Traced},
+};
+
+/// How many of the last outputs a point of a curve is made of, as in the paper.
+const WINDOW: usize = 500;
+
+/// The points of a curve.
+const POINTS: usize = 60;
+
+/// The outputs that the report shows token by token, and (below) those that it compares.
+const TRACED: usize = 6;
+const COMPARED: usize = 16;
+
+/// Distance against cost: a point is the last outputs up to there, a window's worth.
+fn curve(sampled: &Sampled, target: &Distribution) -> Curve {
+    let mut points = Vec::new();
+    let mut window: VecDeque<&[TokenId]> = VecDeque::new();
+    let (mut positions, mut proposals) = (0, 0);
+    let many = sampled.outputs.len();
+    let mut next = 1.0;
+    for (index, draw) in sampled.outputs.iter().enumerate() {
+        positions += draw.cost.positions;
+        proposals += draw.cost.proposals;
+        if draw.finish == Finish::Stop {
+            window.push_back(&draw.ids);
+        }
+        if window.len() > WINDOW {
+            window.pop_front();
+        }
+        // At equal ratios, since both axes are logarithmic.
+        let place = to_f64(index as u64 + 1);
+        if (place >= next || index + 1 == many) && !window.is_empty() {
+            next = (place * (to_f64(many as u64).ln() / to_f64(POINTS as u64)).exp()).max(place + 1.0);
+            let shares = shares(window.iter().map(|output| (*output, 1.0)));
+            let (kl, _) = distances(&shares, target);
+            points.push(Point { positions: to_f64(positions), proposals: to_f64(proposals), kl });
+        }
+    }
+    Curve { sampler: sampled.method.name(), points }
+}
+
+/// The report. `task` is the one that its outputs were drawn for.
+pub(super) fn page(
+    audit: &Audit<'_>,
+    asked: Asked<'_>,
+    mut task: Task<WarpedModel, AnyConstraint>,
+) -> Result<Page> {
+    let Audit { sampled, exact, target, tokens } = audit;
+    let share = |drawn: &Sampled, output: &[TokenId]| {
+        let all = finished(&drawn.outputs).count();
+        let same = finished(&drawn.outputs).filter(|draw| draw.ids == output).count();
+        to_f64(same as u64) / to_f64(all as u64).max(1.0)
+    };
+    // Outputs that are probable under the target or often drawn by any sampler.
+    let mut outputs: BTreeMap<&[TokenId], f64> =
+        target.iter().map(|(output, p)| (output.as_slice(), *p)).collect();
+    for drawn in *sampled {
+        let kept = finished(&drawn.outputs).map(|draw| (draw.ids.as_slice(), 1.0));
+        for (output, share) in shares(kept) {
+            let most = outputs.entry(output).or_default();
+            *most = most.max(share);
+        }
+    }
+    let mut order: Vec<(&[TokenId], f64)> = outputs.into_iter().collect();
+    order.sort_by(|left, right| right.1.total_cmp(&left.1));
+    let outcomes = order.iter().take(COMPARED).map(|(output, _)| Outcome {
+        text: tokens.decode(output),
+        target: target.get(*output).copied().unwrap_or(0.0),
+        shares: sampled.iter().map(|drawn| share(drawn, output)).collect(),
+    });
+    let outcomes = outcomes.collect();
+    // Token by token: where the first sampler, masked if it is there, is furthest from the target.
+    let skewed = sampled.iter().find(|drawn| drawn.method == Method::Masked).or(sampled.first());
+    let mut traced = Vec::new();
+    if let Some(skewed) = skewed {
+        let of = |output: &[TokenId]| target.get(output).copied().unwrap_or(0.0);
+        let difference = |output: &[TokenId]| (share(skewed, output) - of(output)).abs();
+        let mut far: Vec<(&[TokenId], f64)> =
+            order.iter().take(200).map(|(output, _)| (*output, difference(output))).collect();
+        far.sort_by(|left, right| right.1.total_cmp(&left.1));
+        for (output, _) in far.into_iter().take(TRACED) {
+            let steps = trace(&mut task, output)?;
+            let steps = steps.into_iter().map(|step| {
+                let text = step.token.map(|token| tokens.decode(&[token]));
+                (text, step.log_prob, step.log_mass)
+            });
+            traced.push(Traced {
+                text: tokens.decode(output),
+                target: of(output),
+                drawn: share(skewed, output),
+                steps: steps.collect(),
+            });
+        }
+    }
+    Ok(Page {
+        constraint: asked.constraint.to_owned(),
+        prompt: asked.prompt.to_owned(),
+        seed: asked.seed,
+        samples: asked.samples,
+        window: WINDOW,
+        mass: exact.map(ExactDistribution::mass),
+        outputs: target.len(),
+        curves: sampled.iter().map(|drawn| curve(drawn, target)).collect(),
+        lines: audit.lines(),
+        outcomes,
+        skewed: skewed.map_or("", |drawn| drawn.method.name()),
+        traced,
+    })
+}

@@ -1,0 +1,61 @@
+"""SGLang with the masks of unskew, and with outputs from P(output | constraint).
+
+`python -m sglang.launch_server --grammar-backend unskew ...` is all: SGLang finds `register` by the entry point
+`sglang.srt.plugins` of this package, and calls it in each of its processes.
+
+| part | its subject |
+|---|---|
+| `register` | the name `unskew` in SGLang's registry of grammar backends |
+| `Backend`, `Grammar` | SGLang's interface: requests, reasoning, structural tags, drafts |
+| `Faithful` | a `CustomLogitProcessor` under which outputs follow the model's own distribution |
+| `sample` | asks a server for such outputs, over HTTP |
+
+Importing this module imports neither SGLang nor torch; its parts do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._backend import Backend, Grammar
+    from ._client import Output, Outputs, sample
+    from ._faithful import Faithful
+
+__all__ = ["Backend", "Faithful", "Grammar", "Output", "Outputs", "register", "sample"]
+
+#: The name of the backend, for `--grammar-backend`.
+NAME = "unskew"
+
+_PARTS = {
+    "Backend": "_backend",
+    "Grammar": "_backend",
+    "Faithful": "_faithful",
+    "Output": "_client",
+    "Outputs": "_client",
+    "sample": "_client",
+}
+
+
+def register() -> None:
+    """Registers the backend. SGLang calls it; a program that uses `sglang.Engine` may call it again."""
+    from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
+    from sglang.srt.server_args import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
+
+    if NAME not in GRAMMAR_BACKEND_CHOICES:
+        add_grammar_backend_choices([NAME])
+    register_grammar_backend(NAME, _create)
+
+
+def _create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any) -> Any:
+    from ._backend import create
+
+    return create(server_args, tokenizer, vocab_size, eos_token_ids)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_PARTS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

