@@ -175,6 +175,11 @@ def row(ids, a):
 LAW = {"aa": 0.18 / 0.22, "ba": 0.04 / 0.22}
 
 
+class Runner:
+    def __init__(self):
+        self.discard_request_mask = SimpleNamespace(np=np.zeros(16, bool))
+
+
 def test_the_first_interface(parts, tok):
     """A batch in which sequences come, go, are moved, swapped and put aside, with rows of prompts that are read in pieces."""
     from laws import p_value
@@ -183,7 +188,7 @@ def test_the_first_interface(parts, tok):
     [a] = tok.encode("a")
     dice = random.Random(2)
     processor = Faithful(parts, torch.device("cpu"), False)
-    runner = SimpleNamespace(discard_request_mask=SimpleNamespace(np=np.zeros(16, bool)))
+    runner = Runner()
     processor.attach_runner(runner)
     params = unskew.vllm.faithful_params(LETTERS, tok_hf(processor), max_tokens=8)
     reject_id = params.stop_token_ids[0]
