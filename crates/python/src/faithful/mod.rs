@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pyo3::{prelude::*, types::PyDict};
 use unskew::{
-    core::{TokenId, TokenKind},
+    core::{TokenId, TokenKind, Vocabulary},
     engine::Compiled,
     samplers::{self, Task, WalkEnd, WalkMode, WalkStep, Walks},
 };
@@ -81,13 +81,8 @@ impl Faithful {
                 Class::Option.error("the tokenizer has no end of sequence: give `eos` when it is loaded")
             })?,
         };
-        let reject_id = match reject_id.map(TokenId) {
-            Some(id) if id.index() < row_len && !ends.contains(&id) => id,
-            Some(id) => {
-                let message =
-                    format!("`reject_id` is {id}: give an id below {row_len} that ends no sequence");
-                return Err(Class::Option.error(message));
-            }
+        let reject_id = match reject_id {
+            Some(id) => marks_rejections(&vocabulary, id)?,
             None => default_reject_id(&vocabulary).ok_or_else(|| {
                 Class::Option
                     .error("no id is free to mark a rejection: name one as `reject_id` that no output needs")
@@ -98,7 +93,9 @@ impl Faithful {
     }
 
     /// Begins a walk along a new sequence.
-    #[pyo3(signature = (constraint, prompt, *, seed, max_tokens, mode="cars", temperature=1.0, timeout=None))]
+    #[pyo3(signature = (
+        constraint, prompt, *, seed, max_tokens, mode="cars", temperature=1.0, reject_id=None, timeout=None
+    ))]
     #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
     fn begin(
         &self,
@@ -109,8 +106,13 @@ impl Faithful {
         max_tokens: usize,
         mode: &str,
         temperature: f64,
+        reject_id: Option<u32>,
         timeout: Option<f64>,
     ) -> PyResult<Walk> {
+        let reject_id = match reject_id {
+            Some(id) => marks_rejections(self.compiler.get().tokens().vocabulary(), id)?,
+            None => self.reject_id,
+        };
         let key = key(constraint, prompt, max_tokens, mode, temperature)?;
         let compiled = self.compiler.get().compiled(py, constraint, timeout)?;
         let (state, walk) = py.detach(|| {
@@ -122,7 +124,7 @@ impl Faithful {
             let walk = walk.map_err(|error| Class::Sample.error(error.to_string()))?;
             Ok::<_, PyErr>((state, walk))
         })?;
-        let Self { row_len, end_id, reject_id, .. } = *self;
+        let Self { row_len, end_id, .. } = *self;
         Ok(Walk { walk, state, row_len, end_id, reject_id, over: None, error: None })
     }
 
@@ -326,8 +328,17 @@ fn stats<'py>(py: Python<'py>, state: &State) -> PyResult<Bound<'py, PyDict>> {
     Ok(answer)
 }
 
+/// The id, if it can mark rejections.
+fn marks_rejections(vocabulary: &Vocabulary, id: u32) -> PyResult<TokenId> {
+    let (id, len) = (TokenId(id), vocabulary.len());
+    if id.index() < len && !vocabulary.is_end_of_sequence(id) {
+        return Ok(id);
+    }
+    Err(Class::Option.error(format!("`reject_id` is {id}: give an id below {len} that ends no sequence")))
+}
+
 /// An id that no output needs: a byte that is in no text of UTF-8 comes before control tokens, which prompts and grammars name.
-fn default_reject_id(vocabulary: &unskew::core::Vocabulary) -> Option<TokenId> {
+fn default_reject_id(vocabulary: &Vocabulary) -> Option<TokenId> {
     let never = |bytes: &[u8]| matches!(bytes, [0xc0 | 0xc1 | 0xf5..=0xff]);
     let byte = vocabulary.text_tokens().filter(|(_, bytes)| never(bytes)).map(|(id, _)| id).last();
     byte.or_else(|| {

@@ -1,0 +1,91 @@
+"""Exact laws of outputs under a constraint, by scoring every output; and the tests that compare counts with them."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import torch
+
+import unskew
+
+#: A prefix that is less probable than this part of all that was found is left out.
+PRUNE = 1e-6
+
+#: The most prefixes of one pass.
+BATCH = 256
+
+
+class Model:
+    """The checkpoint in 32 bits, by transformers."""
+
+    def __init__(self, folder):
+        from transformers import AutoModelForCausalLM
+
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+    @torch.no_grad()
+    def log_probs(self, sequences):
+        """The row after each sequence; all of one length."""
+        rows = []
+        for at in range(0, len(sequences), BATCH):
+            logits = self.model(torch.tensor(sequences[at : at + BATCH])).logits[:, -1].double()
+            rows.append(torch.log_softmax(logits, -1).numpy())
+        return np.concatenate(rows)
+
+
+def exact(model, compiled, tokenizer, prompt, end, max_tokens):
+    """The probability of each text under the constraint, and that of the constraint: over all of a text's spellings, but for those
+    that are too improbable to matter. Depth by depth, so that each pass has sequences of one length."""
+    texts, total, left_out = Counter(), 0.0, 0.0
+    layer = [((), 0.0, unskew.Matcher(compiled, stop_ids=[end]))]
+    words = tokenizer.mask_words
+    for depth in range(max_tokens + 1):
+        if not layer:
+            break
+        rows = model.log_probs([[*prompt, *ids] for ids, _, _ in layer])
+        deeper = []
+        for (ids, log_p, matcher), row in zip(layer, rows):
+            mask = np.zeros((1, words), np.uint32)
+            matcher.fill(mask, 0)
+            allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")[: len(row)])
+            for id in allowed:
+                p = log_p + row[id]
+                if id == end:
+                    texts[tokenizer.decode(list(ids))] += math.exp(p)
+                    total += math.exp(p)
+                elif depth < max_tokens:
+                    deeper.append((p, ids, int(id), matcher))
+        deeper.sort(key=lambda entry: -entry[0])
+        best = max(total, math.exp(deeper[0][0]) if deeper else 0.0)
+        layer = []
+        for p, ids, id, matcher in deeper:
+            if math.exp(p) < PRUNE * best:
+                left_out += math.exp(p)
+                continue
+            fork = matcher.fork()
+            assert fork.accept(id)
+            layer.append(((*ids, id), p, fork))
+    return {text: p / total for text, p in texts.items()}, total, left_out / total
+
+
+def p_value(counts, law):
+    """Of chi-square, by the normal approximation of Wilson and Hilferty; cells with few expected outputs put together."""
+    n = sum(counts.values())
+    cells, rest = [], [0.0, 0.0]
+    for text, p in law.items():
+        if n * p < 5:
+            rest = [rest[0] + counts[text], rest[1] + n * p]
+        else:
+            cells.append((counts[text], n * p))
+    # Outputs that were left out of the law are counted, and expected hardly ever.
+    rest[0] += sum(count for text, count in counts.items() if text not in law)
+    if rest[1] >= 5 or not cells:
+        cells.append(tuple(rest))
+    elif rest[0] or rest[1]:
+        least = min(range(len(cells)), key=lambda at: cells[at][1])
+        cells[least] = (cells[least][0] + rest[0], cells[least][1] + rest[1])
+    statistic, k = sum((seen - mean) ** 2 / mean for seen, mean in cells), len(cells) - 1
+    if k == 0:
+        return 1.0
+    z = ((statistic / k) ** (1 / 3) - (1 - 2 / (9 * k))) / math.sqrt(2 / (9 * k))
+    return math.erfc(z / math.sqrt(2)) / 2

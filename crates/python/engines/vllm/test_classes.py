@@ -1,0 +1,298 @@
+"""The classes of the plug-in without an engine: rollback over the end, padding, threads, many requests; the second interface."""
+
+import gc
+import json
+import random
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import unskew
+import unskew.vllm
+from unskew.vllm import _common, _install
+from unskew.vllm.backend import UnskewBackend
+from unskew.vllm.faithful import Faithful
+from vllm import SamplingParams
+from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
+from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
+
+END = 0
+
+
+@pytest.fixture(scope="session")
+def hf(checkpoint):
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast.from_pretrained(checkpoint)
+
+
+@pytest.fixture
+def backend(hf):
+    # More rows than the tokenizer has ids, as padded models have.
+    return UnskewBackend(None, tokenizer=hf, vocab_size=2100)
+
+
+def bits(row):
+    return set(np.flatnonzero(np.unpackbits(row.numpy().view(np.uint8), bitorder="little")))
+
+
+def test_install_says_what_it_replaces():
+    names = unskew.vllm.install()
+    assert len(names) == 5 and names == unskew.vllm.install()
+
+
+def test_a_version_that_is_not_known(monkeypatch):
+    import vllm
+
+    monkeypatch.setattr(_install, "_installed", [])
+    monkeypatch.setattr(vllm, "__version__", "9.9.9")
+    monkeypatch.delenv(_install.UNKNOWN, raising=False)
+    with pytest.raises(unskew.vllm.UnknownVersionError, match=_install.UNKNOWN):
+        unskew.vllm.install()
+    # vLLM itself goes on.
+    unskew.vllm.plugin()
+    assert not _install._installed
+
+
+def test_a_mask_and_what_is_accepted_agree(backend):
+    dice = random.Random(1)
+    mask = backend.allocate_token_bitmask(3)
+    assert mask.shape == (3, 66) and mask.dtype == torch.int32
+    for seed in range(20):
+        grammar = backend.compile_grammar(Kind.REGEX, "[a-z]{1,3}[0-9]?", {END})
+        trail = []
+        while not grammar.is_terminated():
+            grammar.fill_bitmask(mask, 1)
+            allowed = bits(mask[1])
+            assert max(allowed) < 2048
+            others = [id for id in dice.sample(range(2048), 20) if id not in allowed]
+            assert all(grammar.validate_tokens([id]) == [] for id in others)
+            id = dice.choice(sorted(allowed))
+            assert grammar.validate_tokens([id]) == [id] and grammar.accept_tokens("r", [id])
+            trail.append((id, allowed))
+        # Tokens after the end are ignored, and counted.
+        assert trail[-1][0] == END and grammar.accept_tokens("r", [5, 6]) and grammar.validate_tokens([5]) == []
+        back = dice.randint(1, len(trail))
+        grammar.rollback(2 + back)
+        assert not grammar.is_terminated()
+        grammar.fill_bitmask(mask, 2)
+        assert bits(mask[2]) == trail[-back][1]
+        grammar.reset()
+        grammar.fill_bitmask(mask, 0)
+        assert bits(mask[0]) == trail[0][1]
+
+
+def test_tokens_that_are_none(backend):
+    grammar = backend.compile_grammar(Kind.REGEX, "ab", {END})
+    assert not grammar.accept_tokens("r", [-1]) and not grammar.accept_tokens("r", [1 << 20])
+    assert grammar.validate_tokens([-1, 5]) == [] and grammar.validate_tokens([1 << 20]) == []
+
+
+def test_fills_on_threads(backend, hf):
+    mask = backend.allocate_token_bitmask(256)
+    grammars = [backend.compile_grammar(Kind.REGEX, f"[a-{chr(98 + at % 20)}]+", {END}) for at in range(256)]
+    threads = [
+        threading.Thread(target=lambda part: [grammars[at].fill_bitmask(mask, at) for at in part], args=(range(first, first + 32),))
+        for first in range(0, 256, 32)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    alone = torch.zeros((1, 66), dtype=torch.int32)
+    for at in range(0, 256, 17):
+        grammars[at].fill_bitmask(alone, 0)
+        assert torch.equal(alone[0], mask[at])
+
+
+def test_many_requests(backend):
+    """Distinct constraints, requests that leave half-way: no thread is left, and the cache keeps its limit."""
+    compiler = backend._compiler
+    before = threading.active_count()
+    for at in range(2000):
+        grammar = backend.compile_grammar(Kind.CHOICE, json.dumps([f"choice {at}", f"other {at * 7}"]), {END})
+        grammar.accept_tokens("r", [1])
+    gc.collect()
+    stats = compiler.stats()
+    print(f"\n2,000 requests: {stats}")
+    assert threading.active_count() == before and stats["bytes"] < 1 << 30 and stats["compiling"] == 0
+
+
+def test_files_of_requests(monkeypatch, tmp_path):
+    (tmp_path / "items.txt").write_text("a\nb\n")
+    for name in ("set", "exclude_set", "regex_file", "grammar_file", "json_schema_file", "structural_tag_file", "schema_registry"):
+        monkeypatch.delenv("UNSKEW_FILES", raising=False)
+        with pytest.raises(unskew.ConstraintError, match="UNSKEW_FILES"):
+            _common.spec_of({name: "items.txt"})
+        monkeypatch.setenv("UNSKEW_FILES", str(tmp_path))
+        for path in ("/etc/passwd", "../x", "a/../../x", "\0", 3):
+            with pytest.raises(unskew.ConstraintError):
+                _common.spec_of({name: path})
+    assert str(tmp_path) in _common.spec_of({"set": "items.txt"}).to_json()
+
+
+# Faithful, by both interfaces, over a model that is a function.
+
+
+def config(checkpoint):
+    model = SimpleNamespace(
+        max_model_len=64,
+        seed=0,
+        get_vocab_size=lambda: 2048,
+        try_get_generation_config=lambda: {"eos_token_id": END},
+        tokenizer=str(checkpoint),
+    )
+    return SimpleNamespace(model_config=model, speculative_config=None)
+
+
+@pytest.fixture
+def parts(checkpoint, hf, monkeypatch):
+    import vllm.tokenizers
+
+    monkeypatch.setattr(vllm.tokenizers, "cached_tokenizer_from_config", lambda model_config: hf)
+    return config(checkpoint)
+
+
+LETTERS = unskew.Constraint.regex("[ab]{2}")
+
+
+def row(ids, a):
+    """A model of single letters: `aa` is far more probable than its first letter tells."""
+    logits = torch.full((2048,), -30.0)
+    if len(ids) == 0:
+        logits[a], logits[a + 1] = np.log(0.2), np.log(0.8)
+    elif len(ids) == 1:
+        p = 0.9 if ids[0] == a else 0.05
+        logits[a], logits[a + 2] = np.log(p), np.log(1 - p)
+    else:
+        logits[END] = 0.0
+    return logits
+
+
+LAW = {"aa": 0.18 / 0.22, "ba": 0.04 / 0.22}
+
+
+class Runner:
+    def __init__(self):
+        self.discard_request_mask = SimpleNamespace(np=np.zeros(16, bool))
+
+
+def test_the_first_interface(parts, tok):
+    """A batch in which sequences come, go, are moved, swapped and put aside, with rows of prompts that are read in pieces."""
+    from laws import p_value
+    from collections import Counter
+
+    [a] = tok.encode("a")
+    dice = random.Random(2)
+    processor = Faithful(parts, torch.device("cpu"), False)
+    runner = Runner()
+    processor.attach_runner(runner)
+    params = unskew.vllm.faithful_params(LETTERS, tok_hf(processor), max_tokens=8)
+    reject_id = params.stop_token_ids[0]
+    slots, aside, done, begun = [], [], [], 0
+    while len(done) < 1500:
+        removed, added, moved = [], [], []
+        for at in [at for at, each in enumerate(slots) if each is not None]:
+            ids = slots[at][1]
+            if ids and ids[-1] in (END, reject_id):
+                done.append(slots[at])
+                slots[at] = None
+                removed.append(at)
+            elif dice.random() < 0.1:
+                aside.append(slots[at])
+                slots[at] = None
+                removed.append(at)
+        while len(slots) < 8 or None in slots:
+            at = slots.index(None) if None in slots else len(slots)
+            if aside and dice.random() < 0.5:
+                each = aside.pop(0)
+                # Some come back with a copy of their list.
+                if dice.random() < 0.5 and each[1]:
+                    each[1] = list(each[1])
+            else:
+                each = [begun, [], params.clone()]
+                begun += 1
+            slots[at : at + 1] = [each]
+            added.append((at, each[2], [7, 8], each[1]))
+            if at in removed and dice.random() < 0.5:
+                removed.remove(at)
+        if dice.random() < 0.3:
+            left, right = dice.sample(range(8), 2)
+            slots[left], slots[right] = slots[right], slots[left]
+            moved.append((left, right, MoveDirectionality.SWAP))
+        processor.update_state(BatchUpdate(batch_size=8, removed=removed, added=added, moved=moved))
+        runner.discard_request_mask.np[:] = [dice.random() < 0.2 for _ in range(16)]
+        # A row of a piece of a prompt, which would spoil the law.
+        wrong = torch.full((2048,), -30.0)
+        wrong[a + 1] = 0.0
+        logits = torch.stack([wrong if runner.discard_request_mask.np[at] else row(each[1], a) for at, each in enumerate(slots)])
+        logits = processor.apply(logits)
+        for at, each in enumerate(slots):
+            if not runner.discard_request_mask.np[at]:
+                assert int(torch.isfinite(logits[at]).sum()) == 1
+                each[1].append(int(logits[at].argmax()))
+    done.sort(key=lambda each: each[0])
+    counts = Counter(tok.decode(each[1][:-1]) for each in done[:1200] if each[1][-1] == END)
+    print(f"\nV1 {dict(counts)}, law {LAW}")
+    assert p_value(counts, LAW) > 0.001
+
+
+def tok_hf(processor):
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    return cached_tokenizer_from_config(model_config=None)
+
+
+def test_the_second_interface(parts, tok):
+    """Slots that rows refer to in any order, and prompts that are read in pieces."""
+    from collections import Counter
+
+    from laws import p_value
+
+    [a] = tok.encode("a")
+    dice = random.Random(3)
+    prompt = [7, 8, 9]
+    state = SimpleNamespace(
+        prompt_len=SimpleNamespace(np=np.full(8, len(prompt))),
+        prefill_len=SimpleNamespace(np=np.full(8, len(prompt))),
+        all_token_ids=SimpleNamespace(gpu=torch.tensor([prompt + [0] * 9] * 8)),
+    )
+    processor = Faithful(parts, state)
+    params = unskew.vllm.faithful_params(LETTERS, tok_hf(processor), max_tokens=8)
+    reject_id, ids, done, begun = params.stop_token_ids[0], {}, [], 0
+    numbers = {}
+    while len(done) < 1500:
+        for slot in range(8):
+            if slot not in ids or (ids[slot] and ids[slot][-1] in (END, reject_id)):
+                if slot in ids:
+                    done.append((numbers[slot], ids[slot]))
+                ids[slot], numbers[slot] = [], begun
+                begun += 1
+                assert processor.add_request(slot, params.clone())
+        batch = dice.sample(range(8), 5)
+        pieces = {slot for slot in batch if not ids[slot] and dice.random() < 0.3}
+        positions = [1 if slot in pieces else len(prompt) - 1 + len(ids[slot]) for slot in batch]
+        wrong = torch.full((2048,), -30.0)
+        wrong[a + 1] = 0.0
+        logits = torch.stack([wrong if slot in pieces else row(ids[slot], a) for slot in batch])
+        context = SimpleNamespace(idx_mapping_np=np.array(batch), pos=torch.tensor(positions))
+        logits = processor.apply(logits, context)
+        for at, slot in enumerate(batch):
+            if slot not in pieces:
+                assert int(torch.isfinite(logits[at]).sum()) == 1
+                ids[slot].append(int(logits[at].argmax()))
+    done.sort()
+    counts = Counter(tok.decode(tokens[:-1]) for _, tokens in done[:1200] if tokens[-1] == END)
+    print(f"\nV2 {dict(counts)}, law {LAW}")
+    assert p_value(counts, LAW) > 0.001
+    assert not processor.add_request(0, SamplingParams(max_tokens=3))
+
+
+def test_without_the_runner_every_walk_is_rejected(parts, tok):
+    processor = Faithful(parts, torch.device("cpu"), False)
+    params = unskew.vllm.faithful_params(LETTERS, tok_hf(processor), max_tokens=8)
+    processor.update_state(BatchUpdate(batch_size=1, removed=[], added=[(0, params, [7], [])], moved=[]))
+    assert int(processor.apply(torch.zeros((1, 2048)))[0].argmax()) == params.stop_token_ids[0]

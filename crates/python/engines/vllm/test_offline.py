@@ -1,0 +1,240 @@
+"""Through the offline `LLM`: every kind of structured output, the laws of faithful outputs, what is refused. One start of the engine."""
+
+import json
+import math
+from collections import Counter
+
+import pytest
+
+import unskew
+import unskew.vllm
+
+unskew.vllm.install()
+
+from vllm import LLM, SamplingParams  # noqa: E402
+from vllm.exceptions import VLLMValidationError  # noqa: E402
+from vllm.sampling_params import StructuredOutputsParams  # noqa: E402
+
+from cases import LETTER, SIGNATURES, cases  # noqa: E402
+from laws import Model, exact, p_value  # noqa: E402
+
+WALKS = 2000
+
+
+@pytest.fixture(scope="session")
+def llm(checkpoint, folder):
+    return LLM(
+        str(checkpoint),
+        max_model_len=256,
+        max_num_seqs=32,
+        # So little that prompts are read in pieces. (Requests with a seed then stop vLLM 0.32 on the CPU.)
+        max_num_batched_tokens=64,
+        enforce_eager=True,
+        dtype="float32",
+        disable_log_stats=True,
+        structured_outputs_config={"backend": "unskew"},
+        logits_processors=["unskew.vllm:Faithful"],
+    )
+
+
+@pytest.fixture(scope="session")
+def model(checkpoint):
+    return Model(checkpoint)
+
+
+def generate(llm, prompt, params):
+    return llm.generate([prompt], params, use_tqdm=False)[0]
+
+
+OBJECT = '{"type": "object", "properties": {"age": {"type": "integer", "minimum": 10, "maximum": 99}}, "required": ["age"], "additionalProperties": false}'
+TAG = {
+    "type": "structural_tag",
+    "format": {"type": "tag", "begin": "<n>", "content": {"type": "json_schema", "json_schema": {"type": "integer", "minimum": 1, "maximum": 9}}, "end": "</n>"},
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        ({"regex": "[A-Z][a-z]{2,8} [A-Z][a-z]{2,8}"}, "[A-Z][a-z]{2,8} [A-Z][a-z]{2,8}"),
+        ({"choice": SIGNATURES}, "|".join(SIGNATURES)),
+        ({"grammar": '{"json_schema": ' + OBJECT + ', "whitespace": "compact"}'}, r'\{"age":[1-9][0-9](\.0+)?\}'),
+        ({"grammar": 'start: "a".."c" /[0-9]{2}/'}, "[a-c][0-9]{2}"),
+        ({"grammar": 'root ::= "ab" [0-9] [0-9]'}, "ab[0-9]{2}"),
+        ({"grammar": '{"regex": "[a-z]{3}", "canonical": true}'}, "[a-z]{3}"),
+        ({"structural_tag": json.dumps(TAG)}, r"<n>[1-9](\.0+)?</n>"),
+    ],
+)
+def test_every_kind_of_structured_output(llm, options, pattern):
+    params = SamplingParams(max_tokens=60, n=6, structured_outputs=StructuredOutputsParams(**options))
+    outputs = generate(llm, LETTER, params).outputs
+    matcher = unskew.Compiler(unskew.Tokenizer.from_vocabulary([bytes([b]) for b in range(256)] + ["<end>"], eos=[256]))
+    compiled = matcher.compile(unskew.Constraint.regex(pattern))
+    for output in outputs:
+        assert output.finish_reason == "stop", output
+        check = unskew.Matcher(compiled)
+        assert check.accept_all(list(output.text.encode())) == len(output.text.encode()) and check.is_accepting(), output.text
+
+
+@pytest.mark.parametrize("options", [{"json_object": True}, {"json": OBJECT}, {"json": json.loads(OBJECT)}])
+def test_json(llm, options):
+    params = SamplingParams(max_tokens=80, n=8, structured_outputs=StructuredOutputsParams(**options))
+    ended = [output for output in generate(llm, LETTER, params).outputs if output.finish_reason == "stop"]
+    assert ended
+    for output in ended:
+        value = json.loads(output.text)
+        assert isinstance(value, dict) and ("json" not in options or 10 <= value["age"] <= 99)
+
+
+def test_stop_ids_wait_for_the_end(llm, tok):
+    """A stop id of the request is masked until the output may end."""
+    [stop] = tok.encode("T")
+    params = SamplingParams(max_tokens=40, n=8, stop_token_ids=[stop], structured_outputs=StructuredOutputsParams(regex="(Thomas|Peter) Hansen"))
+    for output in generate(llm, LETTER, params).outputs:
+        assert output.finish_reason == "stop" and output.text in ("Peter Hansen", "Thomas Hansen"), output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"regex": "(a"},
+        {"regex": "a(?=b)"},
+        {"json": '{"type": "strange"}'},
+        {"json": "{"},
+        {"json": '{"$ref": "#/nowhere"}'},
+        {"grammar": "start: x"},
+        {"grammar": "root ::= x"},
+        {"grammar": '{"regex": "a", "ascii": true}'},
+        {"grammar": '{"set": "/etc/passwd"}'},
+        {"grammar": '{"set": "../../etc/passwd"}'},
+        {"choice": []},
+        {"structural_tag": "{}"},
+        {"structural_tag": '{"type": "structural_tag", "format": {"type": "strange"}}'},
+        {"regex": "a", "whitespace_pattern": " "},
+        {"json_object": False},
+    ],
+)
+def test_what_is_no_constraint_is_refused(llm, options):
+    with pytest.raises(VLLMValidationError, match="unskew: "):
+        generate(llm, LETTER, SamplingParams(structured_outputs=StructuredOutputsParams(**options)))
+
+
+def walks(llm, prompt, constraint, n, most, mode="cars"):
+    params = unskew.vllm.faithful_params(constraint, llm.get_tokenizer(), n=n, max_tokens=most, mode=mode, logprobs=0)
+    answer = generate(llm, prompt, params)
+    reject_id = params.stop_token_ids[0]
+    accepted = [output for output in answer.outputs if output.finish_reason == "stop" and output.stop_reason != reject_id]
+    asked = {"constraint": constraint.to_json(), "prompt_ids": list(answer.prompt_token_ids), "max_tokens": most, "mode": mode}
+    [stats] = llm.collective_rpc("unskew_stats", args=(json.dumps(asked),))
+    return accepted, json.loads(stats), answer
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_the_law_of_faithful_outputs(llm, model, tok, folder, at):
+    name, prompt, constraint, most = cases(folder)[at]
+    compiled = unskew.Compiler(tok).compile(constraint)
+    accepted, stats, answer = walks(llm, prompt, constraint, WALKS, most)
+    law, mass, left_out = exact(model, compiled, tok, answer.prompt_token_ids, 0, most - 1)
+    more, stats, _ = walks(llm, prompt, constraint, WALKS // 4, most)
+    counts = Counter(output.text for output in accepted)
+    p = p_value(counts, law)
+    estimate, error = math.exp(stats["log_estimate"]), stats["relative_error"]
+    print(
+        f"\n| {name} | {len(law)} | {mass:.3g} | {left_out:.1e} | {len(accepted)} of {WALKS} | {len(more)} of {WALKS // 4} | {p:.3f} "
+        f"| {estimate / mass - 1:+.2%} +- {error:.2%} |"
+    )
+    assert left_out < 0.05 and p > 0.001
+    assert abs(estimate / mass - 1) < 4 * error + left_out + 1e-4
+    assert len(more) * 1.2 >= WALKS // 4
+    for output in accepted[:50]:
+        assert output.text in law or left_out > 0
+        assert math.isfinite(output.cumulative_logprob)
+
+
+def test_the_mask_of_the_backend_fails_this_test(llm, model, tok):
+    """A test of the test: masked outputs have another law."""
+    structured = StructuredOutputsParams(choice=SIGNATURES)
+    answer = generate(llm, LETTER, SamplingParams(max_tokens=24, n=500, structured_outputs=structured))
+    compiled = unskew.Compiler(tok).compile(unskew.Constraint.choice(SIGNATURES))
+    law, _, _ = exact(model, compiled, tok, answer.prompt_token_ids, 0, 23)
+    counts = Counter(output.text for output in answer.outputs)
+    print(f"\nmasked {dict(counts)}, exact {law}")
+    assert p_value(counts, law) < 1e-6
+
+
+def test_rejection_and_weights(llm, model, tok, folder):
+    # A constraint that the model satisfies often enough.
+    prompt, constraint = LETTER, unskew.Constraint.regex("(.|\n){0,3}[A-Za-z][a-z ](.|\n){0,30}")
+    for mode in ("rejection", "weights"):
+        accepted, stats, _ = walks(llm, prompt, constraint, 400, 40, mode=mode)
+        assert stats["tries"] == 400 and stats["accepted"] == len(accepted)
+        assert 0 < math.exp(stats["log_estimate"]) <= 1
+
+
+def test_log_probabilities_are_the_models(llm, model):
+    accepted, _, answer = walks(llm, LETTER, unskew.Constraint.choice(SIGNATURES), 64, 24)
+    for output in accepted[:4]:
+        ids = [*answer.prompt_token_ids, *output.token_ids]
+        first = len(answer.prompt_token_ids)
+        log_p = sum(model.log_probs([ids[:at]])[0][ids[at]] for at in range(first, len(ids)))
+        assert ids[-1] == 0 and abs(log_p - output.cumulative_logprob) < 1e-3, (log_p, output.cumulative_logprob)
+
+
+def test_a_long_prompt_that_is_read_in_pieces(llm, model, tok):
+    """Rows of pieces of a prompt say nothing about the output: learned from, they would spoil the law."""
+    prompt = LETTER * 4
+    constraint = unskew.Constraint.choice(SIGNATURES)
+    accepted, _, answer = walks(llm, prompt, constraint, 1000, 24)
+    assert len(answer.prompt_token_ids) > 128
+    law, _, _ = exact(model, unskew.Compiler(tok).compile(constraint), tok, answer.prompt_token_ids, 0, 23)
+    assert p_value(Counter(output.text for output in accepted), law) > 0.001
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"top_k": 5},
+        {"top_p": 0.9},
+        {"min_p": 0.1},
+        {"temperature": 0.0},
+        {"presence_penalty": 0.5},
+        {"frequency_penalty": 0.5},
+        {"repetition_penalty": 1.1},
+        {"logit_bias": {5: 1.0}},
+        {"allowed_token_ids": [5, 6]},
+        {"bad_words": ["no"]},
+        {"min_tokens": 2},
+        {"stop": "x"},
+        {"ignore_eos": True},
+        {"structured_outputs": StructuredOutputsParams(regex="a")},
+    ],
+)
+def test_settings_of_another_law_are_refused(llm, options):
+    wish = {"constraint": {"regex": "[a-z]+"}, "reject_id": 5}
+    params = SamplingParams(max_tokens=5, stop_token_ids=[5], extra_args={"unskew": wish}, **options)
+    with pytest.raises(VLLMValidationError, match="unskew"):
+        generate(llm, LETTER, params)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        "{",
+        "[]",
+        {},
+        {"constraint": {"regex": "("}, "reject_id": 5},
+        {"constraint": {"regex": "a"}},
+        {"constraint": {"regex": "a"}, "reject_id": True},
+        {"constraint": {"regex": "a"}, "reject_id": 6},
+        {"constraint": {"regex": "a"}, "reject_id": 5, "mode": "fair"},
+        {"constraint": {"regex": "a"}, "reject_id": 5, "more": 1},
+        {"constraint": {"set": "/etc/passwd"}, "reject_id": 5},
+    ],
+)
+def test_wishes_that_are_none(llm, wish):
+    with pytest.raises(VLLMValidationError):
+        generate(llm, LETTER, SamplingParams(max_tokens=5, stop_token_ids=[5], extra_args={"unskew": wish}))
+
+
+def test_the_engine_still_answers(llm):
+    assert generate(llm, LETTER, SamplingParams(max_tokens=3, temperature=0.0)).outputs[0].token_ids

@@ -1,0 +1,220 @@
+"""Through the OpenAI server: the `openai` client, tools, hostile specs, n faithful outputs of one request. One start."""
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+
+import openai
+import pytest
+
+import unskew
+from unskew.vllm import client as faithful
+
+from cases import LETTER, SIGNATURES
+from laws import Model, exact, p_value
+
+START = 900
+
+
+@pytest.fixture(scope="session")
+def server(checkpoint, folder, tmp_path_factory):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("log") / "server.log"
+    arguments = [
+        "--model", str(checkpoint), "--served-model-name", "tiny", "--port", str(port), "--host", "127.0.0.1",
+        "--max-model-len", "256", "--max-num-seqs", "32", "--enforce-eager", "--dtype", "float32",
+        "--structured-outputs-config.backend", "unskew", "--logits-processors", "unskew.vllm:Faithful",
+        "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
+    ]
+    env = {**os.environ, "VLLM_PLUGINS": "unskew", "UNSKEW_COMPILE_SECONDS": "3"}
+    with log.open("w") as out:
+        process = subprocess.Popen([sys.executable, "-m", "vllm.entrypoints.openai.api_server", *arguments], stdout=out, stderr=out, env=env)
+    url = f"http://127.0.0.1:{port}"
+    began = time.monotonic()
+    while True:
+        try:
+            urllib.request.urlopen(f"{url}/health", timeout=5).close()
+            break
+        except OSError:
+            assert process.poll() is None, log.read_text()[-3000:]
+            assert time.monotonic() - began < START, log.read_text()[-3000:]
+            time.sleep(1)
+    yield url
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    print(log.read_text()[-1500:] if os.environ.get("UNSKEW_TEST_LOG") else "")
+
+
+@pytest.fixture(scope="session")
+def client(server):
+    return openai.OpenAI(base_url=f"{server}/v1", api_key="none", max_retries=0, timeout=300)
+
+
+def is_healthy(server):
+    with urllib.request.urlopen(f"{server}/health", timeout=60) as answer:
+        return answer.status == 200
+
+
+def test_response_format(client):
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "pattern": "^[A-Z][a-z]{1,8}$"}, "age": {"type": "integer", "minimum": 10, "maximum": 99}},
+        "required": ["name", "age"],
+        "additionalProperties": False,
+    }
+    for kind in ("json_schema", "json_object"):
+        format = {"type": kind}
+        if kind == "json_schema":
+            format["json_schema"] = {"name": "person", "schema": schema, "strict": True}
+        answer = client.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": "A record:"}], max_tokens=100, n=4, seed=1, response_format=format
+        )
+        for choice in answer.choices:
+            if choice.finish_reason == "stop":
+                value = json.loads(choice.message.content)
+                assert isinstance(value, dict) and (kind == "json_object" or 10 <= value["age"] <= 99)
+    assert any(choice.finish_reason == "stop" for choice in answer.choices)
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [
+        ({"regex": "(yes|no) [0-9]"}, lambda text: text[:-1] in ("yes ", "no ") and text[-1].isdigit()),
+        ({"choice": SIGNATURES}, lambda text: text in SIGNATURES),
+        ({"grammar": 'root ::= "a" | "bc"'}, lambda text: text in ("a", "bc")),
+        ({"grammar": 'start: "a" | "bc"'}, lambda text: text in ("a", "bc")),
+    ],
+)
+def test_structured_outputs(client, options, allowed):
+    answer = client.completions.create(model="tiny", prompt=LETTER, max_tokens=40, n=4, extra_body={"structured_outputs": options})
+    assert all(allowed(choice.text) for choice in answer.choices)
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "parameters": {
+                "type": "object",
+                "properties": {key: {"type": "integer", "minimum": 0, "maximum": 99}},
+                "required": [key],
+                "additionalProperties": False,
+            },
+        },
+    }
+    for name, key in [("lamp", "number"), ("door", "count")]
+]
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "door"}}, "auto"])
+def test_tools(client, choice):
+    answer = client.chat.completions.create(
+        model="tiny", messages=[{"role": "user", "content": "Switch it on"}], max_tokens=120, n=3, seed=5, tools=TOOLS, tool_choice=choice
+    )
+    finished = [each for each in answer.choices if each.finish_reason != "length"]
+    calls = [call.function for each in finished for call in each.message.tool_calls or []]
+    for call in calls:
+        arguments = json.loads(call.arguments)
+        assert call.name in ("lamp", "door") and 0 <= arguments[{"lamp": "number", "door": "count"}[call.name]] <= 99
+        assert not isinstance(choice, dict) or call.name == "door"
+    assert calls or choice == "auto" or not finished
+
+
+HOSTILE = [
+    ("regex", "("), ("regex", "a{1000000}{1000000}"), ("regex", "(?=a)b"), ("regex", "(?<n>a)\\k<n>"), ("regex", "[z-a]"), ("regex", "\\u{110000}"),
+    ("regex", "((((((((((a*)*)*)*)*)*)*)*)*)*" + ")"), ("json", "{"), ("json", "[]"), ("json", '{"type": "strange"}'), ("json", '{"$ref": "#/no"}'),
+    ("json", '{"$ref": "http://127.0.0.1/x"}'), ("json", '{"minimum": "x"}'), ("json", '{"pattern": "("}'), ("json", '{"enum": []}'),
+    ("json", '{"type": "object", "required": "a"}'), ("json", '{"type": "integer", "minimum": 5, "maximum": 4}'), ("json", '{"not": {}}'),
+    ("grammar", "start: x"), ("grammar", "start: start"), ("grammar", "x: y"), ("grammar", 'start: "a'), ("grammar", "root ::= root"),
+    ("grammar", "root ::= ("), ("grammar", "{"), ("grammar", '{"set": "/etc/passwd"}'), ("grammar", '{"regex_file": "x"}'),
+    ("grammar", '{"regex": "a", "canonical": 3}'), ("structural_tag", "{}"), ("structural_tag", "x"),
+    ("structural_tag", '{"type": "structural_tag", "format": {"type": "no"}}'),
+    ("structural_tag", '{"type": "structural_tag", "format": {"type": "regex", "pattern": "("}}'),
+    ("structural_tag", '{"structures": [], "triggers": 1}'), ("choice", []),
+]
+
+
+def hostile(count):
+    """Specs that are broken on purpose, and more of them with a letter changed, dropped or doubled."""
+    dice = random.Random(1)
+    yield from HOSTILE
+    whole = [("regex", "(ab|c)+[0-9]{2}"), ("json", '{"type": "object", "properties": {"a": {"type": "integer"}}}'), ("grammar", 'start: "a" x\nx: /b+/')]
+    for _ in range(count):
+        kind, text = dice.choice([*HOSTILE[:-1], *whole])
+        for _ in range(dice.randint(1, 4)):
+            at = dice.randrange(len(text) + 1)
+            text = text[:at] + dice.choice(["", "(", ")", "{", "}", '"', "\\", "[", "\u00e9", "9" * 30, text[at : at + 5] * 2]) + text[at + dice.randint(0, 2) :]
+        yield kind, text
+
+
+def test_hostile_specs(server, client):
+    statuses = Counter()
+    for kind, spec in hostile(int(os.environ.get("UNSKEW_HOSTILE", "300"))):
+        try:
+            client.completions.create(model="tiny", prompt="A", max_tokens=2, extra_body={"structured_outputs": {kind: spec}})
+            statuses[200] += 1
+        except openai.APIStatusError as error:
+            statuses[error.status_code] += 1
+            assert error.status_code == 400, (kind, spec, error)
+    print(f"\nhostile specs: {dict(statuses)}")
+    assert set(statuses) <= {200, 400} and statuses[400] >= len(HOSTILE) - 4 and is_healthy(server)
+    # With the place, and our own words.
+    with pytest.raises(openai.BadRequestError, match="unskew: .*line 1"):
+        client.completions.create(model="tiny", prompt="A", max_tokens=2, extra_body={"structured_outputs": {"regex": "a(b"}})
+
+
+def test_a_compile_of_minutes_ends(server, client):
+    costly = '{"type": "number", "multipleOf": 0.00007, "minimum": 0, "maximum": 1e4000}'
+    began = time.monotonic()
+    try:
+        client.completions.create(model="tiny", prompt="A", max_tokens=2, extra_body={"structured_outputs": {"json": costly}})
+        status = 200
+    except openai.APIStatusError as error:
+        status = error.status_code
+        assert status == 400 and "unskew" in str(error), error
+    print(f"\na costly schema: HTTP {status} in {time.monotonic() - began:.1f} s")
+    assert is_healthy(server)
+
+
+def test_the_client_begins_rejected_walks_again(server, tok, checkpoint):
+    con = unskew.Constraint.choice(SIGNATURES)
+    result = faithful.complete(f"{server}/v1", LETTER, con, n=600, tokenizer=tok, max_tokens=24)
+    compiled = unskew.Compiler(tok).compile(con)
+    law, mass, _ = exact(Model(checkpoint), compiled, tok, tok.encode_prompt(LETTER), 0, 23)
+    counts = Counter(output.text for output in result.outputs)
+    print(f"\nclient: {dict(counts)} in {result.walks} walks, log P {result.log_estimate} +- {result.relative_error}")
+    assert len(result.outputs) == 600 and p_value(counts, law) > 0.001
+    assert abs(2.718281828**result.log_estimate / mass - 1) < 4 * result.relative_error + 0.01
+    with pytest.raises(faithful.ServerError, match="HTTP 400.*unskew"):
+        faithful.complete(f"{server}/v1", LETTER, unskew.Constraint.regex("("), n=1, tokenizer=tok)
+
+
+def test_n_faithful_outputs_of_one_request(server, client, tok, checkpoint):
+    con = unskew.Constraint.choice(SIGNATURES)
+    wish = json.dumps({"constraint": {"choices": SIGNATURES}})
+    answer = client.completions.create(model="tiny", prompt=LETTER, n=500, max_tokens=24, extra_body={"vllm_xargs": {"unskew": wish}})
+    law, mass, _ = exact(Model(checkpoint), unskew.Compiler(tok).compile(con), tok, tok.encode_prompt(LETTER), 0, 23)
+    counts = Counter(choice.text for choice in answer.choices)
+    found = answer.model_extra["unskew"]
+    print(f"\nendpoint: {dict(counts)}, {found}")
+    assert [choice.index for choice in answer.choices] == list(range(500)) and p_value(counts, law) > 0.001
+    assert abs(2.718281828 ** found["log_estimate"] / mass - 1) < 4 * found["relative_error"] + 0.01
+    assert all(choice.model_extra["unskew"]["log_prob"] < 0 for choice in answer.choices)
+    # Other requests pass as they are.
+    assert client.completions.create(model="tiny", prompt="A", max_tokens=3, n=2).choices[1].text is not None
+    for bad in ("{", "[]", '{"constraint": {"regex": "("}}', '{"constraint": {"regex": "a"}, "mode": "weights"}', '{"constraint": {"regex": "a"}, "x": 1}'):
+        with pytest.raises(openai.BadRequestError):
+            client.completions.create(model="tiny", prompt=LETTER, n=2, max_tokens=24, extra_body={"vllm_xargs": {"unskew": bad}})
+    assert is_healthy(server)
