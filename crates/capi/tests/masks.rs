@@ -4,7 +4,10 @@
 
 mod common;
 
-use std::{ffi::CString, ptr};
+use std::{
+    ffi::{CStr, CString},
+    ptr,
+};
 
 use common::{Case, Random, cases, compiler, ids, mask, table, tiny, unescaped};
 use unskew_capi::{api::*, llg::*};
@@ -13,6 +16,9 @@ use unskew_engine::Spec;
 
 const WALKS: usize = 8;
 const STEPS: usize = 40;
+
+/// Signs that mean something in constraints.
+const SIGNS: &[u8] = b"{}[]()\"\\*+?0,:";
 
 fn llg_tokenizer() -> *mut LlgTokenizer {
     let space = tiny();
@@ -140,6 +146,42 @@ fn rest_is_equal(matcher: *mut UnskewMatcher, expected: &mut unskew_engine::Matc
     assert_eq!(unskew_matcher_reset(matcher), 0);
     assert_eq!(unskew_matcher_is_terminated(matcher), 0);
     assert_eq!(unskew_matcher_free(fork), 0);
+}
+
+#[test]
+fn damaged_constraints_are_errors() {
+    let json = common::TOKENIZER.as_bytes();
+    // SAFETY: the bytes are there.
+    let tokenizer =
+        unsafe { unskew_tokenizer_from_json(json.as_ptr(), json.len(), 0, ptr::null(), 0, 1 << 24) };
+    let mut random = Random::new(3);
+    let cases = cases();
+    let (mut refused, mut made) = (0, 0);
+    for round in 0..600 {
+        let mut spec = cases[round % cases.len()].spec.clone().into_bytes();
+        for _ in 0..1 + random.below(3) {
+            let at = random.below(spec.len());
+            match random.below(3) {
+                0 => spec[at] = u8::try_from(random.below(256)).unwrap(),
+                1 => drop(spec.remove(at)),
+                _ => spec.insert(at, SIGNS[random.below(SIGNS.len())]),
+            }
+        }
+        // SAFETY: the bytes are there.
+        let matcher =
+            unsafe { unskew_matcher_new(tokenizer, spec.as_ptr(), spec.len(), ptr::null(), 0, 2000) };
+        if matcher.is_null() {
+            // SAFETY: it is a text until the next error of this thread.
+            let message = unsafe { CStr::from_ptr(unskew_error()) }.to_str().unwrap();
+            assert!(!message.is_empty() && !message.contains("a fault of unskew"), "{message}");
+            refused += 1;
+        } else {
+            assert_eq!(unskew_matcher_free(matcher), 0);
+            made += 1;
+        }
+    }
+    assert!(refused > 200 && made > 20, "{refused} refused, {made} made");
+    assert_eq!(unskew_tokenizer_free(tokenizer), 0);
 }
 
 #[test]
