@@ -255,10 +255,10 @@ def test_kept_constraints_are_answered_at_once_and_the_dict_stays_empty(backend)
         ("json", "{", ""),
         ("ebnf", "root ::= missing", "line 1"),
         ("structural_tag", '{"type": "structural_tag", "format": {"type": "nothing"}}', "/format"),
-        ("ebnf", '{"regex_file": "/etc/passwd"}', "`regex_file` names a file of the server"),
-        ("ebnf", '{"set": "/etc/passwd"}', "`set` names a file of the server"),
-        ("ebnf", '{"exclude_set": "/etc/passwd"}', "`exclude_set` names a file of the server"),
-        ("ebnf", '{"json_schema": {}, "schema_registry": "/etc"}', "`schema_registry` names a file of the server"),
+        ("ebnf", '{"regex_file": "/etc/passwd"}', "`regex_file` names a file, and this server lends none"),
+        ("ebnf", '{"set": "/etc/passwd"}', "`set` names a file, and this server lends none"),
+        ("ebnf", '{"exclude_set": "/etc/passwd"}', "`exclude_set` names a file, and this server lends none"),
+        ("ebnf", '{"json_schema": {}, "schema_registry": "/etc"}', "`schema_registry` names a file, and this server lends none"),
     ],
 )
 def test_errors_are_invalid_grammars_with_the_message(backend, kind, text, says):
@@ -267,10 +267,57 @@ def test_errors_are_invalid_grammars_with_the_message(backend, kind, text, says)
         assert isinstance(grammar, Invalid) and says in grammar.error_message and grammar.error_message
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("ebnf", "{"),
+        ("ebnf", "{" + '"a": [' * 200_000),
+        ("structural_tag", "[" * 200_000),
+        ("structural_tag", '{"a":' * 5_000 + "1" + "}" * 5_000),
+        ("json", "[" * 200_000),
+        ("regex", "\ud800"),
+        ("json", '{"const": "\ud800"}'),
+        ("ebnf", '{"choices": "a"}'),
+        ("ebnf", '{"choices": 1, "choices": ["a"]}'),
+        ("nothing", "a"),
+    ],
+)
+def test_no_text_raises_on_the_scheduler_s_thread(backend, kind, text):
+    value, _ = backend.get_cached_or_future_value((kind, text), False)
+    grammar = value.result(60) if isinstance(value, Future) else value
+    assert isinstance(grammar, (Invalid, type(made(backend, "regex", "a"))))
+
+
+def test_an_output_beyond_a_limit_ends_its_request_alone(plugin, backend):
+    grammars = [made(backend, "regex", text) for text in ("a", "b")]
+
+    class Beyond:
+        stop_ids = grammars[0].matcher.stop_ids
+
+        def fill(self, mask, row):
+            raise unskew.MatcherError("the output is beyond `state_items`, which can be raised")
+
+        def rollback(self, count):
+            pass
+
+    whole = grammars[0].matcher
+    grammars[0].matcher = Beyond()
+    mask = grammars[0].allocate_vocab_mask(999, 2, "cpu")
+    grammars[0].fill_vocab_mask(mask, 0)
+    grammars[1].fill_vocab_mask(mask, 1)
+    bits = np.unpackbits(mask.view(np.uint8), axis=1, bitorder="little")
+    assert [set(np.flatnonzero(row)) for row in bits] == [{END}, {ord("b")}]
+    with pytest.raises(ValueError, match="beyond `state_items`"):
+        grammars[0].accept_token(END)
+    grammars[0].rollback(0)
+    grammars[0].matcher = whole
+    write(grammars[0], "a")
+
+
 def test_compiling_ends_at_its_deadline(plugin, tokenizer):
-    backend = plugin.Backend(tokenizer, deadline=0.2)
+    backend = plugin.Backend(tokenizer, deadline=0.01)
     begin = time.monotonic()
-    grammar = made(backend, "json", json.dumps({"enum": [f"{number:09d}" * 20 for number in range(200_000)]}))
+    grammar = made(backend, "json", json.dumps({"enum": [f"{number:09d}" * 20 for number in range(20_000)]}))
     assert time.monotonic() - begin < 20
     assert isinstance(grammar, Invalid) and "deadline" in grammar.error_message
 

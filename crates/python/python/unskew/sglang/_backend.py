@@ -20,7 +20,12 @@ from sglang.srt.constrained.base_grammar_backend import (
 
 import unskew
 
+from .._requests import cache_bytes, compile_seconds
 from . import _requests
+
+
+#: What a constraint of a client may raise, beside deadlines: our errors, and those of texts that no text is (lone surrogates, deep nests).
+_REFUSED = (unskew.Error, ValueError, TypeError, RecursionError, OverflowError)
 
 
 class Grammar(BaseGrammarObject):
@@ -33,9 +38,13 @@ class Grammar(BaseGrammarObject):
         self.backend = backend
         # SGLang may hand over tokens after the end, and takes them back with the others.
         self._after_end = 0
+        # Why there is no mask: the output has grown beyond a limit. An error here would end SGLang's scheduler.
+        self._failed: str | None = None
         self.grammar_stats = GrammarStats(dispatch_type=key[0])
 
     def accept_token(self, token: int) -> None:
+        if self._failed is not None:
+            raise ValueError(self._failed)
         if self.matcher.is_terminated():
             self._after_end += 1
         elif self.matcher.accept(token):
@@ -47,6 +56,7 @@ class Grammar(BaseGrammarObject):
         ignored = min(k, self._after_end)
         self._after_end -= ignored
         self.matcher.rollback(k - ignored)
+        self._failed = None
 
     def is_terminated(self) -> bool:
         return self.matcher.is_terminated()
@@ -60,17 +70,28 @@ class Grammar(BaseGrammarObject):
         return copy
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
-        self.matcher.fill(vocab_mask, idx)
+        try:
+            self.matcher.fill(vocab_mask, idx)
+        except unskew.MatcherError as error:
+            # The one token that is left brings `accept_token`, whose error ends this request alone.
+            self._failed = str(error)
+            id = self.matcher.stop_ids[0]
+            vocab_mask[idx] = 0
+            vocab_mask[idx, id // 32] = (1 << id % 32) - (1 << 32 if id % 32 == 31 else 0)
 
     @staticmethod
     def fill_vocab_mask_batched(entries: list[Any], vocab_mask: torch.Tensor) -> None:
         """All rows in one call, without the interpreter lock; rows that are not listed stay as they are."""
+        # Some may be wrapped, and their request still be thinking.
         if entries and all(type(entry.grammar) is Grammar for entry in entries):
-            matchers = [entry.grammar.matcher for entry in entries]
-            unskew.fill_batch(matchers, vocab_mask, rows=[entry.row for entry in entries])
-        else:
-            # Some are wrapped, and their request may still be thinking.
-            BaseGrammarObject.fill_vocab_mask_batched(entries, vocab_mask)
+            try:
+                matchers = [entry.grammar.matcher for entry in entries]
+                unskew.fill_batch(matchers, vocab_mask, rows=[entry.row for entry in entries])
+                return
+            except unskew.MatcherError:
+                # One of them has no mask.
+                pass
+        BaseGrammarObject.fill_vocab_mask_batched(entries, vocab_mask)
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
         return self.backend.allocate_vocab_mask(vocab_size, batch_size, device)
@@ -120,7 +141,7 @@ class Backend(BaseGrammarBackend):
             compiled = self.compiler.compile(self._constraint(key), timeout=0.0)
         except unskew.DeadlineError:
             return self.executor.submit(self._init_value_dispatch, key, require_reasoning), False
-        except (unskew.ConstraintError, unskew.TokenizerError) as error:
+        except _REFUSED as error:
             return self._invalid(error), True
         return Grammar(key, unskew.Matcher(compiled), self), True
 
@@ -149,14 +170,14 @@ class Backend(BaseGrammarBackend):
     def _made(self, key: tuple[str, str]) -> BaseGrammarObject:
         try:
             compiled = self.compiler.compile(self._constraint(key), timeout=self.deadline)
-        except unskew.Error as error:
+        except _REFUSED as error:
             return self._invalid(error)
         return Grammar(key, unskew.Matcher(compiled), self)
 
     @staticmethod
-    def _invalid(error: unskew.Error) -> InvalidGrammarObject:
+    def _invalid(error: Exception) -> InvalidGrammarObject:
         place = getattr(error, "place", None)
-        message = str(error)
+        message = str(error) or type(error).__name__
         return InvalidGrammarObject(message if place is None or place in message else f"{place}: {message}")
 
     # Frames of answers: what some models write around the text of a request.
@@ -233,7 +254,7 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any
     """The backend of a server, which SGLang asks for by its name."""
     eos = None if eos_token_ids is None else sorted({eos_token_ids} if isinstance(eos_token_ids, int) else eos_token_ids)
     made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=vocab_size, eos=eos)
-    backend = Backend(made, whitespace=_whitespace(server_args), deadline=_requests.compile_seconds(), cache_bytes=_requests.cache_bytes())
+    backend = Backend(made, whitespace=_whitespace(server_args), deadline=compile_seconds(), cache_bytes=cache_bytes())
     if not getattr(server_args, "reasoning_parser", None):
         return backend
 

@@ -23,7 +23,7 @@ from sglang.srt.sampling.custom_logit_processor import CustomLogitProcessor
 
 import unskew
 
-from ._requests import cache_bytes, compile_seconds, from_client
+from .._requests import cache_bytes, compile_seconds, spec_of
 
 #: The key in `custom_params` and in the answer's `meta_info`.
 KEY = "unskew"
@@ -105,15 +105,12 @@ def _begin(req: Any, text: Any, row_len: int) -> unskew.Walk:
     params = req.sampling_params
     _refuse(params, "seed" in options)
     faithful = _of_process(req, row_len)
-    constraint = options["constraint"]
-    if isinstance(constraint, dict):
-        constraint = json.dumps(constraint)
     seed = options.get("seed")
     if seed is None:
         # The same on every machine that shares the batch, and another one for each request.
         seed = int.from_bytes(hashlib.blake2b(str(req.rid).encode(), digest_size=8).digest(), "little")
     walk = faithful.begin(
-        from_client(constraint),
+        spec_of(options["constraint"]),
         list(req.origin_input_ids),
         seed=seed,
         # The end is one of the tokens that SGLang counts.

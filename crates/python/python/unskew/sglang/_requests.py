@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
-from .. import Constraint, ConstraintError, OptionError
+from .. import Constraint, ConstraintError
+from .._requests import grammar_of
 
 #: SGLang's key for any JSON value.
 ANY_JSON = "$$ANY$$"
 
 #: `Faithful.to_str()`, for clients without SGLang: a pickle that names the class, as dill writes one of a module.
 PROCESSOR = json.dumps({"callable": b"cunskew.sglang._faithful\nFaithful\n.".hex()})
-
-#: Seconds that one constraint may take to compile.
-COMPILE_SECONDS = "UNSKEW_COMPILE_SECONDS"
-
-#: Bytes that compiled constraints may take in one process.
-CACHE_BYTES = "UNSKEW_CACHE_BYTES"
-
-#: Fields of a constraint in JSON that name a file or a folder, where they hold a text.
-_FILES = ("regex_file", "grammar_file", "json_schema_file", "structural_tag_file", "set", "exclude_set", "schema_registry")
-
-
-def number(name: str, default: float) -> float:
-    """The value of a variable of the environment."""
-    text = os.environ.get(name)
-    if text is None:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1e15:
-        raise OptionError(f"{name} is {text!r}: give a number above 0")
-    return value
-
-
-def compile_seconds() -> float:
-    return number(COMPILE_SECONDS, 5.0)
-
-
-def cache_bytes() -> int:
-    return int(number(CACHE_BYTES, 1 << 30))
 
 
 def constraint(kind: str, text: str, whitespace: str | None = None) -> Constraint:
@@ -53,27 +22,10 @@ def constraint(kind: str, text: str, whitespace: str | None = None) -> Constrain
     if kind == "regex":
         return Constraint.regex(text)
     if kind in ("ebnf", "full_assistant_ebnf"):
-        return grammar(text)
+        return grammar_of(text)
     if kind == "structural_tag":
         return Constraint.structural_tag(_with_schemas(text), whitespace=whitespace)
     raise ConstraintError(f"there is no kind of constraint {kind!r}")
-
-
-def grammar(text: str) -> Constraint:
-    """The grammar of a request: GBNF, Lark if it has no `::=`, or any constraint as JSON."""
-    if text.lstrip().startswith("{"):
-        return from_client(text)
-    return Constraint.gbnf(text) if "::=" in text else Constraint.lark(text)
-
-
-def from_client(text: str) -> Constraint:
-    """A constraint as JSON, from somebody who must not read the files of this machine."""
-    made = Constraint.from_json(text)
-    # As the library understood it, so that no second reader of JSON decides.
-    for name, value in json.loads(made.to_json()).items():
-        if name in _FILES and isinstance(value, str):
-            raise ConstraintError(f"`{name}` names a file of the server, which a request cannot: send its text", f"`{name}`")
-    return made
 
 
 def content(kind: str, text: str) -> dict[str, Any] | None:
