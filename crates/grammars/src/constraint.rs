@@ -1,6 +1,6 @@
 //! The constraint: which tokens may follow, for a grammar over a vocabulary.
 //!
-//! A mask is a walk over the vocabulary through [places](crate::places), which are made as the walk needs them; so it holds
+//! A mask is a walk over the vocabulary through [places](crate::parser::places), which are made as the walk needs them; so it holds
 //! every token that leads on, however many terminals end inside it. That is DOMINO's mask without a limit of lookahead
 //! (Beurer-Kellner, Fischer, Vechev: "Guiding LLMs The Right Way", 2024), which the paper calls minimally invasive.
 //!
@@ -22,20 +22,26 @@ use unskew_core::{
 
 use crate::{
     GrammarError, GrammarLimits,
-    contexts::Contexts,
-    end_tokens, ends,
-    grammar::Grammar,
-    mask::{Buffers, KnownNodes, Maker, Trees, Walk},
+    grammar::{data::Grammar, end_tokens},
+    mask::{
+        contexts::Contexts,
+        maker::{Buffers, KnownNodes, Maker, Trees, Walk},
+        pieces::Pieces,
+    },
     munch,
-    pieces::Pieces,
-    places::{Compiled, DEAD, Place, Places, Work},
-    portable::{Exchange, PortablePlace},
-    rules::{Position, Rules},
+    network::rules::{Position, Rules},
+    parser::{
+        places::{Compiled, DEAD, Place, Places, Work},
+        portable::{Exchange, PortablePlace},
+    },
     stats::GrammarStats,
-    terminals::{Terminals, names},
-    tracked::{Distinct, Holding, OnUsedWays, goes_on, on_used_ways},
-    trees::TreeLibrary,
-    untracked::{Both, Untracked},
+    terminal::scanner::{Terminals, names},
+    trees::nodes::TreeLibrary,
+    unique::{
+        ends,
+        tracked::{Distinct, Holding, OnUsedWays, goes_on, on_used_ways},
+        untracked::{Both, Untracked},
+    },
 };
 
 /// Token sequences whose text is a word of a grammar.
