@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use unskew_automata::{Dfa, DfaBuilder, RegexError};
 
-use crate::{SchemaLimits, Whitespace, languages::TEXT, number, string};
+use super::{languages::TEXT, number, string};
+use crate::{SchemaLimits, Whitespace};
 
 /// One character.
 const CHARACTER: &str = "(?s:.)";

@@ -4,14 +4,18 @@ use std::{rc::Rc, sync::Arc};
 
 use unskew_automata::RegexError;
 
+use super::{
+    expand::Expander,
+    keywords,
+    shape::{Names, STRING, Shape},
+};
 use crate::{
     SchemaError,
-    expand::Expander,
-    json::{Document, NodeId},
-    keywords,
-    languages::{self, Language, TEXT},
-    schemas::Literal,
-    shape::{Names, STRING, Shape},
+    document::{
+        json::{Document, NodeId},
+        schemas::Literal,
+    },
+    text::languages::{self, Language, TEXT},
 };
 
 /// What items have to satisfy.

@@ -4,13 +4,17 @@ use std::rc::Rc;
 
 use unskew_grammars::Fate;
 
-use crate::{
-    SchemaError,
-    json::{NodeId, Value},
+use super::{
     keywords::{Reader, items},
-    schemas::{Draft, Literal},
     shape::{ARRAY, Atom, Count, Names, OBJECT, Unevaluated, Witness},
     unevaluated::{self, Scenario},
+};
+use crate::{
+    SchemaError,
+    document::{
+        json::{NodeId, Value},
+        schemas::{Draft, Literal},
+    },
 };
 
 impl Reader<'_> {

@@ -7,7 +7,7 @@
 
 use unskew_automata::Dfa;
 
-use crate::languages::in_order;
+use super::languages::in_order;
 
 /// The most texts, and the most bytes of them together.
 const MOST: u64 = 1 << 17;

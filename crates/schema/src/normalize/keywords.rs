@@ -8,17 +8,25 @@ use std::rc::Rc;
 use unskew_automata::RegexError;
 use unskew_grammars::Fate;
 
-use crate::{
-    Decimal, SchemaError,
+use super::{
     expand::{Conditions, Expander},
     fits::FEWER_DIGITS,
-    format,
-    json::{NodeId, Value},
-    languages::{Language, TEXT},
-    metaschema, number,
-    schemas::{Draft, Literal},
     shape::{
         ALL, ARRAY, Atom, Choice, FALSE, NULL, NUMBER, Names, OBJECT, Refusal, STRING, TRUE, Types, Witness,
+    },
+};
+use crate::{
+    SchemaError,
+    document::decimal::Decimal,
+    document::{
+        json::{NodeId, Value},
+        metaschema,
+        schemas::{Draft, Literal},
+    },
+    text::{
+        format,
+        languages::{Language, TEXT},
+        number,
     },
 };
 
@@ -728,7 +736,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// See [`Languages::ordered`](crate::languages::Languages::ordered).
+    /// See [`Languages::ordered`](crate::text::languages::Languages::ordered).
     fn ordered(&mut self, bound: &Decimal, wanted: [bool; 3]) -> Result<Option<Language>, SchemaError> {
         let made = self.ex.languages.ordered(bound, wanted);
         self.located(made)

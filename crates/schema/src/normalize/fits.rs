@@ -1,11 +1,16 @@
 //! Whether a value that stands in the schema itself, in `enum` or `const`, satisfies other schemas.
 
-use crate::{
-    Decimal, SchemaError,
+use super::{
     expand::Expander,
-    json::{NodeId, Value},
-    schemas::Literal,
     shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+};
+use crate::{
+    SchemaError,
+    document::decimal::Decimal,
+    document::{
+        json::{NodeId, Value},
+        schemas::Literal,
+    },
 };
 
 /// What to do where a number has too many digits.

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use rustc_hash::FxHashMap;
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
 
-use crate::characters::{Characters, Piece};
+use super::characters::{Characters, Piece};
 
 /// Code points up to here are written with one escape.
 const LAST_OF_PLANE: u32 = 0xffff;
@@ -487,7 +487,7 @@ mod tests {
             let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
             for ascii in [false, true] {
                 let all = spelled(&text, true, ascii, &Limits::default()).unwrap();
-                let written = crate::standard::written(ascii).unwrap();
+                let written = crate::text::standard::written(ascii).unwrap();
                 let both = DfaBuilder::new(&Limits::default()).intersection(&all, &written).unwrap();
                 assert_eq!(
                     written_once(&text, ascii, &Limits::default()).unwrap(),

@@ -11,7 +11,7 @@
 
 use unskew_automata::RegexError;
 
-use crate::{
+use super::{
     languages::{Language, Languages, TEXT},
     pattern::{Node, Parsed, Refused, Ways},
 };
@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{SchemaLimits, SchemaOptions, pattern};
+    use crate::{SchemaLimits, SchemaOptions, text::pattern};
 
     fn found(pattern: &str) -> Option<Language> {
         let parsed = pattern::read(pattern).ok()?;

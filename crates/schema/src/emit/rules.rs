@@ -11,15 +11,20 @@ use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarError, RuleId};
 
 use crate::{
     MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace,
-    characters::Run,
-    enumerated::{Plain, plain_texts},
-    expand::Expander,
-    json::{Document, NodeId, Value},
-    languages::Language,
-    number,
-    schemas::Literal,
-    shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
-    standard, string,
+    document::{
+        json::{Document, NodeId, Value},
+        schemas::Literal,
+    },
+    normalize::{
+        expand::Expander,
+        shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+    },
+    text::{
+        characters::Run,
+        enumerated::{Plain, plain_texts},
+        languages::Language,
+        number, standard, string,
+    },
 };
 
 pub(crate) struct Emitter {

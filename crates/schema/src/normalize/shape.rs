@@ -8,7 +8,7 @@ use std::{rc::Rc, sync::Arc};
 
 use unskew_automata::Dfa;
 
-use crate::{json::NodeId, schemas::Literal};
+use crate::document::{json::NodeId, schemas::Literal};
 
 /// Types of values, as bits.
 pub(crate) type Types = u8;

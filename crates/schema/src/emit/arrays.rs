@@ -14,17 +14,16 @@ use std::{rc::Rc, sync::Arc};
 use hashbrown::HashMap;
 use unskew_grammars::{ExprId, RuleId};
 
+use super::rules::{Emitter, NewItem, Once};
 use crate::{
     SchemaError,
-    emit::{Emitter, NewItem, Once},
-    enumerated::texts,
-    finite::Values,
-    json::NodeId,
-    languages::Language,
-    number,
-    parts::Items,
-    schemas::Literal,
-    shape::{ARRAY, Count, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+    document::{json::NodeId, schemas::Literal},
+    normalize::{
+        finite::Values,
+        parts::Items,
+        shape::{ARRAY, Count, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+    },
+    text::{enumerated::texts, languages::Language, number},
 };
 
 /// What an array has so far.

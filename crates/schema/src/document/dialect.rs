@@ -4,10 +4,8 @@
 //! (`$vocabulary`; 2020-12 core, section 8.1.2). What is not listed asks nothing. Such a metaschema is looked for in the
 //! [`Registry`] and read for this list alone: a schema is not checked against it.
 
-use crate::{
-    Registry, SchemaLimits,
-    json::{Document, Value},
-};
+use super::json::{Document, Value};
+use crate::{Registry, SchemaLimits};
 
 /// A version of JSON Schema.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

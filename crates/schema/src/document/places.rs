@@ -3,7 +3,7 @@
 //! What stands elsewhere is a value (of `enum`, say) or belongs to a keyword that nobody knows; what looks like a name
 //! there names nothing that has this name elsewhere.
 
-use crate::{
+use super::{
     dialect::Draft,
     json::{Document, NodeId},
     metaschema::{self, Kind},

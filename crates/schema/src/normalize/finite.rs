@@ -6,14 +6,16 @@ use hashbrown::HashSet;
 use unskew_automata::{Dfa, StateId};
 use unskew_grammars::ExprId;
 
-use crate::{
-    Decimal, SchemaError,
-    emit::Emitter,
+use super::{
     expand::Expander,
-    json::NodeId,
-    languages::Language,
-    schemas::Literal,
     shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE, Types},
+};
+use crate::{
+    SchemaError,
+    document::decimal::Decimal,
+    document::{json::NodeId, schemas::Literal},
+    emit::rules::Emitter,
+    text::languages::Language,
 };
 
 /// Values of one type that are listed, at most.

@@ -6,7 +6,7 @@
 //! what is not known here is an error, never passed on. Characters are whole code points (the flag `u`), and single braces mean
 //! themselves, as browsers have it.
 //!
-//! What looks around is read into a tree, which [`look`](crate::look) turns into automata.
+//! What looks around is read into a tree, which [`look`](crate::text::look) turns into automata.
 
 /// A construct that is not supported, with what to do.
 pub(crate) type Refused = (String, &'static str);

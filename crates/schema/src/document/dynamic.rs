@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-use crate::{
+use super::{
     json::{Document, NodeId},
     places,
     schemas::Schemas,

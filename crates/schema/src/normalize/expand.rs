@@ -17,15 +17,21 @@ use unskew_automata::RegexError;
 use unskew_core::Cancel;
 use unskew_grammars::Fate;
 
+use super::{
+    finite::Finite,
+    keywords,
+    shape::{ALL, ARRAY, Atom, Choice, NUMBER, Names, OBJECT, STRING, Shape, Types},
+};
 use crate::{
     SchemaError, SchemaLimits, SchemaOptions,
-    finite::Finite,
-    json::{NodeId, Value},
-    keywords,
-    languages::{Language, Languages, TEXT},
-    schemas::{Literal, Schemas},
-    shape::{ALL, ARRAY, Atom, Choice, NUMBER, Names, OBJECT, STRING, Shape, Types},
-    standard,
+    document::{
+        json::{NodeId, Value},
+        schemas::{Literal, Schemas},
+    },
+    text::{
+        languages::{Language, Languages, TEXT},
+        standard,
+    },
 };
 
 /// How deep the search for a contradiction goes into required properties and items.

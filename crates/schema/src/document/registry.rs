@@ -4,10 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use fluent_uri::{Uri, UriRef};
 
-use crate::{
-    SchemaError, SchemaLimits,
-    json::{Document, Value},
-};
+use super::json::{Document, Value};
+use crate::{SchemaError, SchemaLimits};
 
 /// Schemas that others may refer to, each by the name that it was given and by its own `$id`.
 ///

@@ -2,7 +2,7 @@
 //!
 //! Members come in the order of the schema, then those that it only requires, then all others; so an object of n properties is
 //! a chain of 2n rules and not n! orders. Where members are counted, or some member must be found that a negation asks
-//! for (a [`Witness`](crate::shape::Witness)), there is a chain for each count and each set of those found so far. A member that
+//! for (a [`Witness`](crate::normalize::shape::Witness)), there is a chain for each count and each set of those found so far. A member that
 //! could be the one asked for may be written as one that is or as any: both ways end where they are all found.
 
 use std::sync::Arc;
@@ -10,16 +10,19 @@ use std::sync::Arc;
 use unskew_automata::Dfa;
 use unskew_grammars::{ExprId, RuleId};
 
+use super::rules::{Emitter, Once, WRITTEN_OUT};
 use crate::{
     MemberOrder, SchemaError,
-    emit::{Emitter, Once, WRITTEN_OUT},
-    enumerated::{few_texts, texts},
-    json::{Document, NodeId},
-    keywords,
-    languages::{Language, TEXT},
-    schemas::Literal,
-    shape::Shape,
-    standard,
+    document::{
+        json::{Document, NodeId},
+        schemas::Literal,
+    },
+    normalize::{keywords, shape::Shape},
+    text::{
+        enumerated::{few_texts, texts},
+        languages::{Language, TEXT},
+        standard,
+    },
 };
 
 /// A member of an object that has a name of its own.

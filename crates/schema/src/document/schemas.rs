@@ -6,17 +6,17 @@
 
 use std::{collections::BTreeMap, hash::Hash};
 
-pub(crate) use crate::dialect::Draft;
+pub(crate) use super::dialect::Draft;
 use hashbrown::{HashMap, HashSet};
 
-use crate::{
-    Registry, SchemaError, SchemaLimits,
+use super::{
     dialect::Dialect,
     dynamic::{self, Anchor, Copies, Outermost},
     json::{Document, NodeId, Value},
     metaschema,
     places::{self, Place},
 };
+use crate::{Registry, SchemaError, SchemaLimits};
 
 /// A schema that a value satisfies, or one that it does not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -12,11 +12,13 @@
 
 use hashbrown::HashSet;
 
-use crate::{
-    Decimal,
+use super::{
     dialect::Draft,
     json::{Document, NodeId, Value},
-    pattern::{self, Refused},
+};
+use crate::{
+    document::decimal::Decimal,
+    text::pattern::{self, Refused},
 };
 
 /// The values that a keyword may have.

@@ -7,14 +7,14 @@ use std::{ops::RangeInclusive, sync::Arc};
 use hashbrown::HashMap;
 use unskew_automata::{Dfa, DfaBuilder, RegexError, StateId};
 
-use crate::{
-    Decimal, SchemaLimits, SchemaOptions,
+use super::{
     format::{self, Format},
     look::{self, Failure},
     number,
     pattern::{self, Refused},
     standard, string,
 };
+use crate::{SchemaLimits, SchemaOptions, document::decimal::Decimal};
 
 /// Any text.
 pub(crate) const TEXT: &str = "(?s:.)*";

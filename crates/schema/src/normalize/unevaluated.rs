@@ -5,12 +5,16 @@
 //! matters is said to hold or not to, in all combinations. Each combination is a [`Scenario`]; what does not matter
 //! here is left to the ordinary reading of the keyword.
 
+use super::{
+    expand::Expander,
+    shape::{Atom, OBJECT},
+};
 use crate::{
     SchemaError,
-    expand::Expander,
-    json::NodeId,
-    schemas::{Draft, Literal},
-    shape::{Atom, OBJECT},
+    document::{
+        json::NodeId,
+        schemas::{Draft, Literal},
+    },
 };
 
 /// Combinations of branches, at most.
@@ -103,7 +107,7 @@ fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaE
         own.all_properties |= member("unevaluatedProperties").is_some();
         own.all_items |= member("unevaluatedItems").is_some();
     }
-    own.all_items |= crate::keywords::items(ex, node).1.is_some();
+    own.all_items |= crate::normalize::keywords::items(ex, node).1.is_some();
 
     walk.within.push(node);
     let mut all = vec![own];
