@@ -22,26 +22,27 @@ use unskew_core::{
 
 use crate::{
     GrammarError, GrammarLimits,
-    grammar::{data::Grammar, end_tokens},
+    grammar::data::Grammar,
     mask::{
         contexts::Contexts,
         maker::{Buffers, KnownNodes, Maker, Trees, Walk},
         pieces::Pieces,
+        tracked::{Distinct, OnUsedWays, goes_on, on_used_ways},
     },
     munch,
-    network::rules::{Position, Rules},
+    network::{
+        end_tokens,
+        rules::{Position, Rules},
+        terminals::{Terminals, names},
+    },
     parser::{
         places::{Compiled, DEAD, Place, Places, Work},
         portable::{Exchange, PortablePlace},
-    },
-    stats::GrammarStats,
-    terminal::scanner::{Terminals, names},
-    trees::nodes::TreeLibrary,
-    unique::{
-        ends,
-        tracked::{Distinct, Holding, OnUsedWays, goes_on, on_used_ways},
         untracked::{Both, Untracked},
     },
+    stats::GrammarStats,
+    trees::{holding::Holding, nodes::TreeLibrary},
+    unique::ends,
 };
 
 /// Token sequences whose text is a word of a grammar.

@@ -56,6 +56,7 @@ mod constraint;
 mod error;
 mod explain;
 mod grammar;
+mod ids;
 mod lazy;
 mod limits;
 mod mask;

@@ -40,7 +40,9 @@
 //! assert_eq!((error.pointer(), error.keyword()), (Some("#/items"), Some("uniqueItems"))); // of arrays and objects
 //! ```
 
+mod decimal;
 mod document;
+mod draft;
 mod emit;
 mod error;
 mod explain;

@@ -14,7 +14,7 @@ use unskew_automata::Dfa;
 
 use crate::{
     Counted, Except, GrammarError, GrammarLimits, Location,
-    unique::distinct::{Remaining, has_enough},
+    terminal::remaining::{Remaining, has_enough},
 };
 
 /// A rule of a grammar.

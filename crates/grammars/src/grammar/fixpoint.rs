@@ -5,7 +5,7 @@
 //! chain of a hundred thousand rules in the wrong order takes no longer than in the right one.
 
 use super::data::{Expr, ExprId, Grammar, Terminal, Unordered};
-use crate::network::rules::NONE;
+use crate::ids::NONE;
 
 /// By expression: whether it has a text at all, and whether the empty text is among its texts. A choice may have alternatives
 /// that have none.

@@ -7,11 +7,9 @@
 //! | `fixpoint` | least fixpoints: the expressions that are nullable, and those that can be completed |
 //! | `analysis` | rules that do nothing, left recursion, sizes |
 //! | `regular` | a grammar without recursion as one automaton |
-//! | `end_tokens` | control tokens that end the sequence, which nothing may follow |
 
 pub(crate) mod analysis;
 pub(crate) mod data;
-pub(crate) mod end_tokens;
 pub(crate) mod fixpoint;
 pub(crate) mod import;
 pub(crate) mod regular;

@@ -14,7 +14,7 @@ use unskew_core::ByteSet;
 use super::Lazy;
 use crate::{
     grammar::data::{Expr, ExprId, Grammar, RuleId, TerminalId},
-    terminal::scanner::first_bytes,
+    network::terminals::first_bytes,
 };
 
 /// What an edge of a net reads.

@@ -23,21 +23,19 @@ use super::{
     pieces::Pieces,
     shared::GrammarNumber,
 };
+use crate::trees::holding::{Holding, marks};
 use crate::{
     Counted, Except,
+    network::terminals::Scanner,
     parser::{
         engine::Todo,
         places::{BOUNDARY, Compiled, Place, Places, Reading},
     },
-    terminal::{counted::Horizon, except::Below, scanner::Scanner},
+    terminal::{counted::Horizon, except::Below, remaining::Remaining},
     trees::{
         kept::LibraryId,
         nodes::{Node, Numbered, TreeLibrary},
         remainders::{At, Trie},
-    },
-    unique::{
-        distinct::Remaining,
-        tracked::{Holding, marks},
     },
 };
 

@@ -18,12 +18,12 @@ use super::{
     maker::{Buffers, KnownNodes, Maker},
 };
 use crate::{
-    network::rules::NONE,
+    ids::NONE,
+    network::terminals::Scanner,
     parser::{
         engine::{Followers, Todo},
         places::{Compiled, Place},
     },
-    terminal::scanner::Scanner,
     trees::{
         joined::{self, Next},
         kept::{LibraryId, hold_automaton, hold_node},

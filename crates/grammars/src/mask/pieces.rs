@@ -5,10 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use unskew_core::{MaskMut, MaskRef, TokenId, TokenMask};
 
-use crate::{
-    trees::nodes::{Node, Tokens},
-    unique::tracked::SparseTokens,
-};
+use crate::trees::holding::SparseTokens;
+use crate::trees::nodes::{Node, Tokens};
 
 /// A mask in pieces, most of which are shared: a twentieth of the memory of its bits, and less work to make.
 #[derive(Debug, Default)]

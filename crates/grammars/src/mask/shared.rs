@@ -16,13 +16,14 @@ use super::{
     maker::Trees,
 };
 use crate::{
+    ids::COUNTS,
+    network::terminals::Scanner,
     parser::{
         engine::{Parser, Return, Todo},
         places::Compiled,
     },
-    terminal::scanner::Scanner,
     trees::{
-        kept::{COUNTS, Entry, LibraryId, Tables},
+        kept::{Entry, LibraryId, Tables},
         nodes::TreeLibrary,
     },
 };

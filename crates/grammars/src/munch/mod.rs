@@ -70,8 +70,11 @@ use crate::{
         data::{Expr, Grammar, RuleId, Terminal, TerminalId},
         fixpoint::nullable,
     },
-    network::rules::{NONE, Position, Rules},
-    terminal::scanner::{Terminals, names},
+    ids::NONE,
+    network::{
+        rules::{Position, Rules},
+        terminals::{Terminals, names},
+    },
 };
 
 /// What is left of the work that a check may take.

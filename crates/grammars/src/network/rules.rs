@@ -23,13 +23,11 @@ use crate::{
         data::{Expr, ExprId, Grammar, RuleId, Terminal, Unordered},
         fixpoint::productive_and_nullable,
     },
+    ids::NONE,
 };
 
 /// A place inside a rule.
 pub(crate) type Position = u32;
-
-/// No such thing.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// The position behind everything: the output may end. It belongs to no rule and has no edges.
 pub(crate) const END: Position = 0;

@@ -9,7 +9,7 @@
 //! of every place; as a position it is one number, and everything that merges equal futures merges these too.
 
 use super::rules::Position;
-use crate::parser::ids::Ids;
+use crate::ids::Ids;
 
 /// A position with this bit is one of a group's.
 const GROUP: Position = 1 << 31;

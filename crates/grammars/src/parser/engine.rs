@@ -28,13 +28,12 @@
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
-use super::{
-    ids::Ids,
-    returns::{Groups, inner},
-};
+use super::returns::{Groups, inner};
 use crate::{
+    ids::Ids,
+    ids::NONE,
     network::{
-        rules::{END, NONE, Position, Rules},
+        rules::{END, Position, Rules},
         unordered::{Edge, Seen, States, is_of_group},
     },
     unique::distinct::{INHERITED, NOTHING, Text, Used, UsedTexts},

@@ -19,9 +19,12 @@ use super::{
     engine::{Item, Parser, ROOT, Return, Todo},
     returns::inner,
 };
-use crate::network::{
-    rules::{NONE, Position, Rules},
-    unordered::is_of_group,
+use crate::{
+    ids::NONE,
+    network::{
+        rules::{Position, Rules},
+        unordered::is_of_group,
+    },
 };
 
 /// The returns that holes stand for, by hole.

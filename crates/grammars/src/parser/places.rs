@@ -16,15 +16,14 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use unskew_core::{ByteSet, TokenId};
 
-use super::{
-    engine::{Parser, Pending, Todo},
-    ids::Ids,
-};
+use super::engine::{Parser, Pending, Todo};
 use crate::{
-    network::rules::{NONE, Rules},
-    terminal::scanner::Terminals,
+    ids::Ids,
+    ids::NONE,
+    network::{rules::Rules, terminals::Terminals},
+    terminal::remaining::MANY,
     unique::{
-        distinct::{Begun, MANY, Texts, Used},
+        distinct::{Begun, Texts, Used},
         used_ways::{Of, UsedWays},
     },
 };

@@ -17,11 +17,12 @@ use super::{
     places::{BOUNDARY, Compiled, Place, Places, Reading},
 };
 use crate::{
+    ids::NONE,
     network::{
-        rules::{NONE, Position},
+        rules::Position,
+        terminals::Terminals,
         unordered::{Seen, is_of_group},
     },
-    terminal::scanner::Terminals,
     unique::distinct::{Begun, INHERITED, NOTHING, Texts, Used},
 };
 

@@ -23,10 +23,8 @@
 
 use hashbrown::HashMap;
 
-use super::{
-    engine::{Item, Return},
-    ids::Ids,
-};
+use super::engine::{Item, Return};
+use crate::ids::Ids;
 
 /// So many pairs and frames are looked at in one set, and again after each item that is left out.
 const MOST_LOOKED_AT: usize = 512;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
 use unskew_core::ByteSet;
 
-use crate::{network::rules::NONE, trees::kept::COUNTS};
+use crate::ids::{COUNTS, NONE};
 
 /// Units between two marks, at least and at most so many.
 #[derive(Clone, Debug)]

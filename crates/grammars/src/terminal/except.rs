@@ -15,7 +15,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use unskew_automata::{Dfa, StateId};
 
-use crate::{network::rules::NONE, trees::kept::COUNTS};
+use crate::ids::{COUNTS, NONE};
 
 /// A regular language without some texts. Never empty.
 #[derive(Clone, Debug)]

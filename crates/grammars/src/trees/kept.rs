@@ -26,15 +26,14 @@ use smallvec::SmallVec;
 use unskew_automata::Dfa;
 use unskew_core::{ByteSet, TokenId};
 
+use super::holding::Holding;
 use super::{
     bodies::Bodies,
     joined::NextKey,
     nodes::{Key, Marked, Node, Numbered},
 };
-use crate::{
-    mask::shared::{Shared, SpelledGrammar},
-    unique::tracked::Holding,
-};
+use crate::ids::COUNTS;
+use crate::mask::shared::{Shared, SpelledGrammar};
 
 /// A node, a group of exits, an automaton or a grammar in a library. An id is given once in the life of a library.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -99,7 +98,7 @@ pub(crate) trait Entry: Eq + Hash + Sized {
     fn each_held(&self, _value: &Self::Value, _each: &mut dyn FnMut(LibraryId, usize)) {}
 }
 
-/// An automaton, by its number: which bytes [extend](crate::trees::nodes::extending) its texts.
+/// An automaton, by its number: which bytes [extend](crate::terminal::extending::extending) its texts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ExtendingOf(pub(crate) LibraryId);
 
@@ -128,9 +127,6 @@ pub(crate) struct Tables {
     joined: HashMap<JoinOf, Option<Numbered>>,
     pub(crate) shared: Shared,
 }
-
-/// The two counts of an `Arc`, in bytes.
-pub(crate) const COUNTS: usize = 2 * size_of::<usize>();
 
 /// Calls `each` with an automaton and its bytes.
 pub(crate) fn hold_automaton((number, dfa): (LibraryId, &Arc<Dfa>), each: &mut dyn FnMut(LibraryId, usize)) {

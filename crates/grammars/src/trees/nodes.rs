@@ -28,6 +28,7 @@ use unskew_core::{
     ByteAutomaton, ByteSet, DEAD, KindTokens, MaskRef, TokenId, TokenMask, TokenTrie, Verdict, Vocabulary,
 };
 
+use super::holding::Holding;
 use super::{
     bodies::Bodies,
     joined::{Next, join},
@@ -35,7 +36,7 @@ use super::{
     remainders::{At, Entered, Exits, Group, PER_TOKEN, Trie},
     wide::{ByteLists, Wide},
 };
-use crate::{Counted, network::rules::NONE, unique::tracked::Holding};
+use crate::{Counted, ids::NONE, terminal::extending::extending};
 
 /// Sets with at most so many tokens are lists: 512 are written into a mask in less time than a mask of 128,000 bits is
 /// copied twice.
@@ -588,22 +589,4 @@ impl Tokens {
             Self::Many(mask.words().into())
         }
     }
-}
-
-/// The bytes with which `dfa` goes on in some state in which it may end.
-pub(crate) fn extending(dfa: &Dfa) -> ByteSet {
-    let mut bytes = ByteSet::default();
-    let representatives: Vec<u8> = dfa.classes().representatives().collect();
-    let mut classes = vec![false; representatives.len()];
-    for state in dfa.states().filter(|state| dfa.is_accepting(*state)) {
-        for (class, byte) in classes.iter_mut().zip(&representatives) {
-            *class |= dfa.step(state, *byte).is_some();
-        }
-    }
-    for byte in 0..=255 {
-        if classes[usize::from(dfa.classes().get(byte))] {
-            bytes.insert(byte);
-        }
-    }
-    bytes
 }

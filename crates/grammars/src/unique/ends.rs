@@ -23,8 +23,8 @@ use crate::{
         data::{Expr, ExprId, Grammar, Terminal, TerminalId},
         fixpoint::productive_and_nullable,
     },
-    terminal::scanner::first_bytes,
-    trees::nodes::extending,
+    network::terminals::first_bytes,
+    terminal::extending::extending,
 };
 
 /// Sets of bytes, and which of them are part of which.

@@ -5,13 +5,9 @@
 //! | `distinct` | terminals of such texts, and the sets of those that were used |
 //! | `versions` | maps of which every version stays |
 //! | `used_ways` | what used texts do to the beginnings of others |
-//! | `tracked` | what a mask has too much because of them |
-//! | `untracked` | from the parser that tracks texts to the one that does not |
 //! | `ends` | where such texts end: the next byte must say so |
 
 pub(crate) mod distinct;
 pub(crate) mod ends;
-pub(crate) mod tracked;
-pub(crate) mod untracked;
 pub(crate) mod used_ways;
 pub(crate) mod versions;

@@ -17,10 +17,10 @@ use smallvec::SmallVec;
 use unskew_core::TokenTrie;
 
 use super::{
-    distinct::{Begun, MANY, Text, Texts, Used, UsedTexts},
+    distinct::{Begun, Text, Texts, Used, UsedTexts},
     versions::{EMPTY, Map, Versions},
 };
-use crate::{network::rules::NONE, terminal::scanner::Terminals};
+use crate::{ids::NONE, network::terminals::Terminals, terminal::remaining::MANY};
 
 /// What is known of all sets.
 #[derive(Default, Debug)]

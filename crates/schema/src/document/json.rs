@@ -6,7 +6,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::{SchemaError, SchemaLimits, document::decimal::Decimal};
+use crate::{SchemaError, SchemaLimits, decimal::Decimal};
 
 /// A value of a document.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -12,12 +12,10 @@
 
 use hashbrown::HashSet;
 
-use super::{
-    dialect::Draft,
-    json::{Document, NodeId, Value},
-};
+use super::json::{Document, NodeId, Value};
+use crate::draft::Draft;
 use crate::{
-    document::decimal::Decimal,
+    decimal::Decimal,
     text::pattern::{self, Refused},
 };
 

@@ -3,7 +3,6 @@
 //! | file | contents |
 //! |---|---|
 //! | `json` | JSON text as a flat document, with exact numbers |
-//! | `decimal` | numbers as they are written |
 //! | `dialect` | the keywords of a draft, or of a metaschema |
 //! | `metaschema` | the values that each keyword may have |
 //! | `places` | where in a text schemas stand |
@@ -11,7 +10,6 @@
 //! | `schemas` | a document as schemas, with its references |
 //! | `dynamic` | dynamic references, which depend on who refers |
 
-pub(crate) mod decimal;
 pub(crate) mod dialect;
 pub(crate) mod dynamic;
 pub(crate) mod json;

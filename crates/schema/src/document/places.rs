@@ -4,10 +4,10 @@
 //! there names nothing that has this name elsewhere.
 
 use super::{
-    dialect::Draft,
     json::{Document, NodeId},
     metaschema::{self, Kind},
 };
+use crate::draft::Draft;
 
 /// What stands in a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

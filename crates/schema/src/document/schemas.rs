@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, hash::Hash};
 
-pub(crate) use super::dialect::Draft;
+pub(crate) use crate::draft::Draft;
 use hashbrown::{HashMap, HashSet};
 
 use super::{

@@ -4,7 +4,6 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use hashbrown::HashSet;
 use unskew_automata::{Dfa, StateId};
-use unskew_grammars::ExprId;
 
 use super::{
     expand::Expander,
@@ -12,9 +11,8 @@ use super::{
 };
 use crate::{
     SchemaError,
-    document::decimal::Decimal,
+    decimal::Decimal,
     document::{json::NodeId, schemas::Literal},
-    emit::rules::Emitter,
     text::languages::Language,
 };
 
@@ -174,30 +172,6 @@ impl Expander {
             }
         }
         Ok(false)
-    }
-}
-
-impl Emitter {
-    /// One of the values of a set.
-    pub(crate) fn finite(&mut self, node: Option<NodeId>, value: &Finite) -> Result<ExprId, SchemaError> {
-        Ok(match value {
-            Finite::Word(word) => self.builder.literal(*word),
-            Finite::Text(text) => {
-                let texts = self.ex.languages.text(text);
-                match self.ex.located(node, texts)? {
-                    Some(texts) => self.string(node, &texts)?,
-                    None => return Err(SchemaError::Unsatisfiable),
-                }
-            }
-            Finite::Number(_, spelled) => self.terminal("number", spelled),
-            Finite::Node(node) => {
-                // A part of the value in work.
-                self.level += 1;
-                let constant = self.constant(*node);
-                self.level -= 1;
-                constant?
-            }
-        })
     }
 }
 

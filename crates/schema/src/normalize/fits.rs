@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     SchemaError,
-    document::decimal::Decimal,
+    decimal::Decimal,
     document::{
         json::{NodeId, Value},
         schemas::Literal,

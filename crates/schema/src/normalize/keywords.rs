@@ -17,12 +17,13 @@ use super::{
 };
 use crate::{
     SchemaError,
-    document::decimal::Decimal,
+    decimal::Decimal,
     document::{
         json::{NodeId, Value},
         metaschema,
-        schemas::{Draft, Literal},
+        schemas::Literal,
     },
+    draft::Draft,
     text::{
         format,
         languages::{Language, TEXT},

@@ -13,8 +13,9 @@ use crate::{
     SchemaError,
     document::{
         json::{NodeId, Value},
-        schemas::{Draft, Literal},
+        schemas::Literal,
     },
+    draft::Draft,
 };
 
 impl Reader<'_> {

@@ -11,10 +11,8 @@ use super::{
 };
 use crate::{
     SchemaError,
-    document::{
-        json::NodeId,
-        schemas::{Draft, Literal},
-    },
+    document::{json::NodeId, schemas::Literal},
+    draft::Draft,
 };
 
 /// Combinations of branches, at most.

@@ -24,7 +24,7 @@ use std::{
 
 use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
 
-use crate::{SchemaLimits, document::schemas::Draft};
+use crate::{SchemaLimits, draft::Draft};
 
 /// The formats of the specification, each with the first draft that has it.
 const FORMATS: [(&str, Draft); 19] = [

@@ -14,7 +14,7 @@ use super::{
     pattern::{self, Refused},
     standard, string,
 };
-use crate::{SchemaLimits, SchemaOptions, document::decimal::Decimal};
+use crate::{SchemaLimits, SchemaOptions, decimal::Decimal};
 
 /// Any text.
 pub(crate) const TEXT: &str = "(?s:.)*";

@@ -10,7 +10,7 @@
 
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError};
 
-use crate::document::decimal::Decimal;
+use crate::decimal::Decimal;
 
 /// Any number of JSON.
 pub(crate) const ANY: &str = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?";

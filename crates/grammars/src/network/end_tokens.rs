@@ -15,15 +15,13 @@
 
 use hashbrown::HashSet;
 
-use super::data::{Grammar, RuleId, TerminalId};
-use crate::{
-    GrammarError,
-    network::{
-        rules::{Position, Rules},
-        unordered::is_of_group,
-    },
-    terminal::scanner::Terminals,
+use super::{
+    rules::{Position, Rules},
+    terminals::Terminals,
+    unordered::is_of_group,
 };
+use crate::GrammarError;
+use crate::grammar::data::{Grammar, RuleId, TerminalId};
 
 /// Checks that nothing may follow the tokens of `terminals` that end the sequence. O(n) for n positions and edges, for each rule that
 /// names one.

@@ -13,9 +13,9 @@ use unskew_core::{ByteSet, TokenId, TokenTrie, Vocabulary};
 use crate::{
     Counted, Except, GrammarError,
     grammar::data::{Grammar, Terminal, TerminalId},
-    network::rules::NONE,
-    trees::kept::COUNTS,
-    unique::distinct::Remaining,
+    ids::COUNTS,
+    ids::NONE,
+    terminal::remaining::Remaining,
 };
 
 /// A terminal that is no literal.

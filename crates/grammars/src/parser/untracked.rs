@@ -6,15 +6,13 @@
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
-use super::distinct::{INHERITED, NOTHING, Text, Used};
-use crate::{
-    network::{rules::Position, unordered::is_of_group},
-    parser::{
-        engine::{Item, Return, Todo},
-        places::{BOUNDARY, Compiled, Place, Places, Reading},
-        returns::inner,
-    },
+use super::{
+    engine::{Item, Return, Todo},
+    places::{BOUNDARY, Compiled, Place, Places, Reading},
+    returns::inner,
 };
+use crate::network::{rules::Position, unordered::is_of_group};
+use crate::unique::distinct::{INHERITED, NOTHING, Text, Used};
 
 /// What is known of the numbers of the tracking parser: those of the other.
 #[derive(Debug, Default)]
