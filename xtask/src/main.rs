@@ -10,6 +10,7 @@ mod check;
 mod conformance;
 mod process;
 mod python;
+mod rooms;
 mod tidy;
 
 use std::{

@@ -7,6 +7,9 @@
 //! Whatever has been read can be completed: rules hold only what has a text, terminals likewise, and every byte that the
 //! grammar uses is a token by itself. So a mask needs no look ahead, and there are no dead ends.
 
+mod scratch;
+mod state;
+
 use std::{
     fmt,
     sync::{
@@ -20,6 +23,11 @@ use unskew_core::{
     Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenKind, TokenMask, TokenTrie, Vocabulary,
 };
 
+pub use self::{scratch::GrammarScratch, state::GrammarState};
+use self::{
+    scratch::{Made, Tracking},
+    state::{At, Since},
+};
 use crate::{
     GrammarError, GrammarLimits,
     grammar::data::Grammar,
@@ -36,8 +44,8 @@ use crate::{
         terminals::{Terminals, names},
     },
     parser::{
-        places::{Compiled, DEAD, Place, Places, Work},
-        portable::{Exchange, PortablePlace},
+        places::{Compiled, DEAD, Place, Places},
+        portable::Exchange,
         untracked::{Both, Untracked},
     },
     stats::GrammarStats,
@@ -94,96 +102,6 @@ pub struct GrammarConstraint {
     distinct: Option<Distinct>,
     scratch_bytes: usize,
     state_items: usize,
-}
-
-/// The position of a sequence in a [`GrammarConstraint`]. Cloning it copies some 70 bytes, with one pointer that is counted.
-#[derive(Clone)]
-pub struct GrammarState {
-    /// A place that the sequence came through, spelled out for scratches that do not know the state; where texts may not come twice,
-    /// with those that were used.
-    portable: Arc<PortablePlace>,
-    /// What was read behind it.
-    since: Since,
-    /// Whether the output may end here.
-    may_end: bool,
-    /// The scratch that knows it, and how it is called there.
-    stamp: u64,
-    at: At,
-}
-
-/// A few tokens: it takes less to read them again in another scratch, should that ever be, than to spell out every place.
-#[derive(Clone, Copy, Default)]
-struct Since {
-    tokens: [TokenId; Self::MOST],
-    len: u8,
-}
-
-impl Since {
-    const MOST: usize = 7;
-
-    fn tokens(&self) -> &[TokenId] {
-        &self.tokens[..usize::from(self.len)]
-    }
-
-    /// With one more, if there is room.
-    fn with(mut self, token: TokenId) -> Option<Self> {
-        *self.tokens.get_mut(usize::from(self.len))? = token;
-        self.len += 1;
-        Some(self)
-    }
-}
-
-/// Where a sequence is in a scratch.
-#[derive(Clone, Copy)]
-struct At {
-    /// Without the texts that were used.
-    place: Place,
-    /// With them.
-    tracked: Option<Place>,
-}
-
-/// The tables of a [`GrammarConstraint`]: what it has found out on the way. When they pass [`GrammarLimits::scratch_bytes`], they
-/// are emptied, but for masks that were asked for since they were half full.
-pub struct GrammarScratch {
-    /// No two scratches have the same one, nor has one before and after it was emptied.
-    stamp: u64,
-    places: Places,
-    exchange: Exchange,
-    known: KnownNodes,
-    buffers: Buffers,
-    contexts: Contexts,
-    /// For the tokens of a mask in the making.
-    ids: Vec<TokenId>,
-    doubtful: Vec<TokenId>,
-    masks: HashMap<Place, Made>,
-    /// An empty mask, once it was needed.
-    buffer: Option<TokenMask>,
-    mask_bytes: usize,
-    tracking: Option<Tracking>,
-    /// The turns of the library when the scratch last forgot nodes.
-    turns: u64,
-    /// Whether the tables took more than half of their limit when a state was last looked up.
-    is_half_full: bool,
-    stats: GrammarStats,
-}
-
-/// A mask that a scratch has made.
-struct Made {
-    pieces: Pieces,
-    /// Whether it was asked for since the tables were half full.
-    is_young: bool,
-}
-
-/// The tables of the parser that tracks texts.
-struct Tracking {
-    places: Places,
-    exchange: Exchange,
-    untracked: Untracked,
-    /// By place: the tokens that the mask has too many.
-    removed: HashMap<Place, Arc<[TokenId]>>,
-    removed_bytes: usize,
-    /// The tokens that hold a text which was used in some place.
-    holding_used: HashSet<TokenId>,
 }
 
 /// Where a parse is, without what encloses it: by reading, the terminal, how far it is read, and the positions behind it.
@@ -587,71 +505,6 @@ impl GrammarConstraint {
     }
 }
 
-impl GrammarScratch {
-    /// Forgets the nodes of a library that has dropped a generation since: the scratch looks for them again, so that the library
-    /// knows which are in use, and those that it has dropped are freed.
-    fn follow(&mut self, turns: u64) {
-        if self.turns == turns {
-            return;
-        }
-        self.turns = turns;
-        self.known = KnownNodes::default();
-        self.contexts = Contexts::default();
-        self.masks.clear();
-        self.mask_bytes = 0;
-    }
-
-    /// What it has done so far.
-    pub fn stats(&self) -> GrammarStats {
-        let Work { reads, mut steps, mut readings } = self.places.work;
-        let mut items = self.places.parser.looked_at();
-        let mut used_texts = 0;
-        if let Some(tracking) = &self.tracking {
-            used_texts = tracking.places.looks();
-            steps += tracking.places.work.steps;
-            readings += tracking.places.work.readings;
-            items += tracking.places.parser.looked_at();
-        }
-        let before = &self.stats;
-        GrammarStats {
-            reads: before.reads + reads,
-            steps: before.steps + steps,
-            readings: before.readings + readings,
-            items: before.items + items,
-            used_texts: before.used_texts + used_texts,
-            ..*before
-        }
-    }
-
-    /// The memory that its tables take, in bytes. O(1).
-    pub fn memory_usage(&self) -> usize {
-        self.places.memory_usage()
-            + self.exchange.memory_usage()
-            + self.known.memory_usage()
-            + self.contexts.memory_usage()
-            + self.mask_bytes
-            + self.tracking.as_ref().map_or(0, |tracking| {
-                tracking.places.memory_usage()
-                    + tracking.exchange.memory_usage()
-                    + tracking.untracked.memory_usage()
-                    + tracking.removed_bytes
-            })
-    }
-
-    /// The number of places, states of the parser and returns that were made.
-    pub fn sizes(&self) -> (usize, usize, usize) {
-        let (todos, returns) = self.places.parser.made();
-        (self.places.len(), todos, returns)
-    }
-}
-
-impl GrammarState {
-    /// The only name of the state in this scratch: two states are equal there exactly when these are.
-    fn known(&self, scratch: &GrammarScratch) -> Option<At> {
-        (self.stamp == scratch.stamp).then_some(self.at)
-    }
-}
-
 impl Constraint for GrammarConstraint {
     type State = GrammarState;
     type Scratch = GrammarScratch;
@@ -786,17 +639,5 @@ impl fmt::Debug for GrammarConstraint {
             .field("positions", &self.compiled.rules.len())
             .field("vocabulary", &self.vocabulary)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for GrammarState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GrammarState").field("may_end", &self.may_end).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for GrammarScratch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GrammarScratch").field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
