@@ -11,6 +11,7 @@ mod conformance;
 mod engines;
 mod process;
 mod python;
+mod rooms;
 mod tidy;
 
 use std::{

@@ -2,6 +2,7 @@
 //!
 //! - Who depends on whom, from `cargo metadata`: the arrows of ARCHITECTURE.md, and which crate alone may name a heavy
 //!   library.
+//! - Which folder of a crate may name which other one (`rooms`).
 //! - Every Rust file begins with a module doc and has at most 800 lines without its tests.
 //! - Every feature has a comment: its meaning and its cost.
 //! - Nothing unfinished, nothing switched off, no path of one machine.
@@ -14,7 +15,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::Result;
+use crate::{Result, rooms::rooms};
 
 /// The most lines of a file, its tests not counted.
 const MAX_LINES: usize = 800;
@@ -107,6 +108,7 @@ pub(crate) fn tidy(root: &Path) -> Result<()> {
     let mut faults = Vec::new();
     dependencies(root, &mut faults)?;
     sources(root, &mut faults)?;
+    rooms(root, &mut faults)?;
     if faults.is_empty() {
         return Ok(());
     }

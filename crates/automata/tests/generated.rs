@@ -385,12 +385,12 @@ fn t5() {
 /// of other text than is matched, two added tokens that a normaliser makes one, a control token that is a character, a normaliser
 /// that spells some spaces as the mark before another step does so with all, one that puts two marks in front, one that writes
 /// a character which the model drops, a control token in the white space that another token strips, and a space that is put
-/// behind an added token where the end of the text is stripped.
+/// behind an added token where the end of the text is stripped, and a pre-tokenizer that removes what a normaliser wrote.
 #[test]
 fn tokenizers_that_differed() {
     let seeds = [
         1_003_309, 1_008_385, 1_001_965, 1_007_137, 4_004_739, 4_007_079, 4_017_329, 4_028_213, 4_004_066,
-        4_001_314, 6_005_289, 6_032_130, 7_009_604, 7_038_433, 7_046_554, 8_024_769,
+        4_001_314, 6_005_289, 6_032_130, 7_009_604, 7_038_433, 7_046_554, 8_024_769, 8_043_876,
     ];
     for seed in seeds {
         let table = compare_all(seed, 1, "random", |seed| draw::random_plan(&mut Random::new(seed)));

@@ -7,6 +7,13 @@ use std::hash::{BuildHasher, Hash};
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
+/// No such thing.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The two counts of an `Arc`, in bytes.
+pub(crate) const COUNTS: usize = 2 * size_of::<usize>();
+
+/// The numbers of things, by their hashes.
 #[derive(Debug)]
 pub(crate) struct Ids {
     /// Half a hash and a number.

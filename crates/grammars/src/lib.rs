@@ -1,11 +1,11 @@
 //! Context-free grammars as exact constraints over tokens.
 //!
 //! ```text
-//! Lark, GBNF, EBNF --syntax--> Grammar --rules--> automata over terminals and rules --parser--> what is left to do
-//!                                 |                                                                  |
-//!                                 +-terminals--> automata over bytes --places--> readings of a text -+
-//!                                                       |                             |
-//!                                                       +--trees--> tokens by path --mask--> GrammarConstraint
+//! Lark, GBNF, EBNF --syntax/--> Grammar (grammar/) --network/--> automata over terminals and rules --parser/--> what is left to do
+//!                                  |                                                                    |
+//!                                  +-terminal/--> automata over bytes --parser/--> readings of a text --+
+//!                                                        |                             |
+//!                                                        +--trees/--> tokens by path --mask/--> GrammarConstraint
 //! ```
 //!
 //! # Exact means
@@ -52,63 +52,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod analysis;
-mod bodies;
 mod constraint;
-mod contexts;
-mod counted;
-mod distinct;
-mod end_tokens;
-mod ends;
 mod error;
-mod except;
 mod explain;
-mod fixpoint;
 mod grammar;
 mod ids;
-mod import;
-mod joined;
-mod kept;
 mod lazy;
 mod limits;
-mod local;
 mod mask;
 mod munch;
+mod network;
 mod parser;
-mod paths;
-mod pieces;
-mod places;
-mod portable;
-mod regular;
-mod remainders;
-mod returns;
-mod rules;
-mod shared;
 mod speculation;
 mod stats;
 mod syntax;
-mod terminals;
-mod tracked;
+mod terminal;
 mod trees;
-mod unordered;
-mod untracked;
-mod used_ways;
-mod versions;
-mod wide;
+mod unique;
 
-pub use analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
-pub use counted::Counted;
 pub use error::GrammarError;
-pub use except::Except;
 pub use explain::{Explained, Fate, explain};
-pub use grammar::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId, Unordered};
-pub use kept::LibraryStats;
+pub use grammar::analysis::{Analysis, Finding, FindingKind, GrammarSize, LeftRecursion, RuleFacts};
+pub use grammar::data::{Expr, ExprId, Grammar, GrammarBuilder, RuleId, Terminal, TerminalId, Unordered};
 pub use limits::GrammarLimits;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
 pub use syntax::{GrammarFormat, LarkOptions, Location, SyntaxError, SyntaxErrorKind};
-pub use trees::TreeLibrary;
+pub use terminal::{counted::Counted, except::Except};
+pub use trees::{kept::LibraryStats, nodes::TreeLibrary};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

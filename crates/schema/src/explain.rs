@@ -2,7 +2,10 @@
 
 use unskew_grammars::Fate;
 
-use crate::{SchemaError, SchemaLimits, SchemaOptions, emit::Emitter, expand::Expander, schemas::Schemas};
+use crate::{
+    SchemaError, SchemaLimits, SchemaOptions, document::schemas::Schemas, emit::rules::Emitter,
+    normalize::expand::Expander,
+};
 
 /// A keyword and what becomes of it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,10 +1,9 @@
 //! JSON Schema as exact grammars.
 //!
 //! ```text
-//! text --json--> document --schemas--> references --keywords, expand--> shapes --emit--> Grammar
-//!                                                        |                |
-//!                             unevaluated, fits: branches, values           objects, arrays, finite
-//!                            string, number, pattern, format: automata over JSON text
+//! text --document/--> schemas and references --normalize/--> shapes --emit/--> Grammar
+//!                                                              |
+//!                        strings, numbers, patterns, formats --text/--> automata over JSON text
 //! ```
 //!
 //! # Exact means
@@ -25,7 +24,7 @@
 //!   [`Fate::Narrowed`](unskew_grammars::Fate::Narrowed). These are formats of which a part is written, indented values that nest deeper than
 //!   [`SchemaLimits::levels`], and few arrays and objects whose items or names run out.
 //! - `format` is always enforced, for all formats of the specification; of the texts of some of them only a part is written, as
-//!   the table in `format.rs` says. Other names are annotations.
+//!   the table in `text/format.rs` says. Other names are annotations.
 //! - Every stage has a limit ([`SchemaLimits`]).
 //!
 //! # Example
@@ -41,45 +40,22 @@
 //! assert_eq!((error.pointer(), error.keyword()), (Some("#/items"), Some("uniqueItems"))); // of arrays and objects
 //! ```
 
-mod arrays;
-mod characters;
 mod decimal;
-mod dialect;
-mod dynamic;
+mod document;
+mod draft;
 mod emit;
-mod enumerated;
 mod error;
-mod expand;
 mod explain;
-mod finite;
-mod fits;
-mod format;
-mod json;
-mod keywords;
-mod languages;
 mod limits;
-mod look;
-mod metaschema;
-mod number;
-mod objects;
+mod normalize;
 mod options;
-mod part_keywords;
-mod parts;
-mod pattern;
-mod places;
-mod registry;
-mod schemas;
-mod shape;
-mod standard;
-mod string;
-mod unevaluated;
+mod text;
 
-pub(crate) use decimal::Decimal;
+pub use document::registry::Registry;
 pub use error::SchemaError;
 pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
 pub use options::{MemberOrder, SchemaOptions, Whitespace};
-pub use registry::Registry;
 
 use unskew_grammars::Grammar;
 
@@ -91,9 +67,9 @@ use unskew_grammars::Grammar;
 ///
 /// [`SchemaError`]: of several keywords that are not enforced, one; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
-    let schemas = schemas::Schemas::read(text, &options.registry, limits)?;
-    let expander = expand::Expander::new(schemas, options, limits);
-    let made = emit::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
+    let schemas = document::schemas::Schemas::read(text, &options.registry, limits)?;
+    let expander = normalize::expand::Expander::new(schemas, options, limits);
+    let made = emit::rules::Emitter::new(expander, options, limits).and_then(|mut emitter| emitter.grammar());
     // Whatever an automaton was made for.
     made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }

@@ -67,8 +67,10 @@ use self::{
 };
 use crate::{
     GrammarError, GrammarLimits,
-    fixpoint::productive_and_nullable,
-    grammar::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
+    grammar::{
+        data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId},
+        fixpoint::productive_and_nullable,
+    },
 };
 
 /// Uses of lazy terminals: their expressions, and where the text of the grammar defines each.

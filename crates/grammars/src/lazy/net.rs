@@ -13,8 +13,8 @@ use unskew_core::ByteSet;
 
 use super::Lazy;
 use crate::{
-    grammar::{Expr, ExprId, Grammar, RuleId, TerminalId},
-    terminals::first_bytes,
+    grammar::data::{Expr, ExprId, Grammar, RuleId, TerminalId},
+    network::terminals::first_bytes,
 };
 
 /// What an edge of a net reads.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
 use unskew_core::ByteSet;
 
-use crate::grammar::{Grammar, Terminal, TerminalId};
+use crate::grammar::data::{Grammar, Terminal, TerminalId};
 
 /// Lazy terminals that are open, each with how far it is read; in ascending order.
 pub(super) type Open = Vec<(TerminalId, u32)>;

@@ -23,7 +23,8 @@ use hashbrown::{HashMap, HashSet};
 use super::{Budget, ENTRY, scanned::Scanned};
 use crate::{
     GrammarError,
-    rules::{END, NONE, Position, Rules},
+    ids::NONE,
+    network::rules::{END, Position, Rules},
 };
 
 /// How the two of a pair stand to each other: a bit, so that all there are of a pair are one number.

@@ -66,10 +66,15 @@ use self::{
 };
 use crate::{
     GrammarError, GrammarLimits,
-    fixpoint::nullable,
-    grammar::{Expr, Grammar, RuleId, Terminal, TerminalId},
-    rules::{NONE, Position, Rules},
-    terminals::{Terminals, names},
+    grammar::{
+        data::{Expr, Grammar, RuleId, Terminal, TerminalId},
+        fixpoint::nullable,
+    },
+    ids::NONE,
+    network::{
+        rules::{Position, Rules},
+        terminals::{Terminals, names},
+    },
 };
 
 /// What is left of the work that a check may take.

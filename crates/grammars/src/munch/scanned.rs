@@ -7,8 +7,8 @@ use unskew_core::ByteSet;
 use super::{Budget, ENTRY};
 use crate::{
     GrammarError,
-    rules::NONE,
-    terminals::{Scanner, Terminals},
+    ids::NONE,
+    network::terminals::{Scanner, Terminals},
 };
 
 /// What two terminals make of the same texts.

@@ -1,6 +1,10 @@
 //! What GBNF, EBNF and Lark write alike: escapes, quoted texts, and bounds of repetitions.
 
-use super::{cursor::Cursor, error::SyntaxError, tree::Assembler, tree::Tree};
+use super::{
+    cursor::Cursor,
+    error::SyntaxError,
+    tree::{Assembler, Tree},
+};
 
 /// The character that the escape stands for whose backslash was just read. `others` are the characters that may follow a
 /// backslash beside `n`, `r`, `t`, the backslash, and `x`, `u`, `U` with 2, 4 and 8 hexadecimal digits; they stand for

@@ -5,7 +5,11 @@
 
 use std::collections::HashMap;
 
-use super::{chars::CharSet, cursor::Cursor, error::SyntaxError, error::SyntaxErrorKind};
+use super::{
+    chars::CharSet,
+    cursor::Cursor,
+    error::{SyntaxError, SyntaxErrorKind},
+};
 use crate::{Fate, GrammarLimits};
 
 /// A node of a tree, or a mark of an operator between two of them.

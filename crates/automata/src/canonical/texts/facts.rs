@@ -568,20 +568,22 @@ fn check_order(normalizers: &[Normalizer]) -> Result<(), CanonicalError> {
     Ok(())
 }
 
-/// Refuses steps whose work an encoder may undo that drops the characters for which it has no token.
+/// Refuses steps whose work is undone where text is dropped: by an encoder that has no token for a character, or by a pre-tokenizer
+/// that removes matches.
 ///
 /// `Replace "a" -> "ba"` leaves the tokens of `a` alone where no token spells `b`. So does a step that writes only such
 /// characters, before a later step that writes `a`. `is_spelled` tells whether the model has a token for a character.
 pub(crate) fn check_dropped(
-    normalizers: &[Normalizer],
+    Tokenization { normalizers, splits, .. }: &Tokenization,
     is_spelled: impl Fn(char) -> bool,
 ) -> Result<(), CanonicalError> {
     let of: Vec<Rewriting> = normalizers.iter().map(Rewriting::of).collect();
+    let removes = splits.iter().any(removes);
     for (at, (normalizer, first)) in normalizers.iter().zip(&of).enumerate() {
         // A form of Unicode never writes the characters that it takes.
         let own = matches!(normalizer, Normalizer::Replace { from, to } if from != to).then_some(first);
         let comes_back = own.into_iter().chain(&of[at + 1..]).any(|other| other.writes.meets(&first.takes));
-        if comes_back && first.writes.any(|char| !is_spelled(char)) {
+        if comes_back && first.writes.any(|char| removes || !is_spelled(char)) {
             return Err(refused_steps(normalizers));
         }
     }

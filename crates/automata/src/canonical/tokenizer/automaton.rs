@@ -156,7 +156,7 @@ impl TokenizerAutomaton {
         }
         let is_model = |token: TokenId| of_pieces[token.index()];
         let symbols = symbols(vocabulary, tokenization, is_model);
-        check_dropped(&tokenization.normalizers, |char| {
+        check_dropped(tokenization, |char| {
             // The vocabulary has a space where a step writes its mark.
             let char = if facts.forbidden.contains(&char) { ' ' } else { char };
             let mut buffer = [0; 4];

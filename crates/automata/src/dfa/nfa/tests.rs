@@ -1,3 +1,5 @@
+//! Sizes and limits of automata of patterns.
+
 use proptest::prelude::*;
 
 use super::*;

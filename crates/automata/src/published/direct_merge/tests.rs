@@ -1,3 +1,5 @@
+//! DirectMerge on the example of its paper, and on itself.
+
 use unskew_testdata::two_names;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The states from which every text goes on, against walks.
+
 use unskew_core::{AddedToken, SplitBehavior, SplitPattern, Tokenization, Vocabulary};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Normalisation forms against the tables of Unicode.
+
 use super::*;
 use crate::canonical::testing::Random;
 use crate::dfa::minimize::minimized;

@@ -1,0 +1,195 @@
+//! Facts about expressions that are least fixpoints: what is nullable, what can be completed.
+//!
+//! Both are the same question with other leaves: a sequence holds if all its parts do, a choice if one does, a rule if its
+//! body does. Each expression is visited once for each of its parts (Dowling and Gallier's algorithm for Horn clauses), so a
+//! chain of a hundred thousand rules in the wrong order takes no longer than in the right one.
+
+use super::data::{Expr, ExprId, Grammar, Terminal, Unordered};
+use crate::ids::NONE;
+
+/// By expression: whether it has a text at all, and whether the empty text is among its texts. A choice may have alternatives
+/// that have none.
+pub(crate) fn productive_and_nullable(grammar: &Grammar) -> (Vec<bool>, Vec<bool>) {
+    let parts = Parts::new(grammar);
+    (parts.least(|_| true), parts.least(has_empty_text))
+}
+
+/// By expression: whether it has a text at all.
+pub(crate) fn productive(grammar: &Grammar) -> Vec<bool> {
+    Parts::new(grammar).least(|_| true)
+}
+
+/// By expression: whether the empty text is among its texts.
+pub(crate) fn nullable(grammar: &Grammar) -> Vec<bool> {
+    Parts::new(grammar).least(has_empty_text)
+}
+
+fn has_empty_text(terminal: &Terminal) -> bool {
+    match terminal {
+        Terminal::Automaton(dfa) => dfa.is_accepting(dfa.start()),
+        Terminal::Except(except) | Terminal::Distinct(except) => except.accepts(b""),
+        Terminal::Literal(_) | Terminal::Counted(_) | Terminal::Token(_) => false,
+    }
+}
+
+/// What a group asks of its members together: how many that need not come must, and whether it needs a separator. `None` if
+/// no number will do.
+fn asked(group: &Unordered) -> Option<(u32, bool)> {
+    let required = group.required();
+    let least = group.min.max(required);
+    group.max.is_none_or(|max| least <= max).then_some((least - required, least > 1))
+}
+
+/// Which expressions are parts of which.
+struct Parts<'g> {
+    grammar: &'g Grammar,
+    /// Groups, and the first of two places in the lists that each has behind those of expressions and rules: for so many of the
+    /// members that need not come; and for those or one of the others.
+    groups: Vec<((ExprId, &'g Unordered), usize)>,
+    /// By expression, then by rule, then two for each group: where in `wholes` those begin that have it as a part.
+    first: Vec<u32>,
+    wholes: Vec<u32>,
+    /// By expression: the first rule whose body it is, and by rule, the next one with the same body; [`NONE`] if there is none.
+    first_rule: Vec<u32>,
+    next_rule: Vec<u32>,
+}
+
+impl<'g> Parts<'g> {
+    fn new(grammar: &'g Grammar) -> Self {
+        let len = grammar.expressions();
+        let groups = grammar.expression_ids().filter_map(|expr| match grammar.expr(expr) {
+            Expr::Unordered(group) => Some((expr, group)),
+            _ => None,
+        });
+        let of_groups = len + grammar.rules().len();
+        let groups: Vec<_> = groups.zip((of_groups..).step_by(2)).collect();
+        let mut first = vec![0u32; of_groups + 2 * groups.len() + 1];
+        let each = |visit: &mut dyn FnMut(usize, usize)| {
+            for expr in grammar.expression_ids() {
+                match grammar.expr(expr) {
+                    Expr::Empty | Expr::Terminal(_) => {}
+                    Expr::Rule(rule) => visit(len + rule.index(), expr.index()),
+                    Expr::Sequence(parts) | Expr::Choice(parts) => {
+                        parts.iter().for_each(|part| visit(part.index(), expr.index()));
+                    }
+                    Expr::Repeat { item, .. } => visit(item.index(), expr.index()),
+                    Expr::Unordered(_) => {}
+                }
+            }
+            for ((expr, group), optional) in &groups {
+                let Some((more, separated)) = asked(group) else { continue };
+                for (rule, required) in &group.members {
+                    visit(len + rule.index(), if *required { expr.index() } else { *optional });
+                }
+                group.others.iter().for_each(|others| visit(len + others.index(), optional + 1));
+                visit(*optional, optional + 1);
+                if more > 0 {
+                    visit(optional + 1, expr.index());
+                }
+                group
+                    .separator
+                    .iter()
+                    .filter(|_| separated)
+                    .for_each(|separator| visit(len + separator.index(), expr.index()));
+            }
+        };
+        each(&mut |part, _| first[part + 1] += 1);
+        for at in 1..first.len() {
+            first[at] += first[at - 1];
+        }
+        let mut filled = first.clone();
+        let mut wholes = vec![0u32; first[first.len() - 1] as usize];
+        each(&mut |part, whole| {
+            wholes[filled[part] as usize] = u32::try_from(whole).expect("limited");
+            filled[part] += 1;
+        });
+        let (mut first_rule, mut next_rule) = (vec![NONE; len], vec![NONE; grammar.rules().len()]);
+        for (rule, number) in grammar.rules().zip(0u32..) {
+            next_rule[rule.index()] = std::mem::replace(&mut first_rule[grammar.body(rule).index()], number);
+        }
+        Self { grammar, groups, first, wholes, first_rule, next_rule }
+    }
+
+    /// By expression: whether it holds, where the empty text and the terminals for which `leaf` answers so hold.
+    fn least(&self, leaf: impl Fn(&Terminal) -> bool) -> Vec<bool> {
+        let grammar = self.grammar;
+        let len = grammar.expressions();
+        let all = self.first.len() - 1;
+        // By expression: how many parts must still be found to hold.
+        let mut missing: Vec<u32> = Vec::with_capacity(all);
+        let mut holds = vec![false; all];
+        let mut open = Vec::new();
+        for expr in grammar.expression_ids() {
+            let (parts, at_once) = match grammar.expr(expr) {
+                Expr::Empty => (0, true),
+                Expr::Terminal(terminal) => (1, leaf(grammar.terminal(terminal))),
+                Expr::Rule(_) | Expr::Choice(_) => (1, false),
+                Expr::Sequence(parts) => (parts.len(), false),
+                Expr::Repeat { min, .. } => (1, min == 0),
+                Expr::Unordered(group) => match asked(group) {
+                    Some((more, separated)) => {
+                        let parts = group.required()
+                            + u32::from(more > 0)
+                            + u32::from(separated && group.separator.is_some());
+                        (parts as usize, parts == 0)
+                    }
+                    None => (u32::MAX as usize, false),
+                },
+            };
+            missing.push(u32::try_from(parts).expect("limited"));
+            if at_once {
+                holds[expr.index()] = true;
+                open.push(expr.index());
+            }
+        }
+        missing.resize(len + grammar.rules().len(), 1);
+        for ((_, group), _) in &self.groups {
+            let more = asked(group).map_or(0, |(more, _)| more);
+            missing.extend([if more == 0 { u32::MAX } else { more }, 1]);
+        }
+        while let Some(found) = open.pop() {
+            let some = |rule: u32| (rule != NONE).then_some(rule);
+            let first = self.first_rule.get(found).copied().and_then(some);
+            let rules = std::iter::successors(first, |rule| some(self.next_rule[*rule as usize]));
+            for list in std::iter::once(found).chain(rules.map(|rule| len + rule as usize)) {
+                for whole in &self.wholes[self.first[list] as usize..self.first[list + 1] as usize] {
+                    let whole = *whole as usize;
+                    missing[whole] = missing[whole].saturating_sub(1);
+                    if missing[whole] == 0 && !std::mem::replace(&mut holds[whole], true) {
+                        open.push(whole);
+                    }
+                }
+            }
+        }
+        holds.truncate(len);
+        holds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GrammarLimits;
+
+    #[test]
+    fn empty_texts_and_endless_rules() {
+        let mut builder = Grammar::builder(&GrammarLimits::default());
+        let [a, b, c] = ["a", "b", "c"].map(|name| builder.rule(name));
+        // a = b | "x" a; b = "y"* b?; c = c "z".
+        let (x, z) = (builder.literal("x"), builder.literal("z"));
+        let (call_a, call_b, call_c) = (builder.call(a), builder.call(b), builder.call(c));
+        let tail = builder.sequence([x, call_a]);
+        let body = builder.choice([call_b, tail]);
+        builder.define(a, body);
+        let y = builder.regex("y", "y*").unwrap();
+        let maybe_b = builder.optional(call_b);
+        let body = builder.sequence([y, maybe_b]);
+        builder.define(b, body);
+        let body = builder.sequence([call_c, z]);
+        builder.define(c, body);
+        let grammar = builder.build(a).unwrap();
+        let of = |facts: &[bool]| [a, b, c].map(|rule| facts[grammar.body(rule).index()]);
+        assert_eq!(of(&nullable(&grammar)), [true, true, false]);
+        assert_eq!(of(&productive(&grammar)), [true, true, false]);
+    }
+}

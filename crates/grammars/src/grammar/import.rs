@@ -1,0 +1,71 @@
+//! A grammar as a part of another: the schema of a tool's arguments in the text around it, say.
+
+use super::data::{Expr, Grammar, GrammarBuilder, Unordered};
+use crate::{ExprId, RuleId};
+
+impl GrammarBuilder {
+    /// The outputs of `grammar`, as an expression of the grammar that is built. Its rules and expressions are copied, and terminals that are
+    /// equal become one. Places of rules are not kept, for they are places in another text, and text that `grammar` ignores between
+    /// terminals stays where it is.
+    ///
+    /// Texts that may not come twice in it have nothing to do with those around it, as if it were a [scope](Self::scope).
+    ///
+    /// Cost: O(n) for n rules and expressions.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use unskew_grammars::{Grammar, GrammarLimits};
+    ///
+    /// let limits = GrammarLimits::default();
+    /// let inner = Grammar::from_gbnf(r#"root ::= "[" root* "]""#, &limits)?;
+    /// let mut builder = Grammar::builder(&limits);
+    /// let (open, inner, close) = (builder.literal("<a>"), builder.import(&inner), builder.literal("</a>"));
+    /// let body = builder.sequence([open, inner, close]);
+    /// let start = builder.rule("start");
+    /// builder.define(start, body);
+    /// assert_eq!(builder.build(start)?.rules().count(), 3); // `start`, `root`, and one that calls it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn import(&mut self, grammar: &Grammar) -> ExprId {
+        let rules: Vec<RuleId> = grammar.rules().map(|rule| self.rule(grammar.rule_name(rule))).collect();
+        let of_rule = |rule: RuleId| rules[rule.index()];
+        let mut expressions: Vec<ExprId> = Vec::with_capacity(grammar.expressions());
+        for expr in grammar.expression_ids() {
+            let made = match grammar.expr(expr) {
+                Expr::Empty => self.empty(),
+                Expr::Terminal(terminal) => {
+                    self.known_terminal(grammar.terminal(terminal).clone(), grammar.terminal_name(terminal))
+                }
+                Expr::Rule(rule) => self.call(of_rule(rule)),
+                // Parts come before the whole.
+                Expr::Sequence(parts) => self.sequence(parts.iter().map(|part| expressions[part.index()])),
+                Expr::Choice(parts) => self.choice(parts.iter().map(|part| expressions[part.index()])),
+                Expr::Repeat { item, min, max } => self.repeat(expressions[item.index()], min, max),
+                Expr::Unordered(unordered) => {
+                    let Unordered { members, others, separator, min, max } = unordered;
+                    let members = members.iter().map(|(rule, required)| (of_rule(*rule), *required));
+                    self.unordered_body(Unordered {
+                        members: members.collect(),
+                        others: others.map(of_rule),
+                        separator: separator.map(of_rule),
+                        min: *min,
+                        max: *max,
+                    })
+                }
+            };
+            expressions.push(made);
+        }
+        for rule in grammar.rules() {
+            self.define(of_rule(rule), expressions[grammar.body(rule).index()]);
+            if grammar.is_scope(rule) {
+                self.scope(of_rule(rule));
+            }
+        }
+        let whole = self.rule(grammar.rule_name(grammar.start()));
+        let start = self.call(of_rule(grammar.start()));
+        self.define(whole, start);
+        self.scope(whole);
+        self.call(whole)
+    }
+}

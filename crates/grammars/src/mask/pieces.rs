@@ -1,0 +1,218 @@
+//! A mask in pieces: sets that lie ready, shared by many masks, and single tokens.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use unskew_core::{MaskMut, MaskRef, TokenId, TokenMask};
+
+use crate::trees::holding::SparseTokens;
+use crate::trees::nodes::{Node, Tokens};
+
+/// A mask in pieces, most of which are shared: a twentieth of the memory of its bits, and less work to make.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    /// Nodes with many tokens inside.
+    nodes: SmallVec<[Arc<Node>; 2]>,
+    /// Of each: whether its tokens are there for no other reason than that a terminal that was begun goes on in them.
+    only_begun: SmallVec<[bool; 2]>,
+    /// Single tokens, which may repeat.
+    pub(crate) ids: Vec<TokenId>,
+    /// Tokens that a walk found.
+    words: Option<Box<[u32]>>,
+    /// Tokens that are none of all these, whatever the others say.
+    removed: Vec<TokenId>,
+    /// Of the tokens, those in which a text that may not come twice may come twice.
+    pub(crate) doubtful: Vec<TokenId>,
+}
+
+impl Pieces {
+    /// None. `buffer` is for the tokens to come.
+    pub(crate) fn new(buffer: Vec<TokenId>) -> Self {
+        Self { ids: buffer, ..Self::default() }
+    }
+
+    /// Nothing more comes: takes no more memory than it needs. Answers the buffer, empty.
+    pub(crate) fn fit(&mut self) -> Vec<TokenId> {
+        let ids = self.ids.clone();
+        let mut buffer = std::mem::replace(&mut self.ids, ids);
+        buffer.clear();
+        buffer
+    }
+
+    /// Adds the tokens of `mask`.
+    pub(crate) fn add_mask(&mut self, mask: MaskRef<'_>) {
+        match Tokens::of(mask) {
+            Tokens::Few(tokens) => self.ids.extend_from_slice(&tokens),
+            Tokens::Many(words) => match &mut self.words {
+                Some(kept) => kept.iter_mut().zip(&words).for_each(|(kept, word)| *kept |= word),
+                None => self.words = Some(words),
+            },
+        }
+    }
+
+    pub(crate) fn add_token(&mut self, token: TokenId) {
+        self.ids.push(token);
+    }
+
+    /// Adds the tokens inside `node`; `is_begun` if they are those with which a terminal that was begun goes on.
+    pub(crate) fn add_node(&mut self, node: &Arc<Node>, is_begun: bool) {
+        match &node.inside {
+            Tokens::Few(tokens) => self.ids.extend_from_slice(tokens),
+            Tokens::Many(_) => match self.nodes.iter().position(|other| Arc::ptr_eq(other, node)) {
+                Some(known) => self.only_begun[known] &= is_begun,
+                None => {
+                    self.nodes.push(Arc::clone(node));
+                    self.only_begun.push(is_begun);
+                }
+            },
+        }
+    }
+
+    /// How much was added: nodes, and single tokens.
+    pub(crate) fn added(&self) -> (usize, usize) {
+        (self.nodes.len(), self.ids.len())
+    }
+
+    /// Takes away what was added since there was as much as `others`, sets of tokens that a walk found not counted.
+    pub(crate) fn truncate(&mut self, (nodes, ids): (usize, usize)) {
+        self.nodes.truncate(nodes);
+        self.only_begun.truncate(nodes);
+        self.ids.truncate(ids);
+    }
+
+    /// Keeps one of each single token that was added since there was as much as `others`. `buffer` is empty.
+    pub(crate) fn dedup(&mut self, (_, ids): (usize, usize), buffer: &mut TokenMask) {
+        let mut kept = ids;
+        for at in ids..self.ids.len() {
+            let token = self.ids[at];
+            if !buffer.as_ref().contains(token) {
+                buffer.as_mut().insert(token);
+                self.ids[kept] = token;
+                kept += 1;
+            }
+        }
+        self.ids.truncate(kept);
+        self.ids[ids..].iter().for_each(|token| buffer.as_mut().remove(*token));
+    }
+
+    /// Takes `tokens` away from what was added since there was as much as `others`. A set of tokens that a walk found has none of
+    /// them. `buffer` is empty.
+    pub(crate) fn take_away(
+        &mut self,
+        tokens: &[TokenId],
+        (nodes, ids): (usize, usize),
+        buffer: &mut TokenMask,
+    ) {
+        let Self { nodes: all, ids: single, words, removed, .. } = self;
+        tokens.iter().for_each(|token| buffer.as_mut().insert(*token));
+        let taken = |token: TokenId| buffer.as_ref().contains(token);
+        let mut kept = ids;
+        for at in ids..single.len() {
+            if !taken(single[at]) {
+                single[kept] = single[at];
+                kept += 1;
+            }
+        }
+        single.truncate(kept);
+        // What others have stays.
+        single[..ids].iter().for_each(|token| buffer.as_mut().remove(*token));
+        let has = |node: &Arc<Node>, token: TokenId| node.words().is_some_and(|words| is_in(words, token));
+        for token in tokens.iter().copied() {
+            let is_found = words.as_deref().is_some_and(|words| is_in(words, token));
+            if buffer.as_ref().contains(token)
+                && all[nodes..].iter().any(|node| has(node, token))
+                && !is_found
+                && !all[..nodes].iter().any(|node| has(node, token))
+            {
+                removed.push(token);
+            }
+        }
+        tokens.iter().for_each(|token| buffer.as_mut().remove(*token));
+    }
+
+    /// Takes away a token.
+    pub(crate) fn remove(&mut self, token: TokenId) {
+        self.ids.retain(|other| *other != token);
+        if self.sets().any(|words| is_in(words, token)) {
+            self.removed.push(token);
+        }
+    }
+
+    /// Of `tokens`, those that it has. `buffer` is empty.
+    pub(crate) fn added_among(&self, tokens: &[TokenId], buffer: &mut TokenMask) -> Vec<TokenId> {
+        if tokens.is_empty() {
+            return Vec::new();
+        }
+        self.ids.iter().for_each(|token| buffer.as_mut().insert(*token));
+        let is_added = |token: &&TokenId| {
+            buffer.as_ref().contains(**token) || self.sets().any(|words| is_in(words, **token))
+        };
+        let mut found: Vec<TokenId> = tokens.iter().filter(is_added).copied().collect();
+        found.retain(|token| !self.removed.contains(token));
+        self.ids.iter().for_each(|token| buffer.as_mut().remove(*token));
+        found
+    }
+
+    /// The words of all sets that it is made of, besides single tokens.
+    fn sets(&self) -> impl Iterator<Item = &[u32]> {
+        self.nodes.iter().filter_map(|node| node.words()).chain(self.words.as_deref())
+    }
+
+    /// Makes `mask` what this is.
+    pub(crate) fn write(&self, mut mask: MaskMut<'_>) {
+        let len = mask.as_ref().len();
+        let mut sets = self.sets().map(|words| MaskRef::new(words, len));
+        match sets.next() {
+            Some(first) => mask.copy_from(first),
+            None => mask.clear(),
+        }
+        sets.for_each(|set| mask.union(set));
+        self.ids.iter().for_each(|token| mask.insert(*token));
+        self.removed.iter().for_each(|token| mask.remove(*token));
+    }
+
+    /// Of `tokens`, those that are in the mask. If `beyond`, only those with which more is
+    /// done than to go on in a terminal that was begun, or some more of them.
+    pub(crate) fn among(&self, tokens: &SparseTokens, beyond: bool) -> Vec<TokenId> {
+        let mut found: Vec<TokenId> = Vec::new();
+        let nodes =
+            self.nodes.iter().zip(&self.only_begun).filter(|(_, only_begun)| !(beyond && **only_begun));
+        let sets = nodes.filter_map(|(node, _)| node.words()).chain(self.words.as_deref());
+        sets.for_each(|words| tokens.add_common(words, &mut found));
+        found.extend(self.ids.iter().copied().filter(|token| tokens.contains(*token)));
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|token| !self.removed.contains(token));
+        found
+    }
+
+    /// The only token, if there is no other.
+    pub(crate) fn only(&self) -> Option<TokenId> {
+        let (first, others) = self.ids.split_first()?;
+        let is_only = self.nodes.is_empty() && self.words.is_none();
+        (is_only && others.iter().all(|other| other == first)).then_some(*first)
+    }
+
+    /// The words of the mask, where they lie ready.
+    pub(crate) fn ready(&self) -> Option<&[u32]> {
+        if !self.removed.is_empty() {
+            return None;
+        }
+        match (&self.nodes[..], &self.words, &self.ids[..]) {
+            ([], Some(words), []) => Some(words),
+            ([node], None, []) => node.words(),
+            _ => None,
+        }
+    }
+
+    /// What is its own, in bytes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of::<Self>()
+            + (self.ids.len() + self.removed.len() + self.doubtful.len()) * size_of::<TokenId>()
+            + self.words.as_ref().map_or(0, |words| size_of_val(&words[..]))
+    }
+}
+
+fn is_in(words: &[u32], token: TokenId) -> bool {
+    words[token.index() / 32] >> (token.index() % 32) & 1 != 0
+}

@@ -1,0 +1,300 @@
+//! A bounded number of units between two marks: a string of at most 500 characters, each of which has several spellings.
+//!
+//! As an automaton that is a copy of the unit for each, ten thousand states for the string; as a repetition of a terminal it
+//! is a terminal for each character, and tokens run through many. So it is kept as what it is: the automaton of the unit and a
+//! count. Nothing is multiplied out, whatever the bound.
+//!
+//! A token has few bytes, so most counts make no difference to it: where more units may follow than a token can hold, the
+//! subterminal trees are those of the unbounded language ([`horizon`](Counted::horizon)), and where they may not, they are picked
+//! out of these by the [number of units](Counted::count) in each token. So all bounds share their trees.
+
+use std::sync::Arc;
+
+use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError, StateId};
+use unskew_core::ByteSet;
+
+use crate::ids::{COUNTS, NONE};
+
+/// Units between two marks, at least and at most so many.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    open: Box<[u8]>,
+    unit: Arc<Dfa>,
+    close: Box<[u8]>,
+    min: u32,
+    max: Option<u32>,
+    /// By state of the unit: a text that leads to it.
+    reach: Arc<[Box<[u8]>]>,
+}
+
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.open, &self.close, self.min, self.max) == (&other.open, &other.close, other.min, other.max)
+            && (Arc::ptr_eq(&self.unit, &other.unit) || self.unit == other.unit)
+    }
+}
+
+impl Eq for Counted {}
+
+impl std::hash::Hash for Counted {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        // Of equal ones these are equal.
+        (&self.open, &self.close, self.min, self.max, self.unit.len()).hash(state);
+    }
+}
+
+/// What a state of it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stand {
+    /// Behind so many bytes of the opening mark, not all.
+    Open(u32),
+    /// Behind so many units, in a state of the next.
+    Inside(u32, StateId),
+    /// Behind so many bytes of the closing mark, at least one.
+    Close(u32),
+}
+
+/// States behind the units have this bit.
+const CLOSE: u32 = 1 << 31;
+
+/// Where a state stands, as far as a token can tell, with bounds for what follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Horizon {
+    /// In a mark.
+    Mark { min: u32, max: Option<u32> },
+    /// In this state of a unit.
+    Inside { min: u32, max: Option<u32>, at: StateId },
+}
+
+impl Counted {
+    /// What marks and texts take, in bytes; the automaton of the unit is not counted.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let reach = self.reach.iter().map(|text| size_of_val(text) + text.len());
+        size_of::<Self>() + COUNTS + self.open.len() + self.close.len() + reach.sum::<usize>()
+    }
+
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub(crate) fn new(
+        open: &[u8],
+        unit: &Arc<Dfa>,
+        close: &[u8],
+        (min, max): (u32, Option<u32>),
+    ) -> Result<Self, &'static str> {
+        /// Of a unit's states: those of all bounds that a token can tell apart are a few hundred times as many.
+        const MOST: usize = 256;
+        if max.is_some_and(|max| max < min) {
+            return Err("the greatest number is less than the least");
+        }
+        if unit.is_accepting(unit.start()) {
+            return Err("a unit may be empty");
+        }
+        if unit.states().any(|state| unit.is_accepting(state) && unit.edges(state).next().is_some()) {
+            return Err("a unit may go on where it may end");
+        }
+        if unit.states().any(|state| unit.edges(state).any(|edge| edge.target == unit.start())) {
+            return Err("a unit comes back to its beginning");
+        }
+        match close.first() {
+            Some(first) if unit.step(unit.start(), *first).is_none() => {}
+            Some(_) => return Err("the closing mark begins like a unit"),
+            None => return Err("there is no closing mark"),
+        }
+        if unit.len() > MOST {
+            return Err("a unit has more than 256 states");
+        }
+        let states = (u64::from(max.unwrap_or(min)) + 1) * unit.len() as u64 + open.len() as u64;
+        if states >= u64::from(CLOSE) {
+            return Err("it is counted too far");
+        }
+        let mut reach: Vec<Option<Box<[u8]>>> = vec![None; unit.len()];
+        reach[unit.start().index()] = Some([].into());
+        let mut open_states = vec![unit.start()];
+        while let Some(state) = open_states.pop() {
+            for edge in unit.edges(state) {
+                if reach[edge.target.index()].is_none() {
+                    let before = reach[state.index()].as_deref().unwrap_or_default();
+                    reach[edge.target.index()] = Some([before, &[*edge.bytes.start()]].concat().into());
+                    open_states.push(edge.target);
+                }
+            }
+        }
+        let reach = reach.into_iter().map(Option::unwrap_or_default).collect();
+        Ok(Self { open: open.into(), unit: Arc::clone(unit), close: close.into(), min, max, reach })
+    }
+
+    /// The language of a unit.
+    pub fn unit(&self) -> &Arc<Dfa> {
+        &self.unit
+    }
+
+    /// The marks in front of and behind the units.
+    pub fn marks(&self) -> (&[u8], &[u8]) {
+        (&self.open, &self.close)
+    }
+
+    /// The fewest units, and the most.
+    pub fn bounds(&self) -> (u32, Option<u32>) {
+        (self.min, self.max)
+    }
+
+    /// Where texts begin.
+    pub(crate) fn start(&self) -> u32 {
+        self.state(Stand::Open(0))
+    }
+
+    /// The state behind `byte`, or [`NONE`].
+    #[inline]
+    pub(crate) fn step(&self, state: u32, byte: u8) -> u32 {
+        match self.stand(state) {
+            Stand::Open(at) if self.open[at as usize] == byte => self.state(Stand::Open(at + 1)),
+            Stand::Inside(count, at) => match self.unit.step(at, byte) {
+                Some(_) if self.max.is_some_and(|max| count >= max) => NONE,
+                Some(next) if self.unit.is_accepting(next) => {
+                    let more = if self.max.is_some() { count + 1 } else { (count + 1).min(self.min) };
+                    self.state(Stand::Inside(more, self.unit.start()))
+                }
+                Some(next) => self.state(Stand::Inside(count, next)),
+                None if at == self.unit.start() && count >= self.min && self.close[0] == byte => {
+                    self.state(Stand::Close(1))
+                }
+                None => NONE,
+            },
+            Stand::Close(at) if self.close.get(at as usize) == Some(&byte) => {
+                self.state(Stand::Close(at + 1))
+            }
+            Stand::Open(_) | Stand::Close(_) => NONE,
+        }
+    }
+
+    /// Whether a text ends in `state`: nothing follows then.
+    #[inline]
+    pub(crate) fn is_accepting(&self, state: u32) -> bool {
+        state == CLOSE | id(self.close.len())
+    }
+
+    /// Calls `each` with the bytes that may follow in `state`.
+    pub(crate) fn next_bytes(&self, state: u32, mut each: impl FnMut(u8)) {
+        for byte in 0..=255 {
+            if self.step(state, byte) != NONE {
+                each(byte);
+            }
+        }
+    }
+
+    /// Where `state` stands for a token of at most `longest` bytes. Every language with the bounds of the answer is at the same
+    /// place there.
+    pub(crate) fn horizon(&self, state: u32, longest: u32) -> Horizon {
+        match self.stand(state) {
+            Stand::Open(_) => {
+                let (min, max) = self.left(0, longest);
+                Horizon::Mark { min, max }
+            }
+            Stand::Inside(count, at) => {
+                let (min, max) = self.left(count, longest);
+                Horizon::Inside { min, max, at }
+            }
+            Stand::Close(_) => Horizon::Mark { min: 0, max: None },
+        }
+    }
+
+    /// A text that leads to the state `at` of the first unit.
+    pub(crate) fn text_to(&self, at: StateId) -> Vec<u8> {
+        [&self.open[..], &self.reach[at.index()]].concat()
+    }
+
+    /// The bytes that are units.
+    pub(crate) fn single_units(&self) -> ByteSet {
+        let start = self.unit.start();
+        let is_unit =
+            |byte: &u8| self.unit.step(start, *byte).is_some_and(|behind| self.unit.is_accepting(behind));
+        (0..=u8::MAX).filter(is_unit).collect()
+    }
+
+    /// How many units end in `text`, which is read from the state `at` of a unit, or one more if another has begun; and whether
+    /// the closing mark begins behind them. `single` are the bytes that are units.
+    pub(crate) fn count(&self, at: StateId, text: &[u8], single: &ByteSet) -> (u32, bool) {
+        let (mut count, mut state) = (0, at);
+        for byte in text {
+            if state == self.unit.start() && single.contains(*byte) {
+                count += 1;
+                continue;
+            }
+            match self.unit.step(state, *byte) {
+                Some(next) if self.unit.is_accepting(next) => {
+                    count += 1;
+                    state = self.unit.start();
+                }
+                Some(next) => state = next,
+                None => return (count, true),
+            }
+        }
+        (count + u32::from(state != self.unit.start()), false)
+    }
+
+    /// The bounds behind so many units, as far as a token of at most `longest` bytes can tell.
+    pub(crate) fn left(&self, count: u32, longest: u32) -> (u32, Option<u32>) {
+        let min = self.min.saturating_sub(count).min(longest + 1);
+        (min, self.max.map(|max| max - count).filter(|max| *max < longest))
+    }
+
+    /// The automaton of the language without bounds.
+    pub(crate) fn unbounded(&self) -> Dfa {
+        let limits = Limits {
+            nfa_size: u64::MAX,
+            dfa_states: usize::MAX,
+            dfa_bytes: usize::MAX,
+            dfa_steps: u64::MAX,
+            ..Limits::default()
+        };
+        self.made(&mut DfaBuilder::new(&limits), 0, None).expect("no limits")
+    }
+
+    /// The automaton of the language with these bounds, within the limits of `builder`.
+    pub(crate) fn made(
+        &self,
+        builder: &mut DfaBuilder,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<Dfa, RegexError> {
+        let mut parts = Vec::new();
+        if !self.open.is_empty() {
+            parts.push(builder.literals([&self.open])?);
+        }
+        if max != Some(0) {
+            parts.push(builder.repetition(&self.unit, min, max)?);
+        }
+        parts.push(builder.literals([&self.close])?);
+        builder.concatenation(&parts)
+    }
+
+    #[inline]
+    fn stand(&self, state: u32) -> Stand {
+        if state & CLOSE != 0 {
+            return Stand::Close(state & !CLOSE);
+        }
+        match state.checked_sub(id(self.open.len())) {
+            None => Stand::Open(state),
+            Some(inside) => {
+                let states = id(self.unit.len());
+                Stand::Inside(inside / states, StateId::from_index((inside % states) as usize))
+            }
+        }
+    }
+
+    #[inline]
+    fn state(&self, stand: Stand) -> u32 {
+        let opened = id(self.open.len());
+        match stand {
+            Stand::Open(at) if at < opened => at,
+            Stand::Open(_) => opened + id(self.unit.start().index()),
+            Stand::Inside(count, at) => opened + count * id(self.unit.len()) + id(at.index()),
+            Stand::Close(at) => CLOSE | at,
+        }
+    }
+}
+
+fn id(index: usize) -> u32 {
+    u32::try_from(index).expect("limited")
+}

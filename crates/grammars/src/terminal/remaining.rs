@@ -1,0 +1,94 @@
+//! How many texts a terminal has left, state by state.
+
+use petgraph::graph::DiGraph;
+use unskew_automata::{Dfa, StateId};
+
+use super::except::Except;
+use crate::ids::COUNTS;
+
+/// How many texts a terminal has, state by state.
+#[derive(Debug)]
+pub(crate) struct Remaining {
+    /// By state of the automaton: in how many ways a text goes on there, or ends; [`MANY`] for that many and more.
+    counts: Box<[u32]>,
+    /// Whether some state behind which a text goes on has fewer than that.
+    pub(crate) is_scarce: bool,
+}
+
+/// So many that a scope never uses them up.
+pub(crate) const MANY: u32 = u32::MAX;
+
+impl Remaining {
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of::<Self>() + COUNTS + size_of_val(&self.counts[..])
+    }
+
+    pub(crate) fn new(dfa: &Dfa) -> Self {
+        let mut graph = DiGraph::<(), ()>::with_capacity(dfa.len(), dfa.len());
+        let nodes: Vec<_> = dfa.states().map(|_| graph.add_node(())).collect();
+        for state in dfa.states() {
+            for edge in dfa.edges(state) {
+                graph.add_edge(nodes[state.index()], nodes[edge.target.index()], ());
+            }
+        }
+        let mut counts = vec![0u32; dfa.len()];
+        // What is called comes before its callers; a state that comes back to itself is alive, and so has no end.
+        for component in petgraph::algo::kosaraju_scc(&graph) {
+            for node in &component {
+                let state = StateId::from_index(node.index());
+                let is_cyclic = component.len() > 1 || graph.contains_edge(*node, *node);
+                let ways = dfa.edges(state).map(|edge| {
+                    let bytes = u32::try_from(edge.bytes.clone().count()).expect("at most 256");
+                    bytes.saturating_mul(counts[edge.target.index()])
+                });
+                let ends = u32::from(dfa.is_accepting(state));
+                counts[node.index()] = if is_cyclic { MANY } else { ways.fold(ends, u32::saturating_add) };
+            }
+        }
+        let goes_on = |state: StateId| dfa.edges(state).next().is_some();
+        let is_scarce = dfa.states().any(|state| counts[state.index()] < MANY && goes_on(state));
+        Self { counts: counts.into(), is_scarce }
+    }
+
+    /// In how many ways a text goes on from a state of the automaton.
+    #[inline]
+    pub(crate) fn of(&self, state: StateId) -> u32 {
+        self.counts[state.index()]
+    }
+}
+
+/// Whether a language will do for a terminal whose texts may not come twice: no scope that takes so many runs out of them. `all`
+/// are the texts before any is left out.
+pub(crate) fn has_enough(except: &Except, all: u32, most: Option<u32>) -> bool {
+    let texts = match all {
+        MANY => MANY,
+        // What is left out is of the language.
+        all => all.saturating_sub(u32::try_from(except.texts().len()).unwrap_or(MANY)),
+    };
+    texts >= most.unwrap_or(MANY) && !except.accepts(b"")
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::Limits;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_counted_as_they_are_enumerated() {
+        for (pattern, start, is_scarce) in [
+            ("a|bc|bd", 3, true),
+            ("[ab]{3}", 8, true),
+            ("a*", MANY, false),
+            ("a|b[ab]*c", MANY, false),
+            ("ab|ac|b[ab]*", MANY, true),
+            ("[a-z]{7}", MANY, true),
+            ("a", 1, true),
+        ] {
+            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            let remaining = Remaining::new(&dfa);
+            assert_eq!(remaining.of(dfa.start()), start, "{pattern}");
+            assert_eq!(remaining.is_scarce, is_scarce, "{pattern}");
+        }
+    }
+}

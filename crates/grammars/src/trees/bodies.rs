@@ -1,0 +1,111 @@
+//! Subterminal trees of counted units, picked out of those without bounds.
+//!
+//! Inside a string of at most 500 characters there are as many states as characters, and behind each the tokens are those of an
+//! unbounded string that have not too many characters, or that close it with enough of them. Which token has how many is found
+//! once for a state of the unit; then the tree for any bounds takes a few microseconds and no walk.
+//!
+//! Tried instead: the automaton of so many units, with a tree for each of its states. A walk over the vocabulary for each, a
+//! millisecond, and one of them for every few characters of a text.
+
+use unskew_automata::StateId;
+use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary};
+
+use super::nodes::{Node, Tokens};
+use crate::Counted;
+
+/// The tokens that go on from a state of a unit, by the number of units in them.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    /// Those that do not close, in the order of that number.
+    open: Box<[TokenId]>,
+    /// By number: how many of them have fewer units.
+    first: Box<[u32]>,
+    /// The same as a mask.
+    all: TokenMask,
+    /// Those that close and end there, with the number.
+    closing: Box<[(TokenId, u32)]>,
+    /// Those that close and go on, with the number; the byte with which they do, and how many bytes are left with that one.
+    leaving: Box<[(TokenId, u32, u8, u32)]>,
+}
+
+impl Bodies {
+    /// `unbounded` is the node of `counted` without bounds, for the state `at` of a unit.
+    pub(crate) fn new(counted: &Counted, at: StateId, unbounded: &Node, vocabulary: &Vocabulary) -> Self {
+        let text = |token: TokenId| vocabulary.text(token).unwrap_or_default();
+        let mut all = TokenMask::new(vocabulary.len());
+        let (mut open, mut closing) = (Vec::new(), Vec::new());
+        let single = counted.single_units();
+        let mut add = |token: TokenId| match counted.count(at, text(token), &single) {
+            (count, false) => {
+                all.as_mut().insert(token);
+                open.push((count, token));
+            }
+            (count, true) => closing.push((token, count)),
+        };
+        match &unbounded.inside {
+            Tokens::Few(tokens) => tokens.iter().copied().for_each(&mut add),
+            Tokens::Many(words) => MaskRef::new(words, vocabulary.len()).into_ids().for_each(&mut add),
+        }
+        // There are few numbers, and tokens come in order.
+        let most = open.iter().map(|(count, _)| *count as usize).max().unwrap_or(0);
+        let mut first = vec![0u32; most + 2];
+        open.iter().for_each(|(count, _)| first[*count as usize + 1] += 1);
+        for count in 1..first.len() {
+            first[count] += first[count - 1];
+        }
+        let (mut next, mut sorted) = (first.clone(), vec![TokenId(0); open.len()]);
+        for (count, token) in open {
+            let at = &mut next[count as usize];
+            sorted[*at as usize] = token;
+            *at += 1;
+        }
+        let leaving = unbounded.exits.tokens().map(|(byte, token, left)| {
+            let (count, _) = counted.count(at, text(token), &single);
+            (token, count, byte, left)
+        });
+        Self {
+            first: first.into(),
+            open: sorted.into(),
+            all,
+            closing: closing.into(),
+            leaving: leaving.collect(),
+        }
+    }
+
+    /// The tokens inside where so many units may follow.
+    pub(crate) fn inside(&self, min: u32, max: Option<u32>) -> Tokens {
+        let max = max.unwrap_or(u32::MAX);
+        let end =
+            self.first.get((max as usize).saturating_add(1)).map_or(self.open.len(), |end| *end as usize);
+        let (within, beyond) = self.open.split_at(end);
+        let closing = self.closing.iter().filter(|(_, count)| (min..=max).contains(count));
+        let closing = closing.map(|(token, _)| *token);
+        // Whichever is less work.
+        let mut mask = if within.len() < beyond.len() {
+            let mut mask = TokenMask::new(self.all.len());
+            within.iter().for_each(|token| mask.as_mut().insert(*token));
+            mask
+        } else {
+            let mut mask = self.all.clone();
+            beyond.iter().for_each(|token| mask.as_mut().remove(*token));
+            mask
+        };
+        closing.for_each(|token| mask.as_mut().insert(token));
+        Tokens::of(mask.as_ref())
+    }
+
+    /// The tokens that leave where so many units may follow: with which byte, and how many bytes are left with that one.
+    pub(crate) fn exits(&self, min: u32, max: Option<u32>) -> Vec<(u8, TokenId, u32)> {
+        let max = max.unwrap_or(u32::MAX);
+        let leaving = self.leaving.iter().filter(move |(_, count, ..)| (min..=max).contains(count));
+        leaving.map(|(token, _, byte, left)| (*byte, *token, *left)).collect()
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.open[..])
+            + size_of_val(&self.first[..])
+            + size_of_val(self.all.words())
+            + size_of_val(&self.closing[..])
+            + size_of_val(&self.leaving[..])
+    }
+}

@@ -1,0 +1,224 @@
+//! The tokens that hold a text of a terminal whose texts may not come twice.
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+use unskew_automata::Dfa;
+use unskew_core::{MaskRef, TokenId};
+
+use crate::terminal::{
+    except::Except,
+    remaining::{MANY, Remaining},
+};
+
+/// The tokens in which some text of a terminal begins, and ends or becomes one of few.
+#[derive(Default, Debug)]
+pub(crate) struct Holding {
+    pub(crate) all: SparseTokens,
+    /// Those in which that may happen twice, or in which few texts may be left.
+    pub(crate) twice: SparseTokens,
+    /// By text: the tokens that hold it.
+    pub(crate) by_text: HashMap<Box<[u8]>, Vec<TokenId>>,
+    /// By token: where such texts begin, in ascending order.
+    pub(crate) begins: HashMap<TokenId, SmallVec<[u32; 4]>>,
+}
+
+/// Some tokens, as the words of a mask in which they are.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub(crate) struct SparseTokens {
+    /// The words that are not zero, with their places.
+    words: Box<[(u32, u32)]>,
+    /// All words, up to the last of these.
+    bits: Box<[u32]>,
+}
+
+impl SparseTokens {
+    pub(crate) fn new(mut tokens: Vec<TokenId>) -> Self {
+        tokens.sort_unstable();
+        let word = |token: &TokenId| u32::try_from(token.index() / 32).expect("ids are u32");
+        let words = tokens.chunk_by(|left, right| word(left) == word(right)).map(|tokens| {
+            let bits = tokens.iter().fold(0u32, |bits, token| bits | 1 << (token.index() % 32));
+            (word(&tokens[0]), bits)
+        });
+        let words: Box<[(u32, u32)]> = words.collect();
+        let mut bits = vec![0; words.last().map_or(0, |(last, _)| *last as usize + 1)];
+        words.iter().for_each(|(word, set)| bits[*word as usize] = *set);
+        Self { words, bits: bits.into() }
+    }
+
+    pub(crate) fn contains(&self, token: TokenId) -> bool {
+        let bits = self.bits.get(token.index() / 32).copied().unwrap_or(0);
+        bits >> (token.index() % 32) & 1 != 0
+    }
+
+    /// Adds those that are in a mask of these words.
+    pub(crate) fn add_common(&self, mask: &[u32], found: &mut Vec<TokenId>) {
+        for (word, bits) in &self.words {
+            let mut common = bits & mask[*word as usize];
+            while common != 0 {
+                found.push(TokenId(word * 32 + common.trailing_zeros()));
+                common &= common - 1;
+            }
+        }
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = TokenId> {
+        MaskRef::new(&self.bits, self.bits.len() * 32).into_ids()
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of_val(&self.words[..]) + size_of_val(&self.bits[..])
+    }
+}
+
+/// From where to where in a token.
+pub(crate) type Span = (usize, usize);
+
+/// Where in `text` there are texts of an automaton that end there: not where it reads on to the end and may still go on, for then it
+/// makes no difference what was used.
+pub(crate) fn spans(dfa: &Dfa, text: &[u8]) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for from in 0..text.len() {
+        let (known, mut at) = (spans.len(), Some(dfa.start()));
+        for (end, byte) in (from + 1..).zip(&text[from..]) {
+            at = at.and_then(|at| dfa.step(at, *byte));
+            let Some(at) = at else { break };
+            if dfa.is_accepting(at) {
+                spans.push((from, end));
+            }
+        }
+        if at.is_some_and(|at| dfa.edges(at).next().is_some()) {
+            spans.truncate(known);
+        }
+    }
+    spans
+}
+
+/// Whether one of these is behind another.
+pub(crate) fn holds_two(spans: &[Span]) -> bool {
+    let first_end = spans.iter().map(|(_, end)| *end).min();
+    let last_begin = spans.iter().map(|(from, _)| *from).max();
+    first_end.zip(last_begin).is_some_and(|(end, begin)| end <= begin)
+}
+
+impl Holding {
+    /// For the automaton that `except` leaves texts out of, and tokens among which are all that hold a text of it or come to where
+    /// few are left. O(b) steps for b bytes of these, and more where a text may begin with every byte.
+    pub(crate) fn new<'v>(
+        except: &Except,
+        remaining: &Remaining,
+        tokens: impl Iterator<Item = (TokenId, &'v [u8])>,
+    ) -> Self {
+        let base = except.base();
+        let (mut all, mut twice) = (Vec::new(), Vec::new());
+        let mut by_text: HashMap<Box<[u8]>, Vec<TokenId>> = HashMap::new();
+        let mut begins: HashMap<TokenId, SmallVec<[u32; 4]>> = HashMap::new();
+        for (token, text) in tokens {
+            let spans = spans(base, text);
+            let to_few =
+                if remaining.is_scarce { coming_to_few(base, remaining, text) } else { SmallVec::new() };
+            let id = |from: usize| u32::try_from(from).expect("tokens are short");
+            let from_here = spans.iter().map(|(from, _)| id(*from));
+            let mut from_here: SmallVec<[u32; 4]> = from_here.chain(to_few.iter().copied().map(id)).collect();
+            if !from_here.is_empty() {
+                from_here.sort_unstable();
+                from_here.dedup();
+                begins.insert(token, from_here);
+            }
+            if !to_few.is_empty() {
+                all.push(token);
+                twice.push(token);
+            } else if !spans.is_empty() {
+                all.push(token);
+                if holds_two(&spans) {
+                    twice.push(token);
+                }
+            }
+            for (from, end) in spans {
+                let tokens = by_text.entry(text[from..end].into()).or_default();
+                if tokens.last() != Some(&token) {
+                    tokens.push(token);
+                }
+            }
+        }
+        Self { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text, begins }
+    }
+
+    /// The tokens that hold this text of a terminal.
+    pub(crate) fn of(&self, text: &[u8]) -> &[TokenId] {
+        self.by_text.get(text).map_or(&[], |tokens| tokens)
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        const ENTRY: usize = 64;
+        let tokens: usize = self.by_text.values().map(Vec::len).sum();
+        let texts: usize = self.by_text.keys().map(|text| text.len()).sum();
+        self.all.memory_usage()
+            + self.twice.memory_usage()
+            + (self.by_text.len() + self.begins.len()) * ENTRY
+            + tokens * size_of::<TokenId>()
+            + texts
+    }
+}
+
+/// The only byte that texts of an automaton begin with and the only one that they end with, if there are such and all texts have
+/// two bytes at least.
+pub(crate) fn marks(dfa: &Dfa) -> Option<(u8, u8)> {
+    let mut first = dfa.edges(dfa.start()).map(|edge| (edge.bytes, edge.target));
+    let (bytes, target) = first.next()?;
+    if first.next().is_some() || bytes.start() != bytes.end() || dfa.is_accepting(target) {
+        return None;
+    }
+    let mut last: Option<u8> = None;
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)).filter(|edge| dfa.is_accepting(edge.target)) {
+        if edge.bytes.start() != edge.bytes.end() || last.is_some_and(|last| last != *edge.bytes.start()) {
+            return None;
+        }
+        last = Some(*edge.bytes.start());
+    }
+    Some((*bytes.start(), last?))
+}
+
+/// Where in `text` others begin that come to where few are left.
+fn coming_to_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> SmallVec<[usize; 4]> {
+    let comes_to_few = |from: &usize| {
+        let mut at = dfa.start();
+        for byte in &text[*from..] {
+            let Some(next) = dfa.step(at, *byte) else { return false };
+            at = next;
+            if remaining.of(at) < MANY {
+                return true;
+            }
+        }
+        false
+    };
+    (0..text.len()).filter(comes_to_few).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::Limits;
+
+    use super::*;
+
+    #[test]
+    fn marks_are_bytes_around_all_texts() {
+        for (pattern, expected) in [
+            (r#""[a-z]*""#, Some((b'"', b'"'))),
+            ("a(bc|dc)", Some((b'a', b'c'))),
+            ("ab*", None),
+            ("ab*[cd]", None),
+            ("[ab]c", None),
+            ("a|bc", None),
+            ("ab+", Some((b'a', b'b'))),
+        ] {
+            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            assert_eq!(marks(&dfa), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn two_texts_are_one_behind_the_other() {
+        assert!(holds_two(&[(0, 2), (2, 4)]) && holds_two(&[(3, 4), (0, 1), (1, 9)]));
+        assert!(!holds_two(&[(0, 3), (2, 4)]) && !holds_two(&[(0, 2)]) && !holds_two(&[]));
+    }
+}

@@ -1,0 +1,178 @@
+//! Terminals that flow into each other, as one automaton.
+//!
+//! A subterminal tree leaves a terminal where it cannot go on. Where it could go on as well as end, and what follows begins with
+//! the same byte, a text has several readings: `node` is a name, or `no` and then `de`. Which ones there are depends on where
+//! each is cut, but not what they are together: the texts of a name and then a name. So two terminals between which the cut is
+//! open are one automaton here, their concatenation, and the tree goes on from that; it is an automaton as any other, its nodes lie
+//! in the library, and where it flows into what comes next it is joined with that in turn.
+//!
+//! A list of names without separators would be joined for ever. But wherever a terminal leads back to the todo that it came from,
+//! all such terminals are a loop, and any number of them one automaton too: their repetition.
+//!
+//! Tried instead: to read on by places, which keep every cut. It is what remains where an automaton would be too large, and takes
+//! the time of a walk over the vocabulary for each mask: most of a millisecond, in a tenth of the masks of some grammars.
+
+use hashbrown::HashSet;
+use unskew_automata::{Dfa, DfaBuilder, Limits, StateId};
+
+use super::kept::LibraryId;
+
+/// Of what a joined automaton may become.
+const MAX_STATES: usize = 1 << 9;
+/// About a millisecond.
+const MAX_STEPS: u64 = 200_000;
+
+/// Pairs of states, when two automata are compared.
+const MAX_PAIRS: usize = 1 << 12;
+
+/// What comes behind.
+#[derive(Clone, Debug)]
+pub(crate) enum Next<'a> {
+    /// A text.
+    Literal(&'a [u8]),
+    /// An automaton, with its number in a library.
+    Once(LibraryId, &'a Dfa),
+    /// At least one text of these, in any order and number.
+    Many(Vec<(LibraryId, &'a Dfa)>),
+}
+
+/// Which one it is, by the numbers of automata in a library.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum NextKey {
+    Literal(Box<[u8]>),
+    Once(LibraryId),
+    Many(Box<[LibraryId]>),
+}
+
+impl NextKey {
+    pub(crate) fn memory_usage(&self) -> usize {
+        match self {
+            Self::Literal(text) => text.len(),
+            Self::Once(_) => 0,
+            Self::Many(numbers) => size_of_val(&numbers[..]),
+        }
+    }
+}
+
+impl Next<'_> {
+    pub(crate) fn key(&self) -> NextKey {
+        match self {
+            Self::Literal(text) => NextKey::Literal((*text).into()),
+            Self::Once(number, _) => NextKey::Once(*number),
+            Self::Many(parts) => NextKey::Many(parts.iter().map(|(number, _)| *number).collect()),
+        }
+    }
+}
+
+/// What `dfa` reads from `state` on and then `next`. `None` where that is too large an automaton.
+pub(crate) fn join(dfa: &Dfa, state: StateId, next: &Next<'_>) -> Option<Dfa> {
+    let limits = Limits { dfa_states: MAX_STATES, dfa_steps: MAX_STEPS, ..Limits::default() };
+    let mut builder = DfaBuilder::new(&limits);
+    let joined = builder.residual(dfa, state).and_then(|first| {
+        let next = match next {
+            Next::Literal(text) => builder.literals([text]),
+            Next::Once(_, dfa) => return builder.concatenation([&first, dfa]),
+            Next::Many(parts) => {
+                let any = builder.union(parts.iter().map(|(_, dfa)| *dfa))?;
+                builder.repetition(&any, 1, None)
+            }
+        }?;
+        builder.concatenation([&first, &next])
+    });
+    joined.ok()
+}
+
+/// Whether `right` reads all that `left` reads, each from a state on. Not where that is too much to look at.
+pub(crate) fn is_within(left: (&Dfa, StateId), right: (&Dfa, StateId)) -> bool {
+    let mut pairs = vec![(left.1, right.1)];
+    let mut known: HashSet<(StateId, StateId)> = pairs.iter().copied().collect();
+    while let Some((from, beside)) = pairs.pop() {
+        if left.0.is_accepting(from) && !right.0.is_accepting(beside) {
+            return false;
+        }
+        // From every state of an automaton something is accepted.
+        let mut others = right.0.edges(beside).peekable();
+        for edge in left.0.edges(from) {
+            let mut byte = *edge.bytes.start();
+            loop {
+                while others.next_if(|other| *other.bytes.end() < byte).is_some() {}
+                let Some(other) = others.peek().filter(|other| *other.bytes.start() <= byte) else {
+                    return false;
+                };
+                let pair = (edge.target, other.target);
+                if known.insert(pair) {
+                    if known.len() > MAX_PAIRS {
+                        return false;
+                    }
+                    pairs.push(pair);
+                }
+                if other.bytes.end() >= edge.bytes.end() {
+                    break;
+                }
+                byte = *other.bytes.end() + 1;
+            }
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All texts of up to so many letters.
+    fn texts(most: usize) -> Vec<Vec<u8>> {
+        let mut texts = vec![Vec::new()];
+        let mut first = 0;
+        for _ in 0..most {
+            let last = texts.len();
+            for index in first..last {
+                for letter in b"abcz" {
+                    let text = [&texts[index][..], &[*letter]].concat();
+                    texts.push(text);
+                }
+            }
+            first = last;
+        }
+        texts
+    }
+
+    #[test]
+    fn what_is_within_is_read_by_both() {
+        let patterns = [
+            "[a-z]+",
+            "[a-z][a-b]*",
+            "a+",
+            "a+b?",
+            "(ab)+",
+            "[ab]+",
+            "[ab]{2,3}",
+            "z?[ab]+",
+            "[a-z]{2}",
+            "[b-z]b*",
+            "a",
+            "[bz]a*",
+            "([a-z][a-z])+",
+            "(a|b)*z",
+        ];
+        let automata = patterns.map(|pattern| Dfa::from_pattern(pattern, &Limits::default()).unwrap());
+        let texts = texts(6);
+        let mut seen = [0, 0];
+        for (left, pattern) in automata.iter().zip(patterns) {
+            for (right, other) in automata.iter().zip(patterns) {
+                for from in left.states() {
+                    let reads = |dfa: &Dfa, state, text: &[u8]| {
+                        dfa.run(state, text).is_some_and(|behind| dfa.is_accepting(behind))
+                    };
+                    let expected = texts
+                        .iter()
+                        .all(|text| !reads(left, from, text) || reads(right, right.start(), text));
+                    let found = is_within((left, from), (right, right.start()));
+                    assert_eq!(found, expected, "{pattern} from {from:?} in {other}");
+                    seen[usize::from(found)] += 1;
+                }
+            }
+        }
+        assert!(seen[0] > 100 && seen[1] > 30, "{seen:?}");
+    }
+}

@@ -1,0 +1,304 @@
+//! Where texts that may not come twice end: the next byte must say so.
+//!
+//! What such a text was makes a difference to the end of its scope. Where it may end in several places, each of them leaves
+//! another set of used texts, and no two of these sets are one state: `abcd`, cut into texts of `[a-z]+`, has eight. To say
+//! whether a text can be cut into parts no two of which are equal is NP-complete (Condon, Manuch, Thachuk, "Complexity of a
+//! collision-aware string partition problem and its relation to oligo design for gene synthesis", 2008), so no way of keeping
+//! these sets helps. Hence a grammar is refused in which a text that may not come twice ends in front of a byte with which
+//! it also goes on. Names in quotes never do, nor numbers in front of a comma.
+//!
+//! What may follow is found as FOLLOW sets are (Aho, Sethi, Ullman, "Compilers", 1986, section 4.4): all callers of a
+//! rule are taken together, so a rule may be refused for what follows it elsewhere. Each set of bytes is a node, each inclusion
+//! an edge, and what is found goes along the edges until nothing is new: O(n) for n expressions and bytes of a bounded number.
+//!
+//! Tried instead: a limit on how many sets the readings of a text may differ by. Beyond it a token is refused that the mask
+//! has, or the mask would have to read every token; and by then a text of a dozen letters has taken seconds.
+
+use hashbrown::HashMap;
+use unskew_core::ByteSet;
+
+use crate::{
+    GrammarError,
+    grammar::{
+        data::{Expr, ExprId, Grammar, Terminal, TerminalId},
+        fixpoint::productive_and_nullable,
+    },
+    network::terminals::first_bytes,
+    terminal::extending::extending,
+};
+
+/// Sets of bytes, and which of them are part of which.
+#[derive(Default)]
+struct Inclusions {
+    bytes: Vec<ByteSet>,
+    /// By set: those of which it is a part.
+    wholes: Vec<Vec<u32>>,
+}
+
+impl Inclusions {
+    fn add(&mut self) -> u32 {
+        self.bytes.push(ByteSet::default());
+        self.wholes.push(Vec::new());
+        u32::try_from(self.bytes.len() - 1).expect("limited")
+    }
+
+    fn include(&mut self, part: u32, whole: u32) {
+        self.wholes[part as usize].push(whole);
+    }
+
+    /// The least sets.
+    fn settle(mut self) -> Vec<ByteSet> {
+        let mut open: Vec<u32> = (0u32..).take(self.bytes.len()).collect();
+        while let Some(part) = open.pop() {
+            let more = self.bytes[part as usize];
+            for whole in &self.wholes[part as usize] {
+                let bytes = &mut self.bytes[*whole as usize];
+                let before = *bytes;
+                bytes.union(&more);
+                if *bytes != before {
+                    open.push(*whole);
+                }
+            }
+        }
+        self.bytes
+    }
+}
+
+/// The set of bytes with which an expression begins, and the set of those that follow it.
+#[derive(Clone, Copy)]
+struct Ends {
+    first: u32,
+    follow: u32,
+}
+
+/// Finds the sets of what is reached from the start rule.
+struct Finder<'g> {
+    grammar: &'g Grammar,
+    nullable: Vec<bool>,
+    productive: Vec<bool>,
+    sets: Inclusions,
+    /// By expression, those that are reached.
+    ends: Vec<Option<Ends>>,
+    open: Vec<ExprId>,
+}
+
+impl Finder<'_> {
+    /// The sets of `expr`, which is reached.
+    fn ends(&mut self, expr: ExprId) -> Ends {
+        if let Some(ends) = self.ends[expr.index()] {
+            return ends;
+        }
+        let ends = Ends { first: self.sets.add(), follow: self.sets.add() };
+        self.ends[expr.index()] = Some(ends);
+        self.open.push(expr);
+        ends
+    }
+
+    /// `part` may stand where `whole` does.
+    fn stands_for(&mut self, part: ExprId, whole: Ends) {
+        if self.productive[part.index()] {
+            let part = self.ends(part);
+            self.sets.include(part.first, whole.first);
+            self.sets.include(whole.follow, part.follow);
+        }
+    }
+
+    /// Adds what the sets of `expr` have to do with those of its parts.
+    fn look(&mut self, expr: ExprId, ends: Ends) {
+        let grammar = self.grammar;
+        match grammar.expr(expr) {
+            Expr::Empty => {}
+            Expr::Terminal(terminal) => {
+                self.sets.bytes[ends.first as usize] = first_bytes(grammar.terminal(terminal));
+            }
+            Expr::Rule(rule) => self.stands_for(grammar.body(rule), ends),
+            Expr::Choice(parts) => parts.iter().for_each(|part| self.stands_for(*part, ends)),
+            Expr::Repeat { item, max, .. } => {
+                self.stands_for(item, ends);
+                if let Some(item) = self.ends[item.index()].filter(|_| max != Some(1)) {
+                    self.sets.include(item.first, item.follow);
+                }
+            }
+            Expr::Sequence(parts) => {
+                for part in parts {
+                    let first = self.ends(*part).first;
+                    self.sets.include(first, ends.first);
+                    if !self.nullable[part.index()] {
+                        break;
+                    }
+                }
+                let mut behind = ends.follow;
+                for part in parts.iter().rev() {
+                    let Ends { first, follow } = self.ends(*part);
+                    self.sets.include(behind, follow);
+                    let here = self.sets.add();
+                    self.sets.include(first, here);
+                    if self.nullable[part.index()] {
+                        self.sets.include(behind, here);
+                    }
+                    behind = here;
+                }
+            }
+            Expr::Unordered(group) => {
+                let rules = group.members.iter().map(|(rule, _)| *rule).chain(group.others);
+                for rule in rules.clone() {
+                    self.stands_for(grammar.body(rule), ends);
+                }
+                // Behind one of them the separator follows, if there is one, or else another one.
+                let between = self.sets.add();
+                let separator = group.separator.map(|rule| grammar.body(rule));
+                if separator.is_none_or(|separator| self.nullable[separator.index()]) {
+                    self.sets.include(ends.first, between);
+                }
+                if let Some(separator) = separator.filter(|separator| self.productive[separator.index()]) {
+                    let Ends { first, follow } = self.ends(separator);
+                    self.sets.include(first, between);
+                    self.sets.include(ends.first, follow);
+                }
+                for rule in rules {
+                    if let Some(member) = self.ends[grammar.body(rule).index()] {
+                        self.sets.include(between, member.follow);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether every text that may not come twice ends where the next byte says so.
+///
+/// # Errors
+///
+/// [`GrammarError::AmbiguousEnd`].
+pub(crate) fn check(grammar: &Grammar) -> Result<(), GrammarError> {
+    // By terminal: the bytes with which a text goes on that might end.
+    let mut going_on: HashMap<TerminalId, ByteSet> = HashMap::new();
+    for terminal in grammar.terminals() {
+        if let Terminal::Distinct(except) = grammar.terminal(terminal) {
+            going_on.insert(terminal, extending(except.base()));
+        }
+    }
+    going_on.retain(|_, bytes| !bytes.is_empty());
+    if going_on.is_empty() {
+        return Ok(());
+    }
+    let (productive, nullable) = productive_and_nullable(grammar);
+    let mut finder = Finder {
+        grammar,
+        nullable,
+        productive,
+        sets: Inclusions::default(),
+        ends: vec![None; grammar.expressions()],
+        open: Vec::new(),
+    };
+    finder.ends(grammar.body(grammar.start()));
+    while let Some(expr) = finder.open.pop() {
+        let ends = finder.ends(expr);
+        finder.look(expr, ends);
+    }
+    let sets = finder.sets.settle();
+    for expr in grammar.expression_ids() {
+        let (Expr::Terminal(terminal), Some(ends)) = (grammar.expr(expr), finder.ends[expr.index()]) else {
+            continue;
+        };
+        let Some(going_on) = going_on.get(&terminal) else { continue };
+        let both = sets[ends.follow as usize].and(going_on);
+        if let Some(byte) = both.iter().next() {
+            return Err(GrammarError::AmbiguousEnd {
+                name: grammar.terminal_name(terminal).to_owned(),
+                byte,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use unskew_automata::{Dfa, Limits};
+
+    use super::*;
+    use crate::{GrammarBuilder, GrammarLimits};
+
+    /// What is said of a grammar whose start rule is made by `body`, with a text that may not come twice of this pattern.
+    fn said(pattern: &str, body: impl FnOnce(&mut GrammarBuilder, ExprId) -> ExprId) -> Option<u8> {
+        let mut builder = Grammar::builder(&GrammarLimits::default());
+        let dfa = Arc::new(Dfa::from_pattern(pattern, &Limits::default()).unwrap());
+        let text = builder.distinct("text", &dfa, [""; 0], None).unwrap();
+        let start = builder.rule("start");
+        let body = body(&mut builder, text);
+        builder.define(start, body);
+        match check(&builder.build(start).unwrap()) {
+            Ok(()) => None,
+            Err(GrammarError::AmbiguousEnd { name, byte }) => {
+                assert_eq!(name, "text");
+                Some(byte)
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn many(builder: &mut GrammarBuilder, text: ExprId) -> ExprId {
+        builder.repeat(text, 0, None)
+    }
+
+    #[test]
+    fn what_goes_on_may_not_follow() {
+        for (pattern, expected) in
+            [("[b-z]+", Some(b'b')), ("[a-z]+;", None), ("a[b-z]*", None), ("[ab]+c", None)]
+        {
+            assert_eq!(said(pattern, many), expected, "{pattern}");
+        }
+        // Nothing follows.
+        assert_eq!(said("[a-z]+", |_, text| text), None);
+        assert_eq!(said("[a-z]+", GrammarBuilder::optional), None);
+    }
+
+    #[test]
+    fn separators_tell_ends_apart() {
+        let list = |separator: &'static str| {
+            said("[a-z]+", move |builder, text| {
+                let separator = builder.literal(separator);
+                let more = builder.sequence([separator, text]);
+                let more = builder.repeat(more, 0, None);
+                builder.sequence([text, more])
+            })
+        };
+        assert_eq!(list(", "), None);
+        assert_eq!(list("x"), Some(b'x'));
+    }
+
+    #[test]
+    fn what_may_be_empty_is_looked_through() {
+        let behind = |pattern: &'static str, last: &'static str| {
+            said("[a-z]+", move |builder, text| {
+                let space = builder.regex("space", pattern).unwrap();
+                let last = builder.literal(last);
+                let rule = builder.rule("rule");
+                let body = builder.sequence([text, space]);
+                builder.define(rule, body);
+                let call = builder.call(rule);
+                builder.sequence([call, space, last])
+            })
+        };
+        assert_eq!(behind(" *", "q"), Some(b'q'));
+        assert_eq!(behind(" +", "q"), None);
+        assert_eq!(behind(" *", "."), None);
+    }
+
+    #[test]
+    fn members_in_any_order_follow_each_other() {
+        let group = |separator: Option<&'static str>| {
+            said("[a-z]+", move |builder, text| {
+                let other = builder.literal("b");
+                let separator = separator.map(|separator| builder.literal(separator));
+                builder.unordered([(text, true), (other, false)], None, separator, 0, None)
+            })
+        };
+        assert_eq!(group(None), Some(b'a'));
+        assert_eq!(group(Some(",")), None);
+        assert_eq!(group(Some("d,")), Some(b'd'));
+    }
+}

@@ -1,0 +1,489 @@
+//! JSON text as a flat document: the order of members is kept, numbers are exact, and a key may stand once only.
+//!
+//! Tried instead: `serde_json`. Its maps forget the order or ask every crate of a build to keep it, the last of two equal
+//! keys wins without a word, and `0.1` becomes the nearest binary fraction. Nothing here recurses, so depth costs memory
+//! alone.
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::{SchemaError, SchemaLimits, decimal::Decimal};
+
+/// A value of a document.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct NodeId(u32);
+
+impl NodeId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The same place in a copy so many nodes behind.
+    pub(crate) fn shifted(self, by: u32) -> Self {
+        Self(self.0 + by)
+    }
+
+    /// The same place so many nodes before.
+    pub(crate) fn unshifted(self, by: u32) -> Self {
+        Self(self.0 - by)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Number(Decimal),
+    String(Box<str>),
+    Array(Vec<NodeId>),
+    Object(Vec<(Box<str>, NodeId)>),
+}
+
+/// Whole texts, the outermost value of each first.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    values: Vec<Value>,
+    /// The value that each one is a part of, and its place there.
+    parents: Vec<Option<(NodeId, u32)>>,
+    /// Numbers that are written with a point or an exponent, of the texts and not of copies.
+    pointed: HashSet<NodeId>,
+    /// The length of all texts.
+    bytes: usize,
+    /// The members of each large object by name: their places, sorted.
+    sorted: HashMap<NodeId, Vec<u32>>,
+}
+
+/// Objects with more members than this are searched by name in a sorted list.
+const LARGE: usize = 16;
+
+impl Document {
+    pub(crate) const ROOT: NodeId = NodeId(0);
+
+    pub(crate) fn value(&self, node: NodeId) -> &Value {
+        &self.values[node.index()]
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..u32::try_from(self.values.len()).unwrap_or(u32::MAX)).map(NodeId)
+    }
+
+    pub(crate) fn parent(&self, node: NodeId) -> Option<NodeId> {
+        self.parents[node.index()].map(|(parent, _)| parent)
+    }
+
+    /// The key or index of `node` in its parent, if that is an object or an array.
+    pub(crate) fn key(&self, node: NodeId) -> Option<&str> {
+        let (parent, place) = self.parents[node.index()]?;
+        match self.value(parent) {
+            Value::Object(members) => members.get(place as usize).map(|(key, _)| &**key),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn members(&self, node: NodeId) -> Option<&[(Box<str>, NodeId)]> {
+        match self.value(node) {
+            Value::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn member(&self, node: NodeId, key: &str) -> Option<NodeId> {
+        let members = self.members(node)?;
+        if members.len() <= LARGE {
+            return members.iter().find(|(name, _)| &**name == key).map(|(_, value)| *value);
+        }
+        let sorted = self.sorted.get(&node)?;
+        let found = sorted.binary_search_by(|place| (*members[*place as usize].0).cmp(key)).ok()?;
+        Some(members[sorted[found] as usize].1)
+    }
+
+    pub(crate) fn items(&self, node: NodeId) -> Option<&[NodeId]> {
+        match self.value(node) {
+            Value::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(&self, node: NodeId) -> Option<&str> {
+        match self.value(node) {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether the value is a number that is written with a point or an exponent; not known of copies.
+    pub(crate) fn is_pointed(&self, node: NodeId) -> bool {
+        self.pointed.contains(&node)
+    }
+
+    /// The JSON pointer of `node`, as a fragment: `#/properties/a~1b`.
+    pub(crate) fn pointer(&self, mut node: NodeId) -> String {
+        let mut parts = vec![];
+        while let Some((parent, place)) = self.parents[node.index()] {
+            parts.push(match self.key(node) {
+                Some(key) => key.replace('~', "~0").replace('/', "~1"),
+                None => place.to_string(),
+            });
+            node = parent;
+        }
+        parts.push("#".to_owned());
+        parts.reverse();
+        parts.join("/")
+    }
+
+    /// The value at a JSON pointer (without `#`) below `node`.
+    pub(crate) fn resolve(&self, node: NodeId, pointer: &str) -> Option<NodeId> {
+        if pointer.is_empty() {
+            return Some(node);
+        }
+        pointer.strip_prefix('/')?.split('/').try_fold(node, |node, part| {
+            let part = part.replace("~1", "/").replace("~0", "~");
+            match self.value(node) {
+                Value::Object(_) => self.member(node, &part),
+                Value::Array(items) => items.get(part.parse::<usize>().ok()?).copied(),
+                _ => None,
+            }
+        })
+    }
+
+    /// Adds so many copies of all texts, each of which counts as the texts do. Answers with the number of nodes of one; `None`,
+    /// and adds nothing, where they would be too long.
+    pub(crate) fn copy(&mut self, count: usize, limits: &SchemaLimits) -> Option<u32> {
+        let bytes = self.bytes.checked_mul(count + 1).filter(|bytes| *bytes <= limits.schema_bytes)?;
+        let nodes = u32::try_from(self.values.len()).ok()?;
+        // Each node is a byte of the text at least, so they are as few as the bytes.
+        u32::try_from(self.values.len().checked_mul(count + 1)?).ok()?;
+        self.bytes = bytes;
+        let (values, parents, sorted) = (self.values.clone(), self.parents.clone(), self.sorted.clone());
+        for copy in 1..=u32::try_from(count).ok()? {
+            let by = copy * nodes;
+            self.values.extend(values.iter().cloned().map(|mut value| {
+                match &mut value {
+                    Value::Array(items) => items.iter_mut().for_each(|item| *item = item.shifted(by)),
+                    Value::Object(members) => {
+                        members.iter_mut().for_each(|(_, member)| *member = member.shifted(by));
+                    }
+                    _ => {}
+                }
+                value
+            }));
+            self.parents.extend(
+                parents.iter().map(|parent| parent.map(|(parent, place)| (parent.shifted(by), place))),
+            );
+            self.sorted.extend(sorted.iter().map(|(node, places)| (node.shifted(by), places.clone())));
+        }
+        Some(nodes)
+    }
+
+    /// Reads `text`, which is one JSON value.
+    pub(crate) fn read(text: &str, limits: &SchemaLimits) -> Result<Self, SchemaError> {
+        let mut document = Self {
+            values: vec![],
+            parents: vec![],
+            pointed: HashSet::new(),
+            bytes: 0,
+            sorted: HashMap::new(),
+        };
+        document.append(text, limits)?;
+        Ok(document)
+    }
+
+    /// Reads another text behind the others, and answers with its value.
+    pub(crate) fn append(&mut self, text: &str, limits: &SchemaLimits) -> Result<NodeId, SchemaError> {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.bytes > limits.schema_bytes {
+            return Err(SchemaError::limit("", "the schema's bytes", limits.schema_bytes, "schema_bytes"));
+        }
+        let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        Reader { text, at: 0, document: self, limits }.read()?;
+        for node in self.nodes().skip(root.index()) {
+            let members = self.members(node).unwrap_or_default();
+            if members.len() > LARGE {
+                let mut places: Vec<u32> = (0..u32::try_from(members.len()).unwrap_or(u32::MAX)).collect();
+                places.sort_unstable_by_key(|place| &*members[*place as usize].0);
+                self.sorted.insert(node, places);
+            }
+        }
+        Ok(root)
+    }
+}
+
+struct Reader<'t, 'd> {
+    text: &'t str,
+    at: usize,
+    document: &'d mut Document,
+    limits: &'d SchemaLimits,
+}
+
+/// An array or object that is being read.
+struct Open {
+    node: NodeId,
+    /// The keys so far, of an object.
+    keys: HashSet<Box<str>>,
+    object: bool,
+}
+
+impl Reader<'_, '_> {
+    fn read(&mut self) -> Result<(), SchemaError> {
+        let mut open: Vec<Open> = vec![];
+        // What stands next is a value, a part of the innermost of `open`.
+        let mut key = None;
+        loop {
+            self.space();
+            let (begins, from) = (self.peek(), self.at);
+            let value = self.value()?;
+            let is_pointed =
+                matches!(value, Value::Number(_)) && self.text[from..self.at].contains(['.', 'e', 'E']);
+            let node = self.push(open.last().map(|open| open.node), key.take(), value);
+            if is_pointed {
+                self.document.pointed.insert(node);
+            }
+            if matches!(begins, Some(b'[' | b'{')) {
+                if open.len() >= self.limits.nest {
+                    let limit = self.limits.nest;
+                    return Err(SchemaError::limit("", "the nesting of the schema", limit, "nest"));
+                }
+                open.push(Open { node, keys: HashSet::new(), object: begins == Some(b'{') });
+                self.space();
+                if self.peek() != Some(if begins == Some(b'{') { b'}' } else { b']' }) {
+                    key = self.key(open.last_mut())?;
+                    continue;
+                }
+                self.at += 1;
+                open.pop();
+            }
+            // Behind a value.
+            loop {
+                self.space();
+                let Some(last) = open.last_mut() else {
+                    return if self.at == self.text.len() { Ok(()) } else { Err(self.error("the end")) };
+                };
+                match (self.peek(), last.object) {
+                    (Some(b','), _) => {
+                        self.at += 1;
+                        key = self.key(Some(last))?;
+                        break;
+                    }
+                    (Some(b'}'), true) | (Some(b']'), false) => {
+                        self.at += 1;
+                        open.pop();
+                    }
+                    (_, true) => return Err(self.error("`,` or `}`")),
+                    (_, false) => return Err(self.error("`,` or `]`")),
+                }
+            }
+        }
+    }
+
+    /// The key in front of the next value, in an object.
+    fn key(&mut self, open: Option<&mut Open>) -> Result<Option<Box<str>>, SchemaError> {
+        let Some(open) = open.filter(|open| open.object) else { return Ok(None) };
+        self.space();
+        if self.peek() != Some(b'"') {
+            return Err(self.error("a key in quotes"));
+        }
+        let offset = self.at;
+        let key: Box<str> = self.string()?.into();
+        if !open.keys.insert(key.clone()) {
+            let message = format!("the key {key:?} stands twice in one object; keep one of the two");
+            return Err(SchemaError::Json { offset, message });
+        }
+        self.space();
+        if self.peek() != Some(b':') {
+            return Err(self.error("`:`"));
+        }
+        self.at += 1;
+        Ok(Some(key))
+    }
+
+    /// A value; of an array or object the beginning.
+    fn value(&mut self) -> Result<Value, SchemaError> {
+        let words = [("null", Value::Null), ("true", Value::Bool(true)), ("false", Value::Bool(false))];
+        match self.peek() {
+            Some(b'{') => {
+                self.at += 1;
+                Ok(Value::Object(vec![]))
+            }
+            Some(b'[') => {
+                self.at += 1;
+                Ok(Value::Array(vec![]))
+            }
+            Some(b'"') => Ok(Value::String(self.string()?.into())),
+            Some(b'-' | b'0'..=b'9') => {
+                let rest = &self.text[self.at..];
+                let length = rest
+                    .find(|char: char| !matches!(char, '-' | '+' | '.' | 'e' | 'E' | '0'..='9'))
+                    .unwrap_or(rest.len());
+                let number = Decimal::parse(&rest[..length]).ok_or_else(|| self.error("a number"))?;
+                self.at += length;
+                Ok(Value::Number(number))
+            }
+            _ => {
+                let found = words.into_iter().find(|(word, _)| self.text[self.at..].starts_with(word));
+                let (word, value) = found.ok_or_else(|| self.error("a value"))?;
+                self.at += word.len();
+                Ok(value)
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<String, SchemaError> {
+        let mut text = String::new();
+        self.at += 1;
+        loop {
+            let rest = &self.text[self.at..];
+            let end = rest.find(|char: char| char == '"' || char == '\\' || char < ' ');
+            let end = end.ok_or_else(|| self.error("the end of a string"))?;
+            text.push_str(&rest[..end]);
+            self.at += end;
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    text.push(self.escape()?);
+                }
+                _ => return Err(self.error("an escape in place of a control character")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, SchemaError> {
+        let char = match self.peek() {
+            Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.at += 1;
+                let high = self.hex()?;
+                if (0xd800..0xdc00).contains(&high) && self.text[self.at..].starts_with("\\u") {
+                    self.at += 2;
+                    let low = self.hex()?;
+                    let pair = low.checked_sub(0xdc00).filter(|low| *low < 0x400);
+                    let point = pair.map(|low| 0x10000 + ((high - 0xd800) << 10) + low);
+                    return point.and_then(char::from_u32).ok_or_else(|| self.error("a low surrogate"));
+                }
+                return char::from_u32(high).ok_or_else(|| self.error("a character and no half of a pair"));
+            }
+            _ => return Err(self.error("an escape of JSON")),
+        };
+        self.at += 1;
+        Ok(char)
+    }
+
+    fn hex(&mut self) -> Result<u32, SchemaError> {
+        let digits = self.text.get(self.at..self.at + 4).filter(|digits| !digits.starts_with('+'));
+        let value = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let value = value.ok_or_else(|| self.error("four hexadecimal digits"))?;
+        self.at += 4;
+        Ok(value)
+    }
+
+    fn push(&mut self, parent: Option<NodeId>, key: Option<Box<str>>, value: Value) -> NodeId {
+        let node = NodeId(u32::try_from(self.document.values.len()).unwrap_or(u32::MAX));
+        let mut place = None;
+        if let Some(parent) = parent {
+            let index = match (&mut self.document.values[parent.index()], key) {
+                (Value::Array(items), _) => {
+                    items.push(node);
+                    items.len() - 1
+                }
+                (Value::Object(members), Some(key)) => {
+                    members.push((key, node));
+                    members.len() - 1
+                }
+                _ => 0,
+            };
+            place = Some((parent, u32::try_from(index).unwrap_or(u32::MAX)));
+        }
+        self.document.values.push(value);
+        self.document.parents.push(place);
+        node
+    }
+
+    fn space(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn error(&self, expected: &str) -> SchemaError {
+        SchemaError::Json { offset: self.at, message: format!("expected {expected}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Document, SchemaError> {
+        Document::read(text, &SchemaLimits::default())
+    }
+
+    #[test]
+    fn order_escapes_and_pointers() {
+        let document = read(r#" {"b" : [1, {"a/~": "\u00e9\ud83d\ude00\n"}], "a": {} } "#).unwrap();
+        let keys: Vec<_> = document.members(Document::ROOT).unwrap().iter().map(|(key, _)| &**key).collect();
+        assert_eq!(keys, ["b", "a"]);
+        let node = document.resolve(Document::ROOT, "/b/1/a~1~0").unwrap();
+        assert_eq!(document.text(node), Some("é😀\n"));
+        assert_eq!(document.pointer(node), "#/b/1/a~1~0");
+        assert_eq!(document.resolve(Document::ROOT, "/b/2"), None);
+    }
+
+    #[test]
+    fn what_is_no_json_is_an_error_with_its_place() {
+        for text in [
+            "",
+            "{",
+            "[1,]",
+            "{\"a\":1,}",
+            "01",
+            "1.",
+            "-",
+            "\"\u{1}\"",
+            r#""\x""#,
+            r#""\ud800""#,
+            r#""\ud800\u0041""#,
+            r#""\u+123""#,
+            "nul",
+            "1 2",
+            "[1}",
+            "{1:2}",
+            "{\"a\" 1}",
+            "1e",
+            "+1",
+        ] {
+            assert!(matches!(read(text), Err(SchemaError::Json { .. })), "{text}");
+        }
+        let twice = read(r#"{"a": 1, "\u0061": 2}"#).unwrap_err();
+        assert_eq!(
+            twice.to_string(),
+            "at byte 9: the key \"a\" stands twice in one object; keep one of the two"
+        );
+    }
+
+    #[test]
+    fn members_of_large_objects_are_found() {
+        let members: Vec<String> = (0..100).map(|at| format!("\"k{}\": {at}", at * 37 % 101)).collect();
+        let document = read(&format!("{{{}}}", members.join(","))).unwrap();
+        for (name, value) in document.members(Document::ROOT).unwrap() {
+            assert_eq!(document.member(Document::ROOT, name), Some(*value));
+        }
+        assert_eq!(document.member(Document::ROOT, "k"), None);
+        assert_eq!(document.member(Document::ROOT, "k1000"), None);
+    }
+
+    #[test]
+    fn depth_is_a_limit() {
+        let deep = "[".repeat(100_000);
+        assert!(matches!(read(&deep), Err(SchemaError::Limit { .. })));
+    }
+}

@@ -1,0 +1,251 @@
+//! Which keywords a draft has, and the values that each may have: the metaschemas as one table.
+//!
+//! A keyword with another value would be read as if it were not there, so it is an error wherever a schema stands, met by a value or
+//! not. The table is looked up for places, too: which keywords hold schemas.
+//!
+//! Tried instead: each keyword checks its value where it is read. Then nobody looks at keywords that ask nothing, at schemas that no
+//! value meets, and at values of a second kind (`prefixItems` without a list was the same as none). The metaschemas themselves, as
+//! schemas with an evaluator, are a second reading of all keywords, and their errors name places in the metaschema.
+//!
+//! As the published ones, without what is a format there (`uri-reference`): references are read where they are used. Of patterns those
+//! are errors everywhere that ECMA-262 does not have. Draft 4 says that the values of `enum` are some and differ; that is not asked for, as later drafts do not.
+
+use hashbrown::HashSet;
+
+use super::json::{Document, NodeId, Value};
+use crate::draft::Draft;
+use crate::{
+    decimal::Decimal,
+    text::pattern::{self, Refused},
+};
+
+/// The values that a keyword may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Any,
+    Text,
+    Bool,
+    Number,
+    /// More than zero.
+    Positive,
+    /// A whole number from zero on.
+    Count,
+    /// The name of a type, or some.
+    Type,
+    /// A list of different texts.
+    Names,
+    /// A list of anything.
+    Values,
+    /// A text without a fragment that says something.
+    Id,
+    Anchor,
+    /// A map of `true` and `false`.
+    Marks,
+    Schema,
+    /// Some schemas.
+    Schemas,
+    /// A schema or some.
+    SchemaOrSchemas,
+    /// A map of schemas.
+    Map,
+    /// A map of schemas, and of such as a value meets only where something refers to them.
+    Kept,
+    /// A map of [`Names`](Self::Names).
+    MapOfNames,
+    /// A map of schemas and [`Names`](Self::Names).
+    Dependencies,
+}
+
+/// The values that `keyword` may have in a draft; `None` if that has no such keyword.
+pub(crate) fn kind(keyword: &str, draft: Draft) -> Option<Kind> {
+    use Draft::{Draft4, Draft6, Draft7, Draft201909, Draft202012};
+    let (since, kind) = match keyword {
+        "id" if draft > Draft4 => return None,
+        "$recursiveAnchor" if draft == Draft202012 => (Draft4, Kind::Anchor),
+        "additionalItems" if draft == Draft202012 => return None,
+        "items" if draft == Draft202012 => (Draft4, Kind::Schema),
+        "exclusiveMinimum" | "exclusiveMaximum" if draft == Draft4 => (Draft4, Kind::Bool),
+        "required" => (Draft4, Kind::Names),
+        "$schema" | "id" | "title" | "description" | "pattern" | "format" => (Draft4, Kind::Text),
+        "default" => (Draft4, Kind::Any),
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => (Draft4, Kind::Number),
+        "multipleOf" => (Draft4, Kind::Positive),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
+            (Draft4, Kind::Count)
+        }
+        "uniqueItems" => (Draft4, Kind::Bool),
+        "enum" => (Draft4, Kind::Values),
+        "type" => (Draft4, Kind::Type),
+        "not" | "additionalProperties" | "additionalItems" => (Draft4, Kind::Schema),
+        "items" => (Draft4, Kind::SchemaOrSchemas),
+        "allOf" | "anyOf" | "oneOf" => (Draft4, Kind::Schemas),
+        "properties" | "patternProperties" => (Draft4, Kind::Map),
+        "definitions" => (Draft4, Kind::Kept),
+        "dependencies" => (Draft4, Kind::Dependencies),
+        // In draft 4 it is one where it is a text, and nothing elsewhere (draft-pbryan-zyp-json-ref-03, section 3).
+        "$ref" if draft == Draft4 => (Draft4, Kind::Any),
+        "$ref" => (Draft4, Kind::Text),
+        "$id" if draft <= Draft7 => (Draft6, Kind::Text),
+        "const" => (Draft6, Kind::Any),
+        "examples" => (Draft6, Kind::Values),
+        "contains" | "propertyNames" => (Draft6, Kind::Schema),
+        "$comment" | "contentMediaType" | "contentEncoding" => (Draft7, Kind::Text),
+        "readOnly" | "writeOnly" => (Draft7, Kind::Bool),
+        "if" | "then" | "else" => (Draft7, Kind::Schema),
+        "$id" => (Draft201909, Kind::Id),
+        "$anchor" => (Draft201909, Kind::Anchor),
+        "$recursiveRef" => (Draft201909, Kind::Text),
+        "$recursiveAnchor" | "deprecated" => (Draft201909, Kind::Bool),
+        "$vocabulary" => (Draft201909, Kind::Marks),
+        "$defs" => (Draft201909, Kind::Kept),
+        "minContains" | "maxContains" => (Draft201909, Kind::Count),
+        "unevaluatedItems" | "unevaluatedProperties" | "contentSchema" => (Draft201909, Kind::Schema),
+        "dependentSchemas" => (Draft201909, Kind::Map),
+        "dependentRequired" => (Draft201909, Kind::MapOfNames),
+        "$dynamicRef" => (Draft202012, Kind::Text),
+        "$dynamicAnchor" => (Draft202012, Kind::Anchor),
+        "prefixItems" => (Draft202012, Kind::Schemas),
+        _ => return None,
+    };
+    (since <= draft).then_some(kind)
+}
+
+/// Whether some draft has the keyword.
+pub(crate) fn is_known(keyword: &str) -> bool {
+    [Draft::Draft4, Draft::Draft201909, Draft::Draft202012]
+        .iter()
+        .any(|draft| kind(keyword, *draft).is_some())
+}
+
+/// What `keyword` must be, if the one of the schema `node` is not; its parts that are schemas are left aside.
+pub(crate) fn wrong(document: &Document, node: NodeId, keyword: &str, draft: Draft) -> Option<&'static str> {
+    let (kind, value) = (kind(keyword, draft)?, document.member(node, keyword)?);
+    let list = document.items(value);
+    let map = document.members(value);
+    let number = match document.value(value) {
+        Value::Number(number) => Some(number),
+        _ => None,
+    };
+    let is_bool = |node| matches!(document.value(node), Value::Bool(_));
+    let fewer = draft == Draft::Draft4;
+    let (fits, message) = match kind {
+        Kind::Any => (true, ""),
+        Kind::Text => (document.text(value).is_some(), "must be a text"),
+        Kind::Bool if fewer && keyword.starts_with("exclusive") => {
+            let bound = if keyword == "exclusiveMinimum" { "minimum" } else { "maximum" };
+            if document.member(node, bound).is_none() {
+                return Some("needs the bound that it is about in draft 4");
+            }
+            (is_bool(value), "must be `true` or `false` in draft 4")
+        }
+        Kind::Bool => (is_bool(value), "must be `true` or `false`"),
+        Kind::Number => (number.is_some(), "must be a number"),
+        Kind::Positive => {
+            let positive = number.is_some_and(|number| !number.negative && !number.is_zero());
+            (positive, "must be a number of more than zero")
+        }
+        // In draft 4 a number with a point or an exponent is not whole. Of very large ones readers do not know how they were written.
+        Kind::Count => {
+            let count = number.and_then(Decimal::count);
+            let is_whole = |count| count == u64::MAX || !(fewer && document.is_pointed(value));
+            let message = match count {
+                Some(_) => "must be written without a point and without an exponent in draft 4",
+                None => "must be a whole number from zero on",
+            };
+            (count.is_some_and(is_whole), message)
+        }
+        Kind::Type => {
+            let is_type = |node: &NodeId| document.text(*node).is_some_and(is_type);
+            let fits = list.map_or_else(|| is_type(&value), |list| list.iter().all(is_type))
+                && list.is_none_or(|list| !list.is_empty() && all_differ(document, list));
+            (fits, "must be the name of a type or a list of different ones")
+        }
+        Kind::Names => (is_names(document, value, draft), "must be a list of different names"),
+        Kind::Values => (list.is_some(), "must be a list of values"),
+        Kind::Id => {
+            let fits = document
+                .text(value)
+                .is_some_and(|text| text.split_once('#').is_none_or(|(_, fragment)| fragment.is_empty()));
+            (fits, "must be a text without a fragment")
+        }
+        Kind::Anchor => {
+            let fits = document.text(value).is_some_and(|text| is_anchor(text, draft));
+            (fits, "must be a text that begins with a letter and has letters, digits and `-_.` alone")
+        }
+        Kind::Marks => {
+            let fits = map.is_some_and(|map| map.iter().all(|(_, mark)| is_bool(*mark)));
+            (fits, "must be an object of `true` and `false`")
+        }
+        // That the value is one is said of the value.
+        Kind::Schema if keyword == "items" && list.is_some() => (
+            false,
+            "must be a schema in draft 2020-12: write `prefixItems`, or name an older draft in `$schema`",
+        ),
+        Kind::Schema => (true, ""),
+        Kind::Schemas => (list.is_some_and(|list| !list.is_empty()), "must be a list of schemas"),
+        Kind::SchemaOrSchemas => {
+            (list.is_none_or(|list| !list.is_empty()), "must be a schema or a list of some")
+        }
+        Kind::Map | Kind::Kept => (map.is_some(), "must be an object"),
+        Kind::MapOfNames => {
+            let fits = map.is_some_and(|map| map.iter().all(|(_, names)| is_names(document, *names, draft)));
+            (fits, "must be an object of lists of different names")
+        }
+        Kind::Dependencies => {
+            let fits = |value: NodeId| document.items(value).is_none() || is_names(document, value, draft);
+            let fits = map.is_some_and(|map| map.iter().all(|(_, needed)| fits(*needed)));
+            (fits, "must be an object of schemas and lists of different names")
+        }
+    };
+    (!fits).then_some(message)
+}
+
+/// A pattern of the keyword that is none, and why.
+pub(crate) fn broken_pattern<'d>(
+    document: &'d Document,
+    node: NodeId,
+    keyword: &str,
+) -> Option<(&'d str, Refused)> {
+    let value = document.member(node, keyword)?;
+    let broken = |text: &'d str| Some((text, pattern::broken(text)?));
+    match keyword {
+        "pattern" => document.text(value).and_then(broken),
+        "patternProperties" => document.members(value)?.iter().find_map(|(text, _)| broken(text)),
+        _ => None,
+    }
+}
+
+/// Whether a value is a schema of the draft, under the keyword that it belongs to.
+pub(crate) fn is_schema(document: &Document, node: NodeId, draft: Draft) -> bool {
+    match document.value(node) {
+        Value::Object(_) => true,
+        Value::Bool(_) if draft == Draft::Draft4 => {
+            matches!(document.key(node), Some("additionalProperties" | "additionalItems"))
+        }
+        Value::Bool(_) => true,
+        _ => false,
+    }
+}
+
+fn is_type(name: &str) -> bool {
+    matches!(name, "null" | "boolean" | "integer" | "number" | "string" | "array" | "object")
+}
+
+fn is_names(document: &Document, node: NodeId, draft: Draft) -> bool {
+    document.items(node).is_some_and(|items| {
+        let some = draft > Draft::Draft4 || !items.is_empty();
+        some && items.iter().all(|item| document.text(*item).is_some()) && all_differ(document, items)
+    })
+}
+
+/// Whether texts are different.
+fn all_differ(document: &Document, items: &[NodeId]) -> bool {
+    let mut seen = HashSet::new();
+    items.iter().filter_map(|item| document.text(*item)).all(|text| seen.insert(text))
+}
+
+fn is_anchor(text: &str, draft: Draft) -> bool {
+    let (first, inner) = if draft == Draft::Draft201909 { ("", "-.:_") } else { ("_", "-._") };
+    text.starts_with(|char: char| char.is_ascii_alphabetic() || first.contains(char))
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || inner.contains(char))
+}

@@ -1,0 +1,174 @@
+//! Whether a value that stands in the schema itself, in `enum` or `const`, satisfies other schemas.
+
+use super::{
+    expand::Expander,
+    shape::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, Shape, TRUE},
+};
+use crate::{
+    SchemaError,
+    decimal::Decimal,
+    document::{
+        json::{NodeId, Value},
+        schemas::Literal,
+    },
+};
+
+/// What to do where a number has too many digits.
+pub(crate) const FEWER_DIGITS: &str = "raise `SchemaLimits::digits`, or use numbers of fewer digits";
+
+impl Expander {
+    /// Whether the value at `node` satisfies all of the set.
+    fn satisfies(&mut self, node: NodeId, set: &[Literal]) -> Result<bool, SchemaError> {
+        let shapes = self.shapes(set)?;
+        for shape in shapes.iter() {
+            if self.fits(node, shape)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the value at `node` has the shape. As deep as the value, the nesting of which is limited.
+    pub(crate) fn fits(&mut self, node: NodeId, shape: &Shape) -> Result<bool, SchemaError> {
+        let value = self.schemas.document.value(node).clone();
+        let types = match &value {
+            Value::Null => NULL,
+            Value::Bool(false) => FALSE,
+            Value::Bool(true) => TRUE,
+            Value::Number(_) => NUMBER,
+            Value::String(_) => STRING,
+            Value::Array(_) => ARRAY,
+            Value::Object(_) => OBJECT,
+        };
+        if shape.types & types == 0 {
+            return Ok(false);
+        }
+        self.refuse(shape, types);
+        let within = |count: usize, min: u32, max: Option<u32>| {
+            count >= min as usize && max.is_none_or(|max| count <= max as usize)
+        };
+        if let Some(values) = &shape.one_of
+            && types & (ARRAY | OBJECT) != 0
+            && !values.iter().any(|value| self.same(*value, node))
+        {
+            return Ok(false);
+        }
+        match value {
+            Value::Null | Value::Bool(_) => Ok(true),
+            Value::Number(number) => {
+                let Some(numbers) = &shape.numbers else { return Ok(true) };
+                let digits = self.limits.digits;
+                let written = number.written(digits).ok_or_else(|| self.too_long(node, &number))?;
+                Ok(numbers.accepts(written.as_bytes()))
+            }
+            Value::String(text) => {
+                let matches = shape.strings.as_ref().is_none_or(|strings| strings.accepts(text.as_bytes()));
+                if !matches {
+                    self.refuse_possible(shape, &text);
+                }
+                Ok(matches && within(text.chars().count(), shape.min_length, shape.max_length))
+            }
+            Value::Array(items) => {
+                if !within(items.len(), shape.min_items, shape.max_items) {
+                    return Ok(false);
+                }
+                let asked = self.items(shape);
+                for (place, item) in (0..).zip(&items) {
+                    let mut found = false;
+                    for set in self.item_sets(shape, &asked, place)? {
+                        found = found || self.satisfies(*item, &set)?;
+                    }
+                    if !found {
+                        return Ok(false);
+                    }
+                }
+                for count in &shape.counts {
+                    let mut counted = 0;
+                    for item in items.iter().skip(count.from as usize) {
+                        counted += usize::from(self.satisfies(*item, &[count.literal])?);
+                    }
+                    if !within(counted, count.min, count.max) {
+                        return Ok(false);
+                    }
+                }
+                if shape.unique.is_none() && shape.repeating.is_none() {
+                    return Ok(true);
+                }
+                let mut pairs = (0..items.len()).flat_map(|right| (0..right).map(move |left| (left, right)));
+                let equal = pairs.any(|(left, right)| self.same(items[left], items[right]));
+                Ok(if equal { shape.unique.is_none() } else { shape.repeating.is_none() })
+            }
+            Value::Object(members) => {
+                let has = |name: &str| members.iter().any(|(key, _)| &**key == name);
+                if !within(members.len(), shape.min_properties, shape.max_properties)
+                    || !shape.required.iter().all(|name| has(name))
+                {
+                    return Ok(false);
+                }
+                for (name, value) in &members {
+                    match self.property(shape, name)? {
+                        Some(set) if self.satisfies(*value, &set)? => {}
+                        _ => return Ok(false),
+                    }
+                }
+                for witness in &shape.witnesses {
+                    let mut found = false;
+                    for (name, value) in &members {
+                        let set: Vec<Literal> = witness.value.into_iter().collect();
+                        found = found || self.is_in(name, &witness.names)? && self.satisfies(*value, &set)?;
+                    }
+                    if !found {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// That a number of `enum` or `const` has too many digits.
+    pub(crate) fn too_long(&self, node: NodeId, number: &Decimal) -> SchemaError {
+        SchemaError::Unsupported {
+            pointer: self.schemas.pointer(node),
+            keyword: "enum".to_owned(),
+            reason: self.digits(number),
+            way_out: FEWER_DIGITS,
+        }
+    }
+
+    /// How many digits a number has, and how many it may have.
+    pub(crate) fn digits(&self, number: &Decimal) -> String {
+        format!("a number has {} digits, and the limit is {}", number.length(), self.limits.digits)
+    }
+
+    /// Whether two values are equal, as JSON Schema has it.
+    pub(crate) fn same(&self, left: NodeId, right: NodeId) -> bool {
+        let document = &self.schemas.document;
+        // The nesting of a document is limited; a list in place of the stack all the same.
+        let mut pairs = vec![(left, right)];
+        while let Some((left, right)) = pairs.pop() {
+            let equal = match (document.value(left), document.value(right)) {
+                (Value::Null, Value::Null) => true,
+                (Value::Bool(left), Value::Bool(right)) => left == right,
+                (Value::Number(left), Value::Number(right)) => left == right,
+                (Value::String(left), Value::String(right)) => left == right,
+                (Value::Array(left), Value::Array(right)) => {
+                    pairs.extend(left.iter().copied().zip(right.iter().copied()));
+                    left.len() == right.len()
+                }
+                (Value::Object(left), Value::Object(other)) => {
+                    let found: Vec<_> =
+                        left.iter().map(|(key, value)| (*value, document.member(right, key))).collect();
+                    let all = left.len() == other.len() && found.iter().all(|(_, found)| found.is_some());
+                    pairs.extend(found.into_iter().filter_map(|(left, right)| Some((left, right?))));
+                    all
+                }
+                _ => false,
+            };
+            if !equal {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,253 @@
+//! What the parts of a value must satisfy: members by their names, items by their places, and which names there may be.
+
+use std::{rc::Rc, sync::Arc};
+
+use unskew_automata::RegexError;
+
+use super::{
+    expand::Expander,
+    keywords,
+    shape::{Names, STRING, Shape},
+};
+use crate::{
+    SchemaError,
+    document::{
+        json::{Document, NodeId},
+        schemas::Literal,
+    },
+    text::languages::{self, Language, TEXT},
+};
+
+/// What items have to satisfy.
+#[derive(Debug)]
+pub(crate) struct Items {
+    /// The schemas of the first ones, and that of the others.
+    groups: Vec<(Vec<NodeId>, Option<NodeId>)>,
+    /// From where on items satisfy one of these.
+    unevaluated: Vec<(u32, Vec<Literal>)>,
+    /// From this place on all are asked for the same.
+    pub(crate) alike: u32,
+}
+
+impl Expander {
+    /// What the value at `name` must satisfy; `None` if there must be none.
+    pub(crate) fn property(
+        &mut self,
+        shape: &Shape,
+        name: &str,
+    ) -> Result<Option<Vec<Literal>>, SchemaError> {
+        if shape.forbidden.iter().any(|forbidden| &**forbidden == name) {
+            return Ok(None);
+        }
+        for literal in shape.names.clone() {
+            let allowed = self.names(&[literal])?;
+            if !allowed.is_some_and(|allowed| allowed.accepts(name.as_bytes())) {
+                for shape in self.shapes(&[literal])?.iter().filter(|shape| shape.types & STRING != 0) {
+                    self.refuse_possible(shape, name);
+                }
+                return Ok(None);
+            }
+        }
+        self.carry(shape.properties.len())?;
+        let mut set: Vec<Literal> = vec![];
+        set.extend(shape.property.iter().filter(|(of, _)| &**of == name).map(|(_, literal)| *literal));
+        for group in &shape.properties {
+            let declared = self.schemas.document.member(*group, "properties");
+            let own = declared.and_then(|declared| self.schemas.document.member(declared, name));
+            let mut matched = own.is_some();
+            set.extend(own.map(|own| self.schemas.literal(own)).transpose()?);
+            for (pattern, schema) in keywords::patterns(self, *group)? {
+                if pattern.is_some_and(|pattern| pattern.accepts(name.as_bytes())) {
+                    set.push(self.schemas.literal(schema)?);
+                    matched = true;
+                }
+            }
+            if !matched && let Some(additional) = self.schemas.document.member(*group, "additionalProperties")
+            {
+                set.push(self.schemas.literal(additional)?);
+            }
+        }
+        for unevaluated in &shape.unevaluated_properties {
+            if self.is_in(name, &Names::Unknown(Rc::clone(&unevaluated.groups)))? {
+                set.push(unevaluated.schema);
+            }
+        }
+        Ok(self.normal(set))
+    }
+
+    /// What the items of the shape have to satisfy, to be asked by place.
+    pub(crate) fn items(&self, shape: &Shape) -> Items {
+        let groups: Vec<_> = shape.items.iter().map(|group| keywords::items(self, *group)).collect();
+        let unevaluated = shape.unevaluated_items.iter().filter_map(|unevaluated| {
+            let known: Vec<_> =
+                unevaluated.groups.iter().map(|group| keywords::items(self, *group)).collect();
+            if known.iter().any(|(_, others)| others.is_some()) {
+                return None;
+            }
+            let first = known.iter().map(|(first, _)| first.len()).max().unwrap_or(0);
+            let ways = unevaluated.contains.iter().copied().chain([unevaluated.schema]).collect();
+            Some((u32::try_from(first).unwrap_or(u32::MAX), ways))
+        });
+        let unevaluated: Vec<(u32, Vec<Literal>)> = unevaluated.collect();
+        let alike = groups.iter().map(|(first, _)| u32::try_from(first.len()).unwrap_or(u32::MAX));
+        let alike = alike.chain(shape.item.iter().map(|(place, _)| place.saturating_add(1)));
+        let alike = alike.chain(shape.counts.iter().map(|count| count.from));
+        let alike = alike.chain(unevaluated.iter().map(|(first, _)| *first)).max().unwrap_or(0);
+        Items { groups, unevaluated, alike }
+    }
+
+    /// What the item at `place` must satisfy: all of any of these sets.
+    pub(crate) fn item_sets(
+        &self,
+        shape: &Shape,
+        items: &Items,
+        place: u32,
+    ) -> Result<Vec<Vec<Literal>>, SchemaError> {
+        let mut set = vec![];
+        for (first, others) in &items.groups {
+            let schema = first.get(place as usize).copied().or(*others);
+            set.extend(schema.map(|schema| self.schemas.literal(schema)).transpose()?);
+        }
+        set.extend(shape.item.iter().filter(|(of, _)| *of == place).map(|(_, literal)| *literal));
+        let none = shape.counts.iter().filter(|count| count.max == Some(0) && count.from <= place);
+        set.extend(none.map(|count| count.literal.not()));
+        let mut sets = vec![set];
+        for (_, ways) in items.unevaluated.iter().filter(|(first, _)| *first <= place) {
+            let each = |set: &Vec<Literal>| {
+                let set = set.clone();
+                ways.iter().map(move |way| set.iter().copied().chain([*way]).collect()).collect::<Vec<_>>()
+            };
+            sets = sets.iter().flat_map(each).collect();
+        }
+        let mut sets: Vec<_> = sets.into_iter().filter_map(|set| self.normal(set)).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        Ok(sets)
+    }
+
+    /// Refuses a text that is not written and that a format of the shape, which is known in part, may allow.
+    pub(crate) fn refuse_possible(&mut self, shape: &Shape, text: &str) {
+        if let Some((possible, refusal)) = &shape.possible
+            && possible.accepts(text.as_bytes())
+        {
+            let refused = Shape { types: STRING, refusals: vec![refusal.clone()], ..Shape::any() };
+            self.refuse(&refused, STRING);
+        }
+    }
+
+    /// The texts of strings that satisfy the set: names.
+    pub(crate) fn names(&mut self, set: &[Literal]) -> Result<Language, SchemaError> {
+        let shapes = self.shapes(set)?;
+        let mut union = None;
+        for shape in shapes.iter().filter(|shape| shape.types & STRING != 0) {
+            self.refuse(shape, STRING);
+            let node = set.first().map(|literal| literal.node);
+            let language = self.texts(shape);
+            let language = self.located(node, language)?;
+            let merged = self.languages.or(&union, &language);
+            union = self.located(node, merged)?;
+        }
+        Ok(union)
+    }
+
+    /// The texts of the strings of a shape.
+    pub(crate) fn texts(&mut self, shape: &Shape) -> Result<Language, RegexError> {
+        let language = match &shape.strings {
+            Some(language) => Some(Arc::clone(language)),
+            None => self.languages.pattern(TEXT)?,
+        };
+        if shape.min_length == 0 && shape.max_length.is_none() {
+            return Ok(language);
+        }
+        // Where all texts are short enough as they are, counting would only multiply states.
+        if let Some(language) = shape.strings.as_ref()
+            && languages::within(language, shape.min_length, shape.max_length)
+        {
+            return Ok(Some(Arc::clone(language)));
+        }
+        let max = shape.max_length.map_or_else(String::new, |max| max.to_string());
+        let length = self.languages.pattern(&format!("(?s:.){{{},{max}}}", shape.min_length))?;
+        if shape.strings.is_none() { Ok(length) } else { self.languages.and(&language, &length) }
+    }
+
+    /// Whether one of the names is `name`.
+    pub(crate) fn is_in(&mut self, name: &str, names: &Names) -> Result<bool, SchemaError> {
+        let declared = |ex: &Self, node: NodeId| {
+            let declared = ex.schemas.document.member(node, "properties");
+            declared.is_some_and(|declared| ex.schemas.document.member(declared, name).is_some())
+        };
+        Ok(match names {
+            Names::Except(node) => self.schemas.document.member(*node, name).is_none(),
+            Names::Unknown(groups) => {
+                for group in groups.iter() {
+                    if declared(self, *group) {
+                        return Ok(false);
+                    }
+                    for (pattern, _) in keywords::patterns(self, *group)? {
+                        if pattern.is_some_and(|pattern| pattern.accepts(name.as_bytes())) {
+                            return Ok(false);
+                        }
+                    }
+                }
+                true
+            }
+            Names::Pattern(..) | Names::Schema(_) => {
+                let language = self.name_set(names)?;
+                language.is_some_and(|language| language.accepts(name.as_bytes()))
+            }
+        })
+    }
+
+    /// The names as an automaton over their texts.
+    pub(crate) fn name_set(&mut self, names: &Names) -> Result<Language, SchemaError> {
+        if let Some(known) = self.name_sets.get(names) {
+            return Ok(known.clone());
+        }
+        let keys = |ex: &Self, node: Option<NodeId>| -> Vec<Box<str>> {
+            let members = node.and_then(|node| ex.schemas.document.members(node)).unwrap_or_default();
+            members.iter().map(|(name, _)| name.clone()).collect()
+        };
+        let language = match names {
+            // Not kept: what is refused on the way is to be said each time.
+            Names::Schema(literal) => return self.names(&[*literal]),
+            Names::Pattern(node, text) => {
+                let list = self.schemas.document.member(*node, "patternProperties");
+                let schema = list.and_then(|list| self.schemas.document.member(list, text));
+                let all = keywords::patterns(self, *node)?;
+                all.into_iter().find(|(_, of)| Some(*of) == schema).and_then(|(language, _)| language)
+            }
+            Names::Except(node) => {
+                let keys = keys(self, Some(*node));
+                self.all_but(*node, &keys, vec![])?
+            }
+            Names::Unknown(groups) => {
+                let (mut declared, mut patterns) = (vec![], vec![]);
+                for group in groups.iter() {
+                    declared.extend(keys(self, self.schemas.document.member(*group, "properties")));
+                    patterns
+                        .extend(keywords::patterns(self, *group)?.into_iter().map(|(pattern, _)| pattern));
+                }
+                let node = groups.first().copied().unwrap_or(Document::ROOT);
+                self.all_but(node, &declared, patterns)?
+            }
+        };
+        self.name_sets.insert(names.clone(), language.clone());
+        Ok(language)
+    }
+
+    fn all_but(
+        &mut self,
+        node: NodeId,
+        texts: &[Box<str>],
+        patterns: Vec<Language>,
+    ) -> Result<Language, SchemaError> {
+        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+        let all = self.languages.pattern(TEXT);
+        let texts = self.languages.texts(&texts);
+        let mut rest = all.and_then(|all| self.languages.minus(&all, &texts?));
+        for pattern in patterns {
+            rest = rest.and_then(|rest| self.languages.minus(&rest, &pattern));
+        }
+        self.located(Some(node), rest)
+    }
+}

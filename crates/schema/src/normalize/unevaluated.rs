@@ -1,0 +1,231 @@
+//! What the branches of a schema know of members and items, for `unevaluatedProperties` and `unevaluatedItems`.
+//!
+//! A keyword of the same schema, or of one that applies to the same value within it, knows the members that it is about, if
+//! its own schema holds. So what is known depends on which branches hold, all of them: of `anyOf`, each branch that
+//! matters is said to hold or not to, in all combinations. Each combination is a [`Scenario`]; what does not matter
+//! here is left to the ordinary reading of the keyword.
+
+use super::{
+    expand::Expander,
+    shape::{Atom, OBJECT},
+};
+use crate::{
+    SchemaError,
+    document::{json::NodeId, schemas::Literal},
+    draft::Draft,
+};
+
+/// Combinations of branches, at most.
+const SCENARIOS: usize = 256;
+
+/// How deep schemas that apply to the same value may lie in each other.
+const DEPTH: usize = 64;
+
+/// Schemas that are looked at, at most: they may be referred to again and again.
+const VISITS: usize = 10_000;
+
+/// Where the search is: inside of which schemas, and how many it has looked at.
+#[derive(Default)]
+struct Walk {
+    within: Vec<NodeId>,
+    visits: usize,
+}
+
+/// Which branches hold, and what they know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scenario {
+    /// Which hold, and which do not.
+    pub(crate) atoms: Vec<Atom>,
+    /// Schemas whose `properties`, `items` and the like count.
+    pub(crate) groups: Vec<NodeId>,
+    /// Schemas of `contains`: items that satisfy one are known.
+    pub(crate) contains: Vec<Literal>,
+    /// Whether all members are known.
+    pub(crate) all_properties: bool,
+    pub(crate) all_items: bool,
+}
+
+impl Scenario {
+    fn with(atoms: Vec<Atom>) -> Self {
+        Self { atoms, ..Self::default() }
+    }
+
+    fn knows(&self) -> bool {
+        !self.groups.is_empty() || !self.contains.is_empty() || self.all_properties || self.all_items
+    }
+
+    fn and(&self, other: &Self) -> Self {
+        Self {
+            atoms: [&*self.atoms, &*other.atoms].concat(),
+            groups: [&*self.groups, &*other.groups].concat(),
+            contains: [&*self.contains, &*other.contains].concat(),
+            all_properties: self.all_properties || other.all_properties,
+            all_items: self.all_items || other.all_items,
+        }
+    }
+}
+
+/// All scenarios, or why they are not told.
+pub(crate) type Scenarios = Result<Vec<Scenario>, &'static str>;
+
+/// The scenarios of the schema at `node`, of those that hold. Its own `unevaluatedProperties` and the like are left aside.
+pub(crate) fn scenarios(ex: &Expander, node: NodeId) -> Result<Scenarios, SchemaError> {
+    of(ex, node, &mut Walk::default())
+}
+
+/// As deep as [`DEPTH`].
+fn of(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
+    walk.visits += 1;
+    if walk.visits > VISITS {
+        return Ok(Err("too many schemas decide what was evaluated"));
+    }
+    if walk.within.contains(&node) || walk.within.len() > DEPTH {
+        return Ok(Err("schemas refer to each other for the same value"));
+    }
+    let document = &ex.schemas.document;
+    let member = |keyword| ex.schemas.keyword(node, keyword);
+    let list = |keyword| member(keyword).and_then(|list| document.items(list)).unwrap_or_default().to_vec();
+    let mut own = Scenario::default();
+    let parts = [
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "items",
+        "prefixItems",
+        "additionalItems",
+    ];
+    if parts.into_iter().any(|keyword| member(keyword).is_some()) {
+        own.groups.push(node);
+    }
+    own.all_properties = member("additionalProperties").is_some();
+    if let Some(contains) = member("contains").filter(|_| ex.schemas.draft_of(node) == Draft::Draft202012) {
+        own.contains.push(ex.schemas.literal(contains)?);
+    }
+    if !walk.within.is_empty() {
+        own.all_properties |= member("unevaluatedProperties").is_some();
+        own.all_items |= member("unevaluatedItems").is_some();
+    }
+    own.all_items |= crate::normalize::keywords::items(ex, node).1.is_some();
+
+    walk.within.push(node);
+    let mut all = vec![own];
+    let mut factors: Vec<Scenarios> = vec![];
+    for (keyword, text) in ["$ref", "$dynamicRef", "$recursiveRef"].map(|keyword| (keyword, member(keyword)))
+    {
+        let Some(text) = text.and_then(|text| document.text(text)) else { continue };
+        let target = match keyword {
+            "$ref" => ex.schemas.target(node, text).ok(),
+            _ => ex.schemas.dynamic_target(node, keyword, text).ok().flatten(),
+        };
+        // One that is not resolved is refused where it is read.
+        if let Some(target) = target {
+            factors.push(of(ex, target, walk)?);
+        }
+    }
+    for schema in list("allOf") {
+        factors.push(of(ex, schema, walk)?);
+    }
+    for (schemas, any) in [(list("anyOf"), true), (list("oneOf"), false)] {
+        factors.push(branches(ex, &schemas, any, walk)?);
+    }
+    factors.push(conditional(ex, node, walk)?);
+    let dependent = member("dependentSchemas").and_then(|list| document.members(list));
+    for (name, schema) in dependent.unwrap_or_default() {
+        let mut ways = vec![Scenario::with(vec![Atom::Forbid(name.clone())])];
+        let holds = vec![
+            Atom::Types(OBJECT),
+            Atom::Require(name.clone()),
+            Atom::Schema(ex.schemas.literal(*schema)?),
+        ];
+        match of(ex, *schema, walk)? {
+            Ok(inner) if inner.iter().any(Scenario::knows) => {
+                ways.extend(inner.iter().map(|inner| Scenario::with(holds.clone()).and(inner)));
+                factors.push(Ok(ways));
+            }
+            Ok(_) => {}
+            refused => factors.push(refused),
+        }
+    }
+    walk.within.pop();
+    for factor in factors {
+        let factor = match factor {
+            Ok(factor) => factor,
+            refused => return Ok(refused),
+        };
+        all = all.iter().flat_map(|one| factor.iter().map(|other| one.and(other))).collect();
+        if all.len() > SCENARIOS {
+            return Ok(Err("too many combinations of branches decide what was evaluated"));
+        }
+    }
+    Ok(Ok(all))
+}
+
+/// Those of `anyOf` or `oneOf`.
+fn branches(ex: &Expander, schemas: &[NodeId], any: bool, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
+    // Those that know something, and whether there are others.
+    let (mut knowing, mut others) = (vec![], schemas.is_empty());
+    for schema in schemas {
+        match of(ex, *schema, walk)? {
+            Ok(inner) if inner.iter().any(Scenario::knows) => {
+                knowing.push((ex.schemas.literal(*schema)?, inner));
+            }
+            Ok(_) => others = true,
+            refused => return Ok(refused),
+        }
+    }
+    let none = knowing.iter().map(|(literal, _)| Atom::Schema(literal.not())).collect();
+    let mut all = vec![Scenario::with(none)];
+    if any {
+        // Each holds or does not.
+        all = vec![Scenario::default()];
+        for (literal, inner) in &knowing {
+            let breaks = Scenario::with(vec![Atom::Schema(literal.not())]);
+            let holds = Scenario::with(vec![Atom::Schema(*literal)]);
+            let ways: Vec<_> = inner.iter().map(|inner| holds.and(inner)).chain([breaks]).collect();
+            all = all.iter().flat_map(|one| ways.iter().map(|other| one.and(other))).collect();
+            if all.len() > SCENARIOS {
+                return Ok(Err("too many combinations of branches decide what was evaluated"));
+            }
+        }
+        if !others {
+            // That none holds came last.
+            all.pop();
+        }
+    } else {
+        if !others {
+            all.clear();
+        }
+        for (literal, inner) in &knowing {
+            let holds = Scenario::with(vec![Atom::Schema(*literal)]);
+            all.extend(inner.iter().map(|inner| holds.and(inner)));
+        }
+    }
+    Ok(Ok(all))
+}
+
+/// Those of `if`, `then` and `else`.
+fn conditional(ex: &Expander, node: NodeId, walk: &mut Walk) -> Result<Scenarios, SchemaError> {
+    let member = |keyword| ex.schemas.keyword(node, keyword);
+    let Some(condition) = member("if") else { return Ok(Ok(vec![Scenario::default()])) };
+    let mut inner = |schema: Option<NodeId>| match schema {
+        Some(schema) => of(ex, schema, walk),
+        None => Ok(Ok(vec![Scenario::default()])),
+    };
+    let parts = (inner(Some(condition))?, inner(member("then"))?, inner(member("else"))?);
+    let (holds, then, otherwise) = match parts {
+        (Ok(holds), Ok(then), Ok(otherwise)) => (holds, then, otherwise),
+        (Err(reason), ..) | (_, Err(reason), _) | (.., Err(reason)) => return Ok(Err(reason)),
+    };
+    if ![&holds, &then, &otherwise].into_iter().flatten().any(Scenario::knows) {
+        return Ok(Ok(vec![Scenario::default()]));
+    }
+    let literal = ex.schemas.literal(condition)?;
+    let yes = Scenario::with(vec![Atom::Schema(literal)]);
+    let no = Scenario::with(vec![Atom::Schema(literal.not())]);
+    let mut all = vec![];
+    for holds in &holds {
+        all.extend(then.iter().map(|then| yes.and(holds).and(then)));
+    }
+    all.extend(otherwise.iter().map(|otherwise| no.and(otherwise)));
+    Ok(Ok(all))
+}

@@ -1,0 +1,130 @@
+//! The texts of an automaton, where they are finitely many and plain: those of `enum`, mostly.
+//!
+//! A list of literals is read along the order of the vocabulary, and a mask of it takes a few microseconds. As an automaton it
+//! would have subterminal trees of its own, a walk over the vocabulary for each state. That is the better way where few states
+//! have many texts: the 17,576 of `[A-Z]{3}` are four states, which a library keeps for every schema that has them, and a list
+//! of them takes milliseconds in each.
+
+use unskew_automata::Dfa;
+
+use super::languages::in_order;
+
+/// The most texts, and the most bytes of them together.
+const MOST: u64 = 1 << 17;
+const BYTES: usize = 4 << 20;
+
+/// A list has at most so many texts, or so many for each state of their automaton. Words that share no more than beginnings and
+/// endings have fewer texts than states.
+const LISTED: (u64, u64) = (64, 4);
+
+/// Finitely many texts of printable characters of ASCII, which are mostly written in one way.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Plain {
+    /// In ascending order.
+    Listed(Vec<String>),
+    /// So many that their automaton is the smaller one.
+    Dense,
+}
+
+/// The texts of `dfa`, if they are finitely many, not too many, and plain.
+///
+/// Cost: O(m) for m edges, and the texts.
+pub(crate) fn plain_texts(dfa: &Dfa) -> Option<Plain> {
+    if !dfa.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return None;
+    }
+    let (few, for_each) = LISTED;
+    if counted(dfa, MOST)? > few.max(for_each * dfa.len() as u64) {
+        return Some(Plain::Dense);
+    }
+    few_texts(dfa, MOST).map(Plain::Listed)
+}
+
+/// How many texts `dfa` has; `None` if they are 2^32 or more, which nothing uses up.
+///
+/// Cost: O(m) for m edges.
+pub(crate) fn texts(dfa: &Dfa) -> Option<u32> {
+    u32::try_from(counted(dfa, u64::from(u32::MAX) - 1)?).ok()
+}
+
+/// How many texts `dfa` has, if they are not more than so many.
+fn counted(dfa: &Dfa, most: u64) -> Option<u64> {
+    // By state: how many texts lead there.
+    let mut ways = vec![0u64; dfa.len()];
+    ways[dfa.start().index()] = 1;
+    let mut texts = 0u64;
+    for state in in_order(dfa)? {
+        let here = ways[state.index()];
+        texts = texts.saturating_add(if dfa.is_accepting(state) { here } else { 0 });
+        if texts > most {
+            return None;
+        }
+        for edge in dfa.edges(state) {
+            let to = &mut ways[edge.target.index()];
+            *to = to.saturating_add(here.saturating_mul(edge.bytes.count() as u64));
+        }
+    }
+    Some(texts)
+}
+
+/// The texts of `dfa`, in ascending order, if they are not more than so many.
+///
+/// Cost: O(m) for m edges, and the texts.
+pub(crate) fn few_texts(dfa: &Dfa, most: u64) -> Option<Vec<String>> {
+    counted(dfa, most)?;
+    let (mut found, mut bytes) = (vec![], 0);
+    let mut open = vec![(dfa.start(), Vec::new())];
+    while let Some((state, text)) = open.pop() {
+        if dfa.is_accepting(state) {
+            bytes += text.len();
+            if bytes > BYTES {
+                return None;
+            }
+            found.push(String::from_utf8(text.clone()).ok()?);
+        }
+        let edges: Vec<_> = dfa.edges(state).collect();
+        for edge in edges.into_iter().rev() {
+            for byte in edge.bytes.rev() {
+                let mut next = text.clone();
+                next.push(byte);
+                open.push((edge.target, next));
+            }
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::Limits;
+
+    use super::*;
+
+    #[test]
+    fn finite_and_plain_texts_are_listed_and_no_others() {
+        let list = |pattern: &str| plain_texts(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let texts = |texts: &[&str]| Some(Plain::Listed(owned(texts)));
+        assert_eq!(list("b|ab|abc|"), texts(&["", "ab", "abc", "b"]));
+        assert_eq!(list("[a-c]x?"), texts(&["a", "ax", "b", "bx", "c", "cx"]));
+        assert_eq!(list("a*"), None);
+        assert_eq!(list("xa*y"), None);
+        assert_eq!(list("é"), None);
+        let few = |pattern: &str| few_texts(&Dfa::from_pattern(pattern, &Limits::default()).unwrap(), 3);
+        assert_eq!(few("é|[→a]"), Some(owned(&["a", "é", "→"])));
+        assert_eq!(few("[a-d]"), None);
+        let count = |pattern: &str| super::texts(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
+        assert_eq!(
+            (count("[ab]{1,12}"), count("[a-z]{6}"), count("")),
+            (Some(8_190), Some(308_915_776), Some(1))
+        );
+        assert_eq!((count("[a-z]{7}"), count("a*"), count("[\\x00-\\x7f]{200}")), (None, None, None));
+        assert_eq!(list("[a-z]{9}"), None);
+        for dense in ["[A-Z]{3}", "C[0-9]{5}", "[a-c]{5}x?"] {
+            assert_eq!(list(dense), Some(Plain::Dense), "{dense}");
+        }
+        let words: Vec<String> =
+            (0..2_000u32).map(|n| format!("{:x}", n.wrapping_mul(0x9E37_79B1))).collect();
+        assert!(matches!(list(&words.join("|")), Some(Plain::Listed(list)) if list.len() == 2_000));
+    }
+}

@@ -1,0 +1,437 @@
+//! Automata of the parts of a schema, made once each and counted together.
+//!
+//! A language is `Some` automaton or `None` where it is empty: an automaton always accepts something.
+
+use std::{ops::RangeInclusive, sync::Arc};
+
+use hashbrown::HashMap;
+use unskew_automata::{Dfa, DfaBuilder, RegexError, StateId};
+
+use super::{
+    format::{self, Format},
+    look::{self, Failure},
+    number,
+    pattern::{self, Refused},
+    standard, string,
+};
+use crate::{SchemaLimits, SchemaOptions, decimal::Decimal};
+
+/// Any text.
+pub(crate) const TEXT: &str = "(?s:.)*";
+
+pub(crate) type Language = Option<Arc<Dfa>>;
+
+#[derive(Debug)]
+pub(crate) struct Languages {
+    builder: DfaBuilder,
+    limits: SchemaLimits,
+    bytes: usize,
+    patterns: HashMap<String, Language>,
+    searches: HashMap<String, Result<Language, Refused>>,
+    spelled: HashMap<Arc<Dfa>, Arc<Dfa>>,
+    written: HashMap<Arc<Dfa>, Language>,
+    /// By the pattern of a class.
+    characters: HashMap<String, Arc<Dfa>>,
+    formats: HashMap<String, Format>,
+    /// Without raw characters beyond ASCII.
+    ascii: bool,
+    /// The largest exponent of a number under a condition.
+    exponents: u32,
+    /// By operation and addresses: branches of a schema ask for the same again and again.
+    combined: HashMap<(Operation, *const Dfa, *const Dfa), Combined>,
+    single: HashMap<Box<str>, Language>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Operation {
+    And,
+    Minus,
+    Or,
+}
+
+/// The operands, which are kept so that their addresses stay theirs, and what came out.
+#[derive(Debug)]
+struct Combined {
+    _operands: (Arc<Dfa>, Arc<Dfa>),
+    made: Language,
+}
+
+impl Languages {
+    pub(crate) fn new(options: &SchemaOptions, limits: &SchemaLimits) -> Self {
+        let mut limits = limits.clone();
+        limits.automata.cancel = options.cancel.clone();
+        Self {
+            builder: DfaBuilder::new(&limits.automata),
+            limits,
+            bytes: 0,
+            patterns: HashMap::new(),
+            searches: HashMap::new(),
+            spelled: HashMap::new(),
+            written: HashMap::new(),
+            characters: HashMap::new(),
+            formats: HashMap::new(),
+            ascii: options.ascii,
+            exponents: options.exponents,
+            combined: HashMap::new(),
+            single: HashMap::new(),
+        }
+    }
+
+    /// What `pattern` matches as a whole.
+    pub(crate) fn pattern(&mut self, pattern: &str) -> Result<Language, RegexError> {
+        if let Some(known) = self.patterns.get(pattern) {
+            return Ok(known.clone());
+        }
+        if let Some(known) = standard::pattern(pattern) {
+            return known.map(Some);
+        }
+        let made = self.builder.pattern(pattern);
+        let mut made = self.kept(made)?;
+        // Any text is known by its address.
+        if let (Some(dfa), Some(all)) = (&made, standard::pattern(TEXT))
+            && **dfa == *all.clone()?
+        {
+            made = all.map(Some)?;
+        }
+        self.patterns.insert(pattern.to_owned(), made.clone());
+        Ok(made)
+    }
+
+    /// The format `name`, one of those that are known.
+    pub(crate) fn format(&mut self, name: &str) -> Result<Format, RegexError> {
+        if let Some(known) = self.formats.get(name) {
+            return Ok(known.clone());
+        }
+        let made = format::format(name, &self.limits.automata)?;
+        self.charge(made.written.memory_usage())?;
+        self.formats.insert(name.to_owned(), made.clone());
+        Ok(made)
+    }
+
+    /// The texts in which `pattern`, one of ECMA-262, finds something; or what of it is not supported.
+    pub(crate) fn search(&mut self, pattern: &str) -> Result<Result<Language, Refused>, RegexError> {
+        if let Some(known) = self.searches.get(pattern) {
+            return Ok(known.clone());
+        }
+        let made = match pattern::read(pattern) {
+            Ok(parsed) if !parsed.looks => self.pattern(&parsed.searched()).map(Ok)?,
+            Ok(parsed) => match look::search(self, &parsed) {
+                Ok(language) => Ok(language),
+                Err(Failure::Refused(refused)) => Err(refused),
+                Err(Failure::Regex(error)) => return Err(error),
+            },
+            Err(refused) => Err(refused),
+        };
+        self.searches.insert(pattern.to_owned(), made.clone());
+        Ok(made)
+    }
+
+    /// Exactly these texts.
+    pub(crate) fn texts(&mut self, texts: &[&str]) -> Result<Language, RegexError> {
+        let filled: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
+        let made = if filled.is_empty() { None } else { self.kept_some(|builder| builder.literals(filled))? };
+        if texts.iter().any(|text| text.is_empty()) {
+            let empty = self.pattern("")?;
+            return self.or(&made, &empty);
+        }
+        Ok(made)
+    }
+
+    /// Exactly this text.
+    pub(crate) fn text(&mut self, text: &str) -> Result<Language, RegexError> {
+        if let Some(known) = self.single.get(text) {
+            return Ok(known.clone());
+        }
+        let made = self.texts(&[text])?;
+        self.single.insert(text.into(), made.clone());
+        Ok(made)
+    }
+
+    pub(crate) fn and(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
+        match (left, right) {
+            (Some(left), Some(right)) if left == right => Ok(Some(Arc::clone(left))),
+            (Some(all), Some(part)) | (Some(part), Some(all)) if standard::is_all(all) => {
+                Ok(Some(Arc::clone(part)))
+            }
+            (Some(left), Some(right)) => self.combined(Operation::And, left, right),
+            _ => Ok(None),
+        }
+    }
+
+    /// A text of the first and then one of the second.
+    pub(crate) fn join(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
+        match (left, right) {
+            (Some(left), Some(right)) => self.kept_some(|builder| builder.concatenation([&**left, &**right])),
+            _ => Ok(None),
+        }
+    }
+
+    /// What any of these accept.
+    pub(crate) fn any(&mut self, parts: &[Arc<Dfa>]) -> Result<Language, RegexError> {
+        match parts {
+            [] => Ok(None),
+            [one] => Ok(Some(Arc::clone(one))),
+            parts => self.kept_some(|builder| builder.union(parts.iter().map(|part| &**part))),
+        }
+    }
+
+    pub(crate) fn minus(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
+        match (left, right) {
+            (Some(left), Some(right)) => self.combined(Operation::Minus, left, right),
+            _ => Ok(left.clone()),
+        }
+    }
+
+    pub(crate) fn or(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
+        match (left, right) {
+            (Some(left), Some(right)) if left == right => Ok(Some(Arc::clone(left))),
+            (Some(all), Some(_)) | (Some(_), Some(all)) if standard::is_all(all) => Ok(Some(Arc::clone(all))),
+            (Some(left), Some(right)) => self.combined(Operation::Or, left, right),
+            (some, None) | (None, some) => Ok(some.clone()),
+        }
+    }
+
+    fn combined(
+        &mut self,
+        operation: Operation,
+        left: &Arc<Dfa>,
+        right: &Arc<Dfa>,
+    ) -> Result<Language, RegexError> {
+        let key = (operation, Arc::as_ptr(left), Arc::as_ptr(right));
+        if let Some(known) = self.combined.get(&key) {
+            return Ok(known.made.clone());
+        }
+        let made = self.kept_some(|builder| match operation {
+            Operation::And => builder.intersection(left, right),
+            Operation::Minus => builder.difference(left, right),
+            Operation::Or => builder.union([&**left, &**right]),
+        })?;
+        let _operands = (Arc::clone(left), Arc::clone(right));
+        self.combined.insert(key, Combined { _operands, made: made.clone() });
+        Ok(made)
+    }
+
+    /// As [`number::ordered`]; the outer `None` if the bound is too long.
+    pub(crate) fn ordered(
+        &mut self,
+        bound: &Decimal,
+        wanted: [bool; 3],
+    ) -> Result<Option<Language>, RegexError> {
+        let mut all = None;
+        for (places, exponent) in self.exponents() {
+            let made = match number::ordered(
+                &bound.shifted(places),
+                wanted,
+                self.limits.digits,
+                &self.limits.automata,
+            ) {
+                Err(RegexError::MatchesNothing) => continue,
+                made => made?,
+            };
+            let Some(made) = made else { return Ok(None) };
+            let made = self.with_exponent(made, &exponent)?;
+            all = self.or(&all, &made)?;
+        }
+        Ok(Some(all))
+    }
+
+    /// The spellings of a number; the outer `None` if it is too long.
+    pub(crate) fn equal(&mut self, number: &Decimal) -> Result<Option<Language>, RegexError> {
+        let of = |(places, exponent): (i64, String)| {
+            Some(format!("({}){exponent}", number::equal(&number.shifted(places), self.limits.digits)?))
+        };
+        let ways: Option<Vec<String>> = self.exponents().into_iter().map(of).collect();
+        let ways = ways.map(|ways| ways.into_iter().chain(number::scientific(number)).collect::<Vec<_>>());
+        ways.map(|ways| self.pattern(&ways.join("|"))).transpose()
+    }
+
+    /// The spellings of whole numbers.
+    pub(crate) fn whole(&mut self) -> Result<Language, RegexError> {
+        let of = |(places, exponent): (i64, String)| match exponent.is_empty() {
+            // As it is kept for all schemas.
+            true => number::whole(places),
+            false => format!("({}){exponent}", number::whole(places)),
+        };
+        let ways: Vec<String> = self.exponents().into_iter().map(of).collect();
+        self.pattern(&ways.join("|"))
+    }
+
+    /// The spellings that a number under a condition may have: in these, complements are formed.
+    pub(crate) fn numbers(&mut self) -> Result<Language, RegexError> {
+        if self.exponents == 0 {
+            return self.pattern(number::PLAIN);
+        }
+        let ways: Vec<String> = self.exponents().into_iter().map(|(_, exponent)| exponent).collect();
+        self.pattern(&format!("{}({})", number::PLAIN, ways.join("|")))
+    }
+
+    /// The exponents of numbers under a condition, each with the ways to write it.
+    fn exponents(&self) -> Vec<(i64, String)> {
+        let most = i64::from(self.exponents);
+        (-most..=most).map(|places| (places, number::exponent(places, self.exponents))).collect()
+    }
+
+    fn with_exponent(&mut self, mantissa: Dfa, exponent: &str) -> Result<Language, RegexError> {
+        let mantissa = self.kept(Ok(mantissa))?;
+        if exponent.is_empty() {
+            return Ok(mantissa);
+        }
+        let exponent = self.pattern(exponent)?;
+        self.join(&mantissa, &exponent)
+    }
+
+    /// As [`number::multiple`]; the outer `None` if the factor is too long.
+    pub(crate) fn multiple(&mut self, factor: &Decimal) -> Result<Option<Language>, RegexError> {
+        let made = number::multiple(factor, &self.limits.automata)?;
+        made.map(|dfa| self.kept(Ok(dfa))).transpose()
+    }
+
+    /// The strings of JSON that spell a text of `dfa`.
+    pub(crate) fn spelled(&mut self, dfa: &Arc<Dfa>) -> Result<Arc<Dfa>, RegexError> {
+        // Those of any text and of a format are kept for the whole process.
+        if let Some(known) = standard::strings(dfa, self.ascii) {
+            return known;
+        }
+        let format = self.formats.values().find(|format| Arc::ptr_eq(&format.written, dfa)).cloned();
+        if let Some(made) = format.as_ref().and_then(|format| format.spelled[usize::from(self.ascii)].get()) {
+            self.charge(made.memory_usage())?;
+            return Ok(Arc::clone(made));
+        }
+        if let Some(known) = self.spelled.get(dfa) {
+            return Ok(Arc::clone(known));
+        }
+        let made = string::spelled(dfa, true, self.ascii, &self.limits.automata);
+        let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
+        if let Some(format) = format {
+            format.spelled[usize::from(self.ascii)].get_or_init(|| Arc::clone(&made));
+        }
+        self.spelled.insert(Arc::clone(dfa), Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The spellings inside of a string of one character of the class `pattern`.
+    pub(crate) fn character(&mut self, pattern: &str) -> Result<Arc<Dfa>, RegexError> {
+        if let Some(known) = self.characters.get(pattern) {
+            return Ok(Arc::clone(known));
+        }
+        let class = self.pattern(pattern)?.ok_or(RegexError::MatchesNothing)?;
+        let made = string::spelled(&class, false, self.ascii, &self.limits.automata);
+        let made = self.kept(made)?.ok_or(RegexError::MatchesNothing)?;
+        self.characters.insert(pattern.to_owned(), Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// As [`spelled`](Self::spelled), each text in one way.
+    pub(crate) fn written(&mut self, dfa: &Arc<Dfa>) -> Result<Language, RegexError> {
+        let (all, written) = (standard::pattern(TEXT), standard::written(self.ascii)?);
+        if all.and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa)) {
+            return Ok(Some(written));
+        }
+        if let Some(known) = self.written.get(dfa) {
+            return Ok(known.clone());
+        }
+        let made = string::written_once(dfa, self.ascii, &self.limits.automata);
+        let made = self.kept(made)?;
+        self.written.insert(Arc::clone(dfa), made.clone());
+        Ok(made)
+    }
+
+    fn kept_some(
+        &mut self,
+        make: impl FnOnce(&mut DfaBuilder) -> Result<Dfa, RegexError>,
+    ) -> Result<Language, RegexError> {
+        let made = make(&mut self.builder);
+        self.kept(made)
+    }
+
+    fn kept(&mut self, made: Result<Dfa, RegexError>) -> Result<Language, RegexError> {
+        match made {
+            Ok(dfa) => {
+                self.charge(dfa.memory_usage())?;
+                Ok(Some(Arc::new(dfa)))
+            }
+            Err(RegexError::MatchesNothing) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), RegexError> {
+        self.bytes += bytes;
+        let limit = self.limits.automata_bytes;
+        if self.bytes > limit {
+            return Err(RegexError::DfaTooLarge { bytes: self.bytes, limit });
+        }
+        Ok(())
+    }
+}
+
+/// Whether all texts of `dfa` have at least `min` code points and at most `max`.
+///
+/// Cost: O(m) for m edges; nothing is found out about automata that loop, where there is a `max`.
+pub(crate) fn within(dfa: &Dfa, min: u32, max: Option<u32>) -> bool {
+    // Bytes of a character that are not its first.
+    let inner = |bytes: &RangeInclusive<u8>| (0x80..0xc0).contains(bytes.start());
+    let Some(order) = in_order(dfa) else { return false };
+    let (mut shortest, mut longest) = (vec![u32::MAX; dfa.len()], vec![0u32; dfa.len()]);
+    shortest[dfa.start().index()] = 0;
+    for state in order {
+        let (short, long) = (shortest[state.index()], longest[state.index()]);
+        for edge in dfa.edges(state) {
+            let (to, more) = (edge.target.index(), u32::from(!inner(&edge.bytes)));
+            shortest[to] = shortest[to].min(short.saturating_add(more));
+            longest[to] = longest[to].max(long.saturating_add(more));
+        }
+    }
+    dfa.states()
+        .filter(|state| dfa.is_accepting(*state))
+        .all(|state| shortest[state.index()] >= min && max.is_none_or(|max| longest[state.index()] <= max))
+}
+
+/// The states of `dfa`, each behind all that lead to it; `None` if it loops.
+pub(crate) fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
+    let mut entering = vec![0u32; dfa.len()];
+    for edge in dfa.states().flat_map(|state| dfa.edges(state)) {
+        entering[edge.target.index()] += 1;
+    }
+    // A state comes when all edges into it were walked.
+    let mut order: Vec<StateId> = [dfa.start()].into();
+    order.retain(|start| entering[start.index()] == 0);
+    let mut at = 0;
+    while let Some(state) = order.get(at).copied() {
+        for edge in dfa.edges(state) {
+            let entering = &mut entering[edge.target.index()];
+            *entering -= 1;
+            if *entering == 0 {
+                order.push(edge.target);
+            }
+        }
+        at += 1;
+    }
+    (at == dfa.len()).then_some(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::Limits;
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_those_of_the_texts() {
+        for (pattern, min, max, all) in [
+            ("", 0, Some(0), true),
+            ("a{2,5}", 2, Some(5), true),
+            ("a{2,5}", 3, Some(5), false),
+            ("a{2,5}", 2, Some(4), false),
+            ("é|😀é", 1, Some(2), true),
+            ("é|😀é", 2, Some(2), false),
+            ("[a-é]{3}", 3, Some(3), true),
+            ("ab*", 0, Some(100), false),
+            ("ab*", 0, None, false),
+            ("(a|bc)d", 2, Some(3), true),
+        ] {
+            let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            assert_eq!(within(&dfa, min, max), all, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Patterns that look ahead, and at the borders of words, as automata.
+//!
+//! What a pattern finds from a place on is a language of the texts behind that place. A look-ahead narrows it (an
+//! intersection, or a difference), and what comes in front is joined to it. So a pattern is walked from its end to its
+//! beginning, and each part turns the language of what may follow into that of what may follow in front of it. What `^` and
+//! `\b` ask of the text in front is one of three things: there is none, or its last character is one of a word, or another one.
+//! Languages are kept for each of the three.
+//!
+//! A look-ahead or `\b` inside of a repetition is written out for few rounds and refused for more. Look-behind and
+//! back-references are refused where patterns are read.
+
+use unskew_automata::RegexError;
+
+use super::{
+    languages::{Language, Languages, TEXT},
+    pattern::{Node, Parsed, Refused, Ways},
+};
+
+/// Rounds of a repetition that are written out.
+const ROUNDS: u32 = 8;
+
+/// What may follow, by what is in front: nothing, a character of a word, another one.
+type Behind = [Language; 3];
+
+/// The three things that may be in front.
+const START: usize = 0;
+const WORD: usize = 1;
+const OTHER: usize = 2;
+
+const ENDS_IN_WORD: &str = "(?s:.*)[A-Za-z0-9_]";
+const ENDS_IN_OTHER: &str = "(?s:.*)[^A-Za-z0-9_]";
+const BEGINS_WITH_WORD: &str = "[A-Za-z0-9_](?s:.*)";
+
+/// Why there is no automaton.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(Refused),
+    Regex(RegexError),
+}
+
+impl From<RegexError> for Failure {
+    fn from(error: RegexError) -> Self {
+        Self::Regex(error)
+    }
+}
+
+/// The texts in which `pattern` finds something.
+pub(crate) fn search(languages: &mut Languages, pattern: &Parsed) -> Result<Language, Failure> {
+    let all = languages.pattern(TEXT)?;
+    let found = ways(languages, &pattern.ways, &[all.clone(), all.clone(), all])?;
+    let mut union = found[START].clone();
+    for (front, place) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
+        let front = languages.pattern(front)?;
+        let joined = languages.join(&front, &found[place])?;
+        union = languages.or(&union, &joined)?;
+    }
+    Ok(union)
+}
+
+/// What may follow in front of the alternatives. As deep as groups nest, which is limited.
+fn ways(languages: &mut Languages, ways: &Ways, behind: &Behind) -> Result<Behind, Failure> {
+    let mut all: Behind = [None, None, None];
+    for way in ways {
+        let mut found = behind.clone();
+        // Neighbours that are text are one text.
+        let mut text: Vec<&str> = vec![];
+        for node in way.iter().rev() {
+            if let Node::Text(own) = node {
+                text.push(own);
+                continue;
+            }
+            found = in_front(languages, &mut text, &found)?;
+            found = part(languages, node, &found)?;
+        }
+        found = in_front(languages, &mut text, &found)?;
+        all = either(languages, &all, &found)?;
+    }
+    Ok(all)
+}
+
+fn either(languages: &mut Languages, left: &Behind, right: &Behind) -> Result<Behind, Failure> {
+    let mut both: Behind = [None, None, None];
+    for (both, (left, right)) in both.iter_mut().zip(left.iter().zip(right)) {
+        *both = languages.or(left, right)?;
+    }
+    Ok(both)
+}
+
+/// The parts of a text, the last one first, in front of what may follow.
+fn in_front(languages: &mut Languages, text: &mut Vec<&str>, behind: &Behind) -> Result<Behind, Failure> {
+    if text.is_empty() {
+        return Ok(behind.clone());
+    }
+    let pattern: String = text.drain(..).rev().collect();
+    let own = languages.pattern(&pattern)?;
+    if behind[START] == behind[WORD] && behind[WORD] == behind[OTHER] {
+        let joined = languages.join(&own, &behind[START])?;
+        return Ok([joined.clone(), joined.clone(), joined]);
+    }
+    let mut filled = None;
+    if behind[WORD] == behind[OTHER] {
+        let some = languages.pattern("(?s:.)+")?;
+        let own = languages.and(&own, &some)?;
+        filled = languages.join(&own, &behind[WORD])?;
+    } else {
+        for (end, place) in [(ENDS_IN_WORD, WORD), (ENDS_IN_OTHER, OTHER)] {
+            let end = languages.pattern(end)?;
+            let own = languages.and(&own, &end)?;
+            let joined = languages.join(&own, &behind[place])?;
+            filled = languages.or(&filled, &joined)?;
+        }
+    }
+    let filled = [filled.clone(), filled.clone(), filled];
+    if own.is_some_and(|own| own.accepts(b"")) { either(languages, &filled, behind) } else { Ok(filled) }
+}
+
+/// What may follow in front of `node`.
+fn part(languages: &mut Languages, node: &Node, behind: &Behind) -> Result<Behind, Failure> {
+    let mut found = behind.clone();
+    match node {
+        Node::Text(text) => return in_front(languages, &mut vec![text], behind),
+        Node::Start => (found[WORD], found[OTHER]) = (None, None),
+        Node::End => {
+            let nothing = languages.pattern("")?;
+            for language in &mut found {
+                *language = languages.and(language, &nothing)?;
+            }
+        }
+        Node::Boundary(meant) => {
+            let word = languages.pattern(BEGINS_WITH_WORD)?;
+            for (place, language) in found.iter_mut().enumerate() {
+                *language = if (place == WORD) == *meant {
+                    languages.minus(language, &word)?
+                } else {
+                    languages.and(language, &word)?
+                };
+            }
+        }
+        Node::Ahead(positive, inner) => {
+            let all = languages.pattern(TEXT)?;
+            let seen = ways(languages, inner, &[all.clone(), all.clone(), all])?;
+            for (language, seen) in found.iter_mut().zip(&seen) {
+                *language = if *positive {
+                    languages.and(language, seen)?
+                } else {
+                    languages.minus(language, seen)?
+                };
+            }
+        }
+        Node::Group(inner) => return ways(languages, inner, behind),
+        Node::Repeat { inner, min, max } => {
+            let max = max.filter(|max| *max <= ROUNDS).ok_or_else(|| {
+                Failure::Refused((
+                    format!("look-ahead, `^`, `$` or `\\b` in a repetition of more than {ROUNDS} rounds"),
+                    "put it in front of the repetition",
+                ))
+            })?;
+            for round in 0..max {
+                found = part(languages, inner, &found)?;
+                if round < max - min {
+                    found = either(languages, &found, behind)?;
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{SchemaLimits, SchemaOptions, text::pattern};
+
+    fn found(pattern: &str) -> Option<Language> {
+        let parsed = pattern::read(pattern).ok()?;
+        let mut languages = Languages::new(&SchemaOptions::default(), &SchemaLimits::default());
+        match search(&mut languages, &parsed) {
+            Ok(language) => Some(language),
+            Err(Failure::Refused(_)) => None,
+            Err(Failure::Regex(error)) => panic!("{pattern}: {error}"),
+        }
+    }
+
+    /// All texts of up to four of these characters.
+    fn texts() -> Vec<String> {
+        let mut all = vec![String::new()];
+        let mut from = 0;
+        for _ in 0..4 {
+            let to = all.len();
+            for index in from..to {
+                for char in ['a', 'b', '-', 'é'] {
+                    let longer = format!("{}{char}", all[index]);
+                    all.push(longer);
+                }
+            }
+            from = to;
+        }
+        all
+    }
+
+    fn compare(pattern: &str) {
+        let Some(language) = found(pattern) else { return };
+        // Words of ASCII, as ECMA-262 has them.
+        let judge = pattern
+            .replace("\\b", "(?:(?<=[a-z])(?![a-z])|(?<![a-z])(?=[a-z]))")
+            .replace("\\B", "(?:(?<=[a-z])(?=[a-z])|(?<![a-z])(?![a-z]))");
+        let judge = fancy_regex::Regex::new(&judge).unwrap();
+        for text in texts() {
+            let accepted = language.as_ref().is_some_and(|language| language.accepts(text.as_bytes()));
+            assert_eq!(accepted, judge.is_match(&text).unwrap(), "{pattern} {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_looks_around_finds_what_an_engine_finds() {
+        for pattern in [
+            "(?=a)",
+            "(?!a)",
+            "^(?!a)",
+            "^(?!a$).*$",
+            "^(?!^a|b).*",
+            "a(?=b)",
+            "a(?!b)",
+            "((?:[^b]*b)*)(?=-(a|b))",
+            "^([a-](?:(?!.*--)[a-]*a)?)$",
+            "^(?!.*ab)(?=.{1,3}$)((.{1,2}-){1,3}(?![a]*$)[a-]+b?)$",
+            "\\ba",
+            "a\\b",
+            "\\Ba",
+            "^\\b",
+            "^\\B$",
+            "\\ba\\b|b$",
+            "(a\\b-?){2}",
+            "(^a|b(?=a)){1,2}",
+            "(?=(?!a)b)",
+            "(?=a$|b)(?=..)",
+            "(?!)",
+            "(?=)",
+            "a$b",
+            "(\\b|-)a",
+        ] {
+            assert!(found(pattern).is_some(), "{pattern}");
+            compare(pattern);
+        }
+        assert!(found("(a(?=b))*").is_none());
+        assert!(found("(\\ba){9}").is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn random_patterns_find_what_an_engine_finds(
+            pattern in prop::collection::vec(
+                prop::sample::select(vec![
+                    "a", "b", "-", ".", "[ab]", "^", "$", "\\b", "\\B", "(?=a)", "(?!b)", "(?=a|b$)", "(?!.a)", "(?:a|b)?",
+                    "(?:a\\b|-)", "a*", "(?:(?=b)b|a){0,2}", "|", "(?!(?=a)ab)", "é?",
+                ]),
+                1..6,
+            ),
+        ) {
+            compare(&pattern.concat());
+        }
+    }
+}

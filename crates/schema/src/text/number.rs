@@ -1,0 +1,364 @@
+//! Numbers as automata: bounds, multiples and equality over what stands in the text.
+//!
+//! A number without a condition is written in any way that JSON has. Under a condition it is written plainly, with digits and a
+//! point, and with exponents up to a size that is chosen: whether `1234.5e1` is a whole number, or `0.001e5` at most 99, depends
+//! on counting digits in front of the exponent, which no automaton does for all exponents. For one exponent it is a question about
+//! the digits in front, with the bound moved by so many places; so a language is a union over the exponents. No value is lost by
+//! the choice, and nothing that breaks the condition gets through. The plain numbers and those with such exponents are the universe
+//! in which complements are formed. Multiples are always written plainly. A number that the schema itself writes and that has very many
+//! digits is written with an exponent, too, where nothing else is asked of it.
+
+use unskew_automata::{Dfa, DfaEdges, Limits, RegexError};
+
+use crate::decimal::Decimal;
+
+/// Any number of JSON.
+pub(crate) const ANY: &str = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?";
+
+/// Any number without an exponent.
+pub(crate) const PLAIN: &str = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?";
+
+/// Every number in one way: without an exponent, and no longer than it must be.
+pub(crate) const SHORTEST: &str = r"0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]";
+
+/// Whole numbers; `1.0` is one.
+pub(crate) const WHOLE: &str = r"-?(0|[1-9][0-9]*)(\.0+)?";
+
+/// Whole numbers as draft 4 has them, where `1.0` is none.
+pub(crate) const WHOLE_WITHOUT_POINT: &str = r"-?(0|[1-9][0-9]*)";
+
+/// Remainders and places that an automaton of multiples has at most.
+const MAX_REMAINDERS: u64 = 20_000;
+
+/// From how many digits on a number of the schema is written with an exponent, too. Beyond the range of binary numbers.
+const LONG: u64 = 400;
+
+/// The plain spellings of `number`; `None` if they have more digits than `most`.
+pub(crate) fn equal(number: &Decimal, most: u32) -> Option<String> {
+    let (whole, fraction) = number.plain(most)?;
+    let sign = match (number.is_zero(), number.negative) {
+        (true, _) => "-?",
+        (_, true) => "-",
+        _ => "",
+    };
+    Some(if fraction.is_empty() {
+        format!(r"{sign}{whole}(\.0+)?")
+    } else {
+        format!(r"{sign}{whole}\.{fraction}0*")
+    })
+}
+
+/// The spellings of a long number with one digit in front of the point and its exponent: nobody writes a thousand zeros. `None` of
+/// others.
+pub(crate) fn scientific(number: &Decimal) -> Option<String> {
+    let (first, rest, exponent) = number.scientific().filter(|_| number.length() > LONG)?;
+    let sign = if number.negative { "-" } else { "" };
+    let fraction = if rest.is_empty() { r"(\.0+)?".to_owned() } else { format!(r"\.{rest}0*") };
+    Some(format!("{sign}{first}{fraction}{}", self::exponent(exponent, 1)))
+}
+
+/// The plain numbers that are less than `bound`, equal to it, or more than it, as far as `wanted` says so in this order; `None` if
+/// the bound has more digits than `most`.
+///
+/// The states say how many digits were read and how they compare with those of the bound. A pattern of the same numbers takes twenty times as long to become
+/// an automaton.
+pub(crate) fn ordered(
+    bound: &Decimal,
+    wanted: [bool; 3],
+    most: u32,
+    limits: &Limits,
+) -> Result<Option<Dfa>, RegexError> {
+    let Some((whole, fraction)) = bound.plain(most) else { return Ok(None) };
+    let (whole, fraction) = (whole.as_bytes(), fraction.as_bytes());
+    let mut edges = DfaEdges::new(limits);
+    let (start, minus) = (edges.state(false)?, edges.state(false)?);
+    edges.edge(start, b'-'..=b'-', minus);
+    let [less, equal, more] = wanted;
+    // A number that is not negative is more than one that is; of two negative ones that is more which is nearer to zero.
+    if bound.negative {
+        compared(&mut edges, start, b"0", b"", [more; 3])?;
+    } else {
+        compared(&mut edges, start, whole, fraction, wanted)?;
+    }
+    if bound.negative || bound.is_zero() {
+        compared(&mut edges, minus, whole, fraction, [more, equal, less])?;
+    } else {
+        compared(&mut edges, minus, b"0", b"", [less; 3])?;
+    }
+    edges.build().map(Some)
+}
+
+/// How what was read compares with a bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Less,
+    Equal,
+    More,
+}
+
+impl Compared {
+    const ALL: [Self; 3] = [Self::Less, Self::Equal, Self::More];
+
+    fn of<T: Ord>(left: &T, right: &T) -> Self {
+        match left.cmp(right) {
+            std::cmp::Ordering::Less => Self::Less,
+            std::cmp::Ordering::Equal => Self::Equal,
+            std::cmp::Ordering::Greater => Self::More,
+        }
+    }
+}
+
+/// Adds to the state `from` the plain numbers that are not negative and compare with `whole.fraction` as `wanted` says. The bound has no zeros at either
+/// end but for a single one in front of the point.
+fn compared(
+    edges: &mut DfaEdges,
+    from: u32,
+    whole: &[u8],
+    fraction: &[u8],
+    wanted: [bool; 3],
+) -> Result<(), RegexError> {
+    use Compared::{Equal, Less, More};
+    const DIGITS: std::ops::RangeInclusive<u8> = b'0'..=b'9';
+    let wants = |compared: Compared| wanted[compared as usize];
+
+    // Behind a point, where it is decided: in front of the first digit, and behind it.
+    let mut decided = [(0, 0); 3];
+    for compared in [Less, More] {
+        let (point, digits) = (edges.state(false)?, edges.state(wants(compared))?);
+        edges.edge(point, DIGITS, digits);
+        edges.edge(digits, DIGITS, digits);
+        decided[compared as usize] = (point, digits);
+    }
+    // Behind a point and as many digits of the bound as this is in the list.
+    let mut same = vec![edges.state(false)?];
+    for read in 1..=fraction.len() {
+        same.push(edges.state(wants(if read == fraction.len() { Equal } else { Less }))?);
+    }
+    for (read, digit) in fraction.iter().enumerate() {
+        for next in DIGITS {
+            let behind = match Compared::of(&next, digit) {
+                Equal => same[read + 1],
+                compared => decided[compared as usize].1,
+            };
+            edges.edge(same[read], next..=next, behind);
+        }
+    }
+    // Zeros behind all of them say nothing.
+    let zeros = if fraction.is_empty() { edges.state(wants(Equal))? } else { same[fraction.len()] };
+    for state in [same[fraction.len()], zeros] {
+        edges.edge(state, b'0'..=b'0', zeros);
+        edges.edge(state, b'1'..=b'9', decided[More as usize].1);
+    }
+
+    // Where the whole part ends and compares like this: the point behind it, and whether the number may end.
+    let ended = |compared: Compared| match compared {
+        Equal => (same[0], wants(if fraction.is_empty() { Equal } else { Less })),
+        compared => (decided[compared as usize].0, wants(compared)),
+    };
+    let mut state = |compared: Compared| {
+        let (point, accepting) = ended(compared);
+        let state = edges.state(accepting)?;
+        edges.edge(state, b'.'..=b'.', point);
+        Ok::<u32, RegexError>(state)
+    };
+    let zero = state(Compared::of(&b'0', &whole[0]))?;
+    let longer = state(More)?;
+    // By the number of digits, less one: fewer than the bound's are less, whatever they are.
+    let mut layers: Vec<[u32; 3]> = Vec::new();
+    for read in 1..=whole.len() {
+        let mut layer = [0; 3];
+        for compared in Compared::ALL {
+            layer[compared as usize] = state(if read < whole.len() { Less } else { compared })?;
+        }
+        layers.push(layer);
+    }
+    edges.edge(from, b'0'..=b'0', zero);
+    for digit in b'1'..=b'9' {
+        edges.edge(from, digit..=digit, layers[0][Compared::of(&digit, &whole[0]) as usize]);
+    }
+    edges.edge(longer, DIGITS, longer);
+    for (read, layer) in layers.iter().enumerate() {
+        for compared in Compared::ALL {
+            let from = layer[compared as usize];
+            let Some(next) = layers.get(read + 1) else {
+                edges.edge(from, DIGITS, longer);
+                continue;
+            };
+            for digit in DIGITS {
+                let behind =
+                    if compared == Equal { Compared::of(&digit, &whole[read + 1]) } else { compared };
+                edges.edge(from, digit..=digit, next[behind as usize]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The plain numbers that are multiples of `factor`, which is more than zero; `None` if it has too many digits.
+///
+/// The states are remainders: those of the digits so far by the factor's, and how far behind the point.
+pub(crate) fn multiple(factor: &Decimal, limits: &Limits) -> Result<Option<Dfa>, RegexError> {
+    // More digits than a number has that is counted here.
+    let Some((whole, fraction)) = factor.plain(40) else { return Ok(None) };
+    let places = fraction.len() as u64;
+    let Ok(modulus) = [whole, fraction].concat().parse::<u64>() else { return Ok(None) };
+    if modulus == 0 || modulus.saturating_mul(places + 2) > MAX_REMAINDERS {
+        return Ok(None);
+    }
+    let mut edges = DfaEdges::new(limits);
+    // From a remainder with so many places still to come to whether nothing more makes a multiple.
+    let divides = |mut remainder: u64, places: u64| {
+        for _ in 0..places {
+            remainder = remainder * 10 % modulus;
+        }
+        remainder == 0
+    };
+    let start = edges.state(false)?;
+    let minus = edges.state(false)?;
+    let zero = edges.state(true)?;
+    edges.edge(start, b'-'..=b'-', minus);
+    // By remainder: in front of the point; behind it; behind so many digits after it.
+    let mut layers: Vec<u32> = vec![];
+    for layer in 0..places + 3 {
+        let first = u32::try_from(edges.states()).unwrap_or(u32::MAX);
+        layers.push(first);
+        for remainder in 0..modulus {
+            let accepting = match layer {
+                0 => divides(remainder, places),
+                1 => false,
+                // With no places behind the point, what stands there is zero.
+                _ => divides(remainder, (places + 1).saturating_sub(layer)),
+            };
+            edges.state(accepting)?;
+        }
+    }
+    let state = |layer: usize, remainder: u64| layers[layer] + u32::try_from(remainder).unwrap_or(0);
+    let next = |remainder: u64, digit: u8| (remainder * 10 + u64::from(digit - b'0')) % modulus;
+    for from in [start, minus] {
+        edges.edge(from, b'0'..=b'0', zero);
+        for digit in b'1'..=b'9' {
+            edges.edge(from, digit..=digit, state(0, next(0, digit)));
+        }
+    }
+    edges.edge(zero, b'.'..=b'.', state(1, 0));
+    let last = layers.len() - 1;
+    for remainder in 0..modulus {
+        for digit in b'0'..=b'9' {
+            edges.edge(state(0, remainder), digit..=digit, state(0, next(remainder, digit)));
+        }
+        edges.edge(state(0, remainder), b'.'..=b'.', state(1, remainder));
+        for layer in 1..last - 1 {
+            for digit in b'0'..=b'9' {
+                edges.edge(state(layer, remainder), digit..=digit, state(layer + 1, next(remainder, digit)));
+            }
+        }
+        // Behind the places that the factor has, zeros only.
+        for layer in [last - 1, last] {
+            edges.edge(state(layer, remainder), b'0'..=b'0', state(last, remainder));
+        }
+    }
+    edges.build().map(Some)
+}
+
+/// The ways to write an exponent, where such of at most `most` are written. Zero may be left out.
+pub(crate) fn exponent(exponent: i64, most: u32) -> String {
+    match exponent {
+        0 if most == 0 => String::new(),
+        0 => "([eE][+-]?0+)?".to_owned(),
+        1.. => format!(r"[eE]\+?0*{exponent}"),
+        _ => format!("[eE]-0*{}", -exponent),
+    }
+}
+
+/// The plain numbers that are whole once the point is moved by so many places to the right.
+pub(crate) fn whole(places: i64) -> String {
+    match places {
+        0 => WHOLE.to_owned(),
+        1.. => format!(r"-?(0|[1-9][0-9]*)(\.[0-9]{{1,{places}}}0*)?"),
+        _ => format!(r"-?(0|[1-9][0-9]*0{{{}}})(\.0+)?", -places),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares as the definition says: by cross-multiplied integers.
+    fn scaled(text: &str) -> i128 {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = format!("{whole}{fraction:0<6}");
+        digits.parse().unwrap()
+    }
+
+    fn samples() -> Vec<String> {
+        let wholes = [
+            "0", "1", "2", "7", "9", "10", "11", "12", "19", "20", "99", "100", "101", "119", "120", "121",
+            "1000", "9999",
+        ];
+        let fractions =
+            ["", ".0", ".5", ".50", ".05", ".25", ".250", ".3", ".249", ".251", ".999", ".000001"];
+        let mut all = vec![];
+        for whole in wholes {
+            for fraction in fractions {
+                all.extend([format!("{whole}{fraction}"), format!("-{whole}{fraction}")]);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn bounds_are_those_of_arithmetic() {
+        for bound in
+            ["0", "1", "9", "10", "12.25", "0.5", "120", "0.05", "99.999", "-0.25", "-7", "-12.3", "-100"]
+        {
+            for wanted in
+                [[false, true, true], [false, false, true], [true, true, false], [true, false, false]]
+            {
+                let bound_of = Decimal::parse(bound).unwrap();
+                let dfa = ordered(&bound_of, wanted, 400, &Limits::default()).unwrap().unwrap();
+                for sample in samples() {
+                    let expected = wanted[Compared::of(&scaled(&sample), &scaled(bound)) as usize];
+                    assert_eq!(dfa.accepts(sample.as_bytes()), expected, "{sample} {bound} {wanted:?}");
+                }
+                for wrong in ["", "-", "00", "01", "-00", "1.", "-1.", ".5", "1e2", "-.0", "--1"] {
+                    assert!(!dfa.accepts(wrong.as_bytes()), "{wrong} {bound} {wanted:?}");
+                }
+            }
+            // What is in one of the three is a plain number, and the other way round.
+            let all = ordered(&Decimal::parse(bound).unwrap(), [true; 3], 400, &Limits::default())
+                .unwrap()
+                .unwrap();
+            assert_eq!(all, Dfa::from_pattern(PLAIN, &Limits::default()).unwrap(), "{bound}");
+        }
+    }
+
+    #[test]
+    fn multiples_are_those_of_arithmetic() {
+        for factor in ["1", "2", "7", "10", "100", "0.5", "0.25", "0.01", "2.5", "1.1", "0.000001"] {
+            let dfa = multiple(&Decimal::parse(factor).unwrap(), &Limits::default()).unwrap().unwrap();
+            for sample in samples() {
+                let expected = scaled(&sample) % scaled(factor) == 0;
+                assert_eq!(dfa.accepts(sample.as_bytes()), expected, "{sample} of {factor}");
+            }
+            for wrong in ["", "-", "00", "01", "1.", ".5", "1e2", "-.0"] {
+                assert!(!dfa.accepts(wrong.as_bytes()), "{wrong} of {factor}");
+            }
+        }
+        assert_eq!(multiple(&Decimal::parse("123456").unwrap(), &Limits::default()), Ok(None));
+    }
+
+    #[test]
+    fn equal_numbers_are_all_spellings() {
+        for number in ["0", "1", "-1", "12.5", "100", "-0.25"] {
+            let pattern = equal(&Decimal::parse(number).unwrap(), 400).unwrap();
+            let dfa = Dfa::from_pattern(&pattern, &Limits::default()).unwrap();
+            for sample in samples() {
+                assert_eq!(
+                    dfa.accepts(sample.as_bytes()),
+                    scaled(&sample) == scaled(number),
+                    "{sample} {number}"
+                );
+            }
+        }
+    }
+}

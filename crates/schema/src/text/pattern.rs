@@ -1,0 +1,511 @@
+//! Patterns of ECMA-262, as `pattern` and `patternProperties` have them.
+//!
+//! Without look-ahead and word boundaries a pattern becomes one of the `regex` crate. The two look alike and differ in corners:
+//! `\d` is ten digits in one and all of Unicode's in the other, `.` stops at four line ends or at one, `[[a]&&b]` is a set
+//! operation in one only, `\/` and `\cJ` are escapes in one only. So a pattern is read character by character and written anew;
+//! what is not known here is an error, never passed on. Characters are whole code points (the flag `u`), and single braces mean
+//! themselves, as browsers have it.
+//!
+//! What looks around is read into a tree, which [`look`](crate::text::look) turns into automata.
+
+/// A construct that is not supported, with what to do.
+pub(crate) type Refused = (String, &'static str);
+
+const DIGIT: &str = "0-9";
+const WORD: &str = "A-Za-z0-9_";
+const SPACE: &str =
+    r"\t\n\x0b\x0c\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}";
+const ANY: &str = r"[^\n\r\x{2028}\x{2029}]";
+
+/// What no pattern of ECMA-262 has.
+const BROKEN: [&str; 7] =
+    [UNOPENED_GROUP, UNCLOSED_GROUP, UNCLOSED_CLASS, REPEATED_NOTHING, BOUNDS, RANGE, BACKSLASH];
+const UNOPENED_GROUP: &str = "a `)` without `(`";
+const UNCLOSED_GROUP: &str = "a `(` without `)`";
+const REPEATED_NOTHING: &str = "a repetition of nothing or of a repetition";
+const BOUNDS: &str = "a repetition whose bounds are not in their order";
+const UNCLOSED_CLASS: &str = "a `[` without `]`";
+const RANGE: &str = "a range from a higher to a lower character";
+const BACKSLASH: &str = "a backslash at the end";
+
+/// How deep groups nest at most: what is read is walked recursively.
+const NEST: usize = 200;
+
+/// A pattern that was read.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) ways: Ways,
+    /// Whether it looks around, so that it is no pattern of the `regex` crate.
+    pub(crate) looks: bool,
+}
+
+/// Alternatives, each a sequence.
+pub(crate) type Ways = Vec<Vec<Node>>;
+
+/// A part of a pattern. What holds nothing but text is text.
+#[derive(Debug)]
+pub(crate) enum Node {
+    /// In the syntax of the `regex` crate, complete in itself.
+    Text(String),
+    /// `^`.
+    Start,
+    /// `$`.
+    End,
+    /// `\b`, or else `\B`.
+    Boundary(bool),
+    /// `(?=…)`, or else `(?!…)`.
+    Ahead(bool, Ways),
+    Group(Ways),
+    Repeat {
+        inner: Box<Node>,
+        min: u32,
+        max: Option<u32>,
+    },
+}
+
+/// Why `pattern` is none of ECMA-262 at all, if that is so.
+pub(crate) fn broken(pattern: &str) -> Option<Refused> {
+    read(pattern).err().filter(|(construct, _)| BROKEN.contains(&construct.as_str()))
+}
+
+/// Reads `pattern`.
+pub(crate) fn read(pattern: &str) -> Result<Parsed, Refused> {
+    let mut translator = Translator { chars: pattern.chars().collect(), at: 0, looks: false };
+    let ways = translator.read()?;
+    Ok(Parsed { ways, looks: translator.looks })
+}
+
+impl Parsed {
+    /// The pattern of the `regex` crate that matches the same whole texts as the unanchored search of the original finds
+    /// something in, if it does not look around.
+    pub(crate) fn searched(&self) -> String {
+        format!("(?s:.*)(?:{})(?s:.*)", text_of(&self.ways))
+    }
+}
+
+fn text_of(ways: &Ways) -> String {
+    let one = |way: &Vec<Node>| way.iter().map(text_of_node).collect::<String>();
+    ways.iter().map(one).collect::<Vec<_>>().join("|")
+}
+
+fn text_of_node(node: &Node) -> String {
+    match node {
+        Node::Text(text) => text.clone(),
+        Node::Start => "^".to_owned(),
+        Node::End => "$".to_owned(),
+        Node::Boundary(_) | Node::Ahead(..) => unreachable!("a pattern that looks around is not rendered"),
+        Node::Group(ways) => format!("(?:{})", text_of(ways)),
+        Node::Repeat { inner, min, max } => {
+            let max = max.map_or_else(String::new, |max| max.to_string());
+            format!("{}{{{min},{max}}}", text_of_node(inner))
+        }
+    }
+}
+
+/// A group that is open.
+struct Open {
+    /// Of a look-ahead, whether it must match.
+    ahead: Option<bool>,
+    ways: Ways,
+}
+
+struct Translator {
+    chars: Vec<char>,
+    at: usize,
+    looks: bool,
+}
+
+/// What an escape stands for.
+enum Escape {
+    Char(char),
+    /// The inside of a class, and whether it is meant or all else.
+    Class(String, bool),
+}
+
+fn refused(construct: impl Into<String>, way_out: &'static str) -> Refused {
+    (construct.into(), way_out)
+}
+
+/// `char` so that it means itself inside and outside of classes.
+fn literal(char: char) -> String {
+    format!("\\x{{{:x}}}", u32::from(char))
+}
+
+impl Translator {
+    fn read(&mut self) -> Result<Ways, Refused> {
+        let mut open: Vec<Open> = vec![];
+        let mut ways: Ways = vec![vec![]];
+        // Whether something stands before that may be repeated.
+        let mut repeatable = false;
+        while let Some(char) = self.next() {
+            let mut may_repeat = true;
+            let node = match char {
+                '^' | '$' => {
+                    may_repeat = false;
+                    if char == '^' { Node::Start } else { Node::End }
+                }
+                '|' => {
+                    ways.push(vec![]);
+                    repeatable = false;
+                    continue;
+                }
+                '(' => {
+                    let ahead = self.group()?;
+                    if open.len() >= NEST {
+                        return Err(refused(format!("groups nested more than {NEST} deep"), "simplify it"));
+                    }
+                    open.push(Open { ahead, ways: std::mem::replace(&mut ways, vec![vec![]]) });
+                    repeatable = false;
+                    continue;
+                }
+                ')' => {
+                    let outer = open.pop().ok_or_else(|| refused(UNOPENED_GROUP, "balance the groups"))?;
+                    let inner = std::mem::replace(&mut ways, outer.ways);
+                    may_repeat = outer.ahead.is_none();
+                    match outer.ahead {
+                        Some(positive) => Node::Ahead(positive, inner),
+                        None if inner.iter().flatten().all(|node| matches!(node, Node::Text(_))) => {
+                            Node::Text(format!("(?:{})", text_of(&inner)))
+                        }
+                        None => Node::Group(inner),
+                    }
+                }
+                '*' => self.repeat(&mut ways, repeatable, 0, None)?,
+                '+' => self.repeat(&mut ways, repeatable, 1, None)?,
+                '?' => self.repeat(&mut ways, repeatable, 0, Some(1))?,
+                '{' => match self.braces()? {
+                    Some((min, max)) => self.repeat(&mut ways, repeatable, min, max)?,
+                    None => Node::Text(literal('{')),
+                },
+                '.' => Node::Text(ANY.to_owned()),
+                '[' => Node::Text(self.class()?),
+                '\\' if matches!(self.peek(), Some('b' | 'B')) => {
+                    self.looks = true;
+                    may_repeat = false;
+                    Node::Boundary(self.next() == Some('b'))
+                }
+                '\\' => Node::Text(match self.escape(false)? {
+                    Escape::Char(char) => literal(char),
+                    Escape::Class(inside, true) => format!("[{inside}]"),
+                    Escape::Class(inside, false) => format!("[^{inside}]"),
+                }),
+                char if char.is_ascii_alphanumeric() => Node::Text(char.into()),
+                char => Node::Text(literal(char)),
+            };
+            let repeated = matches!(char, '*' | '+' | '?') || (char == '{' && self.chars[self.at - 1] != '{');
+            repeatable = may_repeat && !repeated;
+            if let Some(way) = ways.last_mut() {
+                way.push(node);
+            }
+        }
+        if open.is_empty() { Ok(ways) } else { Err(refused(UNCLOSED_GROUP, "balance the groups")) }
+    }
+
+    /// What stands last, repeated so often. A lazy repetition finds the same texts.
+    fn repeat(
+        &mut self,
+        ways: &mut Ways,
+        repeatable: bool,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<Node, Refused> {
+        self.eat("?");
+        let last = if repeatable { ways.last_mut().and_then(Vec::pop) } else { None };
+        let inner = last.ok_or_else(|| refused(REPEATED_NOTHING, "put what is repeated in a group"))?;
+        if max.is_some_and(|max| max < min) {
+            return Err(refused(BOUNDS, "swap them"));
+        }
+        let text = matches!(inner, Node::Text(_));
+        let node = Node::Repeat { inner: Box::new(inner), min, max };
+        Ok(if text { Node::Text(text_of_node(&node)) } else { node })
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let char = self.chars.get(self.at).copied();
+        self.at += usize::from(char.is_some());
+        char
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn eat(&mut self, text: &str) -> bool {
+        let found = self.chars[self.at..].iter().copied().take(text.chars().count()).eq(text.chars());
+        self.at += if found { text.chars().count() } else { 0 };
+        found
+    }
+
+    /// Behind `(`: of a look-ahead, whether it must match.
+    fn group(&mut self) -> Result<Option<bool>, Refused> {
+        if self.peek() != Some('?') || self.eat("?:") {
+            return Ok(None);
+        }
+        for look in ["?=", "?!"] {
+            if self.eat(look) {
+                self.looks = true;
+                return Ok(Some(look == "?="));
+            }
+        }
+        if self.eat("?<=") || self.eat("?<!") {
+            return Err(refused("look-behind", "write what may stand in front as alternatives"));
+        }
+        if self.eat("?<") {
+            while let Some(char) = self.next() {
+                match char {
+                    '>' => return Ok(None),
+                    char if char.is_alphanumeric() || char == '_' || char == '$' => {}
+                    _ => break,
+                }
+            }
+        }
+        Err(refused("a group with flags or with a name that is none", "use a plain group"))
+    }
+
+    /// Behind `{`: bounds, if they are.
+    fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, Refused> {
+        let Some(length) = self.chars[self.at..].iter().position(|char| *char == '}') else {
+            return Ok(None);
+        };
+        let inside: String = self.chars[self.at..self.at + length].iter().collect();
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let (min, max) = inside.split_once(',').map_or((&*inside, Some(&*inside)), |(min, max)| {
+            (min, if max.is_empty() { None } else { Some(max) })
+        });
+        if !digits(min) || !max.is_none_or(digits) {
+            return Ok(None);
+        }
+        self.at += length + 1;
+        let number = |text: &str| {
+            text.parse()
+                .map_err(|_| refused(format!("the bound {text}"), "use a number that can be counted out"))
+        };
+        Ok(Some((number(min)?, max.map(number).transpose()?)))
+    }
+
+    /// Behind `[`.
+    fn class(&mut self) -> Result<String, Refused> {
+        let negated = self.eat("^");
+        let mut inside = String::new();
+        loop {
+            let first = match self.next() {
+                None => return Err(refused(UNCLOSED_CLASS, "close the class")),
+                Some(']') => break,
+                Some('\\') => self.escape(true)?,
+                Some(char) => Escape::Char(char),
+            };
+            let first = match first {
+                Escape::Char(char) => char,
+                Escape::Class(class, true) => {
+                    inside.push_str(&class);
+                    continue;
+                }
+                Escape::Class(class, false) => {
+                    inside.push_str(&format!("[^{class}]"));
+                    continue;
+                }
+            };
+            let range =
+                self.peek() == Some('-') && self.chars.get(self.at + 1).is_some_and(|char| *char != ']');
+            if !range {
+                inside.push_str(&literal(first));
+                continue;
+            }
+            self.at += 1;
+            let last = match self.next() {
+                Some('\\') => self.escape(true)?,
+                Some(char) => Escape::Char(char),
+                None => return Err(refused(UNCLOSED_CLASS, "close the class")),
+            };
+            match last {
+                Escape::Char(last) if first <= last => {
+                    inside.push_str(&format!("{}-{}", literal(first), literal(last)));
+                }
+                Escape::Char(_) => {
+                    return Err(refused(RANGE, "swap them"));
+                }
+                Escape::Class(..) => {
+                    return Err(refused(
+                        "a range that ends in a class",
+                        "write the `-` at the end of the class",
+                    ));
+                }
+            }
+        }
+        Ok(match (inside.is_empty(), negated) {
+            (true, true) => "(?s:.)".to_owned(),
+            (true, false) => return Err(refused("an empty class", "leave out what can never match")),
+            (false, true) => format!("[^{inside}]"),
+            (false, false) => format!("[{inside}]"),
+        })
+    }
+
+    /// Behind a backslash.
+    fn escape(&mut self, in_class: bool) -> Result<Escape, Refused> {
+        let class = |inside: &str, meant| Ok(Escape::Class(inside.to_owned(), meant));
+        let char = self.next().ok_or_else(|| refused(BACKSLASH, "escape it"))?;
+        Ok(Escape::Char(match char {
+            'd' => return class(DIGIT, true),
+            'D' => return class(DIGIT, false),
+            'w' => return class(WORD, true),
+            'W' => return class(WORD, false),
+            's' => return class(SPACE, true),
+            'S' => return class(SPACE, false),
+            'p' | 'P' => return Ok(Escape::Class(self.property()?, char == 'p')),
+            'b' if in_class => '\u{8}',
+            't' => '\t',
+            'n' => '\n',
+            'v' => '\u{b}',
+            'f' => '\u{c}',
+            'r' => '\r',
+            '0' if !self.peek().is_some_and(|char| char.is_ascii_digit()) => '\0',
+            'c' => match self.next() {
+                Some(letter @ ('a'..='z' | 'A'..='Z')) => char::from(letter as u8 & 0x1f),
+                _ => return Err(refused("`\\c` without a letter", "write `\\x` and two digits")),
+            },
+            'x' => self
+                .hex(2)
+                .and_then(char::from_u32)
+                .ok_or_else(|| refused("`\\x` without two digits", "add them"))?,
+            'u' => self.unicode()?,
+            '0'..='9' | 'k' => {
+                return Err(refused("a back-reference", "list the texts that may repeat as alternatives"));
+            }
+            char if char.is_ascii_alphabetic() => {
+                return Err(refused(format!("the escape `\\{char}`"), "leave out the backslash"));
+            }
+            char => char,
+        }))
+    }
+
+    fn hex(&mut self, digits: usize) -> Option<u32> {
+        let text: String = self.chars.get(self.at..self.at + digits)?.iter().collect();
+        if !text.chars().all(|char| char.is_ascii_hexdigit()) {
+            return None;
+        }
+        self.at += digits;
+        u32::from_str_radix(&text, 16).ok()
+    }
+
+    fn unicode(&mut self) -> Result<char, Refused> {
+        let wrong = || {
+            refused("`\\u` without a character", "write `\\u` and four digits of a character or of a pair")
+        };
+        if self.eat("{") {
+            let mut text = String::new();
+            while let Some(char) = self.next().filter(|char| *char != '}') {
+                text.push(char);
+            }
+            let hex = text.chars().all(|char| char.is_ascii_hexdigit());
+            let point = u32::from_str_radix(&text, 16).ok().filter(|_| hex);
+            return point.and_then(char::from_u32).ok_or_else(wrong);
+        }
+        let unit = self.hex(4).ok_or_else(wrong)?;
+        if (0xd800..0xdc00).contains(&unit) && self.eat("\\u") {
+            let low = self.hex(4).and_then(|low| low.checked_sub(0xdc00)).filter(|low| *low < 0x400);
+            let low = low.ok_or_else(wrong)?;
+            return char::from_u32(0x10000 + ((unit - 0xd800) << 10) + low).ok_or_else(wrong);
+        }
+        char::from_u32(unit).ok_or_else(wrong)
+    }
+
+    /// Behind `\p`.
+    fn property(&mut self) -> Result<String, Refused> {
+        const CATEGORIES: [&str; 37] = [
+            "L", "Lu", "Ll", "Lt", "LC", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc",
+            "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C",
+            "Cc", "Cf", "Letter", "Co",
+        ];
+        let mut name = String::new();
+        if self.eat("{") {
+            while let Some(char) = self.next().filter(|char| *char != '}') {
+                name.push(char);
+            }
+        }
+        if CATEGORIES.contains(&name.as_str()) {
+            return Ok(format!("\\p{{{name}}}"));
+        }
+        Err(refused(format!("the property `{name}`"), "use a general category such as `\\p{L}`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unskew_automata::{Dfa, Limits};
+
+    use super::*;
+
+    fn finds(pattern: &str, text: &str) -> bool {
+        let searched = read(pattern).unwrap().searched();
+        Dfa::from_pattern(&searched, &Limits::default()).unwrap().accepts(text.as_bytes())
+    }
+
+    #[test]
+    fn patterns_find_what_ecma_finds() {
+        for (pattern, found, not_found) in [
+            ("b", &["abc", "b"][..], &["", "ac"][..]),
+            ("^a|b$", &["ax", "xb"], &["xa", "bx"]),
+            (r"^\d+$", &["12"], &["", "1a", "\u{661}"]),
+            (r"^\w$", &["_", "Z"], &["é", "-"]),
+            (r"^\s\S$", &["\u{feff}a", "\u{2028}é"], &["a ", "\u{85}a"]),
+            ("^.$", &["a", "😀", "\u{85}"], &["\n", "\r", "\u{2028}", "ab"]),
+            (r"^[\w.-]+$", &["a.b-c"], &["a b"]),
+            (r"^[^\d\-]$", &["a"], &["1", "-"]),
+            (r"^[[a&&b]$", &["[", "a", "&"], &["c", "]"]),
+            (r"^\/\u00e9\uD83D\uDE00\u{1F600}\x41\cJ\0$", &["/é😀😀A\n\0"], &["/"]),
+            (r"^a{2,3}?{x}$", &["aa{x}"], &["a{x}"]),
+            ("^{a}$", &["{a}"], &["a"]),
+            ("^a{,2}$", &["a{,2}"], &["aa"]),
+            ("^(?<n>a)+?(?:b){2}$", &["abb", "aabb"], &["ab"]),
+            ("^[^]$", &["\n", "x"], &[""]),
+            (r"^\p{Lu}\P{L}$", &["É1"], &["é1", "ÉA"]),
+            (r"^[\b]$", &["\u{8}"], &["b"]),
+            ("^(|a)$", &["", "a"], &["b"]),
+            ("", &["", "x"], &[]),
+        ] {
+            for text in found {
+                assert!(finds(pattern, text), "{pattern} {text:?}");
+            }
+            for text in not_found {
+                assert!(!finds(pattern, text), "{pattern} {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for pattern in [
+            "(?<=a)",
+            "(?<!a)",
+            r"(a)\1",
+            "(?i)a",
+            "(?P<n>a)",
+            "a**",
+            "*a",
+            "^*",
+            "(",
+            ")",
+            "[a",
+            "[b-a]",
+            r"[a-\d]",
+            r"\q",
+            r"\x1",
+            r"\u12",
+            r"\ud800",
+            "[]",
+            r"\p{Greek}",
+            "a\\",
+            r"\01",
+            r"\A",
+            r"\z",
+            "a{2}{3}",
+            "a{3,2}",
+            "a{99999999999}",
+            "(?=a)*",
+            r"\b?",
+            "{2}",
+        ] {
+            assert!(read(pattern).is_err(), "{pattern}");
+        }
+    }
+}

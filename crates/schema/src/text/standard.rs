@@ -1,0 +1,153 @@
+//! The automata that nearly every schema needs, made once in a process: any text, any number, and how strings are spelled.
+//!
+//! Besides the time that saves, one automaton in all schemas has one set of subterminal trees. Others are not kept: they belong to
+//! their schema.
+
+use std::sync::{Arc, OnceLock};
+
+use unskew_automata::{Dfa, DfaBuilder, RegexError};
+
+use super::{languages::TEXT, number, string};
+use crate::{SchemaLimits, Whitespace};
+
+/// One character.
+const CHARACTER: &str = "(?s:.)";
+
+/// An automaton that is kept.
+#[derive(Debug)]
+struct Kept(OnceLock<Arc<Dfa>>);
+
+impl Kept {
+    const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    fn get(&self, make: impl FnOnce() -> Result<Dfa, RegexError>) -> Result<Arc<Dfa>, RegexError> {
+        match self.0.get() {
+            Some(known) => Ok(Arc::clone(known)),
+            None => {
+                let made = Arc::new(make()?);
+                Ok(Arc::clone(self.0.get_or_init(|| made)))
+            }
+        }
+    }
+}
+
+fn builder() -> DfaBuilder {
+    // The limits are those of the crate and not those of a caller, which these automata, of some twenty states, never reach.
+    DfaBuilder::new(&SchemaLimits::default().automata)
+}
+
+/// What `pattern` matches, if it is one of those that are kept.
+pub(crate) fn pattern(pattern: &str) -> Option<Result<Arc<Dfa>, RegexError>> {
+    const PATTERNS: [&str; 7] =
+        [TEXT, CHARACTER, "", number::ANY, number::PLAIN, number::WHOLE, number::WHOLE_WITHOUT_POINT];
+    static KEPT: [Kept; 7] = [const { Kept::new() }; 7];
+    let at = PATTERNS.iter().position(|known| *known == pattern)?;
+    Some(KEPT[at].get(|| builder().pattern(pattern)))
+}
+
+/// Whether it is any text, or any number, as [`pattern`] has them. A language is of texts or of numbers.
+pub(crate) fn is_all(dfa: &Arc<Dfa>) -> bool {
+    let is = |all: &str| pattern(all).and_then(Result::ok).is_some_and(|all| Arc::ptr_eq(&all, dfa));
+    is(TEXT) || is(number::ANY)
+}
+
+/// White space of at most so many characters, or any number, where it is a usual bound.
+pub(crate) fn space(most: Option<u32>) -> Option<Result<Arc<Dfa>, RegexError>> {
+    static ANY: Kept = Kept::new();
+    static BOUNDED: Kept = Kept::new();
+    match most {
+        None => Some(ANY.get(|| builder().pattern("[ \\t\\n\\r]*"))),
+        Some(most) if Whitespace::Bounded(most) == Whitespace::default() => {
+            Some(BOUNDED.get(|| builder().pattern(&format!("[ \\t\\n\\r]{{0,{most}}}"))))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The strings of JSON, if `texts` is any text as [`pattern`] has it.
+pub(crate) fn strings(texts: &Arc<Dfa>, ascii: bool) -> Option<Result<Arc<Dfa>, RegexError>> {
+    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    let all = pattern(TEXT)?;
+    let is_all = all.is_ok_and(|all| Arc::ptr_eq(&all, texts));
+    let make = || string::spelled(texts, true, ascii, &SchemaLimits::default().automata);
+    is_all.then(|| KEPT[usize::from(ascii)].get(make))
+}
+
+/// The spellings of one character inside of a string.
+///
+/// # Errors
+///
+/// None in fact.
+pub(crate) fn character(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
+    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    KEPT[usize::from(ascii)].get(|| {
+        let any = builder().pattern(CHARACTER)?;
+        string::spelled(&any, false, ascii, &SchemaLimits::default().automata)
+    })
+}
+
+/// The strings of JSON as [`string::written`] writes them: every text in one way.
+///
+/// # Errors
+///
+/// None in fact.
+pub(crate) fn written(ascii: bool) -> Result<Arc<Dfa>, RegexError> {
+    /// Raw characters of ASCII and what has a short escape; other controls; and what is beyond ASCII, raw or not.
+    const PLAIN: &str = r#"[ !#-\[\]-\x7f]|\\["\\bfnrt]|\\u00(0[0-7be-f]|1[0-9a-f])"#;
+    const RAW: &str = r"[^\x00-\x7f]";
+    const ESCAPED: &str = r"\\u(00[89a-f][0-9a-f]|0[1-9a-f][0-9a-f]{2}|[1-9a-cef][0-9a-f]{3}|d[0-7][0-9a-f]{2}|d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})";
+    static KEPT: [Kept; 2] = [const { Kept::new() }; 2];
+    let beyond = if ascii { ESCAPED } else { RAW };
+    KEPT[usize::from(ascii)].get(|| builder().pattern(&format!("\"({PLAIN}|{beyond})*\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_is_written_in_one_way() {
+        let mut texts: Vec<String> = (0..0x250u32)
+            .chain([0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10_ffff])
+            .map(|point| char::from_u32(point).unwrap().to_string())
+            .collect();
+        texts.extend(["".to_owned(), "a \"b\\/".to_owned(), "é😀\u{7f}\n".to_owned()]);
+        for ascii in [false, true] {
+            let written = written(ascii).unwrap();
+            for text in &texts {
+                let one = string::written(text, ascii);
+                assert!(written.accepts(one.as_bytes()), "{one}");
+                // Of all spellings this is the only one.
+                let mut builder = builder();
+                let text = builder
+                    .literals([text.as_bytes()].into_iter().filter(|text| !text.is_empty()))
+                    .or_else(|_| builder.pattern(""))
+                    .unwrap();
+                let all = string::spelled(&text, true, ascii, &SchemaLimits::default().automata).unwrap();
+                let common = builder.intersection(&all, &written).unwrap();
+                assert_eq!(common, builder.literals([one.as_bytes()]).unwrap(), "{one}");
+            }
+        }
+        let names = written(false).unwrap();
+        for (text, accepted) in [
+            (r#""""#, true),
+            (r#""a b~""#, true),
+            (r#""\"\\""#, true),
+            (r#""/""#, true),
+            (r#""\/""#, false),
+            (r#""\u0061""#, false),
+            (r#""é\n😀\u000b""#, true),
+            (r#""\u00e9""#, false),
+            (r#""\u000a""#, false),
+            (r#""\u000B""#, false),
+            (r#""\ud83d\ude00""#, false),
+            (r#""\ud83d""#, false),
+            ("\"\n\"", false),
+            (r#"""""#, false),
+        ] {
+            assert_eq!(names.accepts(text.as_bytes()), accepted, "{text}");
+        }
+    }
+}

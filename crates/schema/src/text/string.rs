@@ -1,0 +1,515 @@
+//! From an automaton over text to an automaton over its spellings as a string of JSON.
+//!
+//! Lengths, patterns, formats and lists of texts speak of the text, and JSON may spell a character in up to five ways:
+//! itself, `\n`, `\u000a` with hexadecimal digits of either case, and two of these for a character beyond U+FFFF. So the automaton
+//! is read by characters here: where a state leads is a list of ranges of code points, and beside the raw bytes each state
+//! gets a tree of hexadecimal digits over these ranges. A block of digits that lies in one range is one node, and nodes that lead to
+//! the same places are one, so a state costs about a dozen nodes and not four thousand; and what comes out is minimal as it is.
+//!
+//! Half of a surrogate pair spells no text and is refused, as most readers of JSON do.
+
+use std::ops::RangeInclusive;
+
+use rustc_hash::FxHashMap;
+use unskew_automata::{Dfa, DfaEdges, Limits, RegexError, StateId};
+
+use super::characters::{Characters, Piece};
+
+/// Code points up to here are written with one escape.
+const LAST_OF_PLANE: u32 = 0xffff;
+
+/// Escapes of one letter.
+const SHORT: [(u8, u32); 8] =
+    [(b'"', 0x22), (b'\\', 0x5c), (b'/', 0x2f), (b'b', 8), (b'f', 0xc), (b'n', 0xa), (b'r', 0xd), (b't', 9)];
+
+/// The strings of JSON whose text `dfa` accepts, with their quotes or without, and with raw characters beyond ASCII or with
+/// escapes in their place.
+///
+/// Cost: O(n + r log r) for n states and r ranges of characters between them, and about a dozen states for each.
+///
+/// # Errors
+///
+/// [`RegexError`]: a limit, or a language without any valid UTF-8.
+pub(crate) fn spelled(dfa: &Dfa, quoted: bool, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+    lifted(dfa, quoted, ascii, false, limits)
+}
+
+/// The strings of JSON that [`written`] makes of the texts that `dfa` accepts.
+///
+/// Cost: O(n + r) for n states and r ranges of characters between them.
+///
+/// # Errors
+///
+/// As of [`spelled`].
+pub(crate) fn written_once(dfa: &Dfa, ascii: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+    lifted(dfa, true, ascii, true, limits)
+}
+
+fn lifted(dfa: &Dfa, quoted: bool, ascii: bool, once: bool, limits: &Limits) -> Result<Dfa, RegexError> {
+    let mut lifting = Lifting {
+        quoted,
+        ascii,
+        once,
+        dfa,
+        edges: DfaEdges::new(limits),
+        texts: FxHashMap::default(),
+        todo: vec![],
+        characters: Characters::new(dfa),
+        escapes: FxHashMap::default(),
+        digits: FxHashMap::default(),
+        any: FxHashMap::default(),
+        any_high: FxHashMap::default(),
+        pairs: FxHashMap::default(),
+    };
+    let mut end = None;
+    if quoted {
+        let start = lifting.edges.state(false)?;
+        end = Some(lifting.edges.state(true)?);
+        let first = lifting.text(dfa.start(), true)?;
+        lifting.edges.edge(start, b'"'..=b'"', first);
+    } else {
+        lifting.text(dfa.start(), true)?;
+    }
+    while let Some((state, whole, id)) = lifting.todo.pop() {
+        if let Some(end) = end.filter(|_| whole && dfa.is_accepting(state)) {
+            lifting.edges.edge(id, b'"'..=b'"', end);
+        }
+        lifting.raw(state, whole, id)?;
+        if whole {
+            let mut pieces = lifting.characters.pieces(state);
+            if once {
+                pieces = common(&pieces, if ascii { &ESCAPED } else { &ESCAPED[..3] });
+            }
+            if !pieces.is_empty() {
+                let escape = lifting.escape(pieces)?;
+                lifting.edges.edge(id, b'\\'..=b'\\', escape);
+            }
+        }
+    }
+    // Texts that are told apart are so in every spelling; and all other states are made once for what they lead to.
+    lifting.edges.build_distinct()
+}
+
+/// Where the code point leads.
+fn at(pieces: &[Piece], point: u32) -> Option<StateId> {
+    within(pieces, point, point)
+}
+
+/// Where all these code points lead, if it is one place.
+fn within(pieces: &[Piece], first: u32, last: u32) -> Option<StateId> {
+    let index = pieces.partition_point(|(_, end, _)| *end < first);
+    pieces.get(index).filter(|(start, end, _)| *start <= first && last <= *end).map(|(_, _, target)| *target)
+}
+
+/// Whether any of these code points leads anywhere.
+fn touches(pieces: &[Piece], first: u32, last: u32) -> bool {
+    let index = pieces.partition_point(|(_, end, _)| *end < first);
+    pieces.get(index).is_some_and(|(start, ..)| *start <= last)
+}
+
+/// The code points that [`written`] escapes, those beyond ASCII last; and of these the ones that have no letter.
+const ESCAPED: [(u32, u32); 4] = [(0, 0x1f), (0x22, 0x22), (0x5c, 0x5c), (0x80, 0x10_ffff)];
+const WITHOUT_LETTER: [(u32, u32); 4] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0x10_ffff)];
+
+/// The parts of `pieces` inside of `ranges`; both ascend.
+fn common(pieces: &[Piece], ranges: &[(u32, u32)]) -> Vec<Piece> {
+    let parts = ranges.iter().flat_map(|(first, last)| {
+        let from = pieces.partition_point(|(_, end, _)| end < first);
+        let touched = pieces[from..].iter().take_while(move |(start, ..)| start <= last);
+        touched.map(|(start, end, target)| (*start.max(first), *end.min(last), *target))
+    });
+    parts.collect()
+}
+
+/// What is made. Behind a text it is named by the state of `dfa`; inside of an escape by what it leads to, so that equal states are one.
+struct Lifting<'d> {
+    dfa: &'d Dfa,
+    quoted: bool,
+    ascii: bool,
+    /// Whether each text is spelled in one way.
+    once: bool,
+    edges: DfaEdges,
+    /// So much text was read; whether characters are whole.
+    texts: FxHashMap<(StateId, bool), u32>,
+    /// Those whose edges are not there yet.
+    todo: Vec<(StateId, bool, u32)>,
+    characters: Characters<'d>,
+    /// Behind a backslash.
+    escapes: FxHashMap<Vec<Piece>, u32>,
+    /// In front of a hexadecimal digit: by the states behind each, or [`NOWHERE`].
+    digits: FxHashMap<[u32; 16], u32>,
+    /// So many digits are left, and all lead to the text.
+    any: FxHashMap<(StateId, u32), u32>,
+    /// As before, of the first half of a pair, all second halves of which lead there too.
+    any_high: FxHashMap<(StateId, u32), u32>,
+    /// In front of `\uD`, by the state behind it.
+    pairs: FxHashMap<u32, u32>,
+}
+
+/// No state.
+const NOWHERE: u32 = u32::MAX;
+
+impl Lifting<'_> {
+    fn text(&mut self, state: StateId, whole: bool) -> Result<u32, RegexError> {
+        if let Some(id) = self.texts.get(&(state, whole)) {
+            return Ok(*id);
+        }
+        let id = self.edges.state(!self.quoted && whole && self.dfa.is_accepting(state))?;
+        self.texts.insert((state, whole), id);
+        self.todo.push((state, whole, id));
+        Ok(id)
+    }
+
+    fn escape(&mut self, pieces: Vec<Piece>) -> Result<u32, RegexError> {
+        if let Some(id) = self.escapes.get(&pieces) {
+            return Ok(*id);
+        }
+        let id = self.edges.state(false)?;
+        for (letter, point) in SHORT {
+            if let Some(target) = at(&pieces, point) {
+                let target = self.text(target, true)?;
+                self.edges.edge(id, letter..=letter, target);
+            }
+        }
+        let behind = match self.once {
+            true => self.unit(&common(&pieces, &WITHOUT_LETTER), 0, 4)?,
+            false => self.unit(&pieces, 0, 4)?,
+        };
+        if behind != NOWHERE {
+            self.edges.edge(id, b'u'..=b'u', behind);
+        }
+        self.escapes.insert(pieces, id);
+        Ok(id)
+    }
+
+    /// What stands behind the digits `prefix` of an escape, with so many left; or [`NOWHERE`].
+    fn unit(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
+        let (first, last) = (prefix << (4 * left), ((prefix + 1) << (4 * left)) - 1);
+        if (0xd800..=0xdbff).contains(&first) && last <= 0xdbff {
+            let point = |unit: u32| 0x10000 + ((unit - 0xd800) << 10);
+            let (low, high) = (point(first), point(last) + 0x3ff);
+            if let Some(target) = within(pieces, low, high) {
+                return self.any_high(target, left);
+            }
+            if !touches(pieces, low, high) {
+                return Ok(NOWHERE);
+            }
+            if left == 0 {
+                let mut next = [NOWHERE; 16];
+                for digit in 0xc..16 {
+                    let high = first - 0xd800;
+                    next[digit as usize] = self.low_half(pieces, high << 2 | (digit - 0xc), 2)?;
+                }
+                let low = self.digits(next)?;
+                return self.pair(low);
+            }
+        } else {
+            if let Some(target) = within(pieces, first, last) {
+                return self.any(target, left);
+            }
+            let pairs = first <= 0xdbff && last >= 0xd800 && touches(pieces, LAST_OF_PLANE + 1, 0x10_ffff);
+            if left == 0 || !pairs && !touches(pieces, first, last) {
+                return Ok(NOWHERE);
+            }
+            if left == 1 {
+                return self.last_digit(pieces, first);
+            }
+        }
+        let mut next = [NOWHERE; 16];
+        for (digit, next) in (0..).zip(&mut next) {
+            *next = self.unit(pieces, prefix << 4 | digit, left - 1)?;
+        }
+        self.digits(next)
+    }
+
+    /// What stands behind so many bits of a code point beyond the plane, less 0x10000, with so many digits left; or [`NOWHERE`].
+    fn low_half(&mut self, pieces: &[Piece], prefix: u32, left: u32) -> Result<u32, RegexError> {
+        let first = 0x10000 + (prefix << (4 * left));
+        let last = first + (1 << (4 * left)) - 1;
+        if let Some(target) = within(pieces, first, last) {
+            return self.any(target, left);
+        }
+        if left == 0 || !touches(pieces, first, last) {
+            return Ok(NOWHERE);
+        }
+        if left == 1 {
+            return self.last_digit(pieces, first);
+        }
+        let mut next = [NOWHERE; 16];
+        for (digit, next) in (0..).zip(&mut next) {
+            *next = self.low_half(pieces, prefix << 4 | digit, left - 1)?;
+        }
+        self.digits(next)
+    }
+
+    /// What stands behind all digits but the last, which make code points from `first` on.
+    fn last_digit(&mut self, pieces: &[Piece], first: u32) -> Result<u32, RegexError> {
+        let mut next = [NOWHERE; 16];
+        for (start, end, target) in common(pieces, &[(first, first + 15)]) {
+            let behind = self.text(target, true)?;
+            next[(start - first) as usize..=(end - first) as usize].fill(behind);
+        }
+        self.digits(next)
+    }
+
+    /// All `left` digits lead to `target`.
+    fn any(&mut self, target: StateId, left: u32) -> Result<u32, RegexError> {
+        if left == 0 {
+            return self.text(target, true);
+        }
+        if let Some(id) = self.any.get(&(target, left)) {
+            return Ok(*id);
+        }
+        let next = self.any(target, left - 1)?;
+        let id = self.digits([next; 16])?;
+        self.any.insert((target, left), id);
+        Ok(id)
+    }
+
+    fn any_high(&mut self, target: StateId, left: u32) -> Result<u32, RegexError> {
+        if let Some(id) = self.any_high.get(&(target, left)) {
+            return Ok(*id);
+        }
+        let id = if left == 0 {
+            let behind = self.any(target, 2)?;
+            let low = self.digits(std::array::from_fn(|digit| if digit < 0xc { NOWHERE } else { behind }))?;
+            self.pair(low)?
+        } else {
+            let next = self.any_high(target, left - 1)?;
+            self.digits([next; 16])?
+        };
+        self.any_high.insert((target, left), id);
+        Ok(id)
+    }
+
+    /// In front of `\uD`, behind which stands `low`: the last three digits of a second half.
+    fn pair(&mut self, low: u32) -> Result<u32, RegexError> {
+        if let Some(id) = self.pairs.get(&low) {
+            return Ok(*id);
+        }
+        let (begin, unit, digit) =
+            (self.edges.state(false)?, self.edges.state(false)?, self.edges.state(false)?);
+        self.edges.edge(begin, b'\\'..=b'\\', unit);
+        self.edges.edge(unit, b'u'..=b'u', digit);
+        if !self.once {
+            self.edges.edge(digit, b'D'..=b'D', low);
+        }
+        self.edges.edge(digit, b'd'..=b'd', low);
+        self.pairs.insert(low, begin);
+        Ok(begin)
+    }
+
+    /// The state that leads to these by each hexadecimal digit, of either case; [`NOWHERE`] if that is nowhere.
+    fn digits(&mut self, next: [u32; 16]) -> Result<u32, RegexError> {
+        if next == [NOWHERE; 16] {
+            return Ok(NOWHERE);
+        }
+        if let Some(id) = self.digits.get(&next) {
+            return Ok(*id);
+        }
+        let id = self.edges.state(false)?;
+        let ranges = [(b'0', &next[..10]), (b'a', &next[10..]), (b'A', &next[10..])];
+        for (bytes, next) in &ranges[..if self.once { 2 } else { 3 }] {
+            let mut first = *bytes;
+            for run in next.chunk_by(|left, right| left == right) {
+                let behind = first + u8::try_from(run.len()).expect("at most ten");
+                if run[0] != NOWHERE {
+                    self.edges.edge(id, first..=behind - 1, run[0]);
+                }
+                first = behind;
+            }
+        }
+        self.digits.insert(next, id);
+        Ok(id)
+    }
+
+    fn go(
+        &mut self,
+        from: u32,
+        bytes: RangeInclusive<u8>,
+        state: StateId,
+        whole: bool,
+    ) -> Result<(), RegexError> {
+        let to = self.text(state, whole)?;
+        self.edges.edge(from, bytes, to);
+        Ok(())
+    }
+
+    /// The bytes that stand for themselves.
+    fn raw(&mut self, state: StateId, whole: bool, id: u32) -> Result<(), RegexError> {
+        let dfa = self.dfa;
+        for edge in dfa.edges(state) {
+            let (first, last) = (*edge.bytes.start(), *edge.bytes.end());
+            if !whole {
+                // More bytes of the character may follow; a state is inside of one or not, never both.
+                let done = !self.inside(edge.target);
+                self.go(id, first..=last, edge.target, done)?;
+                continue;
+            }
+            for part in [0x20..=0x21, 0x23..=0x5b, 0x5d..=0x7f] {
+                let (first, last) = (first.max(*part.start()), last.min(*part.end()));
+                if first <= last {
+                    self.go(id, first..=last, edge.target, true)?;
+                }
+            }
+            if last >= 0xc2 && !self.ascii {
+                self.go(id, first.max(0xc2)..=last, edge.target, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `state` is inside of a character: what follows is one of the other bytes of it.
+    fn inside(&self, state: StateId) -> bool {
+        !self.dfa.is_accepting(state)
+            && self.dfa.edges(state).next().is_some_and(|edge| (0x80..0xc0).contains(edge.bytes.start()))
+    }
+}
+
+/// `text` as a string of JSON with the escapes that it needs and no others; in ASCII alone if asked for.
+pub(crate) fn written(text: &str, ascii: bool) -> String {
+    let mut written = String::with_capacity(text.len() + 2);
+    written.push('"');
+    for char in text.chars() {
+        let short = SHORT.iter().find(|(letter, point)| *letter != b'/' && *point == u32::from(char));
+        match short {
+            Some((letter, _)) => written.extend(['\\', char::from(*letter)]),
+            None if char < ' ' => written.push_str(&format!("\\u{:04x}", u32::from(char))),
+            None if ascii && !char.is_ascii() => {
+                for unit in char.encode_utf16(&mut [0; 2]) {
+                    written.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            None => written.push(char),
+        }
+    }
+    written.push('"');
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use unskew_automata::DfaBuilder;
+
+    use super::*;
+
+    /// All spellings of a character.
+    fn spellings(char: char) -> Vec<String> {
+        let mut all = vec![];
+        if char >= ' ' && char != '"' && char != '\\' {
+            all.push(char.to_string());
+        }
+        for (letter, point) in SHORT {
+            if point == u32::from(char) {
+                all.push(format!("\\{}", char::from(letter)));
+            }
+        }
+        let units: Vec<u16> = char.encode_utf16(&mut [0; 2]).to_vec();
+        all.push(units.iter().map(|unit| format!("\\u{unit:04x}")).collect());
+        all.push(units.iter().map(|unit| format!("\\u{unit:04X}")).collect());
+        all
+    }
+
+    #[test]
+    fn all_spellings_of_a_text_are_accepted_and_no_others() {
+        let patterns = [
+            "(?s).*",
+            "[a-z]*",
+            "[^a]{1,3}",
+            "é|😀|\\x{ffff}|\\x{10000}",
+            "(?s).{0,2}",
+            "[\\x{0}-\\x{1f}]",
+            "\\p{Greek}*",
+            "[\\x{d7f0}-\\x{e00f}\\x{1f600}-\\x{1f64f}]?",
+        ];
+        let chars = [
+            'a',
+            'b',
+            '"',
+            '\\',
+            '/',
+            '\n',
+            '\0',
+            '\u{1f}',
+            '\u{7f}',
+            'é',
+            'ω',
+            '\u{d7ff}',
+            '\u{e000}',
+            '\u{ffff}',
+            '\u{10000}',
+            '😀',
+            '\u{10ffff}',
+        ];
+        for pattern in patterns {
+            let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            let spelled = spelled(&text, true, false, &Limits::default()).unwrap();
+            for first in chars {
+                for second in [None].into_iter().chain(chars.map(Some)) {
+                    let whole: String = [Some(first), second].into_iter().flatten().collect();
+                    for spelling in spellings(first) {
+                        for behind in second.map_or(vec![String::new()], spellings) {
+                            let source = format!("\"{spelling}{behind}\"");
+                            let expected = text.accepts(whole.as_bytes());
+                            assert_eq!(spelled.accepts(source.as_bytes()), expected, "{pattern} {source}");
+                        }
+                    }
+                }
+            }
+            for wrong in [
+                "\"\\ud800\"",
+                "\"\\udc00\"",
+                "\"\\ud800\\u0041\"",
+                "\"\\x\"",
+                "\"\\u00\"",
+                "\"\n\"",
+                "\"\"\"",
+                "\"",
+                "",
+            ] {
+                assert!(!spelled.accepts(wrong.as_bytes()), "{pattern} {wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_written_once() {
+        for pattern in [
+            "(?s).*",
+            "(?s).",
+            "[^a]{1,3}",
+            "[a-z/]*",
+            r#"é|😀|\x{ffff}|["\\\x00-\x1f\x7f]*"#,
+            "",
+            "[\n-\r]+a",
+        ] {
+            let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            for ascii in [false, true] {
+                let all = spelled(&text, true, ascii, &Limits::default()).unwrap();
+                let written = crate::text::standard::written(ascii).unwrap();
+                let both = DfaBuilder::new(&Limits::default()).intersection(&all, &written).unwrap();
+                assert_eq!(
+                    written_once(&text, ascii, &Limits::default()).unwrap(),
+                    both,
+                    "{pattern} {ascii}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_spelling_is_accepted_as_its_text_is(
+            pattern in prop::sample::select(vec!["(?s).*", "[a-fé😀]*", "(?s).{2,4}", "\\P{L}*", "(\\x{ffff}|\\n|😀)*"]),
+            source in "([a-g\\\\\"/ué😀\u{ffff}]|\\\\[bnu/]|\\\\u[0d][08][0c][0-9a-f]|\\\\ud83d\\\\ude0[0-3]){0,6}",
+        ) {
+            let source = format!("\"{source}\"");
+            let text = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+            let spelled = spelled(&text, true, false, &Limits::default()).unwrap();
+            let read: Result<String, _> = serde_json::from_str(&source);
+            let expected = read.is_ok_and(|read| text.accepts(read.as_bytes()));
+            prop_assert_eq!(spelled.accepts(source.as_bytes()), expected, "{}", source);
+        }
+    }
+}
