@@ -55,10 +55,9 @@ pub(crate) fn is_environment(name: &str) -> bool {
 /// Builds the wheel, and runs its tests in each environment. With the name of an environment in front, `args` are for pytest.
 pub(crate) fn python(root: &Path, args: &[&str]) -> Result<()> {
     let wheel = wheel(root)?;
-    // The masks of the package are compared with those of the engine. Of the whole workspace, as the tests: with one package alone, cargo
-    // chooses other features for libraries, and builds them again.
-    cargo(root, &["build", "--workspace", "--example", "rows"])?;
-    let rows = root.join("target/debug/examples").join(format!("rows{}", std::env::consts::EXE_SUFFIX));
+    // The masks of the package are compared with those of the engine, whose parts the wheel was built from.
+    cargo(root, &["build", "--release", "--package", "unskew-engine", "--example", "rows"])?;
+    let rows = root.join("target/release/examples").join(format!("rows{}", std::env::consts::EXE_SUFFIX));
     let one = args.first().copied();
     for (name, packages, tests) in TESTS {
         if one.is_some_and(|one| one != name) {
