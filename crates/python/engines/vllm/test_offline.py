@@ -49,7 +49,7 @@ def generate(llm, prompt, params):
 OBJECT = '{"type": "object", "properties": {"age": {"type": "integer", "minimum": 10, "maximum": 99}}, "required": ["age"], "additionalProperties": false}'
 TAG = {
     "type": "structural_tag",
-    "format": {"type": "tag", "begin": "<n>", "content": {"type": "json_schema", "json_schema": {"type": "integer", "minimum": 1, "maximum": 9}}, "end": "</n>"},
+    "format": {"type": "tag", "begin": "<n>", "content": {"type": "json_schema", "json_schema": {"enum": [1, 2, 3]}}, "end": "</n>"},
 }
 
 
@@ -58,11 +58,11 @@ TAG = {
     [
         ({"regex": "[A-Z][a-z]{2,8} [A-Z][a-z]{2,8}"}, "[A-Z][a-z]{2,8} [A-Z][a-z]{2,8}"),
         ({"choice": SIGNATURES}, "|".join(SIGNATURES)),
-        ({"grammar": '{"json_schema": ' + OBJECT + ', "whitespace": "compact"}'}, r'\{"age":[1-9][0-9](\.0+)?\}'),
+        ({"grammar": '{"json_schema": {"enum": [{"age": 12}, {"age": 30}]}, "whitespace": "compact"}'}, r'\{"age":[1-9][0-9]\}'),
         ({"grammar": 'start: "a".."c" /[0-9]{2}/'}, "[a-c][0-9]{2}"),
         ({"grammar": 'root ::= "ab" [0-9] [0-9]'}, "ab[0-9]{2}"),
         ({"grammar": '{"regex": "[a-z]{3}", "canonical": true}'}, "[a-z]{3}"),
-        ({"structural_tag": json.dumps(TAG)}, r"<n>[1-9](\.0+)?</n>"),
+        ({"structural_tag": json.dumps(TAG)}, "<n>[1-3]</n>"),
     ],
 )
 def test_every_kind_of_structured_output(llm, options, pattern):
@@ -182,7 +182,7 @@ def test_log_probabilities_are_the_models(llm, model):
 
 def test_a_long_prompt_that_is_read_in_pieces(llm, model, tok):
     """Rows of pieces of a prompt say nothing about the output: learned from, they would spoil the law."""
-    prompt = LETTER * 4
+    prompt = LETTER * 5
     constraint = unskew.Constraint.choice(SIGNATURES)
     accepted, _, answer = walks(llm, prompt, constraint, 1000, 24)
     assert len(answer.prompt_token_ids) > 128
