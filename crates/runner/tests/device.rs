@@ -18,7 +18,10 @@ use unskew_core::{
     conformance::{check_model, check_rows, check_sampler},
     rows::{Among, RowQuestion},
 };
-use unskew_runner::{Backend, DeviceError, Llama, Sequence};
+use unskew_runner::{
+    Llama,
+    burn::{self, Backend, DeviceError, Sequence},
+};
 use unskew_samplers::{Cancel, Exact, Greedy, Masked, Sampling, Task, Warped};
 
 type Test = fn(&Llama);
