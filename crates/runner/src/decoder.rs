@@ -176,6 +176,9 @@ impl Decoder {
 
     /// The logits of some rows of the last [`forward`](Self::forward), row-major.
     pub(crate) fn logits(&self, rows: &[usize], buffers: &mut Buffers, logits: &mut [f32]) {
+        if rows.is_empty() {
+            return;
+        }
         let hidden = self.hidden;
         let normed = sized(&mut buffers.normed, rows.len() * hidden);
         for (row, normed) in rows.iter().zip(normed.chunks_exact_mut(hidden)) {

@@ -260,7 +260,8 @@ impl Part<'_> {
     }
 }
 
-/// Computes products that have the same `inputs`: row-major rows as wide as each matrix has inputs. Each weight is read once.
+/// Computes products that have the same `inputs`: at least one row, row-major, as wide as each matrix has inputs. Each weight is
+/// read once.
 pub(crate) fn compute<const N: usize>(inputs: &[f32], products: [Product<'_>; N]) {
     let panels: usize = products.iter().map(|product| product.matrix.panels()).sum();
     let threads = rayon::current_num_threads();

@@ -68,7 +68,8 @@ fn walk(cpu: Llama, seed: u64) -> f32 {
         let mut pieces = Vec::new();
         let mut wanted = Vec::new();
         for sequence in &cpu.sequences {
-            let len = below([1, 2, 5, 70][below(4)]);
+            let most = [1, 2, 5, 70][below(4)];
+            let len = below(most);
             pieces.push(tokens(len.max(usize::from(cpu.model.is_empty(sequence))), step * 31 + len as u64));
             wanted.push([Rows::Last, Rows::All, Rows::From(1)][below(3)]);
         }

@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{all_rows, checkpoint, config, distance, extend, load, tokens};
+use common::{all_rows, checkpoint, config, distance, extend, load, safetensors_bytes, tokens};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
+use safetensors::tensor::Dtype;
 use unskew_core::{Extension, LanguageModel, Logits, Rows, TokenId, conformance};
 use unskew_runner::{Llama, ModelError, Sequence};
 
@@ -167,6 +168,19 @@ fn an_empty_batch_yields_no_rows() {
     logits.reset(1, 3);
     model.extend(&mut [], &mut logits).unwrap();
     assert!(logits.is_empty());
+}
+
+#[test]
+fn a_pass_without_rows_of_logits_is_remembered() {
+    // Weights of 16 bits, wider than what is widened at a time.
+    let config = config([2, 1, 48, 96, 1], true);
+    let bytes = safetensors_bytes(&checkpoint(&config, 1), Dtype::F16);
+    let mut model = Llama::from_bytes(&config.to_json(), &bytes).unwrap();
+    let text = tokens(5, 1);
+    let expected = all_rows(&mut model, &text);
+    let mut sequence = model.start();
+    assert!(extend(&mut model, &mut sequence, &text[..4], Rows::From(9)).is_empty());
+    assert_eq!(extend(&mut model, &mut sequence, &text[4..], Rows::Last), expected[4..]);
 }
 
 /// Extends two sequences, the second one as given, and expects an error that changes neither.
