@@ -9,8 +9,8 @@
 //! vectors, nor on the number of rows that share a pass, nor on the number of threads. So a batch equals its items bit by
 //! bit. Only a processor without fused multiply-adds (x86 before 2013) rounds differently.
 //!
-//! Tried instead: dot products along the rows of a matrix as it lies in a file. Each output then ends with a sum across lanes,
-//! a fifth of the time at a width of 192, and the keys of a sequence would need a second kernel.
+//! Not taken: dot products along the rows of a matrix as it lies in a file. Each output would end with a sum across lanes, whose
+//! order follows the width of the vectors, and the values of a sequence would need a second kernel.
 
 use std::{array, borrow::Borrow};
 

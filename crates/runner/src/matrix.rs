@@ -18,7 +18,7 @@ use crate::kernel::{Inputs, LANES, Line, Sums, Weight, multiply, widen};
 /// Lines of a panel that are widened at a time, with those of another panel: 16 KiB of f32.
 const DEPTH: usize = 64;
 
-/// The multiplications that are worth a second thread: about ten microseconds.
+/// The multiplications that are worth a second thread: some fifteen microseconds.
 pub(crate) const WORTH_A_THREAD: usize = 1 << 18;
 
 /// A linear map with its weights.
